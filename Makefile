@@ -1,0 +1,15 @@
+# One word for each thing; .ci/run knows how.
+
+.PHONY: check format bench fuzz demo race chaos ci
+
+check: ## format, vet, lint, tests
+	@bash .ci/run format vet lint test
+
+format: ## write all files as gofumpt wants them
+	go tool gofumpt -w .
+
+bench fuzz demo race chaos:
+	@bash .ci/run $@
+
+ci: ## everything a change must pass
+	@CI=true bash .ci/run
