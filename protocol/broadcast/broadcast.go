@@ -1,0 +1,272 @@
+// Package broadcast holds the broadcasts of Corrected Trees (Küttler et al.,
+// PPoPP 2019) and Corrected Gossip (Hoefler et al., IPDPS 2017) as pure
+// machines.
+//
+// A broadcast has two parts that combine freely. Dissemination spreads the
+// message fast and may miss processes behind a dead one: Tree, AckTree,
+// Gossip. Correction puts all processes on a ring, where those that have the
+// message (are colored) send it to their neighbours until the gaps are closed:
+// Uncorrected, Opportunistic, Optimized, Checked, Delayed, FailureProof. Each
+// part is one file; a new one needs only its own.
+//
+//	p, err := broadcast.New(broadcast.Config{P: 8, Spread: &broadcast.Tree{Tree: tree}},
+//		&broadcast.Checked{})
+//
+// The parts work in ranks counted from the root: rank 0 is the root, whichever
+// process that is. Protocol translates.
+//
+// Many carries any number of broadcasts from any number of roots and delivers
+// each exactly once.
+package broadcast
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+type (
+	// Rank is protocol.Rank.
+	Rank = protocol.Rank
+	// Time is protocol.Time.
+	Time = protocol.Time
+)
+
+// Dissemination is the first part of a broadcast. Ranks count from the root.
+type Dissemination interface {
+	// Fit sets the part up for a group of p processes, or says what is wrong.
+	Fit(p int) error
+	// Color begins the part of a process that has just got the message. round
+	// is that of the message; overRound if correction brought it.
+	Color(s *Spreading, self Rank, round uint16)
+	// Receive hands over an acknowledgement.
+	Receive(s *Spreading, self, from Rank)
+	// Next returns a Send, Wait or Idle, or Done when this process has
+	// nothing more to disseminate.
+	Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]]
+}
+
+// overRound is a gossip round after all others.
+const overRound = math.MaxUint16
+
+// Spreading is one process's progress in dissemination.
+type Spreading struct {
+	Seed uint32 // of the process's random numbers
+	Next int32  // the next child, or the present round
+	Open int32  // acknowledgements not yet here
+}
+
+// Correction is the second part of a broadcast. C is its state, E what it adds
+// to messages. Ranks count from the root.
+type Correction[C, E any] interface {
+	// Fit sets the part up for a group of p processes, or says what is wrong.
+	Fit(p int) error
+	// Init makes *c, which is zero, the initial state of process self.
+	Init(c *C, self Rank)
+	// Receive hands over a correction message (Left, Right or SOS), also
+	// before this process has the message or has begun to correct.
+	Receive(c *C, self Rank, now Time, from Rank, m Message[E])
+	// Next says what to do, once dissemination is over here. A corrected
+	// process is one that got the message from correction and does not take
+	// part in it; every other one is a corrector.
+	Next(c *C, self Rank, now Time, corrected bool) protocol.Action[Message[E]]
+}
+
+// lateDelivery is implemented by corrections that deliver only when they are
+// done: having the message is not yet a promise that everybody gets it.
+type lateDelivery interface{ deliversLast() }
+
+// Early says what a process does that overlapped correction reaches before
+// dissemination does.
+type Early uint8
+
+const (
+	// Join: it serves its children and takes part in correction.
+	Join Early = iota
+	// Serve: it only serves its children.
+	Serve
+)
+
+// Config is what all broadcasts have in common.
+type Config struct {
+	P      int  // number of processes
+	Root   Rank // who has the message
+	Spread Dissemination
+
+	// Synchronized: correction begins at Start everywhere (at the fault-free
+	// end of dissemination), and who is reached by correction does nothing
+	// but take the message. It needs a common clock. Otherwise correction is
+	// overlapped: it begins at each process right after its part in
+	// dissemination.
+	Synchronized bool
+	Start        Time
+	Early        Early // overlapped only
+}
+
+// Protocol is a broadcast: a dissemination and a correction.
+type Protocol[C, E any] struct {
+	Config
+	correction   Correction[C, E]
+	passive      bool // who is reached by correction takes no part in it
+	deliversLast bool
+}
+
+var _ protocol.Protocol[State[Walk], Message[None]] = (*Protocol[Walk, None])(nil)
+
+// New combines a dissemination and a correction, or says what does not fit.
+func New[C, E any](cfg Config, correction Correction[C, E]) (*Protocol[C, E], error) {
+	if cfg.P < 1 || cfg.P > 1<<31 {
+		return nil, fmt.Errorf("broadcast among %d processes; allowed: 1 to 2^31", cfg.P)
+	}
+	if cfg.Root < 0 || int(cfg.Root) >= cfg.P {
+		return nil, fmt.Errorf("root %d; allowed: 0 to %d", cfg.Root, cfg.P-1)
+	}
+	if !cfg.Synchronized && cfg.Start != 0 {
+		return nil, fmt.Errorf("start %d given, but correction is overlapped", cfg.Start)
+	}
+	if err := cfg.Spread.Fit(cfg.P); err != nil {
+		return nil, err
+	}
+	if err := correction.Fit(cfg.P); err != nil {
+		return nil, err
+	}
+	_, last := correction.(lateDelivery)
+	return &Protocol[C, E]{
+		Config: cfg, correction: correction, deliversLast: last,
+		passive: cfg.Synchronized || cfg.Early == Serve,
+	}, nil
+}
+
+// stage is how far a process has come.
+type stage uint8
+
+const (
+	uncolored  stage = iota
+	colored          // has the message; not yet delivered
+	spreading        // in dissemination
+	correcting       // in correction
+	closing          // everything sent, to be delivered
+	done
+)
+
+// State is one process's state in one broadcast.
+type State[C any] struct {
+	correction   C
+	spread       Spreading
+	self         Rank // counted from the root
+	stage        stage
+	byCorrection bool // correction brought the message
+}
+
+// Colored reports whether the process has the message.
+func (s *State[C]) Colored() bool { return s.stage != uncolored }
+
+// Init implements protocol.Protocol.
+func (p *Protocol[C, E]) Init(s *State[C], self Rank, seed uint64) {
+	*s = State[C]{self: p.fromRoot(self)}
+	s.spread.Seed = uint32(protocol.Mix(seed, uint64(self)))
+	p.correction.Init(&s.correction, s.self)
+	if s.self == 0 {
+		s.stage = colored
+		p.Spread.Color(&s.spread, 0, 0)
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E]) {
+	from = p.fromRoot(from)
+	switch m.Kind {
+	case Spread:
+		if s.stage == uncolored {
+			s.stage = colored
+			p.Spread.Color(&s.spread, s.self, m.Round)
+		}
+	case Ack:
+		p.Spread.Receive(&s.spread, s.self, from)
+	default:
+		p.correction.Receive(&s.correction, s.self, now, from, m)
+		if s.stage == uncolored {
+			s.stage = colored
+			s.byCorrection = true
+			p.Spread.Color(&s.spread, s.self, overRound)
+		}
+	}
+}
+
+// Notify implements protocol.Protocol. A corrected broadcast needs no
+// detector.
+func (p *Protocol[C, E]) Notify(*State[C], Time, protocol.Notice) {}
+
+// Next implements protocol.Protocol.
+func (p *Protocol[C, E]) Next(s *State[C], now Time) protocol.Action[Message[E]] {
+	if s.stage != correcting || now < p.Start {
+		return p.next(s, now)
+	}
+	a := p.correction.Next(&s.correction, s.self, now, s.byCorrection && p.passive)
+	if a.Kind == protocol.Done {
+		s.stage = closing
+		return p.next(s, now)
+	}
+	a.To = p.toGroup(a.To)
+	return a
+}
+
+// next is Next outside correction, which is where most of the calls go.
+func (p *Protocol[C, E]) next(s *State[C], now Time) protocol.Action[Message[E]] {
+	switch s.stage {
+	case uncolored:
+		return protocol.Action[Message[E]]{Kind: protocol.Idle}
+	case colored:
+		s.stage = spreading
+		if s.byCorrection && p.Synchronized {
+			s.stage = correcting
+		}
+		if !p.deliversLast {
+			return protocol.Action[Message[E]]{Kind: protocol.Deliver}
+		}
+		return p.Next(s, now)
+	case spreading:
+		a := p.Spread.Next(&s.spread, s.self, now)
+		if a.Kind == protocol.Done {
+			s.stage = correcting
+			return p.Next(s, now)
+		}
+		return protocol.Action[Message[E]]{
+			Kind: a.Kind, At: a.At, To: p.toGroup(a.To),
+			Msg: Message[E]{Kind: a.Msg.Kind, Round: a.Msg.Round},
+		}
+	case correcting:
+		return protocol.Action[Message[E]]{Kind: protocol.Wait, At: p.Start}
+	case closing:
+		s.stage = done
+		if p.deliversLast {
+			return protocol.Action[Message[E]]{Kind: protocol.Deliver}
+		}
+	}
+	return protocol.Action[Message[E]]{Kind: protocol.Done}
+}
+
+// Phase implements protocol.Phased.
+func (p *Protocol[C, E]) Phase(m Message[E]) protocol.Phase {
+	if m.Kind <= Ack {
+		return protocol.Dissemination
+	}
+	return protocol.Correction
+}
+
+// fromRoot translates a rank of the group to one counted from the root.
+func (p *Protocol[C, E]) fromRoot(r Rank) Rank {
+	if r < p.Root {
+		return Rank(int(r-p.Root) + p.P)
+	}
+	return r - p.Root
+}
+
+// toGroup is the reverse of fromRoot.
+func (p *Protocol[C, E]) toGroup(r Rank) Rank {
+	if left := p.P - int(p.Root); int(r) >= left {
+		return Rank(int(r) - left)
+	}
+	return r + p.Root
+}

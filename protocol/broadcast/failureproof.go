@@ -1,0 +1,199 @@
+// Failure-proof correction (Corrected Gossip, §III.D and Algorithm 3): all live
+// processes get the message or none does, for up to F deaths at any moment
+// from the first send on and any number before.
+//
+// A corrector (the paper's g-node) sends as in checked correction, but its
+// messages also name the correctors it knows behind it, so each learns the F+1
+// nearest on each side. Once it knows F on one side, it sends to the other
+// side again from the start: these final messages name F+1 correctors, itself
+// included, so that whoever gets one may rest, for one of them will live and
+// go on. It stops on a side behind the (F+1)-th corrector there. A corrected
+// process (c-node) rests once it knows F+1 correctors. Who cannot learn of
+// F+1, corrector or corrected, sends SOS to everybody, and whoever gets SOS
+// does the same.
+//
+// Readings of the paper. Line 25 stops past the (F+1)-th corrector ahead, not
+// behind. Line 21 would freeze what is known once the final round begins, with
+// F known where line 25 needs F+1: we keep learning. A corrector never counts
+// itself. A process is a corrector or not once and for all, by what first
+// brought it the message; only correctors are named.
+//
+// Cost: about twice the messages of checked correction around gaps; (P−1) from
+// each process with SOS. The time-out only decides when a corrected process
+// turns to SOS: too short a one costs messages, never the result. The message
+// is delivered last, when the process has done its part: a delivery, even one
+// by a process that dies afterwards, promises one everywhere.
+
+package broadcast
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// FailuresMax is the largest F of failure-proof correction.
+const FailuresMax = 7
+
+// FailureProof is failure-proof correction.
+type FailureProof struct {
+	Ring
+	F       int
+	Timeout Time // how long a corrected process waits to learn of F+1 correctors
+}
+
+// Known holds the distances to the nearest known correctors on one side, in
+// rising order; 0 is none.
+type Known [FailuresMax + 1]int32
+
+// Proving is one process's state in failure-proof correction.
+type Proving struct {
+	until   Time
+	sent    [2]int32 // the farthest process sent to in this round, by side
+	known   [2]Known // by side
+	sos     int32    // SOS: sent this far, plus one; 0: no SOS
+	final   [2]bool  // the final round of sends to a side has begun
+	waiting bool
+}
+
+// Fit implements Correction.
+func (c *FailureProof) Fit(p int) error {
+	switch {
+	case c.F < 0 || c.F > FailuresMax:
+		return fmt.Errorf("failure-proof against %d failures; allowed: 0 to %d", c.F, FailuresMax)
+	case c.Open:
+		return errors.New("failure-proof correction on an open ring; allowed: closed")
+	case c.Timeout < 0:
+		return fmt.Errorf("time-out %d; allowed: 0 or more", c.Timeout)
+	}
+	return c.fitTwoSided(p)
+}
+
+func (c *FailureProof) deliversLast() {}
+
+// Init implements Correction.
+func (c *FailureProof) Init(*Proving, Rank) {}
+
+// Receive implements Correction.
+func (c *FailureProof) Receive(s *Proving, self Rank, _ Time, from Rank, m Message[Known]) {
+	if m.Kind == SOS {
+		s.sos = max(s.sos, 1)
+		return
+	}
+	side, n := c.heard(self, from, m.Kind)
+	c.learn(&s.known[side], n)
+	for _, beyond := range m.Extra {
+		if beyond > 0 {
+			c.learn(&s.known[side], int32((int(n)+int(beyond))%c.p))
+		}
+	}
+}
+
+// learn adds a corrector, keeping the F+1 nearest. Distance 0 is the process
+// itself.
+func (c *FailureProof) learn(k *Known, n int32) {
+	if n == 0 {
+		return
+	}
+	for i := 0; i <= c.F; i++ {
+		switch {
+		case k[i] == n:
+			return
+		case k[i] == 0:
+			k[i] = n
+			return
+		case k[i] > n:
+			k[i], n = n, k[i]
+		}
+	}
+}
+
+// Next implements Correction.
+func (c *FailureProof) Next(s *Proving, self Rank, now Time, corrected bool) protocol.Action[Message[Known]] {
+	switch {
+	case s.sos > 0:
+		return c.cry(s, self)
+	case corrected:
+		return c.rest(s, self, now)
+	}
+	for _, d := range [...]Side{ToLeft, ToRight} {
+		if !s.final[d] && (c.F == 0 || s.known[d.Other()][c.F-1] > 0) {
+			s.final[d] = true
+			s.sent[d] = 0
+		}
+	}
+	first, second := c.First, c.First.Other()
+	d := first
+	switch a, b := c.owes(s, first), c.owes(s, second); {
+	case !a && !b:
+		return protocol.Action[Message[Known]]{Kind: protocol.Done}
+	case !a, b && s.sent[second] < s.sent[first]:
+		d = second
+	}
+	if int(s.sent[d]) == c.p-1 { // once around without finding F+1
+		s.sos = 1
+		return c.cry(s, self)
+	}
+	s.sent[d]++
+	return protocol.Action[Message[Known]]{
+		Kind: protocol.Send, To: c.at(self, d, s.sent[d]),
+		Msg: Message[Known]{Kind: d.kind(), Extra: s.known[d.Other()]},
+	}
+}
+
+// owes reports whether side d must still be sent to.
+func (c *FailureProof) owes(s *Proving, d Side) bool {
+	last := s.known[d][c.F]
+	return last == 0 || s.sent[d] < last
+}
+
+// rest is a corrected process's part: wait until F+1 correctors are known.
+func (c *FailureProof) rest(s *Proving, self Rank, now Time) protocol.Action[Message[Known]] {
+	if c.correctors(s) > c.F {
+		return protocol.Action[Message[Known]]{Kind: protocol.Done}
+	}
+	if !s.waiting {
+		s.waiting = true
+		s.until = now + c.Timeout
+	}
+	if now < s.until {
+		return protocol.Action[Message[Known]]{Kind: protocol.Wait, At: s.until}
+	}
+	s.sos = 1
+	return c.cry(s, self)
+}
+
+// correctors counts the different ones known; a distance to the left is P
+// minus one to the right.
+func (c *FailureProof) correctors(s *Proving) int {
+	count := 0
+	for _, l := range s.known[ToLeft] {
+		if l > 0 {
+			count++
+		}
+	}
+next:
+	for _, r := range s.known[ToRight] {
+		if r == 0 {
+			break
+		}
+		for _, l := range s.known[ToLeft] {
+			if int(l)+int(r) == c.p {
+				continue next
+			}
+		}
+		count++
+	}
+	return count
+}
+
+// cry sends SOS to everybody, one after the other.
+func (c *FailureProof) cry(s *Proving, self Rank) protocol.Action[Message[Known]] {
+	if int(s.sos) >= c.p {
+		return protocol.Action[Message[Known]]{Kind: protocol.Done}
+	}
+	to := c.at(self, ToRight, s.sos)
+	s.sos++
+	return protocol.Action[Message[Known]]{Kind: protocol.Send, To: to, Msg: Message[Known]{Kind: SOS}}
+}

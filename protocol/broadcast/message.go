@@ -1,0 +1,42 @@
+package broadcast
+
+import "fmt"
+
+// MessageKind says what a message is for.
+type MessageKind uint8
+
+// The messages of a broadcast. All but Ack carry the payload.
+const (
+	Spread MessageKind = iota // dissemination: along the tree, or gossip
+	Ack                       // dissemination: my subtree has it
+	Left                      // correction, travelling to lower ranks
+	Right                     // correction, travelling to higher ranks
+	SOS                       // failure-proof correction's last resort
+)
+
+var messageNames = [...]string{"spread", "ack", "left", "right", "sos"}
+
+func (k MessageKind) String() string { return messageNames[k] }
+
+// Message is what the machines of one broadcast send each other. Extra is what
+// the correction adds: None for most.
+//
+// The direction is part of a correction message because on a closed ring the
+// sender's rank alone does not tell from which side it came.
+type Message[E any] struct {
+	Extra E
+	Kind  MessageKind
+	Round uint16 // gossip: the round it was sent in
+}
+
+// None is the Extra of corrections that add nothing to a message.
+type None = struct{}
+
+func (m Message[E]) String() string {
+	switch e := any(m.Extra).(type) {
+	case None:
+		return m.Kind.String()
+	default:
+		return fmt.Sprintf("%v%v", m.Kind, e)
+	}
+}

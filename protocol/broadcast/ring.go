@@ -1,0 +1,129 @@
+package broadcast
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Side is a direction on the ring of ranks.
+type Side uint8
+
+// The sides of a process: Lower ranks are to the left.
+const (
+	ToLeft Side = iota
+	ToRight
+)
+
+// Other is the opposite side.
+func (d Side) Other() Side { return 1 - d }
+
+// kind is that of a correction message sent to side d.
+func (d Side) kind() MessageKind { return Left + MessageKind(d) }
+
+// Ring is the ring on which correction runs: all ranks in order, closed over
+// the root unless Open. A corrector sends to distance 1, 2, … on both sides,
+// the side less far along first and First on a tie.
+type Ring struct {
+	Open     bool // nobody sends across rank 0
+	First    Side
+	OneSided bool // only to First
+
+	p int // number of processes
+}
+
+// fitDistance sets the ring up for a correction that goes as far as d.
+func (r *Ring) fitDistance(p int, d int32) error {
+	if d < 1 || int(d) > max(p-1, 1) {
+		return fmt.Errorf("correction distance %d among %d processes; allowed: 1 to %d", d, p, max(p-1, 1))
+	}
+	r.p = p
+	return nil
+}
+
+// fitTwoSided sets the ring up for a correction that must hear from both sides
+// to end.
+func (r *Ring) fitTwoSided(p int) error {
+	if r.OneSided {
+		return errors.New("one-sided correction hears from one side only; allowed with: opportunistic, optimized, optimized-paper")
+	}
+	r.p = p
+	return nil
+}
+
+// Walk is how far one process has come on the ring: distances by Side.
+type Walk struct {
+	Sent [2]int32 // the farthest process sent to
+	Owed [2]int32 // the farthest process to send to; hearing lowers it
+}
+
+// start makes w the walk of a corrector that owes each side the distance d.
+func (r *Ring) start(w *Walk, self Rank, d int32) {
+	w.Owed = [2]int32{min(d, r.limit(self, ToLeft)), min(d, r.limit(self, ToRight))}
+	if r.OneSided {
+		w.Owed[r.First.Other()] = 0
+	}
+}
+
+// heard tells from which side a correction message came, and how far: one that
+// travels left comes from the right.
+func (r *Ring) heard(self, from Rank, kind MessageKind) (Side, int32) {
+	d := Side(kind - Left).Other()
+	return d, r.distance(self, from, d)
+}
+
+// distance from one rank to another, going to side d.
+func (r *Ring) distance(from, to Rank, d Side) int32 {
+	n := int(to) - int(from)
+	if d == ToLeft {
+		n = -n
+	}
+	if n < 0 {
+		n += r.p
+	}
+	return int32(n)
+}
+
+// at is the rank at the given distance from self on side d.
+func (r *Ring) at(self Rank, d Side, distance int32) Rank {
+	to := int(self) + int(distance)
+	if d == ToLeft {
+		to = int(self) - int(distance)
+	}
+	if to < 0 {
+		to += r.p
+	} else if to >= r.p {
+		to -= r.p
+	}
+	return Rank(to)
+}
+
+// limit is the largest distance there is on side d.
+func (r *Ring) limit(self Rank, d Side) int32 {
+	switch {
+	case !r.Open:
+		return int32(r.p - 1)
+	case d == ToLeft:
+		return int32(self)
+	default:
+		return int32(r.p - 1 - int(self))
+	}
+}
+
+// step sends to the next process, or is done: when a corrector has sent as far
+// as it owes, or once around with both sides together.
+func (r *Ring) step(w *Walk, self Rank) protocol.Action[Message[None]] {
+	left, right := w.Sent[ToLeft], w.Sent[ToRight]
+	goLeft, goRight := left < w.Owed[ToLeft], right < w.Owed[ToRight]
+	switch {
+	case !goLeft && !goRight, int(left)+int(right) >= r.p:
+		return protocol.Action[Message[None]]{Kind: protocol.Done}
+	case goLeft && (!goRight || left < right || left == right && r.First == ToLeft):
+		w.Sent[ToLeft] = left + 1
+		return protocol.Action[Message[None]]{Kind: protocol.Send, To: r.at(self, ToLeft, left+1), Msg: Message[None]{Kind: Left}}
+	default:
+		w.Sent[ToRight] = right + 1
+		return protocol.Action[Message[None]]{Kind: protocol.Send, To: r.at(self, ToRight, right+1), Msg: Message[None]{Kind: Right}}
+	}
+}
