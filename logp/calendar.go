@@ -1,0 +1,243 @@
+package logp
+
+import (
+	"container/heap"
+	"math/bits"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// event is a message on its way: it is received when its slot comes.
+type event[M any] struct {
+	to, from protocol.Rank
+	msg      M
+}
+
+// chunk is a piece of a slot's list of messages. Chunks are recycled as soon as
+// they are read, so memory follows what is in flight.
+type chunk[M any] struct {
+	next   *chunk[M]
+	n      int
+	events [chunkLen]event[M]
+}
+
+const chunkLen = 512
+
+// slot is what happens at one moment: messages whose receive ends, in the order
+// of their sends, and ranks that may act, because their send port is free again
+// or their wait is over.
+type slot[M any] struct {
+	first, last *chunk[M]
+	ready       *bitmap
+}
+
+// calendar holds what happens in the future: a wheel of slots for the near
+// future, heaps for what lies beyond it.
+type calendar[M any] struct {
+	slots    []slot[M] // by time modulo their number, a power of two
+	occupied []uint64  // which slots are not empty
+	now      protocol.Time
+	ranks    int
+
+	far      farHeap[M]
+	arrivals uint64 // numbers far events, to keep their order
+
+	freeChunks  *chunk[M]
+	freeBitmaps []*bitmap
+}
+
+// farEvent lies beyond the wheel: a message, or a wake-up.
+type farEvent[M any] struct {
+	at    protocol.Time
+	order uint64
+	wake  bool
+	event event[M]
+}
+
+type farHeap[M any] []farEvent[M]
+
+func (h farHeap[M]) Len() int { return len(h) }
+func (h farHeap[M]) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
+}
+func (h farHeap[M]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *farHeap[M]) Push(x any)   { *h = append(*h, x.(farEvent[M])) }
+func (h *farHeap[M]) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// wheelMax bounds the wheel; larger L and o are slower, not wrong.
+const wheelMax = 4096
+
+// newCalendar makes a calendar for the given number of ranks; most things
+// happen less than span after they are planned.
+func newCalendar[M any](ranks int, span protocol.Time) *calendar[M] {
+	size := 64
+	for size < wheelMax && protocol.Time(size) < 4*span {
+		size *= 2
+	}
+	return &calendar[M]{slots: make([]slot[M], size), occupied: make([]uint64, size/64), ranks: ranks}
+}
+
+// at returns the slot of a moment within the wheel, to put something into it.
+func (c *calendar[M]) at(t protocol.Time) *slot[M] {
+	i := uint64(t) & uint64(len(c.slots)-1)
+	c.occupied[i>>6] |= 1 << (i & 63)
+	return &c.slots[i]
+}
+
+func (c *calendar[M]) near(t protocol.Time) bool { return t-c.now < protocol.Time(len(c.slots)) }
+
+// send plans messages whose receive ends at the same moment.
+func (c *calendar[M]) send(t protocol.Time, messages []event[M]) {
+	if !c.near(t) {
+		for _, e := range messages {
+			c.arrivals++
+			heap.Push(&c.far, farEvent[M]{at: t, order: c.arrivals, event: e})
+		}
+		return
+	}
+	s := c.at(t)
+	for len(messages) > 0 {
+		if s.last == nil || s.last.n == chunkLen {
+			c.grow(s)
+		}
+		n := copy(s.last.events[s.last.n:], messages)
+		s.last.n += n
+		messages = messages[n:]
+	}
+}
+
+func (c *calendar[M]) grow(s *slot[M]) {
+	n := c.freeChunks
+	if n == nil {
+		n = new(chunk[M])
+	} else {
+		c.freeChunks = n.next
+		n.next, n.n = nil, 0
+	}
+	if s.last == nil {
+		s.first = n
+	} else {
+		s.last.next = n
+	}
+	s.last = n
+}
+
+func (c *calendar[M]) recycle(k *chunk[M]) {
+	k.next = c.freeChunks
+	c.freeChunks = k
+}
+
+// wake plans that a rank may act.
+func (c *calendar[M]) wake(t protocol.Time, r protocol.Rank) {
+	if !c.near(t) {
+		c.arrivals++
+		heap.Push(&c.far, farEvent[M]{at: t, order: c.arrivals, wake: true, event: event[M]{to: r}})
+		return
+	}
+	c.readyAt(t).set(int(r))
+}
+
+// wakeWord plans that the ranks of one word of a bitmap may act.
+func (c *calendar[M]) wakeWord(t protocol.Time, w int, word uint64) {
+	if c.near(t) {
+		c.readyAt(t).or(w, word)
+		return
+	}
+	for ; word != 0; word &= word - 1 {
+		c.wake(t, protocol.Rank(w<<6+bits.TrailingZeros64(word)))
+	}
+}
+
+// readyAt is the set of ranks that may act at t.
+func (c *calendar[M]) readyAt(t protocol.Time) *bitmap {
+	s := c.at(t)
+	if s.ready == nil {
+		if n := len(c.freeBitmaps); n > 0 {
+			s.ready = c.freeBitmaps[n-1]
+			c.freeBitmaps = c.freeBitmaps[:n-1]
+		} else {
+			s.ready = newBitmap(c.ranks)
+		}
+	}
+	return s.ready
+}
+
+// advance goes to the next moment at which something happens, not later than
+// limit, and reports whether there is one.
+func (c *calendar[M]) advance(limit protocol.Time) bool {
+	next := min(limit, c.nextNear())
+	if len(c.far) > 0 {
+		next = min(next, c.far[0].at)
+	}
+	if next == protocol.Never {
+		return false
+	}
+	c.now = next
+	for len(c.far) > 0 && c.near(c.far[0].at) {
+		f := heap.Pop(&c.far).(farEvent[M])
+		if f.wake {
+			c.wake(f.at, f.event.to)
+		} else {
+			c.send(f.at, []event[M]{f.event})
+		}
+	}
+	return true
+}
+
+// nextNear is the earliest moment in the wheel after now.
+func (c *calendar[M]) nextNear() protocol.Time {
+	n := uint64(len(c.slots))
+	from := (uint64(c.now) + 1) & (n - 1)
+	words := uint64(len(c.occupied))
+	for i := uint64(0); i <= words; i++ {
+		w := (from>>6 + i) % words
+		word := c.occupied[w]
+		if i == 0 {
+			word &^= 1<<(from&63) - 1
+		} else if i == words {
+			word &= 1<<(from&63) - 1
+		}
+		if word != 0 {
+			pos := w<<6 + uint64(bits.TrailingZeros64(word))
+			return c.now + 1 + protocol.Time((pos-from)&(n-1))
+		}
+	}
+	return protocol.Never
+}
+
+// take empties the present slot.
+func (c *calendar[M]) take() slot[M] {
+	i := uint64(c.now) & uint64(len(c.slots)-1)
+	c.occupied[i>>6] &^= 1 << (i & 63)
+	s := c.slots[i]
+	c.slots[i] = slot[M]{}
+	return s
+}
+
+// release returns an emptied set of ready ranks.
+func (c *calendar[M]) release(b *bitmap) { c.freeBitmaps = append(c.freeBitmaps, b) }
+
+// reset forgets everything planned.
+func (c *calendar[M]) reset() {
+	for i := range c.slots {
+		s := &c.slots[i]
+		for k := s.first; k != nil; {
+			next := k.next
+			c.recycle(k)
+			k = next
+		}
+		if s.ready != nil {
+			s.ready.clear()
+			c.release(s.ready)
+		}
+		*s = slot[M]{}
+	}
+	clear(c.occupied)
+	c.far = c.far[:0]
+	c.now = -1
+}
