@@ -1,0 +1,81 @@
+package logp
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Sampling draws the faults of each run of a Monte Carlo simulation.
+type Sampling struct {
+	Count int           // so many processes, drawn without Spare, are dead from the start
+	Block int           // they die in blocks of so many neighbours; 0 counts as 1
+	Spare protocol.Rank // is never drawn: the root
+	Fixed Faults        // happens in every run
+}
+
+// Check says what is wrong for p processes.
+func (s Sampling) Check(p int) error {
+	switch {
+	case s.Count < 0 || s.Count > p-1:
+		return fmt.Errorf("%d of %d processes dead; allowed: 0 to %d, since the root stays", s.Count, p, p-1)
+	case s.Block < 0 || s.Block > max(p-1, 1):
+		return fmt.Errorf("blocks of %d; allowed: 1 to %d", s.Block, p-1)
+	}
+	for _, r := range s.Fixed.Failed {
+		if r == s.Spare {
+			return fmt.Errorf("the root %d cannot be dead from the start", r)
+		}
+	}
+	return s.Fixed.Check(p)
+}
+
+// sampler draws faults and keeps its memory.
+type sampler struct {
+	Sampling
+	p      int
+	drawn  *bitmap
+	failed []protocol.Rank
+}
+
+func newSampler(s Sampling, p int) *sampler {
+	return &sampler{Sampling: s, p: p, drawn: newBitmap(p)}
+}
+
+// draw returns the faults of the run with the given seed. They are valid until
+// the next call.
+func (s *sampler) draw(seed uint64) Faults {
+	s.failed = append(s.failed[:0], s.Fixed.Failed...)
+	if s.Count > 0 {
+		// Of dead and living, draw the fewer.
+		few, invert := s.Count, false
+		if s.Block <= 1 && s.Count > s.p/2 {
+			few, invert = s.p-1-s.Count, true
+		}
+		s.drawFew(seed, few)
+		for r := 0; r < s.p; r++ {
+			if s.drawn.has(r) != invert && protocol.Rank(r) != s.Spare {
+				s.failed = append(s.failed, protocol.Rank(r))
+			}
+		}
+	}
+	return Faults{Failed: s.failed, Deaths: s.Fixed.Deaths}
+}
+
+// drawFew draws n ranks, block by block.
+func (s *sampler) drawFew(seed uint64, n int) {
+	s.drawn.clear()
+	for i := uint64(0); n > 0; i++ {
+		r := int(protocol.Below(protocol.Mix(seed, i), uint64(s.p)))
+		for b := max(s.Block, 1); b > 0 && n > 0; b-- {
+			if s.drawn.has(r) || protocol.Rank(r) == s.Spare {
+				break
+			}
+			s.drawn.set(r)
+			n--
+			if r++; r == s.p {
+				r = 0
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package broadcast
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-go/coppice/topology"
+)
+
+// Spec describes a broadcast in words, as flags and files do.
+type Spec struct {
+	P    int
+	Root Rank
+
+	// Tree is binomial, kary:k, lame:k, optimal or gossip:T.
+	Tree  string
+	Order topology.Order // of the ranks of a tree
+
+	// Correction is none, ack, opportunistic:D, optimized:D,
+	// optimized-paper:D, checked, failure-proof:F or delayed:STEPS.
+	Correction string
+	Ring       Ring
+
+	// Synchronized correction begins at Start.
+	Synchronized bool
+	Start        Time
+	Early        Early
+
+	// L and O are the network's latency and overhead. They shape the optimal
+	// tree, the rounds of gossip and the time-out of failure-proof correction.
+	L, O Time
+}
+
+// The protocols that a Spec builds, by the state of their correction.
+type (
+	Plain   = Protocol[Walk, None]
+	Delays  = Protocol[Delaying, None]
+	Provers = Protocol[Proving, Known]
+)
+
+// Build returns the protocol: a *Plain, *Delays or *Provers.
+func (s Spec) Build() (any, error) {
+	name, number, err := cutNumber(s.Correction)
+	if err != nil {
+		return nil, err
+	}
+	spread, err := s.dissemination(name == "ack")
+	if err != nil {
+		return nil, err
+	}
+	cfg := Config{P: s.P, Root: s.Root, Spread: spread, Synchronized: s.Synchronized, Start: s.Start, Early: s.Early}
+	switch name {
+	case "none", "ack":
+		return New(cfg, Uncorrected{})
+	case "opportunistic":
+		return New(cfg, &Opportunistic{Ring: s.Ring, D: number})
+	case "optimized":
+		return New(cfg, &Optimized{Ring: s.Ring, D: number})
+	case "optimized-paper":
+		return New(cfg, &Optimized{Ring: s.Ring, D: number, Paper: true})
+	case "checked":
+		return New(cfg, &Checked{Ring: s.Ring})
+	case "delayed":
+		return New(cfg, &Delayed{Ring: s.Ring, Delay: Time(number)})
+	default: // failure-proof
+		// A corrector goes around once in each direction, twice with its
+		// final round; after that nothing more is to be learnt.
+		timeout := 4*Time(s.P)*s.O + 2*(2*s.O+s.L)
+		return New(cfg, &FailureProof{Ring: s.Ring, F: int(number), Timeout: timeout})
+	}
+}
+
+// Gossips reports whether dissemination is gossip, and for how long.
+func (s Spec) Gossips() (until Time, gossip bool, err error) {
+	name, number, found := strings.Cut(s.Tree, ":")
+	if name != "gossip" {
+		return 0, false, nil
+	}
+	t, err := strconv.ParseUint(number, 10, 15)
+	if !found || err != nil {
+		return 0, true, fmt.Errorf("tree %q; allowed: gossip:T with T from 0 to %d", s.Tree, 1<<15-1)
+	}
+	return Time(t), true, nil
+}
+
+func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
+	until, gossip, err := s.Gossips()
+	switch {
+	case err != nil:
+		return nil, err
+	case gossip && acknowledged:
+		return nil, errors.New("acknowledgements need a tree; gossip has none")
+	case gossip && s.Order == topology.InOrder:
+		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
+	case gossip && (s.Synchronized || s.Correction == "none"):
+		return &Gossip{Until: until}, nil
+	case gossip: // overlapped: nobody knows the time, so count
+		return &Gossip{Rounds: uint16(until), Hop: uint16(min((s.L+s.O-1)/s.O+2, 1<<15))}, nil
+	}
+	shape, err := topology.ParseShape(s.Tree)
+	if err != nil {
+		return nil, fmt.Errorf("tree %q; allowed: binomial, kary:k, lame:k, optimal, gossip:T", s.Tree)
+	}
+	tree, err := shape.Tree(s.P, s.Order, int(s.L), int(s.O))
+	if err != nil {
+		return nil, err
+	}
+	if s.Order == topology.InOrder && s.P <= tabulateMax {
+		tree = topology.Tabulate(tree)
+	}
+	if acknowledged {
+		return &AckTree{Tree: tree}, nil
+	}
+	return &Tree{Tree: tree}, nil
+}
+
+// tabulateMax is up to where an in-order tree is kept in a table: its
+// arithmetic is slow, and a simulation asks for every child in every run.
+const tabulateMax = 1 << 26
+
+// cutNumber reads the name of a correction and its number.
+func cutNumber(correction string) (name string, number int32, err error) {
+	name, digits, found := strings.Cut(correction, ":")
+	want, known := correctionNumbers[name]
+	switch {
+	case !known:
+		return "", 0, fmt.Errorf("correction %q; allowed: none, ack, opportunistic:D, optimized:D, optimized-paper:D, checked, failure-proof:F, delayed:STEPS", correction)
+	case want == "" && found:
+		return "", 0, fmt.Errorf("correction %q; allowed: %s, without a number", correction, name)
+	case want == "":
+		return name, 0, nil
+	}
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil {
+		return "", 0, fmt.Errorf("correction %q; allowed: %s:%s with %s from 0 to 2^31−1", correction, name, want, want)
+	}
+	return name, int32(n), nil
+}
+
+// correctionNumbers says what number follows the name of a correction.
+var correctionNumbers = map[string]string{
+	"none": "", "ack": "", "checked": "",
+	"opportunistic": "D", "optimized": "D", "optimized-paper": "D",
+	"failure-proof": "F", "delayed": "STEPS",
+}
