@@ -1,0 +1,139 @@
+// Source: Küttler et al., Corrected Trees (PPoPP 2019), sections 3.2.2 and
+// 3.2.3, equations (1) and (2); the optimal tree is that of Karp et al.,
+// Optimal Broadcast and Summation in the LogP Model (SPAA 1993).
+//
+// A process sends every o steps and sends first D steps after its parent began
+// to send to it. Ranks are numbered in the order in which their parents begin
+// to send to them, ties by the parent's rank. Binomial (o=1, D=1), Lamé of order
+// k (o=1, D=k) and optimal (D=2o+L) trees are this one tree.
+//
+// The paper's r + R(i+o+L) holds where o divides L. In general not all colored
+// processes send at a given time, only those whose time of coloring c agrees
+// with it modulo o, and the child's rank counts those instead of all.
+//
+// Cost: a table of R with one entry for each step of the broadcast; Child and
+// Parent in O(log) of it, O(1) for the binomial tree.
+
+package topology
+
+import (
+	"fmt"
+	"sort"
+)
+
+// stepsMax bounds the table of R: 32 MiB.
+const stepsMax = 1 << 22
+
+// growth is a binomial, Lamé or optimal tree in interleaved numbering. Time is
+// counted in steps of gcd(o, D).
+type growth struct {
+	timeline     // R(t), the number of ranks colored by time t
+	p, o, d  int // P, o, D
+}
+
+// newGrowth returns the tree of p ranks that send every o steps, first after d;
+// 1 ≤ o ≤ d.
+func newGrowth(p, o, d int) (*growth, error) {
+	g := gcd(o, d)
+	o, d = o/g, d/g
+	var count []int
+	for t := 0; t == 0 || count[t-1] < p; t++ {
+		if t == stepsMax {
+			return nil, fmt.Errorf("topology: a broadcast to %d ranks with first send after %d and then every %d takes more than %d steps", p, d, o, stepsMax)
+		}
+		if t < d {
+			count = append(count, 1)
+		} else {
+			count = append(count, count[t-o]+count[t-d]) // eq. (1), with steps of o
+		}
+	}
+	return &growth{timeline: makeTimeline(count, p), p: p, o: o, d: d}, nil
+}
+
+func (g *growth) Size() int { return g.p }
+func (g *growth) Root() int { return 0 }
+
+// Child finds what r's i-th send starts: of the ranks colored d steps later it
+// comes after those of all senders below r.
+func (g *growth) Child(r, i int) int {
+	if uint(i) >= uint(len(g.count)) {
+		return -1
+	}
+	c := g.step(r)
+	t := c + i*g.o
+	if t+g.d > g.end() {
+		return -1 // every rank is colored by t+D−1
+	}
+	// Senders below r: all that were colored o, 2o, … before r, and those that
+	// were colored together with r and precede it.
+	below := g.senders(c-g.o) + r - g.before(c)
+	if child := g.before(t+g.d) + below; child < g.p {
+		return child
+	}
+	return -1
+}
+
+// Parent inverts Child.
+func (g *growth) Parent(r int) int {
+	if r == 0 {
+		return -1
+	}
+	t := g.step(r)
+	j := r - g.before(t) // r's parent is the j-th sender D earlier
+	c := g.senderColored(t-g.d, j)
+	return g.before(c) + j - g.senders(c-g.o)
+}
+
+// senders returns E(t), the number of processes that begin to send at time t
+// in the endless tree: as many as are colored D later.
+func (g *growth) senders(t int) int {
+	if t < 0 {
+		return 0
+	}
+	return g.count[t+g.d] - g.count[t+g.d-1]
+}
+
+// senderColored returns the time of coloring of the j-th process, by rank, of
+// those that begin to send at time t.
+func (g *growth) senderColored(t, j int) int {
+	if g.o == 1 {
+		return g.step(j) // every colored process sends all the time
+	}
+	// The senders at t that were colored by t−n·o are those that send then.
+	n := sort.Search(t/g.o+1, func(n int) bool { return g.senders(t-n*g.o) <= j })
+	return t - (n-1)*g.o
+}
+
+// subtree counts the ranks of r's subtree that are colored before the last
+// step, where no rank is missing, and those among the ranks of the last step.
+func (g *growth) subtree(r int) int {
+	end := g.end()
+	return g.before(end-g.step(r)) + g.subtreeAmong(r, end, g.p-g.before(end))
+}
+
+// subtreeAmong counts the ranks of r's subtree among the first n that are
+// colored at time t. Ranks are in the order of their parents, so it asks for
+// the parents instead, among the first n senders D earlier: those colored
+// earlier than the n-th sender are counted in full, and those colored together
+// with it are again the first few of a time.
+func (g *growth) subtreeAmong(r, t, n int) int {
+	c := g.step(r)
+	sum := 0
+	for t >= c+g.d {
+		x := g.senderColored(t-g.d, n-1)
+		sum += g.senders(x - g.o - c) // the subtree is the tree, c later
+		n -= g.senders(x - g.o)
+		t = x
+	}
+	if t == c && r-g.before(c) < n {
+		sum++
+	}
+	return sum
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
