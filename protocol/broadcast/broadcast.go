@@ -162,9 +162,15 @@ type State[C any] struct {
 // Colored reports whether the process has the message.
 func (s *State[C]) Colored() bool { return s.stage != uncolored }
 
+// Corrects reports whether a process takes part in correction: it has the
+// message, and not from a correction that leaves it no part.
+func (p *Protocol[C, E]) Corrects(s *State[C]) bool {
+	return s.stage != uncolored && !(s.byCorrection && p.passive)
+}
+
 // Init implements protocol.Protocol.
 func (p *Protocol[C, E]) Init(s *State[C], self Rank, seed uint64) {
-	*s = State[C]{self: p.fromRoot(self)}
+	*s = State[C]{self: p.FromRoot(self)}
 	s.spread.Seed = uint32(protocol.Mix(seed, uint64(self)))
 	p.correction.Init(&s.correction, s.self)
 	if s.self == 0 {
@@ -175,7 +181,7 @@ func (p *Protocol[C, E]) Init(s *State[C], self Rank, seed uint64) {
 
 // Receive implements protocol.Protocol.
 func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E]) {
-	from = p.fromRoot(from)
+	from = p.FromRoot(from)
 	switch m.Kind {
 	case Spread:
 		if s.stage == uncolored {
@@ -208,7 +214,7 @@ func (p *Protocol[C, E]) Next(s *State[C], now Time) protocol.Action[Message[E]]
 		s.stage = closing
 		return p.next(s, now)
 	}
-	a.To = p.toGroup(a.To)
+	a.To = p.ToGroup(a.To)
 	return a
 }
 
@@ -233,13 +239,15 @@ func (p *Protocol[C, E]) next(s *State[C], now Time) protocol.Action[Message[E]]
 			return p.Next(s, now)
 		}
 		return protocol.Action[Message[E]]{
-			Kind: a.Kind, At: a.At, To: p.toGroup(a.To),
+			Kind: a.Kind, At: a.At, To: p.ToGroup(a.To),
 			Msg: Message[E]{Kind: a.Msg.Kind, Round: a.Msg.Round},
 		}
 	case correcting:
 		return protocol.Action[Message[E]]{Kind: protocol.Wait, At: p.Start}
 	case closing:
-		s.stage = done
+		// Forget what no longer matters: equal ends are equal states, which
+		// spares a model checker most of its work.
+		*s = State[C]{self: s.self, stage: done, byCorrection: s.byCorrection}
 		if p.deliversLast {
 			return protocol.Action[Message[E]]{Kind: protocol.Deliver}
 		}
@@ -255,16 +263,16 @@ func (p *Protocol[C, E]) Phase(m Message[E]) protocol.Phase {
 	return protocol.Correction
 }
 
-// fromRoot translates a rank of the group to one counted from the root.
-func (p *Protocol[C, E]) fromRoot(r Rank) Rank {
+// FromRoot translates a rank of the group to one counted from the root.
+func (p *Protocol[C, E]) FromRoot(r Rank) Rank {
 	if r < p.Root {
 		return Rank(int(r-p.Root) + p.P)
 	}
 	return r - p.Root
 }
 
-// toGroup is the reverse of fromRoot.
-func (p *Protocol[C, E]) toGroup(r Rank) Rank {
+// ToGroup is the reverse of FromRoot.
+func (p *Protocol[C, E]) ToGroup(r Rank) Rank {
 	if left := p.P - int(p.Root); int(r) >= left {
 		return Rank(int(r) - left)
 	}

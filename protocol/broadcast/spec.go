@@ -28,6 +28,9 @@ type Spec struct {
 	Start        Time
 	Early        Early
 
+	// Counted gossip counts rounds even where there is a common clock.
+	Counted bool
+
 	// L and O are the network's latency and overhead. They shape the optimal
 	// tree, the rounds of gossip and the time-out of failure-proof correction.
 	L, O Time
@@ -94,9 +97,9 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 		return nil, errors.New("acknowledgements need a tree; gossip has none")
 	case gossip && s.Order == topology.InOrder:
 		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
-	case gossip && (s.Synchronized || s.Correction == "none"):
+	case gossip && !s.Counted && (s.Synchronized || s.Correction == "none"):
 		return &Gossip{Until: until}, nil
-	case gossip: // overlapped: nobody knows the time, so count
+	case gossip:
 		return &Gossip{Rounds: uint16(until), Hop: uint16(min((s.L+s.O-1)/s.O+2, 1<<15))}, nil
 	}
 	shape, err := topology.ParseShape(s.Tree)
