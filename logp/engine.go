@@ -31,13 +31,13 @@ const timeMax protocol.Time = 1 << 40
 func (n Network) Check() error {
 	switch {
 	case n.P < 1 || n.P > 1<<31-1:
-		return fmt.Errorf("P = %d; allowed: 1 to 2^31−1", n.P)
+		return fmt.Errorf("number of processes P is %d; allowed: 1 to 2^31−1", n.P)
 	case n.L < 0 || n.L > timeMax:
-		return fmt.Errorf("L = %d; allowed: 0 to 2^40", n.L)
+		return fmt.Errorf("latency L is %d; allowed: 0 to 2^40", n.L)
 	case n.O < 1 || n.O > timeMax:
-		return fmt.Errorf("o = %d; allowed: 1 to 2^40", n.O)
+		return fmt.Errorf("overhead o is %d; allowed: 1 to 2^40", n.O)
 	case n.G < 0 || n.G > timeMax:
-		return fmt.Errorf("g = %d; allowed: 0 to 2^40", n.G)
+		return fmt.Errorf("gap g is %d; allowed: 0 to 2^40", n.G)
 	}
 	return nil
 }
@@ -95,6 +95,7 @@ type Engine[S, M any] struct {
 	outbox   [512]event[M] // sends of this moment, put aside
 	put      int           // how many
 	deaths   deaths
+	dying    []protocol.Rank // of their last send, at this moment
 	result   Result
 	started  bool
 	first    protocol.Time // of the first correction send
@@ -229,6 +230,10 @@ func (e *Engine[S, M]) act(now protocol.Time, ready *bitmap) {
 		}
 	}
 	e.flush(now)
+	for _, r := range e.dying {
+		e.kill(r)
+	}
+	e.dying = e.dying[:0]
 	e.started = true
 }
 
@@ -366,23 +371,10 @@ func (e *Engine[S, M]) count(now protocol.Time) {
 	if e.deaths.bySends != nil {
 		for i := range out {
 			if e.deaths.sent(out[i].from) {
-				e.kill(out[i].from)
+				e.dying = append(e.dying, out[i].from)
 			}
 		}
 	}
-}
-
-// dropped returns when a message is over that nobody will look at: at its
-// arrival if its receiver is dead, after its receive if that is Done.
-func (e *Engine[S, M]) dropped(arrival protocol.Time, to protocol.Rank) protocol.Time {
-	if e.dead.has(int(to)) {
-		return arrival
-	}
-	if e.receives != nil {
-		arrival = max(arrival, e.receives[to])
-		e.receives[to] = arrival + e.gap
-	}
-	return arrival + e.net.O
 }
 
 func (e *Engine[S, M]) finish() {

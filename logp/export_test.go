@@ -1,0 +1,8 @@
+package logp
+
+import "github.com/coppice-go/coppice/protocol"
+
+// DrawFaults draws once, for tests.
+func DrawFaults(s Sampling, p int, seed uint64) []protocol.Rank {
+	return newSampler(s, p).draw(seed).Failed
+}
