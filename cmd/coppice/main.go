@@ -1,0 +1,133 @@
+// Command coppice offers what the library can do: trees, simulations, hostile
+// schedules and a demonstration. It is thin: it reads flags, calls the library
+// and prints. Flags, JSON keys and exit codes are stable; docs/design.md,
+// section «The command», is their contract.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands lists the commands. Each is a struct of its flags with a method
+// Run(*console) error, in a file of its own name.
+type commands struct {
+	Demo    demoCmd    `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
+	Sim     simCmd     `cmd:"" set:"trees=binomial, kary:k, lame:k, optimal or gossip:T" help:"Simulate many runs of one broadcast in the LogP model."`
+	Tree    treeCmd    `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+const description = `Group communication that regrows when processes die.
+
+Bad input ends with exit code 2 and one line that says what is wrong and what is allowed, a failed run
+with exit code 1. --json makes a command print one JSON document on standard output.`
+
+// Exit codes.
+const (
+	exitFailed = 1 // the run failed
+	exitInput  = 2 // the input was bad
+)
+
+// badInput is an error in what the user asked for.
+type badInput struct{ error }
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr *os.File) (exit int) {
+	con := newConsole(stdout, stderr)
+	parser, err := kong.New(&commands{},
+		kong.Name("coppice"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "faults", Title: "Faults:"},
+			{Key: "ring", Title: "Details of correction and reception:"},
+		}),
+	)
+	if err != nil {
+		return fail(stderr, err)
+	}
+	ctx, err := parser.Parse(joinValues(args))
+	if err != nil {
+		return fail(stderr, badInput{explain(err, parser.Model, args)})
+	}
+	if err := ctx.Run(con); err != nil {
+		return fail(stderr, err)
+	}
+	return 0
+}
+
+// fail says in one line what is wrong.
+func fail(stderr io.Writer, err error) (exit int) {
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	fmt.Fprintln(stderr, "coppice:", strings.TrimPrefix(line, "topology: "))
+	if errors.As(err, new(badInput)) {
+		return exitInput
+	}
+	return exitFailed
+}
+
+// explain says what kong found wrong, and where to see what is allowed.
+func explain(err error, app *kong.Application, args []string) error {
+	var names []string
+	for _, command := range app.Children {
+		names = append(names, command.Name)
+	}
+	if len(args) == 0 {
+		return fmt.Errorf("no command; allowed: %s; see coppice --help", strings.Join(names, ", "))
+	}
+	if slices.Contains(names, args[0]) {
+		text := missingValue.ReplaceAllString(err.Error(), "$1: missing value")
+		return fmt.Errorf("%s; see coppice %s --help", text, args[0])
+	}
+	if strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("%w; see coppice --help", err)
+	}
+	return fmt.Errorf("unknown command %q; allowed: %s; see coppice --help", args[0], strings.Join(names, ", "))
+}
+
+// missingValue matches kong's words for a flag at the end, or before another.
+var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
+
+// joinValues writes flags so that kong understands more of them: -P=8 as -P8,
+// and as one argument a flag and its value where that is a negative number,
+// which looks like a flag, or true or false, which kong takes for a stray.
+func joinValues(args []string) []string {
+	var joined []string
+	for i, arg := range args {
+		last := len(joined) - 1
+		joins := negative(arg) || arg == "true" || arg == "false"
+		switch {
+		case arg == "--":
+			return append(joined, args[i:]...)
+		case shortFlag(arg) && len(arg) > 3 && arg[2] == '=':
+			joined = append(joined, arg[:2]+arg[3:])
+		case joins && last >= 0 && shortFlag(joined[last]) && len(joined[last]) == 2:
+			joined[last] += arg
+		case joins && last >= 0 && strings.HasPrefix(joined[last], "--") && !strings.Contains(joined[last], "="):
+			joined[last] += "=" + arg
+		default:
+			joined = append(joined, arg)
+		}
+	}
+	return joined
+}
+
+func shortFlag(arg string) bool {
+	return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && !negative(arg)
+}
+
+func negative(arg string) bool {
+	return len(arg) > 1 && arg[0] == '-' && arg[1] >= '0' && arg[1] <= '9'
+}

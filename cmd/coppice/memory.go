@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/coppice-go/coppice/logp"
+)
+
+// What a simulation needs at the very least, in bytes.
+const (
+	processBytes = 64
+	runBytes     = 64
+)
+
+// checkMemory refuses what cannot fit: being killed halfway says nothing.
+func checkMemory(p int, runs logp.Runs) error {
+	free, ok := freeMemory()
+	if !ok {
+		return nil
+	}
+	workers := runs.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = max(min(workers, runs.Runs), 1)
+	if need := float64(p)*processBytes*float64(workers) + float64(runs.Runs)*runBytes; need > free {
+		const gib = 1 << 30
+		return fmt.Errorf("%d processes, %d runs, %d workers need more than %.0f GiB of memory; allowed here: less than %.1f GiB", p, runs.Runs, workers, need/gib, free/gib)
+	}
+	return nil
+}
+
+// freeMemory returns the bytes of memory that can be had, where the system is
+// Linux and says so.
+func freeMemory() (bytes float64, ok bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if n, _ := fmt.Sscanf(lines.Text(), "MemAvailable: %g kB", &bytes); n == 1 {
+			return bytes * 1024, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"coppice": main})
+}
+
+// The scripts in testdata/script are the contract of the command, by example.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"refused":  refused,
+			"keys":     keys,
+			"timeless": timeless,
+		},
+	})
+}
+
+// refused TEXT ARGS… runs coppice with ARGS and wants exit code 2, nothing on
+// standard output, and exactly one line on standard error, which is TEXT. A *
+// stands for any words: those that the libraries choose.
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: refused TEXT ARGS…")
+	}
+	var exit *exec.ExitError
+	if err := ts.Exec("coppice", args[1:]...); !errors.As(err, &exit) || exit.ExitCode() != exitInput {
+		ts.Fatalf("coppice %q: %v, want exit code %d", args[1:], err, exitInput)
+	}
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("coppice %q: standard output %q, want none", args[1:], out)
+	}
+	line := regexp.MustCompile("^coppice: " + strings.ReplaceAll(regexp.QuoteMeta(args[0]), `\*`, ".*") + "\n$")
+	if got := ts.ReadFile("stderr"); !line.MatchString(got) {
+		ts.Fatalf("coppice %q:\n got %q\nwant %q", args[1:], got, args[0])
+	}
+}
+
+// keys PATH… wants standard output to be one JSON document that has all these
+// keys; a path is keys joined by points, 0 the first of an array.
+func keys(ts *testscript.TestScript, neg bool, args []string) {
+	var document any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &document))
+	for _, path := range args {
+		at, found := document, true
+		for _, key := range strings.Split(path, ".") {
+			if list, ok := at.([]any); ok && key == "0" && len(list) > 0 {
+				at = list[0]
+				continue
+			}
+			object, _ := at.(map[string]any)
+			if at, found = object[key]; !found {
+				break
+			}
+		}
+		if found == neg {
+			ts.Fatalf("key %s: found %v", path, found)
+		}
+	}
+}
+
+// timing matches the lines about time; seed those that name the seed, so that
+// what is left differs only if the runs differ.
+var (
+	timing = regexp.MustCompile(`(?m)^.*"(seconds|messages_per_second)":.*\n|^.* messages in .* a second\n`)
+	seed   = regexp.MustCompile(`(?m)^.*"seed":.*\n`)
+)
+
+// timeless FILE takes the lines about time out of a file, and those that name
+// the seed, and wants the former to be there.
+func timeless(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: timeless FILE")
+	}
+	text := ts.ReadFile(args[0])
+	if !timing.MatchString(text) {
+		ts.Fatalf("%s says nothing about time:\n%s", args[0], text)
+	}
+	text = seed.ReplaceAllString(timing.ReplaceAllString(text, ""), "")
+	ts.Check(writeFile(ts.MkAbs(args[0]), text))
+}

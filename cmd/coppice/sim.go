@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/topology"
+)
+
+type simCmd struct {
+	groupFlags
+	G          int64  `name:"gap" short:"g" default:"0" placeholder:"g" help:"LogP gap between sends, and between receives; less than o counts as o."`
+	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side (default ${default})."`
+	Sync       string `enum:"synchronized,overlapped" default:"synchronized" placeholder:"S" help:"When correction begins: synchronized, at the fault-free end of dissemination, or overlapped, at each process after its part in it (default ${default})."`
+	Early      string `enum:",join,serve" default:"" placeholder:"E" help:"What a process does that overlapped correction reaches early: join (default) takes part in correction, serve only serves its children."`
+
+	Runs    int    `default:"1" placeholder:"R" help:"Number of runs (default ${default})."`
+	Seed    uint64 `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
+	Workers int    `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the results do not depend on it."`
+	JSON    bool   `name:"json" help:"Print JSON."`
+
+	Faults     *share          `group:"faults" xor:"faults" placeholder:"1%" help:"So many per cent of the processes are dead from the start, drawn anew in each run, never the root."`
+	FaultCount *int            `group:"faults" xor:"faults" placeholder:"N" help:"The same as a number."`
+	Failed     []protocol.Rank `group:"faults" xor:"faults" placeholder:"RANK" help:"These are dead from the start."`
+	Block      int             `group:"faults" default:"1" placeholder:"K" help:"Drawn processes die in blocks of K neighbours."`
+	Die        []death         `group:"faults" placeholder:"RANK@t|RANK#k" help:"A process dies at time t, or after its k-th send; may be repeated."`
+
+	First string `group:"ring" enum:"left,right" default:"left" placeholder:"SIDE" help:"Side that correction sends to first: left or right (default ${default})."`
+	Wrap  bool   `group:"ring" default:"true" negatable:"" help:"Correction goes around past the root; --wrap=false keeps the ring open there."`
+	Sides int    `group:"ring" enum:"1,2" default:"2" placeholder:"N" help:"Sides that correction sends to, 1 or 2 (default ${default})."`
+	Queue bool   `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
+
+	Trace string `hidden:""`
+}
+
+func (simCmd) Help() string {
+	return `
+One configuration, many runs: latencies in steps, messages, gaps, and live processes without the
+message.
+
+	coppice sim -P 65536 --faults 1% --runs 100
+	coppice sim -P 4096 --tree lame:2 --correction optimized:4 --sync overlapped --faults 2% --runs 1000
+	coppice sim -P 4096 --tree gossip:36 --queue=false --runs 100 --json
+	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1
+`
+}
+
+func (s *simCmd) Run(c *console) error {
+	report, err := s.simulate(c)
+	if err != nil {
+		return badInput{err}
+	}
+	if s.JSON {
+		return c.printJSON(report)
+	}
+	return c.print(report.write)
+}
+
+// simulate runs the simulation. All errors are about its input.
+func (s *simCmd) simulate(c *console) (*simReport, error) {
+	spec, net, runs, err := s.plan()
+	if err != nil {
+		return nil, err
+	}
+	bar := c.newProgress(runs.Runs)
+	runs.Progress = bar.done
+	began := time.Now()
+	results, err := logp.Broadcast(spec, net, runs)
+	elapsed := time.Since(began)
+	bar.stop()
+	if err != nil {
+		return nil, err
+	}
+	return newSimReport(s.config(runs), results, elapsed), nil
+}
+
+// plan turns the flags into what the simulator takes. What it does not check
+// itself is checked by the simulator before it begins.
+func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, err error) {
+	net = logp.Network{P: s.P, L: protocol.Time(s.L), O: protocol.Time(s.O), G: protocol.Time(s.G), NoQueue: !s.Queue}
+	if err := net.Check(); err != nil {
+		return spec, net, runs, err
+	}
+	if s.Trace != "" {
+		return spec, net, runs, errors.New("--trace is not there yet; allowed: the other flags of coppice sim --help")
+	}
+	if spec, err = s.spec(); err != nil {
+		return spec, net, runs, err
+	}
+	runs = logp.Runs{Runs: s.Runs, Seed: s.Seed, Workers: s.Workers}
+	if s.Workers < 0 {
+		return spec, net, runs, fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", s.Workers)
+	}
+	if runs.Faults, err = s.sampling(); err != nil {
+		return spec, net, runs, err
+	}
+	return spec, net, runs, checkMemory(net.P, runs)
+}
+
+func (s *simCmd) spec() (broadcast.Spec, error) {
+	spec := broadcast.Spec{
+		Root: protocol.Rank(s.Root), Tree: s.Tree, Correction: s.Correction,
+		Ring:         broadcast.Ring{Open: !s.Wrap, OneSided: s.Sides == 1},
+		Synchronized: s.Sync == "synchronized",
+	}
+	if s.Root < 0 || s.Root >= s.P { // before it is cut to 32 bits
+		return spec, fmt.Errorf("root %d; allowed: 0 to %d", s.Root, s.P-1)
+	}
+	if s.First == "right" {
+		spec.Ring.First = broadcast.ToRight
+	}
+	if s.Early == "serve" {
+		spec.Early = broadcast.Serve
+	}
+	if s.Early != "" && spec.Synchronized {
+		return spec, fmt.Errorf("--early %s with synchronized correction, where nobody is early; allowed with: --sync overlapped", s.Early)
+	}
+	if err := notYet(s.Tree, ", gossip:T"); err != nil {
+		return spec, err
+	}
+	var err error
+	spec.Order, err = topology.ParseOrder(s.Order)
+	return spec, err
+}
+
+// config is the configuration as the report repeats it. The number of workers
+// is left out, since nothing depends on it.
+func (s *simCmd) config(runs logp.Runs) simConfig {
+	c := simConfig{
+		P: s.P, L: s.L, O: s.O, G: s.G, Root: s.Root,
+		Tree: s.Tree, Order: s.Order, Correction: s.Correction, Sync: s.Sync, Early: s.Early,
+		First: s.First, Wrap: s.Wrap, Sides: s.Sides, Queue: s.Queue,
+		FaultCount: runs.Faults.Count, Block: s.Block, Failed: s.Failed, Die: s.Die,
+		Runs: s.Runs, Seed: s.Seed,
+	}
+	if s.Early == "" && s.Sync == "overlapped" {
+		c.Early = "join"
+	}
+	return c
+}
