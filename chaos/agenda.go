@@ -1,0 +1,124 @@
+package chaos
+
+// What can happen next is a list of events. Choices number them by age, oldest
+// first, since then always answering 0 is a fair schedule: a shortened run must
+// not livelock only because somebody is never served. Keeping the list in that
+// order would be what a run spends its time on, so events carry their age and
+// the list does not: only runs that are recorded or replayed count.
+
+// event is something that can happen at a process. From the highest bits: its
+// number, kind, from and at.
+type event uint64
+
+type eventKind uint8
+
+const (
+	receive  eventKind = iota // at receives from the channel from→at
+	next                      // at is asked Next
+	input                     // at is handed its next input
+	workDone                  // at is told that its work is done
+	death                     // at is told that from is dead
+	crash                     // at crashes
+)
+
+const (
+	rankBits = 12
+	ranksMax = 1 << rankBits
+	kindBits = 8
+	ageShift = 2*rankBits + kindBits
+)
+
+func happening(kind eventKind, at, from int) event {
+	return event(kind)<<(2*rankBits) | event(from)<<rankBits | event(at)
+}
+
+func (e event) kind() eventKind { return eventKind(e >> (2 * rankBits)) }
+
+func (e event) at() int { return int(e & (ranksMax - 1)) }
+
+func (e event) from() int { return int(e >> rankBits & (ranksMax - 1)) }
+
+// ageless is the event without its number.
+func (e event) ageless() event { return e & (1<<ageShift - 1) }
+
+// agenda is what can happen.
+type agenda struct {
+	events []event
+	made   event // events so far, in the place of the number
+}
+
+func (a *agenda) reset() { a.events, a.made = a.events[:0], 0 }
+
+func (a *agenda) len() int { return len(a.events) }
+
+func (a *agenda) add(e event) {
+	a.made += 1 << ageShift
+	a.events = append(a.events, a.made|e)
+}
+
+// remove takes the i-th event off.
+func (a *agenda) remove(i int) {
+	last := len(a.events) - 1
+	a.events[i] = a.events[last]
+	a.events = a.events[:last]
+}
+
+// forget takes all events at r off and returns how many of them were of the
+// given kind.
+func (a *agenda) forget(r int, kind eventKind) (n int) {
+	kept := a.events[:0]
+	for _, e := range a.events {
+		if e.at() != r {
+			kept = append(kept, e)
+		} else if e.kind() == kind {
+			n++
+		}
+	}
+	a.events = kept
+	return n
+}
+
+// index finds an event, whatever its number; −1: it cannot happen.
+func (a *agenda) index(e event) int {
+	for i, f := range a.events {
+		if f.ageless() == e {
+			return i
+		}
+	}
+	return -1
+}
+
+// older counts the events older than the i-th. What comes after all events is
+// younger than all.
+func (a *agenda) older(i int) (n int) {
+	if i == len(a.events) {
+		return i
+	}
+	for _, e := range a.events {
+		if e < a.events[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// aged finds the event that has n older ones: the inverse of older.
+func (a *agenda) aged(n int) int {
+	for i := range a.events {
+		if a.older(i) == n {
+			return i
+		}
+	}
+	return len(a.events)
+}
+
+// oldest finds the oldest event.
+func (a *agenda) oldest() int {
+	at := 0
+	for i, e := range a.events {
+		if e < a.events[at] {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,256 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
+
+// Broadcast is a broadcast to be attacked.
+type Broadcast struct {
+	// Spec describes it. Synchronized correction begins when dissemination is
+	// over, gossip counts rounds.
+	Spec broadcast.Spec
+
+	// Failed is how many processes at most are dead from the start.
+	Failed int
+
+	// Crashes is how many at most crash during the run.
+	Crashes int
+
+	Reorder, EagerTimers, ExtraNext, KeepGoing bool // as in Config
+	StatesMax                                  int
+}
+
+// Random runs the broadcast under random schedules.
+func (b Broadcast) Random(seed uint64, runs, workers int) (Report, error) {
+	return b.attack(attack{seed: seed, runs: runs, workers: workers})
+}
+
+// Exhaustive runs the broadcast under every schedule, with every set of dead
+// processes and every crash.
+func (b Broadcast) Exhaustive() (Report, error) { return b.attack(attack{exhaustive: true}) }
+
+type attack struct {
+	exhaustive    bool
+	seed          uint64
+	runs, workers int
+}
+
+func (b Broadcast) attack(how attack) (Report, error) {
+	if b.Spec.Synchronized {
+		if b.EagerTimers {
+			return Report{}, errors.New("chaos: synchronized correction needs a common clock; eager timers break it")
+		}
+		b.Spec.Start = 1 // time passes when nothing else happens
+	}
+	b.Spec.Counted = true
+	if b.Spec.O == 0 {
+		b.Spec.O = 1
+	}
+	built, err := b.Spec.Build()
+	if err != nil {
+		return Report{}, err
+	}
+	switch p := built.(type) {
+	case *broadcast.Plain:
+		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+	case *broadcast.Delays:
+		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+	case *broadcast.Provers:
+		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+	default:
+		return Report{}, fmt.Errorf("chaos: no attack on %T", p)
+	}
+}
+
+func run[S, M any](cfg Config[S, M], how attack) (Report, error) {
+	if how.exhaustive {
+		return Exhaustive(cfg)
+	}
+	return Random(cfg, how.seed, how.runs, how.workers)
+}
+
+// BroadcastConfig is the world in which the broadcast p, described by b or not,
+// must keep its promise. It is how a correction or dissemination of your own is
+// attacked.
+func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise Promise) Config[broadcast.State[C], broadcast.Message[E]] {
+	return Config[broadcast.State[C], broadcast.Message[E]]{
+		Protocol: p, P: p.P, Crashes: b.Crashes,
+		Reorder: b.Reorder, EagerTimers: b.EagerTimers, ExtraNext: b.ExtraNext,
+		KeepGoing: b.KeepGoing, StatesMax: b.StatesMax,
+		Vary: func(s *Setup[broadcast.State[C], broadcast.Message[E]]) {
+			if b.Failed > 0 {
+				s.FailUpTo(b.Failed, p.Root)
+			}
+		},
+		Check: func(w *World[broadcast.State[C], broadcast.Message[E]]) error {
+			return checkBroadcast(w, p, promise)
+		},
+	}
+}
+
+// Promise is what a broadcast guarantees.
+type Promise struct {
+	// Crashes is how many processes may crash during the run.
+	Crashes int
+
+	// Gap is the largest number of neighbours on the ring, not correctors
+	// themselves, that correctors on both sides reach; EndGap the same for
+	// those behind the last corrector.
+	Gap, EndGap int
+
+	// Serves: a corrector rests Idle, ready to answer, instead of Done.
+	Serves bool
+
+	// Blocks: whoever waits for a dead process waits for ever.
+	Blocks bool
+}
+
+// PromiseOf says what the broadcast that spec describes guarantees. The paper's
+// optimized correction is held to what it claims.
+func PromiseOf(spec broadcast.Spec) Promise {
+	name, number, _ := strings.Cut(spec.Correction, ":")
+	n := 0
+	fmt.Sscan(number, &n)
+	switch name {
+	case "opportunistic", "optimized", "optimized-paper":
+		p := Promise{Gap: 2 * n, EndGap: 2 * n}
+		if spec.Ring.OneSided {
+			p = Promise{Gap: n, EndGap: n}
+		}
+		switch {
+		case !spec.Ring.Open:
+		case spec.Ring.OneSided && spec.Ring.First == broadcast.ToLeft:
+			p.EndGap = 0
+		default:
+			p.EndGap = n
+		}
+		return p
+	case "checked":
+		return Promise{Gap: spec.P, EndGap: spec.P}
+	case "delayed":
+		return Promise{Gap: spec.P, EndGap: spec.P, Serves: true}
+	case "failure-proof":
+		return Promise{Gap: spec.P, EndGap: spec.P, Crashes: n}
+	case "ack":
+		return Promise{Blocks: true}
+	default:
+		return Promise{}
+	}
+}
+
+// checkBroadcast says what a finished run of p got wrong.
+func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E], promise Promise) error {
+	allAlive := w.Crashes() == 0
+	has := func(r protocol.Rank) bool { return w.Reached(r) || r == p.Root }
+	for r := range protocol.Rank(w.P()) {
+		delivered := len(w.Delivered(r))
+		switch {
+		case delivered > 1:
+			return fmt.Errorf("p%d delivered %d times", r, delivered)
+		case delivered > 0 && !has(r):
+			return fmt.Errorf("p%d delivered what nobody sent it", r)
+		}
+		if !w.Alive(r) {
+			allAlive = false
+			continue
+		}
+		if !has(r) && (w.Sends(r) > 0 || w.Rest(r) != Idle) {
+			return fmt.Errorf("p%d was not reached, yet it sent %d messages and is not idle", r, w.Sends(r))
+		}
+	}
+	for r := range protocol.Rank(w.P()) {
+		if !w.Alive(r) || !has(r) || promise.Blocks && !allAlive {
+			continue
+		}
+		if len(w.Delivered(r)) == 0 {
+			return fmt.Errorf("p%d has the message and did not deliver it", r)
+		}
+		rests := w.Rest(r) == Done || promise.Serves && w.Rest(r) == Idle
+		if !rests {
+			return fmt.Errorf("p%d has the message and does not come to an end", r)
+		}
+	}
+	if w.Crashes() > promise.Crashes {
+		return nil
+	}
+	if err := checkTree(w, p); err != nil {
+		return err
+	}
+	return checkReach(w, p, promise)
+}
+
+// checkTree demands the message of every process whose ancestors all live.
+func checkTree[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E]) error {
+	parent := treeOf(p.Spread)
+	if parent == nil {
+		return nil
+	}
+	for r := range protocol.Rank(w.P()) {
+		live := true
+		for v := p.FromRoot(r); v >= 0; v = protocol.Rank(parent(int(v))) {
+			live = live && w.Alive(p.ToGroup(v))
+		}
+		if live && len(w.Delivered(r)) == 0 {
+			return fmt.Errorf("p%d and all its ancestors live, yet it was not reached", r)
+		}
+	}
+	return nil
+}
+
+// treeOf is the parent function of a dissemination along a tree, or nil.
+func treeOf(d broadcast.Dissemination) func(int) int {
+	switch d := d.(type) {
+	case *broadcast.Tree:
+		return d.Tree.Parent
+	case *broadcast.AckTree:
+		return d.Tree.Parent
+	default:
+		return nil
+	}
+}
+
+// checkReach demands the message of every live process in a gap that is not
+// too large. After crashes it demands it only if somebody delivered: all or
+// none.
+func checkReach[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E], promise Promise) error {
+	if w.Crashes() > 0 {
+		some := false
+		for r := range protocol.Rank(w.P()) {
+			some = some || len(w.Delivered(r)) > 0 || w.Alive(r) && w.Reached(r)
+		}
+		if !some {
+			return nil
+		}
+		for r := range protocol.Rank(w.P()) {
+			if w.Alive(r) && len(w.Delivered(r)) == 0 {
+				return fmt.Errorf("p%d was not reached, others were", r)
+			}
+		}
+		return nil
+	}
+	gap, missed := 0, protocol.Rank(-1)
+	for v := range protocol.Rank(w.P() + 1) { // once around, from the root to the root
+		r := p.ToGroup(v % protocol.Rank(w.P()))
+		if w.Alive(r) && p.Corrects(w.State(r)) {
+			limit := promise.Gap
+			if int(v) == w.P() {
+				limit = promise.EndGap
+			}
+			if missed >= 0 && gap <= limit {
+				return fmt.Errorf("p%d was not reached in a gap of %d; promised up to %d", missed, gap, limit)
+			}
+			gap, missed = 0, -1
+			continue
+		}
+		gap++
+		if w.Alive(r) && len(w.Delivered(r)) == 0 {
+			missed = r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+// Package chaos runs a protocol under adversarial schedules and checks that
+// what must hold holds: it draws schedules by the million, or explores all of
+// them.
+//
+// # The world
+//
+// P processes, each a state of a protocol.Protocol, and a reliable first-in
+// first-out channel for every ordered pair. What happens is a sequence of
+// transitions, and an adversary chooses the next one:
+//
+//   - a process receives the oldest message of a channel (with
+//     Config.Reorder: any message of it);
+//   - a process that may act is asked Next, and what it answers happens;
+//   - a process is handed its next input, is told that its Work is done, or
+//     (with Config.Detect) that another process is dead;
+//   - a process crashes, while the budget Config.Crashes lasts. What it has
+//     sent still arrives;
+//   - when nothing else can happen, time passes to the earliest moment a
+//     process waits for; with Config.EagerTimers it may do so at any moment,
+//     which makes every time-out premature that can be.
+//
+// Messages to processes that are dead or Done vanish. A process has one Next
+// before anything reaches it, as the contract of package protocol says, but
+// that may be late. The run ends when nothing can happen and nobody waits.
+// A run that does not end within Config.StepsMax transitions is a livelock.
+//
+// # Two ways to choose
+//
+// [Random] draws schedules from a seed, of several kinds: uniform ones find
+// little that needs one process to be late for long. [Exhaustive] explores
+// every schedule of a small world, with a reduction that is argued in
+// exhaustive.go. Random answers «not in ten million schedules», Exhaustive
+// «never, for this many processes».
+//
+// Both report a violation as the shortest script they could find, and as the
+// choices that [Replay] turns into the same run again.
+//
+// # The caller's duties
+//
+//  1. The protocol keeps the contract of package protocol: above all, the same
+//     calls give the same answers. Otherwise a violation does not replay.
+//  2. Check, Step, Vary and MayCrash are pure: they are called from several
+//     goroutines and in any order, and they keep nothing of the World.
+//  3. Check says what must hold at the end: what must not happen (safety) and
+//     what must have happened (liveness). What happened and was undone it does
+//     not see: that is for Step.
+//  4. Plant a mistake before you trust a zero: a Check that cannot fail, or a
+//     world in which nothing happens, never finds anything.
+//  5. States that hold pointers, slices or maps need the methods
+//     Clone() S and Fingerprint() [2]uint64 for Exhaustive, messages that hold
+//     them the latter.
+package chaos
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Config is a world and what must hold in it.
+type Config[S, M any] struct {
+	// Protocol is what every process runs.
+	Protocol protocol.Protocol[S, M]
+
+	// P is the number of processes.
+	P int
+
+	// Failed lists processes that are dead from the start and never run.
+	Failed []protocol.Rank
+
+	// Crashes is how many processes may crash in a run, at any moment.
+	Crashes int
+
+	// MayCrash tells the processes that may crash. nil: all.
+	MayCrash func(protocol.Rank) bool
+
+	// Detect tells every live process of every death, initial ones included,
+	// by a Death notice at any later moment and in any order.
+	Detect bool
+
+	// Inputs are notices from outside, for instance Begin. Each is handed over
+	// once, at any moment; those of one process in the order given.
+	Inputs []Input
+
+	// Vary draws what differs from run to run; see Setup. Exhaustive explores
+	// every answer. nil: nothing differs.
+	Vary func(*Setup[S, M])
+
+	// Reorder lets messages of one channel overtake each other.
+	Reorder bool
+
+	// EagerTimers lets time pass while other things could still happen.
+	EagerTimers bool
+
+	// ExtraNext calls Next once more whenever a process rests, and demands the
+	// same answer and an unchanged state (a machine's duty 1). Slow in Random.
+	ExtraNext bool
+
+	// StepsMax bounds the transitions of a run: more are a livelock. Raise it
+	// for protocols that are long, not to silence one that does not end.
+	// Default: 10,000 + 100·P².
+	StepsMax int
+
+	// StatesMax bounds the states Exhaustive keeps, at about 100 bytes each.
+	// Beyond it the answer is ErrIncomplete. Default: 5,000,000.
+	StatesMax int
+
+	// KeepGoing makes Random go on after a violation and count them all;
+	// otherwise it stops at the first.
+	KeepGoing bool
+
+	// Check says what is wrong at the end of a run; nil error: nothing.
+	Check func(*World[S, M]) error
+
+	// Step says what is wrong after a transition. Random only: Exhaustive
+	// skips states that differ only in who has looked into its mail.
+	Step func(*World[S, M]) error
+}
+
+// Input is a notice from outside.
+type Input struct {
+	Rank   protocol.Rank // who is told
+	Notice protocol.Notice
+}
+
+// Report says what was explored.
+type Report struct {
+	// Schedules is the number of runs made by Random. For Exhaustive it is the
+	// number of paths through the states, each of which stands for many
+	// interleavings; math.MaxUint64 if there are more.
+	Schedules uint64
+
+	// Violations is 0 or 1, and with KeepGoing the number of runs with one.
+	Violations uint64
+
+	// First is the violation of the first run that has one, nil if none has.
+	First *Violation
+
+	// States, Transitions and Terminals are Exhaustive's: distinct states,
+	// steps between them, and distinct ends of a run.
+	States, Transitions, Terminals uint64
+
+	Seconds float64
+}
+
+// ErrIncomplete is returned by Exhaustive when there are more states than
+// Config.StatesMax: what was explored holds, the rest is unknown.
+var ErrIncomplete = errors.New("exploration incomplete")
+
+// What a run can violate besides the caller's Check and Step.
+var (
+	ErrLivelock = errors.New("livelock")
+	ErrContract = errors.New("contract broken") // of package protocol, by the machine
+	ErrPanic    = errors.New("panic")
+)
+
+func (cfg *Config[S, M]) stepsMax() int {
+	if cfg.StepsMax > 0 {
+		return cfg.StepsMax
+	}
+	return 10_000 + 100*cfg.P*cfg.P
+}
+
+func (cfg *Config[S, M]) statesMax() int {
+	if cfg.StatesMax > 0 {
+		return cfg.StatesMax
+	}
+	return 5_000_000
+}
+
+func (cfg *Config[S, M]) validate() error {
+	switch {
+	case cfg.Protocol == nil:
+		return errors.New("chaos: no Protocol")
+	case cfg.P < 1 || cfg.P > ranksMax:
+		return fmt.Errorf("chaos: P is %d, allowed are 1 … %d", cfg.P, ranksMax)
+	case cfg.Crashes < 0:
+		return fmt.Errorf("chaos: Crashes is %d, allowed are 0 and more", cfg.Crashes)
+	case cfg.Check == nil && cfg.Step == nil:
+		return errors.New("chaos: neither Check nor Step: nothing to find")
+	}
+	for _, r := range cfg.Failed {
+		if r < 0 || int(r) >= cfg.P {
+			return fmt.Errorf("chaos: Failed names rank %d, allowed are 0 … %d", r, cfg.P-1)
+		}
+	}
+	return validInputs(cfg.Inputs, cfg.P)
+}
+
+// validInputs refuses what is not the caller's to say: the world knows who is
+// dead and whose work is done.
+func validInputs(inputs []Input, p int) error {
+	for _, in := range inputs {
+		switch {
+		case in.Rank < 0 || int(in.Rank) >= p:
+			return fmt.Errorf("chaos: Inputs names rank %d, allowed are 0 … %d", in.Rank, p-1)
+		case in.Notice.Kind == protocol.Death:
+			return errors.New("chaos: a Death notice in Inputs; Config.Detect sends them")
+		case in.Notice.Kind == protocol.WorkDone:
+			return errors.New("chaos: a WorkDone notice in Inputs; it follows Work by itself")
+		}
+	}
+	return nil
+}

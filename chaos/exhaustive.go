@@ -1,0 +1,325 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Exhaustive exploration, with a reduction that keeps every end of a run.
+//
+// The idea. A process touches its own state, the heads of the channels to it
+// and the tails of the channels from it. Two transitions of different processes
+// therefore commute: the only place they share is a channel, where one appends
+// and the other takes what is already there. What another process can notice is
+// a Send alone. So let a *stretch* of a process be what it does up to its next
+// Send: receives, notices, and calls of Next that rest, deliver, work or end.
+//
+// Claim: every run has the same end as one in which each process's stretch is
+// contiguous and right before the Send that closes it, or, for the last one,
+// before time passes or the run ends.
+// Proof: take a transition t of process i that is no Send, followed by a
+// transition u of another process. t·u has the same effect as u·t: u needs
+// nothing that t makes (t appends to no channel), and t finds after u what it
+// found before: its state, and the messages it takes, since others only append
+// (with Reorder, take from elsewhere). Swapping such pairs moves every stretch
+// right up to its Send; and nothing ends up behind the passing of time, since
+// the last stretches go before it. That messages to processes that are Done
+// vanish does not matter: nobody takes them from the channel either.
+//
+// So a state is left in two ways only: one process makes a whole stretch and
+// its Send; or all make a stretch without a Send at whose end nothing is left
+// to do, and time passes or the run ends. Within a stretch all orders of
+// arrivals and calls of Next are tried. Stretches depend on one process's view
+// alone (its state, the channels to it, the time, who is dead), so they are
+// computed once per view, and states that were seen are not explored again.
+//
+// Crashes. A crash of i commutes with everything others do: they notice that i
+// sends no more, not when it stopped. So a crash is moved right, too: to where
+// time passes or the run ends, cutting i's last stretch at any point. Points
+// that differ in nothing the caller sees (what was delivered, sent and reached:
+// the state of the dead is not shown) count as one, which leaves those around
+// a Deliver. With Detect others do notice; then a crash is a way to leave a
+// state like a Send.
+//
+// Time. With EagerTimers time may pass anywhere, and what happens after it
+// happens at another time: stretches cannot be moved over it. So before it
+// passes, every process makes any part of a stretch.
+//
+// Step would have to be asked in states that are skipped; it is refused.
+//
+// No state comes twice in a run: the number of sends, the time or the number of
+// crashes grows. So a run that does not end is an endless path, and found by
+// Config.StepsMax; a process that never rests within one stretch likewise.
+
+// Exhaustive explores every schedule of cfg. The error is a mistake in cfg,
+// Report.First, or ErrIncomplete.
+func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	if err := explorable(&cfg); err != nil {
+		return Report{}, err
+	}
+	begin := time.Now()
+	x := explorer[S, M]{
+		cfg: &cfg, w: newWorld(&cfg), shown: newWorld(&cfg),
+		seen: map[fingerprint]uint64{}, ends: map[fingerprint]bool{}, views: map[fingerprint]*stretches[S, M]{},
+	}
+	for script := []uint64{}; script != nil && x.err == nil; {
+		x.w.choices.enumerate(script)
+		if err := x.w.setup.prepare(&cfg, &x.w.choices); err != nil {
+			return Report{}, err
+		}
+		script = x.w.choices.following()
+		x.prelude = append(x.prelude[:0], x.w.choices.made...)
+		clear(x.seen)
+		clear(x.ends)
+		clear(x.views)
+		x.exploreFrom(x.start())
+	}
+	x.report.Seconds = time.Since(begin).Seconds()
+	if x.report.First != nil {
+		x.report.Violations = 1
+	}
+	return x.report, x.err
+}
+
+// explorable refuses what the reduction does not keep.
+func explorable[S, M any](cfg *Config[S, M]) error {
+	switch {
+	case cfg.Step != nil:
+		return errors.New("chaos: Exhaustive skips states, so it cannot ask Step; use Check or Random")
+	case cfg.P > 64:
+		return fmt.Errorf("chaos: P is %d, allowed are 1 … 64 for Exhaustive", cfg.P)
+	}
+	if err := printable[S]("state", true); err != nil {
+		return err
+	}
+	return printable[M]("message", false)
+}
+
+type explorer[S, M any] struct {
+	cfg     *Config[S, M]
+	w       *World[S, M]           // for Vary, and for telling violations
+	shown   *World[S, M]           // for Check
+	prelude []uint64               // choices of Vary
+	seen    map[fingerprint]uint64 // states, and the paths from them to an end
+	ends    map[fingerprint]bool
+	views   map[fingerprint]*stretches[S, M]
+	path    []leg[S, M]
+	depth   int          // transitions of path
+	current *point[S, M] // what is being tried, should it panic
+	report  Report
+	err     error
+}
+
+// leg is one edge of a path: a stretch and what closed it.
+type leg[S, M any] struct {
+	end   *point[S, M]
+	close closing
+}
+
+type closing uint8
+
+const (
+	bySend closing = iota
+	byCrash
+	byNothing // the process came to rest, or was interrupted by time
+	byTime    // time passes; no stretch
+)
+
+// exploreFrom explores a run's states. A panic of the protocol or of a check is
+// a violation, and the path tells where.
+func (x *explorer[S, M]) exploreFrom(g *node[S, M]) {
+	defer func() {
+		if v := recover(); v != nil {
+			if x.current != nil {
+				x.push(leg[S, M]{x.current, byNothing})
+			}
+			x.violated(fmt.Errorf("%w: %v", ErrPanic, v))
+		}
+	}()
+	x.path, x.depth = x.path[:0], 0
+	x.report.Schedules = saturating(x.report.Schedules, x.explore(g))
+}
+
+// explore visits what can come after g and returns the number of paths to an
+// end.
+func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
+	key := g.print()
+	if ways, ok := x.seen[key]; ok {
+		return ways
+	}
+	if x.report.States >= uint64(x.cfg.statesMax()) {
+		x.err = x.tooMany()
+		return 0
+	}
+	x.report.States++
+	if x.depth > x.cfg.stepsMax() {
+		x.violated(fmt.Errorf("%w: no end after %d steps", ErrLivelock, x.depth))
+		return 0
+	}
+	ways := uint64(0)
+	all := make([]*stretches[S, M], len(g.procs))
+	for r := range g.procs {
+		all[r] = x.stretches(g, r)
+		for _, end := range all[r].sends {
+			if x.err == nil {
+				ways = saturating(ways, x.follow(leg[S, M]{end, bySend}, g.sent(end)))
+			}
+		}
+		if x.cfg.Detect && x.mayCrash(g, r) {
+			for _, end := range all[r].crashes {
+				if x.err == nil {
+					ways = saturating(ways, x.follow(leg[S, M]{end, byCrash}, g.crashed(end)))
+				}
+			}
+		}
+	}
+	if x.err == nil {
+		ways = saturating(ways, x.settle(g, all, 0))
+	}
+	x.seen[key] = ways
+	return ways
+}
+
+// follow explores what comes after one leg.
+func (x *explorer[S, M]) follow(l leg[S, M], to *node[S, M]) uint64 {
+	x.report.Transitions++
+	x.push(l)
+	ways := x.explore(to)
+	if x.err == nil {
+		x.pop()
+	}
+	return ways
+}
+
+func (x *explorer[S, M]) push(l leg[S, M]) {
+	x.path = append(x.path, l)
+	x.depth += l.steps()
+}
+
+func (x *explorer[S, M]) pop() {
+	x.depth -= x.path[len(x.path)-1].steps()
+	x.path = x.path[:len(x.path)-1]
+}
+
+func (l leg[S, M]) steps() int {
+	if l.end == nil {
+		return 1
+	}
+	return l.end.depth + 1
+}
+
+// settle lets the processes from r on end their stretches without a Send, each
+// in every way, and then time pass or the run end.
+func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M], r int) uint64 {
+	if r == len(all) {
+		return x.settled(g)
+	}
+	if g.procs[r].life != alive {
+		return x.settle(g, all, r+1)
+	}
+	ways := uint64(0)
+	settleAs := func(end *point[S, M], close closing, to *node[S, M]) {
+		if x.err != nil {
+			return
+		}
+		x.push(leg[S, M]{end, close})
+		ways = saturating(ways, x.settle(to, all, r+1))
+		if x.err == nil {
+			x.pop()
+		}
+	}
+	ends := all[r].rests
+	if x.cfg.EagerTimers {
+		ends = all[r].points
+	}
+	for _, end := range ends {
+		settleAs(end, byNothing, g.settled(end))
+	}
+	if !x.cfg.Detect && x.mayCrash(g, r) {
+		for _, end := range all[r].crashes {
+			settleAs(end, byCrash, g.crashed(end))
+		}
+	}
+	return ways
+}
+
+// settled lets time pass, or ends the run.
+func (x *explorer[S, M]) settled(g *node[S, M]) uint64 {
+	later := protocol.Never
+	for r, p := range g.procs {
+		if p.rest == Waiting {
+			later = min(later, p.until)
+		}
+		if p.rest == Runnable && !x.cfg.EagerTimers {
+			x.violated(fmt.Errorf("%w: p%d never rests", ErrLivelock, r))
+			return 0
+		}
+	}
+	if later == protocol.Never {
+		return x.end(g)
+	}
+	x.report.Transitions++
+	x.push(leg[S, M]{close: byTime})
+	to := g.at(later)
+	if x.cfg.ExtraNext {
+		x.askAllAgain(to)
+	}
+	ways := uint64(0)
+	if x.err == nil {
+		ways = x.explore(to)
+	}
+	if x.err == nil {
+		x.pop()
+	}
+	return ways
+}
+
+// end checks an end of a run.
+func (x *explorer[S, M]) end(g *node[S, M]) uint64 {
+	for r := range g.procs {
+		if x.quiet(g, r) {
+			continue
+		}
+		if x.spins(g, r) {
+			x.violated(fmt.Errorf("%w: p%d never rests", ErrLivelock, r))
+		}
+		return 0 // EagerTimers, and no timer to be eager about
+	}
+	x.report.Transitions++
+	key := g.visible()
+	if x.ends[key] {
+		return 1
+	}
+	x.ends[key] = true
+	x.report.Terminals++
+	x.shown.show(g, x.w.setup.Protocol)
+	if err := x.cfg.Check(x.shown); err != nil {
+		x.violated(err)
+	}
+	return 1
+}
+
+func (x *explorer[S, M]) mayCrash(g *node[S, M], r int) bool {
+	p := g.procs[r]
+	return g.crashes < x.cfg.Crashes && p.life == alive && p.rest != Done &&
+		(x.cfg.MayCrash == nil || x.cfg.MayCrash(protocol.Rank(r)))
+}
+
+func (x *explorer[S, M]) tooMany() error {
+	return fmt.Errorf("chaos: %w: more than %d states", ErrIncomplete, x.cfg.statesMax())
+}
+
+// saturating adds, up to the largest number there is.
+func saturating(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}

@@ -1,0 +1,125 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// chunk is how many runs a worker takes at a time.
+const chunk = 256
+
+// Random makes runs schedules drawn from seed, on workers goroutines (0: one
+// per core). The same seed gives the same report, but for the time, whatever
+// the number of workers. The error is either a mistake in cfg or
+// Report.First.
+func Random[S, M any](cfg Config[S, M], seed uint64, runs, workers int) (Report, error) {
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	if runs < 1 {
+		return Report{}, fmt.Errorf("chaos: %d runs, allowed are 1 and more", runs)
+	}
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	begin := time.Now()
+	d := drawing[S, M]{cfg: &cfg, seed: seed, runs: int64(runs), horizon: horizon(&cfg)}
+	d.first.Store(int64(runs))
+	var wg sync.WaitGroup
+	for range min(workers, (runs+chunk-1)/chunk) {
+		wg.Go(d.work)
+	}
+	wg.Wait()
+	return d.report(begin)
+}
+
+// drawing is what the workers of one Random share.
+type drawing[S, M any] struct {
+	cfg        *Config[S, M]
+	seed       uint64
+	runs       int64
+	horizon    int
+	taken      atomic.Int64 // runs handed out
+	first      atomic.Int64 // lowest run with a violation
+	violations atomic.Int64
+}
+
+// horizon is how many effects a process usually has: as many as the busiest
+// one in the most ordinary run.
+func horizon[S, M any](cfg *Config[S, M]) int {
+	bare := *cfg
+	bare.Check, bare.Step = nil, nil
+	w := newWorld(&bare)
+	w.choices.fromScript(nil)
+	_ = w.play() // if this violates something, so will a run
+	most := int32(0)
+	for r := range w.procs {
+		most = max(most, w.procs[r].effects())
+	}
+	return int(most)
+}
+
+// work makes runs until all are taken, or until one that was made is a
+// violation and all before it are taken.
+func (d *drawing[S, M]) work() {
+	w := newWorld(d.cfg)
+	w.horizon = d.horizon
+	for {
+		from := d.taken.Add(chunk) - chunk
+		if from >= d.runs || !d.cfg.KeepGoing && from > d.first.Load() {
+			return
+		}
+		for i := from; i < min(from+chunk, d.runs); i++ {
+			if w.draw(runSeed(d.seed, int(i)), false) == nil {
+				continue
+			}
+			d.violations.Add(1)
+			for {
+				first := d.first.Load()
+				if i >= first || d.first.CompareAndSwap(first, i) {
+					break
+				}
+			}
+			if !d.cfg.KeepGoing {
+				return
+			}
+		}
+	}
+}
+
+// draw makes one run.
+func (w *World[S, M]) draw(seed uint64, record bool) error {
+	w.choices.fromSeed(seed, record)
+	w.strategy.start(&w.choices)
+	return w.play()
+}
+
+func (d *drawing[S, M]) report(begin time.Time) (Report, error) {
+	r := Report{Schedules: uint64(d.runs), Violations: uint64(d.violations.Load())}
+	first := d.first.Load()
+	if first == d.runs {
+		r.Seconds = time.Since(begin).Seconds()
+		return r, nil
+	}
+	if !d.cfg.KeepGoing {
+		r.Schedules, r.Violations = uint64(first)+1, 1
+	}
+	seed := runSeed(d.seed, int(first))
+	w := newWorld(d.cfg)
+	w.horizon = d.horizon
+	if err := w.draw(seed, true); errors.Is(err, errSetup) {
+		return Report{}, err
+	}
+	v := w.shrink(trimmed(w.choices.made))
+	r.Seconds = time.Since(begin).Seconds()
+	if v == nil {
+		return r, fmt.Errorf("chaos: the violation of seed %d does not replay: the protocol or a check is not deterministic", seed)
+	}
+	v.Seed, v.Run, v.random = seed, int(first), true
+	r.First = v
+	return r, v
+}

@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Setup is what may differ from run to run. Config.Vary changes it, drawing
+// every decision from Choose, Chance or FailUpTo, so that it is replayed, made
+// smaller and enumerated like everything else.
+type Setup[S, M any] struct {
+	*Choices
+
+	// Protocol is what the run's processes run; initially Config.Protocol.
+	Protocol protocol.Protocol[S, M]
+
+	// Seed is what the seeds given to Init derive from. Random draws it;
+	// Exhaustive leaves it 0.
+	Seed uint64
+
+	// Inputs are the run's; initially Config.Inputs. Replace, never overwrite.
+	Inputs []Input
+
+	failed []bool
+}
+
+// P is the number of processes.
+func (s *Setup[S, M]) P() int { return len(s.failed) }
+
+// Fail makes rank dead from the start.
+func (s *Setup[S, M]) Fail(rank protocol.Rank) { s.failed[rank] = true }
+
+// Failed tells whether rank is dead from the start.
+func (s *Setup[S, M]) Failed(rank protocol.Rank) bool { return s.failed[rank] }
+
+// FailUpTo lets at most most further processes be dead from the start, none of
+// them in spare. Every number of them is equally likely, and every set of one
+// size; Exhaustive sees every set once.
+func (s *Setup[S, M]) FailUpTo(most int, spare ...protocol.Rank) {
+	left := 0
+	for r, dead := range s.failed {
+		if !dead && !slices.Contains(spare, protocol.Rank(r)) {
+			left++
+		}
+	}
+	want := s.Choose(min(most, left) + 1)
+	for r, dead := range s.failed {
+		if dead || slices.Contains(spare, protocol.Rank(r)) {
+			continue
+		}
+		if s.Chance(want, left) { // Knuth's algorithm S: uniform in one pass
+			s.Fail(protocol.Rank(r))
+			want--
+		}
+		left--
+	}
+}
+
+// prepare resets the setup to the configuration and lets Vary change it.
+func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
+	s.Choices = c
+	s.Protocol = cfg.Protocol
+	s.Inputs = cfg.Inputs
+	if len(s.failed) != cfg.P {
+		s.failed = make([]bool, cfg.P)
+	}
+	clear(s.failed)
+	for _, r := range cfg.Failed {
+		s.failed[r] = true
+	}
+	s.Seed = c.number()
+	if cfg.Vary == nil {
+		return nil
+	}
+	cfg.Vary(s)
+	if s.Protocol == nil {
+		return fmt.Errorf("%w: Vary left no Protocol", errSetup)
+	}
+	if err := validInputs(s.Inputs, cfg.P); err != nil {
+		return fmt.Errorf("%w: %w", errSetup, err)
+	}
+	return nil
+}
+
+// errSetup is a mistake in the configuration that only a run brings to light.
+var errSetup = errors.New("chaos: bad setup")

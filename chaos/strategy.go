@@ -1,0 +1,118 @@
+package chaos
+
+import "math/bits"
+
+// A strategy is how one run's schedule is drawn. Uniform schedules rarely keep
+// one process or channel back for long, which is what most bugs need; so each
+// run uses one of several kinds, chosen by its seed. All of them are fair from
+// some step on, or a protocol that retries would seem to livelock.
+
+type strategyKind uint8
+
+const (
+	uniform    strategyKind = iota // any event
+	oldest                         // first come first served, with exceptions (delay-bounded, Emmi et al. 2011)
+	newest                         // depth first, with exceptions
+	favouring                      // arrivals before actions, or the other way round
+	starving                       // some processes get nothing for a while
+	parting                        // two sides hear nothing of each other for a while
+	priorities                     // strict, changed now and then (PCT, Burckhardt et al. 2010)
+	strategies                     // how many there are
+)
+
+type strategy struct {
+	until int    // step from which it is uniform
+	key   uint64 // starving, parting: who; priorities: which
+	rare  uint64 // an exception comes once in so many steps, a power of two
+	kind  strategyKind
+}
+
+// start draws a strategy.
+func (s *strategy) start(c *Choices) {
+	r := c.next()
+	s.kind = strategyKind(r & 7 % uint64(strategies)) // uniform twice
+	s.rare = 2 << (r >> 8 & 3)
+	s.until = 16 << (r >> 10 & 7)
+	if s.kind == uniform {
+		s.until = 0
+	}
+	s.key = c.next()
+}
+
+// pick chooses one of n transitions: an event, or, if n says so, that time
+// passes. The choice made of it is the event's place by age.
+func (w *World[S, M]) pick(n int) int {
+	c := &w.choices
+	if c.replaying {
+		return w.agenda.aged(c.Choose(n))
+	}
+	x := c.next()
+	hi, _ := bits.Mul64(x, uint64(n))
+	i := int(hi)
+	if s := &w.strategy; w.steps < s.until {
+		i = s.bias(c, &w.agenda, n, i, x)
+	}
+	if c.recording {
+		c.note(uint64(w.agenda.older(i)))
+	}
+	return i
+}
+
+// bias replaces i, which is uniform, by what the strategy prefers. The low bits
+// of x, from whose high bits i was made, are fresh.
+func (s *strategy) bias(c *Choices, a *agenda, n, i int, x uint64) int {
+	switch s.kind {
+	case oldest:
+		if x&(s.rare-1) != 0 {
+			return a.oldest()
+		}
+	case newest:
+		if x&(s.rare-1) != 0 {
+			return n - 1
+		}
+	case priorities:
+		if x&(4*s.rare-1) == 0 {
+			s.key = c.next()
+		}
+		return s.highest(a.events, i)
+	default:
+		for k := range n {
+			j := i + k
+			if j >= n {
+				j -= n
+			}
+			if j == len(a.events) || !s.avoids(a.events[j]) {
+				return j
+			}
+		}
+	}
+	return i
+}
+
+// avoids tells whether e should wait.
+func (s *strategy) avoids(e event) bool {
+	switch s.kind {
+	case favouring:
+		return (e.kind() == next) == (s.key&1 == 0)
+	case starving:
+		return s.key>>(e.at()&63)&1 == 0
+	case parting:
+		return e.kind() == receive && (s.key>>(e.at()&63)^s.key>>(e.from()&63))&1 == 1
+	}
+	return false
+}
+
+// highest is the event of the highest priority. That time passes has the
+// priority of chance.
+func (s *strategy) highest(events []event, i int) int {
+	if i == len(events) {
+		return i
+	}
+	best := uint64(0)
+	for k, e := range events {
+		if p := (uint64(e.ageless()) ^ s.key) * golden; p >= best {
+			best, i = p, k
+		}
+	}
+	return i
+}

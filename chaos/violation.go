@@ -1,0 +1,102 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Violation is a run in which something did not hold.
+type Violation struct {
+	// Err says what: what Check or Step returned, or an error that wraps
+	// ErrLivelock, ErrContract or ErrPanic.
+	Err error
+
+	// Seed makes Random find this violation in its first run. Exhaustive has
+	// none.
+	Seed uint64
+
+	// Run is the index of Random's run.
+	Run int
+
+	// Choices make Replay repeat the run, after shortening.
+	Choices []uint64
+
+	// Steps tell the run, after shortening, one line each.
+	Steps []string
+
+	random bool
+}
+
+// Error says what was violated and how to see it again.
+func (v *Violation) Error() string {
+	if v.random {
+		return fmt.Sprintf("chaos: %v (replay: runs 1, seed %d)\n%s", v.Err, v.Seed, v.Script())
+	}
+	return fmt.Sprintf("chaos: %v\n%s", v.Err, v.Script())
+}
+
+// Unwrap gives what was violated.
+func (v *Violation) Unwrap() error { return v.Err }
+
+// Script is the run as text: its steps, and the verdict last.
+func (v *Violation) Script() string {
+	var b strings.Builder
+	for _, line := range v.Steps {
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "=> %v\n", v.Err)
+	return b.String()
+}
+
+// Replay makes the run of these choices again, which come from a Violation of
+// the same configuration, and returns what it violates: nil if nothing.
+func Replay[S, M any](cfg Config[S, M], choices []uint64) (*Violation, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	w := newWorld(&cfg)
+	v := w.replay(choices)
+	if v != nil && errors.Is(v.Err, errSetup) {
+		return nil, v.Err
+	}
+	return v, nil
+}
+
+// replay makes a run of given choices and tells it.
+func (w *World[S, M]) replay(choices []uint64) *Violation {
+	w.script = &script[M]{}
+	defer func() { w.script = nil }()
+	w.choices.fromScript(choices)
+	err := w.play()
+	if err == nil {
+		return nil
+	}
+	return &Violation{Err: err, Choices: trimmed(w.choices.made), Steps: w.script.lines}
+}
+
+// play makes the run whose choices have been started. A panic of the protocol
+// or of a check is a violation like any other.
+func (w *World[S, M]) play() (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%w: %v", ErrPanic, v)
+		}
+	}()
+	if err := w.reset(); err != nil {
+		return err
+	}
+	return w.run()
+}
+
+// nature tells violations apart that have nothing to do with each other.
+// Shortening keeps it: a lost message must not become a livelock on the way.
+func nature(err error) error {
+	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, errSetup} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
+}

@@ -1,0 +1,504 @@
+package chaos
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// World is one run, as far as it has come. Check and Step read it.
+type World[S, M any] struct {
+	cfg      *Config[S, M]
+	setup    Setup[S, M]
+	protocol protocol.Protocol[S, M] // setup's, at hand
+	procs    []proc[S, M]
+	channels []channel[M] // [from·P + to]
+	agenda   agenda
+	choices  Choices
+	strategy strategy
+	script   *script[M] // what happens, in words; nil: nobody reads it
+	verdict  error      // contract broken
+	scratch  S          // state before an extra Next
+	now      protocol.Time
+	p        int
+	steps    int
+	stepsMax int
+	horizon  int  // usual number of a process's effects, for placing crashes
+	crashing int  // crash events in agenda
+	waiting  int  // processes that wait for a moment
+	eager    bool // cfg's, at hand
+	crashes  int
+}
+
+// Rest says what a process is doing.
+type Rest uint8
+
+// What a process may be doing.
+const (
+	Unstarted Rest = iota // has not had its first Next
+	Runnable              // may act
+	Idle                  // until something arrives
+	Waiting               // until its moment or until something arrives
+	Done                  // for ever
+)
+
+type life uint8
+
+const (
+	alive life = iota
+	failed
+	crashed
+)
+
+type proc[S, M any] struct {
+	state      S
+	until      protocol.Time // when Waiting
+	delivered  []Delivery[M]
+	sends      int32
+	crashAfter int32 // effects after which it may crash; −1: never
+	input      int32 // next of the inputs
+	rest       Rest
+	life       life
+	reached    bool
+}
+
+// effects counts what a process did that others, or its user, can see.
+func (p *proc[S, M]) effects() int32 { return p.sends + int32(len(p.delivered)) }
+
+// Delivery is one result handed to the user.
+type Delivery[M any] struct {
+	Msg M
+	At  protocol.Time
+}
+
+// channel is a queue that reuses its memory.
+type channel[M any] struct {
+	queue []M
+	head  int
+}
+
+// P is the number of processes.
+func (w *World[S, M]) P() int { return w.p }
+
+// Now is the time.
+func (w *World[S, M]) Now() protocol.Time { return w.now }
+
+// Protocol is what the processes of this run run.
+func (w *World[S, M]) Protocol() protocol.Protocol[S, M] { return w.protocol }
+
+// Crashes is the number of processes that crashed, without those dead from the
+// start.
+func (w *World[S, M]) Crashes() int { return w.crashes }
+
+// State is the state of a live process, for reading; nil for a dead one, whose
+// last thoughts nobody knows.
+func (w *World[S, M]) State(rank protocol.Rank) *S {
+	if !w.Alive(rank) {
+		return nil
+	}
+	return &w.procs[rank].state
+}
+
+// Alive tells whether rank is neither crashed nor dead from the start.
+func (w *World[S, M]) Alive(rank protocol.Rank) bool { return w.procs[rank].life == alive }
+
+// Crashed tells whether rank crashed during the run.
+func (w *World[S, M]) Crashed(rank protocol.Rank) bool { return w.procs[rank].life == crashed }
+
+// Failed tells whether rank was dead from the start.
+func (w *World[S, M]) Failed(rank protocol.Rank) bool { return w.procs[rank].life == failed }
+
+// Rest says what rank is doing. The dead are Done.
+func (w *World[S, M]) Rest(rank protocol.Rank) Rest { return w.procs[rank].rest }
+
+// Reached tells whether rank ever had a reason to act: it got a message or a
+// notice, or acted at its first Next.
+func (w *World[S, M]) Reached(rank protocol.Rank) bool { return w.procs[rank].reached }
+
+// Sends is the number of messages rank has sent, those to the dead included.
+func (w *World[S, M]) Sends(rank protocol.Rank) int { return int(w.procs[rank].sends) }
+
+// Delivered lists what rank handed to its user, in order. A process that
+// crashed later has delivered all the same.
+func (w *World[S, M]) Delivered(rank protocol.Rank) []Delivery[M] { return w.procs[rank].delivered }
+
+func newWorld[S, M any](cfg *Config[S, M]) *World[S, M] {
+	return &World[S, M]{
+		cfg: cfg, p: cfg.P, stepsMax: cfg.stepsMax(), eager: cfg.EagerTimers,
+		procs:    make([]proc[S, M], cfg.P),
+		channels: make([]channel[M], cfg.P*cfg.P),
+	}
+}
+
+// reset makes the world that of a new run, whose choices have been started.
+func (w *World[S, M]) reset() error {
+	w.now, w.steps, w.crashes, w.crashing, w.waiting = 0, 0, 0, 0, 0
+	w.verdict = nil
+	w.agenda.reset()
+	for i := range w.channels {
+		w.channels[i].clear()
+	}
+	if err := w.setup.prepare(w.cfg, &w.choices); err != nil {
+		return err
+	}
+	w.protocol = w.setup.Protocol
+	for r := range w.procs {
+		p := &w.procs[r]
+		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1}
+		if w.setup.failed[r] {
+			p.life, p.rest = failed, Done
+			if w.script != nil {
+				w.script.failed(r)
+			}
+			continue
+		}
+		w.protocol.Init(&p.state, protocol.Rank(r), mix(w.setup.Seed+uint64(r)*golden))
+		w.agenda.add(happening(next, r, 0))
+		w.enableInput(r)
+	}
+	if w.cfg.Detect {
+		for r := range w.procs {
+			if w.procs[r].life == failed {
+				w.announce(r)
+			}
+		}
+	}
+	w.placeCrashes()
+	return nil
+}
+
+// placeCrashes draws who may crash, and after how many effects. Crash points
+// matter only between effects, so drawing the number of effects instead of a
+// step gives the first send and the last the same chance.
+func (w *World[S, M]) placeCrashes() {
+	if w.cfg.Crashes == 0 {
+		return
+	}
+	for range w.choices.Choose(w.cfg.Crashes + 1) {
+		n := 0
+		for r := range w.procs {
+			if w.mayCrash(r) {
+				n++
+			}
+		}
+		if n == 0 {
+			return
+		}
+		victim := w.choices.Choose(n)
+		after := w.choices.skewed(w.horizon)
+		for r := range w.procs {
+			if !w.mayCrash(r) {
+				continue
+			}
+			if victim == 0 {
+				w.procs[r].crashAfter = int32(after)
+				w.enableCrash(r)
+				break
+			}
+			victim--
+		}
+	}
+}
+
+// mayCrash tells whether r can still be made a victim.
+func (w *World[S, M]) mayCrash(r int) bool {
+	p := &w.procs[r]
+	return p.life == alive && p.crashAfter < 0 &&
+		(w.cfg.MayCrash == nil || w.cfg.MayCrash(protocol.Rank(r)))
+}
+
+func (w *World[S, M]) enableCrash(r int) {
+	if w.procs[r].crashAfter == w.procs[r].effects() {
+		w.crashing++
+		w.agenda.add(happening(crash, r, 0))
+	}
+}
+
+// enableInput makes r's next input, if it has one, something that can happen.
+func (w *World[S, M]) enableInput(r int) {
+	inputs, p := w.setup.Inputs, &w.procs[r]
+	for int(p.input) < len(inputs) && int(inputs[p.input].Rank) != r {
+		p.input++
+	}
+	if int(p.input) < len(inputs) {
+		w.agenda.add(happening(input, r, 0))
+	}
+}
+
+// announce lets everybody be told of the death of r.
+func (w *World[S, M]) announce(r int) {
+	for to := range w.procs {
+		if w.procs[to].rest != Done {
+			w.agenda.add(happening(death, to, r))
+		}
+	}
+}
+
+// run goes on until the end and says what was violated, if anything.
+func (w *World[S, M]) run() error {
+	for w.advance() {
+		if w.verdict != nil {
+			return w.verdict
+		}
+		if w.steps >= w.stepsMax {
+			return fmt.Errorf("%w: no end after %d steps", ErrLivelock, w.steps)
+		}
+		if w.cfg.Step != nil {
+			if err := w.cfg.Step(w); err != nil {
+				return err
+			}
+		}
+	}
+	if w.cfg.Check != nil {
+		return w.cfg.Check(w)
+	}
+	return nil
+}
+
+// advance makes one transition; false: this is the end. That time passes, or
+// the run ends, is the choice after all the events. A crash may come but is
+// never due, so it holds up neither.
+func (w *World[S, M]) advance() bool {
+	n := len(w.agenda.events)
+	if n == w.crashing || w.eager && w.waiting > 0 {
+		n++
+	}
+	i := 0
+	if n > 1 {
+		i = w.pick(n)
+	}
+	w.steps++
+	if i >= len(w.agenda.events) {
+		return w.passTime()
+	}
+	e := w.agenda.events[i]
+	p := &w.procs[e.at()]
+	if p.rest == Unstarted && e.kind() != next && e.kind() != crash {
+		// A driver's duty 3: the first Next comes before all that arrives.
+		e = happening(next, e.at(), 0)
+		i = w.agenda.index(e)
+	}
+	w.agenda.remove(i)
+	switch e.kind() {
+	case receive:
+		w.receive(p, e)
+	case next:
+		w.next(p, e.at())
+	case crash:
+		w.crash(p, e.at())
+	default:
+		w.notify(p, e)
+	}
+	return true
+}
+
+func (w *World[S, M]) receive(p *proc[S, M], e event) {
+	ch := &w.channels[e.from()*w.p+e.at()]
+	k := 0
+	if w.cfg.Reorder {
+		k = w.choices.Choose(ch.len())
+	}
+	m := ch.take(k)
+	if ch.len() > 0 {
+		w.agenda.add(e.ageless())
+	}
+	w.protocol.Receive(&p.state, w.now, protocol.Rank(e.from()), m)
+	if w.script != nil {
+		w.script.received(e, m)
+	}
+	w.wake(p, e.at())
+}
+
+func (w *World[S, M]) notify(p *proc[S, M], e event) {
+	var n protocol.Notice
+	switch e.kind() {
+	case input:
+		n = w.setup.Inputs[p.input].Notice
+		p.input++
+		w.enableInput(e.at())
+	case workDone:
+		n.Kind = protocol.WorkDone
+	case death:
+		n = protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(e.from())}
+	}
+	w.protocol.Notify(&p.state, w.now, n)
+	if w.script != nil {
+		w.script.notified(e, n)
+	}
+	w.wake(p, e.at())
+}
+
+// wake lets a process act because something arrived.
+func (w *World[S, M]) wake(p *proc[S, M], at int) {
+	p.reached = true
+	if p.rest == Runnable {
+		return
+	}
+	if p.rest == Waiting {
+		w.waiting--
+	}
+	p.rest = Runnable
+	w.agenda.add(happening(next, at, 0))
+}
+
+func (w *World[S, M]) next(p *proc[S, M], at int) {
+	a := w.protocol.Next(&p.state, w.now)
+	if w.script != nil {
+		lost := a.Kind == protocol.Send && w.knows(a.To) && w.procs[a.To].rest == Done
+		w.script.acted(at, a, lost)
+	}
+	if p.rest == Unstarted && a.Kind != protocol.Idle && a.Kind != protocol.Wait {
+		p.reached = true
+	}
+	p.rest = Runnable
+	switch a.Kind {
+	case protocol.Send:
+		w.send(p, at, a.To, a.Msg)
+	case protocol.Deliver:
+		p.delivered = append(p.delivered, Delivery[M]{Msg: a.Msg, At: w.now})
+		w.enableCrash(at)
+	case protocol.Work:
+		w.agenda.add(happening(workDone, at, 0))
+	case protocol.Idle:
+		p.rest = Idle
+	case protocol.Wait:
+		p.rest, p.until = resting(a.At, w.now)
+		if p.rest == Waiting {
+			w.waiting++
+		}
+	case protocol.Done:
+		p.rest = Done
+		w.forget(at)
+	default:
+		w.verdict = fmt.Errorf("%w: p%d answers Next with kind %d", ErrContract, at, uint8(a.Kind))
+	}
+	if p.rest == Runnable {
+		w.agenda.add(happening(next, at, 0))
+	} else if w.cfg.ExtraNext && p.rest != Done {
+		w.askAgain(p, at)
+	}
+}
+
+// resting is what a process does that was told to wait until at.
+func resting(at, now protocol.Time) (Rest, protocol.Time) {
+	switch {
+	case at <= now:
+		return Runnable, 0
+	case at == protocol.Never:
+		return Idle, 0
+	}
+	return Waiting, at
+}
+
+func (w *World[S, M]) send(p *proc[S, M], at int, to protocol.Rank, m M) {
+	if !w.knows(to) {
+		w.verdict = fmt.Errorf("%w: p%d sends to rank %d", ErrContract, at, to)
+		return
+	}
+	p.sends++
+	w.enableCrash(at)
+	if w.procs[to].rest == Done {
+		return
+	}
+	ch := &w.channels[at*w.p+int(to)]
+	if ch.len() == 0 {
+		w.agenda.add(happening(receive, int(to), at))
+	}
+	ch.queue = append(ch.queue, m)
+}
+
+func (w *World[S, M]) knows(r protocol.Rank) bool { return r >= 0 && int(r) < w.p }
+
+func (w *World[S, M]) crash(p *proc[S, M], r int) {
+	w.crashing--
+	w.crashes++
+	if p.rest == Waiting {
+		w.waiting--
+	}
+	p.life, p.rest = crashed, Done
+	if w.script != nil {
+		w.script.crashed(r)
+	}
+	w.forget(r)
+	if w.cfg.Detect {
+		w.announce(r)
+	}
+}
+
+// forget drops everything that could still happen at r.
+func (w *World[S, M]) forget(r int) {
+	w.crashing -= w.agenda.forget(r, crash)
+	for from := range w.procs {
+		w.channels[from*w.p+r].clear()
+	}
+}
+
+// passTime goes to the earliest moment a process waits for; false: there is
+// none.
+func (w *World[S, M]) passTime() bool {
+	if w.waiting == 0 {
+		return false
+	}
+	w.now = protocol.Never
+	for r := range w.procs {
+		if p := &w.procs[r]; p.rest == Waiting {
+			w.now = min(w.now, p.until)
+		}
+	}
+	if w.script != nil {
+		w.script.passed(w.now)
+	}
+	for r := range w.procs {
+		p := &w.procs[r]
+		if p.rest == Waiting && p.until <= w.now {
+			p.rest = Runnable
+			w.waiting--
+			w.agenda.add(happening(next, r, 0))
+		} else if w.cfg.ExtraNext && (p.rest == Waiting || p.rest == Idle) {
+			w.askAgain(p, r)
+		}
+	}
+	return true
+}
+
+// askAgain checks a machine's duty 1 on a process that rests.
+func (w *World[S, M]) askAgain(p *proc[S, M], at int) {
+	w.scratch = clone(&p.state)
+	a := w.protocol.Next(&p.state, w.now)
+	if err := sameRest(at, p.rest, p.until, a, w.now); err != nil {
+		w.verdict = err
+	} else if !equal(&w.scratch, &p.state) {
+		w.verdict = fmt.Errorf("%w: an extra Next changed the state of p%d", ErrContract, at)
+	}
+}
+
+// sameRest says what is wrong with the answer to an extra Next.
+func sameRest[M any](r int, rest Rest, until protocol.Time, a protocol.Action[M], now protocol.Time) error {
+	again, at := Idle, protocol.Time(0)
+	switch a.Kind {
+	case protocol.Idle:
+	case protocol.Wait:
+		again, at = resting(a.At, now)
+	default:
+		again = Runnable
+	}
+	if again != rest || rest == Waiting && at != until {
+		return fmt.Errorf("%w: p%d rested, and answers an extra Next with %v", ErrContract, r, a.Kind)
+	}
+	return nil
+}
+
+func (ch *channel[M]) len() int { return len(ch.queue) - ch.head }
+
+func (ch *channel[M]) clear() { ch.queue, ch.head = ch.queue[:0], 0 }
+
+// take removes the k-th oldest message.
+func (ch *channel[M]) take(k int) M {
+	m := ch.queue[ch.head+k]
+	copy(ch.queue[ch.head+1:ch.head+k+1], ch.queue[ch.head:ch.head+k])
+	ch.head++
+	if ch.head == len(ch.queue) {
+		ch.clear()
+	}
+	return m
+}
