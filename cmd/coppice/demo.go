@@ -238,7 +238,7 @@ func (r *demoRow) simulate(c *console, flags string) error {
 
 func parseSim(flags string) (*simCmd, error) {
 	var sim simCmd
-	parser, err := kong.New(&sim, kong.Vars{"trees": ""})
+	parser, err := kong.New(&sim, words)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// words are what the texts of flags refer to; a command sets some to its own.
+var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal or gossip:T", "sync": "synchronized"}
+
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
 type commands struct {
+	Chaos   chaosCmd   `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
 	Demo    demoCmd    `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
-	Sim     simCmd     `cmd:"" set:"trees=binomial, kary:k, lame:k, optimal or gossip:T" help:"Simulate many runs of one broadcast in the LogP model."`
+	Sim     simCmd     `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
 	Tree    treeCmd    `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -49,6 +53,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		kong.Name("coppice"),
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
+		words,
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "faults", Title: "Faults:"},

@@ -64,7 +64,7 @@ func TestOutputThatIsLostFailsTheRun(t *testing.T) {
 func TestAMillionParentsAreOneDocument(t *testing.T) {
 	const p = 1_000_000
 	for _, order := range []string{"interleaved", "in-order"} {
-		cmd := treeCmd{groupFlags: groupFlags{P: p, O: 1, Tree: "binomial", Order: order, Root: 7}}
+		cmd := treeCmd{P: p, groupFlags: groupFlags{O: 1, Tree: "binomial", Order: order, Root: 7}}
 		tree, err := cmd.tree()
 		if err != nil {
 			t.Fatal(err)
@@ -167,6 +167,7 @@ func TestFlagsReachTheSimulator(t *testing.T) {
 			logp.Runs{Runs: 1, Seed: 1, Faults: logp.Sampling{Block: 1}},
 		}
 		change(&want)
+		want.spec.P, want.spec.L, want.spec.O = want.net.P, want.net.L, want.net.O
 		if got := plan(flags); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", flags, got, want)
 		}

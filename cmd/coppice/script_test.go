@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestScripts(t *testing.T) {
 			"refused":  refused,
 			"keys":     keys,
 			"timeless": timeless,
+			"replays":  replays,
 		},
 	})
 }
@@ -67,6 +69,22 @@ func keys(ts *testscript.TestScript, neg bool, args []string) {
 		if found == neg {
 			ts.Fatalf("key %s: found %v", path, found)
 		}
+	}
+}
+
+// replays COMMAND… takes the seed of a violation from the JSON on standard
+// output and wants it to come again as the only run.
+func replays(ts *testscript.TestScript, neg bool, args []string) {
+	var report chaosReport
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &report))
+	first := report.Protocols[0]
+	seed := strconv.FormatUint(*first.Seed, 10)
+	if err := ts.Exec(args[0], append(args[1:], "--runs", "1", "--json", "--seed", seed)...); (err == nil) != neg {
+		ts.Fatalf("seed %s: %v", seed, err)
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &report))
+	if again := report.Protocols[0]; again.Error != first.Error || again.Violations != 1 {
+		ts.Fatalf("seed %s gives %q, want %q", seed, again.Error, first.Error)
 	}
 }
 

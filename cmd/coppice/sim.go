@@ -8,15 +8,14 @@ import (
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
-	"github.com/coppice-go/coppice/topology"
 )
 
 type simCmd struct {
+	P int `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
 	groupFlags
 	G          int64  `name:"gap" short:"g" default:"0" placeholder:"g" help:"LogP gap between sends, and between receives; less than o counts as o."`
 	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side (default ${default})."`
-	Sync       string `enum:"synchronized,overlapped" default:"synchronized" placeholder:"S" help:"When correction begins: synchronized, at the fault-free end of dissemination, or overlapped, at each process after its part in it (default ${default})."`
-	Early      string `enum:",join,serve" default:"" placeholder:"E" help:"What a process does that overlapped correction reaches early: join (default) takes part in correction, serve only serves its children."`
+	ringFlags
 
 	Runs    int    `default:"1" placeholder:"R" help:"Number of runs (default ${default})."`
 	Seed    uint64 `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
@@ -29,10 +28,7 @@ type simCmd struct {
 	Block      int             `group:"faults" default:"1" placeholder:"K" help:"Drawn processes die in blocks of K neighbours."`
 	Die        []death         `group:"faults" placeholder:"RANK@t|RANK#k" help:"A process dies at time t, or after its k-th send; may be repeated."`
 
-	First string `group:"ring" enum:"left,right" default:"left" placeholder:"SIDE" help:"Side that correction sends to first: left or right (default ${default})."`
-	Wrap  bool   `group:"ring" default:"true" negatable:"" help:"Correction goes around past the root; --wrap=false keeps the ring open there."`
-	Sides int    `group:"ring" enum:"1,2" default:"2" placeholder:"N" help:"Sides that correction sends to, 1 or 2 (default ${default})."`
-	Queue bool   `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
+	Queue bool `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
 
 	Trace string `hidden:""`
 }
@@ -88,7 +84,7 @@ func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, 
 	if s.Trace != "" {
 		return spec, net, runs, errors.New("--trace is not there yet; allowed: the other flags of coppice sim --help")
 	}
-	if spec, err = s.spec(); err != nil {
+	if spec, err = s.groupFlags.spec(s.P, s.Correction, s.ringFlags); err != nil {
 		return spec, net, runs, err
 	}
 	runs = logp.Runs{Runs: s.Runs, Seed: s.Seed, Workers: s.Workers}
@@ -99,32 +95,6 @@ func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, 
 		return spec, net, runs, err
 	}
 	return spec, net, runs, checkMemory(net.P, runs)
-}
-
-func (s *simCmd) spec() (broadcast.Spec, error) {
-	spec := broadcast.Spec{
-		Root: protocol.Rank(s.Root), Tree: s.Tree, Correction: s.Correction,
-		Ring:         broadcast.Ring{Open: !s.Wrap, OneSided: s.Sides == 1},
-		Synchronized: s.Sync == "synchronized",
-	}
-	if s.Root < 0 || s.Root >= s.P { // before it is cut to 32 bits
-		return spec, fmt.Errorf("root %d; allowed: 0 to %d", s.Root, s.P-1)
-	}
-	if s.First == "right" {
-		spec.Ring.First = broadcast.ToRight
-	}
-	if s.Early == "serve" {
-		spec.Early = broadcast.Serve
-	}
-	if s.Early != "" && spec.Synchronized {
-		return spec, fmt.Errorf("--early %s with synchronized correction, where nobody is early; allowed with: --sync overlapped", s.Early)
-	}
-	if err := notYet(s.Tree, ", gossip:T"); err != nil {
-		return spec, err
-	}
-	var err error
-	spec.Order, err = topology.ParseOrder(s.Order)
-	return spec, err
 }
 
 // config is the configuration as the report repeats it. The number of workers

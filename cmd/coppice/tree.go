@@ -13,7 +13,6 @@ import (
 // groupFlags are those of every command about a group of processes. Which
 // trees there are is said by the command, in ${trees}.
 type groupFlags struct {
-	P     int    `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
 	L     int64  `name:"latency" short:"L" default:"2" placeholder:"l" help:"LogP latency, 0 or more (default ${default})."`
 	O     int64  `name:"overhead" short:"o" default:"1" placeholder:"o" help:"LogP overhead of a send and of a receive, 1 or more (default ${default})."`
 	Tree  string `default:"binomial" placeholder:"T" help:"${trees} (default ${default})."`
@@ -22,6 +21,7 @@ type groupFlags struct {
 }
 
 type treeCmd struct {
+	P int `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
 	groupFlags
 	JSON bool `name:"json" help:"Print JSON."`
 }

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+type chaosCmd struct {
+	P        int    `name:"processes" short:"P" default:"0" placeholder:"N" help:"Number of processes (default 5, and 3 with --exhaustive)."`
+	Protocol string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once) or all (each that keeps its promises; default ${default})."`
+	groupFlags
+	ringFlags
+
+	Crashes *int `placeholder:"K" help:"So many processes at most crash during the run, at any moment (default: as many as the protocol survives)."`
+	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
+
+	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
+	States     int    `default:"5000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
+	Runs       int    `default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
+	Seed       uint64 `default:"1" placeholder:"S" help:"Same seed, same schedules (default ${default})."`
+	Workers    int    `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the schedules do not depend on it."`
+	Count      bool   `help:"Go on after a violation and count how many there are."`
+	Reorder    bool   `help:"Messages between two processes may overtake each other."`
+	JSON       bool   `name:"json" help:"Print JSON."`
+}
+
+func (chaosCmd) Help() string {
+	return `
+An adversary decides what arrives when, who is slow and who dies, and looks for a schedule in which a
+broadcast breaks its promise: a live process left out, a message delivered twice or never sent, a
+process that never comes to an end. A violation is shown as the shortest script found, with the seed
+that replays it; the exit code is then 1.
+
+	coppice chaos
+	coppice chaos --protocol failure-proof:1 -P 9 --runs 1000000
+	coppice chaos --protocol checked --exhaustive
+	coppice chaos --protocol optimized-paper:2 -P 16 --count
+`
+}
+
+// promised lists the protocols that keep their promises under every schedule.
+var promised = []string{
+	"none", "ack", "opportunistic:1", "opportunistic:2", "optimized:1", "optimized:2", "checked",
+	"delayed:0", "delayed:5", "failure-proof:0", "failure-proof:1", "failure-proof:2", many,
+}
+
+const many = "many"
+
+// chaosReport is what the command prints.
+type chaosReport struct {
+	Schedules  uint64        `json:"schedules"`
+	Violations uint64        `json:"violations"`
+	Seconds    float64       `json:"seconds"`
+	Complete   bool          `json:"complete"` // false: --states were not enough
+	Protocols  []chaosResult `json:"protocols"`
+}
+
+// chaosResult is what came of attacking one protocol.
+type chaosResult struct {
+	Protocol    string   `json:"protocol"`
+	P           int      `json:"processes"`
+	Schedules   uint64   `json:"schedules"`
+	States      uint64   `json:"states,omitempty"`
+	Transitions uint64   `json:"transitions,omitempty"`
+	Violations  uint64   `json:"violations"`
+	Error       string   `json:"error,omitempty"`
+	Seed        *uint64  `json:"seed,omitempty"` // replays the violation with --runs 1
+	Script      []string `json:"script,omitempty"`
+	Seconds     float64  `json:"seconds"`
+}
+
+func (x *chaosCmd) Run(c *console) error {
+	if err := x.check(); err != nil {
+		return badInput{err}
+	}
+	protocols := []string{x.Protocol}
+	if x.Protocol == "all" {
+		protocols = promised
+	}
+	report := chaosReport{Complete: true}
+	for _, name := range protocols {
+		result, err := x.attack(name)
+		switch {
+		case errors.Is(err, chaos.ErrIncomplete):
+			report.Complete = false
+		case err != nil && result.First == nil:
+			if x.Protocol == "all" && x.unfit(name) {
+				continue
+			}
+			return badInput{err}
+		}
+		report.add(name, x.P, result)
+	}
+	if x.JSON {
+		if err := c.printJSON(report); err != nil {
+			return err
+		}
+	} else if err := c.print(func(w *bufio.Writer) { report.write(w, x.Exhaustive) }); err != nil {
+		return err
+	}
+	switch {
+	case report.Violations > 0:
+		return fmt.Errorf("violations: %d in %d schedules", report.Violations, report.Schedules)
+	case !report.Complete:
+		return fmt.Errorf("incomplete: more than %d states; allowed: a larger --states or fewer processes", x.States)
+	}
+	return nil
+}
+
+func (x *chaosCmd) check() error {
+	if x.P == 0 {
+		x.P = 5
+		if x.Exhaustive {
+			x.P = 3
+		}
+	}
+	switch {
+	case x.P < 1 || x.P > chaosMax:
+		return fmt.Errorf("number of processes P is %d; allowed: 1 to %d", x.P, chaosMax)
+	case x.Runs < 1:
+		return fmt.Errorf("%d runs; allowed: 1 or more", x.Runs)
+	case x.Workers < 0:
+		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", x.Workers)
+	case x.States < 1:
+		return fmt.Errorf("%d states; allowed: 1 or more", x.States)
+	case x.Crashes != nil && (*x.Crashes < 0 || *x.Crashes > x.P):
+		return fmt.Errorf("%d crashes; allowed: 0 to %d", *x.Crashes, x.P)
+	case x.Dead != nil && (*x.Dead < 0 || *x.Dead > x.P-1):
+		return fmt.Errorf("%d dead from the start; allowed: 0 to %d, since the root stays", *x.Dead, x.P-1)
+	case x.Exhaustive && x.Count:
+		return errors.New("--count with --exhaustive, which ends at the first violation; allowed with: random schedules")
+	case x.Exhaustive && x.Protocol == many:
+		return errors.New("--exhaustive with many broadcasts; allowed: random schedules")
+	case x.Protocol == many && x.Crashes != nil && *x.Crashes > 0:
+		return errors.New("--crashes with many broadcasts, of which none survives a crash; allowed: 0")
+	}
+	spec, err := x.groupFlags.spec(x.P, "none", x.ringFlags)
+	if err == nil {
+		_, err = spec.Build() // the tree, whatever the correction
+	}
+	return err
+}
+
+// chaosMax bounds the group: a schedule costs at least P² steps.
+const chaosMax = 1024
+
+// unfit reports whether a protocol of the list does not exist with the other
+// flags, such as acknowledgements of gossip.
+func (x *chaosCmd) unfit(name string) bool {
+	if name == many {
+		return true
+	}
+	spec, err := x.groupFlags.spec(x.P, name, x.ringFlags)
+	if err == nil {
+		_, err = spec.Build()
+	}
+	return err != nil
+}
+
+func (x *chaosCmd) attack(name string) (chaos.Report, error) {
+	dead := x.P - 1
+	if x.Dead != nil {
+		dead = *x.Dead
+	}
+	if name == many {
+		spec, err := x.groupFlags.spec(x.P, "checked", x.ringFlags)
+		if err != nil {
+			return chaos.Report{}, err
+		}
+		roots := []protocol.Rank{spec.Root, spec.Root, protocol.Rank((x.Root + x.P/2) % x.P), spec.Root}
+		m := chaos.Many{Spec: spec, Roots: roots, Failed: dead, Reorder: x.Reorder, KeepGoing: x.Count}
+		return m.Random(x.Seed, x.Runs, x.Workers)
+	}
+	spec, err := x.groupFlags.spec(x.P, name, x.ringFlags)
+	if err != nil {
+		return chaos.Report{}, err
+	}
+	b := chaos.Broadcast{
+		Spec: spec, Failed: dead, Crashes: min(chaos.PromiseOf(spec).Crashes, x.P),
+		Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States,
+	}
+	if x.Crashes != nil {
+		b.Crashes = *x.Crashes
+	}
+	if x.Exhaustive {
+		return b.Exhaustive()
+	}
+	b.EagerTimers = !spec.Synchronized
+	return b.Random(x.Seed, x.Runs, x.Workers)
+}
+
+func (r *chaosReport) add(name string, p int, result chaos.Report) {
+	one := chaosResult{
+		Protocol: name, P: p, Schedules: result.Schedules, States: result.States, Transitions: result.Transitions,
+		Violations: result.Violations, Seconds: result.Seconds,
+	}
+	if v := result.First; v != nil {
+		one.Error = v.Err.Error()
+		one.Script = v.Steps
+		if result.States == 0 {
+			one.Seed = &v.Seed
+		}
+	}
+	r.Protocols = append(r.Protocols, one)
+	r.Schedules += one.Schedules
+	r.Violations += one.Violations
+	r.Seconds += one.Seconds
+}
+
+func (r *chaosReport) write(w *bufio.Writer, exhaustive bool) {
+	for _, p := range r.Protocols {
+		fmt.Fprintf(w, "%-18s P=%d  %d schedules", p.Protocol, p.P, p.Schedules)
+		if exhaustive {
+			fmt.Fprintf(w, ", %d states, %d transitions", p.States, p.Transitions)
+		}
+		fmt.Fprintf(w, " in %.2f s", p.Seconds)
+		if p.Violations == 0 {
+			fmt.Fprintln(w, ": every promise kept")
+			continue
+		}
+		fmt.Fprintf(w, ": violations: %d, the first:\n\n", p.Violations)
+		fmt.Fprintf(w, "    %s\n    => %s\n\n", strings.Join(p.Script, "\n    "), p.Error)
+		if p.Seed != nil {
+			fmt.Fprintf(w, "replay: the same flags with --protocol %s --runs 1 --seed %d\n", p.Protocol, *p.Seed)
+		}
+	}
+	if !r.Complete {
+		fmt.Fprintln(w, "incomplete: there are more states than --states allows")
+	}
+}
