@@ -128,10 +128,12 @@ func TestPapersOptimizationLeavesTheRestToTheNeighbour(t *testing.T) {
 	m.wantSends(14, 13, 12, 11)
 }
 
-func TestOptimizedMeetsInTheMiddle(t *testing.T) {
+func TestOptimizedOwesNothingToTheSideItHeardFrom(t *testing.T) {
 	m := corrector(t, 64, 19, &broadcast.Optimized{D: 8})
-	m.receive(24, left) // at distance 5: up to 3 is ours
-	m.wantSends(18, 20, 17, 21, 16, 22, 15, 14, 13, 12, 11)
+	m.next() // to 18
+	m.next() // to 20
+	m.receive(23, left)
+	m.wantSends(17, 16, 15, 14, 13, 12, 11)
 	m = corrector(t, 64, 19, &broadcast.Optimized{D: 8, Ring: broadcast.Ring{OneSided: true}})
 	m.receive(23, left)
 	m.wantSends(14, 13, 12, 11)

@@ -13,6 +13,7 @@
 package broadcast
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -35,8 +36,12 @@ type Delaying struct {
 
 // Fit implements Correction.
 func (c *Delayed) Fit(p int) error {
-	if c.Delay < 0 {
+	switch {
+	case c.Delay < 0:
 		return fmt.Errorf("correction delayed by %d; allowed: 0 or more", c.Delay)
+	case c.Open && c.First == ToRight:
+		// Behind the last corrector nobody would search to the left.
+		return errors.New("delayed correction to the right first on an open ring; allowed: to the left first")
 	}
 	return c.fitTwoSided(p)
 }

@@ -1,20 +1,23 @@
 // Optimized opportunistic correction (Corrected Trees, §3.3): as opportunistic,
-// but what a corrector hears spares it messages. Two rules.
+// but what a corrector hears spares it messages.
 //
-// The paper's: i hears from j, at distance n on one side. It owes that side
-// nothing more, and the other side only what j, who reaches D, does not: the
-// distances D−n+1 … D. With two sides this is unsafe. When the messages of two
+// The paper's rule: i hears from j, at distance n on one side. It owes that
+// side nothing more, and the other side only what j, who reaches D, does not:
+// the distances D−n+1 … D. The second half is unsafe. When the messages of two
 // neighbours cross, each relies on the other and what lies beyond both is sent
 // by none (19 drops 15–18 because 23 reaches them, 23 drops them because it
-// heard 19). With one side it is safe: of those that could reach u, the
-// farthest has heard from nobody who could.
+// heard 19).
 //
-// Ours, for two sides: meet in the middle. After hearing from distance n, send
-// no farther than ⌈n/2⌉ to that side. Of the two correctors around an uncolored
-// process the nearer one owes it by this rule whatever it has heard, because
-// nobody it heard from is nearer than the other one. Colors every live process
-// if no gap is larger than 2D (one-sided: D; beside the root of an open ring:
-// D), as opportunistic correction does.
+// Ours is the first half alone: i owes the side it heard from nothing more. Let
+// u be uncolored, and within D of the nearest corrector a on one side. Either a
+// sends to u, or it has heard from some j on u's side; j sends to one distance
+// after the other, so it has sent to u before a. Colors every live process if
+// no gap is larger than 2D (beside the root of an open ring: D), as
+// opportunistic correction does.
+//
+// One-sided, a corrector hears only from the side it does not send to, so the
+// first half spares nothing, but the second is safe: of those that could reach
+// u, the farthest has heard from nobody who could. Gaps up to D.
 
 package broadcast
 
@@ -36,12 +39,10 @@ func (c *Optimized) Init(w *Walk, self Rank) { c.start(w, self, c.D) }
 // Receive implements Correction.
 func (c *Optimized) Receive(w *Walk, self Rank, _ Time, from Rank, m Message[None]) {
 	side, n := c.heard(self, from, m.Kind)
-	if !c.Paper && !c.OneSided {
-		w.Owed[side] = min(w.Owed[side], (n+1)/2)
-		return
-	}
 	w.Owed[side] = 0
-	w.Sent[side.Other()] = max(w.Sent[side.Other()], c.D-n)
+	if c.Paper || c.OneSided {
+		w.Sent[side.Other()] = max(w.Sent[side.Other()], c.D-n)
+	}
 }
 
 // Next implements Correction.
