@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -181,7 +182,7 @@ func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 		}
 	}
 	if x.err == nil {
-		ways = saturating(ways, x.settle(g, all, 0))
+		ways = saturating(ways, x.settle(g, all))
 	}
 	x.seen[key] = ways
 	return ways
@@ -215,38 +216,65 @@ func (l leg[S, M]) steps() int {
 	return l.end.depth + 1
 }
 
-// settle lets the processes from r on end their stretches without a Send, each
-// in every way, and then time pass or the run end.
-func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M], r int) uint64 {
+// settle lets all processes end their stretches without a Send, each in every
+// way, and then time pass or the run end.
+func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
+	if !x.cfg.EagerTimers {
+		restless := 0 // who does not come to rest has to crash
+		for r, p := range g.procs {
+			if p.life == alive && len(all[r].rests) == 0 {
+				restless++
+			}
+		}
+		if restless > 0 && (x.cfg.Detect || g.crashes+restless > x.cfg.Crashes) {
+			return 0
+		}
+	}
+	to := *g
+	to.procs, to.inboxes = slices.Clone(g.procs), slices.Clone(g.inboxes)
+	return x.settleFrom(&to, all, 0)
+}
+
+// settleFrom does so for the processes from r on. It changes g and changes it
+// back: most of what it tries leads to an end that is known.
+func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], r int) uint64 {
 	if r == len(all) {
 		return x.settled(g)
 	}
 	if g.procs[r].life != alive {
-		return x.settle(g, all, r+1)
-	}
-	ways := uint64(0)
-	settleAs := func(end *point[S, M], close closing, to *node[S, M]) {
-		if x.err != nil {
-			return
-		}
-		x.push(leg[S, M]{end, close})
-		ways = saturating(ways, x.settle(to, all, r+1))
-		if x.err == nil {
-			x.pop()
-		}
+		return x.settleFrom(g, all, r+1)
 	}
 	ends := all[r].rests
 	if x.cfg.EagerTimers {
 		ends = all[r].points
 	}
-	for _, end := range ends {
-		settleAs(end, byNothing, g.settled(end))
-	}
-	if !x.cfg.Detect && x.mayCrash(g, r) {
-		for _, end := range all[r].crashes {
-			settleAs(end, byCrash, g.crashed(end))
+	ways := uint64(0)
+	before := *g
+	p, inbox := g.procs[r], g.inboxes[r]
+	try := func(end *point[S, M], close closing) {
+		x.push(leg[S, M]{end, close})
+		ways = saturating(ways, x.settleFrom(g, all, r+1))
+		if x.err == nil {
+			x.pop()
 		}
 	}
+	for _, end := range ends {
+		if x.err == nil {
+			g.procs[r], g.inboxes[r] = end.p, end.inbox
+			try(end, byNothing)
+		}
+	}
+	g.procs[r], g.inboxes[r] = p, inbox
+	if !x.cfg.Detect && x.mayCrash(g, r) {
+		for _, end := range all[r].crashes {
+			if x.err == nil {
+				g.bury(end)
+				try(end, byCrash)
+				*g = before
+			}
+		}
+	}
+	g.procs[r], g.inboxes[r] = p, inbox
 	return ways
 }
 
@@ -283,14 +311,8 @@ func (x *explorer[S, M]) settled(g *node[S, M]) uint64 {
 
 // end checks an end of a run.
 func (x *explorer[S, M]) end(g *node[S, M]) uint64 {
-	for r := range g.procs {
-		if x.quiet(g, r) {
-			continue
-		}
-		if x.spins(g, r) {
-			x.violated(fmt.Errorf("%w: p%d never rests", ErrLivelock, r))
-		}
-		return 0 // EagerTimers, and no timer to be eager about
+	if x.cfg.EagerTimers && !x.atRest(g) {
+		return 0 // and no timer to be eager about
 	}
 	x.report.Transitions++
 	key := g.visible()
@@ -304,6 +326,20 @@ func (x *explorer[S, M]) end(g *node[S, M]) uint64 {
 		x.violated(err)
 	}
 	return 1
+}
+
+// atRest tells whether nothing can happen in g, where nobody waits.
+func (x *explorer[S, M]) atRest(g *node[S, M]) bool {
+	for r := range g.procs {
+		if x.quiet(g, r) {
+			continue
+		}
+		if x.spins(g, r) {
+			x.violated(fmt.Errorf("%w: p%d never rests", ErrLivelock, r))
+		}
+		return false
+	}
+	return true
 }
 
 func (x *explorer[S, M]) mayCrash(g *node[S, M], r int) bool {

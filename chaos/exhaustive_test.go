@@ -193,7 +193,7 @@ func TestStatesWithReferencesNeedTheirMethods(t *testing.T) {
 	}
 }
 
-type bareState struct{ heard []protocol.Rank }
+type bareState struct{ Heard []protocol.Rank }
 
 type bareListener struct{}
 

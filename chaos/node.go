@@ -9,7 +9,7 @@ import (
 // States of the world as Exhaustive keeps them: made of parts that are never
 // changed and therefore shared.
 
-// node is a state of the whole world. It and what it points to never change.
+// node is a state of the whole world. What it points to never changes.
 type node[S, M any] struct {
 	procs   []*private[S, M]
 	inboxes [][]queue[M] // [to][from]
@@ -109,20 +109,22 @@ func (g *node[S, M]) sent(end *point[S, M]) *node[S, M] {
 	return to
 }
 
-// settled is what follows g when a process makes a stretch without a Send.
-func (g *node[S, M]) settled(end *point[S, M]) *node[S, M] {
-	return g.replacing(end.r, end.p, end.inbox)
-}
-
 // crashed is what follows g when a process crashes at the end of a stretch.
 func (g *node[S, M]) crashed(end *point[S, M]) *node[S, M] {
-	to := g.replacing(end.r, end.p.corpse(), make([]queue[M], len(g.procs)))
-	to.dead |= 1 << end.r
-	to.crashes++
+	to := g.replacing(end.r, nil, nil)
+	to.bury(end)
 	return to
 }
 
-// at is g at a later time.
+// bury makes a process crashed, in a node that nobody else has yet.
+func (g *node[S, M]) bury(end *point[S, M]) {
+	g.procs[end.r], g.inboxes[end.r] = end.corpse, make([]queue[M], len(g.procs))
+	g.dead |= 1 << end.r
+	g.crashes++
+}
+
+// at is g at a later time. It shares g's inboxes, and is done with before g
+// changes.
 func (g *node[S, M]) at(now protocol.Time) *node[S, M] {
 	to := *g
 	to.now = now

@@ -167,11 +167,7 @@ func TestStrategiesThatKeepMessagesBack(t *testing.T) {
 		found := false
 		for seed := range uint64(2000) {
 			w.choices.fromSeed(mix(seed), false)
-			w.strategy.start(&w.choices)
-			w.strategy.kind = kind
-			if kind != uniform {
-				w.strategy.until = 1000
-			}
+			w.strategy.set(kind, 1000, 16, mix(seed))
 			found = found || w.play() != nil
 		}
 		if found != want {

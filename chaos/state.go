@@ -62,27 +62,27 @@ func printOf[T any](v *T) fingerprint {
 func printable[T any](what string, copied bool) error {
 	var v *T
 	if _, ok := any(v).(Fingerprinter); ok {
-		if _, ok := any(v).(Cloner[T]); ok || !copied || plain(reflect.TypeFor[T]()) {
+		if _, ok := any(v).(Cloner[T]); ok || !copied || isPlain(reflect.TypeFor[T]()) {
 			return nil
 		}
 		return fmt.Errorf("chaos: %s %T holds references and needs a method Clone", what, *new(T))
 	}
-	if !plain(reflect.TypeFor[T]()) {
+	if !isPlain(reflect.TypeFor[T]()) {
 		return fmt.Errorf("chaos: %s %T holds references and needs a method Fingerprint", what, *new(T))
 	}
 	return nil
 }
 
-// plain tells whether == on values of type t looks at all there is.
-func plain(t reflect.Type) bool {
+// isPlain tells whether == on values of type t looks at all there is.
+func isPlain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:
 		return false
 	case reflect.Array:
-		return plain(t.Elem())
+		return isPlain(t.Elem())
 	case reflect.Struct:
 		for i := range t.NumField() {
-			if !plain(t.Field(i).Type) {
+			if !isPlain(t.Field(i).Type) {
 				return false
 			}
 		}

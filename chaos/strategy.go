@@ -22,21 +22,41 @@ const (
 
 type strategy struct {
 	until int    // step from which it is uniform
-	key   uint64 // starving, parting: who; priorities: which
+	key   uint64 // priorities: which
 	rare  uint64 // an exception comes once in so many steps, a power of two
+	kinds uint64 // avoided: kinds of events, a bit each,
+	at    uint64 // … at these ranks (modulo 64),
+	from  uint64 // … or from these, but not both
 	kind  strategyKind
 }
 
 // start draws a strategy.
 func (s *strategy) start(c *Choices) {
 	r := c.next()
-	s.kind = strategyKind(r & 7 % uint64(strategies)) // uniform twice
-	s.rare = 2 << (r >> 8 & 3)
-	s.until = 16 << (r >> 10 & 7)
-	if s.kind == uniform {
+	kind := strategyKind(r & 7 % uint64(strategies)) // uniform twice
+	s.set(kind, 16<<(r>>10&7), 2<<(r>>8&3), c.next())
+}
+
+func (s *strategy) set(kind strategyKind, until int, rare, key uint64) {
+	*s = strategy{kind: kind, until: until, rare: rare, key: key}
+	switch kind {
+	case uniform:
 		s.until = 0
+	case favouring:
+		s.kinds, s.at = 1<<next, ^uint64(0)
+		if key&1 == 0 {
+			s.kinds = ^s.kinds
+		}
+	case starving:
+		s.kinds, s.at = ^uint64(0), key
+	case parting:
+		s.kinds, s.at, s.from = 1<<receive, key, key
 	}
-	s.key = c.next()
+}
+
+// avoids tells whether e should wait.
+func (s *strategy) avoids(e event) bool {
+	return s.kinds>>(e.kind()&63)&(s.at>>(e.at()&63)^s.from>>(e.from()&63))&1 == 1
 }
 
 // pick chooses one of n transitions: an event, or, if n says so, that time
@@ -87,19 +107,6 @@ func (s *strategy) bias(c *Choices, a *agenda, n, i int, x uint64) int {
 		}
 	}
 	return i
-}
-
-// avoids tells whether e should wait.
-func (s *strategy) avoids(e event) bool {
-	switch s.kind {
-	case favouring:
-		return (e.kind() == next) == (s.key&1 == 0)
-	case starving:
-		return s.key>>(e.at()&63)&1 == 0
-	case parting:
-		return e.kind() == receive && (s.key>>(e.at()&63)^s.key>>(e.from()&63))&1 == 1
-	}
-	return false
 }
 
 // highest is the event of the highest priority. That time passes has the

@@ -13,8 +13,9 @@ import (
 type point[S, M any] struct {
 	p      *private[S, M]
 	inbox  []queue[M]
-	parent *point[S, M] // nil: nothing done yet
-	by     move         // what led from parent here
+	corpse *private[S, M] // what a crash here leaves
+	parent *point[S, M]   // nil: nothing done yet
+	by     move           // what led from parent here
 	r      int
 	depth  int           // moves from the start of the stretch
 	to     protocol.Rank // after a Send: to whom
@@ -96,8 +97,8 @@ func (t *tour[S, M]) come(at *point[S, M]) {
 	t.points = append(t.points, at)
 	t.todo = append(t.todo, at)
 	if at.p.rest != Done {
-		if corpse := at.p.corpse().print; !t.corpses[corpse] {
-			t.corpses[corpse] = true
+		if at.corpse = at.p.corpse(); !t.corpses[at.corpse.print] {
+			t.corpses[at.corpse.print] = true
 			t.crashes = append(t.crashes, at)
 		}
 	}

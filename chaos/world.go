@@ -71,12 +71,6 @@ type Delivery[M any] struct {
 	At  protocol.Time
 }
 
-// channel is a queue that reuses its memory.
-type channel[M any] struct {
-	queue []M
-	head  int
-}
-
 // P is the number of processes.
 func (w *World[S, M]) P() int { return w.p }
 
@@ -486,19 +480,4 @@ func sameRest[M any](r int, rest Rest, until protocol.Time, a protocol.Action[M]
 		return fmt.Errorf("%w: p%d rested, and answers an extra Next with %v", ErrContract, r, a.Kind)
 	}
 	return nil
-}
-
-func (ch *channel[M]) len() int { return len(ch.queue) - ch.head }
-
-func (ch *channel[M]) clear() { ch.queue, ch.head = ch.queue[:0], 0 }
-
-// take removes the k-th oldest message.
-func (ch *channel[M]) take(k int) M {
-	m := ch.queue[ch.head+k]
-	copy(ch.queue[ch.head+1:ch.head+k+1], ch.queue[ch.head:ch.head+k])
-	ch.head++
-	if ch.head == len(ch.queue) {
-		ch.clear()
-	}
-	return m
 }
