@@ -239,7 +239,7 @@ type unsearching struct{ *broadcast.Delayed }
 
 func (c unsearching) Next(s *broadcast.Delaying, self rank, t now, corrected bool) action {
 	a := c.Delayed.Next(s, self, t, corrected)
-	if a.Kind == protocol.Send && a.Msg.Kind == broadcast.Right {
+	if a.Kind == protocol.Correct && a.Msg.Kind == broadcast.Right {
 		return action{Kind: protocol.Idle}
 	}
 	return a
@@ -257,7 +257,7 @@ type silent struct{ *broadcast.FailureProof }
 
 func (c silent) Next(s *broadcast.Proving, self rank, t now, corrected bool) protocol.Action[broadcast.Message[broadcast.Known]] {
 	a := c.FailureProof.Next(s, self, t, corrected)
-	if a.Kind == protocol.Send && a.Msg.Kind == broadcast.SOS {
+	if a.Kind == protocol.Correct && a.Msg.Kind == broadcast.SOS {
 		return protocol.Action[broadcast.Message[broadcast.Known]]{Kind: protocol.Done}
 	}
 	return a

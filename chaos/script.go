@@ -46,7 +46,7 @@ func (s *script[M]) notified(e event, n protocol.Notice) {
 // acted writes down the answer to Next, before it takes effect.
 func (s *script[M]) acted(at int, a protocol.Action[M], lost bool) {
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		if lost {
 			s.add("p%d sends %v to p%d, where nobody is left", at, a.Msg, a.To)
 		} else {

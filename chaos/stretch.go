@@ -242,7 +242,7 @@ func (t *tour[S, M]) next(at *point[S, M], m move) *point[S, M] {
 	}
 	p.rest = Runnable
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		t.send(to, a)
 		return nil
 	case protocol.Deliver:

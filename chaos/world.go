@@ -338,7 +338,7 @@ func (w *World[S, M]) wake(p *proc[S, M], at int) {
 func (w *World[S, M]) next(p *proc[S, M], at int) {
 	a := w.protocol.Next(&p.state, w.now)
 	if w.script != nil {
-		lost := a.Kind == protocol.Send && w.knows(a.To) && w.procs[a.To].rest == Done
+		lost := a.Kind.Sends() && w.knows(a.To) && w.procs[a.To].rest == Done
 		w.script.acted(at, a, lost)
 	}
 	if p.rest == Unstarted && a.Kind != protocol.Idle && a.Kind != protocol.Wait {
@@ -346,7 +346,7 @@ func (w *World[S, M]) next(p *proc[S, M], at int) {
 	}
 	p.rest = Runnable
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		w.send(p, at, a.To, a.Msg)
 	case protocol.Deliver:
 		p.delivered = append(p.delivered, Delivery[M]{Msg: a.Msg, At: w.now})

@@ -9,8 +9,15 @@ import (
 
 // event is a message on its way: it is received when its slot comes.
 type event[M any] struct {
-	to, from protocol.Rank
-	msg      M
+	to   protocol.Rank
+	from protocol.Rank // its complement if it is a correction
+	msg  M
+}
+
+// sender is who sent the message, and whether as a correction.
+func (e *event[M]) sender() (from protocol.Rank, correction bool) {
+	sign := e.from >> 31 // −1 if negative
+	return e.from ^ sign, sign != 0
 }
 
 // chunk is a piece of a slot's list of messages. Chunks are recycled as soon as
@@ -28,7 +35,7 @@ const chunkLen = 512
 // or their wait is over.
 type slot[M any] struct {
 	first, last *chunk[M]
-	ready       *bitmap
+	ready       *readySet
 }
 
 // calendar holds what happens in the future: a wheel of slots for the near
@@ -42,8 +49,8 @@ type calendar[M any] struct {
 	far      farHeap[M]
 	arrivals uint64 // numbers far events, to keep their order
 
-	freeChunks  *chunk[M]
-	freeBitmaps []*bitmap
+	freeChunks *chunk[M]
+	freeSets   []*readySet
 }
 
 // farEvent lies beyond the wheel: a message, or a wake-up.
@@ -142,7 +149,7 @@ func (c *calendar[M]) wake(t protocol.Time, r protocol.Rank) {
 	c.readyAt(t).set(int(r))
 }
 
-// wakeWord plans that the ranks of one word of a bitmap may act.
+// wakeWord plans that the ranks of one word of a set may act.
 func (c *calendar[M]) wakeWord(t protocol.Time, w int, word uint64) {
 	if c.near(t) {
 		c.readyAt(t).or(w, word)
@@ -154,14 +161,14 @@ func (c *calendar[M]) wakeWord(t protocol.Time, w int, word uint64) {
 }
 
 // readyAt is the set of ranks that may act at t.
-func (c *calendar[M]) readyAt(t protocol.Time) *bitmap {
+func (c *calendar[M]) readyAt(t protocol.Time) *readySet {
 	s := c.at(t)
 	if s.ready == nil {
-		if n := len(c.freeBitmaps); n > 0 {
-			s.ready = c.freeBitmaps[n-1]
-			c.freeBitmaps = c.freeBitmaps[:n-1]
+		if n := len(c.freeSets); n > 0 {
+			s.ready = c.freeSets[n-1]
+			c.freeSets = c.freeSets[:n-1]
 		} else {
-			s.ready = newBitmap(c.ranks)
+			s.ready = newReadySet(c.ranks)
 		}
 	}
 	return s.ready
@@ -220,7 +227,7 @@ func (c *calendar[M]) take() slot[M] {
 }
 
 // release returns an emptied set of ready ranks.
-func (c *calendar[M]) release(b *bitmap) { c.freeBitmaps = append(c.freeBitmaps, b) }
+func (c *calendar[M]) release(b *readySet) { c.freeSets = append(c.freeSets, b) }
 
 // reset forgets everything planned.
 func (c *calendar[M]) reset() {
@@ -239,5 +246,5 @@ func (c *calendar[M]) reset() {
 	}
 	clear(c.occupied)
 	c.far = c.far[:0]
-	c.now = -1
+	c.now = 0
 }

@@ -52,8 +52,9 @@ type Result struct {
 	Quiescence protocol.Time
 	// Correction is the time from the first correction send to quiescence.
 	Correction protocol.Time
-	// Messages sent, also to the dead, by phase.
-	Messages [protocol.Phases]int64
+	// Disseminations and Corrections count the messages sent, also to the
+	// dead.
+	Disseminations, Corrections int64
 	// GapMax is the longest run of ranks on the ring, dead ones included, that
 	// dissemination did not reach.
 	GapMax int
@@ -61,14 +62,8 @@ type Result struct {
 	Uncolored int
 }
 
-// Sent is the number of messages of all phases.
-func (r *Result) Sent() int64 {
-	var sum int64
-	for _, m := range r.Messages {
-		sum += m
-	}
-	return sum
-}
+// Sent is the number of all messages.
+func (r *Result) Sent() int64 { return r.Disseminations + r.Corrections }
 
 // Engine simulates runs of one protocol, one after the other. It keeps its
 // memory between runs. It is not safe for concurrent use.
@@ -79,17 +74,16 @@ func (r *Result) Sent() int64 {
 // gives them in order without sorting. Processes that are Done cost nothing.
 type Engine[S, M any] struct {
 	protocol protocol.Protocol[S, M]
-	phased   protocol.Phased[M] // nil: all is dissemination
 	net      Network
 	gap      protocol.Time // between starts on one port
 
 	state    []S
 	receives []protocol.Time // when the receive port is free
 	sends    []protocol.Time // when the send port is free; nil if that is always the next moment
-	dead     *bitmap
-	deaf     *bitmap // dead or Done
-	reached  *bitmap
-	spread   *bitmap // reached by dissemination
+	dead     set
+	deaf     set // dead or Done
+	reached  set
+	spread   set // reached by dissemination
 
 	calendar *calendar[M]
 	outbox   [512]event[M] // sends of this moment, put aside
@@ -97,7 +91,6 @@ type Engine[S, M any] struct {
 	deaths   deaths
 	dying    []protocol.Rank // of their last send, at this moment
 	result   Result
-	started  bool
 	first    protocol.Time // of the first correction send
 }
 
@@ -111,12 +104,11 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 		net:      net,
 		gap:      max(net.O, net.G),
 		state:    make([]S, net.P),
-		dead:     newBitmap(net.P),
-		deaf:     newBitmap(net.P),
-		reached:  newBitmap(net.P),
-		spread:   newBitmap(net.P),
+		dead:     newSet(net.P),
+		deaf:     newSet(net.P),
+		reached:  newSet(net.P),
+		spread:   newSet(net.P),
 	}
-	e.phased, _ = p.(protocol.Phased[M])
 	if !net.NoQueue {
 		e.receives = make([]protocol.Time, net.P)
 	}
@@ -156,14 +148,14 @@ func (e *Engine[S, M]) Run(seed uint64, faults Faults) (Result, error) {
 }
 
 func (e *Engine[S, M]) reset(seed uint64, faults Faults) error {
-	for _, b := range []*bitmap{e.dead, e.deaf, e.reached, e.spread} {
-		b.clear()
+	for _, s := range []set{e.dead, e.deaf, e.reached, e.spread} {
+		clear(s)
 	}
 	clear(e.receives)
 	clear(e.sends)
 	e.calendar.reset()
 	e.result = Result{}
-	e.started, e.put = false, 0
+	e.put = 0
 	if err := faults.Check(e.net.P); err != nil {
 		return err
 	}
@@ -174,8 +166,9 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults) error {
 	for r := range e.state {
 		e.protocol.Init(&e.state[r], protocol.Rank(r), seed)
 	}
-	ready := e.calendar.readyAt(0)
-	ready.setAll(e.net.P)
+	e.calendar.now = 0
+	e.deaths.until(0, e.kill)
+	e.begin()
 	return nil
 }
 
@@ -186,20 +179,23 @@ func (e *Engine[S, M]) kill(r protocol.Rank) {
 }
 
 // receive hands over all messages whose receive ends now.
-func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *bitmap) {
+func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySet) {
+	deaf, reached, state, sends := e.deaf, e.reached, e.state, e.sends
 	for list != nil {
 		for i := range list.events[:list.n] {
 			ev := &list.events[i]
-			to := int(ev.to)
-			if e.deaf.has(to) {
+			to := uint(ev.to)
+			w, bit := to>>6, uint64(1)<<(to&63)
+			if deaf[w]&bit != 0 {
 				continue
 			}
-			if !e.reached.has(to) {
-				e.color(now, to, ev.msg)
+			from, correction := ev.sender()
+			if reached[w]&bit == 0 {
+				e.color(now, int(to), correction)
 			}
-			e.protocol.Receive(&e.state[to], now, ev.from, ev.msg)
-			if e.sends == nil || e.sends[to] <= now {
-				ready.set(to)
+			e.protocol.Receive(&state[to], now, from, ev.msg)
+			if sends == nil || sends[to] <= now {
+				ready.or(int(w), bit)
 			}
 		}
 		next := list.next
@@ -209,32 +205,72 @@ func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *bitmap)
 }
 
 // color notes the first message of a process.
-func (e *Engine[S, M]) color(now protocol.Time, r int, m M) {
+func (e *Engine[S, M]) color(now protocol.Time, r int, correction bool) {
 	e.reached.set(r)
 	e.result.Coloring = now
-	if e.phased == nil || e.phased.Phase(m) == protocol.Dissemination {
+	if !correction {
 		e.spread.set(r)
 	}
 }
 
+// begin asks every live process for the first time. Who acts by itself has the
+// message.
+func (e *Engine[S, M]) begin() {
+	for r := range e.state {
+		if e.dead.has(r) {
+			continue
+		}
+		if e.put == len(e.outbox) {
+			e.flush(0)
+		}
+		a := e.protocol.Next(&e.state[r], 0)
+		if a.Kind == protocol.Idle {
+			continue
+		}
+		e.reached.set(r)
+		e.spread.set(r)
+		if a = e.settle(0, r, a); a.Kind.Sends() {
+			from := protocol.Rank(r)
+			if a.Kind == protocol.Correct {
+				from = ^from
+			}
+			e.outbox[e.put] = event[M]{to: a.To, from: from, msg: a.Msg}
+			e.put++
+			e.calendar.wake(e.gap, protocol.Rank(r))
+		}
+	}
+	e.flush(0)
+	e.bury()
+}
+
 // act asks all ready processes, in the order of their ranks, what they do.
-func (e *Engine[S, M]) act(now protocol.Time, ready *bitmap) {
+func (e *Engine[S, M]) act(now protocol.Time, ready *readySet) {
 	for u := range ready.upper {
 		upper := ready.upper[u]
 		ready.upper[u] = 0
 		for ; upper != 0; upper &= upper - 1 {
 			w := u<<6 + bits.TrailingZeros64(upper)
-			word := ready.words[w] &^ e.deaf.words[w]
+			word := ready.words[w] &^ e.deaf[w]
 			ready.words[w] = 0
+			if e.sends != nil {
+				word = e.unoccupied(now, w, word)
+			}
 			e.actWord(now, w, word)
 		}
 	}
 	e.flush(now)
-	for _, r := range e.dying {
-		e.kill(r)
+	e.bury()
+}
+
+// unoccupied returns those ranks of a word whose send port is free. The others
+// are here because of an old wake-up.
+func (e *Engine[S, M]) unoccupied(now protocol.Time, w int, word uint64) uint64 {
+	for rest := word; rest != 0; rest &= rest - 1 {
+		if e.sends[w<<6+bits.TrailingZeros64(rest)] > now {
+			word &^= rest & -rest
+		}
 	}
-	e.dying = e.dying[:0]
-	e.started = true
+	return word
 }
 
 // actWord asks the ready processes of one word of a bitmap. Sends are put
@@ -244,23 +280,23 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 	if e.put > len(e.outbox)-64 {
 		e.flush(now)
 	}
-	put := e.put
-	var sent uint64
+	put, sent := e.put, word
 	for ; word != 0; word &= word - 1 {
 		r := w<<6 + bits.TrailingZeros64(word)
-		if e.sends != nil && e.sends[r] > now {
-			continue // an old wake-up; the port is busy
-		}
 		a := e.protocol.Next(&e.state[r], now)
-		if a.Kind != protocol.Send || !e.started {
-			if a = e.settle(now, r, a); a.Kind != protocol.Send {
+		if !a.Kind.Sends() {
+			if a = e.settle(now, r, a); !a.Kind.Sends() {
+				sent &^= word & -word
 				continue
 			}
 		}
+		from := protocol.Rank(r)
+		if a.Kind == protocol.Correct {
+			from = ^from
+		}
 		ev := &e.outbox[put]
-		ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
+		ev.to, ev.from, ev.msg = a.To, from, a.Msg
 		put++
-		sent |= word & -word
 	}
 	e.put = put
 	if sent != 0 {
@@ -271,10 +307,6 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 // settle carries out what a process does besides sending and goes on asking it
 // until it sends or has nothing to do.
 func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) protocol.Action[M] {
-	if !e.started && a.Kind != protocol.Idle {
-		e.reached.set(r) // who acts by itself has the message
-		e.spread.set(r)
-	}
 	for {
 		switch a.Kind {
 		case protocol.Wait:
@@ -283,7 +315,7 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) pr
 		case protocol.Done:
 			e.deaf.set(r)
 			return a
-		case protocol.Idle, protocol.Send:
+		case protocol.Idle, protocol.Send, protocol.Correct:
 			return a
 		case protocol.Work:
 			e.protocol.Notify(&e.state[r], now, protocol.Notice{Kind: protocol.WorkDone})
@@ -292,12 +324,20 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) pr
 	}
 }
 
+// bury ends the processes that die of their last send.
+func (e *Engine[S, M]) bury() {
+	for _, r := range e.dying {
+		e.kill(r)
+	}
+	e.dying = e.dying[:0]
+}
+
 // flush sends what was put aside. Neighbours in the outbox mostly end at the
 // same moment: such runs are handed over as one.
 func (e *Engine[S, M]) flush(now protocol.Time) {
 	out := e.outbox[:e.put]
 	arrival := now + e.net.O + e.net.L
-	deaf, receives, gap := e.deaf.words, e.receives, e.gap
+	deaf, receives, gap := e.deaf, e.receives, e.gap
 	run, runAt := 0, arrival // out[run:i] start their receive at runAt
 	for i := range out {
 		to := uint(out[i].to)
@@ -348,42 +388,36 @@ func (e *Engine[S, M]) drop(at protocol.Time, to protocol.Rank) protocol.Time {
 // count does the book-keeping of what flush sends.
 func (e *Engine[S, M]) count(now protocol.Time) {
 	out := e.outbox[:e.put]
-	if e.phased == nil {
-		e.result.Messages[protocol.Dissemination] += int64(len(out))
-	} else {
-		corrections := int64(0)
-		for i := range out {
-			if e.phased.Phase(out[i].msg) == protocol.Correction {
-				corrections++
-			}
-		}
-		if corrections > 0 && e.result.Messages[protocol.Correction] == 0 {
-			e.first = now
-		}
-		e.result.Messages[protocol.Dissemination] += int64(len(out)) - corrections
-		e.result.Messages[protocol.Correction] += corrections
+	corrections := int64(0)
+	for i := range out {
+		corrections -= int64(out[i].from >> 31) // −1 if negative
 	}
-	if e.sends != nil {
-		for i := range out {
-			e.sends[out[i].from] = now + e.gap
-		}
+	if corrections > 0 && e.result.Corrections == 0 {
+		e.first = now
 	}
-	if e.deaths.bySends != nil {
-		for i := range out {
-			if e.deaths.sent(out[i].from) {
-				e.dying = append(e.dying, out[i].from)
-			}
+	e.result.Disseminations += int64(len(out)) - corrections
+	e.result.Corrections += corrections
+	if e.sends == nil && e.deaths.bySends == nil {
+		return
+	}
+	for i := range out {
+		from, _ := out[i].sender()
+		if e.sends != nil {
+			e.sends[from] = now + e.gap
+		}
+		if e.deaths.sent(from) {
+			e.dying = append(e.dying, from)
 		}
 	}
 }
 
 func (e *Engine[S, M]) finish() {
-	for w, word := range e.reached.words {
-		e.result.Uncolored += bits.OnesCount64(^(word | e.dead.words[w]))
+	for w, word := range e.reached {
+		e.result.Uncolored += bits.OnesCount64(^(word | e.dead[w]))
 	}
-	e.result.Uncolored -= len(e.reached.words)*64 - e.net.P
+	e.result.Uncolored -= len(e.reached)*64 - e.net.P
 	e.result.GapMax = e.spread.longestGap(e.net.P)
-	if e.result.Messages[protocol.Correction] > 0 {
+	if e.result.Corrections > 0 {
 		e.result.Correction = e.result.Quiescence - e.first
 	}
 }

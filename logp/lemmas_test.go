@@ -50,8 +50,8 @@ func TestLemma2AndCorollary1(t *testing.T) {
 			if want := protocol.Time(model.SyncCheckedLatency(l, o)); r.Correction != want {
 				t.Errorf("%s %+v: correction takes %d, Lemma 2 says %d", tree, net, r.Correction, want)
 			}
-			if want := int64(net.P * model.SyncCheckedMessages(l, o)); r.Messages[protocol.Correction] != want {
-				t.Errorf("%s %+v: %d messages, Corollary 1 says %d", tree, net, r.Messages[protocol.Correction], want)
+			if want := int64(net.P * model.SyncCheckedMessages(l, o)); r.Corrections != want {
+				t.Errorf("%s %+v: %d messages, Corollary 1 says %d", tree, net, r.Corrections, want)
 			}
 		}
 	})
@@ -123,8 +123,8 @@ func TestPapersNumbers(t *testing.T) {
 	net := logp.Network{P: 65536, L: 2, O: 1}
 	for _, tree := range []string{"binomial", "kary:4", "lame:2", "optimal"} {
 		r := simulate(t, broadcast.Spec{Tree: tree, Correction: "checked", Synchronized: true}, net, logp.Runs{})[0]
-		if r.Correction != 8 || r.Messages[protocol.Correction] != 5*65536 {
-			t.Errorf("%s: correction takes %d steps and %d messages", tree, r.Correction, r.Messages[protocol.Correction])
+		if r.Correction != 8 || r.Corrections != 5*65536 {
+			t.Errorf("%s: correction takes %d steps and %d messages", tree, r.Correction, r.Corrections)
 		}
 		r = simulate(t, broadcast.Spec{Tree: tree, Correction: "optimized:4"}, net, logp.Runs{Faults: logp.Sampling{Count: 655}})[0]
 		if r.Uncolored > 0 || r.Sent() >= 6*65536 {

@@ -63,7 +63,7 @@ func TestScaledNetworkScalesTime(t *testing.T) {
 func TestLongReceiveQueues(t *testing.T) {
 	net := logp.Network{P: 300, L: 2, O: 1}
 	r := simulate(t, broadcast.Spec{Tree: "binomial", Correction: "failure-proof:7", Synchronized: true}, net, logp.Runs{Faults: logp.Sampling{Count: 295}})[0]
-	if r.Uncolored != 0 || r.Messages[protocol.Correction] < 4*299 {
+	if r.Uncolored != 0 || r.Corrections < 4*299 {
 		t.Errorf("SOS: %+v", r)
 	}
 }
@@ -130,7 +130,7 @@ func TestDeathsDuringTheRun(t *testing.T) {
 func TestSummaryIsExact(t *testing.T) {
 	var results []logp.Result
 	for i := 1; i <= 1000; i++ {
-		results = append(results, logp.Result{Coloring: protocol.Time(i), Messages: [protocol.Phases]int64{int64(i), 0}})
+		results = append(results, logp.Result{Coloring: protocol.Time(i), Disseminations: int64(i)})
 	}
 	slices.Reverse(results)
 	s := logp.Summarize(results, 10)

@@ -17,11 +17,11 @@ import (
 // to do.
 func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, faults logp.Faults, root protocol.Rank, steps protocol.Time) logp.Result {
 	type message struct {
-		end      protocol.Time
-		from, to protocol.Rank
-		msg      M
+		end        protocol.Time
+		from, to   protocol.Rank
+		correction bool
+		msg        M
 	}
-	phase := func(m M) protocol.Phase { return p.(protocol.Phased[M]).Phase(m) }
 	gap := max(net.O, net.G)
 	state := make([]S, net.P)
 	dead, done := make([]bool, net.P), make([]bool, net.P)
@@ -55,7 +55,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 			}
 			if !colored[m.to] {
 				colored[m.to] = true
-				spread[m.to] = phase(m.msg) == protocol.Dissemination
+				spread[m.to] = !m.correction
 				res.Coloring = now
 			}
 			p.Receive(&state[m.to], now, m.from, m.msg)
@@ -70,16 +70,17 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 					continue
 				case protocol.Done:
 					done[r] = true
-				case protocol.Send:
+				case protocol.Send, protocol.Correct:
 					sendFree[r] = now + gap
-					sending = append(sending, message{from: r, to: a.To, msg: a.Msg})
+					sending = append(sending, message{from: r, to: a.To, msg: a.Msg, correction: a.Kind == protocol.Correct})
 				}
 				break
 			}
 		}
 		for _, m := range sending {
-			res.Messages[phase(m.msg)]++
-			if phase(m.msg) == protocol.Correction && first < 0 {
+			if !m.correction {
+				res.Disseminations++
+			} else if res.Corrections++; first < 0 {
 				first = now
 			}
 			m.end = now + net.O + net.L

@@ -34,12 +34,12 @@ func (s Sampling) Check(p int) error {
 type sampler struct {
 	Sampling
 	p      int
-	drawn  *bitmap
+	drawn  set
 	failed []protocol.Rank
 }
 
 func newSampler(s Sampling, p int) *sampler {
-	return &sampler{Sampling: s, p: p, drawn: newBitmap(p)}
+	return &sampler{Sampling: s, p: p, drawn: newSet(p)}
 }
 
 // draw returns the faults of the run with the given seed. They are valid until
@@ -64,7 +64,7 @@ func (s *sampler) draw(seed uint64) Faults {
 
 // drawFew draws n ranks, block by block.
 func (s *sampler) drawFew(seed uint64, n int) {
-	s.drawn.clear()
+	clear(s.drawn)
 	for i := uint64(0); n > 0; i++ {
 		r := int(protocol.Below(protocol.Mix(seed, i), uint64(s.p)))
 		for b := max(s.Block, 1); b > 0 && n > 0; b-- {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/coppice-go/coppice/protocol"
 )
 
 // Statistic sums up one figure over many runs. Percentiles are exact: the
@@ -46,8 +44,8 @@ func Summarize(results []Result, p int) Summary {
 		Quiescence:            of(func(r *Result) float64 { return float64(r.Quiescence) }),
 		Correction:            of(func(r *Result) float64 { return float64(r.Correction) }),
 		MessagesPerProcess:    of(func(r *Result) float64 { return float64(r.Sent()) / float64(p) }),
-		DisseminationMessages: of(func(r *Result) float64 { return float64(r.Messages[protocol.Dissemination]) }),
-		CorrectionMessages:    of(func(r *Result) float64 { return float64(r.Messages[protocol.Correction]) }),
+		DisseminationMessages: of(func(r *Result) float64 { return float64(r.Disseminations) }),
+		CorrectionMessages:    of(func(r *Result) float64 { return float64(r.Corrections) }),
 		GapMax:                of(func(r *Result) float64 { return float64(r.GapMax) }),
 		Uncolored:             of(func(r *Result) float64 { return float64(r.Uncolored) }),
 	}

@@ -20,7 +20,7 @@
 //  2. At time t everything that ends at t is handed over by Receive, then Next
 //     is called.
 //  3. Every process gets one Next at the start, before anything arrives.
-//  4. After Send, Deliver and Work, Next is called again as soon as the process
+//  4. After Send, Correct, Deliver and Work, Next is called again as soon as the process
 //     may act; after Idle, when something arrived; after Wait, when something
 //     arrived or the time has come, whichever is first.
 //  5. Time never runs backwards.
@@ -29,7 +29,7 @@
 //
 //  1. Extra calls of Next are harmless: one that has nothing to do changes
 //     nothing.
-//  2. A returned Send is committed: the machine has already counted it as sent.
+//  2. A returned Send or Correct is committed: the machine has already counted it as sent.
 //  3. Done is final and means «I will never act again, drop my input». It does
 //     not mean «the result is ready»: that is Deliver. A machine that may be
 //     asked later stays Idle.
@@ -77,15 +77,19 @@ type Kind uint8
 const (
 	Idle    Kind = iota // nothing until something arrives
 	Send                // send Msg to To
+	Correct             // the same, to repair what a first wave of sends may have missed; counted apart
 	Wait                // nothing until At, unless something arrives before
 	Deliver             // hand the result to the user; Msg says which, where there are several
 	Work                // run user code, outside the step; Notify with WorkDone follows
 	Done                // never act again
 )
 
-var kindNames = [...]string{"idle", "send", "wait", "deliver", "work", "done"}
+var kindNames = [...]string{"idle", "send", "correct", "wait", "deliver", "work", "done"}
 
 func (k Kind) String() string { return kindNames[k] }
+
+// Sends reports whether the action sends a message.
+func (k Kind) Sends() bool { return k == Send || k == Correct }
 
 // Action is a machine's answer to Next.
 //
@@ -93,9 +97,9 @@ func (k Kind) String() string { return kindNames[k] }
 // structs in registers, and a simulator's speed depends on it.
 type Action[M any] struct {
 	At   Time // Wait: until when
-	To   Rank // Send: to whom
+	To   Rank // Send, Correct: to whom
 	Kind Kind
-	Msg  M // Send: what; Deliver: which result
+	Msg  M // Send, Correct: what; Deliver: which result
 }
 
 // NoticeKind is the kind of a Notice.
@@ -116,20 +120,4 @@ type Notice struct {
 	Value uint64
 	Rank  Rank
 	Kind  NoticeKind
-}
-
-// Phase is the part of a protocol a message belongs to, for statistics.
-type Phase uint8
-
-// The phases of a broadcast.
-const (
-	Dissemination Phase = iota // spreads the message; acknowledgements included
-	Correction                 // reaches those that dissemination missed
-	Phases                     // how many there are
-)
-
-// Phased is implemented by protocols that can tell the phase of a message.
-// Without it every message counts as dissemination.
-type Phased[M any] interface {
-	Phase(m M) Phase
 }

@@ -128,7 +128,7 @@ func (d *demo) small() error {
 		return err
 	}
 	d.Small = smallAct{
-		Processes: net.P, Missed: below(tree, d.Killed), Corrected: slices.DeleteFunc(slices.Clone(colored), coloring.byTree),
+		Processes: net.P, Missed: below(tree, d.Killed), Corrected: slices.DeleteFunc(slices.Clone(colored), func(c coloring) bool { return c.Tree }),
 		Uncolored: result.Uncolored, Coloring: result.Coloring, Quiescence: result.Quiescence,
 	}
 	d.drawSmall(tree, colored)
@@ -166,7 +166,7 @@ func (d *demo) drawSmall(tree topology.Tree, colored []coloring) {
 			return d.in(green, name) + d.in(faint, " root")
 		case i < 0:
 			return d.in(red, name+" uncolored")
-		case colored[i].byTree():
+		case colored[i].Tree:
 			return d.in(green, name) + d.in(faint, fmt.Sprintf(" at step %d", colored[i].At))
 		default:
 			return d.in(yellow, fmt.Sprintf("%s missed by the tree, corrected by %d at step %d", name, colored[i].From, colored[i].At))

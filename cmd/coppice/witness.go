@@ -8,10 +8,10 @@ import (
 
 // coloring tells how a process got the message.
 type coloring struct {
-	Rank  protocol.Rank  `json:"rank"`
-	From  protocol.Rank  `json:"from"`
-	At    protocol.Time  `json:"at"`
-	Phase protocol.Phase `json:"-"`
+	Rank protocol.Rank `json:"rank"`
+	From protocol.Rank `json:"from"`
+	At   protocol.Time `json:"at"`
+	Tree bool          `json:"-"` // dissemination brought it, not correction
 }
 
 // witness is a broadcast that notes for every process what colored it. It is
@@ -36,7 +36,7 @@ func (w *witness) Init(s *seen, self protocol.Rank, seed uint64) {
 
 func (w *witness) Receive(s *seen, now protocol.Time, from protocol.Rank, m message) {
 	if !s.state.Colored() {
-		w.colored = append(w.colored, coloring{Rank: s.self, From: from, At: now, Phase: w.Phase(m)})
+		w.colored = append(w.colored, coloring{Rank: s.self, From: from, At: now, Tree: m.Kind == broadcast.Spread})
 	}
 	w.Plain.Receive(&s.state, now, from, m)
 }
@@ -59,5 +59,3 @@ func watch(p *broadcast.Plain, net logp.Network, dead []protocol.Rank) (logp.Res
 	result, err := engine.Run(1, logp.Faults{Failed: dead})
 	return result, w.colored, err
 }
-
-func (c coloring) byTree() bool { return c.Phase == protocol.Dissemination }

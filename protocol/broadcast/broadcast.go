@@ -52,7 +52,7 @@ const overRound = math.MaxUint16
 
 // Spreading is one process's progress in dissemination.
 type Spreading struct {
-	Seed uint32 // of the process's random numbers
+	Seed uint32 // of the broadcast's random numbers; the rank makes them the process's own
 	Next int32  // the next child, or the present round
 	Open int32  // acknowledgements not yet here
 }
@@ -67,7 +67,8 @@ type Correction[C, E any] interface {
 	// Receive hands over a correction message (Left, Right or SOS), also
 	// before this process has the message or has begun to correct.
 	Receive(c *C, self Rank, now Time, from Rank, m Message[E])
-	// Next says what to do, once dissemination is over here. A corrected
+	// Next says what to do, once dissemination is over here: Correct, Wait,
+	// Idle or Done. A corrected
 	// process is one that got the message from correction and does not take
 	// part in it; every other one is a corrector.
 	Next(c *C, self Rank, now Time, corrected bool) protocol.Action[Message[E]]
@@ -171,7 +172,7 @@ func (p *Protocol[C, E]) Corrects(s *State[C]) bool {
 // Init implements protocol.Protocol.
 func (p *Protocol[C, E]) Init(s *State[C], self Rank, seed uint64) {
 	*s = State[C]{self: p.FromRoot(self)}
-	s.spread.Seed = uint32(protocol.Mix(seed, uint64(self)))
+	s.spread.Seed = uint32(seed)
 	p.correction.Init(&s.correction, s.self)
 	if s.self == 0 {
 		s.stage = colored
@@ -253,14 +254,6 @@ func (p *Protocol[C, E]) next(s *State[C], now Time) protocol.Action[Message[E]]
 		}
 	}
 	return protocol.Action[Message[E]]{Kind: protocol.Done}
-}
-
-// Phase implements protocol.Phased.
-func (p *Protocol[C, E]) Phase(m Message[E]) protocol.Phase {
-	if m.Kind <= Ack {
-		return protocol.Dissemination
-	}
-	return protocol.Correction
 }
 
 // FromRoot translates a rank of the group to one counted from the root.

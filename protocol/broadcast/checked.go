@@ -11,11 +11,7 @@
 
 package broadcast
 
-import (
-	"math"
-
-	"github.com/coppice-go/coppice/protocol"
-)
+import "math"
 
 // Checked is checked correction.
 type Checked struct{ Ring }
@@ -30,12 +26,4 @@ func (c *Checked) Init(w *Walk, self Rank) { c.start(w, self, math.MaxInt32) }
 func (c *Checked) Receive(w *Walk, self Rank, _ Time, from Rank, m Message[None]) {
 	side, n := c.heard(self, from, m.Kind)
 	w.Owed[side] = min(w.Owed[side], n)
-}
-
-// Next implements Correction.
-func (c *Checked) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[Message[None]] {
-	if corrected {
-		return protocol.Action[Message[None]]{Kind: protocol.Done}
-	}
-	return c.step(w, self)
 }

@@ -56,7 +56,7 @@ func (m *machine[C, E]) next() protocol.Action[broadcast.Message[E]] {
 func (m *machine[C, E]) sends() (to []protocol.Rank) {
 	for {
 		a := m.next()
-		if a.Kind != protocol.Send {
+		if a.Kind != protocol.Correct {
 			return to
 		}
 		to = append(to, a.To)
@@ -158,7 +158,7 @@ func TestDelayedSearchesUntilSomebodyAnswers(t *testing.T) {
 	m.wantSends(4)
 	m.now = 10
 	for want := protocol.Rank(6); want < 9; want++ {
-		if a := m.next(); a.Kind != protocol.Send || a.To != want {
+		if a := m.next(); a.Kind != protocol.Correct || a.To != want {
 			t.Fatalf("%+v, want a message to %d", a, want)
 		}
 	}
@@ -199,7 +199,7 @@ func TestFailureProofTellsTheOtherSideAgain(t *testing.T) {
 func TestFailureProofCriesForHelpAlone(t *testing.T) {
 	m := corrector(t, 5, 2, &broadcast.FailureProof{F: 1})
 	sos := map[protocol.Rank]bool{}
-	for a := m.next(); a.Kind == protocol.Send; a = m.next() {
+	for a := m.next(); a.Kind == protocol.Correct; a = m.next() {
 		if a.Msg.Kind == broadcast.SOS {
 			sos[a.To] = true
 		}

@@ -95,6 +95,6 @@ func (c *Delayed) Next(s *Delaying, self Rank, now Time, corrected bool) protoco
 
 func (c *Delayed) send(self Rank, d Side, distance int32) protocol.Action[Message[None]] {
 	return protocol.Action[Message[None]]{
-		Kind: protocol.Send, To: c.at(self, d, distance), Msg: Message[None]{Kind: d.kind()},
+		Kind: protocol.Correct, To: c.at(self, d, distance), Msg: Message[None]{Kind: d.kind()},
 	}
 }

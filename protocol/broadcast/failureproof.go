@@ -137,7 +137,7 @@ func (c *FailureProof) Next(s *Proving, self Rank, now Time, corrected bool) pro
 	}
 	s.sent[d]++
 	return protocol.Action[Message[Known]]{
-		Kind: protocol.Send, To: c.at(self, d, s.sent[d]),
+		Kind: protocol.Correct, To: c.at(self, d, s.sent[d]),
 		Msg: Message[Known]{Kind: d.kind(), Extra: s.known[d.Other()]},
 	}
 }
@@ -195,5 +195,5 @@ func (c *FailureProof) cry(s *Proving, self Rank) protocol.Action[Message[Known]
 	}
 	to := c.at(self, ToRight, s.sos)
 	s.sos++
-	return protocol.Action[Message[Known]]{Kind: protocol.Send, To: to, Msg: Message[Known]{Kind: SOS}}
+	return protocol.Action[Message[Known]]{Kind: protocol.Correct, To: to, Msg: Message[Known]{Kind: SOS}}
 }

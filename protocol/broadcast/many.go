@@ -103,7 +103,7 @@ func (m *Many[C, E]) Next(s *ManyState[C], now Time) protocol.Action[Tagged[Mess
 			if a.At < wait.At {
 				wait.Kind, wait.At = protocol.Wait, a.At
 			}
-		case protocol.Send, protocol.Deliver:
+		case protocol.Send, protocol.Correct, protocol.Deliver:
 			s.turn++
 			return protocol.Action[Tagged[Message[E]]]{Kind: a.Kind, To: a.To, Msg: Tagged[Message[E]]{ID: r.id, Msg: a.Msg}}
 		}

@@ -6,8 +6,6 @@
 
 package broadcast
 
-import "github.com/coppice-go/coppice/protocol"
-
 // Opportunistic is opportunistic correction with distance D on each side.
 type Opportunistic struct {
 	Ring
@@ -22,11 +20,3 @@ func (c *Opportunistic) Init(w *Walk, self Rank) { c.start(w, self, c.D) }
 
 // Receive implements Correction.
 func (c *Opportunistic) Receive(*Walk, Rank, Time, Rank, Message[None]) {}
-
-// Next implements Correction.
-func (c *Opportunistic) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[Message[None]] {
-	if corrected {
-		return protocol.Action[Message[None]]{Kind: protocol.Done}
-	}
-	return c.step(w, self)
-}

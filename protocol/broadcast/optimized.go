@@ -21,8 +21,6 @@
 
 package broadcast
 
-import "github.com/coppice-go/coppice/protocol"
-
 // Optimized is optimized opportunistic correction with distance D on each side.
 type Optimized struct {
 	Ring
@@ -43,12 +41,4 @@ func (c *Optimized) Receive(w *Walk, self Rank, _ Time, from Rank, m Message[Non
 	if c.Paper || c.OneSided {
 		w.Sent[side.Other()] = max(w.Sent[side.Other()], c.D-n)
 	}
-}
-
-// Next implements Correction.
-func (c *Optimized) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[Message[None]] {
-	if corrected {
-		return protocol.Action[Message[None]]{Kind: protocol.Done}
-	}
-	return c.step(w, self)
 }

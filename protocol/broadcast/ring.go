@@ -111,19 +111,20 @@ func (r *Ring) limit(self Rank, d Side) int32 {
 	}
 }
 
-// step sends to the next process, or is done: when a corrector has sent as far
-// as it owes, or once around with both sides together.
-func (r *Ring) step(w *Walk, self Rank) protocol.Action[Message[None]] {
+// Next implements Correction for those that differ only in how far a corrector
+// owes: it sends to the next process, or is done when it has sent that far, or
+// once around with both sides together.
+func (r *Ring) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[Message[None]] {
 	left, right := w.Sent[ToLeft], w.Sent[ToRight]
 	goLeft, goRight := left < w.Owed[ToLeft], right < w.Owed[ToRight]
 	switch {
-	case !goLeft && !goRight, int(left)+int(right) >= r.p:
+	case !goLeft && !goRight, int(left)+int(right) >= r.p, corrected:
 		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	case goLeft && (!goRight || left < right || left == right && r.First == ToLeft):
 		w.Sent[ToLeft] = left + 1
-		return protocol.Action[Message[None]]{Kind: protocol.Send, To: r.at(self, ToLeft, left+1), Msg: Message[None]{Kind: Left}}
+		return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, ToLeft, left+1), Msg: Message[None]{Kind: Left}}
 	default:
 		w.Sent[ToRight] = right + 1
-		return protocol.Action[Message[None]]{Kind: protocol.Send, To: r.at(self, ToRight, right+1), Msg: Message[None]{Kind: Right}}
+		return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, ToRight, right+1), Msg: Message[None]{Kind: Right}}
 	}
 }
