@@ -19,7 +19,7 @@ func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 	if err := runs.Check(net.P); err != nil {
 		return nil, err
 	}
-	if spec.Synchronized {
+	if corrected := spec.Correction != "none" && spec.Correction != "ack"; spec.Synchronized && corrected {
 		start, err := disseminationEnd(spec, net)
 		if err != nil {
 			return nil, err

@@ -127,7 +127,7 @@ func (e *Engine[S, M]) Run(seed uint64, faults Faults) (Result, error) {
 	for e.calendar.advance(e.deaths.next()) {
 		now := e.calendar.now
 		if now > timeMax {
-			return Result{}, fmt.Errorf("the run goes on after %d steps", timeMax)
+			return Result{}, fmt.Errorf("a run of more than %d steps; allowed: smaller L, o, g or time-outs", timeMax)
 		}
 		e.deaths.until(now, e.kill)
 		s := e.calendar.take()

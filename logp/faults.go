@@ -82,7 +82,9 @@ func (f Faults) plan() deaths {
 		if d.bySends == nil {
 			d.bySends = make(map[protocol.Rank]int)
 		}
-		d.bySends[death.Rank] = death.AfterSends
+		if sends, twice := d.bySends[death.Rank]; !twice || death.AfterSends < sends {
+			d.bySends[death.Rank] = death.AfterSends
+		}
 	}
 	slices.SortStableFunc(d.byTime, func(a, b Death) int { return cmp.Compare(b.At, a.At) })
 	return d

@@ -23,6 +23,9 @@ func (r Runs) Check(p int) error {
 	if r.Runs < 1 {
 		return fmt.Errorf("%d runs; allowed: 1 or more", r.Runs)
 	}
+	if r.Workers < 0 {
+		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", r.Workers)
+	}
 	return r.Faults.Check(p)
 }
 

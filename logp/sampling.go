@@ -24,7 +24,7 @@ func (s Sampling) Check(p int) error {
 	}
 	for _, r := range s.Fixed.Failed {
 		if r == s.Spare {
-			return fmt.Errorf("the root %d cannot be dead from the start", r)
+			return fmt.Errorf("the root %d is dead from the start; allowed: all others", r)
 		}
 	}
 	return s.Fixed.Check(p)

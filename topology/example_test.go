@@ -63,7 +63,7 @@ func ExampleCheckInterleaved() {
 		log.Fatal(err)
 	}
 	fmt.Println(topology.CheckInterleaved(tree))
-	// Output: topology: not interleaved: in the subtree of 0 the neighbours 2 and 3 both descend from 1
+	// Output: not interleaved: in the subtree of 0 the neighbours 2 and 3 both descend from 1
 }
 
 func ExampleRing() {

@@ -39,7 +39,7 @@ func newGrowth(p, o, d int) (*growth, error) {
 	var count []int
 	for t := 0; t == 0 || count[t-1] < p; t++ {
 		if t == stepsMax {
-			return nil, fmt.Errorf("topology: a broadcast to %d ranks with first send after %d and then every %d takes more than %d steps", p, d, o, stepsMax)
+			return nil, fmt.Errorf("tree of %d ranks that send first after %d steps and then every %d; allowed: what reaches all in %d steps", p, d, o, stepsMax)
 		}
 		if t < d {
 			count = append(count, 1)

@@ -42,7 +42,7 @@ func CheckInterleaved(t Tree) error {
 			if common == s {
 				return nil
 			}
-			return fmt.Errorf("topology: not interleaved: in the subtree of %d the neighbours %d and %d both descend from %d", s, u, v, common)
+			return fmt.Errorf("not interleaved: in the subtree of %d the neighbours %d and %d both descend from %d", s, u, v, common)
 		}
 		for r := range t.Size() {
 			if !holds(s, r) {

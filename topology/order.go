@@ -33,14 +33,14 @@ func ParseOrder(s string) (Order, error) {
 			return Order(o), nil
 		}
 	}
-	return 0, fmt.Errorf("topology: unknown order %q, want interleaved or in-order", s)
+	return 0, fmt.Errorf("order %q; allowed: interleaved, in-order", s)
 }
 
 // number returns the shape in the given numbering.
 func (o Order) number(s shape) (Tree, error) {
 	switch _, isChain := s.(chain); {
 	case o > InOrder:
-		return nil, fmt.Errorf("topology: unknown order %v, want interleaved or in-order", o)
+		return nil, fmt.Errorf("order %v; allowed: interleaved, in-order", o)
 	case o == Interleaved || isChain: // a chain has only one order
 		return s, nil
 	default:

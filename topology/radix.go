@@ -33,7 +33,7 @@ type RadixTree struct {
 // power of two.
 func Radix(a, p int) (*RadixTree, error) {
 	if a < 2 || a > SizeMax || a&(a-1) != 0 {
-		return nil, fmt.Errorf("topology: radix tree with %d children, want a power of two, 2 … %d", a, SizeMax)
+		return nil, fmt.Errorf("radix tree with %d children; allowed: a power of two from 2 to %d", a, SizeMax)
 	}
 	if err := checkSize(p); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func Binomial(p int, order Order) (Tree, error) {
 // 3.2.2). Lamé of order 1 is the binomial tree.
 func Lame(k, p int, order Order) (Tree, error) {
 	if k < 1 {
-		return nil, fmt.Errorf("topology: Lamé tree of order %d, want at least 1", k)
+		return nil, fmt.Errorf("lamé tree of order %d; allowed: 1 or more", k)
 	}
 	return grown(p, 1, k, order)
 }
@@ -37,10 +37,10 @@ func Lame(k, p int, order Order) (Tree, error) {
 // ancestor below the root (CheckInterleaved: l=1, o=2, from 15 ranks on).
 func Optimal(l, o, p int, order Order) (Tree, error) {
 	if o < 1 || o > timeMax {
-		return nil, fmt.Errorf("topology: optimal tree for o=%d, want 1 … %d", o, timeMax)
+		return nil, fmt.Errorf("optimal tree for overhead o of %d; allowed: 1 to %d", o, timeMax)
 	}
 	if l < 0 || l > timeMax {
-		return nil, fmt.Errorf("topology: optimal tree for L=%d, want 0 … %d", l, timeMax)
+		return nil, fmt.Errorf("optimal tree for latency L of %d; allowed: 0 to %d", l, timeMax)
 	}
 	return grown(p, o, 2*o+l, order)
 }
@@ -52,7 +52,7 @@ const timeMax = 1 << 60
 // is a chain.
 func KAry(k, p int, order Order) (Tree, error) {
 	if k < 1 {
-		return nil, fmt.Errorf("topology: %d-ary tree, want at least 1-ary", k)
+		return nil, fmt.Errorf("k-ary tree with k of %d; allowed: 1 or more", k)
 	}
 	if err := checkSize(p); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func grown(p, o, d int, order Order) (Tree, error) {
 
 func checkSize(p int) error {
 	if p < 1 || p > SizeMax {
-		return fmt.Errorf("topology: tree of %d ranks, want 1 … %d", p, SizeMax)
+		return fmt.Errorf("tree of %d ranks; allowed: 1 to %d", p, SizeMax)
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func ParseShape(s string) (Shape, error) {
 	case name == "lame" && ok:
 		return Shape{lameShape, k}, nil
 	}
-	return Shape{}, fmt.Errorf("topology: unknown tree %q, want binomial, kary:k, lame:k (k ≥ 1) or optimal", s)
+	return Shape{}, fmt.Errorf("tree %q; allowed: binomial, kary:k, lame:k (k ≥ 1), optimal", s)
 }
 
 func (s Shape) String() string {

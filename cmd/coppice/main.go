@@ -76,7 +76,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 // fail says in one line what is wrong.
 func fail(stderr io.Writer, err error) (exit int) {
 	line := strings.Join(strings.Fields(err.Error()), " ")
-	fmt.Fprintln(stderr, "coppice:", strings.TrimPrefix(line, "topology: "))
+	fmt.Fprintln(stderr, "coppice:", line)
 	if errors.As(err, new(badInput)) {
 		return exitInput
 	}

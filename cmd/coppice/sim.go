@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/coppice-go/coppice/logp"
@@ -88,9 +87,6 @@ func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, 
 		return spec, net, runs, err
 	}
 	runs = logp.Runs{Runs: s.Runs, Seed: s.Seed, Workers: s.Workers}
-	if s.Workers < 0 {
-		return spec, net, runs, fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", s.Workers)
-	}
 	if runs.Faults, err = s.sampling(); err != nil {
 		return spec, net, runs, err
 	}

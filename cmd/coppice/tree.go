@@ -76,15 +76,8 @@ func (t *treeCmd) tree() (topology.Tree, error) {
 	if t.Root < 0 || t.Root >= t.P {
 		return nil, fmt.Errorf("root %d; allowed: 0 to %d", t.Root, t.P-1)
 	}
-	if order == topology.InOrder && t.P <= tabulateMax {
-		tree = topology.Tabulate(tree)
-	}
-	return topology.Rooted(tree, t.Root), nil
+	return topology.Rooted(topology.Quick(tree), t.Root), nil
 }
-
-// tabulateMax is up to where an in-order tree is printed from a table, which
-// is much faster.
-const tabulateMax = 1 << 26
 
 // notYet tells of trees that the contract promises for later; more is what is
 // allowed besides trees proper.

@@ -94,7 +94,7 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	case err != nil:
 		return nil, err
 	case gossip && acknowledged:
-		return nil, errors.New("acknowledgements need a tree; gossip has none")
+		return nil, errors.New("acknowledged gossip; allowed: acknowledgements of a tree")
 	case gossip && s.Order == topology.InOrder:
 		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
 	case gossip && !s.Counted && (s.Synchronized || s.Correction == "none"):
@@ -104,24 +104,18 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	}
 	shape, err := topology.ParseShape(s.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("tree %q; allowed: binomial, kary:k, lame:k, optimal, gossip:T", s.Tree)
+		return nil, fmt.Errorf("%w, gossip:T", err)
 	}
 	tree, err := shape.Tree(s.P, s.Order, int(s.L), int(s.O))
 	if err != nil {
 		return nil, err
 	}
-	if s.Order == topology.InOrder && s.P <= tabulateMax {
-		tree = topology.Tabulate(tree)
-	}
+	tree = topology.Quick(tree)
 	if acknowledged {
 		return &AckTree{Tree: tree}, nil
 	}
 	return &Tree{Tree: tree}, nil
 }
-
-// tabulateMax is up to where an in-order tree is kept in a table: its
-// arithmetic is slow, and a simulation asks for every child in every run.
-const tabulateMax = 1 << 26
 
 // cutNumber reads the name of a correction and its number.
 func cutNumber(correction string) (name string, number int32, err error) {
@@ -137,7 +131,7 @@ func cutNumber(correction string) (name string, number int32, err error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
-		return "", 0, fmt.Errorf("correction %q; allowed: %s:%s with %s from 0 to 2^31−1", correction, name, want, want)
+		return "", 0, fmt.Errorf("correction %q; allowed: %s:%s with a whole number %s below 2^31", correction, name, want, want)
 	}
 	return name, int32(n), nil
 }
