@@ -68,7 +68,8 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	begin := time.Now()
 	x := explorer[S, M]{
 		cfg: &cfg, w: newWorld(&cfg), shown: newWorld(&cfg),
-		seen: map[fingerprint]uint64{}, ends: map[fingerprint]bool{}, views: map[fingerprint]*stretches[S, M]{},
+		seen: map[fingerprint]visit{}, ends: map[fingerprint]bool{},
+		views: map[fingerprint]*stretches[S, M]{}, settlings: map[fingerprint]uint64{},
 	}
 	for script := []uint64{}; script != nil && x.err == nil; {
 		x.w.choices.enumerate(script)
@@ -80,6 +81,7 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 		clear(x.seen)
 		clear(x.ends)
 		clear(x.views)
+		clear(x.settlings)
 		x.exploreFrom(x.start())
 	}
 	x.report.Seconds = time.Since(begin).Seconds()
@@ -104,18 +106,25 @@ func explorable[S, M any](cfg *Config[S, M]) error {
 }
 
 type explorer[S, M any] struct {
-	cfg     *Config[S, M]
-	w       *World[S, M]           // for Vary, and for telling violations
-	shown   *World[S, M]           // for Check
-	prelude []uint64               // choices of Vary
-	seen    map[fingerprint]uint64 // states, and the paths from them to an end
-	ends    map[fingerprint]bool
-	views   map[fingerprint]*stretches[S, M]
-	path    []leg[S, M]
-	depth   int          // transitions of path
-	current *point[S, M] // what is being tried, should it panic
-	report  Report
-	err     error
+	cfg       *Config[S, M]
+	w         *World[S, M] // for Vary, and for telling violations
+	shown     *World[S, M] // for Check
+	prelude   []uint64     // choices of Vary
+	seen      map[fingerprint]visit
+	ends      map[fingerprint]bool
+	views     map[fingerprint]*stretches[S, M]
+	settlings map[fingerprint]uint64 // what was settled, and the paths from there to an end
+	path      []leg[S, M]
+	depth     int          // transitions of path
+	current   *point[S, M] // what is being tried, should it panic
+	report    Report
+	err       error
+}
+
+// visit is what is known of a state.
+type visit struct {
+	ways uint64 // paths from it to an end
+	legs int    // those that lead to it, plus one, while it is on the path
 }
 
 // leg is one edge of a path: a stretch and what closed it.
@@ -152,8 +161,11 @@ func (x *explorer[S, M]) exploreFrom(g *node[S, M]) {
 // end.
 func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 	key := g.print()
-	if ways, ok := x.seen[key]; ok {
-		return ways
+	if v, ok := x.seen[key]; ok {
+		if v.legs > 0 {
+			x.recurs(v.legs - 1)
+		}
+		return v.ways
 	}
 	if x.report.States >= uint64(x.cfg.statesMax()) {
 		x.err = x.tooMany()
@@ -164,6 +176,7 @@ func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 		x.violated(fmt.Errorf("%w: no end after %d steps", ErrLivelock, x.depth))
 		return 0
 	}
+	x.seen[key] = visit{legs: len(x.path) + 1}
 	ways := uint64(0)
 	all := make([]*stretches[S, M], len(g.procs))
 	for r := range g.procs {
@@ -184,8 +197,17 @@ func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 	if x.err == nil {
 		ways = saturating(ways, x.settle(g, all))
 	}
-	x.seen[key] = ways
+	x.seen[key] = visit{ways: ways}
 	return ways
+}
+
+// recurs ends the exploration: the path has come back to the state it had
+// after so many legs. Going around often enough shows it in a run.
+func (x *explorer[S, M]) recurs(legs int) {
+	for i := legs; x.depth <= x.cfg.stepsMax(); i++ {
+		x.push(x.path[i])
+	}
+	x.violated(fmt.Errorf("%w: the same state again and again", ErrLivelock))
 }
 
 // follow explores what comes after one leg.
@@ -230,9 +252,22 @@ func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
 			return 0
 		}
 	}
+	key := fingerprint{uint64(g.now), uint64(g.crashes)}
+	for r, p := range g.procs {
+		if p.life == alive {
+			key = key.and(all[r].ends)
+		} else {
+			key = key.and(p.print)
+		}
+	}
+	if ways, ok := x.settlings[key]; ok {
+		return ways
+	}
 	to := *g
 	to.procs, to.inboxes = slices.Clone(g.procs), slices.Clone(g.inboxes)
-	return x.settleFrom(&to, all, 0)
+	ways := x.settleFrom(&to, all, 0)
+	x.settlings[key] = ways
+	return ways
 }
 
 // settleFrom does so for the processes from r on. It changes g and changes it

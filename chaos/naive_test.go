@@ -279,7 +279,7 @@ func naiveEnd[S, M any](w naiveWorld[S, M]) string {
 	s := fmt.Sprintf("now %d crashes %d", w.Now, w.Crashes)
 	for r := range w.Procs {
 		p := &w.Procs[r]
-		s += fmt.Sprintf("; p%d %d %d %t %v %d %v", r, p.Life, p.Rest, p.Reached, p.Delivered, p.Sends, p.State)
+		s += fmt.Sprintf("; p%d %d %d %t %v %t %v", r, p.Life, p.Rest, p.Reached, p.Delivered, p.Sends > 0, p.State)
 	}
 	return s
 }
@@ -299,8 +299,8 @@ func endOf[S, M any](w *World[S, M]) string {
 		case w.Crashed(r):
 			life = crashed
 		}
-		s += fmt.Sprintf("; p%d %d %d %t %v %d %v",
-			r, life, w.Rest(r), w.Reached(r), w.Delivered(r), w.Sends(r), *state)
+		s += fmt.Sprintf("; p%d %d %d %t %v %t %v",
+			r, life, w.Rest(r), w.Reached(r), w.Delivered(r), w.Sent(r), *state)
 	}
 	return s
 }

@@ -23,7 +23,6 @@ type private[S, M any] struct {
 	state     S
 	until     protocol.Time
 	delivered []Delivery[M]
-	sends     int32
 	input     int32
 	works     int32 // asked for and not done
 	worked    int32 // done
@@ -31,6 +30,7 @@ type private[S, M any] struct {
 	rest      Rest
 	life      life
 	reached   bool
+	sent      bool        // anything, ever
 	visible   fingerprint // of what a Check may look at
 	print     fingerprint // of all the above
 }
@@ -141,15 +141,18 @@ func (g *node[S, M]) at(now protocol.Time) *node[S, M] {
 
 // signed computes the fingerprints of a process that is complete.
 func (p *private[S, M]) signed() *private[S, M] {
-	reached := uint64(0)
+	flags := uint64(0)
 	if p.reached {
-		reached = 1
+		flags = 1
+	}
+	if p.sent {
+		flags |= 2
 	}
 	var f fingerprint
 	if p.life == alive { // the dead have no state
 		f = printOf(&p.state)
 	}
-	f = f.with(uint64(p.sends)<<32 | uint64(p.rest)<<16 | uint64(p.life)<<8 | reached)
+	f = f.with(uint64(p.rest)<<16 | uint64(p.life)<<8 | flags)
 	for i := range p.delivered {
 		f = f.with(uint64(p.delivered[i].At)).and(printOf(&p.delivered[i].Msg))
 	}
@@ -162,7 +165,7 @@ func (p *private[S, M]) signed() *private[S, M] {
 // corpse is what a crash leaves of a process: what it did.
 func (p *private[S, M]) corpse() *private[S, M] {
 	dead := &private[S, M]{
-		delivered: p.delivered, sends: p.sends, reached: p.reached,
+		delivered: p.delivered, sent: p.sent, reached: p.reached,
 		life: crashed, rest: Done,
 	}
 	return dead.signed()
@@ -198,7 +201,10 @@ func (w *World[S, M]) show(g *node[S, M], running protocol.Protocol[S, M]) {
 	for r, p := range g.procs {
 		w.procs[r] = proc[S, M]{
 			state: p.state, until: p.until, delivered: p.delivered,
-			sends: p.sends, rest: p.rest, life: p.life, reached: p.reached,
+			rest: p.rest, life: p.life, reached: p.reached,
+		}
+		if p.sent {
+			w.procs[r].sends = 1 // or more
 		}
 	}
 }

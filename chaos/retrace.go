@@ -96,7 +96,7 @@ func (x *explorer[S, M]) crashChoices() []uint64 {
 	}
 	choices := []uint64{0}
 	victim := make([]bool, x.cfg.P)
-	for _, l := range x.path {
+	for i, l := range x.path {
 		if l.close != byCrash {
 			continue
 		}
@@ -115,8 +115,18 @@ func (x *explorer[S, M]) crashChoices() []uint64 {
 		if candidates > 1 {
 			choices = append(choices, uint64(before))
 		}
-		choices = append(choices, uint64(l.end.p.sends)+uint64(len(l.end.p.delivered)))
+		choices = append(choices, uint64(x.sendsOf(l.end.r, i)+len(l.end.p.delivered)))
 		victim[l.end.r] = true
 	}
 	return choices
+}
+
+// sendsOf counts the sends of r on the path, up to its i-th leg.
+func (x *explorer[S, M]) sendsOf(r, i int) (n int) {
+	for _, l := range x.path[:i] {
+		if l.close == bySend && l.end.r == r {
+			n++
+		}
+	}
+	return n
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"reflect"
@@ -44,6 +45,11 @@ func (f fingerprint) with(x uint64) fingerprint {
 // and folds another fingerprint in.
 func (f fingerprint) and(g fingerprint) fingerprint {
 	return fingerprint{mix(f.a ^ g.a), mix(f.b + g.b*golden)}
+}
+
+// compare puts fingerprints in some order.
+func (f fingerprint) compare(g fingerprint) int {
+	return cmp.Or(cmp.Compare(f.a, g.a), cmp.Compare(f.b, g.b))
 }
 
 var printSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

@@ -34,6 +34,7 @@ type stretches[S, M any] struct {
 	sends   []*point[S, M] // right after the Send
 	rests   []*point[S, M] // nothing is left to do, or only to spin
 	crashes []*point[S, M] // those that leave different corpses
+	ends    fingerprint    // of the ways in which settle lets the process end
 }
 
 // tour computes stretches.
@@ -74,6 +75,7 @@ func (x *explorer[S, M]) stretches(g *node[S, M], r int) *stretches[S, M] {
 		t.todo = t.todo[:last]
 		t.leave(at)
 	}
+	t.ends = t.endings()
 	x.views[key] = t.stretches
 	return t.stretches
 }
@@ -83,6 +85,27 @@ func (at *point[S, M]) print() fingerprint {
 	f := at.p.print
 	for from := range at.inbox {
 		f = f.and(at.inbox[from].print)
+	}
+	return f
+}
+
+// endings is the fingerprint of what settle may choose from for the process.
+func (t *tour[S, M]) endings() fingerprint {
+	ends := t.rests
+	if t.x.cfg.EagerTimers {
+		ends = t.points
+	}
+	prints := make([]fingerprint, 0, len(ends)+len(t.crashes))
+	for _, at := range ends {
+		prints = append(prints, at.print())
+	}
+	for _, at := range t.crashes {
+		prints = append(prints, at.corpse.print)
+	}
+	slices.SortFunc(prints, fingerprint.compare) // two views may list them differently
+	f := fingerprint{uint64(len(ends)), uint64(len(t.crashes))}
+	for _, one := range prints {
+		f = f.and(one)
 	}
 	return f
 }
@@ -280,7 +303,7 @@ func (t *tour[S, M]) send(to *point[S, M], a protocol.Action[M]) {
 		return
 	}
 	t.x.current = nil
-	to.p.sends++
+	to.p.sent = true
 	to.p.signed()
 	to.to, to.msg = a.To, a.Msg
 	f := to.print().with(uint64(a.To)).and(printOf(&a.Msg))

@@ -109,8 +109,9 @@ func (w *World[S, M]) Rest(rank protocol.Rank) Rest { return w.procs[rank].rest 
 // notice, or acted at its first Next.
 func (w *World[S, M]) Reached(rank protocol.Rank) bool { return w.procs[rank].reached }
 
-// Sends is the number of messages rank has sent, those to the dead included.
-func (w *World[S, M]) Sends(rank protocol.Rank) int { return int(w.procs[rank].sends) }
+// Sent tells whether rank has ever sent a message, be it to the dead. How many,
+// a Step can count; to Exhaustive, runs that differ in that alone are one.
+func (w *World[S, M]) Sent(rank protocol.Rank) bool { return w.procs[rank].sends > 0 }
 
 // Delivered lists what rank handed to its user, in order. A process that
 // crashed later has delivered all the same.

@@ -290,12 +290,11 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 				continue
 			}
 		}
-		from := protocol.Rank(r)
-		if a.Kind == protocol.Correct {
-			from = ^from
-		}
 		ev := &e.outbox[put]
-		ev.to, ev.from, ev.msg = a.To, from, a.Msg
+		ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
+		if a.Kind == protocol.Correct {
+			ev.from = ^ev.from
+		}
 		put++
 	}
 	e.put = put
