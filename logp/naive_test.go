@@ -178,24 +178,27 @@ func drawFaults(t *rapid.T, p int, root protocol.Rank) logp.Faults {
 // TestEngineEqualsNaiveSimulation runs any broadcast under any faults in the
 // engine and in the dumb simulation. Equality also shows that extra calls of
 // Next are harmless.
-func TestEngineEqualsNaiveSimulation(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		spec, net := drawSpec(t)
-		built, err := spec.Build()
-		if err != nil {
-			t.Skip(err)
-		}
-		faults := drawFaults(t, net.P, spec.Root)
-		seed := rapid.Uint64().Draw(t, "seed")
-		switch p := built.(type) {
-		case *broadcast.Plain:
-			compare(t, p, net, seed, faults, spec.Root)
-		case *broadcast.Delays:
-			compare(t, p, net, seed, faults, spec.Root)
-		case *broadcast.Provers:
-			compare(t, p, net, seed, faults, spec.Root)
-		}
-	})
+func TestEngineEqualsNaiveSimulation(t *testing.T) { rapid.Check(t, engineEqualsNaive) }
+
+// FuzzEngine lets coverage lead to what random cases do not reach.
+func FuzzEngine(f *testing.F) { f.Fuzz(rapid.MakeFuzz(engineEqualsNaive)) }
+
+func engineEqualsNaive(t *rapid.T) {
+	spec, net := drawSpec(t)
+	built, err := spec.Build()
+	if err != nil {
+		t.Skip(err)
+	}
+	faults := drawFaults(t, net.P, spec.Root)
+	seed := rapid.Uint64().Draw(t, "seed")
+	switch p := built.(type) {
+	case *broadcast.Plain:
+		compare(t, p, net, seed, faults, spec.Root)
+	case *broadcast.Delays:
+		compare(t, p, net, seed, faults, spec.Root)
+	case *broadcast.Provers:
+		compare(t, p, net, seed, faults, spec.Root)
+	}
 }
 
 func compare[S, M any](t *rapid.T, p protocol.Protocol[S, M], net logp.Network, seed uint64, faults logp.Faults, root protocol.Rank) {

@@ -1,6 +1,7 @@
 package broadcast_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -85,6 +86,20 @@ func TestAckTreeWaitsForAllItsChildren(t *testing.T) {
 	if a := d.Next(&s, 1, 0); a.Kind != protocol.Done {
 		t.Errorf("%+v, want done", a)
 	}
+}
+
+// FuzzSpec: whatever the words, a Spec is built or refused in one line.
+func FuzzSpec(f *testing.F) {
+	f.Add(8, "binomial", "checked", int64(2), int64(1))
+	f.Add(1, "gossip:3", "failure-proof:7", int64(0), int64(3))
+	f.Add(100, "kary:4", "optimized-paper:9", int64(7), int64(2))
+	f.Fuzz(func(t *testing.T, p int, tree, correction string, l, o int64) {
+		l, o = l&1023, o&1023+1
+		_, err := broadcast.Spec{P: p, Tree: tree, Correction: correction, L: protocol.Time(l), O: protocol.Time(o)}.Build()
+		if err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than a line: %q", err)
+		}
+	})
 }
 
 func TestBadSpecsAreRefused(t *testing.T) {
