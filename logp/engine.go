@@ -1,69 +1,13 @@
 package logp
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
-
-// Network is the LogP model of a machine: integer time, P processes.
-//
-// A send occupies the sender's send port for O, travels for L and occupies the
-// receiver's receive port for O; it takes effect at its start + 2·O + L.
-// Sending and receiving overlap; each port handles one message at a time, and
-// receives that compete are served by the time of their send, then by the
-// sender's rank. A message to a dead process costs the sender the same.
-type Network struct {
-	P int
-	L protocol.Time // latency, 0 or more
-	O protocol.Time // overhead of a send and of a receive, 1 or more
-	G protocol.Time // gap between starts on one port; less than O counts as O
-
-	// NoQueue lets receives overlap freely: the model of Corrected Gossip.
-	NoQueue bool
-}
-
-// timeMax bounds parameters and simulated time, so that sums cannot overflow.
-const timeMax protocol.Time = 1 << 40
-
-// Check says what is wrong with the parameters.
-func (n Network) Check() error {
-	switch {
-	case n.P < 1 || n.P > 1<<31-1:
-		return fmt.Errorf("number of processes P is %d; allowed: 1 to 2^31−1", n.P)
-	case n.L < 0 || n.L > timeMax:
-		return fmt.Errorf("latency L is %d; allowed: 0 to 2^40", n.L)
-	case n.O < 1 || n.O > timeMax:
-		return fmt.Errorf("overhead o is %d; allowed: 1 to 2^40", n.O)
-	case n.G < 0 || n.G > timeMax:
-		return fmt.Errorf("gap g is %d; allowed: 0 to 2^40", n.G)
-	}
-	return nil
-}
-
-// Result is what one run came to.
-type Result struct {
-	// Coloring is when the last live process got its first message; the run
-	// starts at 0.
-	Coloring protocol.Time
-	// Quiescence is when nothing happens any more: the end of the last send or
-	// receive, or the arrival of a message at a process dead from the start.
-	Quiescence protocol.Time
-	// Correction is the time from the first correction send to quiescence.
-	Correction protocol.Time
-	// Disseminations and Corrections count the messages sent, also to the
-	// dead.
-	Disseminations, Corrections int64
-	// GapMax is the longest run of ranks on the ring, dead ones included, that
-	// dissemination did not reach.
-	GapMax int
-	// Uncolored counts the live processes that no message reached.
-	Uncolored int
-}
-
-// Sent is the number of all messages.
-func (r *Result) Sent() int64 { return r.Disseminations + r.Corrections }
 
 // Engine simulates runs of one protocol, one after the other. It keeps its
 // memory between runs. It is not safe for concurrent use.
@@ -84,14 +28,18 @@ type Engine[S, M any] struct {
 	deaf     set // dead or Done
 	reached  set
 	spread   set // reached by dissemination
+	served   set // has delivered
 
 	calendar *calendar[M]
 	outbox   [512]event[M] // sends of this moment, put aside
 	put      int           // how many
 	deaths   deaths
 	dying    []protocol.Rank // of their last send, at this moment
+	inputs   []Input         // to come, in the order of time
+	observer Observer[M]     // nil: none
 	result   Result
 	first    protocol.Time // of the first correction send
+	err      error
 }
 
 // NewEngine prepares simulations of p.
@@ -108,6 +56,7 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 		deaf:     newSet(net.P),
 		reached:  newSet(net.P),
 		spread:   newSet(net.P),
+		served:   newSet(net.P),
 	}
 	if !net.NoQueue {
 		e.receives = make([]protocol.Time, net.P)
@@ -119,46 +68,61 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 	return e, nil
 }
 
-// Run simulates one run. The same seed and faults give the same result.
-func (e *Engine[S, M]) Run(seed uint64, faults Faults) (Result, error) {
-	if err := e.reset(seed, faults); err != nil {
+// Run simulates one run. The same seed, faults and inputs give the same result.
+func (e *Engine[S, M]) Run(seed uint64, faults Faults, inputs ...Input) (Result, error) {
+	if err := faults.Check(e.net.P); err != nil {
 		return Result{}, err
 	}
-	for e.calendar.advance(e.deaths.next()) {
+	if err := checkInputs(inputs, e.net.P); err != nil {
+		return Result{}, err
+	}
+	e.reset(seed, faults, inputs)
+	for e.err == nil && e.calendar.advance(min(e.deaths.next(), e.nextInput())) {
 		now := e.calendar.now
+		if e.net.Until > 0 && now >= e.net.Until {
+			break
+		}
 		if now > timeMax {
-			return Result{}, fmt.Errorf("a run of more than %d steps; allowed: smaller L, o, g or time-outs", timeMax)
+			return Result{}, fmt.Errorf("a run of more than %d steps; allowed: what ends by then, or an end", timeMax)
 		}
-		e.deaths.until(now, e.kill)
-		s := e.calendar.take()
-		if s.first != nil {
-			if s.ready == nil {
-				s.ready = e.calendar.readyAt(now)
-				e.calendar.take()
-			}
-			e.receive(now, s.first, s.ready)
-		}
-		if s.ready != nil {
-			e.act(now, s.ready)
-			e.calendar.release(s.ready)
-		}
+		e.moment(now)
+	}
+	if e.err != nil {
+		return Result{}, e.err
 	}
 	e.finish()
 	return e.result, nil
 }
 
-func (e *Engine[S, M]) reset(seed uint64, faults Faults) error {
-	for _, s := range []set{e.dead, e.deaf, e.reached, e.spread} {
+// moment is all that happens at one time: deaths, then what arrives, then what
+// the processes do.
+func (e *Engine[S, M]) moment(now protocol.Time) {
+	e.deaths.until(now, e.kill)
+	s := e.calendar.take()
+	if s.ready == nil && (s.first != nil || e.nextInput() == now) {
+		s.ready = e.calendar.readyAt(now)
+		e.calendar.take()
+	}
+	if s.first != nil {
+		e.receive(now, s.first, s.ready)
+	}
+	e.tell(now, s.ready)
+	if s.ready != nil {
+		e.act(now, s.ready)
+		e.calendar.release(s.ready)
+	}
+}
+
+func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
+	for _, s := range []set{e.dead, e.deaf, e.reached, e.spread, e.served} {
 		clear(s)
 	}
 	clear(e.receives)
 	clear(e.sends)
 	e.calendar.reset()
-	e.result = Result{}
-	e.put = 0
-	if err := faults.Check(e.net.P); err != nil {
-		return err
-	}
+	e.result, e.err, e.put = Result{}, nil, 0
+	e.inputs = slices.Clone(inputs)
+	slices.SortStableFunc(e.inputs, func(a, b Input) int { return cmp.Compare(a.At, b.At) })
 	for _, r := range faults.Failed {
 		e.kill(r)
 	}
@@ -166,20 +130,24 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults) error {
 	for r := range e.state {
 		e.protocol.Init(&e.state[r], protocol.Rank(r), seed)
 	}
-	e.calendar.now = 0
 	e.deaths.until(0, e.kill)
 	e.begin()
-	return nil
 }
 
 // kill makes a process die now.
 func (e *Engine[S, M]) kill(r protocol.Rank) {
+	if e.observer != nil && !e.dead.has(int(r)) {
+		e.observer.Died(e.calendar.now, r)
+	}
 	e.dead.set(int(r))
 	e.deaf.set(int(r))
 }
 
 // receive hands over all messages whose receive ends now.
 func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySet) {
+	if e.observer != nil {
+		e.observeReceives(now, list)
+	}
 	deaf, reached, state, sends := e.deaf, e.reached, e.state, e.sends
 	for list != nil {
 		for i := range list.events[:list.n] {
@@ -213,7 +181,7 @@ func (e *Engine[S, M]) color(now protocol.Time, r int, correction bool) {
 	}
 }
 
-// begin asks every live process for the first time. Who acts by itself has the
+// begin asks every live process for the first time. Who acts at once has the
 // message.
 func (e *Engine[S, M]) begin() {
 	for r := range e.state {
@@ -227,20 +195,27 @@ func (e *Engine[S, M]) begin() {
 		if a.Kind == protocol.Idle {
 			continue
 		}
-		e.reached.set(r)
-		e.spread.set(r)
+		if a.Kind != protocol.Wait {
+			e.reached.set(r)
+			e.spread.set(r)
+		}
 		if a = e.settle(0, r, a); a.Kind.Sends() {
-			from := protocol.Rank(r)
-			if a.Kind == protocol.Correct {
-				from = ^from
-			}
-			e.outbox[e.put] = event[M]{to: a.To, from: from, msg: a.Msg}
+			e.putAside(e.put, r, &a)
 			e.put++
 			e.calendar.wake(e.gap, protocol.Rank(r))
 		}
 	}
 	e.flush(0)
 	e.bury()
+}
+
+// putAside puts a send into the outbox.
+func (e *Engine[S, M]) putAside(i, r int, a *protocol.Action[M]) {
+	ev := &e.outbox[i]
+	ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
+	if a.Kind == protocol.Correct {
+		ev.from = ^ev.from
+	}
 }
 
 // act asks all ready processes, in the order of their ranks, what they do.
@@ -290,11 +265,7 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 				continue
 			}
 		}
-		ev := &e.outbox[put]
-		ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
-		if a.Kind == protocol.Correct {
-			ev.from = ^ev.from
-		}
+		e.putAside(put, r, &a)
 		put++
 	}
 	e.put = put
@@ -306,7 +277,7 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 // settle carries out what a process does besides sending and goes on asking it
 // until it sends or has nothing to do.
 func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) protocol.Action[M] {
-	for {
+	for range actionsMax {
 		switch a.Kind {
 		case protocol.Wait:
 			e.calendar.wake(max(a.At, now+1), protocol.Rank(r))
@@ -316,10 +287,34 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) pr
 			return a
 		case protocol.Idle, protocol.Send, protocol.Correct:
 			return a
+		case protocol.Deliver:
+			e.deliver(now, r, a.Msg)
 		case protocol.Work:
 			e.protocol.Notify(&e.state[r], now, protocol.Notice{Kind: protocol.WorkDone})
+		default:
+			e.err = fmt.Errorf("process %d answers Next with kind %d; allowed: those of package protocol", r, uint8(a.Kind))
+			return protocol.Action[M]{Kind: protocol.Idle}
 		}
 		a = e.protocol.Next(&e.state[r], now)
+	}
+	e.err = fmt.Errorf("process %d delivers and works without end at %d", r, now)
+	return protocol.Action[M]{Kind: protocol.Idle}
+}
+
+// actionsMax bounds what a process does at one moment without sending.
+const actionsMax = 1 << 20
+
+// deliver notes a Deliver. Who delivers without having got a message has it by
+// itself.
+func (e *Engine[S, M]) deliver(now protocol.Time, r int, m M) {
+	if !e.reached.has(r) {
+		e.reached.set(r)
+		e.spread.set(r)
+	}
+	e.served.set(r)
+	e.result.Delivery = now
+	if e.observer != nil {
+		e.observer.Delivered(now, protocol.Rank(r), m)
 	}
 }
 
@@ -340,6 +335,10 @@ func (e *Engine[S, M]) flush(now protocol.Time) {
 	run, runAt := 0, arrival // out[run:i] start their receive at runAt
 	for i := range out {
 		to := uint(out[i].to)
+		if to >= uint(len(e.state)) {
+			e.err = fmt.Errorf("process %d sends to %d; allowed: 0 to %d", max(out[i].from, ^out[i].from), out[i].to, len(e.state)-1)
+			return
+		}
 		at := arrival
 		if deaf[to>>6]>>(to&63)&1 != 0 {
 			at = e.drop(arrival, out[i].to)
@@ -353,6 +352,9 @@ func (e *Engine[S, M]) flush(now protocol.Time) {
 		}
 	}
 	e.transmit(runAt, out[run:])
+	if e.observer != nil {
+		e.observeSends(now, out)
+	}
 	e.count(now)
 	e.put = 0
 }
@@ -413,8 +415,11 @@ func (e *Engine[S, M]) count(now protocol.Time) {
 func (e *Engine[S, M]) finish() {
 	for w, word := range e.reached {
 		e.result.Uncolored += bits.OnesCount64(^(word | e.dead[w]))
+		e.result.Undelivered += bits.OnesCount64(^(e.served[w] | e.dead[w]))
 	}
-	e.result.Uncolored -= len(e.reached)*64 - e.net.P
+	beyond := len(e.reached)*64 - e.net.P // bits without a rank
+	e.result.Uncolored -= beyond
+	e.result.Undelivered -= beyond
 	e.result.GapMax = e.spread.longestGap(e.net.P)
 	if e.result.Corrections > 0 {
 		e.result.Correction = e.result.Quiescence - e.first

@@ -64,8 +64,8 @@ func (f Faults) Check(p int) error {
 		if d.Rank < 0 || int(d.Rank) >= p {
 			return fmt.Errorf("death of rank %d; allowed: 0 to %d", d.Rank, p-1)
 		}
-		if d.At < 0 || d.AfterSends < 0 || d.At > 0 && d.AfterSends > 0 {
-			return fmt.Errorf("death of rank %d at %d after %d sends; allowed: one of the two, not negative", d.Rank, d.At, d.AfterSends)
+		if d.At < 0 || d.At > timeMax || d.AfterSends < 0 || d.At > 0 && d.AfterSends > 0 {
+			return fmt.Errorf("death of rank %d at %d after %d sends; allowed: one of the two, from 0 to 2^40", d.Rank, d.At, d.AfterSends)
 		}
 	}
 	return nil

@@ -46,36 +46,43 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 	workers = min(workers, runs.Runs)
 
 	results := make([]Result, runs.Runs)
-	failures := make([]error, workers)
 	var taken, done atomic.Int64
+	var failure atomic.Pointer[error]
 	var wait sync.WaitGroup
-	for w := range workers {
+	for range workers {
 		wait.Go(func() {
 			engine, err := NewEngine(p, net)
 			faults := newSampler(runs.Faults, net.P)
-			for err == nil {
+			for err == nil && failure.Load() == nil {
 				i := int(taken.Add(1)) - 1
 				if i >= runs.Runs {
 					return
 				}
-				seed := protocol.Mix(runs.Seed, uint64(i))
-				results[i], err = engine.Run(seed, faults.draw(protocol.Mix(seed, faultStream)))
+				seed := runs.seed(i)
+				if results[i], err = engine.Run(seed, faults.draw(seed)); err != nil {
+					err = fmt.Errorf("run %d: %w", i, err)
+				}
 				if n := int(done.Add(1)); runs.Progress != nil {
 					runs.Progress(n)
 				}
 			}
-			failures[w] = err
+			if err != nil {
+				failure.CompareAndSwap(nil, &err)
+			}
 		})
 	}
 	wait.Wait()
-	for _, err := range failures {
-		if err != nil {
-			return nil, err
-		}
+	if err := failure.Load(); err != nil {
+		return nil, *err
 	}
 	return results, nil
 }
 
-// faultStream names a run's stream of random faults, apart from those of its
-// processes.
-const faultStream = 1 << 40
+// Nth gives the seed and the faults of run i, to repeat it alone: the worst of
+// many, say, under an Observer.
+func (r Runs) Nth(p, i int) (seed uint64, faults Faults) {
+	seed = r.seed(i)
+	return seed, newSampler(r.Faults, p).draw(seed)
+}
+
+func (r Runs) seed(i int) uint64 { return protocol.Mix(r.Seed, uint64(i)) }

@@ -48,6 +48,7 @@ func TestScaledNetworkScalesTime(t *testing.T) {
 			scaled := simulate(t, spec, logp.Network{P: 100, L: 3 * k, O: 2 * k}, runs)
 			for i, r := range scaled {
 				r.Coloring /= k
+				r.Delivery /= k
 				r.Quiescence /= k
 				r.Correction /= k
 				if r != base[i] {

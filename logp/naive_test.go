@@ -25,7 +25,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 	gap := max(net.O, net.G)
 	state := make([]S, net.P)
 	dead, done := make([]bool, net.P), make([]bool, net.P)
-	colored, spread := make([]bool, net.P), make([]bool, net.P)
+	colored, spread, delivered := make([]bool, net.P), make([]bool, net.P), make([]bool, net.P)
 	sendFree, receiveFree := make([]protocol.Time, net.P), make([]protocol.Time, net.P)
 	sends := make([]int, net.P)
 	for r := range state {
@@ -67,6 +67,8 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 				a := p.Next(&state[r], now)
 				switch a.Kind {
 				case protocol.Deliver:
+					delivered[r] = true
+					res.Delivery = now
 					continue
 				case protocol.Done:
 					done[r] = true
@@ -115,6 +117,9 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		res.GapMax = max(res.GapMax, min(gapNow, net.P))
 		if i < net.P && !colored[r] && !dead[r] {
 			res.Uncolored++
+		}
+		if i < net.P && !delivered[r] && !dead[r] {
+			res.Undelivered++
 		}
 	}
 	return res

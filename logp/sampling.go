@@ -52,7 +52,7 @@ func (s *sampler) draw(seed uint64) Faults {
 		if s.Block <= 1 && s.Count > s.p/2 {
 			few, invert = s.p-1-s.Count, true
 		}
-		s.drawFew(seed, few)
+		s.drawFew(protocol.Mix(seed, faultStream), few)
 		for r := 0; r < s.p; r++ {
 			if s.drawn.has(r) != invert && protocol.Rank(r) != s.Spare {
 				s.failed = append(s.failed, protocol.Rank(r))
@@ -79,3 +79,7 @@ func (s *sampler) drawFew(seed uint64, n int) {
 		}
 	}
 }
+
+// faultStream names a run's stream of random faults, apart from those of its
+// processes.
+const faultStream = 1 << 40

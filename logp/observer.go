@@ -1,0 +1,47 @@
+package logp
+
+import "github.com/coppice-go/coppice/protocol"
+
+// Observer is told what happens in a run, in the order of time: what a trace or
+// a picture is made of. A run that is observed is slower.
+type Observer[M any] interface {
+	// Sent: a send starts. kind is protocol.Send or protocol.Correct.
+	Sent(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M)
+	// Received: a receive ends, at a process that lives and is not Done.
+	Received(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M)
+	// Delivered: a process hands a result to its user.
+	Delivered(at protocol.Time, r protocol.Rank, m M)
+	// Died: a process dies; at 0 also those dead from the start.
+	Died(at protocol.Time, r protocol.Rank)
+}
+
+// Observe makes o see the runs to come; nil ends it.
+func (e *Engine[S, M]) Observe(o Observer[M]) { e.observer = o }
+
+func (e *Engine[S, M]) observeSends(now protocol.Time, out []event[M]) {
+	for i := range out {
+		from, kind := out[i].origin()
+		e.observer.Sent(now, from, out[i].to, kind, out[i].msg)
+	}
+}
+
+func (e *Engine[S, M]) observeReceives(now protocol.Time, list *chunk[M]) {
+	for ; list != nil; list = list.next {
+		for i := range list.events[:list.n] {
+			ev := &list.events[i]
+			if !e.deaf.has(int(ev.to)) {
+				from, kind := ev.origin()
+				e.observer.Received(now, ev.to, from, kind, ev.msg)
+			}
+		}
+	}
+}
+
+// origin is who sent the message and how.
+func (e *event[M]) origin() (protocol.Rank, protocol.Kind) {
+	from, correction := e.sender()
+	if correction {
+		return from, protocol.Correct
+	}
+	return from, protocol.Send
+}
