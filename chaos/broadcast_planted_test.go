@@ -308,9 +308,13 @@ func counting() Config[counterState, manyMessage] {
 	if err != nil {
 		panic(err)
 	}
+	many, err := broadcast.NewMany(built.(*broadcast.Plain), 0)
+	if err != nil {
+		panic(err)
+	}
 	begin := protocol.Notice{Kind: protocol.Begin}
 	return Config[counterState, manyMessage]{
-		Protocol: counter{&broadcast.Many[walk, broadcast.None]{Each: built.(*broadcast.Plain)}},
+		Protocol: counter{many},
 		P:        4, Inputs: []Input{{Notice: begin}, {Notice: begin}},
 		Check: func(w *World[counterState, manyMessage]) error {
 			for r := range rank(w.P()) {

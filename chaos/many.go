@@ -39,8 +39,11 @@ func (m Many) Random(seed uint64, runs, workers int) (Report, error) {
 	if !ok || m.Spec.Correction != "checked" || m.Spec.Synchronized {
 		return Report{}, fmt.Errorf("chaos: many broadcasts with %s; allowed: overlapped checked", m.Spec.Correction)
 	}
-	cfg := m.config(&broadcast.Many[broadcast.Walk, broadcast.None]{Each: each})
-	return Random(cfg, seed, runs, workers)
+	p, err := broadcast.NewMany(each, 0)
+	if err != nil {
+		return Report{}, err
+	}
+	return Random(m.config(p), seed, runs, workers)
 }
 
 func (m Many) config(p protocol.Protocol[manyState, manyMessage]) Config[manyState, manyMessage] {

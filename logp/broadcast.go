@@ -7,12 +7,15 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Broadcast simulates many runs of the broadcast that spec describes. It sets
-// the size and network of spec to those of net, and the start of synchronized
-// correction to the fault-free end of dissemination.
+// Broadcast simulates many runs of the broadcast that spec describes. Size, L
+// and O are those of net, synchronized correction starts at the fault-free end
+// of dissemination, and the root is never drawn to be dead.
 func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 	if err := net.Check(); err != nil {
 		return nil, err
+	}
+	if spec.P != 0 && spec.P != net.P {
+		return nil, fmt.Errorf("broadcast among %d processes on a network of %d; allowed: the same", spec.P, net.P)
 	}
 	spec.P, spec.L, spec.O = net.P, net.L, net.O
 	runs.Faults.Spare = spec.Root
@@ -43,15 +46,15 @@ func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 }
 
 // disseminationEnd is when dissemination is over if nobody fails. Gossip is
-// over when its last messages have arrived (Corrected Gossip, §III.A); a tree
-// is simulated once.
+// over when a message sent at the last moment has been received: T+L+O for O=1,
+// as in Corrected Gossip, §III.A. A tree is simulated once.
 func disseminationEnd(spec broadcast.Spec, net Network) (protocol.Time, error) {
 	until, gossip, err := spec.Gossips()
 	if err != nil {
 		return 0, err
 	}
 	if gossip {
-		return until + net.L + net.O, nil
+		return max(until-1, 0) + 2*net.O + net.L, nil
 	}
 	spec.Synchronized, spec.Correction = false, "none"
 	results, err := Broadcast(spec, net, Runs{Runs: 1})

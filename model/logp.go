@@ -15,9 +15,9 @@ import "fmt"
 func CheckLogP(l, o int) error {
 	switch {
 	case o < 1 || o > timeMax:
-		return fmt.Errorf("model: overhead o=%d, want 1 … %d", o, timeMax)
+		return fmt.Errorf("overhead o is %d; allowed: 1 to %d", o, timeMax)
 	case l < 0 || l > timeMax:
-		return fmt.Errorf("model: latency L=%d, want 0 … %d", l, timeMax)
+		return fmt.Errorf("latency L is %d; allowed: 0 to %d", l, timeMax)
 	}
 	return nil
 }

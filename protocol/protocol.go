@@ -24,6 +24,9 @@
 //     may act; after Idle, when something arrived; after Wait, when something
 //     arrived or the time has come, whichever is first.
 //  5. Time never runs backwards.
+//  6. What a live process sends to a live process arrives, once, and in the
+//     order sent. What the dead sent may be lost. Nothing is handed to a
+//     process that is Done.
 //
 // What a machine owes a driver:
 //
@@ -39,7 +42,10 @@
 // wraps its messages.
 package protocol
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Rank names a process of a group: 0 … P−1.
 type Rank int32
@@ -57,7 +63,8 @@ const Never Time = math.MaxInt64
 // serves any number of processes, also concurrently.
 type Protocol[S, M any] interface {
 	// Init makes *s the initial state of process self. The seed is the only
-	// source of randomness; equal seeds give equal behaviour.
+	// source of randomness; equal seeds give equal behaviour. It is the same
+	// at all processes of a run: one that draws for itself mixes in its rank.
 	Init(s *S, self Rank, seed uint64)
 
 	// Receive hands over a message that arrived.
@@ -77,16 +84,21 @@ type Kind uint8
 const (
 	Idle    Kind = iota // nothing until something arrives
 	Send                // send Msg to To
-	Correct             // the same, to repair what a first wave of sends may have missed; counted apart
+	Correct             // the same in every respect, but counted apart: a repair of what a first wave may have missed
 	Wait                // nothing until At, unless something arrives before
 	Deliver             // hand the result to the user; Msg says which, where there are several
-	Work                // run user code, outside the step; Notify with WorkDone follows
+	Work                // run user code, outside the step; Notify with WorkDone follows, in the order of the Works
 	Done                // never act again
 )
 
 var kindNames = [...]string{"idle", "send", "correct", "wait", "deliver", "work", "done"}
 
-func (k Kind) String() string { return kindNames[k] }
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
 
 // Sends reports whether the action sends a message.
 func (k Kind) Sends() bool { return k == Send || k == Correct }
@@ -107,11 +119,11 @@ type NoticeKind uint8
 
 // What a process can be told besides messages.
 const (
-	Begin    NoticeKind = iota // the user starts an operation
-	Cancel                     // the user gives the operation up
-	WorkDone                   // user code asked for by Work has finished
-	Death                      // Rank has certainly failed
-	Suspect                    // Rank may have failed
+	Begin    NoticeKind = iota // the user starts an operation; Value is the machine's to define
+	Cancel                     // the user gives the operation Value up
+	WorkDone                   // user code asked for by the oldest open Work has finished
+	Death                      // Rank has certainly failed, in its incarnation Value
+	Suspect                    // Rank may have failed, in its incarnation Value
 	NewView                    // view Value is installed
 )
 

@@ -4,7 +4,7 @@ import "math/bits"
 
 // Mix hashes two numbers into one: the i-th number of the stream named by
 // seed is Mix(seed, i). Machines draw by counter, so a stream has no state but
-// its position, and drivers derive seeds of runs and processes the same way.
+// its position, and drivers derive the seeds of runs the same way.
 // The finalizer is that of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 func Mix(seed, i uint64) uint64 {
 	z := seed + (i+1)*0x9e3779b97f4a7c15

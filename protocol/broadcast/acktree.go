@@ -25,9 +25,9 @@ func (t *AckTree) Fit(p int) error { return (*Tree)(t).Fit(p) }
 // Color implements Dissemination.
 func (t *AckTree) Color(*Spreading, Rank, uint16) {}
 
-// Receive implements Dissemination. An acknowledgement may overtake the sends
+// Acknowledge implements Dissemination. An acknowledgement may overtake the sends
 // to later children.
-func (t *AckTree) Receive(s *Spreading, _, _ Rank) { s.Open-- }
+func (t *AckTree) Acknowledge(s *Spreading, _, _ Rank) { s.Open-- }
 
 // Next implements Dissemination.
 func (t *AckTree) Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]] {

@@ -15,8 +15,8 @@
 // The parts work in ranks counted from the root: rank 0 is the root, whichever
 // process that is. Protocol translates.
 //
-// Many carries any number of broadcasts from any number of roots and delivers
-// each exactly once.
+// Many carries any number of broadcasts from any number of roots, none of them
+// delivered twice.
 package broadcast
 
 import (
@@ -38,17 +38,17 @@ type Dissemination interface {
 	// Fit sets the part up for a group of p processes, or says what is wrong.
 	Fit(p int) error
 	// Color begins the part of a process that has just got the message. round
-	// is that of the message; overRound if correction brought it.
+	// is that of the message; OverRound if correction brought it.
 	Color(s *Spreading, self Rank, round uint16)
-	// Receive hands over an acknowledgement.
-	Receive(s *Spreading, self, from Rank)
+	// Acknowledge hands over an acknowledgement.
+	Acknowledge(s *Spreading, self, from Rank)
 	// Next returns a Send, Wait or Idle, or Done when this process has
 	// nothing more to disseminate.
 	Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]]
 }
 
-// overRound is a gossip round after all others.
-const overRound = math.MaxUint16
+// OverRound is a gossip round after all others.
+const OverRound = math.MaxUint16
 
 // Spreading is one process's progress in dissemination.
 type Spreading struct {
@@ -74,9 +74,9 @@ type Correction[C, E any] interface {
 	Next(c *C, self Rank, now Time, corrected bool) protocol.Action[Message[E]]
 }
 
-// lateDelivery is implemented by corrections that deliver only when they are
+// LateDelivery is implemented by corrections that deliver only when they are
 // done: having the message is not yet a promise that everybody gets it.
-type lateDelivery interface{ deliversLast() }
+type LateDelivery interface{ DeliversLast() }
 
 // Early says what a process does that overlapped correction reaches before
 // dissemination does.
@@ -132,7 +132,7 @@ func New[C, E any](cfg Config, correction Correction[C, E]) (*Protocol[C, E], er
 	if err := correction.Fit(cfg.P); err != nil {
 		return nil, err
 	}
-	_, last := correction.(lateDelivery)
+	_, last := correction.(LateDelivery)
 	return &Protocol[C, E]{
 		Config: cfg, correction: correction, deliversLast: last,
 		passive: cfg.Synchronized || cfg.Early == Serve,
@@ -190,13 +190,13 @@ func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E])
 			p.Spread.Color(&s.spread, s.self, m.Round)
 		}
 	case Ack:
-		p.Spread.Receive(&s.spread, s.self, from)
-	default:
+		p.Spread.Acknowledge(&s.spread, s.self, from)
+	case Left, Right, SOS:
 		p.correction.Receive(&s.correction, s.self, now, from, m)
 		if s.stage == uncolored {
 			s.stage = colored
 			s.byCorrection = true
-			p.Spread.Color(&s.spread, s.self, overRound)
+			p.Spread.Color(&s.spread, s.self, OverRound)
 		}
 	}
 }

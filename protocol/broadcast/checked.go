@@ -24,6 +24,7 @@ func (c *Checked) Init(w *Walk, self Rank) { c.start(w, self, math.MaxInt32) }
 
 // Receive implements Correction.
 func (c *Checked) Receive(w *Walk, self Rank, _ Time, from Rank, m Message[None]) {
-	side, n := c.heard(self, from, m.Kind)
-	w.Owed[side] = min(w.Owed[side], n)
+	if side, n, ok := c.heard(self, from, m.Kind); ok {
+		w.Owed[side] = min(w.Owed[side], n)
+	}
 }

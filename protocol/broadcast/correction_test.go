@@ -241,3 +241,33 @@ func TestFailureProofCorrectedWaitsForFinalMessage(t *testing.T) {
 		}
 	}
 }
+
+// What does not belong to a protocol is ignored: on sockets a peer may send
+// anything.
+func TestStrangeMessagesAreIgnored(t *testing.T) {
+	for kind := broadcast.MessageKind(0); kind < 20; kind++ {
+		m := corrector(t, 16, 5, &broadcast.Checked{})
+		m.receive(7, plain{Kind: kind})
+		d := corrector(t, 16, 5, &broadcast.Delayed{Delay: 1})
+		d.receive(7, plain{Kind: kind})
+		o := corrector(t, 16, 5, &broadcast.Optimized{D: 2})
+		o.receive(7, plain{Kind: kind})
+		if kind > broadcast.Right && len(m.sends()) != 16 {
+			t.Errorf("%v changes what is sent", kind)
+		}
+		_ = kind.String()
+	}
+}
+
+func TestOnePartServesOneGroupSize(t *testing.T) {
+	c := &broadcast.Checked{}
+	corrector(t, 8, 1, c)
+	corrector(t, 8, 2, c)
+	tree, err := topology.Binomial(9, topology.Interleaved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broadcast.New(broadcast.Config{P: 9, Spread: &broadcast.Tree{Tree: tree}}, c); err == nil {
+		t.Error("a correction of 8 processes is taken for 9, which would change the first")
+	}
+}

@@ -55,8 +55,9 @@ func (c *Delayed) Init(s *Delaying, self Rank) {
 // Receive implements Correction. Of several that wait, the nearest is enough:
 // the others passed it on their way and it owes them an answer itself.
 func (c *Delayed) Receive(s *Delaying, self Rank, _ Time, from Rank, m Message[None]) {
-	side, n := c.heard(self, from, m.Kind)
+	side, n, ok := c.heard(self, from, m.Kind)
 	switch {
+	case !ok:
 	case side != c.First:
 		s.Owed[side] = min(s.Owed[side], n-1)
 	case s.answer == 0 || n < s.answer:

@@ -72,14 +72,14 @@ func TestAckTreeWaitsForAllItsChildren(t *testing.T) {
 	d := &broadcast.AckTree{Tree: tree}
 	var s broadcast.Spreading // of rank 1, with the children 3 and 5 and the parent 0
 	d.Next(&s, 1, 0)
-	d.Receive(&s, 1, 3) // overtakes the send to 5
+	d.Acknowledge(&s, 1, 3) // overtakes the send to 5
 	if a := d.Next(&s, 1, 0); a.To != 5 {
 		t.Errorf("%+v, want the send to 5", a)
 	}
 	if a := d.Next(&s, 1, 0); a.Kind != protocol.Idle {
 		t.Errorf("%+v before 5 acknowledged, want idle", a)
 	}
-	d.Receive(&s, 1, 5)
+	d.Acknowledge(&s, 1, 5)
 	if a := d.Next(&s, 1, 0); a.To != 0 || a.Msg.Kind != broadcast.Ack {
 		t.Errorf("%+v, want an acknowledgement to 0", a)
 	}

@@ -70,18 +70,19 @@ func (c *FailureProof) Fit(p int) error {
 	return c.fitTwoSided(p)
 }
 
-func (c *FailureProof) deliversLast() {}
+// DeliversLast implements LateDelivery.
+func (c *FailureProof) DeliversLast() {}
 
 // Init implements Correction.
 func (c *FailureProof) Init(*Proving, Rank) {}
 
 // Receive implements Correction.
 func (c *FailureProof) Receive(s *Proving, self Rank, _ Time, from Rank, m Message[Known]) {
-	if m.Kind == SOS {
+	side, n, ok := c.heard(self, from, m.Kind)
+	if !ok { // SOS
 		s.sos = max(s.sos, 1)
 		return
 	}
-	side, n := c.heard(self, from, m.Kind)
 	c.learn(&s.known[side], n)
 	for _, beyond := range m.Extra {
 		if beyond > 0 {

@@ -39,7 +39,12 @@ func (g *Gossip) Fit(p int) error {
 	case g.Rounds > 0 && g.Hop == 0:
 		return errors.New("gossip rounds with hop 0; allowed: 1 or more")
 	}
-	g.p = p
+	if g.p != p && g.p != 0 {
+		return fmt.Errorf("gossip used for %d processes and again for %d; allowed: one group size, or another value", g.p, p)
+	}
+	if g.p == 0 {
+		g.p = p
+	}
 	return nil
 }
 
@@ -50,8 +55,8 @@ func (g *Gossip) Color(s *Spreading, self Rank, round uint16) {
 	}
 }
 
-// Receive implements Dissemination: nobody acknowledges.
-func (g *Gossip) Receive(*Spreading, Rank, Rank) {}
+// Acknowledge implements Dissemination: nobody acknowledges.
+func (g *Gossip) Acknowledge(*Spreading, Rank, Rank) {}
 
 // Next implements Dissemination.
 func (g *Gossip) Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]] {

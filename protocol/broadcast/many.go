@@ -2,11 +2,18 @@
 // broadcast is known by its root, the root's incarnation and a sequence number.
 // Each has a machine of its own wherever its messages have come; a process
 // that may send serves them in turn. A Watermark per root drops what belongs to
-// a finished one, so each is delivered at most once.
+// a finished one, so nothing is delivered twice. A process delivers each that
+// reaches it, unless it comes after Window later ones of the same root: a root
+// should not run ahead that far.
 
 package broadcast
 
-import "github.com/coppice-go/coppice/protocol"
+import (
+	"errors"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
 
 // ID names a broadcast.
 type ID struct {
@@ -21,11 +28,22 @@ type Tagged[M any] struct {
 	Msg M
 }
 
-// Many runs broadcasts like Each from any root. A process starts one when it
+// Many runs broadcasts of one kind from any root. A process starts one when it
 // is notified to Begin.
 type Many[C, E any] struct {
-	Each        *Protocol[C, E]
-	Incarnation uint32 // of the process that runs it
+	each        *Protocol[C, E]
+	incarnation uint32 // of the process that runs it
+}
+
+// NewMany runs broadcasts like each. Theirs must be a kind that comes to an end
+// at every live process, whoever dies, and needs no common start.
+func NewMany[C, E any](each *Protocol[C, E], incarnation uint32) (*Many[C, E], error) {
+	_, waits := each.Spread.(*AckTree)
+	_, serves := any(each.correction).(*Delayed)
+	if waits || serves || each.Synchronized {
+		return nil, errors.New("many broadcasts with acknowledgements, delayed or synchronized correction; allowed: those that end by themselves")
+	}
+	return &Many[C, E]{each: each, incarnation: incarnation}, nil
 }
 
 var _ protocol.Protocol[ManyState[Walk], Tagged[Message[None]]] = (*Many[Walk, None])(nil)
@@ -38,6 +56,14 @@ type ManyState[C any] struct {
 	running []running[C]
 	turn    int // index of the one to ask next
 	seen    []seen
+}
+
+// Clone copies the state, which holds slices, for drivers that keep copies.
+func (s *ManyState[C]) Clone() ManyState[C] {
+	c := *s
+	c.running = slices.Clone(s.running)
+	c.seen = slices.Clone(s.seen)
+	return c
 }
 
 // running is a broadcast that is not Done here.
@@ -63,7 +89,7 @@ func (m *Many[C, E]) Notify(s *ManyState[C], _ Time, n protocol.Notice) {
 	if n.Kind != protocol.Begin {
 		return
 	}
-	id := ID{Seq: s.next, Root: s.self, Incarnation: m.Incarnation}
+	id := ID{Seq: s.next, Root: s.self, Incarnation: m.incarnation}
 	s.next++
 	s.note(id)
 	m.start(s, id)
@@ -115,7 +141,7 @@ func (m *Many[C, E]) Next(s *ManyState[C], now Time) protocol.Action[Tagged[Mess
 
 // rooted is the protocol of one broadcast.
 func (m *Many[C, E]) rooted(id ID) Protocol[C, E] {
-	p := *m.Each
+	p := *m.each
 	p.Root = id.Root
 	return p
 }

@@ -16,7 +16,7 @@ func TestWatermarkEqualsASetOfAllSeen(t *testing.T) {
 		newest := uint64(0)
 		for range rapid.IntRange(1, 300).Draw(t, "n") {
 			// Mostly near the newest, sometimes far ahead or behind.
-			n := newest + uint64(rapid.IntRange(0, 3).Draw(t, "ahead"))
+			n := newest + uint64(rapid.SampledFrom([]int{0, 1, 1, 2, 3, broadcast.Window - 1, broadcast.Window, 3 * broadcast.Window}).Draw(t, "ahead"))
 			if back := uint64(rapid.IntRange(0, 2*broadcast.Window).Draw(t, "back")); back <= n {
 				n -= back
 			}
@@ -40,7 +40,10 @@ func TestManyDeliversWhatWasOvertaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &broadcast.Many[broadcast.Walk, broadcast.None]{Each: built.(*broadcast.Plain)}
+	m, err := broadcast.NewMany(built.(*broadcast.Plain), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var s broadcast.ManyState[broadcast.Walk]
 	m.Init(&s, 2, 1)
 	id := func(seq uint64, root protocol.Rank) broadcast.ID { return broadcast.ID{Seq: seq, Root: root} }
@@ -67,5 +70,27 @@ func TestManyDeliversWhatWasOvertaken(t *testing.T) {
 	settle()
 	if delivered[later] != 1 || delivered[id(7, 0)] != 0 {
 		t.Errorf("new incarnation delivered %d times, old one %d times", delivered[later], delivered[id(7, 0)])
+	}
+}
+
+func TestManyRefusesWhatDoesNotEnd(t *testing.T) {
+	for _, spec := range []broadcast.Spec{
+		{P: 4, Tree: "binomial", Correction: "ack"},
+		{P: 4, Tree: "binomial", Correction: "checked", Synchronized: true, Start: 5},
+	} {
+		built, err := spec.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := broadcast.NewMany(built.(*broadcast.Plain), 0); err == nil {
+			t.Errorf("%+v is accepted", spec)
+		}
+	}
+	built, err := broadcast.Spec{P: 4, Tree: "binomial", Correction: "delayed:3"}.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broadcast.NewMany(built.(*broadcast.Delays), 0); err == nil {
+		t.Error("delayed correction is accepted")
 	}
 }

@@ -5,7 +5,7 @@ import "fmt"
 // MessageKind says what a message is for.
 type MessageKind uint8
 
-// The messages of a broadcast. All but Ack carry the payload.
+// The messages of a broadcast.
 const (
 	Spread MessageKind = iota // dissemination: along the tree, or gossip
 	Ack                       // dissemination: my subtree has it
@@ -16,7 +16,15 @@ const (
 
 var messageNames = [...]string{"spread", "ack", "left", "right", "sos"}
 
-func (k MessageKind) String() string { return messageNames[k] }
+func (k MessageKind) String() string {
+	if int(k) < len(messageNames) {
+		return messageNames[k]
+	}
+	return fmt.Sprintf("MessageKind(%d)", uint8(k))
+}
+
+// Payload reports whether messages of this kind carry the broadcast's payload.
+func (k MessageKind) Payload() bool { return k != Ack }
 
 // Message is what the machines of one broadcast send each other. Extra is what
 // the correction adds: None for most.

@@ -36,7 +36,10 @@ func (c *Optimized) Init(w *Walk, self Rank) { c.start(w, self, c.D) }
 
 // Receive implements Correction.
 func (c *Optimized) Receive(w *Walk, self Rank, _ Time, from Rank, m Message[None]) {
-	side, n := c.heard(self, from, m.Kind)
+	side, n, ok := c.heard(self, from, m.Kind)
+	if !ok {
+		return
+	}
 	w.Owed[side] = 0
 	if c.Paper || c.OneSided {
 		w.Sent[side.Other()] = max(w.Sent[side.Other()], c.D-n)

@@ -38,7 +38,17 @@ func (r *Ring) fitDistance(p int, d int32) error {
 	if d < 1 || int(d) > max(p-1, 1) {
 		return fmt.Errorf("correction distance %d among %d processes; allowed: 1 to %d", d, p, max(p-1, 1))
 	}
-	r.p = p
+	return r.fit(p)
+}
+
+// fit refuses to change the size of a ring that a protocol already uses.
+func (r *Ring) fit(p int) error {
+	if r.p != p && r.p != 0 {
+		return fmt.Errorf("correction used for %d processes and again for %d; allowed: one group size, or another value", r.p, p)
+	}
+	if r.p == 0 {
+		r.p = p
+	}
 	return nil
 }
 
@@ -48,8 +58,7 @@ func (r *Ring) fitTwoSided(p int) error {
 	if r.OneSided {
 		return errors.New("one-sided correction hears from one side only; allowed with: opportunistic, optimized, optimized-paper")
 	}
-	r.p = p
-	return nil
+	return r.fit(p)
 }
 
 // Walk is how far one process has come on the ring: distances by Side.
@@ -66,11 +75,17 @@ func (r *Ring) start(w *Walk, self Rank, d int32) {
 	}
 }
 
-// heard tells from which side a correction message came, and how far: one that
-// travels left comes from the right.
-func (r *Ring) heard(self, from Rank, kind MessageKind) (Side, int32) {
-	d := Side(kind - Left).Other()
-	return d, r.distance(self, from, d)
+// heard tells from which side a Left or Right came, and from how far: one that
+// travels left comes from the right. What else comes is not for a walk.
+func (r *Ring) heard(self, from Rank, kind MessageKind) (side Side, distance int32, ok bool) {
+	switch kind {
+	case Left:
+		return ToRight, r.distance(self, from, ToRight), true
+	case Right:
+		return ToLeft, r.distance(self, from, ToLeft), true
+	default:
+		return 0, 0, false
+	}
 }
 
 // distance from one rank to another, going to side d.

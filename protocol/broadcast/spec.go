@@ -14,7 +14,8 @@ type Spec struct {
 	P    int
 	Root Rank
 
-	// Tree is binomial, kary:k, lame:k, optimal or gossip:T.
+	// Tree is binomial, kary:k, lame:k, optimal or gossip:T, which sends for
+	// the time T.
 	Tree  string
 	Order topology.Order // of the ranks of a tree
 
@@ -71,6 +72,9 @@ func (s Spec) Build() (any, error) {
 		// A corrector goes around once in each direction, twice with its
 		// final round; after that nothing more is to be learnt.
 		timeout := 4*Time(s.P)*s.O + 2*(2*s.O+s.L)
+		if s.O > 1<<30 || s.L > 1<<30 {
+			return nil, fmt.Errorf("latency L of %d and overhead o of %d; allowed: up to 2^30", s.L, s.O)
+		}
 		return New(cfg, &FailureProof{Ring: s.Ring, F: int(number), Timeout: timeout})
 	}
 }
@@ -99,8 +103,8 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
 	case gossip && !s.Counted && (s.Synchronized || s.Correction == "none"):
 		return &Gossip{Until: until}, nil
-	case gossip:
-		return &Gossip{Rounds: uint16(until), Hop: uint16(min((s.L+s.O-1)/s.O+2, 1<<15))}, nil
+	case gossip: // a round is one send
+		return &Gossip{Rounds: uint16((until + s.O - 1) / s.O), Hop: uint16(min((s.L+s.O-1)/s.O+2, 1<<15))}, nil
 	}
 	shape, err := topology.ParseShape(s.Tree)
 	if err != nil {

@@ -28,8 +28,8 @@ func (t *Tree) Fit(p int) error {
 // Color implements Dissemination.
 func (t *Tree) Color(*Spreading, Rank, uint16) {}
 
-// Receive implements Dissemination: nobody acknowledges.
-func (t *Tree) Receive(*Spreading, Rank, Rank) {}
+// Acknowledge implements Dissemination: nobody acknowledges.
+func (t *Tree) Acknowledge(*Spreading, Rank, Rank) {}
 
 // Next implements Dissemination.
 func (t *Tree) Next(s *Spreading, self Rank, _ Time) protocol.Action[Message[None]] {
