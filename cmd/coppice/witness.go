@@ -14,48 +14,35 @@ type coloring struct {
 	Tree bool          `json:"-"` // dissemination brought it, not correction
 }
 
-// witness is a broadcast that notes for every process what colored it. It is
-// for one engine: what it notes is shared by all processes.
-type witness struct {
-	*broadcast.Plain
-	colored []coloring // in the order of time
-}
-
-// seen is a process that knows its rank.
-type seen struct {
-	state broadcast.State[broadcast.Walk]
-	self  protocol.Rank
-}
-
 type message = broadcast.Message[broadcast.None]
 
-func (w *witness) Init(s *seen, self protocol.Rank, seed uint64) {
-	s.self = self
-	w.Plain.Init(&s.state, self, seed)
+// witness notes for every process what colored it.
+type witness struct {
+	colored []coloring // in the order of time
+	has     map[protocol.Rank]bool
 }
 
-func (w *witness) Receive(s *seen, now protocol.Time, from protocol.Rank, m message) {
-	if !s.state.Colored() {
-		w.colored = append(w.colored, coloring{Rank: s.self, From: from, At: now, Tree: m.Kind == broadcast.Spread})
+func (w *witness) Received(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, _ message) {
+	if !w.has[to] {
+		w.has[to] = true
+		w.colored = append(w.colored, coloring{Rank: to, From: from, At: at, Tree: kind == protocol.Send})
 	}
-	w.Plain.Receive(&s.state, now, from, m)
 }
 
-func (w *witness) Notify(s *seen, now protocol.Time, n protocol.Notice) {
-	w.Plain.Notify(&s.state, now, n)
-}
+func (w *witness) Delivered(_ protocol.Time, r protocol.Rank, _ message) { w.has[r] = true }
 
-func (w *witness) Next(s *seen, now protocol.Time) protocol.Action[message] {
-	return w.Plain.Next(&s.state, now)
-}
+func (w *witness) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, message) {}
+
+func (w *witness) Died(protocol.Time, protocol.Rank) {}
 
 // watch simulates one run with the given dead and tells what colored whom.
 func watch(p *broadcast.Plain, net logp.Network, dead []protocol.Rank) (logp.Result, []coloring, error) {
-	w := &witness{Plain: p}
-	engine, err := logp.NewEngine(w, net)
+	engine, err := logp.NewEngine(p, net)
 	if err != nil {
 		return logp.Result{}, nil, err
 	}
+	w := &witness{has: map[protocol.Rank]bool{}}
+	engine.Observe(w)
 	result, err := engine.Run(1, logp.Faults{Failed: dead})
 	return result, w.colored, err
 }
