@@ -80,6 +80,9 @@ func (g *growth) Parent(r int) int {
 	}
 	t := g.step(r)
 	j := r - g.before(t) // r's parent is the j-th sender D earlier
+	if g.o == 1 {
+		return j // every colored process sends all the time
+	}
 	c := g.senderColored(t-g.d, j)
 	return g.before(c) + j - g.senders(c-g.o)
 }

@@ -3,6 +3,7 @@ package broadcast
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,7 @@ type (
 
 // Build returns the protocol: a *Plain, *Delays or *Provers.
 func (s Spec) Build() (any, error) {
-	name, number, err := cutNumber(s.Correction)
+	name, number, err := ParseCorrection(s.Correction)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +69,16 @@ func (s Spec) Build() (any, error) {
 		return New(cfg, &Checked{Ring: s.Ring})
 	case "delayed":
 		return New(cfg, &Delayed{Ring: s.Ring, Delay: Time(number)})
-	default: // failure-proof
+	case "failure-proof":
+		if s.O > 1<<28 || s.L > 1<<28 {
+			return nil, fmt.Errorf("failure-proof correction with L of %d and o of %d; allowed: up to 2^28", s.L, s.O)
+		}
 		// A corrector goes around once in each direction, twice with its
 		// final round; after that nothing more is to be learnt.
 		timeout := 4*Time(s.P)*s.O + 2*(2*s.O+s.L)
-		if s.O > 1<<30 || s.L > 1<<30 {
-			return nil, fmt.Errorf("latency L of %d and overhead o of %d; allowed: up to 2^30", s.L, s.O)
-		}
 		return New(cfg, &FailureProof{Ring: s.Ring, F: int(number), Timeout: timeout})
+	default:
+		return nil, fmt.Errorf("correction %q has a name and no construction", s.Correction)
 	}
 }
 
@@ -121,13 +124,19 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	return &Tree{Tree: tree}, nil
 }
 
-// cutNumber reads the name of a correction and its number.
-func cutNumber(correction string) (name string, number int32, err error) {
+// ParseCorrection reads the name of a correction and its number, if it has one.
+func ParseCorrection(correction string) (name string, number int32, err error) {
 	name, digits, found := strings.Cut(correction, ":")
-	want, known := correctionNumbers[name]
+	i := slices.IndexFunc(corrections, func(c correctionName) bool { return c.name == name })
+	if i < 0 {
+		var allowed []string
+		for _, c := range corrections {
+			allowed = append(allowed, c.String())
+		}
+		return "", 0, fmt.Errorf("correction %q; allowed: %s", correction, strings.Join(allowed, ", "))
+	}
+	want := corrections[i].number
 	switch {
-	case !known:
-		return "", 0, fmt.Errorf("correction %q; allowed: none, ack, opportunistic:D, optimized:D, optimized-paper:D, checked, failure-proof:F, delayed:STEPS", correction)
 	case want == "" && found:
 		return "", 0, fmt.Errorf("correction %q; allowed: %s, without a number", correction, name)
 	case want == "":
@@ -140,9 +149,23 @@ func cutNumber(correction string) (name string, number int32, err error) {
 	return name, int32(n), nil
 }
 
-// correctionNumbers says what number follows the name of a correction.
-var correctionNumbers = map[string]string{
-	"none": "", "ack": "", "checked": "",
-	"opportunistic": "D", "optimized": "D", "optimized-paper": "D",
-	"failure-proof": "F", "delayed": "STEPS",
+// correctionName is a correction as a Spec names it.
+type correctionName struct{ name, number string }
+
+func (c correctionName) String() string {
+	if c.number == "" {
+		return c.name
+	}
+	return c.name + ":" + c.number
+}
+
+var corrections = []correctionName{
+	{"none", ""},
+	{"ack", ""},
+	{"opportunistic", "D"},
+	{"optimized", "D"},
+	{"optimized-paper", "D"},
+	{"checked", ""},
+	{"failure-proof", "F"},
+	{"delayed", "STEPS"},
 }
