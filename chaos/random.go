@@ -30,7 +30,7 @@ func Random[S, M any](cfg Config[S, M], seed uint64, runs, workers int) (Report,
 	d := drawing[S, M]{cfg: &cfg, seed: seed, runs: int64(runs), horizon: horizon(&cfg)}
 	d.first.Store(int64(runs))
 	var wg sync.WaitGroup
-	for range min(workers, (runs+chunk-1)/chunk) {
+	for range min(workers, (runs-1)/chunk+1) {
 		wg.Go(d.work)
 	}
 	wg.Wait()

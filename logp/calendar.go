@@ -3,6 +3,7 @@ package logp
 import (
 	"container/heap"
 	"math/bits"
+	"reflect"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -50,6 +51,7 @@ type calendar[M any] struct {
 	arrivals uint64 // numbers far events, to keep their order
 
 	freeChunks *chunk[M]
+	chunks     int // how many there are
 	freeSets   []*readySet
 }
 
@@ -122,6 +124,7 @@ func (c *calendar[M]) grow(s *slot[M]) {
 	n := c.freeChunks
 	if n == nil {
 		n = new(chunk[M])
+		c.chunks++
 	} else {
 		c.freeChunks = n.next
 		n.next, n.n = nil, 0
@@ -132,6 +135,11 @@ func (c *calendar[M]) grow(s *slot[M]) {
 		s.last.next = n
 	}
 	s.last = n
+}
+
+// bytes is what the messages in flight take at their most.
+func (c *calendar[M]) bytes() int {
+	return c.chunks*int(reflect.TypeFor[chunk[M]]().Size()) + len(c.far)*int(reflect.TypeFor[farEvent[M]]().Size())
 }
 
 func (c *calendar[M]) recycle(k *chunk[M]) {

@@ -107,11 +107,18 @@ func (e *Engine[S, M]) moment(now protocol.Time) {
 		e.receive(now, s.first, s.ready)
 	}
 	e.tell(now, s.ready)
+	if e.calendar.bytes() > flightMax {
+		e.err = fmt.Errorf("more than %d GiB of messages in flight; allowed: fewer processes, or a protocol without storms", flightMax>>30)
+	}
 	if s.ready != nil {
 		e.act(now, s.ready)
 		e.calendar.release(s.ready)
 	}
 }
+
+// flightMax bounds the bytes of messages in flight: a storm of P² messages ends
+// with an error instead of the machine.
+const flightMax = 4 << 30
 
 func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 	for _, s := range []set{e.dead, e.deaf, e.reached, e.spread, e.served} {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
 type chaosCmd struct {
-	P        int    `name:"processes" short:"P" default:"0" placeholder:"N" help:"Number of processes (default 5, and 3 with --exhaustive)."`
-	Protocol string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once) or all (each that keeps its promises; default ${default})."`
+	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 1024 (default 5, and 3 with --exhaustive)."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once) or all (each that keeps its promises; default ${default})."`
 	groupFlags
 	ringFlags
 
@@ -20,13 +21,15 @@ type chaosCmd struct {
 	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
 
 	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
-	States     int    `default:"5000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
+	States     int    `default:"2000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
 	Runs       int    `default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
 	Seed       uint64 `default:"1" placeholder:"S" help:"Same seed, same schedules (default ${default})."`
 	Workers    int    `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the schedules do not depend on it."`
 	Count      bool   `help:"Go on after a violation and count how many there are."`
 	Reorder    bool   `help:"Messages between two processes may overtake each other."`
 	JSON       bool   `name:"json" help:"Print JSON."`
+
+	P int `kong:"-"`
 }
 
 func (chaosCmd) Help() string {
@@ -68,6 +71,7 @@ type chaosResult struct {
 	States      uint64   `json:"states,omitempty"`
 	Transitions uint64   `json:"transitions,omitempty"`
 	Violations  uint64   `json:"violations"`
+	Complete    bool     `json:"complete"`
 	Error       string   `json:"error,omitempty"`
 	Seed        *uint64  `json:"seed,omitempty"` // replays the violation with --runs 1
 	Script      []string `json:"script,omitempty"`
@@ -92,16 +96,23 @@ func (x *chaosCmd) Run(c *console) error {
 			if x.Protocol == "all" && x.unfit(name) {
 				continue
 			}
+			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil {
+				err = fmt.Errorf("%w, many, all", unknown)
+			}
 			return badInput{err}
 		}
-		report.add(name, x.P, result)
+		one := report.add(name, x.P, result, err)
+		if x.JSON {
+			continue
+		}
+		if err := c.print(func(w *bufio.Writer) { one.write(w, x.Exhaustive) }); err != nil {
+			return err
+		}
 	}
 	if x.JSON {
 		if err := c.printJSON(report); err != nil {
 			return err
 		}
-	} else if err := c.print(func(w *bufio.Writer) { report.write(w, x.Exhaustive) }); err != nil {
-		return err
 	}
 	switch {
 	case report.Violations > 0:
@@ -113,11 +124,13 @@ func (x *chaosCmd) Run(c *console) error {
 }
 
 func (x *chaosCmd) check() error {
-	if x.P == 0 {
+	switch {
+	case x.Processes != nil:
+		x.P = *x.Processes
+	case x.Exhaustive:
+		x.P = 3
+	default:
 		x.P = 5
-		if x.Exhaustive {
-			x.P = 3
-		}
 	}
 	switch {
 	case x.P < 1 || x.P > chaosMax:
@@ -194,8 +207,9 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	return b.Random(x.Seed, x.Runs, x.Workers)
 }
 
-func (r *chaosReport) add(name string, p int, result chaos.Report) {
+func (r *chaosReport) add(name string, p int, result chaos.Report, err error) chaosResult {
 	one := chaosResult{
+		Complete: !errors.Is(err, chaos.ErrIncomplete),
 		Protocol: name, P: p, Schedules: result.Schedules, States: result.States, Transitions: result.Transitions,
 		Violations: result.Violations, Seconds: result.Seconds,
 	}
@@ -210,26 +224,26 @@ func (r *chaosReport) add(name string, p int, result chaos.Report) {
 	r.Schedules += one.Schedules
 	r.Violations += one.Violations
 	r.Seconds += one.Seconds
+	return one
 }
 
-func (r *chaosReport) write(w *bufio.Writer, exhaustive bool) {
-	for _, p := range r.Protocols {
-		fmt.Fprintf(w, "%-18s P=%d  %d schedules", p.Protocol, p.P, p.Schedules)
-		if exhaustive {
-			fmt.Fprintf(w, ", %d states, %d transitions", p.States, p.Transitions)
-		}
-		fmt.Fprintf(w, " in %.2f s", p.Seconds)
-		if p.Violations == 0 {
-			fmt.Fprintln(w, ": every promise kept")
-			continue
-		}
-		fmt.Fprintf(w, ": violations: %d, the first:\n\n", p.Violations)
-		fmt.Fprintf(w, "    %s\n    => %s\n\n", strings.Join(p.Script, "\n    "), p.Error)
-		if p.Seed != nil {
-			fmt.Fprintf(w, "replay: the same flags with --protocol %s --runs 1 --seed %d\n", p.Protocol, *p.Seed)
-		}
+func (p *chaosResult) write(w *bufio.Writer, exhaustive bool) {
+	fmt.Fprintf(w, "%-18s P=%d  %d schedules", p.Protocol, p.P, p.Schedules)
+	if exhaustive {
+		fmt.Fprintf(w, ", %d states, %d transitions", p.States, p.Transitions)
 	}
-	if !r.Complete {
-		fmt.Fprintln(w, "incomplete: there are more states than --states allows")
+	fmt.Fprintf(w, " in %.2f s", p.Seconds)
+	switch {
+	case p.Violations == 0 && p.Complete:
+		fmt.Fprintln(w, ": every promise kept")
+		return
+	case p.Violations == 0:
+		fmt.Fprintln(w, ": incomplete, no violation so far")
+		return
+	}
+	fmt.Fprintf(w, ": violations: %d, the first:\n\n", p.Violations)
+	fmt.Fprintf(w, "    %s\n    => %s\n\n", strings.Join(p.Script, "\n    "), p.Error)
+	if p.Seed != nil {
+		fmt.Fprintf(w, "replay: the same flags with --protocol %s --runs 1 --seed %d\n", p.Protocol, *p.Seed)
 	}
 }

@@ -25,7 +25,18 @@ func (s *simCmd) sampling() (logp.Sampling, error) {
 	if s.Block < 1 {
 		return f, fmt.Errorf("blocks of %d; allowed: 1 to %d", s.Block, max(s.P-1, 1))
 	}
+	dies := map[protocol.Rank]bool{}
+	for _, r := range s.Failed {
+		if dies[r] {
+			return f, fmt.Errorf("--failed names rank %d twice; allowed: once", r)
+		}
+		dies[r] = true
+	}
 	for _, d := range s.Die {
+		if dies[d.Rank] {
+			return f, fmt.Errorf("rank %d dies twice; allowed: once in --failed and --die", d.Rank)
+		}
+		dies[d.Rank] = true
 		f.Fixed.Deaths = append(f.Fixed.Deaths, logp.Death(d))
 	}
 	return f, f.Check(s.P)

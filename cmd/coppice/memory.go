@@ -9,10 +9,11 @@ import (
 	"github.com/coppice-go/coppice/logp"
 )
 
-// What a simulation needs at the very least, in bytes.
+// What a simulation needs, in bytes: engines with states and messages in
+// flight, results with the copies that are summed up.
 const (
-	processBytes = 64
-	runBytes     = 64
+	processBytes = 92
+	runBytes     = 110
 )
 
 // checkMemory refuses what cannot fit: being killed halfway says nothing.
