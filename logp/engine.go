@@ -207,7 +207,7 @@ func (e *Engine[S, M]) begin() {
 			e.spread.set(r)
 		}
 		if a = e.settle(0, r, a); a.Kind.Sends() {
-			e.putAside(e.put, r, &a)
+			e.putAside(e.put, r, a)
 			e.put++
 			e.calendar.wake(e.gap, protocol.Rank(r))
 		}
@@ -217,7 +217,7 @@ func (e *Engine[S, M]) begin() {
 }
 
 // putAside puts a send into the outbox.
-func (e *Engine[S, M]) putAside(i, r int, a *protocol.Action[M]) {
+func (e *Engine[S, M]) putAside(i, r int, a protocol.Action[M]) {
 	ev := &e.outbox[i]
 	ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
 	if a.Kind == protocol.Correct {
@@ -272,7 +272,7 @@ func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
 				continue
 			}
 		}
-		e.putAside(put, r, &a)
+		e.putAside(put, r, a)
 		put++
 	}
 	e.put = put
