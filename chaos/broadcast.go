@@ -21,6 +21,13 @@ type Broadcast struct {
 	// Crashes is how many at most crash during the run.
 	Crashes int
 
+	// LossyCrashes is as in Config. What was delivered by a process that
+	// crashes does not count then; see Promise.
+	LossyCrashes bool
+
+	// Cumulative is as in Config. Random and Exhaustive know it from Spec.
+	Cumulative bool
+
 	Reorder, EagerTimers, ExtraNext, KeepGoing bool // as in Config
 	StatesMax                                  int
 }
@@ -48,6 +55,7 @@ func (b Broadcast) attack(how attack) (Report, error) {
 		b.Spec.Start = 1 // time passes when nothing else happens
 	}
 	b.Spec.Counted = true
+	b.Cumulative = cumulative(b.Spec)
 	if b.Spec.O == 0 {
 		b.Spec.O = 1
 	}
@@ -55,13 +63,15 @@ func (b Broadcast) attack(how attack) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	promise := PromiseOf(b.Spec)
+	promise.Survivors = b.LossyCrashes
 	switch p := built.(type) {
 	case *broadcast.Plain:
-		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+		return run(BroadcastConfig(b, p, promise), how)
 	case *broadcast.Delays:
-		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+		return run(BroadcastConfig(b, p, promise), how)
 	case *broadcast.Provers:
-		return run(BroadcastConfig(b, p, PromiseOf(b.Spec)), how)
+		return run(BroadcastConfig(b, p, promise), how)
 	default:
 		return Report{}, fmt.Errorf("chaos: no attack on %T", p)
 	}
@@ -80,6 +90,7 @@ func run[S, M any](cfg Config[S, M], how attack) (Report, error) {
 func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise Promise) Config[broadcast.State[C], broadcast.Message[E]] {
 	return Config[broadcast.State[C], broadcast.Message[E]]{
 		Protocol: p, P: p.P, Crashes: b.Crashes,
+		LossyCrashes: b.LossyCrashes, Cumulative: b.Cumulative,
 		Reorder: b.Reorder, EagerTimers: b.EagerTimers, ExtraNext: b.ExtraNext,
 		KeepGoing: b.KeepGoing, StatesMax: b.StatesMax,
 		Vary: func(s *Setup[broadcast.State[C], broadcast.Message[E]]) {
@@ -97,6 +108,11 @@ func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise
 type Promise struct {
 	// Crashes is how many processes may crash during the run.
 	Crashes int
+
+	// Survivors: a delivery by a process that crashes later promises nothing.
+	// With LossyCrashes nothing else can be promised by processes that do not
+	// wait for an answer: all a process sent may be lost with it.
+	Survivors bool
 
 	// Gap is the largest number of neighbours on the ring, not correctors
 	// themselves, that correctors on both sides reach; EndGap the same for
@@ -141,6 +157,13 @@ func PromiseOf(spec broadcast.Spec) Promise {
 	default:
 		return Promise{}
 	}
+}
+
+// cumulative tells whether receiving is learning, see Config: acknowledgements
+// are counted, and delayed correction answers a question each time.
+func cumulative(spec broadcast.Spec) bool {
+	name, _, _ := strings.Cut(spec.Correction, ":")
+	return name != "ack" && name != "delayed"
 }
 
 // checkBroadcast says what a finished run of p got wrong.
@@ -221,7 +244,8 @@ func checkReach[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p 
 	if w.Crashes() > 0 {
 		some := false
 		for r := range protocol.Rank(w.P()) {
-			some = some || len(w.Delivered(r)) > 0 || w.Alive(r) && w.Reached(r)
+			counts := w.Alive(r) || !promise.Survivors
+			some = some || counts && len(w.Delivered(r)) > 0 || w.Alive(r) && w.Reached(r)
 		}
 		if !some {
 			return nil

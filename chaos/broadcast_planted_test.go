@@ -19,6 +19,11 @@ type (
 
 // planted lists broadcasts with a mistake each. What does not find them cannot
 // be trusted when it finds nothing.
+//
+// Two mistakes in failure-proof correction are not here: leaving out the final
+// round, and stopping at the F-th corrector instead of the (F+1)-th. Neither
+// broke a promise in 2.3 million schedules each (F 1 and 2, P 4 to 12): who
+// learns of too few cries for help, which no promise forbids.
 var planted = []struct {
 	name       string
 	mistake    string
@@ -78,6 +83,21 @@ var planted = []struct {
 		"no SOS", "rests where it should cry for help",
 		func() (Report, error) {
 			return Random(provers(5, 1, silent{&broadcast.FailureProof{F: 1, Timeout: 50}}), 1, 100_000, 0)
+		},
+		nil,
+	},
+	{
+		"trusts too few", "a corrected process rests when it knows F correctors",
+		func() (Report, error) {
+			trusting := trusting{&broadcast.FailureProof{F: 1, Timeout: 50}, &broadcast.FailureProof{F: 0, Timeout: 50}}
+			return Random(provers(5, 1, trusting), 1, 10_000, 0)
+		},
+		nil,
+	},
+	{
+		"names a stranger", "its messages name its neighbour, whoever that is, where they should name correctors",
+		func() (Report, error) {
+			return Random(provers(5, 1, naming{&broadcast.FailureProof{F: 1, Timeout: 50}}), 1, 10_000, 0)
 		},
 		nil,
 	},
@@ -271,6 +291,34 @@ func provers(p, crashes int, c broadcast.Correction[broadcast.Proving, broadcast
 	}
 	b := Broadcast{Crashes: crashes, Failed: p - 2, EagerTimers: true}
 	return BroadcastConfig(b, proto, Promise{Gap: p, EndGap: p, Crashes: crashes})
+}
+
+type proofAction = protocol.Action[broadcast.Message[broadcast.Known]]
+
+// trusting correction holds corrected processes to less than correctors.
+type trusting struct {
+	*broadcast.FailureProof
+	less *broadcast.FailureProof
+}
+
+func (c trusting) Fit(p int) error { return errors.Join(c.FailureProof.Fit(p), c.less.Fit(p)) }
+
+func (c trusting) Next(s *broadcast.Proving, self rank, t now, corrected bool) proofAction {
+	if corrected {
+		return c.less.Next(s, self, t, corrected)
+	}
+	return c.FailureProof.Next(s, self, t, corrected)
+}
+
+// naming correction names the neighbour behind it when it knows nobody there.
+type naming struct{ *broadcast.FailureProof }
+
+func (c naming) Next(s *broadcast.Proving, self rank, t now, corrected bool) proofAction {
+	a := c.FailureProof.Next(s, self, t, corrected)
+	if a.Kind == protocol.Correct && a.Msg.Kind != broadcast.SOS && a.Msg.Extra[0] == 0 {
+		a.Msg.Extra[0] = 1
+	}
+	return a
 }
 
 // counter discards every broadcast of a root up to the last one seen.

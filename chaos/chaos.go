@@ -14,7 +14,7 @@
 //   - a process is handed its next input, is told that its Work is done, or
 //     (with Config.Detect) that another process is dead;
 //   - a process crashes, while the budget Config.Crashes lasts. What it has
-//     sent still arrives;
+//     sent still arrives, unless Config.LossyCrashes takes some of it away;
 //   - when nothing else can happen, time passes to the earliest moment a
 //     process waits for; with Config.EagerTimers it may do so at any moment,
 //     which makes every time-out premature that can be.
@@ -72,6 +72,11 @@ type Config[S, M any] struct {
 	// Crashes is how many processes may crash in a run, at any moment.
 	Crashes int
 
+	// LossyCrashes lets a crash take with it the end of what is still on its
+	// way: of every channel from the dead process, any number of the messages
+	// sent last. A host that dies loses what it had not yet put on the wire.
+	LossyCrashes bool
+
 	// MayCrash tells the processes that may crash. nil: all.
 	MayCrash func(protocol.Rank) bool
 
@@ -86,6 +91,13 @@ type Config[S, M any] struct {
 	// Vary draws what differs from run to run; see Setup. Exhaustive explores
 	// every answer. nil: nothing differs.
 	Vary func(*Setup[S, M])
+
+	// Cumulative declares that receiving is learning: a message that is
+	// received again at once changes nothing, and messages that lead a state
+	// to the same state do so from every state that comes after it, whatever
+	// is received or done in between. It spares Exhaustive most of the states
+	// of a protocol whose messages often say what is known; see effect.go.
+	Cumulative bool
 
 	// Reorder lets messages of one channel overtake each other.
 	Reorder bool

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -38,13 +39,20 @@ import (
 // alone (its state, the channels to it, the time, who is dead), so they are
 // computed once per view, and states that were seen are not explored again.
 //
+// What a state is. How often a process has sent decides nothing that can come,
+// and a Check sees only whether it has sent at all; so states that differ in
+// the count are one. With Config.Cumulative, so are states whose channels hold
+// different messages that do the same (effect.go). What all processes may end
+// their last stretches with is settled once for every combination of what each
+// may choose from, not once for every state (settle).
+//
 // Crashes. A crash of i commutes with everything others do: they notice that i
 // sends no more, not when it stopped. So a crash is moved right, too: to where
 // time passes or the run ends, cutting i's last stretch at any point. Points
 // that differ in nothing the caller sees (what was delivered, sent and reached:
 // the state of the dead is not shown) count as one, which leaves those around
 // a Deliver. With Detect others do notice; then a crash is a way to leave a
-// state like a Send.
+// state like a Send. What a crash takes with it: loss.go.
 //
 // Time. With EagerTimers time may pass anywhere, and what happens after it
 // happens at another time: stretches cannot be moved over it. So before it
@@ -52,9 +60,11 @@ import (
 //
 // Step would have to be asked in states that are skipped; it is refused.
 //
-// No state comes twice in a run: the number of sends, the time or the number of
-// crashes grows. So a run that does not end is an endless path, and found by
-// Config.StepsMax; a process that never rests within one stretch likewise.
+// A run that does not end comes back to a state it was in, or has a path
+// without end. The first is found when a state is met again on the path that
+// led from it: between the two nothing but sends happened, which can happen
+// again and again. The second is found by Config.StepsMax, and so is a process
+// that never rests within one stretch.
 
 // Exhaustive explores every schedule of cfg. The error is a mistake in cfg,
 // Report.First, or ErrIncomplete.
@@ -69,7 +79,7 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	x := explorer[S, M]{
 		cfg: &cfg, w: newWorld(&cfg), shown: newWorld(&cfg),
 		seen: map[fingerprint]visit{}, ends: map[fingerprint]bool{},
-		views: map[fingerprint]*stretches[S, M]{}, settlings: map[fingerprint]uint64{},
+		views: map[fingerprint]*stretches[S, M]{}, settlings: map[fingerprint]uint64{}, arrivals: map[fingerprint][]queue[M]{},
 	}
 	for script := []uint64{}; script != nil && x.err == nil; {
 		x.w.choices.enumerate(script)
@@ -82,6 +92,7 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 		clear(x.ends)
 		clear(x.views)
 		clear(x.settlings)
+		clear(x.arrivals)
 		x.exploreFrom(x.start())
 	}
 	x.report.Seconds = time.Since(begin).Seconds()
@@ -98,6 +109,8 @@ func explorable[S, M any](cfg *Config[S, M]) error {
 		return errors.New("chaos: Exhaustive skips states, so it cannot ask Step; use Check or Random")
 	case cfg.P > 64:
 		return fmt.Errorf("chaos: P is %d, allowed are 1 … 64 for Exhaustive", cfg.P)
+	case cfg.LossyCrashes && cfg.Reorder:
+		return errors.New("chaos: Exhaustive explores LossyCrashes in channels without Reorder; use Random")
 	}
 	if err := printable[S]("state", true); err != nil {
 		return err
@@ -113,7 +126,8 @@ type explorer[S, M any] struct {
 	seen      map[fingerprint]visit
 	ends      map[fingerprint]bool
 	views     map[fingerprint]*stretches[S, M]
-	settlings map[fingerprint]uint64 // what was settled, and the paths from there to an end
+	arrivals  map[fingerprint][]queue[M] // inboxes after a Send, by view and message
+	settlings map[fingerprint]uint64     // what was settled, and the paths from there to an end
 	path      []leg[S, M]
 	depth     int          // transitions of path
 	current   *point[S, M] // what is being tried, should it panic
@@ -183,13 +197,15 @@ func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 		all[r] = x.stretches(g, r)
 		for _, end := range all[r].sends {
 			if x.err == nil {
-				ways = saturating(ways, x.follow(leg[S, M]{end, bySend}, g.sent(end)))
+				ways = saturating(ways, x.follow(leg[S, M]{end, bySend}, x.sent(g, end)))
 			}
 		}
 		if x.cfg.Detect && x.mayCrash(g, r) {
 			for _, end := range all[r].crashes {
-				if x.err == nil {
-					ways = saturating(ways, x.follow(leg[S, M]{end, byCrash}, g.crashed(end)))
+				for _, to := range x.crashed(g, end) {
+					if x.err == nil {
+						ways = saturating(ways, x.follow(leg[S, M]{end, byCrash}, to))
+					}
 				}
 			}
 		}
@@ -239,19 +255,9 @@ func (l leg[S, M]) steps() int {
 }
 
 // settle lets all processes end their stretches without a Send, each in every
-// way, and then time pass or the run end.
+// way, and then time pass or the run end. Most states differ only in what led
+// to them from others that were settled.
 func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
-	if !x.cfg.EagerTimers {
-		restless := 0 // who does not come to rest has to crash
-		for r, p := range g.procs {
-			if p.life == alive && len(all[r].rests) == 0 {
-				restless++
-			}
-		}
-		if restless > 0 && (x.cfg.Detect || g.crashes+restless > x.cfg.Crashes) {
-			return 0
-		}
-	}
 	key := fingerprint{uint64(g.now), uint64(g.crashes)}
 	for r, p := range g.procs {
 		if p.life == alive {
@@ -263,44 +269,58 @@ func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
 	if ways, ok := x.settlings[key]; ok {
 		return ways
 	}
-	to := *g
-	to.procs, to.inboxes = slices.Clone(g.procs), slices.Clone(g.inboxes)
-	ways := x.settleFrom(&to, all, 0)
+	ways := uint64(0)
+	for _, doomed := range x.doomed(g) {
+		if x.err == nil {
+			to := *g
+			to.procs, to.inboxes = slices.Clone(g.procs), slices.Clone(g.inboxes)
+			ways = saturating(ways, x.settleFrom(&to, all, doomed, 0))
+		}
+	}
 	x.settlings[key] = ways
 	return ways
 }
 
+// doomed lists the sets of processes that may crash before time passes, a bit
+// per rank.
+func (x *explorer[S, M]) doomed(g *node[S, M]) []uint64 {
+	sets := []uint64{0}
+	if x.cfg.Detect {
+		return sets
+	}
+	for r := range g.procs {
+		if !x.mayCrash(g, r) {
+			continue
+		}
+		for _, set := range sets {
+			if g.crashes+bits.OnesCount64(set) < x.cfg.Crashes {
+				sets = append(sets, set|1<<r)
+			}
+		}
+	}
+	return sets
+}
+
 // settleFrom does so for the processes from r on. It changes g and changes it
 // back: most of what it tries leads to an end that is known.
-func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], r int) uint64 {
+func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], doomed uint64, r int) uint64 {
 	if r == len(all) {
 		return x.settled(g)
 	}
 	if g.procs[r].life != alive {
-		return x.settleFrom(g, all, r+1)
-	}
-	ends := all[r].rests
-	if x.cfg.EagerTimers {
-		ends = all[r].points
+		return x.settleFrom(g, all, doomed, r+1)
 	}
 	ways := uint64(0)
 	before := *g
 	p, inbox := g.procs[r], g.inboxes[r]
 	try := func(end *point[S, M], close closing) {
 		x.push(leg[S, M]{end, close})
-		ways = saturating(ways, x.settleFrom(g, all, r+1))
+		ways = saturating(ways, x.settleFrom(g, all, doomed, r+1))
 		if x.err == nil {
 			x.pop()
 		}
 	}
-	for _, end := range ends {
-		if x.err == nil {
-			g.procs[r], g.inboxes[r] = end.p, end.inbox
-			try(end, byNothing)
-		}
-	}
-	g.procs[r], g.inboxes[r] = p, inbox
-	if !x.cfg.Detect && x.mayCrash(g, r) {
+	if doomed>>r&1 == 1 {
 		for _, end := range all[r].crashes {
 			if x.err == nil {
 				g.bury(end)
@@ -308,9 +328,26 @@ func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], r int
 				*g = before
 			}
 		}
+	} else {
+		for _, end := range x.stops(all[r]) {
+			for _, left := range x.survivors(end, doomed) {
+				if x.err == nil {
+					g.procs[r], g.inboxes[r] = end.p, left
+					try(end, byNothing)
+				}
+			}
+		}
 	}
 	g.procs[r], g.inboxes[r] = p, inbox
 	return ways
+}
+
+// stops are where a process may be when time passes.
+func (x *explorer[S, M]) stops(s *stretches[S, M]) []*point[S, M] {
+	if x.cfg.EagerTimers {
+		return s.points
+	}
+	return s.rests
 }
 
 // settled lets time pass, or ends the run.
@@ -330,7 +367,7 @@ func (x *explorer[S, M]) settled(g *node[S, M]) uint64 {
 	}
 	x.report.Transitions++
 	x.push(leg[S, M]{close: byTime})
-	to := g.at(later)
+	to := x.at(g, later)
 	if x.cfg.ExtraNext {
 		x.askAllAgain(to)
 	}

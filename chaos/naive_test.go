@@ -105,7 +105,9 @@ func (n *naive[S, M]) explore(w naiveWorld[S, M]) {
 			n.explore(then)
 		}
 		if w.Crashes < n.cfg.Crashes && (n.cfg.MayCrash == nil || n.cfg.MayCrash(protocol.Rank(r))) {
-			n.explore(n.crash(w.copy(), r))
+			for _, then := range n.losses(n.crash(w.copy(), r), r) {
+				n.explore(then)
+			}
 		}
 	}
 	switch {
@@ -257,6 +259,26 @@ func (n *naive[S, M]) crash(w naiveWorld[S, M], r int) naiveWorld[S, M] {
 		}
 	}
 	return w
+}
+
+// losses are the worlds that a crash of r may leave: with LossyCrashes, each
+// channel from it may have lost any number of its last messages.
+func (n *naive[S, M]) losses(w naiveWorld[S, M], r int) []naiveWorld[S, M] {
+	all := []naiveWorld[S, M]{w}
+	if !n.cfg.LossyCrashes {
+		return all
+	}
+	for to := range w.Procs {
+		at := r*n.cfg.P + to
+		for _, v := range all {
+			for kept := range v.Channels[at] {
+				less := v.copy()
+				less.Channels[at] = less.Channels[at][:kept]
+				all = append(all, less)
+			}
+		}
+	}
+	return all
 }
 
 func (n *naive[S, M]) passTime(w naiveWorld[S, M]) naiveWorld[S, M] {

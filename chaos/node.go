@@ -99,20 +99,24 @@ func (g *node[S, M]) replacing(r int, p *private[S, M], inbox []queue[M]) *node[
 }
 
 // sent is what follows g when a process makes the stretch that ends with a Send.
-func (g *node[S, M]) sent(end *point[S, M]) *node[S, M] {
+func (x *explorer[S, M]) sent(g *node[S, M], end *point[S, M]) *node[S, M] {
 	to := g.replacing(end.r, end.p, end.inbox)
-	if to.procs[end.to].rest != Done {
-		inbox := slices.Clone(to.inboxes[end.to])
-		inbox[end.r] = inbox[end.r].push(end.msg)
-		to.inboxes[end.to] = inbox
+	p, inbox := to.procs[end.to], to.inboxes[end.to]
+	if p.rest == Done {
+		return to
 	}
-	return to
-}
-
-// crashed is what follows g when a process crashes at the end of a stretch.
-func (g *node[S, M]) crashed(end *point[S, M]) *node[S, M] {
-	to := g.replacing(end.r, nil, nil)
-	to.bury(end)
+	key := p.print.with(uint64(end.r)).with(uint64(g.now)).and(end.item.print)
+	for from := range inbox {
+		key = key.and(inbox[from].print)
+	}
+	after, ok := x.arrivals[key]
+	if !ok {
+		after = slices.Clone(inbox)
+		after[end.r] = after[end.r].push(end.item)
+		after = x.sift(p, after, g.now)
+		x.arrivals[key] = after
+	}
+	to.inboxes[end.to] = after
 	return to
 }
 
@@ -123,18 +127,18 @@ func (g *node[S, M]) bury(end *point[S, M]) {
 	g.crashes++
 }
 
-// at is g at a later time. It shares g's inboxes, and is done with before g
-// changes.
-func (g *node[S, M]) at(now protocol.Time) *node[S, M] {
+// at is g at a later time.
+func (x *explorer[S, M]) at(g *node[S, M], now protocol.Time) *node[S, M] {
 	to := *g
 	to.now = now
-	to.procs = slices.Clone(g.procs)
+	to.procs, to.inboxes = slices.Clone(g.procs), slices.Clone(g.inboxes)
 	for r, p := range to.procs {
 		if p.rest == Waiting && p.until <= now {
 			due := *p
 			due.rest, due.until = Runnable, 0
 			to.procs[r] = due.signed()
 		}
+		to.inboxes[r] = x.sift(to.procs[r], to.inboxes[r], now)
 	}
 	return &to
 }
@@ -171,9 +175,9 @@ func (p *private[S, M]) corpse() *private[S, M] {
 	return dead.signed()
 }
 
-func (q queue[M]) push(m M) queue[M] {
+func (q queue[M]) push(m item[M]) queue[M] {
 	n := len(q.items)
-	return queueOf(append(q.items[:n:n], item[M]{m, printOf(&m)}))
+	return queueOf(append(q.items[:n:n], m))
 }
 
 // without is the queue without its k-th item.

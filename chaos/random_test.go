@@ -249,6 +249,26 @@ func TestRunsThatDoNotEndAreLivelocks(t *testing.T) {
 	}
 }
 
+// Nothing but the number of sends grows, and that is no part of a state: p0 is
+// where it was, and a crash in between does not help.
+func TestSameStateAgainAndAgainIsALivelock(t *testing.T) {
+	stubborn := toy{next: func(s *toyState, _ protocol.Time) protocol.Action[string] {
+		if s.self == 0 {
+			s.step = (s.step + 1) % 3
+			return send(1, "hello?")
+		}
+		return idle()
+	}}
+	cfg := toyConfig{Protocol: stubborn, P: 3, Failed: []protocol.Rank{1}, Crashes: 1, Check: nothing[toyState, string], StepsMax: 200}
+	report, err := Exhaustive(cfg)
+	if !errors.Is(err, ErrLivelock) || report.First == nil {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if again, err := Replay(cfg, report.First.Choices); err != nil || !errors.Is(again, ErrLivelock) {
+		t.Errorf("the choices replay to %v, %v", again, err)
+	}
+}
+
 func TestPanicsAndBrokenContractsAreViolations(t *testing.T) {
 	restless := toy{next: func(s *toyState, _ protocol.Time) protocol.Action[string] {
 		s.step++

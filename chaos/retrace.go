@@ -33,29 +33,147 @@ func (x *explorer[S, M]) retrace() (choices []uint64) {
 	if w.reset() != nil {
 		return nil
 	}
+	t := retracing[S, M]{World: w}
 	for _, l := range x.path {
-		for _, m := range l.moves() {
-			w.choices.script = append(w.choices.script, w.choiceOf(m)...)
-			w.advance()
-		}
+		t.moves = append(t.moves, l.moves()...)
+	}
+	for i, m := range t.moves {
+		t.retrace(i, m)
 	}
 	return choices
 }
 
-// moves lists what happens on a leg, in order.
-func (l leg[S, M]) moves() []move {
-	if l.close == byTime {
-		return []move{passing}
+// retracing walks the moves of a path.
+type retracing[S, M any] struct {
+	*World[S, M]
+	moves []step[S, M]
+}
+
+// step is a move, and where the explorer came by it.
+type step[S, M any] struct {
+	move
+	to *point[S, M]
+}
+
+// retrace makes a move of the path happen. The explorer may have dropped
+// messages that change nothing; here they are received, no later than those
+// behind them and than time passes.
+func (t *retracing[S, M]) retrace(i int, m step[S, M]) {
+	switch {
+	case m.move == passing:
+		for !t.eager && t.agenda.len() > t.crashing {
+			e := t.agenda.events[t.agenda.aged(0)]
+			for k := 1; e.kind() == crash; k++ {
+				e = t.agenda.events[t.agenda.aged(k)]
+			}
+			t.do(move{event: e.ageless()})
+		}
+		t.do(passing)
+	case m.event.kind() == receive && t.cfg.Cumulative:
+		t.receiveUntil(m)
+	case m.event.kind() == crash:
+		t.choices.script = append(t.choices.script, t.choiceOf(m.move)...)
+		if t.cfg.LossyCrashes {
+			t.choices.script = append(t.choices.script, t.lossesOf(i, m.event.at())...)
+		}
+		t.advance()
+	default:
+		t.do(m.move)
 	}
-	var moves []move
+}
+
+// do appends the choices of a move and makes it.
+func (t *retracing[S, M]) do(m move) {
+	t.choices.script = append(t.choices.script, t.choiceOf(m)...)
+	t.advance()
+}
+
+// receiveUntil receives until the process is in the state that m led to.
+func (t *retracing[S, M]) receiveUntil(m step[S, M]) {
+	at, from := m.event.at(), m.event.from()
+	want := printOf(&m.to.p.state)
+	ch := &t.channels[from*t.p+at]
+	for ch.len() > 0 {
+		k := 0
+		if t.cfg.Reorder {
+			k = t.find(ch, at, from, want)
+		}
+		rest := t.procs[at].rest
+		t.do(move{m.event, k})
+		if printOf(&t.procs[at].state) == want {
+			return
+		}
+		if rest == Idle || rest == Waiting {
+			t.do(move{event: happening(next, at, 0)}) // which changes nothing
+		}
+	}
+}
+
+// find is the index of a message from from that leads at to a state.
+func (t *retracing[S, M]) find(ch *channel[M], at, from int, want fingerprint) int {
+	for k, m := range ch.queue[ch.head:] {
+		state := clone(&t.procs[at].state)
+		t.protocol.Receive(&state, t.now, protocol.Rank(from), m)
+		if printOf(&state) == want {
+			return k
+		}
+	}
+	return 0
+}
+
+// lossesOf are the choices of the i-th move, a lossy crash of r: lost is what
+// is not received later.
+func (t *retracing[S, M]) lossesOf(i, r int) (choices []uint64) {
+	for to := range t.procs {
+		ch := &t.channels[r*t.p+to]
+		if to == r || ch.len() == 0 {
+			continue
+		}
+		kept := 0
+		for _, m := range t.moves[i+1:] {
+			if m.move != passing && m.event.ageless() == happening(receive, to, r) {
+				kept++
+			}
+		}
+		choices = append(choices, uint64(ch.len()-t.reach(ch, to, r, kept)))
+	}
+	return choices
+}
+
+// reach is how many messages there are up to the n-th that the explorer knows.
+func (t *retracing[S, M]) reach(ch *channel[M], at, from, n int) int {
+	if !t.cfg.Cumulative || !t.procs[at].reached {
+		return n
+	}
+	state := clone(&t.procs[at].state)
+	before := printOf(&state)
+	for k, m := range ch.queue[ch.head:] {
+		if n == 0 {
+			return k
+		}
+		t.protocol.Receive(&state, t.now, protocol.Rank(from), m)
+		if after := printOf(&state); after != before {
+			before = after
+			n--
+		}
+	}
+	return ch.len()
+}
+
+// moves lists what happens on a leg, in order.
+func (l leg[S, M]) moves() []step[S, M] {
+	if l.close == byTime {
+		return []step[S, M]{{move: passing}}
+	}
+	var moves []step[S, M]
 	if l.end.depth > 0 {
-		moves = make([]move, l.end.depth)
+		moves = make([]step[S, M], l.end.depth)
 		for at := l.end; at.parent != nil; at = at.parent {
-			moves[at.depth-1] = at.by
+			moves[at.depth-1] = step[S, M]{at.by, at}
 		}
 	}
 	if l.close == byCrash {
-		moves = append(moves, move{event: happening(crash, l.end.r, 0)})
+		moves = append(moves, step[S, M]{move: move{event: happening(crash, l.end.r, 0)}})
 	}
 	return moves
 }

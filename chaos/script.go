@@ -20,6 +20,10 @@ func (s *script[M]) failed(r int) { s.add("p%d is dead from the start", r) }
 
 func (s *script[M]) crashed(r int) { s.add("p%d crashes", r) }
 
+func (s *script[M]) lost(from, to, n int) {
+	s.add("… and the last of its messages to p%d are lost: %d", to, n)
+}
+
 func (s *script[M]) passed(now protocol.Time) { s.add("time passes to %d", now) }
 
 func (s *script[M]) received(e event, m M) { s.add("p%d receives %v from p%d", e.at(), m, e.from()) }

@@ -14,12 +14,13 @@ type point[S, M any] struct {
 	p      *private[S, M]
 	inbox  []queue[M]
 	corpse *private[S, M] // what a crash here leaves
+	unread uint64         // a rest: from whom messages are left
 	parent *point[S, M]   // nil: nothing done yet
 	by     move           // what led from parent here
 	r      int
 	depth  int           // moves from the start of the stretch
 	to     protocol.Rank // after a Send: to whom
-	msg    M             // after a Send: what
+	item   item[M]       // after a Send: what
 }
 
 // move is an event, and which message of the channel it takes.
@@ -32,7 +33,7 @@ type move struct {
 type stretches[S, M any] struct {
 	points  []*point[S, M] // everything before a Send
 	sends   []*point[S, M] // right after the Send
-	rests   []*point[S, M] // nothing is left to do, or only to spin
+	rests   []*point[S, M] // nothing is left to do, or only to spin; with LossyCrashes: or to receive
 	crashes []*point[S, M] // those that leave different corpses
 	ends    fingerprint    // of the ways in which settle lets the process end
 }
@@ -91,10 +92,7 @@ func (at *point[S, M]) print() fingerprint {
 
 // endings is the fingerprint of what settle may choose from for the process.
 func (t *tour[S, M]) endings() fingerprint {
-	ends := t.rests
-	if t.x.cfg.EagerTimers {
-		ends = t.points
-	}
+	ends := t.x.stops(t.stretches)
 	prints := make([]fingerprint, 0, len(ends)+len(t.crashes))
 	for _, at := range ends {
 		prints = append(prints, at.print())
@@ -112,6 +110,7 @@ func (t *tour[S, M]) endings() fingerprint {
 
 // come adds a point, unless it is known.
 func (t *tour[S, M]) come(at *point[S, M]) {
+	at.inbox = t.x.sift(at.p, at.inbox, t.g.now)
 	f := at.print()
 	if t.seen[f] {
 		return
@@ -136,7 +135,16 @@ func (t *tour[S, M]) come(at *point[S, M]) {
 // leave tries every move from a point.
 func (t *tour[S, M]) leave(at *point[S, M]) {
 	moves := t.x.moves(at.p, at.inbox, at.r, t.g.dead)
-	if len(moves) == 0 {
+	others := 0
+	for _, m := range moves {
+		if m.event.kind() == receive {
+			at.unread |= 1 << m.event.from()
+		} else {
+			others++
+		}
+	}
+	silent := at.unread == 0 || t.x.cfg.LossyCrashes
+	if others == 0 && silent {
 		t.rests = append(t.rests, at)
 	}
 	for _, m := range moves {
@@ -145,7 +153,7 @@ func (t *tour[S, M]) leave(at *point[S, M]) {
 		}
 		if m.event.kind() == next {
 			to := t.next(at, m)
-			if to != nil && to.p.print == at.p.print && len(moves) == 1 {
+			if to != nil && to.p.print == at.p.print && others == 1 && silent {
 				t.rests = append(t.rests, at) // it waits for a moment that is past
 			}
 		} else {
@@ -305,8 +313,9 @@ func (t *tour[S, M]) send(to *point[S, M], a protocol.Action[M]) {
 	t.x.current = nil
 	to.p.sent = true
 	to.p.signed()
-	to.to, to.msg = a.To, a.Msg
-	f := to.print().with(uint64(a.To)).and(printOf(&a.Msg))
+	to.inbox = t.x.sift(to.p, to.inbox, t.g.now)
+	to.to, to.item = a.To, item[M]{a.Msg, printOf(&a.Msg)}
+	f := to.print().with(uint64(a.To)).and(to.item.print)
 	if !t.sent[f] {
 		t.sent[f] = true
 		t.sends = append(t.sends, to)

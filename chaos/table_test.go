@@ -11,6 +11,7 @@ import (
 // end.
 type table struct {
 	p, phases, fuel int
+	learns          bool    // phases are sets of bits, to which everything only adds
 	receive         []uint8 // [self][phase][from][msg] → phase
 	notify          []uint8 // [self][phase][kind+rank] → phase
 	act             []entry // [self][phase]
@@ -61,10 +62,18 @@ func (t *table) Init(s *tableState, self protocol.Rank, seed uint64) {
 func (t *table) at(s *tableState) int { return int(s.self)*t.phases + int(s.phase) }
 
 func (t *table) Receive(s *tableState, _ protocol.Time, from protocol.Rank, m uint8) {
+	if t.learns {
+		s.phase |= t.receive[(int(s.self)*t.p+int(from))*tableMsgs+int(m)]
+		return
+	}
 	s.phase = t.receive[(t.at(s)*t.p+int(from))*tableMsgs+int(m)]
 }
 
 func (t *table) Notify(s *tableState, _ protocol.Time, n protocol.Notice) {
+	if t.learns {
+		s.phase |= t.notify[int(s.self)*tableNotices+(int(n.Kind)+int(n.Rank))%tableNotices]
+		return
+	}
 	s.phase = t.notify[t.at(s)*tableNotices+(int(n.Kind)+int(n.Rank))%tableNotices]
 }
 
@@ -77,7 +86,11 @@ func (t *table) Next(s *tableState, now protocol.Time) protocol.Action[uint8] {
 		case e.kind == protocol.Wait && now < e.at:
 			return protocol.Action[uint8]{Kind: protocol.Wait, At: e.at}
 		}
-		s.phase = e.phase
+		if t.learns {
+			s.phase |= e.phase
+		} else {
+			s.phase = e.phase
+		}
 		s.fuel--
 		if e.kind != protocol.Wait {
 			return protocol.Action[uint8]{Kind: e.kind, To: e.to, Msg: e.msg}

@@ -415,8 +415,30 @@ func (w *World[S, M]) crash(p *proc[S, M], r int) {
 		w.script.crashed(r)
 	}
 	w.forget(r)
+	if w.cfg.LossyCrashes {
+		w.lose(r)
+	}
 	if w.cfg.Detect {
 		w.announce(r)
+	}
+}
+
+// lose drops the last of the messages that are on their way from r.
+func (w *World[S, M]) lose(r int) {
+	for to := range w.procs {
+		ch := &w.channels[r*w.p+to]
+		n := w.choices.Choose(ch.len() + 1)
+		if n == 0 {
+			continue
+		}
+		ch.queue = ch.queue[:len(ch.queue)-n]
+		if ch.len() == 0 {
+			ch.clear()
+			w.agenda.remove(w.agenda.index(happening(receive, to, r)))
+		}
+		if w.script != nil {
+			w.script.lost(r, to, n)
+		}
 	}
 }
 

@@ -182,6 +182,9 @@ func (p *Protocol[C, E]) Init(s *State[C], self Rank, seed uint64) {
 
 // Receive implements protocol.Protocol.
 func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E]) {
+	if s.stage == done {
+		return
+	}
 	from = p.FromRoot(from)
 	switch m.Kind {
 	case Spread:

@@ -22,7 +22,9 @@
 // each process with SOS. The time-out only decides when a corrected process
 // turns to SOS: too short a one costs messages, never the result. The message
 // is delivered last, when the process has done its part: a delivery, even one
-// by a process that dies afterwards, promises one everywhere.
+// by a process that dies afterwards, promises one everywhere, as long as what
+// the dead sent arrives. If their last messages may be lost, it is the
+// survivors who all deliver or none.
 
 package broadcast
 
@@ -79,8 +81,11 @@ func (c *FailureProof) Init(*Proving, Rank) {}
 // Receive implements Correction.
 func (c *FailureProof) Receive(s *Proving, self Rank, _ Time, from Rank, m Message[Known]) {
 	side, n, ok := c.heard(self, from, m.Kind)
-	if !ok { // SOS
-		s.sos = max(s.sos, 1)
+	switch {
+	case s.sos > 0: // nothing matters any more
+		return
+	case !ok:
+		*s = Proving{sos: 1}
 		return
 	}
 	c.learn(&s.known[side], n)
@@ -133,7 +138,7 @@ func (c *FailureProof) Next(s *Proving, self Rank, now Time, corrected bool) pro
 		d = second
 	}
 	if int(s.sent[d]) == c.p-1 { // once around without finding F+1
-		s.sos = 1
+		*s = Proving{sos: 1}
 		return c.cry(s, self)
 	}
 	s.sent[d]++
@@ -161,7 +166,7 @@ func (c *FailureProof) rest(s *Proving, self Rank, now Time) protocol.Action[Mes
 	if now < s.until {
 		return protocol.Action[Message[Known]]{Kind: protocol.Wait, At: s.until}
 	}
-	s.sos = 1
+	*s = Proving{sos: 1}
 	return c.cry(s, self)
 }
 
