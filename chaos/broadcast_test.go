@@ -220,7 +220,7 @@ func TestManyBroadcastsAreEachDeliveredOnce(t *testing.T) {
 	for _, reorder := range []bool{false, true} {
 		m := Many{
 			Spec:  broadcast.Spec{P: 5, Tree: "lame:2", Correction: "checked", O: 1},
-			Roots: []protocol.Rank{0, 0, 2, 0}, Failed: 2, Reorder: reorder,
+			Roots: []protocol.Rank{0, 0, 2, 0}, Failed: 2, Reorder: reorder, ExtraNext: !reorder,
 		}
 		if _, err := m.Random(1, 5_000, 0); err != nil {
 			t.Errorf("reorder %v: %v", reorder, err)

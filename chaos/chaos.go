@@ -54,6 +54,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -114,7 +115,8 @@ type Config[S, M any] struct {
 	// Default: 10,000 + 100·P².
 	StepsMax int
 
-	// StatesMax bounds the states Exhaustive keeps, at about 100 bytes each.
+	// StatesMax bounds the states Exhaustive keeps. With what leads to and from
+	// them they take from 100 bytes to a kilobyte each.
 	// Beyond it the answer is ErrIncomplete. Default: 5,000,000.
 	StatesMax int
 
@@ -191,6 +193,11 @@ func (cfg *Config[S, M]) validate() error {
 		return fmt.Errorf("chaos: Crashes is %d, allowed are 0 and more", cfg.Crashes)
 	case cfg.Check == nil && cfg.Step == nil:
 		return errors.New("chaos: neither Check nor Step: nothing to find")
+	}
+	if cfg.ExtraNext {
+		if _, ok := any(new(S)).(Cloner[S]); !ok && !isPlain(reflect.TypeFor[S]()) {
+			return fmt.Errorf("chaos: ExtraNext cannot keep a copy of a %v; give it the method Clone", reflect.TypeFor[S]())
+		}
 	}
 	for _, r := range cfg.Failed {
 		if r < 0 || int(r) >= cfg.P {

@@ -21,7 +21,7 @@ type Many struct {
 	// Failed is how many of the others at most are dead from the start.
 	Failed int
 
-	Reorder, KeepGoing bool // as in Config
+	Reorder, ExtraNext, KeepGoing bool // as in Config
 }
 
 type (
@@ -52,7 +52,7 @@ func (m Many) config(p protocol.Protocol[manyState, manyMessage]) Config[manySta
 		inputs = append(inputs, Input{Rank: r, Notice: protocol.Notice{Kind: protocol.Begin}})
 	}
 	return Config[manyState, manyMessage]{
-		Protocol: p, P: m.Spec.P, Inputs: inputs, Reorder: m.Reorder, KeepGoing: m.KeepGoing,
+		Protocol: p, P: m.Spec.P, Inputs: inputs, Reorder: m.Reorder, ExtraNext: m.ExtraNext, KeepGoing: m.KeepGoing,
 		Vary:  func(s *Setup[manyState, manyMessage]) { s.FailUpTo(m.Failed, m.Roots...) },
 		Check: m.check,
 	}

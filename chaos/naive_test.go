@@ -54,7 +54,7 @@ func naiveEnds[S, M any](cfg Config[S, M], most int) (map[string]bool, int, bool
 			p.Life, p.Rest = failed, Done
 			continue
 		}
-		cfg.Protocol.Init(&p.State, protocol.Rank(r), mix(uint64(r)*golden))
+		cfg.Protocol.Init(&p.State, protocol.Rank(r), 0)
 		for _, in := range cfg.Inputs {
 			if int(in.Rank) == r {
 				p.Inputs = append(p.Inputs, in.Notice)

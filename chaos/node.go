@@ -56,7 +56,7 @@ func (x *explorer[S, M]) start() *node[S, M] {
 			one.life, one.rest = failed, Done
 			g.dead |= 1 << r
 		} else {
-			s.Protocol.Init(&one.state, protocol.Rank(r), mix(s.Seed+uint64(r)*golden))
+			s.Protocol.Init(&one.state, protocol.Rank(r), s.Seed)
 		}
 		g.procs[r] = one.signed()
 		g.inboxes[r] = make([]queue[M], p)

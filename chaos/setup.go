@@ -17,7 +17,7 @@ type Setup[S, M any] struct {
 	// Protocol is what the run's processes run; initially Config.Protocol.
 	Protocol protocol.Protocol[S, M]
 
-	// Seed is what the seeds given to Init derive from. Random draws it;
+	// Seed is what Init gets, at every process the same. Random draws it;
 	// Exhaustive leaves it 0.
 	Seed uint64
 

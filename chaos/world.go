@@ -147,7 +147,7 @@ func (w *World[S, M]) reset() error {
 			}
 			continue
 		}
-		w.protocol.Init(&p.state, protocol.Rank(r), mix(w.setup.Seed+uint64(r)*golden))
+		w.protocol.Init(&p.state, protocol.Rank(r), w.setup.Seed)
 		w.agenda.add(happening(next, r, 0))
 		w.enableInput(r)
 	}

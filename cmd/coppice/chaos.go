@@ -12,7 +12,7 @@ import (
 )
 
 type chaosCmd struct {
-	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 1024 (default 5, and 3 with --exhaustive)."`
+	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
 	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once) or all (each that keeps its promises; default ${default})."`
 	groupFlags
 	ringFlags
@@ -160,7 +160,7 @@ func (x *chaosCmd) check() error {
 }
 
 // chaosMax bounds the group: a schedule costs at least P² steps.
-const chaosMax = 1024
+const chaosMax = 256
 
 // unfit reports whether a protocol of the list does not exist with the other
 // flags, such as acknowledgements of gossip.

@@ -136,6 +136,9 @@ func (m *Many[C, E]) Next(s *ManyState[C], now Time) protocol.Action[Tagged[Mess
 		s.turn++
 		asked++
 	}
+	if s.turn >= len(s.running) {
+		s.turn = 0
+	}
 	return wait
 }
 
