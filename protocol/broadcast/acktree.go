@@ -22,12 +22,13 @@ const acknowledged = -1
 // Fit implements Dissemination.
 func (t *AckTree) Fit(p int) error { return (*Tree)(t).Fit(p) }
 
-// Color implements Dissemination.
-func (t *AckTree) Color(*Spreading, Rank, uint16) {}
+// Color implements Dissemination. From now on Keep counts the acknowledgements
+// that are not yet here.
+func (t *AckTree) Color(s *Spreading, _ Rank, _ uint16) { s.Keep = 0 }
 
 // Acknowledge implements Dissemination. An acknowledgement may overtake the sends
 // to later children.
-func (t *AckTree) Acknowledge(s *Spreading, _, _ Rank) { s.Open-- }
+func (t *AckTree) Acknowledge(s *Spreading, _, _ Rank) { s.Keep-- }
 
 // Next implements Dissemination.
 func (t *AckTree) Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]] {
@@ -35,10 +36,10 @@ func (t *AckTree) Next(s *Spreading, self Rank, now Time) protocol.Action[Messag
 		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	}
 	if a := (*Tree)(t).Next(s, self, now); a.Kind == protocol.Send {
-		s.Open++
+		s.Keep++
 		return a
 	}
-	if s.Open > 0 {
+	if s.Keep > 0 {
 		return protocol.Action[Message[None]]{Kind: protocol.Idle}
 	}
 	s.Next = acknowledged

@@ -15,7 +15,7 @@ func TestGossipDrawsEverybodyElseEvenly(t *testing.T) {
 	if err := g.Fit(p); err != nil {
 		t.Fatal(err)
 	}
-	s := broadcast.Spreading{Seed: 42}
+	s := broadcast.Spreading{Keep: 42}
 	hit := make([]int, p)
 	for i := range rounds {
 		a := g.Next(&s, self, 0)

@@ -67,7 +67,7 @@ func (g *Gossip) Next(s *Spreading, self Rank, now Time) protocol.Action[Message
 	if over || g.p < 2 {
 		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	}
-	seed := uint64(s.Seed)<<32 | uint64(uint32(self))
+	seed := uint64(s.Keep)<<32 | uint64(uint32(self))
 	to := Rank(protocol.Below(protocol.Mix(seed, uint64(s.Next)), uint64(g.p-1)))
 	if to >= self {
 		to++ // anybody but oneself
