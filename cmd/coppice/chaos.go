@@ -27,6 +27,7 @@ type chaosCmd struct {
 	Workers    int    `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the schedules do not depend on it."`
 	Count      bool   `help:"Go on after a violation and count how many there are."`
 	Reorder    bool   `help:"Messages between two processes may overtake each other."`
+	Lossy      bool   `help:"A crash takes the tail of what the dead sent with it; survivors then all deliver or none."`
 	JSON       bool   `name:"json" help:"Print JSON."`
 
 	P int `kong:"-"`
@@ -195,7 +196,7 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	}
 	b := chaos.Broadcast{
 		Spec: spec, Failed: dead, Crashes: min(chaos.PromiseOf(spec).Crashes, x.P),
-		Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States,
+		Reorder: x.Reorder, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
 	}
 	if x.Crashes != nil {
 		b.Crashes = *x.Crashes
