@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/coppice-go/coppice/chaos"
@@ -117,7 +119,7 @@ func (x *chaosCmd) Run(c *console) error {
 	}
 	switch {
 	case report.Violations > 0:
-		return fmt.Errorf("violations: %d in %d schedules", report.Violations, report.Schedules)
+		return fmt.Errorf("violations: %d in %s schedules", report.Violations, schedules(report.Schedules))
 	case !report.Complete:
 		return fmt.Errorf("incomplete: more than %d states; allowed: a larger --states or fewer processes", x.States)
 	}
@@ -222,14 +224,22 @@ func (r *chaosReport) add(name string, p int, result chaos.Report, err error) ch
 		}
 	}
 	r.Protocols = append(r.Protocols, one)
-	r.Schedules += one.Schedules
+	r.Schedules += min(one.Schedules, math.MaxUint64-r.Schedules) // the largest number stands for all above it
 	r.Violations += one.Violations
 	r.Seconds += one.Seconds
 	return one
 }
 
+// schedules writes a number of schedules; the largest stands for all above it.
+func schedules(n uint64) string {
+	if n == math.MaxUint64 {
+		return "more than 10^19"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
 func (p *chaosResult) write(w *bufio.Writer, exhaustive bool) {
-	fmt.Fprintf(w, "%-18s P=%d  %d schedules", p.Protocol, p.P, p.Schedules)
+	fmt.Fprintf(w, "%-18s P=%d  %s schedules", p.Protocol, p.P, schedules(p.Schedules))
 	if exhaustive {
 		fmt.Fprintf(w, ", %d states, %d transitions", p.States, p.Transitions)
 	}
