@@ -6,3 +6,6 @@ import "github.com/coppice-go/coppice/protocol"
 func DrawFaults(s Sampling, p int, seed uint64) []protocol.Rank {
 	return newSampler(s, p).draw(seed).Failed
 }
+
+// HasShortcut tells whether MonteCarlo takes the shortcut.
+func HasShortcut(p any, net Network, faults Sampling) bool { return newPlan(p, net, faults) != nil }

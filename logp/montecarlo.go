@@ -45,13 +45,14 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 	}
 	workers = min(workers, runs.Runs)
 
+	shared := newPlan(p, net, runs.Faults)
 	results := make([]Result, runs.Runs)
 	var taken, done atomic.Int64
 	var failure atomic.Pointer[error]
 	var wait sync.WaitGroup
 	for range workers {
 		wait.Go(func() {
-			engine, err := NewEngine(p, net)
+			run, err := newRunner(p, net, shared)
 			faults := newSampler(runs.Faults, net.P)
 			for err == nil && failure.Load() == nil {
 				i := int(taken.Add(1)) - 1
@@ -59,7 +60,7 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 					return
 				}
 				seed := runs.seed(i)
-				if results[i], err = engine.Run(seed, faults.draw(seed)); err != nil {
+				if results[i], err = run(seed, faults.draw(seed)); err != nil {
 					err = fmt.Errorf("run %d: %w", i, err)
 				}
 				if n := int(done.Add(1)); runs.Progress != nil {
@@ -76,6 +77,20 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 		return nil, *err
 	}
 	return results, nil
+}
+
+// newRunner returns what makes one run after the other: the shortcut where
+// there is one, otherwise an engine.
+func newRunner[S, M any](p protocol.Protocol[S, M], net Network, shared *plan) (func(uint64, Faults) (Result, error), error) {
+	if shared != nil {
+		s := shared.newShortcut()
+		return func(_ uint64, f Faults) (Result, error) { return s.run(f.Failed), nil }, nil
+	}
+	e, err := NewEngine(p, net)
+	if err != nil {
+		return nil, err
+	}
+	return func(seed uint64, f Faults) (Result, error) { return e.Run(seed, f) }, nil
 }
 
 // Nth gives the seed and the faults of run i, to repeat it alone: the worst of

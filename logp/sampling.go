@@ -2,6 +2,7 @@ package logp
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -53,9 +54,14 @@ func (s *sampler) draw(seed uint64) Faults {
 			few, invert = s.p-1-s.Count, true
 		}
 		s.drawFew(protocol.Mix(seed, faultStream), few)
-		for r := 0; r < s.p; r++ {
-			if s.drawn.has(r) != invert && protocol.Rank(r) != s.Spare {
-				s.failed = append(s.failed, protocol.Rank(r))
+		for w, word := range s.drawn {
+			if invert {
+				word = s.drawn.others(w, s.p)
+			}
+			for ; word != 0; word &= word - 1 {
+				if r := protocol.Rank(w<<6 + bits.TrailingZeros64(word)); r != s.Spare {
+					s.failed = append(s.failed, r)
+				}
 			}
 		}
 	}

@@ -141,6 +141,9 @@ func New[C, E any](cfg Config, correction Correction[C, E]) (*Protocol[C, E], er
 	}, nil
 }
 
+// Correction is the second part of the broadcast.
+func (p *Protocol[C, E]) Correction() Correction[C, E] { return p.correction }
+
 // stage is how far a process has come.
 type stage uint8
 
