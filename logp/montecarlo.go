@@ -13,6 +13,7 @@ import (
 type Runs struct {
 	Faults   Sampling
 	Runs     int
+	First    int // number of the first run: goes on where earlier runs of the seed ended
 	Seed     uint64
 	Workers  int       // 0: all cores
 	Progress func(int) // told after every run how many are done, from any goroutine; may be nil
@@ -23,6 +24,9 @@ func (r Runs) Check(p int) error {
 	if r.Runs < 1 {
 		return fmt.Errorf("%d runs; allowed: 1 or more", r.Runs)
 	}
+	if r.First < 0 {
+		return fmt.Errorf("first run %d; allowed: 0 or more", r.First)
+	}
 	if r.Workers < 0 {
 		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", r.Workers)
 	}
@@ -30,8 +34,8 @@ func (r Runs) Check(p int) error {
 }
 
 // MonteCarlo simulates many runs of a protocol, each with faults of its own,
-// on all cores. Run i has the i-th seed of the stream Seed and its result is
-// the i-th one, so the results do not depend on the number of cores.
+// on all cores. Run i has the seed number First+i of the stream Seed and its
+// result is the i-th one, so the results do not depend on the number of cores.
 func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]Result, error) {
 	if err := net.Check(); err != nil {
 		return nil, err
@@ -100,4 +104,4 @@ func (r Runs) Nth(p, i int) (seed uint64, faults Faults) {
 	return seed, newSampler(r.Faults, p).draw(seed)
 }
 
-func (r Runs) seed(i int) uint64 { return protocol.Mix(r.Seed, uint64(i)) }
+func (r Runs) seed(i int) uint64 { return protocol.Mix(r.Seed, uint64(r.First+i)) }

@@ -185,3 +185,18 @@ func TestBadInputIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsGoOn: two halves are the whole.
+func TestRunsGoOn(t *testing.T) {
+	net := logp.Network{P: 300, L: 2, O: 1}
+	spec := broadcast.Spec{Tree: "lame:2", Correction: "checked", Synchronized: true}
+	runs := logp.Runs{Runs: 10, Seed: 5, Faults: logp.Sampling{Count: 20}}
+	whole := simulate(t, spec, net, runs)
+	runs.Runs = 4
+	halves := simulate(t, spec, net, runs)
+	runs.First, runs.Runs = 4, 6
+	halves = append(halves, simulate(t, spec, net, runs)...)
+	if !slices.Equal(halves, whole) {
+		t.Errorf("4 and 6 runs give other results than 10:\n%v\n%v", halves, whole)
+	}
+}
