@@ -7,12 +7,13 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/topology"
 )
 
 // Broadcast is a broadcast to be attacked.
 type Broadcast struct {
 	// Spec describes it. Synchronized correction begins when dissemination is
-	// over, gossip counts rounds.
+	// over, gossip counts rounds, bfb has a detector and a root that lives.
 	Spec broadcast.Spec
 
 	// Failed is how many processes at most are dead from the start.
@@ -64,7 +65,7 @@ func (b Broadcast) attack(how attack) (Report, error) {
 		return Report{}, err
 	}
 	promise := PromiseOf(b.Spec)
-	promise.Survivors = b.LossyCrashes
+	promise.Survivors = promise.Survivors || b.LossyCrashes
 	switch p := built.(type) {
 	case *broadcast.Plain:
 		return run(BroadcastConfig(b, p, promise), how)
@@ -72,6 +73,8 @@ func (b Broadcast) attack(how attack) (Report, error) {
 		return run(BroadcastConfig(b, p, promise), how)
 	case *broadcast.Provers:
 		return run(BroadcastConfig(b, p, promise), how)
+	case *broadcast.BFB:
+		return run(BFBConfig(b, p), how)
 	default:
 		return Report{}, fmt.Errorf("chaos: no attack on %T", p)
 	}
@@ -106,8 +109,10 @@ func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise
 
 // Promise is what a broadcast guarantees.
 type Promise struct {
-	// Crashes is how many processes may crash during the run.
-	Crashes int
+	// Crashes is how many processes may crash during the run. Together: those
+	// dead from the start count among them.
+	Crashes  int
+	Together bool
 
 	// Survivors: a delivery by a process that crashes later promises nothing.
 	// With LossyCrashes nothing else can be promised by processes that do not
@@ -132,7 +137,27 @@ func PromiseOf(spec broadcast.Spec) Promise {
 	name, number, _ := strings.Cut(spec.Correction, ":")
 	n := 0
 	fmt.Sscan(number, &n)
+	switch {
+	case spec.Tree == "bfb":
+		return Promise{Crashes: spec.P - 1}
+	case spec.Tree == "big" && name == "none":
+		f := max(topology.BinomialGraph(spec.P).Degree()-1, 0)
+		return Promise{Crashes: f, Together: true, Survivors: true, Gap: spec.P, EndGap: spec.P}
+	}
 	switch name {
+	case "opportunistic-sends":
+		first, second := n-n/2, n/2
+		if spec.Ring.OneSided {
+			first, second = n, 0
+		}
+		p := Promise{Gap: first + second, EndGap: first + second}
+		switch {
+		case spec.Ring.Open && spec.Ring.First == broadcast.ToRight:
+			p.EndGap = first
+		case spec.Ring.Open:
+			p.EndGap = second
+		}
+		return p
 	case "opportunistic", "optimized", "optimized-paper":
 		p := Promise{Gap: 2 * n, EndGap: 2 * n}
 		if spec.Ring.OneSided {
@@ -163,12 +188,12 @@ func PromiseOf(spec broadcast.Spec) Promise {
 // are counted, and delayed correction answers a question each time.
 func cumulative(spec broadcast.Spec) bool {
 	name, _, _ := strings.Cut(spec.Correction, ":")
-	return name != "ack" && name != "delayed"
+	return name != "ack" && name != "delayed" && spec.Tree != "bfb"
 }
 
 // checkBroadcast says what a finished run of p got wrong.
 func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E], promise Promise) error {
-	allAlive := w.Crashes() == 0
+	dead := w.Crashes()
 	has := func(r protocol.Rank) bool { return w.Reached(r) || r == p.Root }
 	for r := range protocol.Rank(w.P()) {
 		delivered := len(w.Delivered(r))
@@ -178,8 +203,10 @@ func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]]
 		case delivered > 0 && !has(r):
 			return fmt.Errorf("p%d delivered what nobody sent it", r)
 		}
+		if w.Failed(r) {
+			dead++
+		}
 		if !w.Alive(r) {
-			allAlive = false
 			continue
 		}
 		if !has(r) && (w.Sent(r) || w.Rest(r) != Idle) {
@@ -187,7 +214,7 @@ func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]]
 		}
 	}
 	for r := range protocol.Rank(w.P()) {
-		if !w.Alive(r) || !has(r) || promise.Blocks && !allAlive {
+		if !w.Alive(r) || !has(r) || promise.Blocks && dead > 0 {
 			continue
 		}
 		if len(w.Delivered(r)) == 0 {
@@ -198,7 +225,7 @@ func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]]
 			return fmt.Errorf("p%d has the message and does not come to an end", r)
 		}
 	}
-	if w.Crashes() > promise.Crashes {
+	if w.Crashes() > promise.Crashes || promise.Together && dead > promise.Crashes {
 		return nil
 	}
 	if err := checkTree(w, p); err != nil {

@@ -14,9 +14,9 @@ import (
 
 // Every dissemination with every correction, in every mode.
 var (
-	disseminations = []string{"binomial", "kary:2", "lame:2", "optimal", "gossip:3"}
+	disseminations = []string{"binomial", "kary:2", "lame:2", "optimal", "gossip:3", "big"}
 	corrections    = []string{
-		"none", "ack", "checked", "opportunistic:1", "opportunistic:2", "optimized:1", "optimized:2",
+		"none", "ack", "checked", "opportunistic:1", "opportunistic:2", "opportunistic-sends:3", "optimized:1", "optimized:2",
 		"delayed:0", "delayed:3", "failure-proof:0", "failure-proof:1", "failure-proof:2",
 	}
 	rings = []broadcast.Ring{

@@ -1,6 +1,7 @@
 package logp
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -11,25 +12,7 @@ import (
 // and O are those of net, synchronized correction starts at the fault-free end
 // of dissemination, and the root is never drawn to be dead.
 func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
-	if err := net.Check(); err != nil {
-		return nil, err
-	}
-	if spec.P != 0 && spec.P != net.P {
-		return nil, fmt.Errorf("broadcast among %d processes on a network of %d; allowed: the same", spec.P, net.P)
-	}
-	spec.P, spec.L, spec.O = net.P, net.L, net.O
-	runs.Faults.Spare = spec.Root
-	if err := runs.Check(net.P); err != nil {
-		return nil, err
-	}
-	if corrected := spec.Correction != "none" && spec.Correction != "ack"; spec.Synchronized && corrected {
-		start, err := disseminationEnd(spec, net)
-		if err != nil {
-			return nil, err
-		}
-		spec.Start = start
-	}
-	built, err := spec.Build()
+	built, runs, err := prepare(spec, net, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -40,21 +23,45 @@ func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 		return MonteCarlo(p, net, runs)
 	case *broadcast.Provers:
 		return MonteCarlo(p, net, runs)
+	case *broadcast.BFB:
+		return MonteCarlo(p, net, runs)
 	default:
 		return nil, fmt.Errorf("no simulation of %T", p)
 	}
 }
 
-// disseminationEnd is when dissemination is over if nobody fails. Gossip is
-// over when a message sent at the last moment has been received: T+L+O for O=1,
-// as in Corrected Gossip, §III.A. A tree is simulated once.
-func disseminationEnd(spec broadcast.Spec, net Network) (protocol.Time, error) {
-	until, gossip, err := spec.Gossips()
-	if err != nil {
-		return 0, err
+// prepare builds the protocol and completes what is known of its runs.
+func prepare(spec broadcast.Spec, net Network, runs Runs) (any, Runs, error) {
+	if err := net.Check(); err != nil {
+		return nil, runs, err
 	}
-	if gossip {
-		return max(until-1, 0) + 2*net.O + net.L, nil
+	if spec.P != 0 && spec.P != net.P {
+		return nil, runs, fmt.Errorf("broadcast among %d processes on a network of %d; allowed: the same", spec.P, net.P)
+	}
+	spec.P, spec.L, spec.O = net.P, net.L, net.O
+	runs.Faults.Spare = spec.Root
+	if err := runs.Check(net.P); err != nil {
+		return nil, runs, err
+	}
+	if corrected := spec.Correction != "none" && spec.Correction != "ack"; spec.Synchronized && corrected {
+		start, err := disseminationEnd(spec, net)
+		if err != nil {
+			return nil, runs, err
+		}
+		spec.Start = start
+	}
+	built, err := spec.Build()
+	if _, detects := built.(*broadcast.BFB); err == nil && detects && net.Detect == 0 {
+		return nil, runs, errors.New("bfb on a network without a detector; allowed: detection after 1 or more")
+	}
+	return built, runs, err
+}
+
+// disseminationEnd is when dissemination is over if nobody fails. All but gossip
+// is simulated once.
+func disseminationEnd(spec broadcast.Spec, net Network) (protocol.Time, error) {
+	if end, gossip, err := spec.GossipEnd(); gossip || err != nil {
+		return end, err
 	}
 	spec.Synchronized, spec.Correction = false, "none"
 	results, err := Broadcast(spec, net, Runs{Runs: 1})

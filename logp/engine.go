@@ -36,6 +36,7 @@ type Engine[S, M any] struct {
 	deaths   deaths
 	dying    []protocol.Rank // of their last send, at this moment
 	inputs   []Input         // to come, in the order of time
+	findings []finding       // of the detector, in the order of time
 	observer Observer[M]     // nil: none
 	result   Result
 	first    protocol.Time // of the first correction send
@@ -127,7 +128,7 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 	clear(e.receives)
 	clear(e.sends)
 	e.calendar.reset()
-	e.result, e.err, e.put = Result{}, nil, 0
+	e.result, e.err, e.put, e.findings = Result{}, nil, 0, nil
 	e.inputs = slices.Clone(inputs)
 	slices.SortStableFunc(e.inputs, func(a, b Input) int { return cmp.Compare(a.At, b.At) })
 	for _, r := range faults.Failed {
@@ -146,6 +147,7 @@ func (e *Engine[S, M]) kill(r protocol.Rank) {
 	if e.observer != nil && !e.dead.has(int(r)) {
 		e.observer.Died(e.calendar.now, r)
 	}
+	e.detect(r)
 	e.dead.set(int(r))
 	e.deaf.set(int(r))
 }

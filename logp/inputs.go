@@ -26,17 +26,18 @@ func checkInputs(inputs []Input, p int) error {
 	return nil
 }
 
-// nextInput is when the next input comes.
+// nextInput is when the next input comes, or the next word of the detector.
 func (e *Engine[S, M]) nextInput() protocol.Time {
 	if len(e.inputs) == 0 {
-		return protocol.Never
+		return e.nextFinding()
 	}
-	return e.inputs[0].At
+	return min(e.inputs[0].At, e.nextFinding())
 }
 
-// tell hands over the inputs whose time has come.
+// tell hands over the deaths and the inputs whose time has come.
 func (e *Engine[S, M]) tell(now protocol.Time, ready *readySet) {
-	for e.nextInput() <= now {
+	e.report(now, ready)
+	for len(e.inputs) > 0 && e.inputs[0].At <= now {
 		in := e.inputs[0]
 		e.inputs = e.inputs[1:]
 		r := int(in.Rank)

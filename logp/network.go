@@ -22,6 +22,11 @@ type Network struct {
 	// NoQueue lets receives overlap freely: the model of Corrected Gossip.
 	NoQueue bool
 
+	// Detect makes a detector tell every live process of every death, so long
+	// after it; of those dead from the start, that long after it began. 0: no
+	// detector.
+	Detect protocol.Time
+
 	// Until ends a run of machines that never rest, such as those that send
 	// heartbeats: what would happen then or later does not. 0: a run ends
 	// when nothing happens any more.
@@ -45,6 +50,8 @@ func (n Network) Check() error {
 		return fmt.Errorf("overhead o is %d; allowed: 1 to 2^30", n.O)
 	case n.G < 0 || n.G > paramMax:
 		return fmt.Errorf("gap g is %d; allowed: 0 to 2^30", n.G)
+	case n.Detect < 0 || n.Detect > paramMax:
+		return fmt.Errorf("detection after %d; allowed: 1 to 2^30, or 0 for none", n.Detect)
 	case n.Until < 0 || n.Until > timeMax:
 		return fmt.Errorf("end of the run at %d; allowed: 0 to 2^40", n.Until)
 	}

@@ -91,6 +91,7 @@ func TestShortcutKnowsItsLimits(t *testing.T) {
 		"starts too early": func(s *broadcast.Spec, _ *logp.Network, _ *logp.Sampling) { s.Start = 20 },
 		"few processes":    func(s *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { s.P, n.P = 100, 100 },
 		"gap above o":      func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.G = 2 },
+		"a detector":       func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.Detect = 1 },
 		"an end":           func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.Until = 30 },
 		"a death on the way": func(_ *broadcast.Spec, _ *logp.Network, f *logp.Sampling) {
 			f.Fixed.Deaths = []logp.Death{{Rank: 3, At: 5}}

@@ -93,6 +93,8 @@ func FuzzSpec(f *testing.F) {
 	f.Add(8, "binomial", "checked", int64(2), int64(1))
 	f.Add(1, "gossip:3", "failure-proof:7", int64(0), int64(3))
 	f.Add(100, "kary:4", "optimized-paper:9", int64(7), int64(2))
+	f.Add(9, "big", "opportunistic-sends:3", int64(2), int64(1))
+	f.Add(9, "bfb", "none", int64(2), int64(1))
 	f.Fuzz(func(t *testing.T, p int, tree, correction string, l, o int64) {
 		l, o = l&1023, o&1023+1
 		_, err := broadcast.Spec{P: p, Tree: tree, Correction: correction, L: protocol.Time(l), O: protocol.Time(o)}.Build()
@@ -131,6 +133,12 @@ func TestBadSpecsAreRefused(t *testing.T) {
 		"failure-proof open":      func(s *broadcast.Spec) { s.Correction = "failure-proof:1"; s.Ring.Open = true },
 		"acknowledged gossip":     func(s *broadcast.Spec) { s.Tree = "gossip:5"; s.Correction = "ack" },
 		"gossip in order":         func(s *broadcast.Spec) { s.Tree = "gossip:5"; s.Order = topology.InOrder },
+		"acknowledged big":        func(s *broadcast.Spec) { s.Tree = "big"; s.Correction = "ack" },
+		"big in order":            func(s *broadcast.Spec) { s.Tree = "big"; s.Order = topology.InOrder },
+		"corrected bfb":           func(s *broadcast.Spec) { s.Tree = "bfb" },
+		"bfb in order":            func(s *broadcast.Spec) { s.Tree, s.Correction, s.Order = "bfb", "none", topology.InOrder },
+		"bfb, root beyond P":      func(s *broadcast.Spec) { s.Tree, s.Correction, s.Root = "bfb", "none", 8 },
+		"no sends":                func(s *broadcast.Spec) { s.Correction = "opportunistic-sends:0" },
 		"overlapped with a start": func(s *broadcast.Spec) { s.Start = 7 },
 	} {
 		spec := good

@@ -15,13 +15,14 @@ type Spec struct {
 	P    int
 	Root Rank
 
-	// Tree is binomial, kary:k, lame:k, optimal or gossip:T, which sends for
-	// the time T.
+	// Tree is binomial, kary:k, lame:k or optimal; gossip:T, which sends for
+	// the time T; big; or bfb, a broadcast of its own: correction none.
 	Tree  string
 	Order topology.Order // of the ranks of a tree
 
-	// Correction is none, ack, opportunistic:D, optimized:D,
-	// optimized-paper:D, checked, failure-proof:F or delayed:STEPS.
+	// Correction is none, ack, opportunistic:D, opportunistic-sends:N,
+	// optimized:D, optimized-paper:D, checked, failure-proof:F or
+	// delayed:STEPS.
 	Correction string
 	Ring       Ring
 
@@ -45,11 +46,14 @@ type (
 	Provers = Protocol[Proving, Known]
 )
 
-// Build returns the protocol: a *Plain, *Delays or *Provers.
+// Build returns the protocol: a *Plain, *Delays, *Provers or *BFB.
 func (s Spec) Build() (any, error) {
 	name, number, err := ParseCorrection(s.Correction)
 	if err != nil {
 		return nil, err
+	}
+	if s.Tree == "bfb" {
+		return s.bfb()
 	}
 	spread, err := s.dissemination(name == "ack")
 	if err != nil {
@@ -61,6 +65,11 @@ func (s Spec) Build() (any, error) {
 		return New(cfg, Uncorrected{})
 	case "opportunistic":
 		return New(cfg, &Opportunistic{Ring: s.Ring, D: number})
+	case "opportunistic-sends":
+		if number == 0 { // which would stand for a distance
+			return nil, fmt.Errorf("correction %q; allowed: 1 or more messages", s.Correction)
+		}
+		return New(cfg, &Opportunistic{Ring: s.Ring, N: number})
 	case "optimized":
 		return New(cfg, &Optimized{Ring: s.Ring, D: number})
 	case "optimized-paper":
@@ -95,15 +104,43 @@ func (s Spec) Gossips() (until Time, gossip bool, err error) {
 	return Time(t), true, nil
 }
 
+// GossipEnd reports whether dissemination is gossip, and when it is over: when
+// a message sent at the last moment has been received. That is T+L+O for O=1,
+// as in Corrected Gossip, §III.A.
+func (s Spec) GossipEnd() (end Time, gossip bool, err error) {
+	until, gossip, err := s.Gossips()
+	if err != nil || !gossip {
+		return 0, gossip, err
+	}
+	return max(until-1, 0) + 2*s.O + s.L, true, nil
+}
+
+func (s Spec) bfb() (*BFB, error) {
+	switch {
+	case s.Correction != "none":
+		return nil, fmt.Errorf("tree bfb with correction %q; allowed: none", s.Correction)
+	case s.Order == topology.InOrder:
+		return nil, errors.New("order in-order; bfb makes its trees itself: allowed: interleaved")
+	}
+	return NewBFB(s.P, s.Root)
+}
+
 func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	until, gossip, err := s.Gossips()
+	big := s.Tree == "big"
 	switch {
 	case err != nil:
 		return nil, err
 	case gossip && acknowledged:
 		return nil, errors.New("acknowledged gossip; allowed: acknowledgements of a tree")
+	case big && acknowledged:
+		return nil, errors.New("acknowledged big; allowed: acknowledgements of a tree")
 	case gossip && s.Order == topology.InOrder:
 		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
+	case big && s.Order == topology.InOrder:
+		return nil, errors.New("order in-order; big has no order: allowed: interleaved")
+	case big:
+		return &BIG{}, nil
 	case gossip && !s.Counted && (s.Synchronized || s.Correction == "none"):
 		return &Gossip{Until: until}, nil
 	case gossip: // a round is one send
@@ -111,7 +148,7 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	}
 	shape, err := topology.ParseShape(s.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("%w, gossip:T", err)
+		return nil, fmt.Errorf("%w, gossip:T, big, bfb", err)
 	}
 	tree, err := shape.Tree(s.P, s.Order, int(s.L), int(s.O))
 	if err != nil {
@@ -163,6 +200,7 @@ var corrections = []correctionName{
 	{"none", ""},
 	{"ack", ""},
 	{"opportunistic", "D"},
+	{"opportunistic-sends", "N"},
 	{"optimized", "D"},
 	{"optimized-paper", "D"},
 	{"checked", ""},
