@@ -293,6 +293,7 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) pr
 			return a
 		case protocol.Done:
 			e.deaf.set(r)
+			e.result.Completion = now
 			return a
 		case protocol.Idle, protocol.Send, protocol.Correct:
 			return a

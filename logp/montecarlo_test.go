@@ -49,6 +49,7 @@ func TestScaledNetworkScalesTime(t *testing.T) {
 			for i, r := range scaled {
 				r.Coloring /= k
 				r.Delivery /= k
+				r.Completion /= k
 				r.Quiescence /= k
 				r.Correction /= k
 				if r != base[i] {

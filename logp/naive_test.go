@@ -72,6 +72,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 					continue
 				case protocol.Done:
 					done[r] = true
+					res.Completion = now
 				case protocol.Send, protocol.Correct:
 					sendFree[r] = now + gap
 					sending = append(sending, message{from: r, to: a.To, msg: a.Msg, correction: a.Kind == protocol.Correct})

@@ -9,6 +9,9 @@ type Result struct {
 	Coloring protocol.Time
 	// Delivery is when the last Deliver happened.
 	Delivery protocol.Time
+	// Completion is when the last process was Done: it has sent its last
+	// message, which others may not have received.
+	Completion protocol.Time
 	// Quiescence is when nothing happens any more: the end of the last send or
 	// receive, or the arrival of a message at a process that was dead when it
 	// was sent.

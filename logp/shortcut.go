@@ -149,6 +149,7 @@ type shortcut struct {
 	sent    int64 // corrections
 	end     int   // last slot whose messages end with a receive, put off by how long they queued
 	endDead int   // last slot with a message to the dead
+	exit    int   // slot in which the last corrector is done
 	last    int   // slot, put off likewise, of the message that reached the last of missing; −1: none
 }
 
@@ -193,6 +194,7 @@ func (s *shortcut) run(failed []protocol.Rank) Result {
 		}
 	}
 	result.Delivery = result.Coloring
+	result.Completion = max(s.start+protocol.Time(s.exit)*s.net.O, result.Coloring)
 	result.Quiescence = max(s.received(s.end), s.received(s.endDead)-s.net.O)
 	result.Correction = result.Quiescence - s.start
 	result.Uncolored, result.Undelivered = s.absent, s.absent
@@ -323,6 +325,7 @@ func (s *shortcut) finishApart() {
 	for i := range s.mail {
 		s.mail[i] = s.mail[i][:0]
 	}
+	s.exit = max(slot-1, s.m+1) // an inner process leaves in slot m+1
 	s.epoch += int32(max(slot, s.end) + 2)
 }
 
