@@ -1,0 +1,11 @@
+// Package experiment reproduces the figures and tables of the papers: each is a
+// named Experiment that simulates what the paper simulated, puts the paper's
+// values beside ours and says whether they agree.
+//
+// A Lab does the simulating, cell by cell: one configuration, many runs. It
+// keeps what it has on disk after every few seconds, so work that was
+// interrupted goes on where it was, and experiments share cells.
+//
+//	lab := &experiment.Lab{Runs: 1000, Dir: "out/cells"}
+//	finding, err := experiment.Find("trees-table1").Run(ctx, lab)
+package experiment

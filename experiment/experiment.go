@@ -1,0 +1,186 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+)
+
+// Experiment is one figure or table of a paper.
+type Experiment struct {
+	Name   string // for the command line and for files
+	Title  string
+	Source string // work, section, figure
+	About  string // what is simulated, in a sentence or two
+
+	run func(context.Context, *Lab, *Finding) error
+}
+
+// all lists the experiments in the order of the papers. Each file that holds
+// some adds them.
+var all = [][]Experiment{treesExperiments, gossipExperiments}
+
+// All lists the experiments.
+func All() []Experiment {
+	var list []Experiment
+	for _, part := range all {
+		list = append(list, part...)
+	}
+	return list
+}
+
+// Find returns the experiments with the given names; «all» names all of them.
+func Find(names ...string) ([]Experiment, error) {
+	var found []Experiment
+	for _, name := range names {
+		if name == "all" {
+			return All(), nil
+		}
+		e, err := find(name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+func find(name string) (Experiment, error) {
+	var names []string
+	for _, e := range All() {
+		if e.Name == name {
+			return e, nil
+		}
+		names = append(names, e.Name)
+	}
+	return Experiment{}, fmt.Errorf("experiment %q; allowed: all, %s", name, strings.Join(names, ", "))
+}
+
+// Run makes the experiment.
+func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
+	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About}
+	before := lab.spent
+	if err := e.run(ctx, lab, f); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Name, err)
+	}
+	f.Seconds = (lab.spent - before).Seconds()
+	return f, nil
+}
+
+// Finding is what an experiment came to.
+type Finding struct {
+	Name    string   `json:"name"`
+	Title   string   `json:"title"`
+	Source  string   `json:"source"`
+	About   string   `json:"about"`
+	Claims  []Claim  `json:"claims"`
+	Tables  []Table  `json:"tables"`
+	Notes   []string `json:"notes,omitempty"`
+	Seconds float64  `json:"seconds"` // simulating; what was on disk took none
+
+	Chart *chart.Chart `json:"chart,omitempty"`
+}
+
+// Claim is one thing the paper says, beside what we saw.
+type Claim struct {
+	What    string  `json:"what"`
+	Paper   string  `json:"paper"`
+	Ours    string  `json:"ours"`
+	Verdict Verdict `json:"verdict"`
+	Reason  string  `json:"reason,omitempty"` // where they differ, and what «agrees» means
+}
+
+// Verdict is how a claim compares.
+type Verdict string
+
+// The verdicts, from best to worst.
+const (
+	Equal   Verdict = "equal"
+	Agrees  Verdict = "agrees"  // within what Reason says
+	Differs Verdict = "differs" // Reason says why
+)
+
+// Verdict is that of the worst claim.
+func (f *Finding) Verdict() Verdict {
+	worst := Equal
+	for _, c := range f.Claims {
+		if c.Verdict == Differs || c.Verdict == Agrees && worst == Equal {
+			worst = c.Verdict
+		}
+	}
+	return worst
+}
+
+// Headline is the claim that stands for the finding: the first of the worst.
+func (f *Finding) Headline() Claim {
+	for _, c := range f.Claims {
+		if c.Verdict == f.Verdict() {
+			return c
+		}
+	}
+	return Claim{}
+}
+
+// Table is a table of figures: a CSV file, and in the report where it is short.
+type Table struct {
+	Name    string     `json:"name,omitempty"` // of the file, after the experiment's; empty for the first
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// Add adds a row. Numbers are written with at most four decimals.
+func (t *Table) Add(values ...any) {
+	row := make([]string, len(values))
+	for i, v := range values {
+		row[i] = text(v)
+	}
+	t.Rows = append(t.Rows, row)
+}
+
+// text writes a value.
+func text(v any) string {
+	switch v := v.(type) {
+	case float64:
+		s := fmt.Sprintf("%.4f", v)
+		return strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// claim judges a value: equal, or within the tolerance, or not.
+func (f *Finding) claim(what string, paper, ours, tolerance float64, reason string) {
+	c := Claim{What: what, Paper: text(paper), Ours: text(round(ours)), Verdict: Differs, Reason: reason}
+	switch off := max(ours-paper, paper-ours); {
+	case off < 1e-9:
+		c.Verdict, c.Reason = Equal, ""
+	case off <= tolerance+1e-9:
+		c.Verdict, c.Reason = Agrees, fmt.Sprintf("within %s", text(tolerance))
+	}
+	f.Claims = append(f.Claims, c)
+}
+
+// shape judges something that holds or does not.
+func (f *Finding) shape(what, paper, ours string, holds bool, reason string) {
+	c := Claim{What: what, Paper: paper, Ours: ours, Verdict: Differs, Reason: reason}
+	if holds {
+		c.Verdict, c.Reason = Agrees, ""
+	}
+	f.Claims = append(f.Claims, c)
+}
+
+// round keeps what a reader compares.
+func round(v float64) float64 {
+	switch {
+	case v >= 1000 || v <= -1000:
+		return float64(int64(v + 0.5))
+	default:
+		return float64(int64(v*100+0.5)) / 100
+	}
+}
+
+func (f *Finding) note(format string, args ...any) {
+	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+}

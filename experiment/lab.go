@@ -1,0 +1,226 @@
+package experiment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
+
+// Lab simulates cells and remembers them.
+type Lab struct {
+	Runs    int // of a cell, at least, where an experiment does not need fewer
+	Seed    uint64
+	Workers int    // 0: all cores
+	Dir     string // where cells are kept; empty: nowhere
+	// Progress is told how far the present call of Measure has come, from any
+	// goroutine; may be nil.
+	Progress func(Progress)
+
+	cells map[string]*Sample
+	spent time.Duration // simulating, by this Lab
+}
+
+// Progress is how far a call of Measure has come.
+type Progress struct {
+	Cell, Cells int   // the present one, counted from 1, of how many
+	Done, Total int64 // work, in units of about a microsecond
+}
+
+// Cell is one configuration to simulate.
+type Cell struct {
+	Spec broadcast.Spec
+	Net  logp.Network
+	Dead int // from the start, drawn anew in each run
+	Runs int `json:"-"` // at least; 0: the Lab's
+}
+
+// edition is what cells mean. It is raised when the same cell would give other
+// results, which makes what is on disk worthless.
+const edition = 1
+
+// key names a cell with its seed.
+func (l *Lab) key(c Cell) (name string, seed uint64) {
+	text, err := json.Marshal(struct {
+		Edition int
+		Seed    uint64
+		Cell
+	}{edition, l.Seed, c})
+	if err != nil {
+		panic(err) // plain values only
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12]), binary.LittleEndian.Uint64(sum[16:])
+}
+
+// Measure simulates cells, or what is still missing of them.
+func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
+	samples := make([]*Sample, len(cells))
+	meter := meter{progress: l.Progress, state: Progress{Cells: len(cells)}}
+	for i, c := range cells {
+		s, err := l.load(c)
+		if err != nil {
+			return nil, err
+		}
+		samples[i] = s
+		meter.state.Total += int64(max(l.runs(c)-s.Runs, 0)) * c.cost()
+	}
+	for i, c := range cells {
+		meter.state.Cell = i + 1
+		if err := l.complete(ctx, c, samples[i], &meter); err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}
+
+func (l *Lab) runs(c Cell) int {
+	if c.Runs > 0 {
+		return c.Runs
+	}
+	return max(l.Runs, 1)
+}
+
+// Bounds of how long simulations go on before what they found is kept.
+const chunkTime = 2 * time.Second
+
+// complete simulates until a sample is large enough.
+func (l *Lab) complete(ctx context.Context, c Cell, s *Sample, m *meter) error {
+	_, seed := l.key(c)
+	chunk := 16
+	for s.Runs < l.runs(c) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(chunk, l.runs(c)-s.Runs)
+		began, base := time.Now(), m.state.Done
+		results, err := logp.Broadcast(c.Spec, c.Net, logp.Runs{
+			Runs: n, First: s.Runs, Seed: seed, Workers: l.Workers,
+			Faults:   logp.Sampling{Count: c.Dead},
+			Progress: func(done int) { m.at(base + int64(done)*c.cost()) },
+		})
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", c.Spec.Tree, c.Spec.Correction, err)
+		}
+		took := time.Since(began)
+		s.add(results, c.Net.P)
+		s.Seconds += took.Seconds()
+		l.spent += took
+		m.state.Done = base + int64(n)*c.cost()
+		if err := l.save(c, s); err != nil {
+			return err
+		}
+		switch {
+		case took < chunkTime/2:
+			chunk *= 2
+		case took > chunkTime:
+			chunk = max(chunk/2, 1)
+		}
+	}
+	return nil
+}
+
+// cost estimates a run of a cell, in microseconds.
+func (c Cell) cost() int64 {
+	perProcess := 300 // nanoseconds
+	switch _, gossip, _ := c.Spec.Gossips(); {
+	case gossip:
+		perProcess = 800
+	case c.Spec.Synchronized && c.Spec.Correction == "checked":
+		perProcess = 20
+	}
+	if name, _, _ := broadcast.ParseCorrection(c.Spec.Correction); name == "failure-proof" {
+		perProcess *= 3
+	}
+	return int64(c.Net.P*perProcess/1000) + 1
+}
+
+// meter reports progress.
+type meter struct {
+	progress func(Progress)
+	state    Progress
+}
+
+func (m *meter) at(done int64) {
+	if m.progress != nil {
+		p := m.state
+		p.Done = done
+		m.progress(p)
+	}
+}
+
+// load returns what is known of a cell.
+func (l *Lab) load(c Cell) (*Sample, error) {
+	name, _ := l.key(c)
+	if s := l.cells[name]; s != nil {
+		return s, nil
+	}
+	s := newSample()
+	if l.cells == nil {
+		l.cells = make(map[string]*Sample)
+	}
+	l.cells[name] = s
+	if l.Dir == "" {
+		return s, nil
+	}
+	text, err := os.ReadFile(l.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &struct{ *Sample }{s}); err != nil {
+		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", l.path(name), err)
+	}
+	return s, nil
+}
+
+// save keeps what is known of a cell. The file holds its configuration too, for
+// people.
+func (l *Lab) save(c Cell, s *Sample) error {
+	if l.Dir == "" {
+		return nil
+	}
+	name, _ := l.key(c)
+	text, err := json.Marshal(struct {
+		Cell Cell `json:"cell"`
+		*Sample
+	}{c, s})
+	if err != nil {
+		return err
+	}
+	return writeFile(l.path(name), text)
+}
+
+func (l *Lab) path(name string) string { return filepath.Join(l.Dir, name+".json") }
+
+// writeFile replaces a file as a whole or not at all.
+func writeFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package experiment
+
+import (
+	"github.com/coppice-go/coppice/logp"
+)
+
+// Sample is what the runs of one cell came to, as small as a report needs it:
+// it is what is kept on disk, and two samples of one cell can be merged.
+type Sample struct {
+	Runs       int       `json:"runs"`
+	Coloring   Histogram `json:"coloring"`
+	Quiescence Histogram `json:"quiescence"`
+	// Completion is when the last process was both reached and done.
+	Completion Histogram `json:"completion"`
+	Correction Histogram `json:"correction"`
+	GapMax     Histogram `json:"gap_max"`
+	Uncolored  Histogram `json:"uncolored"`
+	// Messages counts thousandths of a message per process.
+	Messages Histogram `json:"messages"`
+	// Disseminations and Corrections are messages of all runs together.
+	Disseminations int64 `json:"disseminations"`
+	Corrections    int64 `json:"corrections"`
+	// Pairs counts pairs of gap and correction time, made by pair.
+	Pairs Histogram `json:"pairs"`
+	// Seconds is how long the simulations took.
+	Seconds float64 `json:"seconds"`
+}
+
+func newSample() *Sample {
+	return &Sample{
+		Coloring: Histogram{}, Quiescence: Histogram{}, Completion: Histogram{}, Correction: Histogram{},
+		GapMax: Histogram{}, Uncolored: Histogram{}, Messages: Histogram{}, Pairs: Histogram{},
+	}
+}
+
+const pairShift = 32
+
+func pair(gap, correction int64) int64 { return gap<<pairShift | correction }
+
+func unpair(p int64) (gap, correction int64) { return p >> pairShift, p & (1<<pairShift - 1) }
+
+// add counts the results of runs among p processes.
+func (s *Sample) add(results []logp.Result, p int) {
+	for i := range results {
+		r := &results[i]
+		s.Coloring.Add(int64(r.Coloring))
+		s.Quiescence.Add(int64(r.Quiescence))
+		s.Completion.Add(int64(max(r.Completion, r.Coloring)))
+		s.Correction.Add(int64(r.Correction))
+		s.GapMax.Add(int64(r.GapMax))
+		s.Uncolored.Add(int64(r.Uncolored))
+		s.Messages.Add((r.Sent()*1000 + int64(p)/2) / int64(p))
+		s.Disseminations += r.Disseminations
+		s.Corrections += r.Corrections
+		s.Pairs.Add(pair(int64(r.GapMax), int64(r.Correction)))
+	}
+	s.Runs += len(results)
+}
+
+// merge adds another sample of the same cell.
+func (s *Sample) merge(other *Sample) {
+	s.Coloring.Merge(other.Coloring)
+	s.Quiescence.Merge(other.Quiescence)
+	s.Completion.Merge(other.Completion)
+	s.Correction.Merge(other.Correction)
+	s.GapMax.Merge(other.GapMax)
+	s.Uncolored.Merge(other.Uncolored)
+	s.Messages.Merge(other.Messages)
+	s.Pairs.Merge(other.Pairs)
+	s.Disseminations += other.Disseminations
+	s.Corrections += other.Corrections
+	s.Runs += other.Runs
+	s.Seconds += other.Seconds
+}
+
+// perRun is a number of messages of all runs, a run.
+func (s *Sample) perRun(messages int64) float64 { return float64(messages) / float64(max(s.Runs, 1)) }
+
+// together merges samples of different cells.
+func together(samples ...*Sample) *Sample {
+	all := newSample()
+	for _, s := range samples {
+		all.merge(s)
+	}
+	return all
+}

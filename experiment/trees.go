@@ -1,0 +1,344 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/topology"
+)
+
+// Corrected Trees (Küttler et al., PPoPP 2019): L = 2, o = 1, Lamé trees of
+// order 2, up to four correction messages on each side, 65,536 processes unless
+// a figure says otherwise (§4).
+
+var treesExperiments = []Experiment{
+	{
+		Name: "trees-fig1b", Title: "In-order against interleaved numbering", Source: "Corrected Trees, Figure 1b", run: treesFig1b,
+		About: "Length of synchronized checked correction on a binomial tree with 1, 2 and 5 failed processes; mean, and 10% and 90% quantiles.",
+	},
+	{
+		Name: "trees-fig6", Title: "Messages per process without faults", Source: "Corrected Trees, Figure 6", run: treesFig6,
+		About: "Synchronized checked and overlapped optimized correction on every tree, acknowledged trees, and Corrected Gossip.",
+	},
+	{
+		Name: "trees-fig7", Title: "Quiescence latency without faults", Source: "Corrected Trees, Figure 7", run: treesFig7,
+		About: "Trees with acknowledgements (solid) and with synchronized checked correction (dashed), and checked Corrected Gossip at the gossip time with the lowest mean latency, 5% to 95% quantiles as a band.",
+	},
+	{
+		Name: "trees-fig8", Title: "Quiescence latency under faults", Source: "Corrected Trees, Figure 8 and §4.3", run: treesFig8,
+		About: "Synchronized checked correction on 65,536 processes; mean, 5% and 95% quantiles.",
+	},
+	{
+		Name: "trees-fig9", Title: "Messages per process under faults", Source: "Corrected Trees, Figure 9", run: treesFig9,
+		About: "The broadcasts of Figure 8; mean, 5% and 95% quantiles.",
+	},
+	{
+		Name: "trees-fig10", Title: "Correction time follows the largest gap", Source: "Corrected Trees, Figure 10", run: treesFig10,
+		About: "All pairs of largest gap and correction time seen in the runs of Figure 8, and the bounds of Lemma 3.",
+	},
+	{
+		Name: "trees-table1", Title: "Cost of correction under faults", Source: "Corrected Trees, Table 1", run: treesTable1,
+		About: "Largest gap and length of synchronized checked correction, percentiles over all four trees together.",
+	},
+	{
+		Name: "trees-uncolored", Title: "What opportunistic correction leaves uncolored", Source: "Corrected Trees, §4.3, Opportunistic Correction", run: treesUncolored,
+		About: "Overlapped optimized correction, four messages a side, by the paper's rule and by ours.",
+	},
+}
+
+const treesP = 1 << 16
+
+var trees = []struct{ spec, name string }{
+	{"binomial", "binomial"}, {"kary:4", "4-ary"}, {"lame:2", "Lamé"}, {"optimal", "optimal"},
+}
+
+// rates are the fault rates of §4.3, in hundredths of a per cent.
+var rates = []int{1, 10, 100, 200, 400}
+
+func rateName(rate int) string { return text(float64(rate)/100) + "%" }
+
+func logP(p int) logp.Network { return logp.Network{P: p, L: 2, O: 1} }
+
+// checkedTree is synchronized checked correction on a tree.
+func checkedTree(tree string, p, dead int) Cell {
+	return Cell{
+		Spec: broadcast.Spec{Tree: tree, Correction: "checked", Synchronized: true},
+		Net:  logP(p), Dead: dead,
+	}
+}
+
+// checkedGossip is synchronized checked correction after gossip for the time t.
+func checkedGossip(t, p, dead int) Cell {
+	c := checkedTree(fmt.Sprintf("gossip:%d", t), p, dead)
+	return c
+}
+
+// deadOf is so many of p processes.
+func deadOf(p, rate int) int { return (p*rate + 5000) / 10_000 }
+
+func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
+	dead := []int{1, 2, 5}
+	sizes := []int{1 << 10, 1 << 12, 1 << 14, treesP}
+	orders := []topology.Order{topology.InOrder, topology.Interleaved}
+	t := Table{Columns: []string{"processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs"}}
+	f.Chart = &chart.Chart{
+		Title: "Correction time, binomial tree, 65,536 processes",
+		X:     chart.Axis{Label: "failed processes", Names: []string{"1", "2", "5"}},
+		Y:     chart.Axis{Label: "correction time (steps)", Log: 10},
+	}
+	means := map[string]float64{}
+	extreme := 0.0
+	for _, order := range orders {
+		s := chart.Series{Name: order.String(), Style: chart.Marks | chart.Line}
+		for _, p := range sizes {
+			var cells []Cell
+			for _, n := range dead {
+				c := checkedTree("binomial", p, n)
+				c.Spec.Order, c.Runs = order, 20*lab.Runs // few runs have a large gap, and they make the mean
+				cells = append(cells, c)
+			}
+			samples, err := lab.Measure(ctx, cells...)
+			if err != nil {
+				return err
+			}
+			for i, n := range dead {
+				h := samples[i].Correction
+				t.Add(p, order, n, h.Mean(), h.Quantile(0.1), h.Quantile(0.9), h.Max(), samples[i].Runs)
+				means[fmt.Sprint(order, p, n)] = h.Mean()
+				if p == treesP {
+					s.Points = append(s.Points, chart.Point{X: float64(i), Y: h.Mean(), Low: float64(h.Quantile(0.1)), High: float64(h.Quantile(0.9))})
+					if order == topology.InOrder {
+						extreme = max(extreme, float64(h.Max())/h.Mean())
+					}
+				}
+			}
+		}
+		f.Chart.Series = append(f.Chart.Series, s)
+	}
+	f.Tables = append(f.Tables, t)
+
+	mean := func(o topology.Order, p, n int) float64 { return means[fmt.Sprint(o, p, n)] }
+	worst := max(mean(topology.Interleaved, treesP, 1), mean(topology.Interleaved, treesP, 2), mean(topology.Interleaved, treesP, 5))
+	f.shape("interleaved, mean at 64K", "at most 10.5", text(round(worst)), worst <= 10.5, "")
+	in := func(n int) float64 { return mean(topology.InOrder, treesP, n) }
+	f.shape("in-order, mean grows with the number of failures", "grows",
+		fmt.Sprintf("%s, %s, %s for 1, 2, 5", text(round(in(1))), text(round(in(2))), text(round(in(5)))), in(1) < in(2) && in(2) < in(5), "")
+	f.shape("in-order, longer on larger trees", "longer",
+		fmt.Sprintf("5 failed: %s at 1K, %s at 64K", text(round(mean(topology.InOrder, 1<<10, 5))), text(round(in(5)))), mean(topology.InOrder, 1<<10, 5) < in(5), "")
+	f.shape("in-order, one failure near the root", "orders of magnitude longer than the average", fmt.Sprintf("up to %.0f times the mean", extreme), extreme >= 10, "depends on how many runs there are: a child of the root fails in few of them")
+	return nil
+}
+
+// sizes are the group sizes of the figures without faults.
+func sizes(from, to int) []int {
+	var list []int
+	for p := from; p <= to; p *= 2 {
+		list = append(list, p)
+	}
+	return list
+}
+
+// bestGossip finds the gossip time with the lowest mean quiescence latency of
+// checked correction, and its sample.
+func bestGossip(ctx context.Context, lab *Lab, p, runs int) (t int, s *Sample, err error) {
+	best, mean := 0, 0.0
+	guess := 2 * bits.Len(uint(p)) // about 1.6·log2 P·(2o+L)/… : searched upwards and downwards from here
+	look := func(t int) (float64, error) {
+		c := checkedGossip(t, p, 0)
+		c.Runs = runs
+		samples, err := lab.Measure(ctx, c)
+		if err != nil {
+			return 0, err
+		}
+		return samples[0].Quiescence.Mean(), nil
+	}
+	if mean, err = look(guess); err != nil {
+		return 0, nil, err
+	}
+	best = guess
+	for _, step := range []int{4, -4, 1, -1} {
+		for t := best + step; t > 0; t += step {
+			m, err := look(t)
+			if err != nil {
+				return 0, nil, err
+			}
+			if m >= mean {
+				break
+			}
+			best, mean = t, m
+		}
+	}
+	c := checkedGossip(best, p, 0)
+	c.Runs = runs
+	samples, err := lab.Measure(ctx, c)
+	if err != nil {
+		return 0, nil, err
+	}
+	return best, samples[0], nil
+}
+
+// scaled is how many runs a cell of p processes gets if one of 4,096 gets as
+// many as the Lab says: as much work, and never fewer than 20.
+func (l *Lab) scaled(p int) int { return max(min(l.Runs, l.Runs*4096/p), min(l.Runs, 20)) }
+
+func once(c Cell) Cell {
+	c.Runs = 1 // nothing is random
+	return c
+}
+
+func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
+	t := Table{Columns: []string{"broadcast", "processes", "messages_per_process", "of_them_corrections", "runs"}}
+	var names []string
+	bar := chart.Series{Name: "messages per process", Style: chart.Bars}
+	add := func(name string, s *Sample, p int) float64 {
+		all := s.perRun(s.Disseminations+s.Corrections) / float64(p)
+		t.Add(name, p, all, s.perRun(s.Corrections)/float64(p), s.Runs)
+		if p == treesP {
+			bar.Points = append(bar.Points, chart.Point{X: float64(len(names)), Y: all})
+			names = append(names, name)
+		}
+		return all
+	}
+	fewer, highest, safe := true, 0.0, 0.0
+	for _, tree := range trees {
+		for _, p := range []int{1 << 10, treesP} {
+			paper := Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "optimized-paper:4"}, Net: logP(p)}
+			ours := Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "optimized:4"}, Net: logP(p)}
+			s, err := lab.Measure(ctx, once(checkedTree(tree.spec, p, 0)), once(paper), once(ours))
+			if err != nil {
+				return err
+			}
+			checked := add(tree.name+", checked", s[0], p)
+			fewer = add(tree.name+", optimized by the paper's rule", s[1], p) <= checked+1e-9 && fewer
+			safe = max(safe, add(tree.name+", optimized by ours", s[2], p)/checked)
+			highest = max(highest, checked)
+			if p == treesP {
+				f.claim(tree.name+": correction messages a process, checked (Corollary 1)", 5, s[0].perRun(s[0].Corrections)/float64(p), 0, "")
+			}
+		}
+	}
+	ack, err := lab.Measure(ctx, once(Cell{Spec: broadcast.Spec{Tree: "binomial", Correction: "ack"}, Net: logP(treesP)}))
+	if err != nil {
+		return err
+	}
+	f.claim("acknowledged tree: messages a process", 2, add("acknowledged tree", ack[0], treesP), 0.001, "")
+	f.shape("optimized opportunistic sends at most as much as checked, paper's rule", "at most", fmt.Sprint(fewer), fewer, "")
+	f.note("Our rule for optimized correction, which keeps the guarantee that the paper's loses (docs/papers.md), sends at most %s times as much as checked correction.", text(round(safe)))
+
+	gossip, s, err := bestGossip(ctx, lab, treesP, lab.scaled(treesP))
+	if err != nil {
+		return err
+	}
+	ccg := add(fmt.Sprintf("gossip %d, checked", gossip), s, treesP)
+	until, s, err := sureGossip(ctx, lab)
+	if err != nil {
+		return err
+	}
+	ocg := add(fmt.Sprintf("gossip %d, opportunistic", until), s, treesP)
+	f.shape("Corrected Gossip sends more than Corrected Trees", "significantly more",
+		fmt.Sprintf("checked %s, opportunistic %s, trees at most %s", text(round(ccg)), text(round(ocg)), text(round(highest))), min(ccg, ocg) > 1.2*highest, "")
+	f.Tables = append(f.Tables, t)
+	f.Chart = &chart.Chart{
+		Title: "Messages per process, 65,536 processes, no faults", Series: []chart.Series{bar},
+		X: chart.Axis{Names: short(names)}, Y: chart.Axis{Label: "messages per process"},
+	}
+	f.note("Bars from left to right: %s. The gossip times were found by simulation: the lowest mean latency for checked correction, and the smallest time without an uncolored process in %d runs for opportunistic correction with four messages a side.", list(names), s.Runs)
+	return nil
+}
+
+// sureGossip finds the smallest gossip time after which opportunistic correction
+// leaves nobody uncolored in any run.
+func sureGossip(ctx context.Context, lab *Lab) (t int, s *Sample, err error) {
+	for t = 2 * bits.Len(uint(treesP)); ; t++ {
+		c := Cell{
+			Spec: broadcast.Spec{Tree: fmt.Sprintf("gossip:%d", t), Correction: "opportunistic:4", Synchronized: true},
+			Net:  logP(treesP), Runs: min(lab.scaled(treesP), 4),
+		}
+		for _, runs := range []int{c.Runs, lab.scaled(treesP)} { // few runs rule most times out
+			c.Runs = runs
+			samples, err := lab.Measure(ctx, c)
+			if err != nil {
+				return 0, nil, err
+			}
+			if s = samples[0]; s.Uncolored.Max() > 0 {
+				break
+			}
+		}
+		if s.Uncolored.Max() == 0 {
+			return t, s, nil
+		}
+	}
+}
+
+func short(names []string) []string {
+	out := make([]string, len(names))
+	for i := range names {
+		out[i] = string(rune('a' + i))
+	}
+	return out
+}
+
+func list(names []string) string {
+	out := ""
+	for i, n := range names {
+		if i > 0 {
+			out += "; "
+		}
+		out += fmt.Sprintf("%c %s", 'a'+i, n)
+	}
+	return out
+}
+
+func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
+	f.Chart = &chart.Chart{
+		Title: "Quiescence latency without faults",
+		X:     chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "steps"},
+	}
+	t := Table{Columns: []string{"broadcast", "processes", "gossip_time", "mean", "q05", "q95", "runs"}}
+	all8, between := true, true
+	latency := map[string]float64{}
+	for i, tree := range trees {
+		ack := chart.Series{Name: tree.name + ", acknowledged", Style: chart.Line}
+		corrected := chart.Series{Name: tree.name + ", corrected", Style: chart.Dashed, Like: 2*i + 1}
+		for _, p := range sizes(1<<6, treesP) {
+			s, err := lab.Measure(ctx, once(Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "ack"}, Net: logP(p)}), once(checkedTree(tree.spec, p, 0)))
+			if err != nil {
+				return err
+			}
+			a, c := s[0].Quiescence.Mean(), s[1].Quiescence.Mean()
+			ack.Points = append(ack.Points, chart.Point{X: float64(p), Y: a})
+			corrected.Points = append(corrected.Points, chart.Point{X: float64(p), Y: c})
+			t.Add(tree.name+", acknowledged", p, "", a, "", "", 1)
+			t.Add(tree.name+", corrected", p, "", c, "", "", 1)
+			all8 = all8 && s[1].Correction.Max() == 8
+			latency[fmt.Sprint(tree.name, p)] = c
+		}
+		f.Chart.Series = append(f.Chart.Series, ack, corrected)
+	}
+	for _, p := range sizes(1<<6, treesP) {
+		at := func(name string) float64 { return latency[fmt.Sprint(name, p)] }
+		between = between && at("Lamé") <= at("4-ary") && at("4-ary") <= at("binomial")
+	}
+	gossip := chart.Series{Name: "gossip, checked", Style: chart.Line | chart.Band}
+	faster := 0.0
+	for _, p := range sizes(1<<6, treesP) {
+		best, s, err := bestGossip(ctx, lab, p, lab.scaled(p))
+		if err != nil {
+			return err
+		}
+		q := s.Quiescence
+		gossip.Points = append(gossip.Points, chart.Point{X: float64(p), Y: q.Mean(), Low: float64(q.Quantile(0.05)), High: float64(q.Quantile(0.95))})
+		t.Add("gossip, checked", p, best, q.Mean(), q.Quantile(0.05), q.Quantile(0.95), s.Runs)
+		faster = q.Mean()
+	}
+	f.Chart.Series = append(f.Chart.Series, gossip)
+	f.Tables = append(f.Tables, t)
+	f.shape("checked correction without faults, any tree and size (Lemma 2)", "8 steps", fmt.Sprintf("8 everywhere: %t", all8), all8, "")
+	f.shape("4-ary lies between binomial and Lamé", "between", fmt.Sprintf("at every size: %t", between), between, "where 4^k processes fill its levels the 4-ary tree may be as good as a neighbour")
+	f.shape("gossip against binomial at 64K", "lower latency", fmt.Sprintf("%s against %s", text(round(faster)), text(latency[fmt.Sprint("binomial", treesP)])), faster < latency[fmt.Sprint("binomial", treesP)], "")
+	return nil
+}
