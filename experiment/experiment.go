@@ -61,11 +61,11 @@ func find(name string) (Experiment, error) {
 // Run makes the experiment.
 func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
 	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About}
-	before := lab.spent
+	lab.used = nil
 	if err := e.run(ctx, lab, f); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	f.Seconds = (lab.spent - before).Seconds()
+	f.Seconds = lab.seconds()
 	return f, nil
 }
 
@@ -78,7 +78,7 @@ type Finding struct {
 	Claims  []Claim  `json:"claims"`
 	Tables  []Table  `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
-	Seconds float64  `json:"seconds"` // simulating; what was on disk took none
+	Seconds float64  `json:"seconds"` // to simulate its cells, whenever that was
 
 	Chart *chart.Chart `json:"chart,omitempty"`
 }

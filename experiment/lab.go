@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/logp"
@@ -28,7 +29,7 @@ type Lab struct {
 	Progress func(Progress)
 
 	cells map[string]*Sample
-	spent time.Duration // simulating, by this Lab
+	used  map[*Sample]bool // since an experiment began
 }
 
 // Progress is how far a call of Measure has come.
@@ -65,6 +66,9 @@ func (l *Lab) key(c Cell) (name string, seed uint64) {
 
 // Measure simulates cells, or what is still missing of them.
 func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
+	if l.used == nil {
+		l.used = make(map[*Sample]bool)
+	}
 	samples := make([]*Sample, len(cells))
 	meter := meter{progress: l.Progress, state: Progress{Cells: len(cells)}}
 	for i, c := range cells {
@@ -73,6 +77,7 @@ func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
 			return nil, err
 		}
 		samples[i] = s
+		l.used[s] = true
 		meter.state.Total += int64(max(l.runs(c)-s.Runs, 0)) * c.cost()
 	}
 	for i, c := range cells {
@@ -82,6 +87,20 @@ func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
 		}
 	}
 	return samples, nil
+}
+
+// seconds is how long the cells in use took to simulate, now or earlier.
+func (l *Lab) seconds() float64 {
+	var each []float64
+	for s := range l.used {
+		each = append(each, s.Seconds)
+	}
+	slices.Sort(each) // so that the sum is the same every time
+	sum := 0.0
+	for _, s := range each {
+		sum += s
+	}
+	return sum
 }
 
 func (l *Lab) runs(c Cell) int {
@@ -115,7 +134,6 @@ func (l *Lab) complete(ctx context.Context, c Cell, s *Sample, m *meter) error {
 		took := time.Since(began)
 		s.add(results, c.Net.P)
 		s.Seconds += took.Seconds()
-		l.spent += took
 		m.state.Done = base + int64(n)*c.cost()
 		if err := l.save(c, s); err != nil {
 			return err

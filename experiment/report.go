@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Keep writes a finding's files into a directory: NAME.json with everything,
@@ -124,7 +125,7 @@ func markdown(findings []*Finding) []byte {
 		for _, n := range f.Notes {
 			fmt.Fprintf(&out, "\n%s\n", n)
 		}
-		fmt.Fprintf(&out, "\nFiles: %s. Repeat: `coppice reproduce %s`.\n", f.files(), f.Name)
+		fmt.Fprintf(&out, "\nFiles: %s. Simulated in %s. Repeat: `coppice reproduce %s`.\n", f.files(), f.Took(), f.Name)
 	}
 	return out.Bytes()
 }
@@ -156,6 +157,11 @@ func (f *Finding) score() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Took is how long the simulations took.
+func (f *Finding) Took() string {
+	return time.Duration(f.Seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 
 func (f *Finding) files() string {
