@@ -19,12 +19,14 @@ import (
 //
 // In correction time passes in slots of o, and a message sent in slot k is
 // known to its receiver in slot k+m, m = 2+⌈L/o⌉. So in the slots 0 … m−1
-// nobody has heard anything and all correctors send alike: what arrives is a
-// shifted bitmap, and no two messages arrive together. In slot m everybody
-// sends once more. Who is an inner process, with colored neighbours on both
-// sides, has heard from both before slot m+1 and is done; what arrives at it
-// later matters only for when its receive ends. That leaves the correctors
-// beside a gap: they run the protocol's own code, slot by slot.
+// nobody has heard anything and all correctors send alike. In the slots
+// m … 2m−1 they hear what was sent then: what a corrector does depends only on
+// which of the ranks around it are colored. Correctors of the same state form a
+// class, a bitmap; hearing splits it, sending shifts it, and 64 processes cost
+// as much as one.
+//
+// By then nearly everybody is done. The few correctors beside a larger gap run
+// the protocol's own code, slot by slot.
 
 // plan is what all shortcut runs of one broadcast share.
 type plan struct {
@@ -40,14 +42,39 @@ type plan struct {
 	at       []protocol.Time // when dissemination reaches each rank
 	latest   []int32         // ranks, those reached last first
 
-	m       int            // slots from a send to the decision that knows of it
-	uniform []hop          // what everybody sends in the slots 0 … m−1
-	walk    broadcast.Walk // of everybody after them
-	inner   hop            // what an inner process sends in slot m
+	m       int   // slots from a send to the decision that knows of it
+	uniform []hop // what everybody sends in the slots 0 … m−1
+	slots   []slotPlan
+	rest    []broadcast.Walk // of the classes after slot 2m−1
 }
 
-// slotsMax bounds m, so that a hop of the uniform slots stays within a word.
-const slotsMax = 60
+// slotPlan is what correctors do in one of the slots m … 2m−1, by class.
+type slotPlan struct {
+	routes [][2]route // by class; the second is that of those who hear
+	hops   []hop      // all that are sent
+	after  int        // number of classes after it
+}
+
+// route is what a class does in a slot.
+type route struct {
+	hop  int // number of the hop it sends; −1: it is done
+	next int // its class in the next slot
+}
+
+// hop is a correction message that many send at once.
+type hop struct {
+	offset int // from sender to receiver
+	msg    plainMessage
+}
+
+type plainMessage = broadcast.Message[broadcast.None]
+
+// Bounds of the shortcut: hops of the first 2m slots stay within a word, and
+// there are not too many classes.
+const (
+	slotsMax   = 16
+	classesMax = 128
+)
 
 // newPlan returns the shortcut for a protocol, or nil if there is none.
 func newPlan(p any, net Network, faults Sampling) *plan {
@@ -64,14 +91,13 @@ func newPlan(p any, net Network, faults Sampling) *plan {
 		return nil
 	}
 	m := 2 + int((net.L+net.O-1)/net.O)
-	if m > slotsMax || net.P < max(128, 4*(m+2)) {
+	if m > slotsMax || net.P < 128 {
 		return nil
 	}
 	q := &plan{checked: checked, net: net, start: b.Start, m: m}
-	if q.layOut(spread.Tree, b.ToGroup) > b.Start {
+	if q.layOut(spread.Tree, b.ToGroup) > b.Start || !q.rehearse() {
 		return nil
 	}
-	q.rehearse()
 	return q
 }
 
@@ -105,59 +131,89 @@ func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.R
 	return q.at[q.latest[0]]
 }
 
-// rehearse lets one corrector play the slots in which all are alike, and slot m
-// of an inner process, which has heard the first message of its neighbour.
-func (q *plan) rehearse() {
+// rehearse lets one corrector play the first 2m slots, whatever it may hear. It
+// returns false if there are too many classes.
+func (q *plan) rehearse() bool {
 	self := protocol.Rank(q.net.P / 2)
-	next := func(w *broadcast.Walk) hop {
-		a := q.checked.Next(w, self, 0, false)
-		return hop{offset: int(a.To - self), msg: a.Msg}
-	}
-	q.checked.Init(&q.walk, self)
+	var w broadcast.Walk
+	q.checked.Init(&w, self)
 	for range q.m {
-		q.uniform = append(q.uniform, next(&q.walk))
+		a := q.checked.Next(&w, self, 0, false)
+		q.uniform = append(q.uniform, hop{offset: int(a.To - self), msg: a.Msg})
 	}
-	inner := q.walk
-	q.checked.Receive(&inner, self, 0, self-protocol.Rank(q.uniform[0].offset), q.uniform[0].msg)
-	q.inner = next(&inner)
+	classes := []broadcast.Walk{w}
+	for _, heard := range q.uniform {
+		slot := slotPlan{routes: make([][2]route, len(classes))}
+		var next []broadcast.Walk
+		for c, w := range classes {
+			slot.routes[c][0] = q.act(&slot, w, self, &next)
+			q.checked.Receive(&w, self, 0, self-protocol.Rank(heard.offset), heard.msg)
+			slot.routes[c][1] = q.act(&slot, w, self, &next)
+		}
+		slot.after = len(next)
+		q.slots = append(q.slots, slot)
+		classes = next
+		if len(classes) > classesMax {
+			return false
+		}
+	}
+	q.rest = classes
+	return true
 }
 
-// hop is a correction message of a slot in which many send alike.
-type hop struct {
-	offset int // from sender to receiver
-	msg    plainMessage
+// act is what a corrector with the walk w does in a slot; its class is added to
+// next.
+func (q *plan) act(slot *slotPlan, w broadcast.Walk, self protocol.Rank, next *[]broadcast.Walk) route {
+	a := q.checked.Next(&w, self, 0, false)
+	if a.Kind == protocol.Done {
+		return route{hop: -1}
+	}
+	return route{
+		hop:  number(&slot.hops, hop{offset: int(a.To - self), msg: a.Msg}),
+		next: number(next, w),
+	}
 }
 
-type plainMessage = broadcast.Message[broadcast.None]
+// number is the place of v in a list, to which it is added if it is new.
+func number[T comparable](list *[]T, v T) int {
+	i := slices.Index(*list, v)
+	if i < 0 {
+		i = len(*list)
+		*list = append(*list, v)
+	}
+	return i
+}
 
 // shortcut makes runs of a plan, one after the other. It keeps its memory.
 type shortcut struct {
 	*plan
 	dead    set
-	colored ringSet // by dissemination
-	missing set     // live and not reached yet
-	absent  int     // how many
+	colored ringSet     // by dissemination
+	missing set         // live and not reached yet
+	absent  int         // how many
+	sent    [][]ringSet // who sent a hop of the slots m … 2m−1, by slot and hop
 
-	correctors []corrector // those beside a gap, in the order of their ranks
-	beside     set         // their ranks
-	seat       []int32     // of such a rank among the correctors
+	correctors []corrector // those not done after slot 2m−1, in the order of their ranks
 	busy       []int32     // seats of those that are not done
-	mail       [4 * slotsMax][]letter
-	ports      []int32 // first slot whose messages find a rank's receive port free, plus epoch
-	epoch      int32   // grows from run to run, so that ports need no clearing
+	late       set         // ranks of correctors
+	plain      []bool      // words of nothing but colored ranks with colored neighbours
+	seat       []int32     // of such a rank among the correctors
+	mail       [64][]letter
+	letters    []letter // of one slot and corrector
+	ports      []int32  // first slot whose messages find a rank's receive port free, plus epoch
+	epoch      int32    // grows from run to run, so that ports need no clearing
 
-	sent    int64 // corrections
-	end     int   // last slot whose messages end with a receive, put off by how long they queued
-	endDead int   // last slot with a message to the dead
-	exit    int   // slot in which the last corrector is done
-	last    int   // slot, put off likewise, of the message that reached the last of missing; −1: none
+	corrections int64
+	exit        int // slot in which the last corrector is done
+	end         int // last slot whose messages end with a receive, put off by how long they queued
+	endDead     int // last slot with a message to the dead
+	last        int // slot, put off likewise, of the message that reached the last of missing; −1: none
 }
 
 // corrector is a process beside a gap.
 type corrector struct {
 	walk broadcast.Walk
 	rank protocol.Rank
-	late bool // the message of an inner process queues for one slot
 }
 
 // letter is a message on its way to a corrector.
@@ -169,25 +225,37 @@ type letter struct {
 
 func (q *plan) newShortcut() *shortcut {
 	p := q.net.P
-	return &shortcut{
-		plan: q, dead: newSet(p), colored: newRingSet(p), missing: newSet(p), beside: newSet(p),
-		seat: make([]int32, p), ports: make([]int32, p),
+	s := &shortcut{
+		plan: q, dead: newSet(p), colored: newRingSet(p), missing: newSet(p),
+		late: newSet(p), plain: make([]bool, len(newSet(p))), seat: make([]int32, p), ports: make([]int32, p),
 	}
+	for i := range q.slots {
+		s.sent = append(s.sent, nil)
+		for range q.slots[i].hops {
+			s.sent[i] = append(s.sent[i], newRingSet(p))
+		}
+	}
+	return s
 }
 
 // run simulates one run.
 func (s *shortcut) run(failed []protocol.Rank) Result {
-	s.sent, s.end, s.endDead, s.last, s.absent = 0, -1, -1, -1, 0
-	result := Result{Disseminations: s.disseminate(failed)}
-	s.startTogether()
-	result.GapMax = s.longestGap()
+	s.corrections, s.exit, s.end, s.endDead, s.last, s.absent = 0, 0, -1, -1, -1, 0
+	s.correctors, s.busy = s.correctors[:0], s.busy[:0]
+	if s.epoch > 1<<30 {
+		clear(s.ports)
+		s.epoch = 0
+	}
+	result := Result{Disseminations: s.disseminate(failed), GapMax: s.longestGap()}
+	s.sendTogether()
+	s.receiveTogether()
 	s.finishApart()
 
-	result.Corrections = s.sent
+	result.Corrections = s.corrections
 	result.Coloring = s.received(s.last)
 	if s.last < 0 {
-		for i := range s.latest {
-			if r := s.latest[i]; s.colored.has(int(r)) {
+		for _, r := range s.latest {
+			if s.colored.has(int(r)) {
 				result.Coloring = s.at[r]
 				break
 			}
@@ -237,87 +305,191 @@ func (s *shortcut) disseminate(failed []protocol.Rank) int64 {
 	return messages
 }
 
-// startTogether plays the slots 0 … m, up to what correctors beside a gap do in
-// slot m, and seats those.
-func (s *shortcut) startTogether() {
-	s.correctors, s.busy = s.correctors[:0], s.busy[:0]
-	anybody := false // of the inner processes has sent to a live one
-	for w := range s.dead {
-		colored := s.colored.word(w, 0)
-		inner := colored & s.colored.word(w, -1) & s.colored.word(w, 1)
-		s.sent += int64(s.m*bits.OnesCount64(colored) + bits.OnesCount64(inner))
-		s.beside[w] = colored &^ inner
-		for word := s.beside[w]; word != 0; word &= word - 1 {
-			r := w<<6 + bits.TrailingZeros64(word)
-			s.seat[r] = int32(len(s.correctors))
-			s.busy = append(s.busy, s.seat[r])
-			s.correctors = append(s.correctors, corrector{rank: protocol.Rank(r), walk: s.walk})
-		}
-		if inner != 0 {
-			s.endDead = s.m
-		}
-		for ; inner != 0 && !anybody; inner &= inner - 1 {
-			to := s.wrap(w<<6 + bits.TrailingZeros64(inner) + s.inner.offset)
-			anybody = !s.dead.has(to)
-		}
-		s.missing[w] = s.dead.others(w, s.net.P) &^ colored
-		if s.missing[w] != 0 {
-			s.reach(w)
-		}
-	}
-	if anybody {
-		s.end = s.m
-	}
-}
-
-// reach notes which of the missing of one word the uniform slots reach.
-func (s *shortcut) reach(w int) {
-	for slot, h := range s.uniform {
-		if found := s.missing[w] & s.colored.word(w, -h.offset); found != 0 {
-			s.missing[w] &^= found
-			s.last = max(s.last, slot)
-		}
-	}
-	s.absent += bits.OnesCount64(s.missing[w])
-}
-
-// longestGap is the longest run of ranks that dissemination did not reach. Each
-// has correctors at its ends.
+// longestGap is the longest run of ranks that dissemination did not reach.
 func (s *shortcut) longestGap() int {
 	longest := 0
-	for i := range s.correctors {
-		r := int(s.correctors[i].rank)
-		if s.colored.has(s.wrap(r + 1)) {
-			continue
+	for w := range s.dead {
+		starts := s.colored.word(w, -1) &^ s.colored.word(w, 0)
+		for ; starts != 0; starts &= starts - 1 {
+			r := w<<6 + bits.TrailingZeros64(starts)
+			if !s.colored.has(s.wrap(r + longest)) { // it may be longer
+				longest = max(longest, s.gapFrom(r))
+			}
 		}
-		next := int(s.correctors[0].rank) + s.net.P
-		if i+1 < len(s.correctors) {
-			next = int(s.correctors[i+1].rank)
-		}
-		longest = max(longest, next-r-1)
 	}
 	return longest
 }
 
-// finishApart plays the slots from m on, for the correctors beside a gap.
-func (s *shortcut) finishApart() {
-	if s.epoch > 1<<30 {
-		clear(s.ports)
-		s.epoch = 0
+// gapFrom is how many ranks from r on are not colored. The root is.
+func (s *shortcut) gapFrom(r int) int {
+	for n := 0; ; n += 64 {
+		if window := s.colored.window(s.wrap(r + n)); window != 0 {
+			return n + bits.TrailingZeros64(window)
+		}
 	}
-	slot := s.m
+}
+
+// sendTogether plays what correctors send in the first 2m slots, and seats those
+// that are not done then.
+func (s *shortcut) sendTogether() {
+	now, next := new([classesMax]uint64), new([classesMax]uint64)
+	for w := range s.dead {
+		colored := s.colored.word(w, 0)
+		s.corrections += int64(s.m * bits.OnesCount64(colored))
+		for i := range s.sent {
+			for h := range s.sent[i] {
+				s.sent[i][h].set[w+1] = 0
+			}
+		}
+		s.plain[w] = s.colored.word(w, -1)&s.colored.word(w, 1)&colored == ^uint64(0)
+		if s.plain[w] { // both neighbours are heard at once
+			s.take(w, 0, s.slots[0].routes[0][1], colored, next)
+			s.exit = max(s.exit, s.m+1)
+			s.late[w] = 0
+			continue
+		}
+		now[0] = colored
+		for i := range s.slots {
+			heard := s.colored.word(w, -s.uniform[i].offset)
+			clear(next[:s.slots[i].after])
+			for c, r := range s.slots[i].routes {
+				s.take(w, i, r[0], now[c]&^heard, next)
+				s.take(w, i, r[1], now[c]&heard, next)
+			}
+			now, next = next, now
+		}
+		s.late[w] = 0
+		for _, members := range now[:len(s.rest)] {
+			s.late[w] |= members
+		}
+		for word := s.late[w]; word != 0; word &= word - 1 {
+			c := slices.IndexFunc(now[:], func(members uint64) bool { return members&word&-word != 0 })
+			s.sit(w<<6+bits.TrailingZeros64(word), s.rest[c])
+		}
+	}
+	for i := range s.sent {
+		for h := range s.sent[i] {
+			s.sent[i][h].close()
+		}
+	}
+}
+
+// take lets the members of a class in the word with index w take a route.
+func (s *shortcut) take(w, slot int, r route, members uint64, next *[classesMax]uint64) {
+	switch {
+	case members == 0:
+	case r.hop < 0:
+		s.exit = max(s.exit, s.m+slot)
+	default:
+		s.sent[slot][r.hop].set[w+1] |= members
+		next[r.next] |= members
+		s.corrections += int64(bits.OnesCount64(members))
+	}
+}
+
+// sit makes a process one of those that go on by themselves.
+func (s *shortcut) sit(r int, w broadcast.Walk) {
+	s.seat[r] = int32(len(s.correctors))
+	s.busy = append(s.busy, s.seat[r])
+	s.correctors = append(s.correctors, corrector{rank: protocol.Rank(r), walk: w})
+}
+
+// receiveTogether plays what arrives in the first 2m slots. How long the queue
+// at a receive port is, is a number whose binary digits are bitmaps.
+func (s *shortcut) receiveTogether() {
+	for w := range s.dead {
+		if w > 0 && w+1 < len(s.dead) && s.plain[w-1] && s.plain[w] && s.plain[w+1] {
+			s.missing[w] = 0 // and nothing arrives but what inner processes send in slot m
+			s.end = max(s.end, s.m)
+			continue
+		}
+		s.missing[w] = s.dead.others(w, s.net.P) &^ s.colored.word(w, 0)
+		for slot, h := range s.uniform {
+			s.reach(w, slot, s.colored.word(w, -h.offset))
+		}
+		var queue counter
+		for i := range s.slots {
+			slot := s.m + i
+			queue.dec()
+			for k := range s.slots[i].hops {
+				arriving := s.sent[i][k].word(w, -s.slots[i].hops[k].offset)
+				if arriving&s.dead[w] != 0 {
+					s.endDead = max(s.endDead, slot)
+				}
+				if arriving &^= s.dead[w]; arriving == 0 {
+					continue
+				}
+				s.reach(w, slot, arriving)
+				if s.net.NoQueue {
+					s.end = max(s.end, slot)
+					continue
+				}
+				queue.add(arriving)
+				s.end = max(s.end, slot+queue.most()-1)
+			}
+		}
+		queue.dec()
+		for word := queue.any(); word != 0; word &= word - 1 {
+			bit := bits.TrailingZeros64(word)
+			s.ports[w<<6+bit] = int32(2*s.m+queue.at(bit)) + s.epoch
+		}
+		s.absent += bits.OnesCount64(s.missing[w])
+	}
+	for seat := range s.correctors {
+		s.collect(int32(seat))
+	}
+}
+
+// reach notes that messages of a slot arrive.
+func (s *shortcut) reach(w, slot int, arriving uint64) {
+	if found := s.missing[w] & arriving; found != 0 {
+		s.missing[w] &^= found
+		s.last = max(s.last, slot)
+	}
+}
+
+// collect writes down what a corrector has been sent in the slots m … 2m−1.
+func (s *shortcut) collect(seat int32) {
+	to := s.correctors[seat].rank
+	free := 0 // slot from which its receive port is
+	for i := range s.slots {
+		slot := s.m + i
+		s.letters = s.letters[:0]
+		for k := range s.slots[i].hops {
+			h := &s.slots[i].hops[k]
+			if from := int(to) - h.offset; s.sent[i][k].has(from) {
+				s.letters = append(s.letters, letter{seat: seat, from: protocol.Rank(s.wrap(from)), msg: h.msg})
+			}
+		}
+		if len(s.letters) > 1 {
+			slices.SortFunc(s.letters, func(a, b letter) int { return cmp.Compare(a.from, b.from) })
+		}
+		for _, l := range s.letters {
+			at := slot
+			if !s.net.NoQueue {
+				at = max(slot, free)
+				free = at + 1
+			}
+			s.post(at, l)
+		}
+	}
+}
+
+// finishApart plays the slots from 2m on, for the correctors that are left.
+func (s *shortcut) finishApart() {
+	slot := 2 * s.m
 	for ; len(s.busy) > 0; slot++ {
 		s.open(slot)
 		busy := s.busy[:0]
 		for _, seat := range s.busy {
 			c := &s.correctors[seat]
-			s.hear(c, slot)
 			a := s.checked.Next(&c.walk, c.rank, 0, false)
 			if a.Kind == protocol.Done {
+				s.exit = max(s.exit, slot)
 				continue
 			}
 			busy = append(busy, seat)
-			s.sent++
+			s.corrections++
 			s.send(slot, c.rank, a.To, a.Msg)
 		}
 		s.busy = busy
@@ -325,7 +497,6 @@ func (s *shortcut) finishApart() {
 	for i := range s.mail {
 		s.mail[i] = s.mail[i][:0]
 	}
-	s.exit = max(slot-1, s.m+1) // an inner process leaves in slot m+1
 	s.epoch += int32(max(slot, s.end) + 2)
 }
 
@@ -344,21 +515,6 @@ func (s *shortcut) open(slot int) {
 	*box = later
 }
 
-// hear hands over what those who send alike have sent m slots ago.
-func (s *shortcut) hear(c *corrector, slot int) {
-	switch {
-	case slot < 2*s.m:
-		h := &s.uniform[slot-s.m]
-		if s.colored.has(int(c.rank) - h.offset) {
-			s.checked.Receive(&c.walk, c.rank, 0, s.sender(h, c.rank), h.msg)
-		}
-	case slot == 2*s.m && !c.late || slot == 2*s.m+1 && c.late:
-		if s.isInner(int(c.rank) - s.inner.offset) {
-			s.checked.Receive(&c.walk, c.rank, 0, s.sender(&s.inner, c.rank), s.inner.msg)
-		}
-	}
-}
-
 // send lets a corrector send in a slot.
 func (s *shortcut) send(slot int, from, to protocol.Rank, m plainMessage) {
 	if s.dead.has(int(to)) {
@@ -367,7 +523,8 @@ func (s *shortcut) send(slot int, from, to protocol.Rank, m plainMessage) {
 	}
 	at := slot
 	if !s.net.NoQueue {
-		at = s.queue(slot, from, to)
+		at = max(slot, int(s.ports[to]-s.epoch))
+		s.ports[to] = int32(at) + 1 + s.epoch
 	}
 	s.end = max(s.end, at)
 	if s.missing.has(int(to)) {
@@ -375,41 +532,16 @@ func (s *shortcut) send(slot int, from, to protocol.Rank, m plainMessage) {
 		s.absent--
 		s.last = max(s.last, at)
 	}
-	if s.beside.has(int(to)) {
-		known := at + s.m
-		box := &s.mail[known%len(s.mail)]
-		*box = append(*box, letter{slot: int32(known), seat: s.seat[to], from: from, msg: m})
+	if s.late.has(int(to)) {
+		s.post(at, letter{seat: s.seat[to], from: from, msg: m})
 	}
 }
 
-// queue returns the slot by which a message counts after it has queued. In slot
-// m an inner process may send to the same process; the lower rank is served
-// first.
-func (s *shortcut) queue(slot int, from, to protocol.Rank) int {
-	at := max(slot, int(s.ports[to]-s.epoch))
-	busyUntil := at + 1
-	if slot == s.m && s.isInner(int(to)-s.inner.offset) {
-		busyUntil++
-		s.end = max(s.end, slot+1)
-		switch {
-		case s.sender(&s.inner, to) < from:
-			at++
-		case s.beside.has(int(to)):
-			s.correctors[s.seat[to]].late = true
-		}
-	}
-	s.ports[to] = int32(busyUntil) + s.epoch
-	return at
-}
-
-// isInner tells whether r, up to a word outside the ring, is an inner process.
-func (s *shortcut) isInner(r int) bool {
-	return s.colored.has(r) && s.colored.has(r-1) && s.colored.has(r+1)
-}
-
-// sender is who sent what arrives at a rank.
-func (s *shortcut) sender(h *hop, to protocol.Rank) protocol.Rank {
-	return protocol.Rank(s.wrap(int(to) - h.offset))
+// post sends a letter whose message counts as sent in the given slot.
+func (s *shortcut) post(at int, l letter) {
+	l.slot = int32(at + s.m)
+	box := &s.mail[int(l.slot)%len(s.mail)]
+	*box = append(*box, l)
 }
 
 func (s *shortcut) wrap(r int) int {
@@ -420,6 +552,54 @@ func (s *shortcut) wrap(r int) int {
 		return r - s.net.P
 	}
 	return r
+}
+
+// counter counts for each of 64 ranks: a number's binary digits are words.
+type counter [6]uint64
+
+// add adds one for the ranks of a word.
+func (c *counter) add(carry uint64) {
+	for i := range c {
+		c[i], carry = c[i]^carry, c[i]&carry
+	}
+}
+
+// dec takes one away where there is something.
+func (c *counter) dec() {
+	borrow := c.any()
+	for i := range c {
+		c[i], borrow = c[i]^borrow, borrow&^c[i]
+	}
+}
+
+// any is the ranks that do not have 0.
+func (c *counter) any() uint64 {
+	some := uint64(0)
+	for i := range c {
+		some |= c[i]
+	}
+	return some
+}
+
+// at is the number of one rank.
+func (c *counter) at(bit int) int {
+	n := uint64(0)
+	for i := range c {
+		n |= c[i] >> bit & 1 << i
+	}
+	return int(n)
+}
+
+// most is the largest number.
+func (c *counter) most() int {
+	n, top := 0, ^uint64(0) // ranks that have the largest so far
+	for i := len(c) - 1; i >= 0; i-- {
+		if top&c[i] != 0 {
+			n |= 1 << i
+			top &= c[i]
+		}
+	}
+	return n
 }
 
 // ringSet is a set of ranks on a ring. A word of it is continued by the ranks

@@ -46,12 +46,13 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol failure-proof:1 -P 9 --runs 1000000
 	coppice chaos --protocol checked --exhaustive
 	coppice chaos --protocol optimized-paper:2 -P 16 --count
+	coppice chaos --protocol none --tree bfb -P 9 --crashes 3
 `
 }
 
 // promised lists the protocols that keep their promises under every schedule.
 var promised = []string{
-	"none", "ack", "opportunistic:1", "opportunistic:2", "optimized:1", "optimized:2", "checked",
+	"none", "ack", "opportunistic:1", "opportunistic:2", "opportunistic-sends:3", "optimized:1", "optimized:2", "checked",
 	"delayed:0", "delayed:5", "failure-proof:0", "failure-proof:1", "failure-proof:2", many,
 }
 
@@ -99,7 +100,7 @@ func (x *chaosCmd) Run(c *console) error {
 			if x.Protocol == "all" && x.unfit(name) {
 				continue
 			}
-			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil {
+			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many {
 				err = fmt.Errorf("%w, many, all", unknown)
 			}
 			return badInput{err}

@@ -42,6 +42,21 @@ func (s *simCmd) sampling() (logp.Sampling, error) {
 	return f, f.Check(s.P)
 }
 
+// detector is how long after a death it is known; 0: there is no detector.
+func (s *simCmd) detector() (protocol.Time, error) {
+	switch {
+	case s.Tree != "bfb" && s.Detect != nil:
+		return 0, fmt.Errorf("--detect with tree %s, which needs no detector; allowed with: --tree bfb", s.Tree)
+	case s.Tree != "bfb":
+		return 0, nil
+	case s.Detect == nil:
+		return 1, nil
+	case *s.Detect < 1:
+		return 0, fmt.Errorf("detection after %d; allowed: 1 to 2^30", *s.Detect)
+	}
+	return protocol.Time(*s.Detect), nil
+}
+
 // share is a part of all processes, written in per cent. It is exact: 0.7% of
 // 1000 are 7.
 type share struct{ per100 big.Rat }

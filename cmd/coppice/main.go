@@ -17,16 +17,18 @@ import (
 )
 
 // words are what the texts of flags refer to; a command sets some to its own.
-var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal or gossip:T", "sync": "synchronized"}
+var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized"}
 
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
 type commands struct {
-	Chaos   chaosCmd   `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
-	Demo    demoCmd    `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
-	Sim     simCmd     `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
-	Tree    treeCmd    `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
+	Demo      demoCmd      `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
+	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
+	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
+	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
+	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 const description = `Group communication that regrows when processes die.

@@ -142,6 +142,8 @@ func TestFlagsReachTheSimulator(t *testing.T) {
 		"-P 8 -g 4":                            func(s *simulation) { s.net.G = 4 },
 		"-P 8 --queue=false":                   func(s *simulation) { s.net.NoQueue = true },
 		"-P 8 --tree lame:2":                   func(s *simulation) { s.spec.Tree = "lame:2" },
+		"-P 8 --tree bfb":                      func(s *simulation) { s.spec.Tree, s.net.Detect = "bfb", 1 },
+		"-P 8 --tree bfb --detect 5":           func(s *simulation) { s.spec.Tree, s.net.Detect = "bfb", 5 },
 		"-P 8 --order in-order":                func(s *simulation) { s.spec.Order = topology.InOrder },
 		"-P 8 --correction none":               func(s *simulation) { s.spec.Correction = "none" },
 		"-P 8 --sync overlapped":               func(s *simulation) { s.spec.Synchronized = false },
@@ -188,7 +190,7 @@ func TestReportRepeatsTheConfiguration(t *testing.T) {
 		"--correction none", "--sync overlapped", "--sync overlapped --early serve", "--first right",
 		"--wrap=false", "--correction opportunistic:2 --sides 1", "--queue=false", "--fault-count 2",
 		"--faults 25%", "--fault-count 2 --block 2", "--failed 3", "--die 3@2", "--die 3#2",
-		"--runs 2", "--seed 2",
+		"--runs 2", "--seed 2", "--tree bfb --correction none --detect 2",
 	} {
 		got := configOf(t, "-P 8 "+flags)
 		if got == usual {

@@ -14,10 +14,11 @@ import (
 const (
 	processBytes = 92
 	runBytes     = 110
+	deathBytes   = 4 // where there is a detector: for a process and a death
 )
 
 // checkMemory refuses what cannot fit: being killed halfway says nothing.
-func checkMemory(p int, runs logp.Runs) error {
+func checkMemory(net logp.Network, runs logp.Runs) error {
 	free, ok := freeMemory()
 	if !ok {
 		return nil
@@ -27,9 +28,13 @@ func checkMemory(p int, runs logp.Runs) error {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	workers = max(min(workers, runs.Runs), 1)
-	if need := float64(p)*processBytes*float64(workers) + float64(runs.Runs)*runBytes; need > free {
+	each := processBytes
+	if net.Detect > 0 {
+		each += deathBytes * (runs.Faults.Count + len(runs.Faults.Fixed.Failed) + len(runs.Faults.Fixed.Deaths))
+	}
+	if need := float64(net.P)*float64(each)*float64(workers) + float64(runs.Runs)*runBytes; need > free {
 		const gib = 1 << 30
-		return fmt.Errorf("%d processes, %d runs, %d workers need more than %.0f GiB of memory; allowed here: less than %.1f GiB", p, runs.Runs, workers, need/gib, free/gib)
+		return fmt.Errorf("%d processes, %d runs, %d workers need more than %.0f GiB of memory; allowed here: less than %.1f GiB", net.P, runs.Runs, workers, need/gib, free/gib)
 	}
 	return nil
 }

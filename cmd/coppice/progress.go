@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -18,39 +19,63 @@ type progress struct {
 
 const patience = time.Second
 
+// newProgress shows how many of so many runs are done.
 func (c *console) newProgress(total int) *progress {
-	p := &progress{end: make(chan struct{}), ended: make(chan struct{})}
-	if !c.bars || total < 2 {
+	p := &progress{}
+	began := time.Now()
+	return p.start(c, total > 1, func() (string, float64) {
+		done := p.runs.Load()
+		line := fmt.Sprintf("%d of %d runs", done, total)
+		share := float64(done) / float64(total)
+		if done > 0 {
+			line += ", left: " + time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second).String()
+		}
+		return line, share
+	})
+}
+
+// newMeter shows what text says: a line, and the share of the work that is
+// done.
+func (c *console) newMeter(text func() (string, float64)) *progress {
+	return new(progress).start(c, true, text)
+}
+
+func (p *progress) start(c *console, worthwhile bool, text func() (string, float64)) *progress {
+	p.end, p.ended = make(chan struct{}), make(chan struct{})
+	if !c.bars || !worthwhile {
 		close(p.ended)
 		return p
 	}
-	began := time.Now()
 	go func() {
 		defer close(p.ended)
 		select {
 		case <-p.end:
 		case <-time.After(patience):
-			p.draw(c, began, int64(total))
+			p.draw(c, text)
 		}
 	}()
 	return p
 }
 
 // draw shows the bar until the end.
-func (p *progress) draw(c *console, began time.Time, total int64) {
-	bars := mpb.New(mpb.WithOutput(c.stderr), mpb.WithWidth(40))
-	bar := bars.AddBar(total,
+func (p *progress) draw(c *console, text func() (string, float64)) {
+	const full = 1000
+	bars := mpb.New(mpb.WithOutput(c.stderr), mpb.WithWidth(30))
+	bar := bars.AddBar(full,
 		mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.CountersNoUnit("%d of %d runs ")),
-		mpb.AppendDecorators(decor.Percentage(), decor.Name(", left: "),
-			decor.NewAverageETA(decor.ET_STYLE_GO, began, nil)),
+		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
+			line, _ := text()
+			return line + " "
+		})),
+		mpb.AppendDecorators(decor.Percentage()),
 	)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			bar.SetCurrent(p.runs.Load())
+			_, share := text()
+			bar.SetCurrent(min(int64(share*full), full-1))
 		case <-p.end:
 			bar.Abort(true)
 			bars.Wait()

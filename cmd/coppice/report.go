@@ -28,6 +28,7 @@ type simConfig struct {
 	Wrap       bool            `json:"wrap"`
 	Sides      int             `json:"sides"`
 	Queue      bool            `json:"queue"`
+	Detect     protocol.Time   `json:"detect,omitempty"`
 	FaultCount int             `json:"fault_count"`
 	Block      int             `json:"block"`
 	Failed     []protocol.Rank `json:"failed,omitempty"`
@@ -59,6 +60,7 @@ func (c simConfig) String() string {
 		{c.Block > 1, fmt.Sprintf(" in blocks of %d", c.Block)},
 		{len(c.Failed) > 0, fmt.Sprintf("; dead: %v", c.Failed)},
 		{len(c.Die) > 0, fmt.Sprintf("; %d die on the way", len(c.Die))},
+		{c.Detect > 1, fmt.Sprintf("; detected after %d", c.Detect)},
 	} {
 		if unusual.is {
 			b.WriteString(unusual.text)
@@ -81,12 +83,16 @@ type simReport struct {
 	MessagesPerSecond float64 `json:"messages_per_second"`
 
 	messages int64
+	longest  int // the first run with the longest quiescence
 }
 
 func newSimReport(c simConfig, results []logp.Result, elapsed time.Duration) *simReport {
 	r := &simReport{Config: c, Summary: logp.Summarize(results, c.P), Seconds: elapsed.Seconds()}
 	for i := range results {
 		r.messages += results[i].Sent()
+		if results[i].Quiescence > results[r.longest].Quiescence {
+			r.longest = i
+		}
 	}
 	r.MessagesPerSecond = float64(r.messages) / r.Seconds
 	return r

@@ -38,9 +38,6 @@ func (g groupFlags) spec(p int, correction string, ring ringFlags) (broadcast.Sp
 	if ring.Early != "" && spec.Synchronized {
 		return spec, fmt.Errorf("--early %s with synchronized correction, where nobody is early; allowed with: --sync overlapped", ring.Early)
 	}
-	if err := notYet(g.Tree, ", gossip:T"); err != nil {
-		return spec, err
-	}
 	var err error
 	spec.Order, err = topology.ParseOrder(g.Order)
 	return spec, err

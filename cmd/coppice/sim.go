@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"github.com/coppice-go/coppice/logp"
@@ -13,7 +12,7 @@ type simCmd struct {
 	P int `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
 	groupFlags
 	G          int64  `name:"gap" short:"g" default:"0" placeholder:"g" help:"LogP gap between sends, and between receives; less than o counts as o."`
-	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side (default ${default})."`
+	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, opportunistic-sends:N, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side, N messages in all (default ${default})."`
 	ringFlags
 
 	Runs    int    `default:"1" placeholder:"R" help:"Number of runs (default ${default})."`
@@ -26,10 +25,11 @@ type simCmd struct {
 	Failed     []protocol.Rank `group:"faults" xor:"faults" placeholder:"RANK" help:"These are dead from the start."`
 	Block      int             `group:"faults" default:"1" placeholder:"K" help:"Drawn processes die in blocks of K neighbours."`
 	Die        []death         `group:"faults" placeholder:"RANK@t|RANK#k" help:"A process dies at time t, or after its k-th send; may be repeated."`
+	Detect     *int64          `group:"faults" placeholder:"D" help:"With --tree bfb: every live process is told of a death so many steps after it (default 1)."`
 
 	Queue bool `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
 
-	Trace string `hidden:""`
+	Trace string `placeholder:"FILE.html" help:"Draw one run, of up to 500 processes, into a page for the browser: of several runs the one with the longest quiescence."`
 }
 
 func (simCmd) Help() string {
@@ -40,7 +40,7 @@ message.
 	coppice sim -P 65536 --faults 1% --runs 100
 	coppice sim -P 4096 --tree lame:2 --correction optimized:4 --sync overlapped --faults 2% --runs 1000
 	coppice sim -P 4096 --tree gossip:36 --queue=false --runs 100 --json
-	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1
+	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1 --trace run.html
 `
 }
 
@@ -48,6 +48,11 @@ func (s *simCmd) Run(c *console) error {
 	report, err := s.simulate(c)
 	if err != nil {
 		return badInput{err}
+	}
+	if s.Trace != "" {
+		if err := s.writeTrace(c, report.longest); err != nil {
+			return err
+		}
 	}
 	if s.JSON {
 		return c.printJSON(report)
@@ -80,8 +85,8 @@ func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, 
 	if err := net.Check(); err != nil {
 		return spec, net, runs, err
 	}
-	if s.Trace != "" {
-		return spec, net, runs, errors.New("--trace is not there yet; allowed: the other flags of coppice sim --help")
+	if err := s.checkTrace(); err != nil {
+		return spec, net, runs, err
 	}
 	if spec, err = s.groupFlags.spec(s.P, s.Correction, s.ringFlags); err != nil {
 		return spec, net, runs, err
@@ -90,7 +95,10 @@ func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, 
 	if runs.Faults, err = s.sampling(); err != nil {
 		return spec, net, runs, err
 	}
-	return spec, net, runs, checkMemory(net.P, runs)
+	if net.Detect, err = s.detector(); err != nil {
+		return spec, net, runs, err
+	}
+	return spec, net, runs, checkMemory(net, runs)
 }
 
 // config is the configuration as the report repeats it. The number of workers
@@ -103,6 +111,7 @@ func (s *simCmd) config(runs logp.Runs) simConfig {
 		FaultCount: runs.Faults.Count, Block: s.Block, Failed: s.Failed, Die: s.Die,
 		Runs: s.Runs, Seed: s.Seed,
 	}
+	c.Detect, _ = s.detector()
 	if s.Early == "" && s.Sync == "overlapped" {
 		c.Early = "join"
 	}

@@ -62,9 +62,6 @@ func (t *treeCmd) tree() (topology.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := notYet(t.Tree, ""); err != nil {
-		return nil, err
-	}
 	shape, err := topology.ParseShape(t.Tree)
 	if err != nil {
 		return nil, err
@@ -77,15 +74,6 @@ func (t *treeCmd) tree() (topology.Tree, error) {
 		return nil, fmt.Errorf("root %d; allowed: 0 to %d", t.Root, t.P-1)
 	}
 	return topology.Rooted(topology.Quick(tree), t.Root), nil
-}
-
-// notYet tells of trees that the contract promises for later; more is what is
-// allowed besides trees proper.
-func notYet(tree, more string) error {
-	if tree == "big" || tree == "bfb" {
-		return fmt.Errorf("tree %q is not there yet; allowed: binomial, kary:k, lame:k, optimal%s", tree, more)
-	}
-	return nil
 }
 
 // writeParents streams the JSON document, on one line.

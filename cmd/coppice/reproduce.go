@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-go/coppice/experiment"
+)
+
+type reproduceCmd struct {
+	Names   []string `arg:"" optional:"" name:"name" help:"Experiments, or «all»; «list» lists them."`
+	Runs    int      `default:"1000" placeholder:"R" help:"Runs of each cell, at least; figures at large sizes take fewer where they say so (default ${default})."`
+	Out     string   `default:"reproduction" placeholder:"DIR" help:"Where CSV, SVG and the report go, and cells/, from which interrupted work goes on (default ${default})."`
+	Seed    uint64   `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
+	Workers int      `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the results do not depend on it."`
+	JSON    bool     `name:"json" help:"Print JSON."`
+}
+
+func (reproduceCmd) Help() string {
+	return `
+Simulates what the papers simulated, writes a CSV and an SVG for each figure and table, and a report
+(report.md, report.html) that puts the paper's values beside ours. Interrupted work goes on where it
+was when the command is given again.
+
+	coppice reproduce list
+	coppice reproduce trees-table1 --runs 10000
+	coppice reproduce all --out out --json
+`
+}
+
+func (r *reproduceCmd) Run(c *console) error {
+	if len(r.Names) == 0 || len(r.Names) == 1 && r.Names[0] == "list" {
+		return r.list(c)
+	}
+	experiments, err := experiment.Find(r.Names...)
+	switch {
+	case err != nil:
+		return badInput{err}
+	case r.Runs < 1:
+		return badInput{fmt.Errorf("%d runs; allowed: 1 or more", r.Runs)}
+	case r.Workers < 0:
+		return badInput{fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", r.Workers)}
+	case r.Out == "":
+		return badInput{errors.New("no directory given; allowed: --out DIR")}
+	}
+	if err := os.MkdirAll(r.Out, 0o777); err != nil {
+		return badInput{err}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	lab := &experiment.Lab{Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells")}
+	report, err := r.reproduce(ctx, c, lab, experiments)
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted; the same command goes on from here")
+	}
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return c.printJSON(report)
+	}
+	return c.print(func(w *bufio.Writer) {
+		fmt.Fprintf(w, "report: %s\n", filepath.Join(r.Out, "report.html"))
+	})
+}
+
+// listed is an experiment as the list shows it.
+type listed struct {
+	Name   string `json:"name"`
+	Title  string `json:"title"`
+	Source string `json:"source"`
+}
+
+func (r *reproduceCmd) list(c *console) error {
+	var all []listed
+	for _, e := range experiment.All() {
+		all = append(all, listed{e.Name, e.Title, e.Source})
+	}
+	if r.JSON {
+		return c.printJSON(map[string]any{"experiments": all})
+	}
+	return c.print(func(w *bufio.Writer) {
+		for _, e := range all {
+			fmt.Fprintf(w, "%-16s %s (%s)\n", e.Name, e.Title, e.Source)
+		}
+	})
+}
+
+// reproduceReport is what --json prints.
+type reproduceReport struct {
+	Experiments []reproduced `json:"experiments"`
+	Report      string       `json:"report"`
+	Seconds     float64      `json:"seconds"`
+}
+
+type reproduced struct {
+	Name    string             `json:"name"`
+	Paper   string             `json:"paper"`
+	Ours    string             `json:"ours"`
+	Verdict experiment.Verdict `json:"verdict"`
+	Claims  []experiment.Claim `json:"claims"`
+	Seconds float64            `json:"seconds"`
+}
+
+// reproduce makes the experiments. What is finished is kept at once.
+func (r *reproduceCmd) reproduce(ctx context.Context, c *console, lab *experiment.Lab, experiments []experiment.Experiment) (*reproduceReport, error) {
+	began := time.Now()
+	report := &reproduceReport{Report: filepath.Join(r.Out, "report.html")}
+	for i, e := range experiments {
+		line := &reproduceLine{prefix: fmt.Sprintf("%s (%d of %d)", e.Name, i+1, len(experiments))}
+		bar := c.newMeter(line.text)
+		lab.Progress = line.at
+		f, err := e.Run(ctx, lab)
+		bar.stop()
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Keep(r.Out); err != nil {
+			return nil, err
+		}
+		if err := experiment.Report(r.Out); err != nil {
+			return nil, err
+		}
+		head := f.Headline()
+		report.Experiments = append(report.Experiments, reproduced{
+			Name: f.Name, Paper: head.Paper, Ours: head.Ours, Verdict: f.Verdict(), Claims: f.Claims, Seconds: f.Seconds,
+		})
+		if !r.JSON {
+			if err := c.print(func(w *bufio.Writer) { writeFinding(w, f) }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	report.Seconds = time.Since(began).Seconds()
+	return report, nil
+}
+
+// writeFinding prints a finding's claims.
+func writeFinding(w io.Writer, f *experiment.Finding) {
+	fmt.Fprintf(w, "%s: %s (%s)\n", f.Name, f.Title, f.Source)
+	for _, c := range f.Claims {
+		fmt.Fprintf(w, "  %-8s %s: paper %s, ours %s", c.Verdict, c.What, c.Paper, c.Ours)
+		if c.Reason != "" {
+			fmt.Fprintf(w, " (%s)", c.Reason)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "  simulated in %s\n", f.Took())
+}
+
+// reproduceLine is the line that shows progress.
+type reproduceLine struct {
+	prefix string
+	mu     sync.Mutex
+	state  experiment.Progress
+	began  time.Time // of what state is about
+}
+
+func (l *reproduceLine) at(p experiment.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.Total != l.state.Total || p.Cells != l.state.Cells || p.Done < l.state.Done && p.Cell < l.state.Cell {
+		l.began = time.Now()
+	}
+	l.state = p
+}
+
+// text is the line and the share that is done.
+func (l *reproduceLine) text() (line string, share float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.state
+	if p.Total == 0 {
+		return l.prefix, 0
+	}
+	share = float64(p.Done) / float64(p.Total)
+	parts := []string{l.prefix, fmt.Sprintf("cell %d of %d", p.Cell, p.Cells)}
+	if share > 0.005 {
+		left := time.Duration(float64(time.Since(l.began)) * (1 - share) / share)
+		parts = append(parts, "left: "+left.Round(time.Second).String())
+	}
+	return strings.Join(parts, ", "), share
+}

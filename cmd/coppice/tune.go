@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/coppice-go/coppice/model"
+)
+
+type tuneCmd struct {
+	P          int      `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
+	L          int      `name:"latency" short:"L" default:"2" placeholder:"l" help:"LogP latency, 0 or more (default ${default})."`
+	O          int      `name:"overhead" short:"o" default:"1" placeholder:"o" help:"LogP overhead of a send and of a receive, 1 or more (default ${default})."`
+	Algo       string   `enum:"all,gos,ocg,ccg,fcg" default:"all" placeholder:"A" help:"gos (gossip alone), ocg (opportunistic correction), ccg (checked), fcg (failure-proof) or all (default ${default})."`
+	Delta      *float64 `xor:"delta" placeholder:"d" help:"How probable it may be that ocg or gos leaves a process out, or that ccg or fcg takes longer."`
+	Success    *float64 `xor:"delta" placeholder:"p" help:"Instead of --delta: how probable all of --broadcasts are to succeed (default 0.5)."`
+	Broadcasts *int64   `placeholder:"M" help:"How many broadcasts --success is about (default 1000000)."`
+	F          *int     `name:"f" placeholder:"F" help:"Failures during a run that fcg survives (default 1)."`
+	Failed     int      `default:"0" placeholder:"N" help:"How many processes have failed before the start (default ${default})."`
+	Margin     bool     `default:"true" negatable:"" help:"Add one o to the best T of ocg, ccg and fcg, as the paper does; --margin=false for the formula's own."`
+	JSON       bool     `name:"json" help:"Print JSON."`
+}
+
+// all stands for every algorithm.
+const all = "all"
+
+func (tuneCmd) Help() string {
+	return `
+Choose T, the time until which to gossip, by the equations of Corrected Gossip; docs/tuning.md says
+what they are worth. T is what coppice sim takes as --tree gossip:T. For one algorithm, also what
+other T would come to. The least latency of most runs, rather than of nearly all, is --delta 0.5.
+
+	coppice tune -P 4096
+	coppice tune -P 1024 -L 1 --algo ocg --delta 6.93e-7
+	coppice tune -P 65536 --algo ccg --delta 0.5 --failed 100 --json
+	coppice tune -P 4096 --algo ocg --success 0.99 --broadcasts 1000
+`
+}
+
+// tuning is a T as the report shows it.
+type tuning struct {
+	T       int     `json:"T"`
+	C       int     `json:"C"`
+	K       int     `json:"K"`
+	Latency int     `json:"latency"`
+	Exceeds float64 `json:"exceeds"`
+	Work    struct {
+		Gossip     float64 `json:"gossip"`
+		Correction float64 `json:"correction"`
+		Total      float64 `json:"total"`
+	} `json:"work"`
+	Chosen bool `json:"chosen"`
+}
+
+func newTuning(t model.Tuning, chosen bool) tuning {
+	r := tuning{T: t.T, C: t.C, K: t.K, Latency: t.Latency, Exceeds: t.Exceeds, Chosen: chosen}
+	r.Work.Gossip, r.Work.Correction, r.Work.Total = t.Gossip, t.Correction, t.Gossip+t.Correction
+	return r
+}
+
+// tuned is the T chosen for one algorithm.
+type tuned struct {
+	Algo model.Algorithm `json:"algo"`
+	tuning
+	Neighbours []tuning `json:"neighbours"`
+}
+
+// tuneReport is what tuning came to; for one algorithm its T and the rest stand
+// at the top of the document.
+type tuneReport struct {
+	P      int     `json:"P"`
+	L      int     `json:"L"`
+	O      int     `json:"o"`
+	Failed int     `json:"failed"`
+	Delta  float64 `json:"delta"`
+	F      int     `json:"f"`
+	Margin bool    `json:"margin"`
+	*tuned
+	Algos []tuned `json:"algos,omitempty"`
+
+	left error // why fcg is not among all
+}
+
+func (t *tuneCmd) Run(c *console) error {
+	report, err := t.tune()
+	if err != nil {
+		return badInput{err}
+	}
+	if t.JSON {
+		return c.printJSON(report)
+	}
+	return c.print(report.write)
+}
+
+// tune chooses. All errors are about its input.
+func (t *tuneCmd) tune() (*tuneReport, error) {
+	g, err := t.gossip()
+	if err != nil {
+		return nil, err
+	}
+	tuner, err := model.NewTuner(g)
+	if err != nil {
+		return nil, err
+	}
+	r := &tuneReport{P: g.N, L: g.L, O: g.O, Failed: g.Failed, Delta: g.Delta, F: g.F, Margin: g.Margin}
+	if t.Algo != all {
+		r.tuned, err = tuneOne(tuner, model.Algorithm(t.Algo), g.O)
+		return r, err
+	}
+	for _, a := range model.Algorithms {
+		one, err := tuneOne(tuner, a, g.O)
+		switch {
+		case err == nil:
+			r.Algos = append(r.Algos, *one)
+		case a == model.FCG && t.F == nil: // too few processes for it
+			r.left = err
+		default:
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// neighbours is how many T on each side of the chosen one are shown.
+const neighbours = 3
+
+func tuneOne(tuner *model.Tuner, a model.Algorithm, o int) (*tuned, error) {
+	best, err := tuner.Tune(a)
+	if err != nil {
+		return nil, err
+	}
+	r := &tuned{Algo: a, tuning: newTuning(best, true)}
+	for i := -neighbours; i <= neighbours; i++ {
+		t := best.T + i*o
+		if t < 0 {
+			continue
+		}
+		other, err := tuner.At(a, t)
+		if err != nil {
+			return nil, err
+		}
+		r.Neighbours = append(r.Neighbours, newTuning(other, i == 0))
+	}
+	return r, nil
+}
+
+// gossip turns the flags into what the model takes. What it does not check
+// itself is checked by the model.
+func (t *tuneCmd) gossip() (g model.Gossip, err error) {
+	g = model.Gossip{N: t.P, Failed: t.Failed, L: t.L, O: t.O, F: 1, Margin: t.Margin}
+	if t.F != nil {
+		g.F = *t.F
+		if t.Algo != all && t.Algo != string(model.FCG) {
+			return g, fmt.Errorf("--f with --algo %s; allowed with: --algo fcg, or all", t.Algo)
+		}
+	}
+	g.Delta, err = t.delta()
+	return g, err
+}
+
+func (t *tuneCmd) delta() (float64, error) {
+	success, broadcasts := 0.5, int64(1_000_000) // the paper's: δ = 6.93e-7
+	switch {
+	case t.Delta != nil && t.Broadcasts != nil:
+		return 0, errors.New("--delta and --broadcasts; allowed: --delta alone, or --success with --broadcasts")
+	case t.Delta != nil && !(*t.Delta > 0 && *t.Delta < 1):
+		return 0, fmt.Errorf("--delta %g; allowed: more than 0 and less than 1", *t.Delta)
+	case t.Delta != nil:
+		return *t.Delta, nil
+	}
+	if t.Success != nil {
+		success = *t.Success
+	}
+	if t.Broadcasts != nil {
+		broadcasts = *t.Broadcasts
+	}
+	switch {
+	case !(success > 0 && success < 1):
+		return 0, fmt.Errorf("--success %g; allowed: more than 0 and less than 1", success)
+	case broadcasts < 1:
+		return 0, fmt.Errorf("--broadcasts %d; allowed: 1 or more", broadcasts)
+	}
+	return model.DeltaFor(success, float64(broadcasts)), nil
+}
+
+// String is what was asked for, in one line.
+func (r *tuneReport) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "P=%d L=%d o=%d", r.P, r.L, r.O)
+	if r.Failed > 0 {
+		fmt.Fprintf(&b, "; %d failed", r.Failed)
+	}
+	fmt.Fprintf(&b, "; δ=%.3g", r.Delta)
+	if r.tuned == nil || r.Algo == model.FCG {
+		fmt.Fprintf(&b, "; fcg survives f=%d", r.F)
+	}
+	if !r.Margin {
+		b.WriteString("; no margin")
+	}
+	return b.String()
+}
+
+// write prints the report for people.
+func (r *tuneReport) write(w *bufio.Writer) {
+	fmt.Fprintf(w, "%v\n\n", r)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, t tuning) {
+		fmt.Fprintf(table, "%-4s\t%d\t%d\t%d\t%d\t%.2g\t%s\t%s\t%s\t\n", name, t.T, t.C, t.K, t.Latency, t.Exceeds,
+			messages(t.Work.Gossip), messages(t.Work.Correction), messages(t.Work.Total))
+	}
+	fmt.Fprintln(table, "    \tT\tC\tK\tlatency\tK exceeded\tgossip\tcorrection\tmessages\t")
+	if r.tuned == nil {
+		for _, one := range r.Algos {
+			row(string(one.Algo), one.tuning)
+		}
+	} else {
+		for _, t := range r.Neighbours {
+			name := ""
+			if t.Chosen {
+				name = string(r.Algo)
+			}
+			row(name, t)
+		}
+	}
+	table.Flush()
+	if r.left != nil {
+		fmt.Fprintf(w, "\nno %v\n", r.left)
+	}
+}
+
+// messages writes a number of messages as a whole number.
+func messages(f float64) string { return thousands(int64(math.Round(f))) }
