@@ -66,15 +66,16 @@ func (a *agenda) remove(i int) {
 // forget takes all events at r off and returns how many of them were of the
 // given kind.
 func (a *agenda) forget(r int, kind eventKind) (n int) {
-	kept := a.events[:0]
+	kept := 0
 	for _, e := range a.events {
+		a.events[kept] = e
 		if e.at() != r {
-			kept = append(kept, e)
+			kept++
 		} else if e.kind() == kind {
 			n++
 		}
 	}
-	a.events = kept
+	a.events = a.events[:kept]
 	return n
 }
 
@@ -114,10 +115,10 @@ func (a *agenda) aged(n int) int {
 
 // oldest finds the oldest event.
 func (a *agenda) oldest() int {
-	at := 0
+	at, first := 0, ^event(0)
 	for i, e := range a.events {
-		if e < a.events[at] {
-			at = i
+		if e < first {
+			at, first = i, e
 		}
 	}
 	return at

@@ -13,7 +13,9 @@ func (ch *channel[M]) clear() { ch.queue, ch.head = ch.queue[:0], 0 }
 // take removes the k-th oldest message.
 func (ch *channel[M]) take(k int) M {
 	m := ch.queue[ch.head+k]
-	copy(ch.queue[ch.head+1:ch.head+k+1], ch.queue[ch.head:ch.head+k])
+	if k > 0 {
+		copy(ch.queue[ch.head+1:ch.head+k+1], ch.queue[ch.head:ch.head+k])
+	}
 	ch.head++
 	if ch.head == len(ch.queue) {
 		ch.clear()

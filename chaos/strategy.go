@@ -96,12 +96,13 @@ func (s *strategy) bias(c *Choices, a *agenda, n, i int, x uint64) int {
 		}
 		return s.highest(a.events, i)
 	default:
-		for k := range n {
-			j := i + k
-			if j >= n {
-				j -= n
-			}
+		for j := i; j < n; j++ {
 			if j == len(a.events) || !s.avoids(a.events[j]) {
+				return j
+			}
+		}
+		for j, e := range a.events[:i] {
+			if !s.avoids(e) {
 				return j
 			}
 		}

@@ -50,6 +50,9 @@ type calendar[M any] struct {
 	far      farHeap[M]
 	arrivals uint64 // numbers far events, to keep their order
 
+	wakeAt  protocol.Time // of the last wake; 0: none
+	wakeSet *readySet     // … and its set
+
 	freeChunks *chunk[M]
 	chunks     int // how many there are
 	freeSets   []*readySet
@@ -147,14 +150,18 @@ func (c *calendar[M]) recycle(k *chunk[M]) {
 	c.freeChunks = k
 }
 
-// wake plans that a rank may act.
+// wake plans that a rank may act. Many ranks wait for the same moment, so its
+// set is at hand.
 func (c *calendar[M]) wake(t protocol.Time, r protocol.Rank) {
-	if !c.near(t) {
-		c.arrivals++
-		heap.Push(&c.far, farEvent[M]{at: t, order: c.arrivals, wake: true, event: event[M]{to: r}})
-		return
+	if t != c.wakeAt {
+		if !c.near(t) {
+			c.arrivals++
+			heap.Push(&c.far, farEvent[M]{at: t, order: c.arrivals, wake: true, event: event[M]{to: r}})
+			return
+		}
+		c.wakeAt, c.wakeSet = t, c.readyAt(t)
 	}
-	c.readyAt(t).set(int(r))
+	c.wakeSet.set(int(r))
 }
 
 // wakeWord plans that the ranks of one word of a set may act.
@@ -254,5 +261,5 @@ func (c *calendar[M]) reset() {
 	}
 	clear(c.occupied)
 	c.far = c.far[:0]
-	c.now = 0
+	c.now, c.wakeAt = 0, 0
 }

@@ -22,7 +22,8 @@ type Engine[S, M any] struct {
 	gap      protocol.Time // between starts on one port
 
 	state    []S
-	receives []protocol.Time // when the receive port is free
+	receives []protocol.Time // when the receive port is free; deafened, see there, if nobody listens
+	hold     protocol.Time   // from the start of a receive until its port is free
 	sends    []protocol.Time // when the send port is free; nil if that is always the next moment
 	dead     set
 	deaf     set // dead or Done
@@ -33,6 +34,8 @@ type Engine[S, M any] struct {
 	calendar *calendar[M]
 	outbox   [512]event[M] // sends of this moment, put aside
 	put      int           // how many
+	sent     uint64        // who of a word put a send aside
+	asked    int           // how often they were asked again
 	deaths   deaths
 	dying    []protocol.Rank // of their last send, at this moment
 	inputs   []Input         // to come, in the order of time
@@ -52,15 +55,17 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 		protocol: p,
 		net:      net,
 		gap:      max(net.O, net.G),
+		hold:     max(net.O, net.G),
 		state:    make([]S, net.P),
+		receives: make([]protocol.Time, net.P),
 		dead:     newSet(net.P),
 		deaf:     newSet(net.P),
 		reached:  newSet(net.P),
 		spread:   newSet(net.P),
 		served:   newSet(net.P),
 	}
-	if !net.NoQueue {
-		e.receives = make([]protocol.Time, net.P)
+	if net.NoQueue {
+		e.hold = -4 * timeMax // free at any time
 	}
 	if e.gap > 1 {
 		e.sends = make([]protocol.Time, net.P)
@@ -135,11 +140,8 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 		e.kill(r)
 	}
 	e.deaths = faults.plan()
-	for r := range e.state {
-		e.protocol.Init(&e.state[r], protocol.Rank(r), seed)
-	}
 	e.deaths.until(0, e.kill)
-	e.begin()
+	e.begin(seed)
 }
 
 // kill makes a process die now.
@@ -149,36 +151,60 @@ func (e *Engine[S, M]) kill(r protocol.Rank) {
 	}
 	e.detect(r)
 	e.dead.set(int(r))
-	e.deaf.set(int(r))
+	if !e.deaf.has(int(r)) {
+		e.deafen(int(r))
+	}
 }
+
+// deafen makes a process hear nothing more. Its receive times are moved beyond
+// all others, so that a send finds out both with one look.
+func (e *Engine[S, M]) deafen(r int) {
+	e.deaf.set(r)
+	e.receives[r] += deafened
+}
+
+// deafened is what receive times are moved by.
+const deafened protocol.Time = 1 << 60
 
 // receive hands over all messages whose receive ends now.
 func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySet) {
-	if e.observer != nil {
-		e.observeReceives(now, list)
-	}
-	deaf, reached, state, sends := e.deaf, e.reached, e.state, e.sends
 	for list != nil {
-		for i := range list.events[:list.n] {
-			ev := &list.events[i]
-			to := uint(ev.to)
-			w, bit := to>>6, uint64(1)<<(to&63)
-			if deaf[w]&bit != 0 {
-				continue
-			}
-			from, correction := ev.sender()
-			if reached[w]&bit == 0 {
-				e.color(now, int(to), correction)
-			}
-			e.protocol.Receive(&state[to], now, from, ev.msg)
-			if sends == nil || sends[to] <= now {
-				ready.or(int(w), bit)
-			}
+		heard := e.heard(now, list, ready)
+		if e.observer != nil {
+			e.observeReceives(now, heard)
+		}
+		for _, ev := range heard {
+			from, _ := ev.sender()
+			e.protocol.Receive(&e.state[ev.to], now, from, ev.msg)
 		}
 		next := list.next
 		e.calendar.recycle(list)
 		list = next
 	}
+}
+
+// heard picks the messages that somebody listens to, notes that they are
+// reached and lets them act. Like flush it makes no calls, to be fast.
+func (e *Engine[S, M]) heard(now protocol.Time, list *chunk[M], ready *readySet) []event[M] {
+	events, kept := list.events[:list.n], 0
+	for i := range events {
+		to := int(events[i].to)
+		if e.deaf.has(to) {
+			continue
+		}
+		if !e.reached.has(to) {
+			_, correction := events[i].sender()
+			e.color(now, to, correction)
+		}
+		if !ready.words.has(to) && (e.sends == nil || e.sends[to] <= now) {
+			ready.set(to)
+		}
+		if kept != i {
+			events[kept] = events[i]
+		}
+		kept++
+	}
+	return events[:kept]
 }
 
 // color notes the first message of a process.
@@ -190,10 +216,11 @@ func (e *Engine[S, M]) color(now protocol.Time, r int, correction bool) {
 	}
 }
 
-// begin asks every live process for the first time. Who acts at once has the
-// message.
-func (e *Engine[S, M]) begin() {
+// begin makes all processes and asks the live ones for the first time. Who acts
+// at once has the message.
+func (e *Engine[S, M]) begin(seed uint64) {
 	for r := range e.state {
+		e.protocol.Init(&e.state[r], protocol.Rank(r), seed)
 		if e.dead.has(r) {
 			continue
 		}
@@ -208,9 +235,11 @@ func (e *Engine[S, M]) begin() {
 			e.reached.set(r)
 			e.spread.set(r)
 		}
-		if a = e.settle(0, r, a); a.Kind.Sends() {
-			e.putAside(e.put, r, a)
-			e.put++
+		for e.asked = 0; !a.Kind.Sends() && e.settle(0, r, a); {
+			a = e.protocol.Next(&e.state[r], 0)
+		}
+		if a.Kind.Sends() {
+			e.putAside(r, a)
 			e.calendar.wake(e.gap, protocol.Rank(r))
 		}
 	}
@@ -219,12 +248,14 @@ func (e *Engine[S, M]) begin() {
 }
 
 // putAside puts a send into the outbox.
-func (e *Engine[S, M]) putAside(i, r int, a protocol.Action[M]) {
-	ev := &e.outbox[i]
-	ev.to, ev.from, ev.msg = a.To, protocol.Rank(r), a.Msg
+func (e *Engine[S, M]) putAside(r int, a protocol.Action[M]) {
+	from := protocol.Rank(r)
 	if a.Kind == protocol.Correct {
-		ev.from = ^ev.from
+		from = ^from
 	}
+	ev := &e.outbox[e.put]
+	ev.to, ev.from, ev.msg = a.To, from, a.Msg
+	e.put++
 }
 
 // act asks all ready processes, in the order of their ranks, what they do.
@@ -239,7 +270,9 @@ func (e *Engine[S, M]) act(now protocol.Time, ready *readySet) {
 			if e.sends != nil {
 				word = e.unoccupied(now, w, word)
 			}
-			e.actWord(now, w, word)
+			if sent := e.actWord(now, w<<6, word); sent != 0 {
+				e.calendar.wakeWord(now+e.gap, w, sent)
+			}
 		}
 	}
 	e.flush(now)
@@ -257,61 +290,59 @@ func (e *Engine[S, M]) unoccupied(now protocol.Time, w int, word uint64) uint64 
 	return word
 }
 
-// actWord asks the ready processes of one word of a bitmap. Sends are put
-// aside: handling many at once, without calls in between, is what makes the
-// engine fast.
-func (e *Engine[S, M]) actWord(now protocol.Time, w int, word uint64) {
+// actWord asks the ready processes of one word of a bitmap and returns who
+// sends. Sends are put aside: handling many at once, without calls in between,
+// is what makes the engine fast.
+func (e *Engine[S, M]) actWord(now protocol.Time, base int, word uint64) uint64 {
 	if e.put > len(e.outbox)-64 {
 		e.flush(now)
 	}
-	put, sent := e.put, word
-	for ; word != 0; word &= word - 1 {
-		r := w<<6 + bits.TrailingZeros64(word)
+	e.sent, e.asked = word, 0
+	for word != 0 {
+		r := base + bits.TrailingZeros64(word)
 		a := e.protocol.Next(&e.state[r], now)
-		if !a.Kind.Sends() {
-			if a = e.settle(now, r, a); !a.Kind.Sends() {
-				sent &^= word & -word
-				continue
-			}
+		if a.Kind.Sends() {
+			e.putAside(r, a)
+		} else if e.settle(now, r, a) {
+			continue
+		} else {
+			e.sent &^= word & -word
 		}
-		e.putAside(put, r, a)
-		put++
+		word &= word - 1
 	}
-	e.put = put
-	if sent != 0 {
-		e.calendar.wakeWord(now+e.gap, w, sent)
-	}
+	return e.sent
 }
 
-// settle carries out what a process does besides sending and goes on asking it
-// until it sends or has nothing to do.
-func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) protocol.Action[M] {
-	for range actionsMax {
-		switch a.Kind {
-		case protocol.Wait:
-			e.calendar.wake(max(a.At, now+1), protocol.Rank(r))
-			return a
-		case protocol.Done:
-			e.deaf.set(r)
-			e.result.Completion = now
-			return a
-		case protocol.Idle, protocol.Send, protocol.Correct:
-			return a
-		case protocol.Deliver:
-			e.deliver(now, r, a.Msg)
-		case protocol.Work:
-			e.protocol.Notify(&e.state[r], now, protocol.Notice{Kind: protocol.WorkDone})
-		default:
-			e.err = fmt.Errorf("process %d answers Next with kind %d; allowed: those of package protocol", r, uint8(a.Kind))
-			return protocol.Action[M]{Kind: protocol.Idle}
-		}
-		a = e.protocol.Next(&e.state[r], now)
+// settle carries out what a process does besides sending and tells whether to
+// ask it again.
+func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) (again bool) {
+	switch a.Kind {
+	case protocol.Idle:
+		return false
+	case protocol.Wait:
+		e.calendar.wake(max(a.At, now+1), protocol.Rank(r))
+		return false
+	case protocol.Done:
+		e.deafen(r)
+		e.result.Completion = now
+		return false
+	case protocol.Deliver:
+		e.deliver(now, r, a.Msg)
+	case protocol.Work:
+		e.protocol.Notify(&e.state[r], now, protocol.Notice{Kind: protocol.WorkDone})
+	default:
+		e.err = fmt.Errorf("process %d answers Next with kind %d; allowed: those of package protocol", r, uint8(a.Kind))
+		return false
+	}
+	if e.asked++; e.asked < actionsMax {
+		return true
 	}
 	e.err = fmt.Errorf("process %d delivers and works without end at %d", r, now)
-	return protocol.Action[M]{Kind: protocol.Idle}
+	return false
 }
 
-// actionsMax bounds what a process does at one moment without sending.
+// actionsMax bounds what a process, or the few asked with it, do at one moment
+// without sending.
 const actionsMax = 1 << 20
 
 // deliver notes a Deliver. Who delivers without having got a message has it by
@@ -336,37 +367,56 @@ func (e *Engine[S, M]) bury() {
 	e.dying = e.dying[:0]
 }
 
-// flush sends what was put aside. Neighbours in the outbox mostly end at the
-// same moment: such runs are handed over as one.
+// flush sends what was put aside. Most receives start at the arrival: such
+// neighbours in the outbox are handed over as one.
 func (e *Engine[S, M]) flush(now protocol.Time) {
 	out := e.outbox[:e.put]
 	arrival := now + e.net.O + e.net.L
-	deaf, receives, gap := e.deaf, e.receives, e.gap
-	run, runAt := 0, arrival // out[run:i] start their receive at runAt
-	for i := range out {
-		to := uint(out[i].to)
-		if to >= uint(len(e.state)) {
-			e.err = fmt.Errorf("process %d sends to %d; allowed: 0 to %d", max(out[i].from, ^out[i].from), out[i].to, len(e.state)-1)
-			return
-		}
-		at := arrival
-		if deaf[to>>6]>>(to&63)&1 != 0 {
-			at = e.drop(arrival, out[i].to)
-		} else if receives != nil {
-			at = max(at, receives[to])
-			receives[to] = at + gap
-		}
-		if at != runAt {
-			e.transmit(runAt, out[run:i])
-			run, runAt = i, at
+	for rest := out; len(rest) > 0; {
+		n := e.prompt(arrival, rest)
+		e.transmit(arrival, rest[:n])
+		if rest = rest[n:]; len(rest) > 0 {
+			e.transmit(e.late(arrival, &rest[0]), rest[:1])
+			rest = rest[1:]
 		}
 	}
-	e.transmit(runAt, out[run:])
+	if e.err != nil {
+		return
+	}
 	if e.observer != nil {
 		e.observeSends(now, out)
 	}
 	e.count(now)
 	e.put = 0
+}
+
+// prompt counts the messages up to the first that finds its receiver busy, or
+// none, and occupies the receivers.
+func (e *Engine[S, M]) prompt(arrival protocol.Time, out []event[M]) int {
+	receives, free := e.receives, arrival+e.hold
+	for i := range out {
+		to := uint(out[i].to)
+		if to >= uint(len(receives)) || receives[to] > arrival {
+			return i
+		}
+		receives[to] = free
+	}
+	return len(out)
+}
+
+// late is when the receive of a message starts that is not prompt.
+func (e *Engine[S, M]) late(arrival protocol.Time, ev *event[M]) protocol.Time {
+	if uint(ev.to) >= uint(len(e.receives)) {
+		from, _ := ev.sender()
+		e.err = fmt.Errorf("process %d sends to %d; allowed: 0 to %d", from, ev.to, len(e.state)-1)
+		return dropped
+	}
+	if e.deaf.has(int(ev.to)) {
+		return e.drop(arrival, ev.to)
+	}
+	at := e.receives[ev.to]
+	e.receives[ev.to] = at + e.hold
+	return at
 }
 
 // dropped marks messages that nobody will look at.
@@ -386,10 +436,8 @@ func (e *Engine[S, M]) transmit(at protocol.Time, messages []event[M]) {
 // its arrival, or after its receive.
 func (e *Engine[S, M]) drop(at protocol.Time, to protocol.Rank) protocol.Time {
 	if !e.dead.has(int(to)) {
-		if e.receives != nil {
-			at = max(at, e.receives[to])
-			e.receives[to] = at + e.gap
-		}
+		at = max(at, e.receives[to]-deafened)
+		e.receives[to] = at + e.hold + deafened
 		at += e.net.O
 	}
 	e.result.Quiescence = max(e.result.Quiescence, at)

@@ -25,15 +25,10 @@ func (e *Engine[S, M]) observeSends(now protocol.Time, out []event[M]) {
 	}
 }
 
-func (e *Engine[S, M]) observeReceives(now protocol.Time, list *chunk[M]) {
-	for ; list != nil; list = list.next {
-		for i := range list.events[:list.n] {
-			ev := &list.events[i]
-			if !e.deaf.has(int(ev.to)) {
-				from, kind := ev.origin()
-				e.observer.Received(now, ev.to, from, kind, ev.msg)
-			}
-		}
+func (e *Engine[S, M]) observeReceives(now protocol.Time, heard []event[M]) {
+	for i := range heard {
+		from, kind := heard[i].origin()
+		e.observer.Received(now, heard[i].to, from, kind, heard[i].msg)
 	}
 }
 

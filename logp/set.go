@@ -51,13 +51,13 @@ func (s set) longestGap(n int) int {
 // lies a second level with a bit per word that is not empty, so that a sparse
 // set costs P/4096 steps.
 type readySet struct {
-	words []uint64
+	words set
 	upper []uint64
 }
 
 func newReadySet(n int) *readySet {
 	words := (n + 63) / 64
-	return &readySet{words: make([]uint64, words), upper: make([]uint64, (words+63)/64)}
+	return &readySet{words: newSet(n), upper: make([]uint64, (words+63)/64)}
 }
 
 func (s *readySet) set(i int) { s.or(int(uint(i)>>6), 1<<(uint(i)&63)) }

@@ -101,7 +101,7 @@ func (k Kind) String() string {
 }
 
 // Sends reports whether the action sends a message.
-func (k Kind) Sends() bool { return k == Send || k == Correct }
+func (k Kind) Sends() bool { return k == Correct || k == Send }
 
 // Action is a machine's answer to Next.
 //

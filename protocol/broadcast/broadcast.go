@@ -190,7 +190,6 @@ func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E])
 	if s.stage == done {
 		return
 	}
-	from = p.FromRoot(from)
 	switch m.Kind {
 	case Spread:
 		if s.stage == uncolored {
@@ -198,14 +197,14 @@ func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E])
 			p.Spread.Color(&s.spread, s.self, m.Round)
 		}
 	case Ack:
-		p.Spread.Acknowledge(&s.spread, s.self, from)
+		p.Spread.Acknowledge(&s.spread, s.self, p.FromRoot(from))
 	case Left, Right, SOS:
-		p.correction.Receive(&s.correction, s.self, now, from, m)
 		if s.stage == uncolored {
 			s.stage = colored
 			s.byCorrection = true
 			p.Spread.Color(&s.spread, s.self, OverRound)
 		}
+		p.correction.Receive(&s.correction, s.self, now, p.FromRoot(from), m)
 	}
 }
 
@@ -213,55 +212,52 @@ func (p *Protocol[C, E]) Receive(s *State[C], now Time, from Rank, m Message[E])
 // detector.
 func (p *Protocol[C, E]) Notify(*State[C], Time, protocol.Notice) {}
 
-// Next implements protocol.Protocol.
+// Next implements protocol.Protocol. Correction comes first because most calls
+// are its.
 func (p *Protocol[C, E]) Next(s *State[C], now Time) protocol.Action[Message[E]] {
-	if s.stage != correcting || now < p.Start {
-		return p.next(s, now)
-	}
-	a := p.correction.Next(&s.correction, s.self, now, s.byCorrection && p.passive)
-	if a.Kind == protocol.Done {
-		s.stage = closing
-		return p.next(s, now)
-	}
-	a.To = p.ToGroup(a.To)
-	return a
-}
-
-// next is Next outside correction, which is where most of the calls go.
-func (p *Protocol[C, E]) next(s *State[C], now Time) protocol.Action[Message[E]] {
-	switch s.stage {
-	case uncolored:
-		return protocol.Action[Message[E]]{Kind: protocol.Idle}
-	case colored:
-		s.stage = spreading
-		if s.byCorrection && p.Synchronized {
+	for {
+		if s.stage == correcting {
+			if now < p.Start {
+				return protocol.Action[Message[E]]{Kind: protocol.Wait, At: p.Start}
+			}
+			a := p.correction.Next(&s.correction, s.self, now, s.byCorrection && p.passive)
+			if a.Kind != protocol.Done {
+				a.To = p.ToGroup(a.To)
+				return a
+			}
+			s.stage = closing
+		}
+		switch s.stage {
+		case uncolored:
+			return protocol.Action[Message[E]]{Kind: protocol.Idle}
+		case colored:
+			s.stage = spreading
+			if s.byCorrection && p.Synchronized {
+				s.stage = correcting
+			}
+			if !p.deliversLast {
+				return protocol.Action[Message[E]]{Kind: protocol.Deliver}
+			}
+		case spreading:
+			a := p.Spread.Next(&s.spread, s.self, now)
+			if a.Kind != protocol.Done {
+				return protocol.Action[Message[E]]{
+					Kind: a.Kind, At: a.At, To: p.ToGroup(a.To),
+					Msg: Message[E]{Kind: a.Msg.Kind, Round: a.Msg.Round},
+				}
+			}
 			s.stage = correcting
-		}
-		if !p.deliversLast {
-			return protocol.Action[Message[E]]{Kind: protocol.Deliver}
-		}
-		return p.Next(s, now)
-	case spreading:
-		a := p.Spread.Next(&s.spread, s.self, now)
-		if a.Kind == protocol.Done {
-			s.stage = correcting
-			return p.Next(s, now)
-		}
-		return protocol.Action[Message[E]]{
-			Kind: a.Kind, At: a.At, To: p.ToGroup(a.To),
-			Msg: Message[E]{Kind: a.Msg.Kind, Round: a.Msg.Round},
-		}
-	case correcting:
-		return protocol.Action[Message[E]]{Kind: protocol.Wait, At: p.Start}
-	case closing:
-		// Forget what no longer matters: equal ends are equal states, which
-		// spares a model checker most of its work.
-		*s = State[C]{self: s.self, stage: done, byCorrection: s.byCorrection}
-		if p.deliversLast {
-			return protocol.Action[Message[E]]{Kind: protocol.Deliver}
+		case closing:
+			// Forget what no longer matters: equal ends are equal states, which
+			// spares a model checker most of its work.
+			*s = State[C]{self: s.self, stage: done, byCorrection: s.byCorrection}
+			if p.deliversLast {
+				return protocol.Action[Message[E]]{Kind: protocol.Deliver}
+			}
+		default: // done
+			return protocol.Action[Message[E]]{Kind: protocol.Done}
 		}
 	}
-	return protocol.Action[Message[E]]{Kind: protocol.Done}
 }
 
 // FromRoot translates a rank of the group to one counted from the root.
@@ -274,6 +270,9 @@ func (p *Protocol[C, E]) FromRoot(r Rank) Rank {
 
 // ToGroup is the reverse of FromRoot.
 func (p *Protocol[C, E]) ToGroup(r Rank) Rank {
+	if p.Root == 0 {
+		return r
+	}
 	if left := p.P - int(p.Root); int(r) >= left {
 		return Rank(int(r) - left)
 	}

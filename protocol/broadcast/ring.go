@@ -78,14 +78,11 @@ func (r *Ring) start(w *Walk, self Rank, d int32) {
 // heard tells from which side a Left or Right came, and from how far: one that
 // travels left comes from the right. What else comes is not for a walk.
 func (r *Ring) heard(self, from Rank, kind MessageKind) (side Side, distance int32, ok bool) {
-	switch kind {
-	case Left:
-		return ToRight, r.distance(self, from, ToRight), true
-	case Right:
-		return ToLeft, r.distance(self, from, ToLeft), true
-	default:
+	side = Side(Right - kind)
+	if side > ToRight {
 		return 0, 0, false
 	}
+	return side, r.distance(self, from, side), true
 }
 
 // distance from one rank to another, going to side d.
@@ -102,13 +99,15 @@ func (r *Ring) distance(from, to Rank, d Side) int32 {
 
 // at is the rank at the given distance from self on side d.
 func (r *Ring) at(self Rank, d Side, distance int32) Rank {
-	to := int(self) + int(distance)
 	if d == ToLeft {
-		to = int(self) - int(distance)
+		to := int(self) - int(distance)
+		if to < 0 {
+			to += r.p
+		}
+		return Rank(to)
 	}
-	if to < 0 {
-		to += r.p
-	} else if to >= r.p {
+	to := int(self) + int(distance)
+	if to >= r.p {
 		to -= r.p
 	}
 	return Rank(to)
@@ -135,7 +134,7 @@ func (r *Ring) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[
 	switch {
 	case !goLeft && !goRight, int(left)+int(right) >= r.p, corrected:
 		return protocol.Action[Message[None]]{Kind: protocol.Done}
-	case goLeft && (!goRight || left < right || left == right && r.First == ToLeft):
+	case goLeft && (!goRight || left+int32(r.First) <= right): // First decides a tie
 		w.Sent[ToLeft] = left + 1
 		return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, ToLeft, left+1), Msg: Message[None]{Kind: Left}}
 	default:
