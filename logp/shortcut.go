@@ -40,7 +40,7 @@ type plan struct {
 	place    []int32         // of each rank in preorder
 	below    []int32         // size of each rank's subtree
 	at       []protocol.Time // when dissemination reaches each rank
-	latest   []int32         // ranks, those reached last first
+	served   protocol.Time   // the last of these
 
 	m       int   // slots from a send to the decision that knows of it
 	uniform []hop // what everybody sends in the slots 0 … m−1
@@ -95,16 +95,17 @@ func newPlan(p any, net Network, faults Sampling) *plan {
 		return nil
 	}
 	q := &plan{checked: checked, net: net, start: b.Start, m: m}
-	if q.layOut(spread.Tree, b.ToGroup) > b.Start || !q.rehearse() {
+	q.layOut(spread.Tree, b.ToGroup)
+	if q.served > b.Start || !q.rehearse() {
 		return nil
 	}
 	return q
 }
 
-// layOut notes the tree and returns when it has reached everybody.
-func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.Rank) protocol.Time {
+// layOut notes the tree.
+func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.Rank) {
 	p := q.net.P
-	q.parent, q.place, q.below, q.latest = make([]int32, p), make([]int32, p), make([]int32, p), make([]int32, p)
+	q.parent, q.place, q.below = make([]int32, p), make([]int32, p), make([]int32, p)
 	q.preorder, q.at = make([]int32, 0, p), make([]protocol.Time, p)
 	type visit struct{ rank, next int } // next is the child to go to
 	var path []visit
@@ -126,9 +127,7 @@ func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.R
 		v.next++
 		enter(child, int32(g), q.at[g]+protocol.Time(v.next-1)*q.net.O+2*q.net.O+q.net.L)
 	}
-	copy(q.latest, q.preorder)
-	slices.SortFunc(q.latest, func(a, b int32) int { return cmp.Compare(q.at[b], q.at[a]) })
-	return q.at[q.latest[0]]
+	q.served = slices.Max(q.at)
 }
 
 // rehearse lets one corrector play the first 2m slots, whatever it may hear. It
@@ -254,12 +253,7 @@ func (s *shortcut) run(failed []protocol.Rank) Result {
 	result.Corrections = s.corrections
 	result.Coloring = s.received(s.last)
 	if s.last < 0 {
-		for _, r := range s.latest {
-			if s.colored.has(int(r)) {
-				result.Coloring = s.at[r]
-				break
-			}
-		}
+		result.Coloring = s.servedLast(len(failed))
 	}
 	result.Delivery = result.Coloring
 	result.Completion = max(s.start+protocol.Time(s.exit)*s.net.O, result.Coloring)
@@ -267,6 +261,20 @@ func (s *shortcut) run(failed []protocol.Rank) Result {
 	result.Correction = result.Quiescence - s.start
 	result.Uncolored, result.Undelivered = s.absent, s.absent
 	return result
+}
+
+// servedLast is when dissemination reaches the last of the colored.
+func (s *shortcut) servedLast(failed int) protocol.Time {
+	if failed == 0 {
+		return s.served
+	}
+	last := protocol.Time(0)
+	for r, at := range s.at {
+		if at > last && s.colored.has(r) {
+			last = at
+		}
+	}
+	return last
 }
 
 // received is when the receive of a message sent in the given slot ends.
