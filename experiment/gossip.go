@@ -101,14 +101,19 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 		},
 	}
 	t := Table{Columns: []string{"time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs"}}
-	off, half := 0.0, 0
+	var cells []Cell
 	for until := 1; until <= 32; until++ {
-		samples, err := lab.Measure(ctx, gossipCell(model.GOS, net, until, 0, 0, 0))
-		if err != nil {
-			return err
-		}
+		cells = append(cells, gossipCell(model.GOS, net, until, 0, 0, 0))
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	off, half := 0.0, 0
+	for i, s := range samples {
+		until := i + 1
 		at := until + 2 // T−1 + 2O + L
-		colored := n - samples[0].Uncolored.Mean()
+		colored := n - s.Uncolored.Mean()
 		expected, err := tuner.Colored(at)
 		if err != nil {
 			return err
@@ -117,8 +122,8 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 		if err != nil {
 			return err
 		}
-		chain := float64(samples[0].GapMax.Quantile(0.99))
-		t.Add(at, until, colored, expected, chain, tuned.K, samples[0].Runs)
+		chain := float64(s.GapMax.Quantile(0.99))
+		t.Add(at, until, colored, expected, chain, tuned.K, s.Runs)
 		for i, y := range []float64{colored, expected, chain, float64(tuned.K)} {
 			f.Chart.Series[i].Points = append(f.Chart.Series[i].Points, chart.Point{X: float64(at), Y: y})
 		}
@@ -159,32 +164,36 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 			{Name: "model, 1,000,000 runs", Style: chart.Dashed},
 		},
 	}
-	t := Table{Columns: []string{"T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs"}}
+	var here, there []model.Tuning
+	var cells []Cell
 	for until := from; until <= to; until++ {
-		here, err := forRuns.At(a, until)
+		h, err := forRuns.At(a, until)
 		if err != nil {
 			return nil, err
 		}
-		there, err := forPaper.At(a, until)
+		t, err := forPaper.At(a, until)
 		if err != nil {
 			return nil, err
 		}
-		c := gossipCell(a, net, until, there.K+6, 1, 0)
+		c := gossipCell(a, net, until, t.K+6, 1, 0)
 		c.Runs = runs
-		samples, err := lab.Measure(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		s := samples[0]
+		here, there, cells = append(here, h), append(there, t), append(cells, c)
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return nil, err
+	}
+	t := Table{Columns: []string{"T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs"}}
+	for i, s := range samples {
 		times := latency(a, s)
 		if a == model.OCG {
 			times = s.Coloring // it was given more time than it needs
 		}
 		longest := times.Max()
-		off = append(off, int(longest)-here.Latency)
-		t.Add(until, longest, times.Mean(), here.Latency, there.Latency, s.Uncolored.Above(0), s.Runs)
-		for i, y := range []float64{float64(longest), float64(here.Latency), float64(there.Latency)} {
-			f.Chart.Series[i].Points = append(f.Chart.Series[i].Points, chart.Point{X: float64(until), Y: y})
+		off = append(off, int(longest)-here[i].Latency)
+		t.Add(from+i, longest, times.Mean(), here[i].Latency, there[i].Latency, s.Uncolored.Above(0), s.Runs)
+		for k, y := range []float64{float64(longest), float64(here[i].Latency), float64(there[i].Latency)} {
+			f.Chart.Series[k].Points = append(f.Chart.Series[k].Points, chart.Point{X: float64(from + i), Y: y})
 		}
 	}
 	f.Tables = append(f.Tables, t)
@@ -283,21 +292,28 @@ func gossipTable(ctx context.Context, lab *Lab, f *Finding) error {
 		"algorithm", "failed", "T", "queue", "latency", "quiescence", "gossip_messages", "correction_messages", "messages",
 		"unreached_percent", "paper_latency", "paper_messages", "runs",
 	}}
+	var cells []Cell
 	for _, row := range gossipRows {
 		for _, queue := range []bool{false, true} {
-			net := openNet(n, 2, 1)
-			net.NoQueue = !queue
-			samples, err := lab.Measure(ctx, gossipCell(row.algorithm, net, row.t, 4, 1, row.failed))
-			if err != nil {
-				return err
+			c := gossipCell(row.algorithm, openNet(n, 2, 1), row.t, 4, 1, row.failed)
+			if queue { // for comparison only
+				c.Net.NoQueue, c.Runs = false, max(lab.Runs/20, 1)
 			}
-			s := samples[0]
-			gossip, correction := s.perRun(s.Disseminations), s.perRun(s.Corrections)
-			t.Add(row.algorithm, row.failed, row.t, queue, latency(row.algorithm, s).Mean(), s.Quiescence.Mean(),
-				round(gossip), round(correction), round(gossip+correction), 100*s.Uncolored.Mean()/n, row.latency, row.work, s.Runs)
-			if !queue {
-				f.judge(row, latency(row.algorithm, s).Mean(), gossip, correction)
-			}
+			cells = append(cells, c)
+		}
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	for i, s := range samples {
+		row, queue := gossipRows[i/2], i%2 == 1
+		gossip, correction := s.perRun(s.Disseminations), s.perRun(s.Corrections)
+		took := latency(row.algorithm, s).Mean()
+		t.Add(row.algorithm, row.failed, row.t, queue, took, s.Quiescence.Mean(),
+			round(gossip), round(correction), round(gossip+correction), 100*s.Uncolored.Mean()/n, row.latency, row.work, s.Runs)
+		if !queue {
+			f.judge(row, took, gossip, correction)
 		}
 	}
 	f.claim("BIG, closed form: latency", 60, float64(model.BIGLatency(n, 2, 1)), 0, "")
@@ -309,7 +325,7 @@ func gossipTable(ctx context.Context, lab *Lab, f *Finding) error {
 	}
 	for _, tree := range []string{"big", "bfb"} {
 		for _, failed := range []int{0, 3} {
-			c := Cell{Spec: broadcast.Spec{Tree: tree, Correction: "none"}, Net: logP(n), Dead: failed}
+			c := Cell{Spec: broadcast.Spec{Tree: tree, Correction: "none"}, Net: logP(n), Dead: failed, Runs: min(lab.Runs, 1000)}
 			if tree == "bfb" {
 				c.Net.Detect = 1
 			}
@@ -354,8 +370,10 @@ func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]m
 		s.Points = append(s.Points, chart.Point{X: float64(p), Y: v})
 	}
 	all := sizes(1<<6, 1<<20)
-	for _, a := range []model.Algorithm{model.OCG, model.CCG, model.FCG} {
-		series := chart.Series{Name: string(a), Style: chart.Line | chart.Marks}
+	algorithms := []model.Algorithm{model.OCG, model.CCG, model.FCG}
+	var cells []Cell
+	var times []int
+	for _, a := range algorithms {
 		for _, p := range all {
 			dead := 0
 			if share > 0 {
@@ -367,14 +385,20 @@ func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]m
 			}
 			c := gossipCell(a, openNet(p, 2, 1), tuned.T, tuned.K, 1, dead)
 			c.Runs = lab.scaled(p)
-			samples, err := lab.Measure(ctx, c)
-			if err != nil {
-				return nil, 0, err
-			}
-			s := samples[0]
-			took := latency(a, s)
+			cells, times = append(cells, c), append(times, tuned.T)
+		}
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, a := range algorithms {
+		series := chart.Series{Name: string(a), Style: chart.Line | chart.Marks}
+		for k, p := range all {
+			n := i*len(all) + k
+			s, took := samples[n], latency(a, samples[n])
 			median := float64(took.Quantile(0.5))
-			t.Add(a, p, dead, tuned.T, median, took.Mean(), s.perRun(s.Disseminations+s.Corrections)/float64(p), 100*s.Uncolored.Mean()/float64(p), s.Runs)
+			t.Add(a, p, cells[n].Dead, times[n], median, took.Mean(), s.perRun(s.Disseminations+s.Corrections)/float64(p), 100*s.Uncolored.Mean()/float64(p), s.Runs)
 			put(&series, p, median)
 			unreached = max(unreached, s.Uncolored.Mean()/float64(p))
 		}
@@ -475,6 +499,8 @@ func tuned(ctx context.Context, lab *Lab, a model.Algorithm, p, l, o int) (row t
 	if row.model, err = u.Tune(a); err != nil {
 		return row, err
 	}
+	var cells []Cell
+	var times []int
 	for d := -4; d <= 4; d++ {
 		t := row.model.T + d*o
 		if t < 1 {
@@ -486,19 +512,22 @@ func tuned(ctx context.Context, lab *Lab, a model.Algorithm, p, l, o int) (row t
 		}
 		c := gossipCell(a, openNet(p, l, o), t, at.K+4, 1, 0)
 		c.Runs = row.runs
-		samples, err := lab.Measure(ctx, c)
-		if err != nil {
-			return row, err
-		}
-		longest := latency(a, samples[0]).Max()
+		cells, times = append(cells, c), append(times, t)
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return row, err
+	}
+	for i, s := range samples {
+		longest := latency(a, s).Max()
 		if a == model.OCG {
-			longest = samples[0].Coloring.Max()
+			longest = s.Coloring.Max()
 		}
-		if d == 0 {
+		if times[i] == row.model.T {
 			row.atModel = longest
 		}
 		if row.bestT == 0 || longest < row.atBest {
-			row.bestT, row.atBest = t, longest
+			row.bestT, row.atBest = times[i], longest
 		}
 	}
 	return row, nil
