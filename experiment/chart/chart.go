@@ -278,7 +278,10 @@ func (s *scale) finish() {
 		s.low, s.up = s.Min, s.Max
 		return
 	}
-	if s.Log > 0 && s.low > 0 {
+	if s.Log > 0 {
+		if !s.some { // nothing that has a place on such an axis
+			s.low, s.up = 1, s.Log
+		}
 		if s.Log == 10 { // room, and at least two names
 			s.low, s.up = s.low/1.3, max(s.up*1.3, s.low*4)
 		} else if s.low == s.up {
