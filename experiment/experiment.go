@@ -157,7 +157,7 @@ func (f *Finding) claim(what string, paper, ours, tolerance float64, reason stri
 	case off < 1e-9:
 		c.Verdict, c.Reason = Equal, ""
 	case off <= tolerance+1e-9:
-		c.Verdict, c.Reason = Agrees, fmt.Sprintf("within %s", text(tolerance))
+		c.Verdict, c.Reason = Agrees, "within "+text(round(tolerance))
 	}
 	f.Claims = append(f.Claims, c)
 }

@@ -76,6 +76,11 @@ func (s *Sample) merge(other *Sample) {
 // perRun is a number of messages of all runs, a run.
 func (s *Sample) perRun(messages int64) float64 { return float64(messages) / float64(max(s.Runs, 1)) }
 
+// work is the median of all messages of a run among p processes.
+func (s *Sample) work(p int) float64 {
+	return float64((s.Messages.Quantile(0.5)*int64(p) + 500) / 1000)
+}
+
 // together merges samples of different cells.
 func together(samples ...*Sample) *Sample {
 	all := newSample()

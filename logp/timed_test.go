@@ -1,7 +1,6 @@
 package logp_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -102,5 +101,143 @@ func TestFailureProofCorrectionAllOrNone(t *testing.T) {
 		t.Logf("f=%d P=%d L=%d o=%d: %d runs, %d with SOS", c.f, c.p, c.l, c.o, runs, cries)
 		total += runs
 	}
-	t.Log(fmt.Sprint(total, " runs in all"))
+	t.Logf("%d runs in all", total)
+}
+
+// TestFailureProofCorrectionAfterRealGossip: gossip by chance, any number of
+// deaths at any moment before correction, and up to f after each send of the
+// whole run.
+func TestFailureProofCorrectionAfterRealGossip(t *testing.T) {
+	seeds := uint64(60)
+	if largeGrid {
+		seeds = 2000
+	}
+	runs, died := 0, 0
+	for f := 1; f <= 2; f++ {
+		for seed := range seeds {
+			draw := func(n, of uint64) uint64 { return protocol.Below(protocol.Mix(seed, n), of) }
+			p := 2 + int(draw(0, 6))
+			lo := [][2]protocol.Time{{1, 1}, {2, 1}, {4, 2}}[draw(1, 3)]
+			net := paperNet(p, lo[0], lo[1])
+			built, err := broadcast.FCG(p, protocol.Time(draw(2, 12)), f, net.L, net.O).Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := newTimed(t, built.(*broadcast.Provers), net)
+			var faults logp.Faults
+			gone := group(0)
+			for n := range draw(3, uint64(p)) {
+				r := protocol.Rank(draw(4+2*n, uint64(p)))
+				gone |= 1 << r
+				faults.Deaths = append(faults.Deaths, logp.Death{Rank: r, At: protocol.Time(draw(5+2*n, uint64(x.start)+1))})
+			}
+			died += gone.size()
+			(x.all() &^ gone).upTo(f, func(victims group) {
+				x.killings(seed, faults, gone, victims.ranks(), func(gone group) {
+					if wrong := x.allOrNone(gone); wrong != "" {
+						t.Fatalf("f=%d seed %d, %+v, %+v, %v die: %s", f, seed, net, faults, victims.ranks(), wrong)
+					}
+				})
+			})
+			runs += x.runs
+		}
+	}
+	t.Logf("%d runs, %d deaths before correction in %d outcomes of gossip", runs, died, 2*seeds)
+}
+
+// TestDeathTimesAddNothingToDeathsBySends: deaths at every moment, by twos, until
+// nothing happens any more. All or none holds, and what the processes do is what
+// they do for some deaths after so many sends.
+func TestDeathTimesAddNothingToDeathsBySends(t *testing.T) {
+	type did struct {
+		delivered, ended group
+		sends            [16]uint8
+	}
+	most := 4
+	if largeGrid {
+		most = 5
+	}
+	runs := 0
+	for p := 2; p <= most; p++ {
+		net := paperNet(p, 2, 1)
+		(group(1)<<p - 2).subsets(func(others group) {
+			x := afterGossip(t, others|1, net, proof(net, 2))
+			known := map[did]bool{}
+			x.all().upTo(2, func(victims group) {
+				x.killings(1, logp.Faults{}, 0, victims.ranks(), func(group) {
+					known[did{x.seen.delivered, x.seen.ended, x.seen.sends}] = true
+				})
+			})
+			x.all().upTo(2, func(victims group) {
+				x.everyMoment(logp.Faults{}, victims.ranks(), func(f logp.Faults) {
+					runs++
+					if !known[did{x.seen.delivered, x.seen.ended, x.seen.sends}] {
+						t.Fatalf("%+v, g-nodes %v, %+v: not among the deaths by sends", net, (others | 1).ranks(), f)
+					}
+					if wrong := x.allOrNone(victims); wrong != "" {
+						t.Fatalf("%+v, g-nodes %v, %+v: %s", net, (others | 1).ranks(), f, wrong)
+					}
+				})
+			})
+		})
+	}
+	t.Logf("%d runs, P to %d", runs, most)
+}
+
+// everyMoment runs x with a death of every victim at every moment until the one
+// after all has ended.
+func (x *timed[C, E]) everyMoment(faults logp.Faults, victims ranks, check func(logp.Faults)) (end protocol.Time) {
+	if len(victims) == 0 {
+		x.run(1, faults)
+		check(faults)
+		return max(x.result.Quiescence, x.result.Completion)
+	}
+	for at := protocol.Time(0); at <= end+1; at++ {
+		f := logp.Faults{Deaths: append([]logp.Death{{Rank: victims[0], At: at}}, faults.Deaths...)}
+		end = max(end, x.everyMoment(f, victims[1:], check))
+	}
+	return end
+}
+
+// TestOneDeathTooMany: what goes beyond the promise breaks it, in the smallest
+// group that the search finds. The root alone has the message.
+func TestOneDeathTooMany(t *testing.T) {
+	checked := func(net logp.Network) *timed[broadcast.Walk, broadcast.None] {
+		return afterGossip(t, 1, net, &broadcast.Checked{Ring: forwardFirst})
+	}
+	for p := 2; p <= 4; p++ {
+		x, broken := checked(paperNet(p, 1, 1)), false
+		x.killings(1, logp.Faults{}, 0, ranks{0}, func(dead group) {
+			some := x.seen.delivered &^ dead
+			broken = broken || some != 0 && x.all()&^dead&^some != 0
+		})
+		if broken != (p >= 3) {
+			t.Errorf("checked correction, P=%d: a death leaves somebody out: %t", p, broken)
+		}
+	}
+	for f, fewest := range []int{3, 4, 5} {
+		for p := 2; p <= fewest; p++ {
+			if broken := breaks(t, f, paperNet(p, 1, 1)); broken != (p == fewest) {
+				t.Errorf("failure-proof(%d), P=%d: %d deaths break it: %t", f, p, f+1, broken)
+			}
+		}
+	}
+}
+
+// breaks tells whether f+1 deaths break the promise of failure-proof(f).
+func breaks(t *testing.T, f int, net logp.Network) (broken bool) {
+	outcomes(net.P, func(gNodes, dead group, rootDies bool) {
+		x := afterGossip(t, gNodes, net, proof(net, f))
+		faults, gone := x.before(dead, rootDies)
+		(x.all() &^ gone).upTo(f+1, func(victims group) {
+			x.killings(1, faults, gone, victims.ranks(), func(gone group) {
+				if x.allOrNone(gone) != "" && !broken {
+					broken = true
+					t.Logf("f=%d P=%d: g-nodes %v, dead before %v, root too %t, then %v after %v sends; delivered by %v",
+						f, net.P, gNodes.ranks(), dead.ranks(), rootDies, victims.ranks(), x.seen.sends[:net.P], x.seen.delivered.ranks())
+				}
+			})
+		})
+	})
+	return broken
 }

@@ -1,0 +1,121 @@
+package chaos
+
+import (
+	"errors"
+	"math/bits"
+	"testing"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
+
+// gossiped is a dissemination whose outcome is given: the root sends to each of
+// a set of processes, a bit each, and nobody else sends. What gossip leaves to
+// correction is such a set of g-nodes and the root. Ranks count from the root.
+type gossiped uint64
+
+func (gossiped) Fit(int) error { return nil }
+
+func (gossiped) Color(*broadcast.Spreading, rank, uint16) {}
+
+func (gossiped) Acknowledge(*broadcast.Spreading, rank, rank) {}
+
+func (g gossiped) Next(s *broadcast.Spreading, self rank, _ now) action {
+	if left := g >> (s.Next + 1) << (s.Next + 1); self == 0 && left != 0 {
+		s.Next = int32(bits.TrailingZeros64(uint64(left)))
+		return action{Kind: protocol.Send, To: rank(s.Next)}
+	}
+	return action{Kind: protocol.Done}
+}
+
+// gNodes is how many there are.
+func (g gossiped) gNodes() int { return 1 + bits.OnesCount64(uint64(g)) }
+
+// afterGossip is the world of a correction, made by correction, that begins
+// when the set and the root have the message.
+func afterGossip[C, E any](t *testing.T, p int, set gossiped, crashes int, correction broadcast.Correction[C, E]) Config[broadcast.State[C], broadcast.Message[E]] {
+	t.Helper()
+	cfg := broadcast.Config{P: p, Spread: set, Synchronized: true, Start: 1}
+	proto, err := broadcast.New(cfg, correction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Broadcast{Failed: p - 1, Crashes: crashes, Cumulative: true}
+	return BroadcastConfig(b, proto, Promise{Crashes: crashes, Gap: p, EndGap: p})
+}
+
+var forwardFirst = broadcast.Ring{First: broadcast.ToRight}
+
+// tally sums up explorations.
+type tally struct {
+	worlds            int
+	states, schedules float64
+}
+
+func (n *tally) add(r Report) {
+	n.worlds++
+	n.states += float64(r.States)
+	n.schedules += float64(r.Schedules)
+}
+
+// TestCheckedCorrectionAfterEveryGossip (Corrected Gossip, Claim 3): under every
+// schedule, for every set of g-nodes and every set of dead among them and the
+// others, all that live are reached and all correctors end. More than three
+// g-nodes among five or more processes have too many states.
+func TestCheckedCorrectionAfterEveryGossip(t *testing.T) {
+	most := 6
+	if testing.Short() {
+		most = 4
+	}
+	for p := 1; p <= most; p++ {
+		var n tally
+		for set := gossiped(0); set < 1<<p; set += 2 {
+			if p > 4 && set.gNodes() > 3 {
+				continue
+			}
+			report, err := Exhaustive(afterGossip(t, p, set, 0, &broadcast.Checked{Ring: forwardFirst}))
+			n.add(report)
+			if err != nil {
+				t.Fatalf("P=%d, g-nodes %b: %v", p, set|1, err)
+			}
+		}
+		t.Logf("P=%d: %d sets of g-nodes, %.3g schedules, %.3g states", p, n.worlds, n.schedules, n.states)
+	}
+}
+
+// TestFailureProofCorrectionAfterEveryGossip (Claim 4): the same with a crash at
+// any moment, the root's included: all that live deliver, or none. Three g-nodes
+// have a million states and more.
+func TestFailureProofCorrectionAfterEveryGossip(t *testing.T) {
+	for p := 1; p <= 4; p++ {
+		var n tally
+		for set := gossiped(0); set < 1<<p; set += 2 {
+			if set.gNodes() > 2 || p == 4 && set.gNodes() > 1 {
+				continue
+			}
+			report, err := Exhaustive(afterGossip(t, p, set, 1, &broadcast.FailureProof{Ring: forwardFirst, F: 1, Timeout: 20}))
+			n.add(report)
+			if err != nil {
+				t.Fatalf("P=%d, g-nodes %b: %v", p, set|1, err)
+			}
+		}
+		t.Logf("P=%d: %d sets of g-nodes, %.3g schedules, %.3g states", p, n.worlds, n.schedules, n.states)
+	}
+}
+
+// TestCheckedCorrectionDoesNotSurviveACrash (§III.C): the root alone has the
+// message and dies after its first send. Three processes are the fewest, if what
+// the dead delivered does not count.
+func TestCheckedCorrectionDoesNotSurviveACrash(t *testing.T) {
+	for p := 1; p <= 3; p++ {
+		proto, err := broadcast.New(broadcast.Config{P: p, Spread: gossiped(0), Synchronized: true, Start: 1}, &broadcast.Checked{Ring: forwardFirst})
+		if err != nil {
+			t.Fatal(err)
+		}
+		promise := Promise{Crashes: 1, Survivors: true, Gap: p, EndGap: p}
+		_, err = Exhaustive(BroadcastConfig(Broadcast{Crashes: 1, Cumulative: true}, proto, promise))
+		if v := new(Violation); errors.As(err, &v) != (p == 3) {
+			t.Errorf("P=%d: %v", p, err)
+		}
+	}
+}
