@@ -203,22 +203,29 @@ func engineEqualsNaive(t *rapid.T) {
 	case *broadcast.Delays:
 		compare(t, p, net, seed, faults)
 	case *broadcast.Provers:
-		compare(t, p, net, seed, faults)
+		want := compare(t, p, net, seed, faults)
+		b, ok := broadcast.Brief(p)
+		if !ok {
+			t.Fatalf("no brief form of %s among %d", spec.Correction, net.P)
+		}
+		if got := compare(t, b, net, seed, faults); got != want {
+			t.Fatalf("in brief %+v, in full %+v", got, want)
+		}
 	}
 }
 
-func compare[S, M any](t *rapid.T, p protocol.Protocol[S, M], net logp.Network, seed uint64, faults logp.Faults) {
+func compare[S, M any](t *rapid.T, p protocol.Protocol[S, M], net logp.Network, seed uint64, faults logp.Faults) (got logp.Result) {
 	e, err := logp.NewEngine(p, net)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second run sees what the first left behind
-		got, err := e.Run(seed, faults)
-		if err != nil {
+		if got, err = e.Run(seed, faults); err != nil {
 			t.Fatal(err)
 		}
 		if want := naive(p, net, seed, faults, max(got.Quiescence+20*(net.O+net.L+net.G), 60)); got != want {
 			t.Fatalf("engine %+v, naive %+v", got, want)
 		}
 	}
+	return got
 }
