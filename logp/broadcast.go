@@ -22,6 +22,9 @@ func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 	case *broadcast.Delays:
 		return MonteCarlo(p, net, runs)
 	case *broadcast.Provers:
+		if b, ok := broadcast.Brief(p); ok {
+			return MonteCarlo(b, net, runs)
+		}
 		return MonteCarlo(p, net, runs)
 	case *broadcast.BFB:
 		return MonteCarlo(p, net, runs)

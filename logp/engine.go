@@ -31,6 +31,10 @@ type Engine[S, M any] struct {
 	spread   set // reached by dissemination
 	served   set // has delivered
 
+	ignored protocol.Rank // messages with this from, or a larger one, change nothing at who is reached
+	skip    protocol.Kind // sends up to this kind are only counted if they are ignored; Idle: none
+	skipped [2]int64      // how many at this moment: by Send, by Correct
+
 	calendar *calendar[M]
 	outbox   [512]event[M] // sends of this moment, put aside
 	put      int           // how many
@@ -140,6 +144,7 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 		e.kill(r)
 	}
 	e.deaths = faults.plan()
+	e.ignore()
 	e.deaths.until(0, e.kill)
 	e.begin(seed)
 }
@@ -195,6 +200,8 @@ func (e *Engine[S, M]) heard(now protocol.Time, list *chunk[M], ready *readySet)
 		if !e.reached.has(to) {
 			_, correction := events[i].sender()
 			e.color(now, to, correction)
+		} else if events[i].from >= e.ignored {
+			continue
 		}
 		if !ready.words.has(to) && (e.sends == nil || e.sends[to] <= now) {
 			ready.set(to)
@@ -276,6 +283,7 @@ func (e *Engine[S, M]) act(now protocol.Time, ready *readySet) {
 		}
 	}
 	e.flush(now)
+	e.countSkipped(now)
 	e.bury()
 }
 
@@ -302,6 +310,10 @@ func (e *Engine[S, M]) actWord(now protocol.Time, base int, word uint64) uint64 
 		r := base + bits.TrailingZeros64(word)
 		a := e.protocol.Next(&e.state[r], now)
 		if a.Kind.Sends() {
+			if a.Kind <= e.skip && e.skips(a.Kind, a.To) {
+				word &= word - 1
+				continue
+			}
 			e.putAside(r, a)
 		} else if e.settle(now, r, a) {
 			continue
@@ -451,11 +463,7 @@ func (e *Engine[S, M]) count(now protocol.Time) {
 	for i := range out {
 		corrections -= int64(out[i].from >> 31) // −1 if negative
 	}
-	if corrections > 0 && e.result.Corrections == 0 {
-		e.first = now
-	}
-	e.result.Disseminations += int64(len(out)) - corrections
-	e.result.Corrections += corrections
+	e.add(now, int64(len(out))-corrections, corrections)
 	if e.sends == nil && e.deaths.bySends == nil {
 		return
 	}
@@ -468,6 +476,15 @@ func (e *Engine[S, M]) count(now protocol.Time) {
 			e.dying = append(e.dying, from)
 		}
 	}
+}
+
+// add counts messages.
+func (e *Engine[S, M]) add(now protocol.Time, disseminations, corrections int64) {
+	if corrections > 0 && e.result.Corrections == 0 {
+		e.first = now
+	}
+	e.result.Disseminations += disseminations
+	e.result.Corrections += corrections
 }
 
 func (e *Engine[S, M]) finish() {

@@ -48,6 +48,9 @@ func (b *BIG) Color(s *Spreading, self Rank, round uint16) {
 // Acknowledge implements Dissemination: nobody acknowledges.
 func (b *BIG) Acknowledge(*Spreading, Rank, Rank) {}
 
+// OnlyColors implements OnlyColors.
+func (b *BIG) OnlyColors() {}
+
 // Next implements Dissemination.
 func (b *BIG) Next(s *Spreading, self Rank, _ Time) protocol.Action[Message[None]] {
 	degree := b.graph.Degree()

@@ -80,6 +80,10 @@ type Correction[C, E any] interface {
 // done: having the message is not yet a promise that everybody gets it.
 type LateDelivery interface{ DeliversLast() }
 
+// OnlyColors is implemented by parts whose messages do nothing but color: they
+// change nothing at a process that has the message.
+type OnlyColors interface{ OnlyColors() }
+
 // Early says what a process does that overlapped correction reaches before
 // dissemination does.
 type Early uint8
@@ -143,6 +147,14 @@ func New[C, E any](cfg Config, correction Correction[C, E]) (*Protocol[C, E], er
 
 // Correction is the second part of the broadcast.
 func (p *Protocol[C, E]) Correction() Correction[C, E] { return p.correction }
+
+// OnlyColors tells whether the messages of dissemination, and those of
+// correction, do nothing but color.
+func (p *Protocol[C, E]) OnlyColors() (spread, correction bool) {
+	_, spread = p.Spread.(OnlyColors)
+	_, correction = p.correction.(OnlyColors)
+	return spread, correction
+}
 
 // stage is how far a process has come.
 type stage uint8

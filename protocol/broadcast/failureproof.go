@@ -80,20 +80,40 @@ func (c *FailureProof) Init(*Proving, Rank) {}
 
 // Receive implements Correction.
 func (c *FailureProof) Receive(s *Proving, self Rank, _ Time, from Rank, m Message[Known]) {
-	side, n, ok := c.heard(self, from, m.Kind)
-	switch {
-	case s.sos > 0: // nothing matters any more
-		return
-	case !ok:
-		*s = Proving{sos: 1}
+	k, n := c.hear(s, self, from, m.Kind)
+	if k == nil {
 		return
 	}
-	c.learn(&s.known[side], n)
 	for _, beyond := range m.Extra {
 		if beyond > 0 {
-			c.learn(&s.known[side], int32((int(n)+int(beyond))%c.p))
+			c.learn(k, c.past(n, beyond))
 		}
 	}
+}
+
+// hear takes note of a message but for its names: it returns how far the sender
+// is, and what is known on its side; nil if names do not matter any more.
+func (c *FailureProof) hear(s *Proving, self, from Rank, kind MessageKind) (k *Known, n int32) {
+	side, n, ok := c.heard(self, from, kind)
+	switch {
+	case s.sos > 0:
+		return nil, 0
+	case !ok:
+		*s = Proving{sos: 1}
+		return nil, 0
+	}
+	k = &s.known[side]
+	c.learn(k, n)
+	return k, n
+}
+
+// past is the distance of one who is so far beyond another at distance n.
+func (c *FailureProof) past(n, beyond int32) int32 {
+	sum := int(n) + int(beyond)
+	if sum >= c.p {
+		sum %= c.p
+	}
+	return int32(sum)
 }
 
 // learn adds a corrector, keeping the F+1 nearest. Distance 0 is the process
@@ -117,54 +137,84 @@ func (c *FailureProof) learn(k *Known, n int32) {
 
 // Next implements Correction.
 func (c *FailureProof) Next(s *Proving, self Rank, now Time, corrected bool) protocol.Action[Message[Known]] {
+	a := c.next(s, self, now, corrected)
+	msg := Message[Known]{Kind: a.Msg.Kind}
+	if k := s.behind(msg.Kind); k != nil {
+		msg.Extra = *k
+	}
+	return protocol.Action[Message[Known]]{At: a.At, To: a.To, Kind: a.Kind, Msg: msg}
+}
+
+// behind is what a message of this kind names: who is known on the side it
+// comes from. SOS names nobody.
+func (s *Proving) behind(kind MessageKind) *Known {
+	side := Side(Right - kind)
+	if side > ToRight {
+		return nil
+	}
+	return &s.known[side]
+}
+
+// next is Next without the names in messages.
+func (c *FailureProof) next(s *Proving, self Rank, now Time, corrected bool) protocol.Action[Message[None]] {
 	switch {
 	case s.sos > 0:
 		return c.cry(s, self)
 	case corrected:
 		return c.rest(s, self, now)
 	}
-	for _, d := range [...]Side{ToLeft, ToRight} {
-		if !s.final[d] && (c.F == 0 || s.known[d.Other()][c.F-1] > 0) {
-			s.final[d] = true
-			s.sent[d] = 0
-		}
-	}
-	first, second := c.First, c.First.Other()
-	d := first
-	switch a, b := c.owes(s, first), c.owes(s, second); {
-	case !a && !b:
-		return protocol.Action[Message[Known]]{Kind: protocol.Done}
-	case !a, b && s.sent[second] < s.sent[first]:
-		d = second
-	}
-	if int(s.sent[d]) == c.p-1 { // once around without finding F+1
-		*s = Proving{sos: 1}
-		return c.cry(s, self)
-	}
-	s.sent[d]++
-	return protocol.Action[Message[Known]]{
-		Kind: protocol.Correct, To: c.at(self, d, s.sent[d]),
-		Msg: Message[Known]{Kind: d.kind(), Extra: s.known[d.Other()]},
+	c.finish(s, ToLeft)
+	c.finish(s, ToRight)
+	left, right := s.sent[ToLeft], s.sent[ToRight]
+	goLeft, goRight := c.owes(s, ToLeft), c.owes(s, ToRight)
+	switch {
+	case !goLeft && !goRight:
+		return protocol.Action[Message[None]]{Kind: protocol.Done}
+	case goLeft && (!goRight || left+int32(c.First) <= right): // First decides a tie
+		return c.send(s, self, ToLeft)
+	default:
+		return c.send(s, self, ToRight)
 	}
 }
 
-// owes reports whether side d must still be sent to.
+// finish begins the final round of sends to side d when F correctors are known
+// on the other.
+func (c *FailureProof) finish(s *Proving, d Side) {
+	if !s.final[d] && (c.F == 0 || s.known[d.Other()][c.F-1] > 0) {
+		s.final[d] = true
+		s.sent[d] = 0
+	}
+}
+
+// owes reports whether side d must still be sent to: as far as the (F+1)-th
+// corrector, or until there is one.
 func (c *FailureProof) owes(s *Proving, d Side) bool {
 	last := s.known[d][c.F]
 	return last == 0 || s.sent[d] < last
 }
 
+// send sends to the next process on side d.
+func (c *FailureProof) send(s *Proving, self Rank, d Side) protocol.Action[Message[None]] {
+	n := s.sent[d] + 1
+	if int(n) == c.p { // once around without finding F+1
+		*s = Proving{sos: 1}
+		return c.cry(s, self)
+	}
+	s.sent[d] = n
+	return protocol.Action[Message[None]]{Kind: protocol.Correct, To: c.at(self, d, n), Msg: Message[None]{Kind: d.kind()}}
+}
+
 // rest is a corrected process's part: wait until F+1 correctors are known.
-func (c *FailureProof) rest(s *Proving, self Rank, now Time) protocol.Action[Message[Known]] {
+func (c *FailureProof) rest(s *Proving, self Rank, now Time) protocol.Action[Message[None]] {
 	if c.correctors(s) > c.F {
-		return protocol.Action[Message[Known]]{Kind: protocol.Done}
+		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	}
 	if !s.waiting {
 		s.waiting = true
 		s.until = now + c.Timeout
 	}
 	if now < s.until {
-		return protocol.Action[Message[Known]]{Kind: protocol.Wait, At: s.until}
+		return protocol.Action[Message[None]]{Kind: protocol.Wait, At: s.until}
 	}
 	*s = Proving{sos: 1}
 	return c.cry(s, self)
@@ -195,11 +245,11 @@ next:
 }
 
 // cry sends SOS to everybody, one after the other.
-func (c *FailureProof) cry(s *Proving, self Rank) protocol.Action[Message[Known]] {
+func (c *FailureProof) cry(s *Proving, self Rank) protocol.Action[Message[None]] {
 	if int(s.sos) >= c.p {
-		return protocol.Action[Message[Known]]{Kind: protocol.Done}
+		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	}
 	to := c.at(self, ToRight, s.sos)
 	s.sos++
-	return protocol.Action[Message[Known]]{Kind: protocol.Correct, To: to, Msg: Message[Known]{Kind: SOS}}
+	return protocol.Action[Message[None]]{Kind: protocol.Correct, To: to, Msg: Message[None]{Kind: SOS}}
 }

@@ -58,6 +58,9 @@ func (g *Gossip) Color(s *Spreading, self Rank, round uint16) {
 // Acknowledge implements Dissemination: nobody acknowledges.
 func (g *Gossip) Acknowledge(*Spreading, Rank, Rank) {}
 
+// OnlyColors implements OnlyColors.
+func (g *Gossip) OnlyColors() {}
+
 // Next implements Dissemination.
 func (g *Gossip) Next(s *Spreading, self Rank, now Time) protocol.Action[Message[None]] {
 	over := now >= g.Until

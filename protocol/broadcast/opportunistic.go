@@ -53,3 +53,6 @@ func (c *Opportunistic) Init(w *Walk, self Rank) {
 
 // Receive implements Correction.
 func (c *Opportunistic) Receive(*Walk, Rank, Time, Rank, Message[None]) {}
+
+// OnlyColors implements OnlyColors.
+func (c *Opportunistic) OnlyColors() {}

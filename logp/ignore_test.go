@@ -1,0 +1,47 @@
+package logp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
+
+// A run in which messages that change nothing are only counted ends as one that
+// hands all of them over, because it is observed. In groups this small the last
+// message often goes to one that had the message and died.
+func TestIgnoredMessagesCount(t *testing.T) {
+	for _, correction := range []string{"none", "checked", "opportunistic:1"} {
+		spec := broadcast.Spec{P: 4, Tree: "gossip:8", Correction: correction, Synchronized: true, Start: 11, L: 2, O: 1}
+		built, err := spec.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := logp.NewEngine(built.(*broadcast.Plain), logp.Network{P: 4, L: 2, O: 1, NoQueue: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(100) {
+			faults := logp.Faults{Deaths: []logp.Death{{Rank: 1, At: protocol.Time(seed % 12)}, {Rank: 2, At: 7}}}
+			counted, err := e.Run(seed, faults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen recorder
+			e.Observe(&seen)
+			handed, err := e.Run(seed, faults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Observe(nil)
+			if counted != handed {
+				t.Errorf("%s, seed %d: %+v, observed %+v", correction, seed, counted, handed)
+			}
+			if sent := strings.Count(strings.Join(seen, "\n"), " to "); int64(sent) != handed.Sent() {
+				t.Errorf("%s, seed %d: the observer sees %d of %d messages", correction, seed, sent, handed.Sent())
+			}
+		}
+	}
+}
