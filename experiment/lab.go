@@ -158,7 +158,7 @@ func (c Cell) cost() int64 {
 		perProcess = 20
 	}
 	if name, _, _ := broadcast.ParseCorrection(c.Spec.Correction); name == "failure-proof" {
-		perProcess *= 3
+		perProcess = perProcess * 3 / 2
 	}
 	return int64(c.Net.P*perProcess/1000) + 1
 }

@@ -38,10 +38,9 @@ func exceeds(t *testing.T, n, until, k int) model.Tuning {
 func TestOpportunisticCorrectionFailsAsOftenAsTheModelSays(t *testing.T) {
 	const n = 1024
 	cases := [][2]int{{17, 9}, {20, 3}, {24, 1}}
-	runs := 1000
+	runs := grid(200, 1000, 20_000)
 	if largeGrid {
 		cases = [][2]int{{17, 9}, {18, 8}, {19, 6}, {20, 3}, {20, 4}, {21, 3}, {22, 2}, {23, 2}, {24, 1}, {25, 1}}
-		runs = 20_000
 	}
 	for _, c := range cases {
 		m := exceeds(t, n, c[0], c[1])
