@@ -1,0 +1,128 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// HeaderLen is the length of a header in bytes.
+const HeaderLen = 32
+
+// LengthMax bounds the payload of a frame: what a machine can address.
+const LengthMax = 1<<63 - 1
+
+// Kind says what a frame is for.
+type Kind uint8
+
+// The kinds of frames. Those with a number are kept until they are
+// acknowledged; the others may be lost with a connection.
+const (
+	Data   Kind = iota + 1 // numbered: what a machine sends, or a part of it
+	Alive                  // not numbered: nothing but the acknowledgement
+	Credit                 // numbered: how much more the peer may send; the payload is the link's
+	Bye                    // numbered: the sender leaves on purpose
+	kinds
+)
+
+func (k Kind) String() string {
+	switch k {
+	case Data:
+		return "data"
+	case Alive:
+		return "alive"
+	case Credit:
+		return "credit"
+	case Bye:
+		return "bye"
+	default:
+		return fmt.Sprintf("Kind(%d)", uint8(k))
+	}
+}
+
+// numbered tells whether frames of the kind have a number.
+func (k Kind) numbered() bool { return k != Alive }
+
+// Header precedes the payload of every frame. Integers are little-endian:
+//
+//	0  Length  uint64
+//	8  Number  uint64
+//	16 Ack     uint64
+//	24 Kind    uint8, then 3 bytes that are zero
+//	28 Tag     uint32
+type Header struct {
+	Length uint64 // of the payload
+	Number uint64 // of the frame on its link, from 1; 0 if it has none
+	Ack    uint64 // all of the peer's frames up to this number have arrived
+	Tag    uint32 // for whom the payload is: the reader's to define
+	Kind   Kind
+}
+
+// Errors of frames. A connection on which one occurs is of no more use.
+var ErrFrame = errors.New("bad frame")
+
+// Append adds the header's bytes to b.
+func (h Header) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, h.Length)
+	b = binary.LittleEndian.AppendUint64(b, h.Number)
+	b = binary.LittleEndian.AppendUint64(b, h.Ack)
+	b = append(b, byte(h.Kind), 0, 0, 0)
+	return binary.LittleEndian.AppendUint32(b, h.Tag)
+}
+
+// ParseHeader reads the header at the beginning of b, which has at least
+// HeaderLen bytes.
+func ParseHeader(b []byte) (Header, error) {
+	_ = b[HeaderLen-1]
+	h := Header{
+		Length: binary.LittleEndian.Uint64(b),
+		Number: binary.LittleEndian.Uint64(b[8:]),
+		Ack:    binary.LittleEndian.Uint64(b[16:]),
+		Kind:   Kind(b[24]),
+		Tag:    binary.LittleEndian.Uint32(b[28:]),
+	}
+	return h, h.check(b[25] | b[26] | b[27])
+}
+
+func (h Header) check(zero byte) error {
+	switch {
+	case h.Kind == 0 || h.Kind >= kinds:
+		return fmt.Errorf("%w: kind %d; allowed: 1 to %d", ErrFrame, uint8(h.Kind), uint8(kinds)-1)
+	case zero != 0:
+		return fmt.Errorf("%w: reserved bytes are not zero", ErrFrame)
+	case h.Length > LengthMax:
+		return fmt.Errorf("%w: length %d; allowed: up to 2^63−1", ErrFrame, h.Length)
+	case h.Kind.numbered() != (h.Number != 0):
+		return fmt.Errorf("%w: number %d on a frame of kind %v", ErrFrame, h.Number, h.Kind)
+	}
+	return nil
+}
+
+// payloadStep is how much room for a payload is made before any of it has
+// arrived: a length alone, be it a lie, costs no more.
+const payloadStep = 1 << 20
+
+// ReadPayload reads the payload of a frame into buf, which grows as the payload
+// arrives.
+func ReadPayload(r io.Reader, h Header, buf []byte) ([]byte, error) {
+	buf = buf[:0]
+	for left := h.Length; left > 0; {
+		n := min(left, max(payloadStep, uint64(cap(buf)-len(buf)), uint64(len(buf))))
+		buf = grow(buf, int(n))
+		at := len(buf) - int(n)
+		if _, err := io.ReadFull(r, buf[at:]); err != nil {
+			return buf[:at], err
+		}
+		left -= n
+	}
+	return buf, nil
+}
+
+// grow lengthens b by n bytes.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b[:len(b)+n]
+	}
+	return append(b, make([]byte, n)...)
+}
