@@ -11,7 +11,7 @@ import (
 
 // The promises of Corrected Gossip in LogP time, for every outcome of gossip
 // and every death: docs/promises.md has the counts. COPPICE_GRID=1 runs the
-// large grids, which take a quarter of an hour on one core.
+// large grids, which take half an hour on one core.
 var largeGrid = os.Getenv("COPPICE_GRID") != ""
 
 // grid is how far a test goes.

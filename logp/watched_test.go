@@ -32,8 +32,6 @@ func (g given) Next(s *broadcast.Spreading, self protocol.Rank, _ protocol.Time)
 // group is a set of at most 64 processes, a bit each.
 type group uint64
 
-func (g group) has(r protocol.Rank) bool { return g>>r&1 == 1 }
-
 func (g group) size() int { return bits.OnesCount64(uint64(g)) }
 
 func (g group) ranks() (all ranks) {
