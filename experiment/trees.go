@@ -73,8 +73,7 @@ func checkedTree(tree string, p, dead int) Cell {
 
 // checkedGossip is synchronized checked correction after gossip for the time t.
 func checkedGossip(t, p, dead int) Cell {
-	c := checkedTree(fmt.Sprintf("gossip:%d", t), p, dead)
-	return c
+	return checkedTree(fmt.Sprintf("gossip:%d", t), p, dead)
 }
 
 // deadOf is so many of p processes.
@@ -149,40 +148,32 @@ func sizes(from, to int) []int {
 // bestGossip finds the gossip time with the lowest mean quiescence latency of
 // checked correction, and its sample.
 func bestGossip(ctx context.Context, lab *Lab, p, runs int) (t int, s *Sample, err error) {
-	best, mean := 0, 0.0
-	guess := 2 * bits.Len(uint(p)) // about 1.6·log2 P·(2o+L)/… : searched upwards and downwards from here
-	look := func(t int) (float64, error) {
+	look := func(t int) (*Sample, error) {
 		c := checkedGossip(t, p, 0)
 		c.Runs = runs
 		samples, err := lab.Measure(ctx, c)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		return samples[0].Quiescence.Mean(), nil
+		return samples[0], nil
 	}
-	if mean, err = look(guess); err != nil {
+	t = 2 * bits.Len(uint(p)) // not far from it
+	if s, err = look(t); err != nil {
 		return 0, nil, err
 	}
-	best = guess
 	for _, step := range []int{4, -4, 1, -1} {
-		for t := best + step; t > 0; t += step {
-			m, err := look(t)
+		for t+step > 0 {
+			next, err := look(t + step)
 			if err != nil {
 				return 0, nil, err
 			}
-			if m >= mean {
+			if next.Quiescence.Mean() >= s.Quiescence.Mean() {
 				break
 			}
-			best, mean = t, m
+			t, s = t+step, next
 		}
 	}
-	c := checkedGossip(best, p, 0)
-	c.Runs = runs
-	samples, err := lab.Measure(ctx, c)
-	if err != nil {
-		return 0, nil, err
-	}
-	return best, samples[0], nil
+	return t, s, nil
 }
 
 // scaled is how many runs a cell of p processes gets if one of 4,096 gets as
@@ -278,6 +269,7 @@ func sureGossip(ctx context.Context, lab *Lab) (t int, s *Sample, err error) {
 	}
 }
 
+// short is a letter for each name, and list says which is which.
 func short(names []string) []string {
 	out := make([]string, len(names))
 	for i := range names {
