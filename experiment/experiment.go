@@ -130,7 +130,8 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
-// Add adds a row. Numbers are written with at most four decimals.
+// Add adds a row. Numbers are written with at most four decimals, those from 10
+// on with two.
 func (t *Table) Add(values ...any) {
 	row := make([]string, len(values))
 	for i, v := range values {
@@ -143,6 +144,9 @@ func (t *Table) Add(values ...any) {
 func text(v any) string {
 	switch v := v.(type) {
 	case float64:
+		if v >= 10 {
+			v = round(v)
+		}
 		s := fmt.Sprintf("%.4f", v)
 		return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	default:
@@ -157,7 +161,7 @@ func (f *Finding) claim(what string, paper, ours, tolerance float64, reason stri
 	case off < 1e-9:
 		c.Verdict, c.Reason = Equal, ""
 	case off <= tolerance+1e-9:
-		c.Verdict, c.Reason = Agrees, "within "+text(round(tolerance))
+		c.Verdict, c.Reason = Agrees, "within "+text(tolerance)
 	}
 	f.Claims = append(f.Claims, c)
 }
