@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -31,18 +32,26 @@ func All() []Experiment {
 	return list
 }
 
-// Find returns the experiments with the given names; «all» names all of them.
+// Find returns the experiments with the given names, each once; «all» names all
+// of them.
 func Find(names ...string) ([]Experiment, error) {
 	var found []Experiment
+	everything := false
 	for _, name := range names {
 		if name == "all" {
-			return All(), nil
+			everything = true
+			continue
 		}
 		e, err := find(name)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, e)
+		if !slices.ContainsFunc(found, func(f Experiment) bool { return f.Name == name }) {
+			found = append(found, e)
+		}
+	}
+	if everything {
+		return All(), nil
 	}
 	return found, nil
 }
@@ -60,7 +69,7 @@ func find(name string) (Experiment, error) {
 
 // Run makes the experiment.
 func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
-	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About}
+	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About, Runs: max(lab.Runs, 1), Seed: lab.Seed}
 	lab.used = nil
 	if err := e.run(ctx, lab, f); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
@@ -75,12 +84,19 @@ type Finding struct {
 	Title   string   `json:"title"`
 	Source  string   `json:"source"`
 	About   string   `json:"about"`
+	Runs    int      `json:"runs"` // of a cell, as they were asked for
+	Seed    uint64   `json:"seed"`
 	Claims  []Claim  `json:"claims"`
 	Tables  []Table  `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
 	Seconds float64  `json:"seconds"` // to simulate its cells, whenever that was
 
 	Chart *chart.Chart `json:"chart,omitempty"`
+}
+
+// Repeat is the command that makes it again.
+func (f *Finding) Repeat() string {
+	return fmt.Sprintf("coppice reproduce %s --runs %d --seed %d", f.Name, f.Runs, f.Seed)
 }
 
 // Claim is one thing the paper says, beside what we saw.

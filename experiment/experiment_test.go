@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coppice-go/coppice/experiment"
@@ -122,6 +123,12 @@ func TestNamesAreUniqueAndUnknownOnesRefused(t *testing.T) {
 	if all, err := experiment.Find("all"); err != nil || len(all) != len(names) {
 		t.Errorf("all: %d, %v", len(all), err)
 	}
+	if _, err := experiment.Find("all", "nope"); err == nil {
+		t.Error("an unknown name beside all is accepted")
+	}
+	if twice, err := experiment.Find("trees-fig6", "trees-fig6"); err != nil || len(twice) != 1 {
+		t.Errorf("the same name twice: %d, %v", len(twice), err)
+	}
 	if _, err := experiment.Find("trees-fig1"); err == nil || !strings.Contains(err.Error(), "allowed: all, trees-fig1b") {
 		t.Errorf("unknown name: %v", err)
 	}
@@ -174,13 +181,13 @@ func TestInterruptedWorkGoesOn(t *testing.T) {
 func TestCellsAreKept(t *testing.T) {
 	dir := t.TempDir()
 	measure := func(runs int) (*experiment.Sample, bool) {
-		worked := false
-		lab := &experiment.Lab{Seed: 3, Dir: dir, Progress: func(experiment.Progress) { worked = true }}
+		var worked atomic.Bool
+		lab := &experiment.Lab{Seed: 3, Dir: dir, Progress: func(experiment.Progress) { worked.Store(true) }}
 		s, err := lab.Measure(t.Context(), cell(runs))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s[0], worked
+		return s[0], worked.Load()
 	}
 	first, _ := measure(100)
 	again, worked := measure(100)
@@ -196,23 +203,52 @@ func TestCellsAreKept(t *testing.T) {
 	}
 }
 
-func TestDamagedCellIsRefused(t *testing.T) {
+// TestDamagedCellsAreRefused: what is in a cell's file is either what was left
+// there, or an error that names it; and it stays as it is.
+func TestDamagedCellsAreRefused(t *testing.T) {
 	dir := t.TempDir()
-	lab := &experiment.Lab{Dir: dir}
-	if _, err := lab.Measure(t.Context(), cell(5)); err != nil {
+	other := cell(5)
+	other.Dead = 21
+	if _, err := (&experiment.Lab{Dir: dir}).Measure(t.Context(), cell(5)); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	whole := read(t, files[0])
-	if err := os.WriteFile(files[0], []byte(whole[:len(whole)/2]), 0o666); err != nil {
+	path, whole := files[0], read(t, files[0])
+	elsewhere := t.TempDir()
+	if _, err := (&experiment.Lab{Dir: elsewhere}).Measure(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	_, err = (&experiment.Lab{Dir: dir}).Measure(t.Context(), cell(5))
-	if err == nil || !strings.Contains(err.Error(), files[0]) {
-		t.Errorf("half a file: %v", err)
+	foreign, err := filepath.Glob(filepath.Join(elsewhere, "*.json"))
+	if err != nil || len(foreign) != 1 {
+		t.Fatal(foreign, err)
+	}
+	for name, damaged := range map[string]string{
+		"half":             whole[:len(whole)/2],
+		"nothing":          "",
+		"null":             "null",
+		"another cell":     read(t, foreign[0]),
+		"more runs":        strings.Replace(whole, `"runs":5`, `"runs":5000`, 1),
+		"fewer than none":  strings.Replace(whole, `"runs":5`, `"runs":-5`, 1),
+		"no histogram":     strings.Replace(whole, `"gap_max":{`, `"gap_maximum":{`, 1),
+		"endless":          strings.Replace(whole, `"seconds":`, `"seconds":1e308,"was":`, 1),
+		"null for a table": strings.Replace(whole, `"pairs":{`, `"pairs":null,"were":{`, 1),
+	} {
+		if damaged == whole {
+			t.Fatalf("%s: not damaged", name)
+		}
+		if err := os.WriteFile(path, []byte(damaged), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := (&experiment.Lab{Dir: dir}).Measure(t.Context(), cell(10))
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if read(t, path) != damaged {
+			t.Errorf("%s: overwritten", name)
+		}
 	}
 }
 

@@ -191,17 +191,30 @@ func (l *Lab) load(c Cell) (*Sample, error) {
 	if l.Dir == "" {
 		return s, nil
 	}
-	text, err := os.ReadFile(l.path(name))
+	text, err := readFile(l.path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return s, nil
 	case err != nil:
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &struct{ *Sample }{s}); err != nil {
+	if err := s.parse(text, c); err != nil {
+		delete(l.cells, name)
 		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", l.path(name), err)
 	}
 	return s, nil
+}
+
+// readFile reads a file, and nothing that is not one.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file; allowed: what earlier runs left, or nothing", path)
+	}
+	return os.ReadFile(path)
 }
 
 // save keeps what is known of a cell. The file holds its configuration too, for

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -84,12 +83,20 @@ func Report(dir string) error {
 
 func kept(dir, name string) (*Finding, error) {
 	path := filepath.Join(dir, name+".json")
-	whole, err := os.ReadFile(path)
+	whole, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
 	f := new(Finding)
-	if err := json.Unmarshal(whole, f); err != nil {
+	err = json.Unmarshal(whole, f)
+	switch {
+	case err != nil:
+	case f.Name != name:
+		err = fmt.Errorf("it is not about %s", name)
+	case f.Chart != nil:
+		err = f.Chart.Check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w; allowed: what an earlier run left, or nothing", path, err)
 	}
 	return f, nil
@@ -125,7 +132,7 @@ func markdown(findings []*Finding) []byte {
 		for _, n := range f.Notes {
 			fmt.Fprintf(&out, "\n%s\n", n)
 		}
-		fmt.Fprintf(&out, "\nFiles: %s. Simulated in %s. Repeat: `coppice reproduce %s`.\n", f.files(), f.Took(), f.Name)
+		fmt.Fprintf(&out, "\nFiles: %s. Simulated in %s. Repeat: `%s`.\n", f.files(), f.Took(), f.Repeat())
 	}
 	return out.Bytes()
 }

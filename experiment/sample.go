@@ -1,6 +1,10 @@
 package experiment
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
 	"github.com/coppice-go/coppice/logp"
 )
 
@@ -71,6 +75,41 @@ func (s *Sample) merge(other *Sample) {
 	s.Corrections += other.Corrections
 	s.Runs += other.Runs
 	s.Seconds += other.Seconds
+}
+
+// parse reads what was kept of a cell.
+func (s *Sample) parse(text []byte, c Cell) error {
+	var kept struct {
+		Cell Cell `json:"cell"`
+		*Sample
+	}
+	kept.Sample = s
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return errors.New("not the JSON of a cell")
+	}
+	c.Runs = 0
+	if kept.Cell != c {
+		return errors.New("it is about another cell")
+	}
+	return s.check()
+}
+
+// check says what cannot be.
+func (s *Sample) check() error {
+	for _, h := range []Histogram{s.Coloring, s.Quiescence, s.Completion, s.Correction, s.GapMax, s.Uncolored, s.Messages, s.Pairs} {
+		for _, n := range h {
+			if n < 1 {
+				return errors.New("a value that did not occur")
+			}
+		}
+		if h == nil || h.N() != int64(s.Runs) {
+			return fmt.Errorf("%d runs, but %d values", s.Runs, h.N())
+		}
+	}
+	if s.Disseminations < 0 || s.Corrections < 0 || !(s.Seconds >= 0 && s.Seconds < 1e9) {
+		return errors.New("a figure that cannot be")
+	}
+	return nil
 }
 
 // perRun is a number of messages of all runs, a run.

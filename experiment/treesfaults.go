@@ -167,14 +167,14 @@ func treesFig10(ctx context.Context, lab *Lab, f *Finding) error {
 		largest[tree.name] = sample.GapMax.Max()
 		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	bound := func(name string, at func(g float64) float64) {
+	bound := func(name string, like int, at func(g float64) float64) {
 		f.Chart.Series = append(f.Chart.Series, chart.Series{
-			Name: name, Style: chart.Dashed, Like: 7,
+			Name: name, Style: chart.Dashed, Like: like,
 			Points: []chart.Point{{X: 0, Y: at(0)}, {X: float64(longest), Y: at(float64(longest))}},
 		})
 	}
-	bound("lower bound", func(g float64) float64 { return float64(base) + g })
-	bound("upper bound", func(g float64) float64 { return float64(base) + 2*g + 1 })
+	bound("lower bound", 0, func(g float64) float64 { return float64(base) + g })
+	bound("upper bound", len(trees)+1, func(g float64) float64 { return float64(base) + 2*g + 1 })
 	f.Tables = append(f.Tables, t)
 	f.shape("pairs outside the bounds of Lemma 3", "none", fmt.Sprint(outside), outside == 0, "")
 	share := 100 * float64(large) / float64(runs)

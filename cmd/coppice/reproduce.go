@@ -57,6 +57,7 @@ func (r *reproduceCmd) Run(c *console) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	lab := &experiment.Lab{Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells")}
 	report, err := r.reproduce(ctx, c, lab, experiments)
 	if errors.Is(err, context.Canceled) {

@@ -8,6 +8,7 @@ package chart
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -67,6 +68,29 @@ const (
 
 // The colours are those of Okabe and Ito: distinct for colour-blind eyes too.
 var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8C6D31"}
+
+// Check says what is wrong with a chart that comes from a file.
+func (c *Chart) Check() error {
+	for _, a := range []Axis{c.X, c.Y} {
+		if a.Log != 0 && a.Log != 2 && a.Log != 10 || !sane(a.Min) || !sane(a.Max) {
+			return errors.New("a chart with an impossible axis")
+		}
+	}
+	for _, s := range c.Series {
+		if s.Like < 0 || s.Like > len(c.Series) {
+			return fmt.Errorf("a chart with a series like number %d of %d", s.Like, len(c.Series))
+		}
+		for _, p := range s.Points {
+			if !sane(p.X) || !sane(p.Y) || !sane(p.Low) || !sane(p.High) {
+				return errors.New("a chart with an impossible point")
+			}
+		}
+	}
+	return nil
+}
+
+// sane tells whether a number can be drawn.
+func sane(v float64) bool { return v == 0 || math.Abs(v) > 1e-12 && math.Abs(v) < 1e15 }
 
 // Write draws the chart.
 func (c *Chart) Write(w io.Writer) error {
