@@ -12,7 +12,7 @@ type simCmd struct {
 	P int `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
 	groupFlags
 	G          int64  `name:"gap" short:"g" default:"0" placeholder:"g" help:"LogP gap between sends, and between receives; less than o counts as o."`
-	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, opportunistic-sends:N, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side, N messages in all (default ${default})."`
+	Correction string `default:"checked" placeholder:"C" help:"none, ack, opportunistic:D, opportunistic-sends:N, optimized:D, optimized-paper:D, checked, failure-proof:F or delayed:STEPS; D is per side, N messages in all; none with bfb (default ${default})."`
 	ringFlags
 
 	Runs    int    `default:"1" placeholder:"R" help:"Number of runs (default ${default})."`

@@ -205,8 +205,12 @@ func replaceFile(path string, write func(*bufio.Writer) error) (err error) {
 		}
 	}()
 	w := bufio.NewWriter(f)
-	if err := errors.Join(write(w), w.Flush(), f.Chmod(mode), f.Close()); err != nil {
-		return err
+	err = write(w)
+	if err == nil {
+		err = w.Flush()
+	}
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)
 }

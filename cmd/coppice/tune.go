@@ -82,7 +82,7 @@ type tuneReport struct {
 	*tuned
 	Algos []tuned `json:"algos,omitempty"`
 
-	left error // why fcg is not among all
+	LeftOut string `json:"left_out,omitempty"` // why fcg is not among all
 }
 
 func (t *tuneCmd) Run(c *console) error {
@@ -117,7 +117,7 @@ func (t *tuneCmd) tune() (*tuneReport, error) {
 		case err == nil:
 			r.Algos = append(r.Algos, *one)
 		case a == model.FCG && t.F == nil: // too few processes for it
-			r.left = err
+			r.LeftOut = err.Error()
 		default:
 			return nil, err
 		}
@@ -227,8 +227,8 @@ func (r *tuneReport) write(w *bufio.Writer) {
 		}
 	}
 	table.Flush()
-	if r.left != nil {
-		fmt.Fprintf(w, "\nno %v\n", r.left)
+	if r.LeftOut != "" {
+		fmt.Fprintf(w, "\nno %s\n", r.LeftOut)
 	}
 }
 
