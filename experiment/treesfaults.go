@@ -236,42 +236,61 @@ func (f *Finding) extreme(what string, paper, ours float64) {
 	f.Claims = append(f.Claims, c)
 }
 
+// rules are ways to correct opportunistically, by what they are called below.
+var rules = []struct {
+	name, correction string
+	early            broadcast.Early
+}{
+	{"paper's", "optimized-paper:4", broadcast.Join},
+	{"ours", "optimized:4", broadcast.Join},
+	{"ours, early ones only serve", "optimized:4", broadcast.Serve},
+}
+
 func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
 	t := Table{Columns: []string{"rule", "tree", "failed", "runs", "incomplete_runs", "uncolored_mean", "uncolored_max"}}
-	share := map[string]float64{} // per cent of incomplete runs, by rule and rate
-	for _, rule := range []string{"optimized-paper:4", "optimized:4"} {
-		for _, rate := range []int{100, 200, 400} {
-			var cells []Cell
+	rates := []int{100, 200, 400}
+	var cells []Cell
+	for _, rule := range rules {
+		for _, rate := range rates {
 			for _, tree := range trees {
 				cells = append(cells, Cell{
-					Spec: broadcast.Spec{Tree: tree.spec, Correction: rule}, Net: logP(treesP), Dead: deadOf(treesP, rate),
-					Runs: max(lab.scaled(treesP), min(lab.Runs, 100)),
+					Spec: broadcast.Spec{Tree: tree.spec, Correction: rule.correction, Early: rule.early},
+					Net:  logP(treesP), Dead: deadOf(treesP, rate), Runs: max(lab.scaled(treesP), min(lab.Runs, 100)),
 				})
 			}
-			samples, err := lab.Measure(ctx, cells...)
-			if err != nil {
-				return err
-			}
+		}
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return err
+	}
+	share := make([][]float64, len(rules)) // per cent of incomplete runs, by rule and rate
+	for i, rule := range rules {
+		for _, rate := range rates {
 			incomplete, runs := int64(0), 0
-			for i, s := range samples {
+			for _, tree := range trees {
+				s := samples[0]
+				samples = samples[1:]
 				n := s.Uncolored.Above(0)
-				t.Add(rule, trees[i].name, rateName(rate), s.Runs, n, s.Uncolored.Mean(), s.Uncolored.Max())
+				t.Add(rule.name, tree.name, rateName(rate), s.Runs, n, s.Uncolored.Mean(), s.Uncolored.Max())
 				incomplete += n
 				runs += s.Runs
 			}
-			share[fmt.Sprint(rule, rate)] = 100 * float64(incomplete) / float64(runs)
+			share[i] = append(share[i], 100*float64(incomplete)/float64(runs))
 		}
 	}
 	f.Tables = append(f.Tables, t)
-	const why = "the paper's rule as printed fails when messages cross (docs/papers.md); its authors may have simulated another"
-	for _, rate := range []int{100, 200} {
-		paper, ours := share[fmt.Sprint("optimized-paper:4", rate)], share[fmt.Sprint("optimized:4", rate)]
-		f.shape(rateName(rate)+": broadcasts that leave somebody uncolored, paper's rule", "less than 0.07%", text(round(paper))+"%", paper < 0.07, why)
-		f.shape(rateName(rate)+": the same, our rule", "less than 0.07%", text(round(ours))+"%", ours < 0.07, "")
+	for k, rate := range rates {
+		paper, low, high := "less than 0.07%", 0.0, 0.07
+		if rate == 400 {
+			paper, low, high = "about 0.6%", 0.5, 0.7
+		}
+		what := rateName(rate) + ": broadcasts that leave somebody uncolored, "
+		f.shape(what+"paper's rule", paper, text(round(share[0][k]))+"%", share[0][k] >= low && share[0][k] < high,
+			"the rule as printed fails when messages cross (docs/papers.md); its authors may have simulated another")
+		f.shape(what+"our rule", paper, fmt.Sprintf("%s%%; %s%% if who is reached early only serves its children", text(round(share[1][k])), text(round(share[2][k]))),
+			share[1][k] < high && share[2][k] >= low, "")
 	}
-	paper, ours := share["optimized-paper:4400"], share["optimized:4400"]
-	f.shape("4%: broadcasts that leave somebody uncolored, paper's rule", "about 0.6%", text(round(paper))+"%", paper > 0.3 && paper < 1.2, why)
-	f.shape("4%: the same, our rule", "about 0.6%", text(round(ours))+"%", ours < 1.2, "")
 	f.note("The paper counts about 2,600 incomplete broadcasts in two million (four trees, five rates, 100,000 runs each), more than 90%% of them at 4%%: 0.6%% of the 400,000 there, and less than 260 in all other runs.")
 	return nil
 }
