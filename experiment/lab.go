@@ -243,7 +243,7 @@ func writeFile(path string, text []byte) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("%s cannot be written: %w", path, err)
 	}
 	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(0o644), f.Close())
@@ -251,7 +251,7 @@ func writeFile(path string, text []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return fmt.Errorf("%s cannot be written: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

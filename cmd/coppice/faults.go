@@ -51,7 +51,7 @@ func (s *simCmd) detector() (protocol.Time, error) {
 		return 0, nil
 	case s.Detect == nil:
 		return 1, nil
-	case *s.Detect < 1:
+	case *s.Detect < 1 || *s.Detect > 1<<30:
 		return 0, fmt.Errorf("detection after %d; allowed: 1 to 2^30", *s.Detect)
 	}
 	return protocol.Time(*s.Detect), nil
