@@ -88,7 +88,6 @@ const (
 	Lost             // the link cannot be resumed: too much is missing
 	Excluded         // the peer is not a member of the present view
 	Closing          // leaving
-	refusals
 )
 
 var refusalNames = [...]string{"accepted", "another job", "another process", "connected twice", "link lost", "excluded", "closing"}
