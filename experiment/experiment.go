@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -193,12 +194,10 @@ func (f *Finding) shape(what, paper, ours string, holds bool, reason string) {
 
 // round keeps what a reader compares.
 func round(v float64) float64 {
-	switch {
-	case v >= 1000 || v <= -1000:
-		return float64(int64(v + 0.5))
-	default:
-		return float64(int64(v*100+0.5)) / 100
+	if math.Abs(v) >= 1000 {
+		return math.Round(v)
 	}
+	return math.Round(v*100) / 100
 }
 
 func (f *Finding) note(format string, args ...any) {

@@ -62,79 +62,78 @@ func rateAxis() chart.Axis {
 	return axis
 }
 
-// byRate draws and tabulates one figure of samples by fault rate.
-func (f *Finding) byRate(t *Table, name string, samples []*Sample, of func(*Sample) Histogram, unit float64) {
-	s := chart.Series{Name: name, Style: chart.Marks | chart.Line}
-	for i, sample := range samples {
-		h := of(sample)
-		mean, low, high := h.Mean()/unit, float64(h.Quantile(0.05))/unit, float64(h.Quantile(0.95))/unit
-		s.Points = append(s.Points, chart.Point{X: float64(i), Y: mean, Low: low, High: high})
-		t.Add(name, rateName(rates[i]), mean, h.Deviation()/unit, low, high, sample.Runs)
+// resilience measures the broadcasts of §4.3 at each rate, draws one figure of
+// them, in the given unit, and tabulates it. Corrected Gossip runs for the time
+// that it also returns.
+func resilience(ctx context.Context, lab *Lab, f *Finding, label string, of func(*Sample) Histogram, unit float64) (by [][]*Sample, gossip []*Sample, until int, err error) {
+	if by, err = underFaults(ctx, lab); err != nil {
+		return nil, nil, 0, err
 	}
-	f.Chart.Series = append(f.Chart.Series, s)
+	if until, gossip, err = faultsGossip(ctx, lab); err != nil {
+		return nil, nil, 0, err
+	}
+	f.Chart = &chart.Chart{Title: f.Title + ", 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: label}}
+	t := Table{Columns: []string{"broadcast", "failed", "mean", "deviation", "q05", "q95", "runs"}}
+	add := func(name string, samples []*Sample) {
+		s := chart.Series{Name: name, Style: chart.Marks | chart.Line}
+		for i, sample := range samples {
+			h := of(sample)
+			mean, low, high := h.Mean()/unit, float64(h.Quantile(0.05))/unit, float64(h.Quantile(0.95))/unit
+			s.Points = append(s.Points, chart.Point{X: float64(i), Y: mean, Low: low, High: high})
+			t.Add(name, rateName(rates[i]), mean, h.Deviation()/unit, low, high, sample.Runs)
+		}
+		f.Chart.Series = append(f.Chart.Series, s)
+	}
+	for i, tree := range trees {
+		add(tree.name, by[i])
+	}
+	add(fmt.Sprintf("gossip %d", until), gossip)
+	f.Tables = append(f.Tables, t)
+	return by, gossip, until, nil
 }
 
 func treesFig8(ctx context.Context, lab *Lab, f *Finding) error {
-	by, err := underFaults(ctx, lab)
+	by, gossip, until, err := resilience(ctx, lab, f, "steps", func(s *Sample) Histogram { return s.Quiescence }, 1)
 	if err != nil {
 		return err
 	}
-	until, gossip, err := faultsGossip(ctx, lab)
-	if err != nil {
-		return err
-	}
-	f.Chart = &chart.Chart{Title: "Quiescence latency, 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: "steps"}}
-	t := Table{Columns: []string{"broadcast", "failed", "mean", "deviation", "q05", "q95", "runs"}}
-	latency := func(s *Sample) Histogram { return s.Quiescence }
-	last := len(rates) - 1
-	rise := func(s []*Sample) float64 { return 100 * (s[last].Quiescence.Mean()/s[0].Quiescence.Mean() - 1) }
-	spread := func(s []*Sample) float64 { return s[last].Quiescence.Deviation() / s[0].Quiescence.Deviation() }
-	for i, tree := range trees {
-		f.byRate(&t, tree.name, by[i], latency, 1)
-		up := rise(by[i])
-		f.shape(tree.name+": rise of the mean from 0.01% to 4%", "12–14%", text(round(up))+"%", up >= 11.5 && up < 14.5, "")
-	}
-	f.byRate(&t, fmt.Sprintf("gossip %d", until), gossip, latency, 1)
 	earlier, err := gossipUnderFaults(ctx, lab, until-3)
 	if err != nil {
 		return err
+	}
+	last := len(rates) - 1
+	rise := func(s []*Sample) float64 { return 100 * (s[last].Quiescence.Mean()/s[0].Quiescence.Mean() - 1) }
+	widening := func(s []*Sample) float64 { return s[last].Quiescence.Deviation() / s[0].Quiescence.Deviation() }
+	for i, tree := range trees {
+		up := rise(by[i])
+		f.shape(tree.name+": rise of the mean from 0.01% to 4%", "12–14%", text(round(up))+"%", up >= 11.5 && up < 14.5, "")
 	}
 	low, high := rise(gossip), rise(earlier)
 	f.shape("gossip: rise of the mean", "4%",
 		fmt.Sprintf("%s%% at T = %d, the best without faults; %s%% at T = %d", text(round(low)), until, text(round(high)), until-3),
 		low <= 4.5 && high >= 3.5, "depends on the gossip time, which the paper does not give")
-	f.claim("binomial: deviation at 4% over that at 0.01%", 17, spread(by[0]), 3, "the ratio of two deviations: the smaller one rests on few gaps, so it depends on the runs")
-	f.claim("optimal: deviation at 4% over that at 0.01%", 10, spread(by[3]), 2, "the ratio of two deviations: the smaller one rests on few gaps, so it depends on the runs")
-	f.Tables = append(f.Tables, t)
+	const why = "the ratio of two deviations: the smaller one rests on few gaps, so it depends on the runs"
+	f.claim("binomial: deviation at 4% over that at 0.01%", 17, widening(by[0]), 3, why)
+	f.claim("optimal: deviation at 4% over that at 0.01%", 10, widening(by[3]), 2, why)
 	return nil
 }
 
 func treesFig9(ctx context.Context, lab *Lab, f *Finding) error {
-	by, err := underFaults(ctx, lab)
+	by, gossip, _, err := resilience(ctx, lab, f, "messages per process", func(s *Sample) Histogram { return s.Messages }, 1000)
 	if err != nil {
 		return err
 	}
-	until, gossip, err := faultsGossip(ctx, lab)
-	if err != nil {
-		return err
-	}
-	f.Chart = &chart.Chart{Title: "Messages per process, 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: "messages per process"}}
-	t := Table{Columns: []string{"broadcast", "failed", "mean", "deviation", "q05", "q95", "runs"}}
-	messages := func(s *Sample) Histogram { return s.Messages }
 	falls, wider, most := true, true, 0.0
-	for i, tree := range trees {
-		f.byRate(&t, tree.name, by[i], messages, 1000)
-		first, last := by[i][0].Messages, by[i][len(rates)-1].Messages
+	for _, samples := range by {
+		first, last := samples[0].Messages, samples[len(rates)-1].Messages
 		falls = falls && last.Mean() < first.Mean()
 		wider = wider && last.Deviation() > first.Deviation()
 		most = max(most, first.Mean()/1000)
 	}
-	f.byRate(&t, fmt.Sprintf("gossip %d", until), gossip, messages, 1000)
 	least := gossip[len(rates)-1].Messages.Mean() / 1000
 	f.shape("messages drop with more faults, all trees", "drop", fmt.Sprint(falls), falls, "")
 	f.shape("their variation grows", "grows", fmt.Sprint(wider), wider, "")
 	f.shape("trees send significantly fewer than gossip", "fewer", fmt.Sprintf("at most %s against at least %s", text(round(most)), text(round(least))), most < least, "")
-	f.Tables = append(f.Tables, t)
 	return nil
 }
 

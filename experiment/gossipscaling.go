@@ -1,0 +1,111 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
+)
+
+// scaling measures the three corrected gossips over group sizes.
+func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]map[int]float64, float64, error) {
+	t := Table{Columns: []string{"algorithm", "processes", "failed", "T", "latency_median", "latency_mean", "messages_per_process", "unreached_percent", "runs"}}
+	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, O = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "median latency (steps)"}}
+	curve := map[string]map[int]float64{}
+	unreached := 0.0
+	put := func(s *chart.Series, p int, v float64) {
+		if curve[s.Name] == nil {
+			curve[s.Name] = map[int]float64{}
+		}
+		curve[s.Name][p] = v
+		s.Points = append(s.Points, chart.Point{X: float64(p), Y: v})
+	}
+	all := sizes(1<<6, 1<<20)
+	algorithms := []model.Algorithm{model.OCG, model.CCG, model.FCG}
+	var cells []Cell
+	var times []int
+	for _, a := range algorithms {
+		for _, p := range all {
+			dead := 0
+			if share > 0 {
+				dead = p / share
+			}
+			tuned, err := bestOf(a, p, 2, 1, dead)
+			if err != nil {
+				return nil, 0, err
+			}
+			c := gossipCell(a, openNet(p, 2, 1), tuned.T, tuned.K, 1, dead)
+			c.Runs = lab.scaled(p)
+			cells, times = append(cells, c), append(times, tuned.T)
+		}
+	}
+	samples, err := lab.Measure(ctx, cells...)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, a := range algorithms {
+		series := chart.Series{Name: string(a), Style: chart.Line | chart.Marks}
+		for k, p := range all {
+			n := i*len(all) + k
+			s, took := samples[n], latency(a, samples[n])
+			median := float64(took.Quantile(0.5))
+			t.Add(a, p, cells[n].Dead, times[n], median, took.Mean(), s.perRun(s.Disseminations+s.Corrections)/float64(p), 100*s.Uncolored.Mean()/float64(p), s.Runs)
+			put(&series, p, median)
+			unreached = max(unreached, s.Uncolored.Mean()/float64(p))
+		}
+		f.Chart.Series = append(f.Chart.Series, series)
+	}
+	big, bfb := chart.Series{Name: "BIG", Style: chart.Dashed}, chart.Series{Name: "BFB", Style: chart.Dashed}
+	opt := chart.Series{Name: "optimal tree", Style: chart.Dashed}
+	for _, p := range all {
+		put(&big, p, float64(model.BIGLatency(p, 2, 1)))
+		put(&bfb, p, float64(model.BFBLatency(p, 2, 1, 0)))
+		put(&opt, p, float64(model.OptimalLatency(p, 2, 1)))
+	}
+	f.Chart.Series = append(f.Chart.Series, big, bfb)
+	if share == 0 {
+		f.Chart.Series = append(f.Chart.Series, opt)
+	}
+	f.Tables = append(f.Tables, t)
+	return curve, unreached, nil
+}
+
+// beats is the smallest size from which on a is faster than b; 0: none.
+func beats(curve map[string]map[int]float64, a, b string) int {
+	from := 0
+	for _, p := range sizes(1<<6, 1<<20) {
+		switch {
+		case curve[a][p] >= curve[b][p]:
+			from = 0
+		case from == 0:
+			from = p
+		}
+	}
+	return from
+}
+
+func gossipFig7a(ctx context.Context, lab *Lab, f *Finding) error {
+	curve, _, err := scaling(ctx, lab, f, 0)
+	if err != nil {
+		return err
+	}
+	from := beats(curve, "fcg", "BIG")
+	f.shape("FCG is faster than BIG", "from 512 processes on", fmt.Sprintf("from %d on", from), from > 0 && from <= 1024, "")
+	ocg, ccg := beats(curve, "ocg", "BIG"), beats(curve, "ocg", "BFB")
+	f.shape("OCG is faster than BIG and BFB", "at any size", fmt.Sprintf("from %d and %d on", ocg, ccg), ocg == 64 && ccg == 64, "")
+	grows := curve["optimal tree"][1<<20] < curve["ocg"][1<<20]
+	f.shape("the optimal tree is a lower bound", "lowest", fmt.Sprint(grows), grows, "")
+	return nil
+}
+
+func gossipFig7b(ctx context.Context, lab *Lab, f *Finding) error {
+	curve, unreached, err := scaling(ctx, lab, f, 64)
+	if err != nil {
+		return err
+	}
+	from := beats(curve, "fcg", "BIG")
+	f.shape("FCG is faster than BIG", "above 256 processes", fmt.Sprintf("from %d on", from), from > 0 && from <= 1024, "")
+	f.shape("processes OCG reaches", "at least 99.999%", fmt.Sprintf("%.6f%%", 100*(1-unreached)), unreached <= 1e-5, "")
+	return nil
+}
