@@ -45,9 +45,10 @@ var rooms = []room{
 	{in: "chaos", may: "protocol"},
 	{in: "experiment", may: "logp model"},
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol"},
+	{in: "internal/codec"},
 	{in: "internal/detect"},
-	{in: "internal/launch"},
-	{in: "apps", may: ".", strict: true}, // real programs on the public API only
+	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
+	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "dashboard"},
 	{in: "cmd", may: everything},
 }
