@@ -1,0 +1,258 @@
+package codec
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Codec turns values of type T into bytes and back. It may be used by any number
+// of goroutines.
+type Codec[T any] struct {
+	name      string
+	signature uint64
+	form      form
+	memory    *layout // of T, or of its elements if it is a slice
+	padded    bool    // memory has gaps
+	limits    limits  // of T, unless it is plain memory
+	err       error   // why T cannot be sent
+}
+
+// form is how the bytes of a type come about.
+type form uint8
+
+const (
+	fixed      form = iota // plain memory of constant size
+	slice                  // a slice of plain memory
+	text                   // a string
+	methods                // MarshalBinary and UnmarshalBinary
+	structured             // CBOR
+)
+
+// codecs holds a *Codec[T] for every T that was asked for.
+var codecs sync.Map // of reflect.Type
+
+// For returns the codec of T, or why values of type T cannot be sent.
+func For[T any]() (*Codec[T], error) {
+	t := reflect.TypeFor[T]()
+	found, ok := codecs.Load(t)
+	if !ok {
+		found, _ = codecs.LoadOrStore(t, newCodec[T](t))
+	}
+	c := found.(*Codec[T])
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c, nil
+}
+
+func newCodec[T any](t reflect.Type) *Codec[T] {
+	c := &Codec[T]{name: t.String(), signature: signature(t)}
+	c.choose(t)
+	c.padded = c.memory != nil && !c.memory.dense()
+	return c
+}
+
+// choose finds the form of T.
+func (c *Codec[T]) choose(t reflect.Type) {
+	if l, ok := plain(t); ok {
+		c.form, c.memory = fixed, l
+		return
+	}
+	if t.Kind() == reflect.String {
+		c.form, c.memory = text, &layout{size: 1, align: 1}
+		return
+	}
+	// Elements of size 0 leave no bytes to count them by.
+	if t.Kind() == reflect.Slice && t.Elem().Size() > 0 {
+		if l, ok := plain(t.Elem()); ok {
+			c.form, c.memory = slice, l
+			return
+		}
+	}
+	c.form = structured
+	if binaryMethods.both(t) {
+		c.form = methods
+	}
+	c.limits, c.err = sendable(t)
+}
+
+// Name is the name of T, as in "[]float64".
+func (c *Codec[T]) Name() string { return c.name }
+
+// Signature is a hash of T's name and structure, the same in all processes of a
+// build.
+func (c *Codec[T]) Signature() uint64 { return c.signature }
+
+// ElemSize is the size in bytes of T's elements if T is a string or a slice of
+// plain memory, and 0 if it is something else. Values of such a T have as many
+// bytes as their elements together.
+func (c *Codec[T]) ElemSize() int {
+	if c.form == slice || c.form == text {
+		return c.memory.size
+	}
+	return 0
+}
+
+// Size is the number of bytes of every value of T if T is plain memory of constant
+// size; ok is false if it is something else.
+func (c *Codec[T]) Size() (size int, ok bool) {
+	if c.form == fixed {
+		return c.memory.size, true
+	}
+	return 0, false
+}
+
+// View returns the bytes of *v where they are, if T is plain memory without
+// padding. They are those that Append would add, must not be written, and are
+// valid while *v lives and is unchanged.
+func (c *Codec[T]) View(v *T) (b []byte, ok bool) {
+	if c.form > text || c.padded {
+		return nil, false
+	}
+	return c.bytes(v), true
+}
+
+// bytes are those of *v where they are, padding included. T is plain memory.
+func (c *Codec[T]) bytes(v *T) []byte {
+	switch c.form {
+	case fixed:
+		return fixedBytes(v)
+	case slice:
+		return elemBytes(v, c.memory.size)
+	default:
+		return textBytes(v)
+	}
+}
+
+// Append adds the bytes of *v to dst. After an error it returns dst as it was.
+func (c *Codec[T]) Append(dst []byte, v *T) ([]byte, error) {
+	if c.form > text {
+		b, err := c.appendParts(dst, v)
+		if err != nil {
+			return dst, fmt.Errorf("sending %s: %w", c.name, err)
+		}
+		return b, nil
+	}
+	at := len(dst)
+	dst = append(dst, c.bytes(v)...)
+	if c.padded {
+		c.memory.zeroGaps(dst[at:])
+	}
+	return dst, nil
+}
+
+// appendParts adds the bytes of *v, which is not plain memory.
+func (c *Codec[T]) appendParts(dst []byte, v *T) ([]byte, error) {
+	if err := c.limits.check(reflect.ValueOf(v).Elem(), 0); err != nil {
+		return nil, err
+	}
+	if c.form == methods {
+		b, err := any(v).(encoding.BinaryMarshaler).MarshalBinary()
+		return append(dst, b...), err
+	}
+	buf := bytes.NewBuffer(dst)
+	err := encMode.MarshalToBuffer(v, buf)
+	return buf.Bytes(), err
+}
+
+// Decode sets *v to the value whose bytes are b. With adopt, *v may keep b as its
+// memory, and nobody else may use it from now on; it does so if T is a string or a
+// slice of plain memory and b is aligned for the elements, to 8 bytes at most.
+// After an error *v is as it was.
+func (c *Codec[T]) Decode(b []byte, v *T, adopt bool) error {
+	if err := c.check(b); err != nil {
+		return err
+	}
+	switch c.form {
+	case fixed:
+		copy(fixedBytes(v), b)
+		return nil
+	case slice, text:
+		c.decodeElems(b, v, adopt)
+		return nil
+	}
+	// Into a variable of its own: methods and CBOR may add to what is there, and
+	// stop halfway.
+	fresh := new(T)
+	err := c.decodeFresh(b, fresh)
+	if err != nil {
+		return fmt.Errorf("receiving %s: %w", c.name, err)
+	}
+	*v = *fresh
+	return nil
+}
+
+func (c *Codec[T]) decodeElems(b []byte, v *T, adopt bool) {
+	if len(b) == 0 {
+		var none T
+		*v = none
+		return
+	}
+	if !adopt || !aligned(b, c.memory.align) {
+		b = cloneAligned(b, c.memory.align)
+	}
+	if c.form == text {
+		setText(v, b)
+	} else {
+		setElems(v, b, c.memory.size)
+	}
+}
+
+func (c *Codec[T]) decodeFresh(b []byte, v *T) error {
+	if c.form == methods {
+		return any(v).(encoding.BinaryUnmarshaler).UnmarshalBinary(b)
+	}
+	return decMode.Unmarshal(b, v)
+}
+
+// DecodeInto returns the value whose bytes are b. If T is a slice of plain memory
+// and dst has the capacity, the value is in dst's memory; b stays the caller's.
+func (c *Codec[T]) DecodeInto(b []byte, dst T) (T, error) {
+	if c.form != slice || len(b) > cap(*header(&dst))*c.memory.size {
+		err := c.Decode(b, &dst, false)
+		return dst, err
+	}
+	if err := c.check(b); err != nil {
+		return dst, err
+	}
+	h := header(&dst)
+	*h = (*h)[:len(b)/c.memory.size]
+	copy(elemBytes(&dst, c.memory.size), b)
+	return dst, nil
+}
+
+// Count returns how many elements a value of so many bytes has. T is a string or
+// a slice of plain memory.
+func (c *Codec[T]) Count(length int) (int, error) {
+	size := c.ElemSize()
+	switch {
+	case size == 0:
+		return 0, fmt.Errorf("receiving %s: not a slice of plain memory", c.name)
+	case length%size != 0:
+		return 0, fmt.Errorf("receiving %s: %d bytes; allowed: a multiple of %d", c.name, length, size)
+	}
+	return length / size, nil
+}
+
+// check tells whether b can be the bytes of a T, if T is plain memory.
+func (c *Codec[T]) check(b []byte) error {
+	switch c.form {
+	case fixed:
+		if len(b) != c.memory.size {
+			return fmt.Errorf("receiving %s: %d bytes; allowed: %d", c.name, len(b), c.memory.size)
+		}
+	case slice:
+		if _, err := c.Count(len(b)); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	if err := c.memory.checkBools(b); err != nil {
+		return fmt.Errorf("receiving %s: %w", c.name, err)
+	}
+	return nil
+}

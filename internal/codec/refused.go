@@ -1,0 +1,7 @@
+//go:build !(amd64 || arm64 || loong64 || mips64le || ppc64le || riscv64)
+
+package codec
+
+// Plain memory is sent as it is: the machines of a job must agree on it. This does
+// not compile, and says why.
+const _ = codec_needs_a_64_bit_little_endian_machine
