@@ -1,0 +1,67 @@
+package detect
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// PeerPidfd returns a pidfd of the process at the other end of a Unix socket,
+// and its number (0 if it has none in this namespace): who connected or, seen
+// from there, who called listen. The caller closes fd; it is −1 on an error.
+func PeerPidfd(c syscall.RawConn) (fd, pid int, err error) {
+	fd = -1
+	if e := c.Control(func(s uintptr) { fd, pid, err = peerPidfd(int(s)) }); e != nil {
+		return -1, 0, e
+	}
+	return fd, pid, err
+}
+
+func peerPidfd(s int) (fd, pid int, err error) {
+	cred, err := unix.GetsockoptUcred(s, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return -1, 0, fmt.Errorf("process of the peer: %w", err)
+	}
+	pid = int(cred.Pid)
+	fd, err = unix.GetsockoptInt(s, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if errors.Is(err, unix.ENOPROTOOPT) { // before Linux 6.5
+		fd, err = OpenPidfd(pid)
+	}
+	if err != nil {
+		return -1, pid, fmt.Errorf("pidfd of the peer, process %d: %w", pid, err)
+	}
+	return fd, pid, nil
+}
+
+// OpenPidfd returns a pidfd of the process that has the number now. It is
+// closed on exec; the caller closes it.
+func OpenPidfd(pid int) (int, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, fmt.Errorf("pidfd of process %d: %w", pid, err)
+	}
+	return fd, nil
+}
+
+// KillPidfd sends a signal to the process. It is an error if the process is no
+// more: syscall.ESRCH.
+func KillPidfd(fd int, sig syscall.Signal) error {
+	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
+		return fmt.Errorf("signal %d by pidfd: %w", int(sig), err)
+	}
+	return nil
+}
+
+// ExitedPidfd tells, without waiting, whether the process has exited. It has if
+// the kernel says so; an error, such as a closed fd, is no proof.
+func ExitedPidfd(fd int) bool {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(polled, 0)
+		if err != unix.EINTR {
+			return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
+		}
+	}
+}
