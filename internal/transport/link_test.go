@@ -3,6 +3,7 @@ package transport_test
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice/internal/transport"
@@ -14,23 +15,25 @@ import (
 // end is one process of a pair whose connection breaks again and again.
 type end struct {
 	link    *transport.Link
-	flying  []transport.Frame // written, not read by the peer
-	sent    uint64            // payloads so far
-	got     uint64            // payloads handed on so far
-	waiting bool              // wanted to send and had no room
+	flying  [][]byte // frames written, not read by the peer
+	sent    uint64   // payloads so far
+	got     uint64   // payloads handed on so far
+	waiting bool     // wanted to send and had no room
 }
 
-func (e *end) write(f transport.Frame) { e.flying = append(e.flying, f) }
+func (e *end) write(f transport.Frame) {
+	e.flying = append(e.flying, slices.Concat(f.Head, f.Rest))
+}
 
 // send sends the next payload, its number.
 func (e *end) send(extra int) {
-	payload := binary.LittleEndian.AppendUint64(make([]byte, 0, 8+extra), e.sent+1)
-	payload = payload[:8+extra]
-	if e.waiting = !e.link.Room(len(payload)); e.waiting {
+	if e.waiting = !e.link.Room(8 + extra); e.waiting {
 		return
 	}
 	e.sent++
-	e.write(e.link.Send(wire.Data, 7, payload))
+	head := e.link.Head(8)
+	binary.LittleEndian.PutUint64(head[wire.HeaderLen:], e.sent)
+	e.write(e.link.Send(wire.Data, 7, head, make([]byte, extra)))
 }
 
 // read takes the oldest frame that the peer wrote.
@@ -38,15 +41,19 @@ func (e *end) read(t *rapid.T, peer *end) {
 	if len(peer.flying) == 0 {
 		return
 	}
-	f := peer.flying[0]
+	b := peer.flying[0]
 	peer.flying = peer.flying[1:]
-	fresh, err := e.link.Arrive(f.Header)
+	h, err := wire.ParseHeader(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := e.link.Arrive(h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if fresh {
 		e.got++
-		if n := binary.LittleEndian.Uint64(f.Payload); n != e.got {
+		if n := binary.LittleEndian.Uint64(b[wire.HeaderLen:]); n != e.got {
 			t.Fatalf("payload %d arrives as number %d", n, e.got)
 		}
 	}
@@ -113,11 +120,16 @@ func settle(t *rapid.T, a, b *end) {
 	}
 }
 
+func number(f transport.Frame) uint64 {
+	h, _ := wire.ParseHeader(f.Head)
+	return h.Number
+}
+
 func TestRoomIsBounded(t *testing.T) {
 	l := transport.NewLink(10_000)
 	n := 0
 	for l.Room(100) {
-		l.Send(wire.Data, 0, make([]byte, 100))
+		l.Send(wire.Data, 0, l.Head(100), nil)
 		n++
 	}
 	if n < 50 || n > 100 {
@@ -138,7 +150,7 @@ func TestPeersThatBreakTheRules(t *testing.T) {
 		"leaves a frame out":             {Kind: wire.Data, Number: 3},
 	} {
 		l := transport.NewLink(1000)
-		l.Send(wire.Data, 0, nil)
+		l.Send(wire.Data, 0, l.Head(0), nil)
 		if _, err := l.Arrive(wire.Header{Kind: wire.Data, Number: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +170,7 @@ func TestPeersThatBreakTheRules(t *testing.T) {
 func TestWhatIsForgottenCannotBeResumed(t *testing.T) {
 	l := transport.NewLink(1000)
 	for range 3 {
-		l.Send(wire.Data, 0, nil)
+		l.Send(wire.Data, 0, l.Head(0), nil)
 	}
 	if _, err := l.Arrive(wire.Header{Kind: wire.Alive, Ack: 2}); err != nil {
 		t.Fatal(err)
@@ -168,7 +180,7 @@ func TestWhatIsForgottenCannotBeResumed(t *testing.T) {
 			t.Errorf("resume after %d: %v", arrived, err)
 		}
 	}
-	if again, err := l.Resume(2); err != nil || len(again) != 1 || again[0].Header.Number != 3 {
+	if again, err := l.Resume(2); err != nil || len(again) != 1 || number(again[0]) != 3 {
 		t.Errorf("resume after 2: %v, %v", again, err)
 	}
 }

@@ -19,10 +19,11 @@ type Kind uint8
 // The kinds of frames. Those with a number are kept until they are
 // acknowledged; the others may be lost with a connection.
 const (
-	Data   Kind = iota + 1 // numbered: what a machine sends, or a part of it
+	Data   Kind = iota + 1 // numbered: a message, or its beginning
 	Alive                  // not numbered: nothing but the acknowledgement
 	Credit                 // numbered: how much more the peer may send; the payload is the link's
 	Bye                    // numbered: the sender leaves on purpose
+	Part                   // numbered: more of the Data with the same tag
 	kinds
 )
 
@@ -36,6 +37,8 @@ func (k Kind) String() string {
 		return "credit"
 	case Bye:
 		return "bye"
+	case Part:
+		return "part"
 	default:
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
@@ -62,13 +65,24 @@ type Header struct {
 // Errors of frames. A connection on which one occurs is of no more use.
 var ErrFrame = errors.New("bad frame")
 
+// Put writes the header's bytes at the beginning of b, which has room for them.
+func (h Header) Put(b []byte) {
+	_ = b[HeaderLen-1]
+	binary.LittleEndian.PutUint64(b, h.Length)
+	binary.LittleEndian.PutUint64(b[8:], h.Number)
+	binary.LittleEndian.PutUint64(b[16:], h.Ack)
+	binary.LittleEndian.PutUint32(b[24:], uint32(h.Kind))
+	binary.LittleEndian.PutUint32(b[28:], h.Tag)
+}
+
+// PutAck changes the acknowledgement in a header that was Put.
+func PutAck(b []byte, ack uint64) { binary.LittleEndian.PutUint64(b[16:], ack) }
+
 // Append adds the header's bytes to b.
 func (h Header) Append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, h.Length)
-	b = binary.LittleEndian.AppendUint64(b, h.Number)
-	b = binary.LittleEndian.AppendUint64(b, h.Ack)
-	b = append(b, byte(h.Kind), 0, 0, 0)
-	return binary.LittleEndian.AppendUint32(b, h.Tag)
+	b = append(b, make([]byte, HeaderLen)...)
+	h.Put(b[len(b)-HeaderLen:])
+	return b
 }
 
 // ParseHeader reads the header at the beginning of b, which has at least

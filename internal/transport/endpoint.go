@@ -1,0 +1,293 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// Config is what an endpoint needs to know. Callbacks come from goroutines of
+// the endpoint, several at once, and must not wait for its Close.
+type Config struct {
+	// Key is the job's secret, 16 bytes or more.
+	Key []byte
+	// Self is this process: Job, From and Incarnation count.
+	Self wire.Identity
+	// Decide is asked about a peer that has proven the key, is of our job and
+	// means us. It answers with View, Link and Received, or refuses; the rest
+	// of what the peer is told is filled in.
+	Decide func(peer wire.Identity) (me wire.Identity, verdict wire.Refusal)
+	// Established is given the connection that Decide accepted.
+	Established func(*Conn)
+	// Abandoned, if not nil, is told instead that Decide accepted a
+	// connection, but it broke before it was established.
+	Abandoned func(peer wire.Identity)
+	// PeerPidfd finds the pidfd of the peer on a Unix socket:
+	// detect.PeerPidfd. Without it connections have none.
+	PeerPidfd func(syscall.RawConn) (fd, pid int, err error)
+	// Logger; nil: none.
+	Logger *slog.Logger
+	// HandshakeTime bounds a handshake; 0: 5 s.
+	HandshakeTime time.Duration
+	// GuestsMax bounds the connections of those who have not knocked (the
+	// oldest is shown out) and the handshakes in progress of those who have
+	// (more of them wait); 0: 256.
+	GuestsMax int
+}
+
+// withDefaults returns cfg with what was left out, or what is wrong with it.
+func (cfg Config) withDefaults() (Config, error) {
+	if len(cfg.Key) < 16 {
+		return cfg, fmt.Errorf("key of %d bytes; allowed: 16 or more", len(cfg.Key))
+	}
+	if cfg.Decide == nil || cfg.Established == nil {
+		return cfg, errors.New("an endpoint needs Decide and Established")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.HandshakeTime <= 0 {
+		cfg.HandshakeTime = 5 * time.Second
+	}
+	if cfg.GuestsMax <= 0 {
+		cfg.GuestsMax = 256
+	}
+	return cfg, nil
+}
+
+// Endpoint is where a process listens, and from where it connects.
+type Endpoint struct {
+	cfg       Config
+	tls       *tls.Config
+	listeners []listener
+	guests    guests
+	unheard   chan struct{} // one for each goroutine that waits for a knock
+	slots     chan struct{} // one for each handshake after it
+	strange   complaint
+	jammed    complaint
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	mu     sync.Mutex // for closed together with running.Add
+	closed bool
+	// running counts goroutines and Dials.
+	running sync.WaitGroup
+}
+
+// listener is a socket on which an endpoint listens.
+type listener struct {
+	net.Listener
+	kind  string
+	tells []Address
+	gone  func() // after it is closed
+}
+
+// Listen starts an endpoint that listens at the places, of which there may be
+// none: it then only connects.
+func Listen(cfg Config, at ...Place) (*Endpoint, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{cfg: cfg, guests: guests{key: cfg.Key, job: cfg.Self.Job, max: cfg.GuestsMax}, unheard: make(chan struct{}, 2*cfg.GuestsMax), slots: make(chan struct{}, cfg.GuestsMax)}
+	e.strange = complaint{log: cfg.Logger, what: "turned strangers away"}
+	e.jammed = complaint{log: cfg.Logger, what: "cannot accept connections just now"}
+	if e.tls, err = tlsConfig(cfg.Key, cfg.Self); err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	for _, p := range at {
+		l, err := listen(p)
+		if err != nil {
+			_ = e.Close()
+			return nil, fmt.Errorf("listen at %v: %w", p, err)
+		}
+		e.listeners = append(e.listeners, l)
+	}
+	for _, l := range e.listeners {
+		e.running.Go(func() { e.accept(l) })
+	}
+	return e, nil
+}
+
+// Addresses is what to tell the peers, the best of each kind first.
+func (e *Endpoint) Addresses() (all []Address) {
+	for _, l := range e.listeners {
+		all = append(all, l.tells...)
+	}
+	return all
+}
+
+// Close ends the listening and all handshakes in progress, and waits for them:
+// until it returns, Established may still be called. Connections that are
+// established stay.
+func (e *Endpoint) Close() error {
+	e.mu.Lock()
+	again := e.closed
+	e.closed = true
+	e.mu.Unlock()
+	if again {
+		return net.ErrClosed
+	}
+	e.cancel()
+	var errs []error
+	for _, l := range e.listeners {
+		errs = append(errs, l.Close())
+		l.gone()
+	}
+	e.guests.close()
+	e.running.Wait()
+	e.strange.rest()
+	e.jammed.rest()
+	return errors.Join(errs...)
+}
+
+// begin counts something that Close has to wait for; false: it is too late.
+func (e *Endpoint) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.running.Add(1)
+	}
+	return !e.closed
+}
+
+// Pauses after an accept that failed, for want of descriptors for example.
+const (
+	pauseMin = 5 * time.Millisecond
+	pauseMax = time.Second
+)
+
+func (e *Endpoint) accept(l listener) {
+	pause := pauseMin
+	for {
+		conn, err := l.Accept()
+		if err == nil {
+			pause = pauseMin
+			e.welcome(l.kind, conn)
+			continue
+		}
+		if e.ctx.Err() != nil {
+			return
+		}
+		e.jammed.about(err)
+		e.guests.clear()
+		if !sleep(e.ctx, pause) {
+			return
+		}
+		pause = min(2*pause, pauseMax)
+	}
+}
+
+// welcome starts the handshake of a connection. Goroutines of those who were
+// shown out take a moment to end, for which it waits when there are many.
+func (e *Endpoint) welcome(kind string, conn net.Conn) {
+	e.unheard <- struct{}{}
+	if !e.begin() {
+		discard(conn)
+		return
+	}
+	e.guests.thin()
+	g := e.guests.admit(conn)
+	go func() {
+		defer e.running.Done()
+		defer e.guests.leave(g)
+		e.receive(kind, g)
+	}()
+}
+
+// receive hears whoever connected. Until there was a knock nothing is said.
+func (e *Endpoint) receive(kind string, g *guest) {
+	_ = g.conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTime))
+	err := e.guests.knock(g)
+	<-e.unheard
+	if err != nil {
+		discard(g.conn)
+		e.strange.about(err)
+		return
+	}
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-e.ctx.Done():
+		discard(g.conn)
+		return
+	}
+	_ = g.conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTime))
+	e.answer(kind, g)
+}
+
+// answer makes the handshake with someone who has knocked.
+func (e *Endpoint) answer(kind string, g *guest) {
+	accepted := false
+	c, err := e.shake(kind, g.conn, g.conn, tls.Server, func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (me, peer wire.Identity, err error) {
+		peer, err = wire.Accept(rw, e.cfg.Key, binding, func(peer wire.Identity) (wire.Identity, wire.Refusal) {
+			var verdict wire.Refusal
+			me, verdict = e.decide(peer, check)
+			accepted = verdict == wire.Accepted
+			return me, verdict
+		})
+		return me, peer, err
+	})
+	switch {
+	case err == nil && e.ctx.Err() == nil:
+		e.cfg.Established(c)
+	case err == nil:
+		_ = c.Close()
+		e.abandon(c.Peer())
+	default:
+		_ = g.conn.Close()
+		e.failed(err, c, accepted)
+	}
+}
+
+// failed says what has to be said of a handshake that came to nothing.
+func (e *Endpoint) failed(err error, c *Conn, accepted bool) {
+	var refusal wire.Refusal
+	switch {
+	case accepted:
+		e.cfg.Logger.Info("connection broke in the handshake", "from", c.peer.From, "incarnation", c.peer.Incarnation, "error", err)
+		e.abandon(c.peer)
+	case errors.As(err, &refusal):
+		e.cfg.Logger.Debug("connection refused", "from", c.peer.From, "incarnation", c.peer.Incarnation, "reason", refusal)
+	default:
+		e.strange.about(err)
+	}
+}
+
+func (e *Endpoint) abandon(peer wire.Identity) {
+	if e.cfg.Abandoned != nil {
+		e.cfg.Abandoned(peer)
+	}
+}
+
+// decide answers a peer that has proven the key.
+func (e *Endpoint) decide(peer wire.Identity, check func(wire.Identity) error) (me wire.Identity, verdict wire.Refusal) {
+	switch {
+	case e.ctx.Err() != nil:
+		verdict = wire.Closing
+	case peer.Job != e.cfg.Self.Job || check(peer) != nil:
+		verdict = wire.OtherJob
+	case peer.To != e.cfg.Self.From:
+		verdict = wire.NotMe
+	default:
+		me, verdict = e.cfg.Decide(peer)
+	}
+	return e.signed(me, peer.From), verdict
+}
+
+// signed fills in who we are and to whom we speak.
+func (e *Endpoint) signed(me wire.Identity, to uint32) wire.Identity {
+	me.Job, me.From, me.Incarnation = e.cfg.Self.Job, e.cfg.Self.From, e.cfg.Self.Incarnation
+	me.To = to
+	return me
+}

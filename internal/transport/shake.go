@@ -1,0 +1,204 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// talk is one role's part of the handshake, on a channel to which binding
+// belongs. check tells whether that channel is the peer's.
+type talk func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (me, peer wire.Identity, err error)
+
+// shake makes the handshake on conn, which has been knocked on, and makes a Conn
+// of it. through is conn, perhaps watched. On an error the Conn is not open, but
+// tells the peer if that is known; conn is then the caller's to close.
+func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn, *tls.Config) *tls.Conn, speak talk) (c *Conn, err error) {
+	c = &Conn{fd: -1, pidfd: -1, kind: kind}
+	defer func() {
+		if err != nil {
+			c.closePidfd()
+		}
+	}()
+	if kind == Unix {
+		c.pidfd = e.pidfd(conn)
+	}
+	if kind != TLS {
+		c.self, c.peer, err = speak(through, nil, func(wire.Identity) error { return nil })
+		if err != nil {
+			return c, err
+		}
+		return c, c.takeOver(conn, nil)
+	}
+	c.kind = "tcp+tls"
+	below := newChannel(through)
+	secured := role(below, e.tls)
+	if err := secured.Handshake(); err != nil { // conn has a deadline
+		return c, fmt.Errorf("TLS: %w", err)
+	}
+	state := secured.ConnectionState()
+	bound, err := binding(&state)
+	if err != nil {
+		return c, err
+	}
+	c.self, c.peer, err = speak(secured, bound, func(peer wire.Identity) error { return checkCertificate(&state, peer) })
+	if err != nil {
+		return c, err
+	}
+	return c, c.takeOver(conn, &secure{conn: secured, below: below})
+}
+
+// pidfd returns that of the peer's process, −1 if there is none to be had.
+func (e *Endpoint) pidfd(conn net.Conn) int {
+	if e.cfg.PeerPidfd == nil {
+		return -1
+	}
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return -1
+	}
+	fd, _, err := e.cfg.PeerPidfd(raw)
+	if err != nil {
+		e.cfg.Logger.Debug("no pidfd of the peer", "error", err)
+		return -1
+	}
+	return fd
+}
+
+// ErrUnheard: the peer closed the connection without a word. It was too busy
+// with strangers, or takes us for one: another job, another key.
+var ErrUnheard = errors.New("turned away without a word")
+
+// dialTries is how often Dial knocks before it gives up as ErrUnheard.
+const dialTries = 8
+
+// Dial connects and makes the handshake. me says To, View, Link and Received;
+// the rest is filled in. A refusal is a wire.Refusal to errors.As. ctx bounds
+// all of it; the handshake has a bound of its own.
+func (e *Endpoint) Dial(ctx context.Context, a Address, me wire.Identity) (*Conn, error) {
+	if !e.begin() {
+		return nil, net.ErrClosed
+	}
+	defer e.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.ctx, cancel)()
+	me = e.signed(me, me.To)
+	for try, pause := 1, time.Millisecond; ; try, pause = try+1, 2*pause {
+		c, err := e.dialOnce(ctx, a, me)
+		if err == nil {
+			return c, nil
+		}
+		if try == dialTries || !passing(err) || !sleep(ctx, pause+rand.N(pause)) {
+			return nil, fmt.Errorf("connect to process %d at %v: %w", me.To, a, e.reason(ctx, err))
+		}
+	}
+}
+
+// passing tells whether to knock again: nobody has decided anything yet.
+func passing(err error) bool {
+	return errors.Is(err, ErrUnheard) || errors.Is(err, syscall.EAGAIN) // the backlog of a Unix socket is full
+}
+
+// sleep sleeps; false if ctx ended before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// reason is why a Dial really failed: a context that ends shows as a deadline.
+func (e *Endpoint) reason(ctx context.Context, err error) error {
+	var refusal wire.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return err
+	case e.ctx.Err() != nil:
+		return net.ErrClosed
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+func (e *Endpoint) dialOnce(ctx context.Context, a Address, me wire.Identity) (*Conn, error) {
+	conn, err := connect(ctx, a)
+	if err != nil {
+		return nil, unheard(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTime))
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	through := &watched{Conn: conn}
+	c, err := e.call(a.Kind, conn, through, me)
+	if err != nil {
+		_ = conn.Close()
+		if !through.heard {
+			err = unheard(err)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+// call knocks and makes the handshake with who answers.
+func (e *Endpoint) call(kind string, conn net.Conn, through net.Conn, me wire.Identity) (*Conn, error) {
+	k := wire.Knock(e.cfg.Key, me.Job)
+	if _, err := conn.Write(k[:]); err != nil {
+		return nil, err
+	}
+	return e.shake(kind, conn, through, tls.Client, func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (wire.Identity, wire.Identity, error) {
+		peer, err := wire.Connect(rw, e.cfg.Key, binding, me)
+		if err == nil {
+			err = check(peer)
+		}
+		if err == nil && (peer.Job != me.Job || peer.From != me.To) {
+			err = fmt.Errorf("it is process %d of job %x", peer.From, peer.Job)
+		}
+		return me, peer, err
+	})
+}
+
+func connect(ctx context.Context, a Address) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1}
+	d.SetMultipathTCP(false)
+	switch a.Kind {
+	case Unix:
+		return d.DialContext(ctx, "unix", a.Path)
+	case TCP, TLS:
+		return d.DialContext(ctx, "tcp", a.Host.String())
+	}
+	return nil, fmt.Errorf("kind of address %q; allowed: %s, %s, %s", a.Kind, Unix, TCP, TLS)
+}
+
+// watched remembers whether anything was read.
+type watched struct {
+	net.Conn
+	heard bool
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.heard = w.heard || n > 0
+	return n, err
+}
+
+// unheard adds ErrUnheard to the error of a connection that the peer closed.
+func unheard(err error) error {
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", ErrUnheard, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"io"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The system calls of the hot path. They never block, so the scheduler is not
+// told of them (RawSyscall), which saves as much again as the call of a small
+// message costs. MSG_NOSIGNAL: a peer that is gone is an error, not a signal.
+
+// receive reads what is there.
+func receive(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		switch {
+		case e == unix.EINTR:
+		case e != 0:
+			return 0, failure("recv", e)
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+// send writes as much of b as there is room for.
+func send(fd int, b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch e {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, failure("send", e)
+		}
+	}
+}
+
+// vectorLen is how many pieces go into one system call.
+const vectorLen = 64
+
+type vector struct {
+	pieces [vectorLen]unix.Iovec
+	head   unix.Msghdr
+}
+
+// send writes as much of bufs as there is room for.
+func (v *vector) send(fd int, bufs [][]byte) (total int, err error) {
+	for len(bufs) > 0 {
+		pieces, bytes := 0, 0
+		for len(bufs) > 0 && pieces < vectorLen {
+			if b := bufs[0]; len(b) > 0 {
+				v.pieces[pieces].Base = unsafe.SliceData(b)
+				v.pieces[pieces].SetLen(len(b))
+				pieces++
+				bytes += len(b)
+			}
+			bufs = bufs[1:]
+		}
+		if pieces == 0 {
+			return total, nil
+		}
+		n, e := v.sendPieces(fd, pieces)
+		total += n
+		if e != 0 {
+			if err = failure("send", e); err == ErrAgain && total > 0 {
+				err = nil
+			}
+			return total, err
+		}
+		if n < bytes {
+			return total, nil
+		}
+	}
+	return total, nil
+}
+
+func (v *vector) sendPieces(fd, pieces int) (int, syscall.Errno) {
+	v.head.Iov = &v.pieces[0]
+	v.head.SetIovlen(pieces)
+	defer clear(v.pieces[:pieces]) // nothing of the caller's is kept alive
+	for {
+		n, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.head)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		switch e {
+		case 0:
+			return int(n), 0
+		case unix.EINTR:
+		default:
+			return 0, e
+		}
+	}
+}
+
+func failure(call string, e syscall.Errno) error {
+	if e == unix.EAGAIN {
+		return ErrAgain
+	}
+	return os.NewSyscallError(call, e)
+}
