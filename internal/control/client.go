@@ -1,0 +1,506 @@
+package control
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// Handler is told what happens in the job. Its methods are called by one
+// goroutine, in order, perhaps before Join returns and never after Close has
+// returned. They do not block, and they do not call Close.
+type Handler interface {
+	Peers(peers []Peer)                    // newly known
+	Died(d Death)                          // once; if it was a suspicion, perhaps once more when it is certain
+	PeerReturned(rank int, failure string) // its tasks have; failure "": well
+	Finished()                             // every live process has returned
+	Stop(reason string)                    // a graceful end is asked for
+	Lost(err error)                        // the coordinator is gone: the job ends. Not called after Finished
+}
+
+// Welcome is what a process learns when it joins.
+type Welcome struct {
+	Place     Place           // complete: with the job's id and key
+	Size      int             // of the job
+	LocalSize int             // of it on the coordinator's host
+	Silence   time.Duration   // after which a process is fenced
+	Settings  json.RawMessage // the launcher's
+}
+
+// joinTimeout is how long a process waits for the others to begin.
+const joinTimeout = 60 * time.Second
+
+// clientRoom bounds in bytes what waits to be said; events are dropped beyond.
+const clientRoom = 8 << 20
+
+// Client is a process's connection with the coordinator. It survives broken
+// connections as long as the coordinator does.
+type Client struct {
+	place   Place
+	handler Handler
+	log     *slog.Logger
+	id      wire.Identity
+	silence time.Duration
+	users   *lease
+	out     *mailbox[[]byte]
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	once    sync.Once
+
+	mu       sync.Mutex
+	conn     net.Conn
+	announce []byte // said again on every connection
+	returned []byte
+	closing  bool
+
+	heard heard // the reading goroutine's
+}
+
+// heard is what the handler has been told: the last of each rank.
+type heard struct {
+	peers    []Peer  // incarnation 0: none
+	deaths   []Death // incarnation 0: none
+	returned []bool
+	finished bool
+	stopped  bool
+}
+
+// link is one connection with the coordinator.
+type link struct {
+	conn  net.Conn
+	lines *bufio.Scanner
+	local bool // with a launcher on this host: the kernel tells when it is dead
+}
+
+// Join connects a process with its coordinator. Where a scheduler started the
+// processes, it waits until the coordinator is there.
+func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client, Welcome, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{
+		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom),
+		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
+	}
+	var err error
+	if c.users, err = lock(p.Dir, usersName, syscall.LOCK_SH); err != nil {
+		return nil, Welcome{}, fmt.Errorf("join: %w", err)
+	}
+	l, w, err := c.join(ctx)
+	if err != nil {
+		c.users.leave()
+		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
+	}
+	c.silence = w.Silence
+	c.heard = heard{peers: make([]Peer, w.Size), deaths: make([]Death, w.Size), returned: make([]bool, w.Size)}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.conn = l.conn
+	c.wg.Go(func() { c.run(l) })
+	return c, w, nil
+}
+
+// join tries to connect until the coordinator is there.
+func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
+	began, parent := time.Now(), os.Getppid()
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
+		l, w, err := c.connect(ctx)
+		if err == nil {
+			return l, w, nil
+		}
+		switch {
+		case final(err):
+			return nil, w, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
+		case c.place.How == RunHow && !transient(err):
+			return nil, w, fmt.Errorf("no coordinator at %s: %w", c.place.Coordinator, err)
+		case os.Getppid() != parent:
+			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// transient tells whether an error of a connection with a coordinator that
+// exists may pass: it had too much to do, or another process is about to die.
+func transient(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, wire.Crossed) || errors.Is(err, wire.Closing) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// connect tries once, on this host first.
+func (c *Client) connect(ctx context.Context) (*link, Welcome, error) {
+	key := c.place.Key
+	if key == nil { // the coordinator makes it, anew for every job
+		if err := checkDir(c.place.Dir); err != nil {
+			return nil, Welcome{}, err
+		}
+		var err error
+		if key, err = readKey(c.place.Dir); err != nil {
+			return nil, Welcome{}, err
+		}
+	}
+	local := controlPath(c.place.Dir)
+	l, w, err := c.connectTo(ctx, local, key)
+	if err != nil && c.place.Coordinator != local && !final(err) {
+		l, w, err = c.connectTo(ctx, c.place.Coordinator, key)
+	}
+	return l, w, err
+}
+
+func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*link, Welcome, error) {
+	conn, peer, err := shake(ctx, address, key, c.id)
+	if err != nil {
+		return nil, Welcome{}, err
+	}
+	l := &link{conn: conn, lines: newLines(conn), local: c.place.How == RunHow && filepath.IsAbs(address)}
+	w, err := c.welcomed(l)
+	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
+		err = wire.OtherJob
+	}
+	if err != nil {
+		conn.Close()
+		return nil, Welcome{}, err
+	}
+	c.id.Job, c.id.Link = peer.Job, peer.Incarnation
+	c.place.Job, c.place.Key = peer.Job, key
+	w.Place = c.place
+	return l, w, nil
+}
+
+// shake opens a connection and makes the handshake.
+func shake(ctx context.Context, address string, key []byte, me wire.Identity) (net.Conn, wire.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeMax)
+	defer cancel()
+	raw, err := dial(ctx, address)
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	deadline, _ := ctx.Deadline()
+	raw.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	conn, binding, err := secureOpened(raw)
+	var peer wire.Identity
+	if err == nil {
+		peer, err = wire.Connect(conn, key, binding, me)
+	}
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		stop()
+		raw.Close()
+		return nil, peer, err
+	}
+	raw.SetDeadline(time.Time{})
+	return conn, peer, nil
+}
+
+// welcomed reads the first line.
+func (c *Client) welcomed(l *link) (Welcome, error) {
+	l.conn.SetReadDeadline(time.Now().Add(handshakeMax))
+	defer l.conn.SetReadDeadline(time.Time{})
+	if !l.lines.Scan() {
+		return Welcome{}, errors.Join(io.ErrUnexpectedEOF, l.lines.Err())
+	}
+	var m message
+	if err := json.Unmarshal(l.lines.Bytes(), &m); err != nil {
+		return Welcome{}, err
+	}
+	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
+		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
+	}
+	return Welcome{Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings}, nil
+}
+
+// Announce tells where this process listens and on which host it is.
+func (c *Client) Announce(addresses []string, host string) {
+	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Pid: os.Getpid()}.line()
+	c.mu.Lock()
+	c.announce = line
+	c.mu.Unlock()
+	c.say(line)
+}
+
+// Returned tells that this process's tasks have returned: well, or with a
+// failure.
+func (c *Client) Returned(failure string) {
+	line := message{Type: sayReturned, Why: failure}.line()
+	c.mu.Lock()
+	c.returned = line
+	c.mu.Unlock()
+	c.say(line)
+}
+
+// Ask asks whether a rank is alive: the link to it broke. If it is dead, the
+// handler is told at once.
+func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line()) }
+
+// Suspect tells that a process is silent. The coordinator fences it, or tells
+// the handler that it is only unreachable from here.
+func (c *Client) Suspect(rank int, incarnation uint64, why string) {
+	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: why}.line())
+}
+
+// Emit puts an event into the event stream, under this process's rank. One that
+// is too large, or that finds no room, is dropped.
+func (c *Client) Emit(e Event) {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	line, err := e.line()
+	if err != nil {
+		c.log.Warn("control: event dropped", "type", e.Type, "error", err)
+		return
+	}
+	line = message{Type: sayEvent, Event: line[:len(line)-1]}.line()
+	if !c.out.put(line, len(line)) {
+		c.log.Warn("control: event dropped: too many wait", "type", e.Type)
+	}
+}
+
+// say queues a line that is never dropped: it takes no room.
+func (c *Client) say(line []byte) { c.out.put(line, 0) }
+
+// Close leaves the job. Before Finished that is a failure: the others are told
+// that this process is dead.
+func (c *Client) Close() {
+	c.once.Do(func() {
+		c.say(message{Type: sayBye}.line())
+		c.mu.Lock()
+		c.closing = true
+		c.conn.SetDeadline(time.Now().Add(farewellMax))
+		c.mu.Unlock()
+		c.out.close()
+		c.cancel()
+	})
+	c.wg.Wait()
+	c.users.leave()
+}
+
+func (c *Client) isClosing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing
+}
+
+// run serves one connection after the other.
+func (c *Client) run(l *link) {
+	for {
+		err := c.converse(l)
+		if c.isClosing() || c.heard.finished {
+			return
+		}
+		if err == nil { // broken, not ended
+			l, err = c.reconnect()
+		}
+		if err != nil {
+			if !c.isClosing() {
+				c.log.Warn("control: coordinator lost", "error", err)
+				c.handler.Lost(err)
+			}
+			return
+		}
+	}
+}
+
+// converse reads and writes on a connection until it ends. An error means that
+// the coordinator does not want to be found again.
+func (c *Client) converse(l *link) (err error) {
+	ended := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() { c.write(l.conn, ended) })
+	for err == nil {
+		// A launcher may be stopped for as long as its user likes. Otherwise
+		// its beats tell that the coordinator is alive.
+		if !l.local {
+			l.conn.SetReadDeadline(time.Now().Add(2 * c.silence))
+			if c.isClosing() {
+				l.conn.SetReadDeadline(time.Now().Add(farewellMax))
+			}
+		}
+		if !l.lines.Scan() {
+			break
+		}
+		var m message
+		if e := json.Unmarshal(l.lines.Bytes(), &m); e != nil {
+			c.log.Warn("control: bad message", "error", e)
+			break
+		}
+		err = c.hear(m)
+	}
+	l.conn.Close()
+	close(ended)
+	writer.Wait()
+	return err
+}
+
+// write says what is to be said on a connection, and that we are alive.
+func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
+	beat := time.NewTicker(max(c.silence/beatsPerSilence, time.Millisecond))
+	defer beat.Stop()
+	alive := message{Type: sayBeat}.line()
+	for {
+		var lines [][]byte
+		last := false
+		select {
+		case <-ended:
+			c.out.signal() // for the writer of the next connection
+			return
+		case <-beat.C:
+			lines = [][]byte{alive}
+		case <-c.out.filled:
+			lines, last = c.out.take()
+		}
+		if writeLines(conn, lines) != nil {
+			conn.Close()
+			return
+		}
+		if last {
+			closeWrite(conn)
+			return
+		}
+	}
+}
+
+// reconnect finds the coordinator again, if it is there.
+func (c *Client) reconnect() (*link, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, max(c.silence, time.Second))
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(wait*2, 100*time.Millisecond) {
+		l, _, err := c.connect(ctx)
+		if err == nil {
+			return l, c.resume(l)
+		}
+		// On this host nobody listens where it did, or another job does: it
+		// is dead.
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		if final(err) || gone || c.replaced() || errors.Is(err, wire.Closing) || ctx.Err() != nil {
+			return nil, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// replaced tells whether the next run of the job, with a key of its own, has
+// taken the directory.
+func (c *Client) replaced() bool {
+	key, err := readKey(c.place.Dir)
+	return err == nil && !bytes.Equal(key, c.place.Key)
+}
+
+// resume begins a further connection with what the coordinator must know.
+func (c *Client) resume(l *link) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = l.conn
+	if c.closing {
+		c.conn.SetDeadline(time.Now().Add(farewellMax))
+	}
+	for _, line := range [][]byte{c.announce, c.returned} {
+		if line != nil {
+			c.say(line)
+		}
+	}
+	return nil
+}
+
+var errClosing = errors.New("the coordinator has ended")
+
+// hear hands on what the coordinator tells, once.
+func (c *Client) hear(m message) error {
+	if c.isClosing() {
+		return nil
+	}
+	h := &c.heard
+	if m.Rank < 0 || m.Rank >= len(h.deaths) {
+		return nil
+	}
+	switch m.Type {
+	case tellPeers:
+		if fresh := h.fresh(m.Peers); len(fresh) > 0 {
+			c.handler.Peers(fresh)
+		}
+	case tellDied:
+		d := Death{Rank: m.Rank, Incarnation: m.Incarnation, Certain: m.Certain, How: m.Why}
+		if h.newDeath(d) {
+			c.handler.Died(d)
+		}
+	case tellReturned:
+		for _, rank := range m.Ranks {
+			if rank >= 0 && rank < len(h.returned) && rank != c.place.Rank && !h.returned[rank] {
+				h.returned[rank] = true
+				c.handler.PeerReturned(rank, m.Why)
+			}
+		}
+	case tellFinished:
+		if !h.finished {
+			h.finished = true
+			c.handler.Finished()
+		}
+	case tellStop:
+		if !h.stopped {
+			h.stopped = true
+			c.handler.Stop(m.Why)
+		}
+	case tellClosing:
+		return errClosing
+	}
+	return nil
+}
+
+// fresh are the peers that are news.
+func (h *heard) fresh(peers []Peer) (fresh []Peer) {
+	for _, p := range peers {
+		if p.Rank < 0 || p.Rank >= len(h.peers) {
+			continue
+		}
+		d, old := h.deaths[p.Rank], h.peers[p.Rank]
+		dead := d.Certain && p.Incarnation <= d.Incarnation
+		again := p.Incarnation == old.Incarnation && p.Host == old.Host && slices.Equal(p.Addresses, old.Addresses)
+		if dead || again || p.Incarnation < old.Incarnation {
+			continue
+		}
+		h.peers[p.Rank] = p
+		fresh = append(fresh, p)
+	}
+	return fresh
+}
+
+// newDeath tells whether a death is news: of a later incarnation, or certain
+// where it was not.
+func (h *heard) newDeath(d Death) bool {
+	old := h.deaths[d.Rank]
+	if d.Incarnation < old.Incarnation || d.Incarnation == old.Incarnation && (old.Certain || !d.Certain) {
+		return false
+	}
+	h.deaths[d.Rank] = d
+	h.returned[d.Rank] = false // its next incarnation may return too
+	return true
+}

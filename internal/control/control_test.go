@@ -1,0 +1,394 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+
+	"go.uber.org/goleak"
+)
+
+// patience is for what must happen, but not when.
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("CONTROL_TEST_ROLE"); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// descriptors checks that a test leaves as many as it found.
+func descriptors(t *testing.T) {
+	t.Helper()
+	count := func() int {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(open)
+	}
+	if r, w, err := os.Pipe(); err == nil { // the first one makes the runtime open its poller
+		r.Close()
+		w.Close()
+	}
+	before := count()
+	t.Cleanup(func() {
+		if after := count(); after > before {
+			t.Errorf("%d descriptors before, %d after", before, after)
+		}
+	})
+}
+
+// recorder is a handler that notes what it is told.
+type recorder struct {
+	mu    sync.Mutex
+	cond  *sync.Cond
+	notes []string
+	peers map[int]control.Peer
+	times map[string]time.Time
+}
+
+func newRecorder() *recorder {
+	r := &recorder{peers: map[int]control.Peer{}, times: map[string]time.Time{}}
+	r.cond = sync.NewCond(&r.mu)
+	return r
+}
+
+func (r *recorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := fmt.Sprintf(format, args...)
+	r.notes = append(r.notes, text)
+	r.times[text] = time.Now()
+	r.cond.Broadcast()
+}
+
+func (r *recorder) Peers(peers []control.Peer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range peers {
+		r.peers[p.Rank] = p
+	}
+	r.cond.Broadcast()
+}
+
+func (r *recorder) Died(d control.Death) {
+	r.note("died %d.%d %v %s", d.Rank, d.Incarnation, d.Certain, d.How)
+}
+
+func (r *recorder) PeerReturned(rank int, failure string) {
+	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %d %s", rank, failure)))
+}
+func (r *recorder) Finished()          { r.note("finished") }
+func (r *recorder) Stop(reason string) { r.note("stop %s", reason) }
+func (r *recorder) Lost(err error)     { r.note("lost %v", err) }
+
+// await waits until something holds of what was noted.
+func (r *recorder) await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	timer := time.AfterFunc(patience, func() { r.cond.Broadcast() })
+	defer timer.Stop()
+	until := time.Now().Add(patience)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !holds() {
+		if time.Now().After(until) {
+			t.Fatalf("waiting for %s; noted: %q, %d peers", what, r.notes, len(r.peers))
+		}
+		r.cond.Wait()
+	}
+}
+
+// expect waits for a note that begins so, and returns it.
+func (r *recorder) expect(t *testing.T, prefix string) (note string) {
+	t.Helper()
+	r.await(t, fmt.Sprintf("%q", prefix), func() bool {
+		i := slices.IndexFunc(r.notes, func(n string) bool { return strings.HasPrefix(n, prefix) })
+		if i >= 0 {
+			note = r.notes[i]
+		}
+		return i >= 0
+	})
+	return note
+}
+
+func (r *recorder) awaitPeers(t *testing.T, n int) {
+	t.Helper()
+	r.await(t, fmt.Sprintf("%d peers", n), func() bool { return len(r.peers) == n })
+}
+
+// has tells whether there is a note that begins so.
+func (r *recorder) has(prefix string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.notes, func(n string) bool { return strings.HasPrefix(n, prefix) })
+}
+
+// serve starts a coordinator in a directory of its own.
+func serve(t *testing.T, cfg control.ServerConfig) *control.Server {
+	t.Helper()
+	if cfg.Dir == "" {
+		dir, err := control.MakeDir(os.Getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Dir = dir
+	}
+	s, err := control.Serve(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if _, err := os.Stat(cfg.Dir); err == nil {
+			t.Errorf("%s is still there", cfg.Dir)
+		}
+	})
+	return s
+}
+
+// join lets a rank of this very process join.
+func join(t *testing.T, p control.Place) (*control.Client, *recorder) {
+	t.Helper()
+	r := newRecorder()
+	c, _, err := control.Join(t.Context(), p, r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, r
+}
+
+// crew lets all ranks join and announce themselves.
+func crew(t *testing.T, s *control.Server, n int) ([]*control.Client, []*recorder) {
+	t.Helper()
+	clients, notes := make([]*control.Client, n), make([]*recorder, n)
+	for rank := range n {
+		clients[rank], notes[rank] = join(t, s.Place(rank, 1))
+		clients[rank].Announce([]string{fmt.Sprintf("%d.sock", rank)}, "here")
+	}
+	for _, r := range notes {
+		r.awaitPeers(t, n)
+	}
+	return clients, notes
+}
+
+func TestThirtyTwoProcessesMeet(t *testing.T) {
+	descriptors(t)
+	const n = 32
+	s := serve(t, control.ServerConfig{Size: n, Settings: json.RawMessage(`{"kill":[1,2]}`)})
+	began := time.Now()
+	clients, notes := make([]*control.Client, n), make([]*recorder, n)
+	var wg sync.WaitGroup
+	for rank := range n {
+		wg.Go(func() {
+			notes[rank] = newRecorder()
+			c, w, err := control.Join(t.Context(), s.Place(rank, 1), notes[rank], nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if w.Size != n || w.LocalSize != n || string(w.Settings) != `{"kill":[1,2]}` || w.Silence != 3*time.Second {
+				t.Errorf("welcome: %+v", w)
+			}
+			c.Announce([]string{fmt.Sprintf("%d.sock", rank)}, "here")
+			clients[rank] = c
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, r := range notes {
+		r.awaitPeers(t, n)
+	}
+	t.Logf("%d processes know each other after %v", n, time.Since(began))
+	for rank, r := range notes {
+		if p := r.peers[7]; p.Addresses[0] != "7.sock" || p.Host != "here" || p.Pid != os.Getpid() || p.Incarnation != 1 {
+			t.Errorf("rank %d knows %+v", rank, p)
+		}
+	}
+	for rank, c := range clients {
+		failure := ""
+		if rank == 3 {
+			failure = "out of luck"
+		}
+		c.Returned(failure)
+	}
+	for rank, r := range notes {
+		r.expect(t, "finished")
+		if rank != 3 {
+			r.expect(t, "returned 3 out of luck")
+		}
+	}
+	if err := s.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if st := s.Status()[3]; st.State != control.Returned || st.Failure != "out of luck" {
+		t.Errorf("%+v", st)
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+	for rank, r := range notes {
+		if r.has("died") || r.has("lost") {
+			t.Errorf("rank %d: %q", rank, r.notes)
+		}
+	}
+}
+
+func TestFinishedNeedsAll(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3})
+	clients, notes := crew(t, s, 3)
+	clients[0].Returned("")
+	clients[1].Returned("")
+	notes[2].expect(t, "returned 1")
+	if notes[0].has("finished") {
+		t.Error("finished without rank 2")
+	}
+	clients[2].Close() // gives up
+	notes[0].expect(t, "died 2.1 true left before the end")
+	notes[0].expect(t, "finished")
+}
+
+func TestStopReachesThoseToComeToo(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, first := join(t, s.Place(0, 1))
+	s.Stop("SIGINT")
+	_, second := join(t, s.Place(1, 1))
+	first.expect(t, "stop SIGINT")
+	second.expect(t, "stop SIGINT")
+}
+
+func TestClosedCoordinatorIsLost(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := crew(t, s, 2)
+	s.Close()
+	for _, r := range notes {
+		r.expect(t, "lost the coordinator has ended")
+	}
+}
+
+func TestWhoMayJoin(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := crew(t, s, 1+1)
+	try := func(change func(*control.Place)) error {
+		p := s.Place(1, 1)
+		change(&p)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		c, _, err := control.Join(ctx, p, newRecorder(), nil)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	for name, c := range map[string]struct {
+		change func(*control.Place)
+		want   string
+	}{
+		"another job":                        {func(p *control.Place) { p.Job[0] ^= 1 }, "refused: another job"},
+		"another key":                        {func(p *control.Place) { p.Key = make([]byte, 32) }, "no coordinator at"},
+		"too high a rank":                    {func(p *control.Place) { p.Rank = 2 }, "refused: excluded"},
+		"no incarnation":                     {func(p *control.Place) { p.Incarnation = 0 }, "refused: excluded"},
+		"while the incarnation before lives": {func(p *control.Place) { p.Incarnation = 2 }, "refused: connected twice"},
+	} {
+		if err := try(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if notes[0].has("died") {
+		t.Errorf("%q", notes[0].notes)
+	}
+}
+
+func TestDeadIncarnationStaysOutAndTheNextIsIn(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	clients, notes := crew(t, s, 2)
+	clients[1].Close()
+	notes[0].expect(t, "died 1.1 true")
+	if c, _, err := control.Join(t.Context(), s.Place(1, 1), newRecorder(), nil); err == nil {
+		c.Close()
+		t.Error("a dead incarnation came back")
+	}
+	c, r := join(t, s.Place(1, 2))
+	c.Announce([]string{"new.sock"}, "here")
+	notes[0].await(t, "the second incarnation", func() bool { return notes[0].peers[1].Incarnation == 2 })
+	r.awaitPeers(t, 2)
+	c.Returned("")
+	clients[0].Returned("")
+	r.expect(t, "finished")
+	if r.has("died") {
+		t.Errorf("the second incarnation heard of its own death: %q", r.notes)
+	}
+}
+
+func TestExitOfWhatNeverJoined(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3})
+	_, notes := join(t, s.Place(0, 1))
+	s.Started(1, 1, 12345)
+	s.Exited(1, 1, "exited with 0")
+	notes.expect(t, "died 1.1 true never joined: exited with 0")
+	_, late := join(t, s.Place(2, 1))
+	late.expect(t, "died 1.1 true never joined: exited with 0")
+	// A wrapper's exit says nothing about the process that joined.
+	s.Exited(0, 1, "exited with 1")
+	time.Sleep(10 * time.Millisecond)
+	if st := s.Status()[0]; st.State != control.Joined {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestNeverJoinedInTime(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, JoinTimeout: 50 * time.Millisecond, Silence: time.Second})
+	c, notes := join(t, s.Place(0, 1))
+	notes.expect(t, "died 1.1 false never joined within 50ms")
+	c.Returned("")
+	notes.expect(t, "finished")
+}
+
+func TestSuspicionOfWhoIsHeardIsOnlyForTheAsker(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3})
+	clients, notes := crew(t, s, 3)
+	clients[0].Suspect(1, 1, "no answer")
+	notes[0].expect(t, "died 1.1 false unreachable from here")
+	clients[0].Ask(2)
+	clients[0].Suspect(2, 7, "another incarnation")
+	clients[0].Ask(99)
+	clients[1].Returned("")
+	notes[2].expect(t, "returned 1")
+	if notes[2].has("died") || notes[0].has("died 2") {
+		t.Errorf("%q, %q", notes[0].notes, notes[2].notes)
+	}
+}
+
+func TestEventsComeInOrderToWhoAsks(t *testing.T) {
+	var mu sync.Mutex
+	var types []string
+	s := serve(t, control.ServerConfig{Size: 1, Events: func(e control.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		types = append(types, e.Type)
+	}})
+	c, r := join(t, s.Place(0, 1))
+	c.Announce([]string{"0.sock"}, "here")
+	c.Emit(control.Event{Type: "view", Attrs: map[string]any{"number": 3}})
+	c.Emit(control.Event{Type: "too large", Attrs: map[string]any{"x": strings.Repeat("x", 1<<20)}})
+	c.Returned("")
+	r.expect(t, "finished")
+	c.Close()
+	s.Close()
+	want := []string{"job", "joined", "announced", "view", "returned", "finished", "left", "end"}
+	if !slices.Equal(types, want) {
+		t.Errorf("%q", types)
+	}
+}

@@ -1,0 +1,215 @@
+package control
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// The job's directory on a host. It holds the key, so it is its owner's alone.
+
+const (
+	keyName    = "key"
+	socketName = "control.sock"
+	usersName  = "users.lock"   // locked, shared, by every process that uses the directory
+	hostName   = "control.lock" // locked by the coordinator
+	dirPrefix  = "coppice-"
+)
+
+// dirMax is the longest path of a directory whose sockets have paths that the
+// kernel takes: 103 bytes everywhere, and names up to 12 bytes long.
+const dirMax = 103 - 1 - len(socketName)
+
+func controlPath(dir string) string { return filepath.Join(dir, socketName) }
+
+// MakeDir makes the directory of a new job, for a launcher. The server removes
+// it when it is closed. Directories of jobs that were killed, all of their
+// processes, are removed on the occasion.
+func MakeDir(getenv func(string) string) (string, error) {
+	parent := parentDir(getenv)
+	sweep(parent)
+	return os.MkdirTemp(parent, dirPrefix+"*")
+}
+
+// sweep removes the directories that were in use and no longer are.
+func sweep(parent string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		dir := filepath.Join(parent, e.Name())
+		if !strings.HasPrefix(e.Name(), dirPrefix) || checkDir(dir) != nil {
+			continue
+		}
+		// One without the file is about to be used.
+		if f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|syscall.O_NOFOLLOW, 0); err == nil {
+			(&lease{dir, f}).leave()
+		}
+	}
+}
+
+// derivedDir is the directory of a job that a scheduler started: the same for
+// all of its processes on a host.
+func derivedDir(getenv func(string) string, name []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(name, "\x00")))
+	return filepath.Join(parentDir(getenv), dirPrefix+hex.EncodeToString(sum[:10]))
+}
+
+// parentDir is where directories of jobs are made.
+func parentDir(getenv func(string) string) string {
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
+		if len(dir)+1+len(dirPrefix)+20 <= dirMax && usable(dir) {
+			return dir
+		}
+	}
+	return "/tmp"
+}
+
+// usable tells whether a directory can be made in this one.
+func usable(dir string) bool {
+	info, err := os.Stat(dir)
+	return filepath.IsAbs(dir) && err == nil && info.IsDir() && syscall.Access(dir, 7) == nil
+}
+
+// checkDir tells whether nobody else can have a hand in a directory.
+func checkDir(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	switch stat, ok := info.Sys().(*syscall.Stat_t); {
+	case !info.IsDir():
+		return fmt.Errorf("%s is a %v; allowed: a directory", dir, info.Mode().Type())
+	case ok && int(stat.Uid) != os.Getuid():
+		return fmt.Errorf("%s belongs to user %d; allowed: our own, %d", dir, stat.Uid, os.Getuid())
+	case info.Mode().Perm() != 0o700:
+		return fmt.Errorf("%s has mode %#o; allowed: 0700", dir, info.Mode().Perm())
+	}
+	return nil
+}
+
+// ensureDir makes a directory if it is missing and checks it.
+func ensureDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return checkDir(dir)
+}
+
+// readKey reads the key in a directory that was checked.
+func readKey(dir string) ([]byte, error) {
+	key, err := os.ReadFile(filepath.Join(dir, keyName))
+	if err == nil && len(key) != keyLen {
+		return nil, fmt.Errorf("%s: a key of %d bytes; allowed: %d", filepath.Join(dir, keyName), len(key), keyLen)
+	}
+	return key, err
+}
+
+// writeKey puts the key into a directory, all of it at once, in place of the
+// one a dead job may have left.
+func writeKey(dir string, key []byte) error {
+	f, err := os.CreateTemp(dir, keyName+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(key)
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, keyName))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func newKey() []byte {
+	key := make([]byte, keyLen)
+	rand.Read(key) // never fails
+	return key
+}
+
+// lease is a lock on a file of a directory. The kernel ends it with the
+// process.
+type lease struct {
+	dir  string
+	file *os.File
+}
+
+var errTaken = errors.New("taken")
+
+// triesMax bounds how often, and so for how many milliseconds, a lock is tried.
+const triesMax = 5000
+
+// lock makes the directory if need be and locks the named file in it.
+func lock(dir, name string, how int) (*lease, error) {
+	for tries := 0; ; tries++ {
+		if err := ensureDir(dir); err != nil && (!errors.Is(err, fs.ErrNotExist) || tries >= triesMax) {
+			return nil, err
+		}
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		if errors.Is(err, fs.ErrNotExist) && tries < triesMax {
+			continue // the last process of another job has just removed the directory
+		} else if err != nil {
+			return nil, err
+		}
+		err = flock(f, how|syscall.LOCK_NB)
+		if err == nil && stillThere(f) {
+			return &lease{dir, f}, nil
+		}
+		f.Close()
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK) && how == syscall.LOCK_SH && tries < triesMax:
+			time.Sleep(time.Millisecond) // somebody is about to remove the directory
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errTaken
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// stillThere tells whether a file still has the name it was opened by.
+func stillThere(f *os.File) bool {
+	opened, err1 := f.Stat()
+	named, err2 := os.Lstat(f.Name())
+	return err1 == nil && err2 == nil && os.SameFile(opened, named)
+}
+
+func (l *lease) release() {
+	if l != nil {
+		l.file.Close()
+	}
+}
+
+// leave ends the use of the directory; the last to do so removes it.
+func (l *lease) leave() {
+	if l == nil {
+		return
+	}
+	if flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB) == nil && stillThere(l.file) {
+		removeDir(l.dir)
+	}
+	l.file.Close()
+}
+
+// removeDir removes a job's directory, and nothing that is not one.
+func removeDir(dir string) {
+	if strings.HasPrefix(filepath.Base(dir), dirPrefix) && checkDir(dir) == nil {
+		os.RemoveAll(dir)
+	}
+}

@@ -1,0 +1,64 @@
+// Package control is a job's coordinator and its clients: who is there and where
+// it listens, who has died, who has returned, and whether all have.
+//
+// The coordinator (Serve) lives in the launcher, or in the process of rank 0
+// where a scheduler started the processes (Host). Every process, that one
+// included, finds its place (FromEnvironment) and joins (Join).
+//
+// # The connection
+//
+// A Unix socket in the job's directory, or TCP with TLS from other hosts; the
+// handshake of package wire with the job's key; then messages, one JSON object a
+// line, up to 1 MiB each (message.go lists them). Broken connections are made
+// again by the client: the coordinator tells everything once more, and the
+// client hands on only what is news. A key belongs to one run of a coordinator,
+// where it makes the key itself, so nobody meets the coordinator of another run.
+//
+// # Death
+//
+// The coordinator takes the pidfd of who connects before the challenge: when it
+// becomes readable, that incarnation is dead, for certain. The notice waits up
+// to 2 ms for what the process still said and for the launcher to say how it
+// ended. All else is suspicion:
+//
+//   - A process whose connection is broken may come back.
+//   - A process that is silent for Silence, by the coordinator's clock and
+//     without the time in which the coordinator itself was paused, is fenced:
+//     killed through its pidfd, after which its death is certain. So is one that
+//     a peer suspects and that was silent for half of Silence. One that is heard
+//     of is only unreachable for who suspects it, and told so to that one alone.
+//   - On another host, and in the coordinator's own process, nobody can be
+//     fenced: the death that is told is not certain.
+//
+// Leaving is dying, before all have returned. A death that was told is final: the
+// incarnation is turned away from then on.
+//
+// When the coordinator dies, the job ends: every client's handler is told at
+// once that it is lost. The last process to leave the directory removes it.
+//
+// # The event stream
+//
+// An observer (Watch) connects like a process, under an id of its own, and is
+// sent events, one JSON object a line, with "time", "type", "rank" if it is about
+// one, and these attributes:
+//
+//	job          job, size, pid            the coordinator has begun
+//	started      incarnation, pid          the launcher has started a process, or its wrapper
+//	joined       incarnation, pid, again   it has connected; again: not for the first time
+//	announced    incarnation, addresses, host
+//	broken       incarnation               its connection is; it may come back
+//	suspected    incarnation, by, why, silent_seconds    by: a rank, or "coordinator"
+//	unreachable  incarnation, from         suspected by a rank, though it is heard of
+//	fenced       incarnation, why          killed
+//	died         incarnation, certain, how
+//	returned     incarnation, failure      its tasks have; failure "": well
+//	left         incarnation, how          it has ended after all had returned
+//	finished                               every live process has returned
+//	stop         reason                    a graceful end is asked for
+//	status       members                   for a new observer, after the past: Status of each rank
+//	end                                    the last
+//
+// Processes add events of other types (Emit), always under their own rank. The
+// last 10,000 events are kept for newcomers. An observer that does not read is
+// dropped; nothing waits for it.
+package control

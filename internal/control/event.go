@@ -1,0 +1,115 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Event is a line of the event stream. Its JSON is one object: time, type,
+// rank (if it is about one) and the attributes beside them.
+type Event struct {
+	Time  time.Time
+	Type  string
+	Rank  int            // −1: about no rank
+	Attrs map[string]any // values that JSON can carry
+}
+
+// The types of the coordinator's own events; the package comment has their
+// attributes.
+const (
+	EventJob         = "job"
+	EventStarted     = "started"
+	EventJoined      = "joined"
+	EventAnnounced   = "announced"
+	EventBroken      = "broken"
+	EventSuspected   = "suspected"
+	EventUnreachable = "unreachable"
+	EventFenced      = "fenced"
+	EventDied        = "died"
+	EventReturned    = "returned"
+	EventLeft        = "left"
+	EventFinished    = "finished"
+	EventStop        = "stop"
+	EventStatus      = "status"
+	EventEnd         = "end"
+)
+
+// eventMax bounds an event in bytes, eventsKept how many a newcomer can still
+// see.
+const (
+	eventMax   = 16 << 10
+	eventsKept = 10_000
+)
+
+// MarshalJSON writes the event as one flat object.
+func (e Event) MarshalJSON() ([]byte, error) {
+	flat := make(map[string]any, len(e.Attrs)+3)
+	maps.Copy(flat, e.Attrs)
+	flat["time"], flat["type"] = e.Time, e.Type
+	delete(flat, "rank")
+	if e.Rank >= 0 {
+		flat["rank"] = e.Rank
+	}
+	return json.Marshal(flat)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	fixed := struct {
+		Time time.Time `json:"time"`
+		Type string    `json:"type"`
+		Rank *int      `json:"rank"`
+	}{}
+	if err := json.Unmarshal(b, &fixed); err != nil {
+		return err
+	}
+	if fixed.Type == "" {
+		return errors.New("event without a type")
+	}
+	*e = Event{Time: fixed.Time, Type: fixed.Type, Rank: -1}
+	if fixed.Rank != nil {
+		e.Rank = *fixed.Rank
+	}
+	if err := json.Unmarshal(b, &e.Attrs); err != nil {
+		return err
+	}
+	for _, name := range []string{"time", "type", "rank"} {
+		delete(e.Attrs, name)
+	}
+	return nil
+}
+
+// line is the event as it goes over a connection.
+func (e Event) line() ([]byte, error) {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > eventMax {
+		return nil, fmt.Errorf("event of %d bytes; allowed: up to %d", len(b), eventMax)
+	}
+	return append(b, '\n'), nil
+}
+
+// history is a ring of the last events, as lines.
+type history struct {
+	lines [][]byte
+	next  int // where the oldest is, once the ring is full
+}
+
+func (h *history) add(line []byte) {
+	if len(h.lines) < eventsKept {
+		h.lines = append(h.lines, line)
+		return
+	}
+	h.lines[h.next] = line
+	h.next = (h.next + 1) % eventsKept
+}
+
+// all is the history from the oldest on.
+func (h *history) all() [][]byte {
+	return append(append([][]byte(nil), h.lines[h.next:]...), h.lines[:h.next]...)
+}

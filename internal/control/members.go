@@ -1,0 +1,365 @@
+package control
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// member is one incarnation of a rank, as the coordinator knows it.
+type member struct {
+	rank        int
+	incarnation uint64   // 0: nothing is known of the rank yet
+	process     *process // that made the handshake; nil: not joined, or on another host
+	pid         int      // its number, by its own account on another host
+	joined      bool
+	session     *session // nil: not connected now
+	heard       time.Time
+	peer        *Peer // nil: it has not announced itself
+	returned    bool
+	failure     string // of its tasks
+	death       *Death
+
+	child    int           // what the launcher started for it: the process or a wrapper; 0: unknown
+	exit     string        // how that ended, once the launcher has said so
+	named    chan struct{} // closed then
+	fenced   string        // why it was killed
+	fencedAt time.Time
+}
+
+func newMember(rank int, incarnation uint64) *member {
+	return &member{rank: rank, incarnation: incarnation, named: make(chan struct{})}
+}
+
+// Peer is where a process can be reached.
+type Peer struct {
+	Rank        int      `json:"rank"`
+	Incarnation uint64   `json:"incarnation"`
+	Addresses   []string `json:"addresses"`
+	Host        string   `json:"host,omitempty"`
+	Pid         int      `json:"pid,omitempty"`
+}
+
+// Death is the end of an incarnation.
+type Death struct {
+	Rank        int
+	Incarnation uint64
+	Certain     bool   // the kernel says so; otherwise it is a suspicion
+	How         string // "killed by SIGKILL", "exited with 3", "never joined: exited with 0", "fenced: silent for 3.0s", …
+}
+
+// nameMax is how long the notice of a death waits for what the dead process
+// still said and for how it ended.
+const nameMax = 2 * time.Millisecond
+
+// verdict decides about who has proven the key. s.mu is held.
+func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
+	switch {
+	case s.closing:
+		return wire.Closing
+	case id.To != coordinatorID:
+		return wire.NotMe
+	case id.From == observerID:
+		if len(s.observers) >= observersMax {
+			return wire.Crossed
+		}
+		return wire.Accepted
+	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance:
+		return wire.OtherJob
+	case int64(id.From) >= int64(s.cfg.Size) || id.Incarnation == 0:
+		return wire.Excluded
+	}
+	switch m := s.members[id.From]; {
+	case id.Incarnation < m.incarnation:
+		return wire.Excluded
+	case id.Incarnation > m.incarnation:
+		if m.joined && m.death == nil && (m.process == nil || !m.process.exited()) {
+			return wire.Crossed // the incarnation before is alive
+		}
+	case m.death != nil || m.joined && !m.same(id, p):
+		return wire.Excluded
+	}
+	return wire.Accepted
+}
+
+// same tells whether a connection comes from the process that joined.
+func (m *member) same(id wire.Identity, p *process) bool {
+	if m.process != nil && p != nil {
+		return m.process.pid == p.pid
+	}
+	return m.process == nil && p == nil && (id.Link != 0 || m.session == nil)
+}
+
+// enroll makes a connection that of its process. It returns nil if that is no
+// longer possible.
+func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.verdict(id, p) != wire.Accepted {
+		return nil
+	}
+	m := s.members[id.From]
+	if id.Incarnation > m.incarnation {
+		if m.joined && m.death == nil {
+			s.die(m, Death{Certain: true, How: m.how()})
+		}
+		m = newMember(m.rank, id.Incarnation)
+		s.members[m.rank] = m
+	}
+	if m.session != nil {
+		m.session.raw.Close()
+		delete(s.sessions, m.session)
+	}
+	m.session = newSession(m, conn, raw, sessionRoom)
+	m.heard = time.Now()
+	s.sessions[m.session] = true
+	s.wg.Go(m.session.write)
+	if m.joined {
+		p.close()
+		s.emit(EventJoined, m.rank, "incarnation", m.incarnation, "pid", m.pid, "again", true)
+	} else {
+		s.admit(m, p)
+	}
+	s.welcome(m.session)
+	return m.session
+}
+
+// admit takes note of a process that joins for the first time.
+func (s *Server) admit(m *member, p *process) {
+	m.joined, m.process = true, p
+	if p != nil {
+		m.pid = p.pid
+		s.processes[p] = true
+		s.wg.Go(func() { s.awaitExit(m, p) })
+	}
+	s.log.Info("control: joined", "rank", m.rank, "incarnation", m.incarnation, "pid", m.pid)
+	s.emit(EventJoined, m.rank, "incarnation", m.incarnation, "pid", m.pid)
+}
+
+// awaitExit reports the death of a process.
+func (s *Server) awaitExit(m *member, p *process) {
+	if !p.wait() {
+		return
+	}
+	s.mu.Lock()
+	session, child := m.session, m.child
+	s.mu.Unlock()
+	timer := time.NewTimer(nameMax)
+	defer timer.Stop()
+	expired := false
+	await := func(c <-chan struct{}) {
+		if expired {
+			return
+		}
+		select {
+		case <-c:
+		case <-timer.C:
+			expired = true
+		}
+	}
+	if session != nil {
+		await(session.heardAll) // its last words: the kernel has kept them
+	}
+	if child == p.pid {
+		await(m.named)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.death == nil || !m.death.Certain {
+		s.die(m, Death{Certain: true, How: m.how()})
+	}
+	s.drop(p)
+}
+
+// how names the end of a process that has exited.
+func (m *member) how() string {
+	switch {
+	case m.fenced != "":
+		return "fenced: " + m.fenced
+	case m.exit != "" && (m.child == 0 || m.child == m.pid):
+		return m.exit
+	}
+	return "exited"
+}
+
+// drop closes a pidfd. s.mu is held.
+func (s *Server) drop(p *process) {
+	delete(s.processes, p)
+	p.close()
+}
+
+// die takes note of a death and tells everybody. s.mu is held.
+func (s *Server) die(m *member, d Death) {
+	d.Rank, d.Incarnation = m.rank, m.incarnation
+	m.death = &d
+	if m.session != nil {
+		m.session.raw.Close()
+		delete(s.sessions, m.session)
+		m.session = nil
+	}
+	if d.Certain && m.process != nil {
+		s.drop(m.process)
+	}
+	if s.finished || s.closing { // leaving is not failing
+		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "how", d.How)
+		return
+	}
+	s.log.Info("control: died", "rank", m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
+	s.emit(EventDied, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
+	s.tellAll(d.message())
+	s.settle()
+}
+
+func (d Death) message() message {
+	return message{Type: tellDied, Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, Why: d.How}
+}
+
+// settle finishes the job if every live process has returned. s.mu is held.
+func (s *Server) settle() {
+	if s.finished || s.closing {
+		return
+	}
+	for _, m := range s.members {
+		if m.death == nil && !m.returned {
+			return
+		}
+	}
+	s.flush()
+	s.finished = true
+	s.log.Info("control: finished")
+	s.emit(EventFinished, -1)
+	s.tellAll(message{Type: tellFinished})
+	close(s.done)
+}
+
+// member is the latest incarnation of a rank, made if it is newer than what is
+// known; nil if it is older, or no rank. s.mu is held.
+func (s *Server) member(rank int, incarnation uint64) *member {
+	if rank < 0 || rank >= len(s.members) || incarnation < s.members[rank].incarnation {
+		return nil
+	}
+	if incarnation > s.members[rank].incarnation {
+		if m := s.members[rank]; m.joined && m.death == nil && !(m.process != nil && m.process.exited()) {
+			return nil // it is alive: no launcher starts another
+		} else if m.joined && m.death == nil {
+			s.die(m, Death{Certain: true, How: m.how()})
+		}
+		s.members[rank] = newMember(rank, incarnation)
+	}
+	return s.members[rank]
+}
+
+// Started is told by a launcher which process it started for a rank, the
+// process itself or a wrapper.
+func (s *Server) Started(rank int, incarnation uint64, pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.member(rank, incarnation); m != nil {
+		m.child = pid
+		s.emit(EventStarted, rank, "incarnation", incarnation, "pid", pid)
+	}
+}
+
+// Exited is told by a launcher how what it started for a rank has ended. If the
+// rank never joined, or if that was its process, the rank is dead. If that was
+// a wrapper, the rank lives as long as its process.
+func (s *Server) Exited(rank int, incarnation uint64, how string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.member(rank, incarnation)
+	if m == nil || m.exit != "" {
+		return
+	}
+	m.exit = how
+	close(m.named)
+	switch {
+	case m.death != nil:
+	case !m.joined:
+		s.die(m, Death{Certain: true, How: "never joined: " + how})
+	case m.process == nil && m.child != 0 && m.child == m.pid: // no pidfds on this system
+		s.die(m, Death{Certain: true, How: m.how()})
+	}
+}
+
+// State is where a process stands.
+type State string
+
+// The states, in their usual order.
+const (
+	Absent   State = "absent"   // not joined
+	Joined   State = "joined"   // and not announced where it listens
+	Present  State = "present"  // at work
+	Returned State = "returned" // its tasks have
+	Dead     State = "dead"     // or taken for dead
+)
+
+// Status is what the coordinator knows of a rank.
+type Status struct {
+	Rank        int      `json:"rank"`
+	Incarnation uint64   `json:"incarnation"`
+	State       State    `json:"state"`
+	Pid         int      `json:"pid,omitempty"`
+	Host        string   `json:"host,omitempty"`
+	Addresses   []string `json:"addresses,omitempty"`
+	Connected   bool     `json:"connected"`
+	How         string   `json:"how,omitempty"`     // of the dead
+	Certain     bool     `json:"certain,omitempty"` // of the dead
+	Failure     string   `json:"failure,omitempty"` // of the returned
+}
+
+func (m *member) status() Status {
+	st := Status{
+		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid,
+		Connected: m.session != nil, Failure: m.failure, State: Absent,
+	}
+	if m.peer != nil {
+		st.Host, st.Addresses = m.peer.Host, m.peer.Addresses
+	}
+	switch {
+	case m.death != nil:
+		st.State, st.How, st.Certain = Dead, m.death.How, m.death.Certain
+	case m.returned:
+		st.State = Returned
+	case m.peer != nil:
+		st.State = Present
+	case m.joined:
+		st.State = Joined
+	}
+	return st
+}
+
+// Status tells who is there, dead or returned, by rank.
+func (s *Server) Status() []Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Status, len(s.members))
+	for rank, m := range s.members {
+		all[rank] = m.status()
+	}
+	return all
+}
+
+// Joined tells where the processes are that have announced themselves and
+// live, by rank.
+func (s *Server) Joined() []Peer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var peers []Peer
+	for _, m := range s.members {
+		if m.peer != nil && m.death == nil {
+			peers = append(peers, *m.peer)
+		}
+	}
+	return peers
+}
+
+// String is for logs.
+func (d Death) String() string {
+	word := "suspected"
+	if d.Certain {
+		word = "dead"
+	}
+	return fmt.Sprintf("rank %d (incarnation %d) is %s: %s", d.Rank, d.Incarnation, word, d.How)
+}

@@ -1,0 +1,147 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// emit publishes an event of the coordinator's own, with its attributes in
+// pairs. s.mu is held.
+func (s *Server) emit(kind string, rank int, pairs ...any) {
+	attrs := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		attrs[pairs[i].(string)] = pairs[i+1]
+	}
+	s.publish(Event{Time: time.Now(), Type: kind, Rank: rank, Attrs: attrs})
+}
+
+// publish puts an event into the stream. s.mu is held.
+func (s *Server) publish(e Event) {
+	line, err := e.line()
+	if err != nil {
+		s.log.Warn("control: event dropped", "type", e.Type, "rank", e.Rank, "error", err)
+		return
+	}
+	s.past.add(line)
+	if s.cfg.Events != nil && !s.events.put(e, len(line)) && !s.closing {
+		s.log.Warn("control: event dropped: they are not read", "type", e.Type)
+	}
+	for o := range s.observers {
+		o.tell(line)
+	}
+}
+
+// reportEvents hands events to who asked for them.
+func (s *Server) reportEvents() {
+	for range s.events.filled {
+		events, last := s.events.take()
+		for _, e := range events {
+			s.cfg.Events(e)
+		}
+		if last {
+			return
+		}
+	}
+}
+
+// observe serves an observer: the past, the present, and then what happens.
+func (s *Server) observe(conn, raw net.Conn) {
+	lines := newLines(conn)
+	conn.SetReadDeadline(time.Now().Add(handshakeMax))
+	var m message
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &m) != nil || m.Type != sayWatch {
+		return
+	}
+	conn.SetReadDeadline(time.Time{})
+	o := newSession(nil, conn, raw, 0)
+	if !s.addObserver(o) {
+		return
+	}
+	for lines.Scan() { // it has nothing more to say: this waits for its end
+	}
+	close(o.heardAll)
+	s.mu.Lock()
+	delete(s.observers, o)
+	s.mu.Unlock()
+}
+
+func (s *Server) addObserver(o *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing || len(s.observers) >= observersMax {
+		return false
+	}
+	present := make([]Status, len(s.members))
+	for rank, m := range s.members {
+		present[rank] = m.status()
+	}
+	line, err := json.Marshal(Event{Time: time.Now(), Type: EventStatus, Rank: -1, Attrs: map[string]any{"members": present}})
+	if err != nil {
+		return false
+	}
+	past := append(s.past.all(), append(line, '\n'))
+	for _, line := range past {
+		o.out.bytes += len(line)
+	}
+	o.out.things, o.out.room = past, o.out.bytes+observerRoom
+	o.out.signal()
+	s.observers[o] = true
+	s.wg.Go(o.write)
+	return true
+}
+
+// statusMax bounds a line of the event stream: the status of a million ranks.
+const statusMax = 256 << 20
+
+// Watch yields the events of the job in a directory: what is known of its past,
+// an event of type "status", and then what happens, until the job ends. An
+// error is the last that it yields.
+func Watch(ctx context.Context, dir string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		err := watch(ctx, dir, func(e Event) bool { return yield(e, nil) })
+		if err != nil && ctx.Err() == nil {
+			yield(Event{Rank: -1}, fmt.Errorf("job in %s: %w", dir, err))
+		}
+	}
+}
+
+func watch(ctx context.Context, dir string, yield func(Event) bool) error {
+	if err := checkDir(dir); err != nil {
+		return err
+	}
+	key, err := readKey(dir)
+	if err != nil {
+		return err
+	}
+	conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := conn.Write(message{Type: sayWatch}.line()); err != nil {
+		return err
+	}
+	lines := newLines(conn)
+	lines.Buffer(make([]byte, 0, 4096), statusMax)
+	for lines.Scan() {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return err
+		}
+		if !yield(e) || e.Type == EventEnd {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}

@@ -1,0 +1,279 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Place is a process's place in its job, as its environment tells it.
+type Place struct {
+	Dir         string   // the job's directory on this host
+	Job         [16]byte // zero: the coordinator tells
+	Key         []byte   // the job's secret; nil: it lies in Dir
+	Rank, Size  int
+	Incarnation uint64
+	Coordinator string // a path (Unix) or host:port (TCP)
+	Host        bool   // this process hosts the coordinator
+	LocalRank   int
+	LocalSize   int
+	How         string // RunHow, MpirunHow, SrunHow, ManualHow or AloneHow
+}
+
+// How a process was started.
+const (
+	RunHow    = "coppice run"
+	MpirunHow = "mpirun"
+	SrunHow   = "srun"
+	ManualHow = "by hand" // COPPICE_RANK, COPPICE_SIZE and COPPICE_COORDINATOR
+	AloneHow  = "alone"
+)
+
+// The variables of a started process.
+const (
+	VarDir         = "COPPICE_DIR"
+	VarJob         = "COPPICE_JOB"
+	VarRank        = "COPPICE_RANK"
+	VarSize        = "COPPICE_SIZE"
+	VarIncarnation = "COPPICE_INCARNATION"
+	VarCoordinator = "COPPICE_COORDINATOR"
+	VarKeyFile     = "COPPICE_KEY_FILE"
+	VarKey         = "COPPICE_KEY"
+)
+
+// SizeMax bounds the processes of a job.
+const SizeMax = 1 << 20
+
+// keyLen is the length of a key the coordinator makes; keyMin that of the
+// shortest a user may bring.
+const (
+	keyLen = 32
+	keyMin = 16
+)
+
+// Vars is what a launcher adds to the environment of the process of this
+// place. The key is not among it.
+func (p Place) Vars() []string {
+	vars := []string{
+		VarDir + "=" + p.Dir,
+		VarJob + "=" + hex.EncodeToString(p.Job[:]),
+		VarRank + "=" + strconv.Itoa(p.Rank),
+		VarSize + "=" + strconv.Itoa(p.Size),
+		VarIncarnation + "=" + strconv.FormatUint(p.Incarnation, 10),
+		"RANK=" + strconv.Itoa(p.Rank),
+		"WORLD_SIZE=" + strconv.Itoa(p.Size),
+		"LOCAL_RANK=" + strconv.Itoa(p.LocalRank),
+		"LOCAL_WORLD_SIZE=" + strconv.Itoa(p.LocalSize),
+	}
+	return vars
+}
+
+// FromEnvironment finds a process's place: that of a job of `coppice run`, of
+// mpirun, of srun or of one started by hand, and alone if there is none. It
+// changes nothing.
+func FromEnvironment(getenv func(string) string) (Place, error) {
+	e := environment{getenv}
+	switch {
+	case e.has(VarDir):
+		return e.started()
+	case e.has("OMPI_COMM_WORLD_RANK"):
+		return e.scheduled(openMPI)
+	case e.has("PMI_RANK"):
+		return e.scheduled(hydra)
+	// A batch script has SLURM_PROCID too, but no step: what it starts is alone.
+	case e.has("SLURM_PROCID") && e.has("SLURM_STEP_ID"):
+		return e.scheduled(slurm)
+	case e.has(VarRank) || e.has(VarSize) || e.has(VarCoordinator):
+		return e.manual()
+	}
+	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow}, nil
+}
+
+// environment reads variables and names them in its errors.
+type environment struct{ get func(string) string }
+
+func (e environment) has(name string) bool { return e.get(name) != "" }
+
+// number reads a variable that must be set.
+func (e environment) number(name string, low, high int) (int, error) {
+	n, err := strconv.Atoi(e.get(name))
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("%s=%q; allowed: an integer from %d to %d", name, e.get(name), low, high)
+	}
+	return n, nil
+}
+
+// numberOr reads a variable that may be missing.
+func (e environment) numberOr(name string, low, high, missing int) (int, error) {
+	if !e.has(name) {
+		return missing, nil
+	}
+	return e.number(name, low, high)
+}
+
+// ranks reads a rank and a size, and their local kin if those are named.
+func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (err error) {
+	if p.Size, err = e.number(size, 1, SizeMax); err != nil {
+		return err
+	}
+	if p.Rank, err = e.number(rank, 0, p.Size-1); err != nil {
+		return err
+	}
+	if p.LocalSize, err = e.numberOr(localSize, 1, p.Size, p.Size); err != nil {
+		return err
+	}
+	p.LocalRank, err = e.numberOr(localRank, 0, p.LocalSize-1, min(p.Rank, p.LocalSize-1))
+	return err
+}
+
+// started is the place of a process that `coppice run` started.
+func (e environment) started() (Place, error) {
+	p := Place{Dir: e.get(VarDir), How: RunHow}
+	if !filepath.IsAbs(p.Dir) {
+		return p, fmt.Errorf("%s=%q; allowed: the absolute path of a job's directory", VarDir, p.Dir)
+	}
+	if err := e.ranks(&p, VarRank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
+		return p, err
+	}
+	if err := e.incarnation(&p); err != nil {
+		return p, err
+	}
+	job, err := hex.DecodeString(e.get(VarJob))
+	if err != nil || len(job) != len(p.Job) {
+		return p, fmt.Errorf("%s=%q; allowed: %d hexadecimal digits", VarJob, e.get(VarJob), 2*len(p.Job))
+	}
+	copy(p.Job[:], job)
+	p.Coordinator = controlPath(p.Dir)
+	if err := checkDir(p.Dir); err != nil {
+		return p, fmt.Errorf("%s: %w", VarDir, err)
+	}
+	if p.Key, err = readKey(p.Dir); err != nil {
+		return p, fmt.Errorf("%s: %w", VarDir, err)
+	}
+	return p, nil
+}
+
+func (e environment) incarnation(p *Place) error {
+	p.Incarnation = 1
+	if !e.has(VarIncarnation) {
+		return nil
+	}
+	n, err := strconv.ParseUint(e.get(VarIncarnation), 10, 64)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%s=%q; allowed: an integer from 1", VarIncarnation, e.get(VarIncarnation))
+	}
+	p.Incarnation = n
+	return nil
+}
+
+// scheduler is where one that knows nothing of us tells a process its place.
+type scheduler struct {
+	how                              string
+	rank, size, localRank, localSize string
+}
+
+var (
+	openMPI = scheduler{MpirunHow, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"}
+	hydra   = scheduler{MpirunHow, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}
+	slurm   = scheduler{SrunHow, "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", ""}
+)
+
+// jobNames are the variables that together name a job of a scheduler. Each is
+// the same in all processes of a job.
+var jobNames = []string{
+	VarJob, "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID",
+	"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+}
+
+// scheduled is the place of a process that a scheduler started.
+func (e environment) scheduled(s scheduler) (Place, error) {
+	p := Place{How: s.how, Incarnation: 1}
+	if s == slurm && e.has("SLURM_STEP_NUM_TASKS") {
+		s.size = "SLURM_STEP_NUM_TASKS"
+	}
+	if err := e.ranks(&p, s.rank, s.size, s.localRank, s.localSize); err != nil {
+		return p, err
+	}
+	name := []string{strconv.Itoa(os.Getuid()), s.how, starter()}
+	named := starter() != ""
+	for _, n := range jobNames {
+		name = append(name, e.get(n))
+		named = named || e.has(n)
+	}
+	if !named {
+		return p, fmt.Errorf("%s is set, but nothing names the job; allowed: %s=NAME, the same in all its processes", s.rank, VarJob)
+	}
+	p.Dir = derivedDir(e.get, name)
+	if e.has(VarCoordinator) {
+		return e.spread(p)
+	}
+	if hosts := max(e.quiet("SLURM_STEP_NUM_NODES"), 1); p.LocalSize < p.Size || s == slurm && hosts > 1 {
+		return p, fmt.Errorf("%s is not set, and not all %d processes are on this host; allowed: %s=HOST:PORT, where rank 0 listens, with %s", VarCoordinator, p.Size, VarCoordinator, VarKeyFile)
+	}
+	p.Coordinator, p.Host = controlPath(p.Dir), p.Rank == 0
+	return p, nil
+}
+
+// quiet reads a number that is of no importance if it is none.
+func (e environment) quiet(name string) int {
+	n, _ := strconv.Atoi(e.get(name))
+	return n
+}
+
+// manual is the place of a process of a job that was started by hand.
+func (e environment) manual() (Place, error) {
+	p := Place{How: ManualHow}
+	if err := e.ranks(&p, VarRank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
+		return p, err
+	}
+	if err := e.incarnation(&p); err != nil {
+		return p, err
+	}
+	if !e.has(VarCoordinator) {
+		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", VarRank, VarDir, VarCoordinator, VarCoordinator)
+	}
+	p.Dir = derivedDir(e.get, []string{strconv.Itoa(os.Getuid()), p.How, e.get(VarCoordinator), e.get(VarJob)})
+	return e.spread(p)
+}
+
+// spread completes the place of a process whose job may be on several hosts.
+func (e environment) spread(p Place) (Place, error) {
+	p.Coordinator, p.Host = e.get(VarCoordinator), p.Rank == 0
+	if _, port, err := net.SplitHostPort(p.Coordinator); err != nil || port == "" {
+		return p, fmt.Errorf("%s=%q; allowed: HOST:PORT, where rank 0 listens", VarCoordinator, p.Coordinator)
+	}
+	key, err := e.key()
+	if err != nil {
+		return p, err
+	}
+	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
+	p.Key = sum[:]
+	return p, nil
+}
+
+// key is the secret that the user has given all processes.
+func (e environment) key() ([]byte, error) {
+	switch {
+	case e.has(VarKeyFile):
+		b, err := os.ReadFile(e.get(VarKeyFile))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", VarKeyFile, err)
+		}
+		if len(b) < keyMin {
+			return nil, fmt.Errorf("%s: a key of %d bytes; allowed: %d or more", VarKeyFile, len(b), keyMin)
+		}
+		return b, nil
+	case e.has(VarKey):
+		b := strings.TrimSpace(e.get(VarKey))
+		if len(b) < keyMin {
+			return nil, fmt.Errorf("%s: a key of %d bytes; allowed: %d or more", VarKey, len(b), keyMin)
+		}
+		return []byte(b), nil
+	}
+	return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", VarCoordinator, VarKeyFile)
+}

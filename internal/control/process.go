@@ -1,0 +1,76 @@
+package control
+
+import (
+	"errors"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/coppice-go/coppice/internal/detect"
+)
+
+// process is one on this host, by its pidfd.
+type process struct {
+	pid  int
+	file *os.File // the pidfd, in the poller of the runtime: who waits for it blocks no thread
+	raw  syscall.RawConn
+}
+
+// takeProcess takes the pidfd of the process at the other end of a connection.
+// It returns nil, and no error, where there is none: on another host, and on a
+// system without pidfds. It is an error if the process has gone.
+func takeProcess(conn net.Conn) (*process, error) {
+	local, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, nil
+	}
+	c, err := local.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd, pid, err := detect.PeerPidfd(c)
+	if errors.Is(err, syscall.ESRCH) {
+		return nil, err
+	} else if err != nil {
+		return nil, nil
+	}
+	if err := syscall.SetNonblock(fd, true); err != nil { // or NewFile leaves the poller out
+		syscall.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &process{pid, f, raw}, nil
+}
+
+// wait returns true when the process has exited, false when it was closed.
+func (p *process) wait() bool {
+	return p.raw.Read(func(fd uintptr) bool { return detect.ExitedPidfd(int(fd)) }) == nil
+}
+
+// exited tells whether the process has exited.
+func (p *process) exited() (yes bool) {
+	err := p.raw.Control(func(fd uintptr) { yes = detect.ExitedPidfd(int(fd)) })
+	return yes && err == nil
+}
+
+// kill sends SIGKILL.
+func (p *process) kill() (err error) {
+	if e := p.raw.Control(func(fd uintptr) { err = detect.KillPidfd(int(fd), syscall.SIGKILL) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// own tells whether this is the process we are.
+func (p *process) own() bool { return p.pid == os.Getpid() }
+
+func (p *process) close() {
+	if p != nil {
+		p.file.Close()
+	}
+}

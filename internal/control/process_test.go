@@ -1,0 +1,524 @@
+package control_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// Real processes: this test binary, started again with a role.
+
+// play is what a started process does.
+func play(role string) int {
+	if role == "launch" {
+		return launch()
+	}
+	p, err := control.FromEnvironment(os.Getenv)
+	if err != nil {
+		fmt.Println("error", err)
+		return 2
+	}
+	if role == "last words" {
+		return lastWords(p)
+	}
+	if p.Host {
+		s, complete, err := control.Host(p, control.ServerConfig{Silence: silenceOf()})
+		if err != nil {
+			fmt.Println("error", err)
+			return 2
+		}
+		defer s.Close()
+		p = complete
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r := newSpeaker()
+	c, _, err := control.Join(ctx, p, r, nil)
+	if err != nil {
+		fmt.Println("error", err)
+		return 2
+	}
+	defer c.Close()
+	c.Announce([]string{fmt.Sprintf("%d.sock", p.Rank)}, "here")
+	fmt.Println("joined")
+	switch role {
+	case "return":
+		c.Returned("")
+	}
+	select {
+	case <-r.over:
+		return 0
+	case <-time.After(patience):
+		return 3
+	}
+}
+
+// silenceOf is the silence that the environment asks for; 0: the usual.
+func silenceOf() time.Duration {
+	d, _ := time.ParseDuration(os.Getenv("CONTROL_TEST_SILENCE"))
+	return d
+}
+
+// launch serves a job of two processes until it is killed.
+func launch() int {
+	dir, err := control.MakeDir(os.Getenv)
+	if err != nil {
+		return 2
+	}
+	s, err := control.Serve(control.ServerConfig{Dir: dir, Size: 2, Silence: silenceOf()})
+	if err != nil {
+		return 2
+	}
+	fmt.Printf("serves %s %x\n", dir, s.Place(0, 1).Job)
+	time.Sleep(patience)
+	return 0
+}
+
+// speaker is a handler that says what it is told.
+type speaker struct {
+	over  chan struct{}
+	once  sync.Once
+	known int
+}
+
+func newSpeaker() *speaker { return &speaker{over: make(chan struct{})} }
+
+func (s *speaker) Peers(peers []control.Peer) {
+	s.known += len(peers)
+	fmt.Println("peers", s.known)
+}
+
+func (s *speaker) Died(d control.Death)     { fmt.Println("died", d.Rank, d.Incarnation, d.Certain, d.How) }
+func (s *speaker) PeerReturned(int, string) {}
+func (s *speaker) Stop(reason string)       { fmt.Println("stop", reason) }
+func (s *speaker) Finished()                { fmt.Println("finished"); s.once.Do(func() { close(s.over) }) }
+
+func (s *speaker) Lost(err error) { fmt.Println("lost", err); s.once.Do(func() { close(s.over) }) }
+
+// actor is a started process and what it says.
+type actor struct {
+	cmd   *exec.Cmd
+	lines *recorder
+	read  chan struct{}
+}
+
+// start starts a process with these variables beside a bare environment.
+func start(t *testing.T, role string, vars []string, command ...string) *actor {
+	t.Helper()
+	if len(command) == 0 {
+		command = []string{os.Args[0]}
+	}
+	a := &actor{cmd: exec.Command(command[0], command[1:]...), lines: newRecorder(), read: make(chan struct{})}
+	a.cmd.Env = append([]string{"CONTROL_TEST_ROLE=" + role, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.Getenv("TMPDIR"), "XDG_RUNTIME_DIR=" + os.Getenv("XDG_RUNTIME_DIR"), "SELF=" + os.Args[0]}, vars...)
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	a.cmd.Stderr = os.Stderr
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go a.listen(out)
+	t.Cleanup(func() {
+		syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
+		<-a.read
+		a.cmd.Wait()
+	})
+	return a
+}
+
+func (a *actor) listen(out io.Reader) {
+	defer close(a.read)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		a.lines.note("%s", lines.Text())
+	}
+	a.lines.note("end")
+}
+
+// run starts a process for a rank of a server, as a launcher would.
+func run(t *testing.T, s *control.Server, rank int, command ...string) *actor {
+	t.Helper()
+	a := start(t, "work", s.Place(rank, 1).Vars(), command...)
+	s.Started(rank, 1, a.cmd.Process.Pid)
+	return a
+}
+
+func (a *actor) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := a.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKillIsToldToAllOthersAtOnce(t *testing.T) {
+	descriptors(t)
+	const processes, watchers = 4, 4 // those of this process measure
+	s := serve(t, control.ServerConfig{Size: processes + watchers})
+	var notes []*recorder
+	for rank := range watchers {
+		c, r := join(t, s.Place(rank, 1))
+		c.Announce(nil, "here")
+		notes = append(notes, r)
+	}
+	var actors []*actor
+	for rank := watchers; rank < processes+watchers; rank++ {
+		actors = append(actors, run(t, s, rank))
+	}
+	for _, r := range notes {
+		r.awaitPeers(t, processes+watchers)
+	}
+	for i, victim := range actors[:2] {
+		rank := watchers + i
+		began := time.Now()
+		victim.signal(t, syscall.SIGKILL)
+		want := fmt.Sprintf("died %d.1 true ", rank)
+		if i == 0 { // the launcher says how
+			victim.cmd.Wait()
+			s.Exited(rank, 1, "killed by SIGKILL")
+			want += "killed by SIGKILL"
+		} else {
+			want += "exited" // within 2 ms nobody did
+		}
+		var slowest time.Duration
+		for _, r := range notes {
+			slowest = max(slowest, r.timeOf(r.expect(t, want)).Sub(began))
+		}
+		t.Logf("from kill to the last of %d notices: %v", len(notes), slowest)
+		for _, a := range actors[2:] {
+			a.lines.expect(t, strings.Replace(want, ".1", " 1", 1))
+		}
+	}
+}
+
+func (r *recorder) timeOf(note string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.times[note]
+}
+
+// TestWrapperIsNotTheProcess: the one that made the handshake is, and its death
+// is certain while the wrapper lives on.
+func TestWrapperIsNotTheProcess(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := join(t, s.Place(0, 1))
+	a := run(t, s, 1, "sh", "-c", `"$SELF" & wait; sleep 100`)
+	a.lines.expect(t, "joined")
+	pid := s.Status()[1].Pid
+	if pid == 0 || pid == a.cmd.Process.Pid {
+		t.Fatalf("process %d, wrapper %d", pid, a.cmd.Process.Pid)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	notes.expect(t, "died 1.1 true exited")
+	if err := a.cmd.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the wrapper: %v", err)
+	}
+}
+
+func TestPauseOfASecondHarmsNobody(t *testing.T) {
+	t.Parallel()
+	s := serve(t, control.ServerConfig{Size: 2, Silence: 3 * time.Second})
+	c, notes := join(t, s.Place(0, 1))
+	a := run(t, s, 1)
+	a.lines.expect(t, "joined")
+	for range 3 {
+		a.signal(t, syscall.SIGSTOP)
+		time.Sleep(time.Second)
+		c.Suspect(1, 1, "silence") // a third of it is no reason
+		time.Sleep(20 * time.Millisecond)
+		a.signal(t, syscall.SIGCONT)
+		time.Sleep(100 * time.Millisecond)
+	}
+	if notes.has("died 1.1 true") || a.lines.has("end") {
+		t.Errorf("%q, %q", notes.notes, a.lines.notes)
+	}
+}
+
+func TestStoppedProcessIsFenced(t *testing.T) {
+	t.Parallel()
+	const silence = time.Second
+	for name, suspect := range map[string]bool{"by the coordinator": false, "by a peer": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, control.ServerConfig{Size: 2, Silence: silence})
+			c, notes := join(t, s.Place(0, 1))
+			a := run(t, s, 1)
+			a.lines.expect(t, "joined")
+			a.signal(t, syscall.SIGSTOP)
+			began := time.Now()
+			if suspect {
+				time.Sleep(silence * 3 / 4)
+				c.Suspect(1, 1, "no frames")
+			}
+			note := notes.expect(t, "died 1.1 true fenced: silent for ")
+			took := notes.timeOf(note).Sub(began)
+			t.Logf("after %v: %s", took, note)
+			if took > silence+300*time.Millisecond || !suspect && took < silence/2 {
+				t.Errorf("took %v", took)
+			}
+			if suspect != strings.Contains(note, "suspected by rank 0: no frames") {
+				t.Error(note)
+			}
+		})
+	}
+}
+
+// launched is a job of a launcher and two processes.
+func launched(t *testing.T, silence string) (dir string, vars []string, launcher *actor, processes []*actor) {
+	t.Helper()
+	launcher = start(t, "launch", []string{"CONTROL_TEST_SILENCE=" + silence})
+	dir, job, _ := strings.Cut(strings.TrimPrefix(launcher.lines.expect(t, "serves "), "serves "), " ")
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	vars = []string{"COPPICE_DIR=" + dir, "COPPICE_JOB=" + job, "COPPICE_SIZE=2"}
+	for rank := range 2 {
+		processes = append(processes, start(t, "work", append(vars, fmt.Sprint("COPPICE_RANK=", rank))))
+	}
+	for _, a := range processes {
+		a.lines.expect(t, "peers 2")
+	}
+	return dir, vars, launcher, processes
+}
+
+// TestPauseOfAllIsForgiven: when the coordinator itself was paused, it has no
+// right to call others silent.
+func TestPauseOfAllIsForgiven(t *testing.T) {
+	t.Parallel()
+	_, _, launcher, processes := launched(t, "600ms")
+	for _, all := range [][]*actor{{launcher, processes[0], processes[1]}, {launcher}} {
+		for _, a := range all {
+			a.signal(t, syscall.SIGSTOP)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		for _, a := range all { // the coordinator first: it sees the silence
+			a.signal(t, syscall.SIGCONT)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(400 * time.Millisecond)
+	}
+	for _, a := range processes {
+		if a.lines.has("died") || a.lines.has("lost") || a.lines.has("end") {
+			t.Errorf("%q", a.lines.notes)
+		}
+	}
+}
+
+// TestKilledLauncherIsLost: its processes learn at once, and the last to leave
+// removes the directory.
+func TestKilledLauncherIsLost(t *testing.T) {
+	dir, vars, launcher, others := launched(t, "")
+	began := time.Now()
+	launcher.signal(t, syscall.SIGKILL)
+	for _, a := range others {
+		a.lines.expect(t, "lost coordinator at "+dir)
+	}
+	t.Logf("lost %v after the launcher was killed", time.Since(began))
+	for _, a := range others {
+		a.lines.expect(t, "end")
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", dir, err)
+	}
+	late := start(t, "work", append(vars, "COPPICE_RANK=0"))
+	late.lines.expect(t, "error COPPICE_DIR: ")
+}
+
+// vars are those of a rank that mpirun started.
+func vars(name string, rank, size int) []string {
+	return []string{
+		name, fmt.Sprintf("OMPI_COMM_WORLD_RANK=%d", rank), fmt.Sprintf("OMPI_COMM_WORLD_SIZE=%d", size),
+	}
+}
+
+// dirOf is the directory of such a job.
+func dirOf(t *testing.T, vars []string) string {
+	t.Helper()
+	p, err := control.FromEnvironment(func(name string) string {
+		for _, v := range vars {
+			if value, ok := strings.CutPrefix(v, name+"="); ok {
+				return value
+			}
+		}
+		return os.Getenv(map[string]string{"XDG_RUNTIME_DIR": "XDG_RUNTIME_DIR"}[name])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Dir
+}
+
+func TestJoinModeSurvivesLeftovers(t *testing.T) {
+	name := "PMIX_NAMESPACE=leftovers-" + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())
+	dir := dirOf(t, vars(name, 0, 3))
+	job := func(ranks ...int) (actors []*actor) {
+		for _, rank := range ranks {
+			actors = append(actors, start(t, "work", vars(name, rank, 3)))
+		}
+		return actors
+	}
+	// Rank 0 comes last; all meet.
+	old := job(2, 1)
+	time.Sleep(20 * time.Millisecond)
+	old = append(old, job(0)...)
+	for _, a := range old {
+		a.lines.expect(t, "joined")
+	}
+	oldKey := read(t, dir, "key")
+	// One is stopped, so it is still there when the job's next run begins; the
+	// coordinator is killed.
+	sleeper, survivor, host := old[0], old[1], old[2]
+	sleeper.signal(t, syscall.SIGSTOP)
+	began := time.Now()
+	host.signal(t, syscall.SIGKILL)
+	survivor.lines.expect(t, "lost ")
+	t.Logf("lost %v after the coordinator was killed", time.Since(began))
+	survivor.lines.expect(t, "end")
+
+	next := job(1, 2)
+	time.Sleep(20 * time.Millisecond) // they find the old key and the old socket
+	next = append(next, job(0)...)
+	for _, a := range next {
+		a.lines.expect(t, "joined")
+	}
+	if bytes.Equal(oldKey, read(t, dir, "key")) {
+		t.Error("the old key is still in use")
+	}
+	sleeper.signal(t, syscall.SIGCONT)
+	sleeper.lines.expect(t, "lost ")
+	sleeper.lines.expect(t, "end")
+	for _, a := range next {
+		if a.lines.has("died") || a.lines.has("lost") {
+			t.Errorf("%q", a.lines.notes)
+		}
+	}
+	// A second coordinator is told of the first.
+	double := job(0)[0]
+	double.lines.expect(t, "error coordinator: another one is at work in "+dir)
+	for _, a := range next {
+		a.signal(t, syscall.SIGKILL)
+		a.lines.expect(t, "end")
+	}
+	// The last run ends well and leaves nothing.
+	var last []*actor
+	for rank := range 3 {
+		last = append(last, start(t, "return", vars(name, rank, 3)))
+	}
+	for _, a := range last {
+		a.lines.expect(t, "finished")
+		a.lines.expect(t, "end")
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", dir, err)
+	}
+}
+
+func read(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestAloneNeedsNothing(t *testing.T) {
+	a := start(t, "return", nil)
+	a.lines.expect(t, "finished")
+	a.lines.expect(t, "end")
+}
+
+// lastWords joins, says much and is gone.
+func lastWords(p control.Place) int {
+	conn, err := net.Dial("unix", p.Coordinator)
+	if err != nil {
+		return 2
+	}
+	if _, err := wire.Connect(conn, p.Key, nil, wire.Identity{Job: p.Job, From: uint32(p.Rank), To: ^uint32(0), Incarnation: 1}); err != nil {
+		return 2
+	}
+	time.Sleep(10 * time.Millisecond)
+	io.WriteString(conn, strings.Repeat(`{"type":"event","event":{"type":"x"}}`+"\n", 100)+`{"type":"returned","why":"gave up"}`+"\n")
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	return 0
+}
+
+// TestLastWordsAreHeard: what a process said before it died is told before its
+// death, if that takes no time.
+func TestLastWordsAreHeard(t *testing.T) {
+	const n = 30
+	s := serve(t, control.ServerConfig{Size: n})
+	_, notes := join(t, s.Place(0, 1))
+	heard := 0
+	for rank := 1; rank < n; rank++ {
+		start(t, "last words", s.Place(rank, 1).Vars())
+		notes.expect(t, fmt.Sprintf("died %d.1 true exited", rank))
+		if notes.has(fmt.Sprintf("returned %d gave up", rank)) {
+			heard++
+		}
+	}
+	t.Logf("heard %d of %d", heard, n-1)
+	if heard < n/2 {
+		t.Errorf("heard %d of %d", heard, n-1)
+	}
+}
+
+// TestStoppedHostIsLost: where no launcher watches, nobody waits for a
+// coordinator that says nothing.
+func TestStoppedHostIsLost(t *testing.T) {
+	t.Parallel()
+	name := fmt.Sprint("PMIX_NAMESPACE=stopped-", os.Getpid(), time.Now().UnixNano())
+	host := start(t, "work", append(vars(name, 0, 2), "CONTROL_TEST_SILENCE=300ms"))
+	other := start(t, "work", vars(name, 1, 2))
+	other.lines.expect(t, "peers 2")
+	began := time.Now()
+	host.signal(t, syscall.SIGSTOP)
+	other.lines.expect(t, "lost ")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("lost after %v", took)
+	}
+	os.RemoveAll(dirOf(t, vars(name, 0, 2)))
+}
+
+// TestRunsOfOneNameKeepApart: two mpiruns at once that give their jobs the same
+// name do not mix them up.
+func TestRunsOfOneNameKeepApart(t *testing.T) {
+	mpirun := filepath.Join(t.TempDir(), "mpirun")
+	script := `#!/bin/sh
+for rank in 2 1 0; do
+	OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 "$SELF" &
+done
+wait
+`
+	if err := os.WriteFile(mpirun, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprint("PMIX_NAMESPACE=same-", os.Getpid(), time.Now().UnixNano())
+	var runs []*actor
+	for range 2 {
+		runs = append(runs, start(t, "return", []string{name}, mpirun))
+	}
+	for _, a := range runs {
+		a.lines.expect(t, "end")
+		for _, bad := range []string{"error", "died", "lost"} {
+			if a.lines.has(bad) {
+				t.Errorf("%q", a.lines.notes)
+			}
+		}
+		if n := strings.Count(strings.Join(a.lines.notes, " "), "finished"); n != 3 {
+			t.Errorf("%d of 3 finished", n)
+		}
+	}
+}

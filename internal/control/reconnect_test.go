@@ -1,0 +1,162 @@
+package control_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// TestBrokenConnectionIsMadeAgain: nothing is lost and nothing told twice.
+func TestBrokenConnectionIsMadeAgain(t *testing.T) {
+	descriptors(t)
+	s := serve(t, control.ServerConfig{Size: 4})
+	clients, notes := crew(t, s, 4)
+	s.Stop("SIGTERM")
+	clients[3].Close()
+	clients[1].Returned("")
+	for round := range 20 {
+		for _, r := range notes[:3] {
+			r.expect(t, "died 3.1 true left")
+			r.expect(t, "stop SIGTERM")
+		}
+		clients[round%3].Break()
+		if round == 10 {
+			clients[0].Returned("")
+		}
+	}
+	notes[2].expect(t, "returned 0")
+	notes[2].expect(t, "returned 1")
+	clients[2].Returned("")
+	for rank, r := range notes[:3] {
+		r.expect(t, "finished")
+		sorted := slices.Sorted(slices.Values(r.notes))
+		if len(slices.Compact(slices.Clone(sorted))) != len(sorted) || len(sorted) != 5 {
+			t.Errorf("rank %d: %q", rank, sorted)
+		}
+	}
+}
+
+// freePort is an address on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestOtherHosts: a process without the coordinator's directory comes by TCP,
+// encrypted. Nobody there can be killed by it: silence stays a suspicion.
+func TestOtherHosts(t *testing.T) {
+	descriptors(t)
+	address := freePort(t)
+	place := func(rank int) control.Place {
+		p, err := find(map[string]string{
+			"COPPICE_RANK": fmt.Sprint(rank), "COPPICE_SIZE": "3", "COPPICE_COORDINATOR": address, "COPPICE_KEY": "0123456789abcdef",
+			"COPPICE_JOB": fmt.Sprint(rank), // so each has a directory of its own, as on hosts of their own
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	clients, notes := make([]*control.Client, 3), make([]*recorder, 3)
+	var wg sync.WaitGroup
+	for rank := 1; rank < 3; rank++ { // they come first
+		wg.Go(func() { clients[rank], notes[rank] = join(t, place(rank)) })
+	}
+	time.Sleep(10 * time.Millisecond)
+	s, p, err := control.Host(place(0), control.ServerConfig{Silence: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	clients[0], notes[0] = join(t, p)
+	wg.Wait()
+	for rank, c := range clients {
+		c.Announce([]string{fmt.Sprint(rank)}, fmt.Sprint("host", rank))
+	}
+	for _, r := range notes {
+		r.awaitPeers(t, 3)
+	}
+	time.Sleep(1500 * time.Millisecond) // beats go both ways
+	clients[1].Break()
+	clients[1].Returned("")
+	notes[2].expect(t, "returned 1")
+	// A stranger on the port.
+	stranger := place(1)
+	stranger.Key, stranger.Incarnation = make([]byte, 32), 2
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintln(conn, "hello")
+	clients[2].Returned("")
+	clients[0].Returned("")
+	for _, r := range notes {
+		r.expect(t, "finished")
+		if r.has("died") || r.has("lost") {
+			t.Errorf("%q", r.notes)
+		}
+	}
+	for _, c := range clients {
+		c.Close()
+	}
+}
+
+func TestThousandProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("4,000 descriptors")
+	}
+	descriptors(t)
+	const n = 1000
+	s := serve(t, control.ServerConfig{Size: n, Silence: 20 * time.Second})
+	began := time.Now()
+	clients, notes := make([]*control.Client, n), make([]*recorder, n)
+	var wg sync.WaitGroup
+	for rank := range n {
+		wg.Go(func() {
+			notes[rank] = newRecorder()
+			c, _, err := control.Join(t.Context(), s.Place(rank, 1), notes[rank], nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			clients[rank] = c
+			c.Announce([]string{fmt.Sprintf("/run/user/1000/coppice-12345678/%d.sock", rank)}, "0123456789abcdef0123456789abcdef")
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Logf("%d have joined after %v", n, time.Since(began))
+	for _, r := range notes {
+		r.awaitPeers(t, n)
+	}
+	t.Logf("%d know each other after %v", n, time.Since(began))
+	began = time.Now()
+	clients[n-1].Close()
+	for _, r := range notes[:n-1] {
+		r.expect(t, "died 999.1 true")
+	}
+	t.Logf("a death is known to all after %v", time.Since(began))
+	for _, c := range clients[:n-1] {
+		c.Returned("")
+	}
+	for _, r := range notes[:n-1] {
+		r.expect(t, "finished")
+	}
+	t.Logf("all have returned after %v", time.Since(began))
+	for _, c := range clients {
+		c.Close()
+	}
+}

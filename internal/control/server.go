@@ -1,0 +1,351 @@
+package control
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// ServerConfig is what a coordinator needs to know.
+type ServerConfig struct {
+	Dir  string   // the job's directory: the control socket, and the key if Key is nil
+	Job  [16]byte // zero: a new one is drawn
+	Key  []byte   // nil: a new one is drawn and put into Dir
+	Size int      // processes, ranks 0 … Size−1
+
+	LocalSize int             // of them on this host; 0: all
+	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
+	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere
+
+	// Silence is how long a process may be silent before it is fenced;
+	// 0: 3 s. It costs 8 small messages a process in that time.
+	Silence time.Duration
+	// JoinTimeout is when a process that never joined counts as dead, though
+	// not certainly; 0: never. A launcher that waits for its children needs
+	// none.
+	JoinTimeout time.Duration
+
+	Events func(Event)  // told every event, in order, by one goroutine; nil: nobody
+	Logger *slog.Logger // nil: silent
+
+	shared bool // the directory belongs to all processes: the last to leave removes it
+}
+
+// Defaults and bounds.
+const (
+	silenceDefault = 3 * time.Second
+	settingsMax    = 512 << 10
+	handshakeMax   = 5 * time.Second        // for a handshake
+	farewellMax    = 500 * time.Millisecond // for the last words on a connection
+	observersMax   = 64
+	sessionRoom    = 16 << 20 // bytes that wait for a process
+	observerRoom   = 4 << 20  // and for an observer, beyond the past
+	eventsRoom     = 64 << 20
+)
+
+// Server is a coordinator.
+type Server struct {
+	cfg       ServerConfig
+	log       *slog.Logger
+	instance  uint64 // drawn; a client that comes back tells whom it means
+	listeners []net.Listener
+	control   *lease // proves that there is no other coordinator in the directory
+	users     *lease
+	lobby     *lobby
+	quit      chan struct{}
+	wg        sync.WaitGroup
+	closeOnce sync.Once
+	done      chan struct{} // closed when the job has finished
+
+	mu        sync.Mutex
+	began     time.Time
+	members   []*member // by rank: the latest incarnation
+	sessions  map[*session]bool
+	observers map[*session]bool
+	processes map[*process]bool // whose pidfds are open
+	book      addressBook
+	news      []*member // have returned, and the others do not know
+	past      history
+	events    *mailbox[Event]
+	finished  bool
+	stopping  *string // the reason
+	closing   bool
+}
+
+// Serve begins to coordinate a job.
+func Serve(cfg ServerConfig) (*Server, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("coordinator: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, instance: drawNumber(),
+		lobby: newLobby(256 + cfg.Size), quit: make(chan struct{}), done: make(chan struct{}),
+		began: time.Now(), members: make([]*member, cfg.Size),
+		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
+		events: newMailbox[Event](eventsRoom),
+	}
+	for rank := range s.members {
+		s.members[rank] = newMember(rank, 0)
+	}
+	if err := s.open(); err != nil {
+		s.shut()
+		return nil, fmt.Errorf("coordinator: %w", err)
+	}
+	s.mu.Lock()
+	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "pid", os.Getpid())
+	s.mu.Unlock()
+	s.wg.Go(s.watchSilence)
+	s.wg.Go(s.reportEvents)
+	for _, l := range s.listeners {
+		s.wg.Go(func() { s.accept(l) })
+	}
+	return s, nil
+}
+
+// Host begins to coordinate the job of a process whose place says that it hosts
+// the coordinator. cfg needs nothing that the place tells; the place that comes
+// back is complete.
+func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
+	if p.Dir == "" { // alone
+		dir, err := MakeDir(os.Getenv)
+		if err != nil {
+			return nil, p, fmt.Errorf("coordinator: %w", err)
+		}
+		p.Dir, p.Coordinator = dir, controlPath(dir)
+	} else {
+		cfg.shared = true
+	}
+	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
+	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
+		cfg.TCP = p.Coordinator
+	}
+	if cfg.JoinTimeout == 0 {
+		cfg.JoinTimeout = joinTimeout
+	}
+	s, err := Serve(cfg)
+	if err == nil {
+		p.Job, p.Key = s.cfg.Job, s.cfg.Key
+	}
+	return s, p, err
+}
+
+// complete checks and fills in.
+func (c *ServerConfig) complete() error {
+	switch {
+	case c.Size < 1 || c.Size > SizeMax:
+		return fmt.Errorf("size %d; allowed: 1 to %d", c.Size, SizeMax)
+	case len(c.Dir) > dirMax:
+		return fmt.Errorf("directory %s: %d bytes; allowed: up to %d, for its sockets", c.Dir, len(c.Dir), dirMax)
+	case len(c.Settings) > settingsMax:
+		return fmt.Errorf("settings of %d bytes; allowed: up to %d", len(c.Settings), settingsMax)
+	case len(c.Settings) > 0 && !json.Valid(c.Settings):
+		return errors.New("settings are not JSON")
+	}
+	if c.LocalSize == 0 {
+		c.LocalSize = c.Size
+	}
+	if c.Silence <= 0 {
+		c.Silence = silenceDefault
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Job == ([16]byte{}) {
+		rand.Read(c.Job[:]) // never fails
+	}
+	return nil
+}
+
+func drawNumber() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+// open takes the directory and listens in it. What a dead coordinator left
+// there is replaced: its key above all, so that none of its processes can
+// mistake us for it.
+func (s *Server) open() (err error) {
+	dir := s.cfg.Dir
+	if s.users, err = lock(dir, usersName, syscall.LOCK_SH); err != nil {
+		return err
+	}
+	if s.control, err = lock(dir, hostName, syscall.LOCK_EX); errors.Is(err, errTaken) {
+		return fmt.Errorf("another one is at work in %s", dir)
+	} else if err != nil {
+		return err
+	}
+	os.Remove(controlPath(dir))
+	if s.cfg.Key == nil {
+		s.cfg.Key = newKey()
+	}
+	if err := writeKey(dir, s.cfg.Key); err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", controlPath(dir))
+	if err != nil {
+		return err
+	}
+	s.listeners = append(s.listeners, l)
+	if s.cfg.TCP == "" {
+		return nil
+	}
+	if l, err = listenTCP(s.cfg.TCP); err != nil {
+		return err
+	}
+	s.listeners = append(s.listeners, l)
+	return nil
+}
+
+// Place is that of a process which a launcher is about to start.
+func (s *Server) Place(rank int, incarnation uint64) Place {
+	return Place{
+		Dir: s.cfg.Dir, Job: s.cfg.Job, Key: s.cfg.Key, Rank: rank, Size: s.cfg.Size,
+		Incarnation: incarnation, Coordinator: controlPath(s.cfg.Dir),
+		LocalRank: rank, LocalSize: s.cfg.LocalSize, How: RunHow,
+	}
+}
+
+// accept takes connections until the listener is closed.
+func (s *Server) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, or the peer has gone
+			s.log.Warn("control: cannot accept", "error", err)
+			select {
+			case <-s.quit:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+			continue
+		}
+		s.wg.Go(func() { s.receive(conn) })
+	}
+}
+
+// receive makes the handshake on a connection and serves it.
+func (s *Server) receive(conn net.Conn) {
+	defer conn.Close()
+	s.lobby.enter(conn)
+	defer s.lobby.leave(conn)
+	conn.SetDeadline(time.Now().Add(handshakeMax))
+	proc, err := takeProcess(conn) // before the challenge: who answers it is this process
+	if err != nil {
+		s.log.Debug("control: the peer has gone", "error", err)
+		return
+	}
+	talk, binding, err := secureAccepted(conn)
+	if err != nil {
+		proc.close()
+		s.log.Debug("control: no secure channel", "error", err)
+		return
+	}
+	id, err := wire.Accept(talk, s.cfg.Key, binding, func(id wire.Identity) (wire.Identity, wire.Refusal) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		me := wire.Identity{Job: s.cfg.Job, From: coordinatorID, To: id.From, Incarnation: s.instance}
+		return me, s.verdict(id, proc)
+	})
+	if err != nil {
+		proc.close()
+		s.log.Info("control: turned away", "from", conn.RemoteAddr(), "rank", id.From, "error", err)
+		return
+	}
+	talk.SetDeadline(time.Time{})
+	s.lobby.leave(conn)
+	if id.From == observerID {
+		proc.close()
+		s.observe(talk, conn)
+		return
+	}
+	if session := s.enroll(id, proc, talk, conn); session != nil {
+		s.serve(session)
+	} else {
+		proc.close()
+	}
+}
+
+// Done is closed when every live process has returned.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Wait waits until every live process has returned.
+func (s *Server) Wait(ctx context.Context) error {
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stop asks all processes, those to come as well, to end gracefully.
+func (s *Server) Stop(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping != nil {
+		return
+	}
+	s.stopping = &reason
+	s.log.Info("control: stop", "reason", reason)
+	s.emit(EventStop, -1, "reason", reason)
+	s.tellAll(message{Type: tellStop, Why: reason})
+}
+
+// Close ends the coordinator: clients that are still there lose it. A directory
+// that the launcher made is removed, one that the processes share is by the
+// last of them.
+func (s *Server) Close() {
+	s.closeOnce.Do(func() {
+		s.mu.Lock()
+		s.emit(EventEnd, -1)
+		s.closing = true
+		s.tellAll(message{Type: tellClosing})
+		soon := time.Now().Add(farewellMax)
+		for _, all := range []map[*session]bool{s.sessions, s.observers} {
+			for session := range all {
+				session.out.close()
+				session.conn.SetDeadline(soon)
+			}
+		}
+		for p := range s.processes {
+			s.drop(p)
+		}
+		s.book.stop()
+		s.events.close()
+		s.mu.Unlock()
+		s.shut()
+	})
+}
+
+// shut closes what open opened and waits for all that is under way.
+func (s *Server) shut() {
+	close(s.quit)
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	s.lobby.close()
+	s.wg.Wait()
+	s.control.release()
+	if s.cfg.shared {
+		s.users.leave()
+		return
+	}
+	s.users.release()
+	if s.users != nil && s.control != nil {
+		removeDir(s.cfg.Dir)
+	}
+}

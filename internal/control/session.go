@@ -1,0 +1,323 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"slices"
+	"time"
+)
+
+// session is a connection with a process or an observer.
+type session struct {
+	member   *member // nil: an observer
+	conn     net.Conn
+	raw      net.Conn // below it: closing that never blocks
+	out      *mailbox[[]byte]
+	told     int           // entries of the address book
+	heardAll chan struct{} // closed when nothing more will be read
+}
+
+func newSession(m *member, conn, raw net.Conn, room int) *session {
+	return &session{member: m, conn: conn, raw: raw, out: newMailbox[[]byte](room), heardAll: make(chan struct{})}
+}
+
+// tell queues a line. Who does not read loses its connection: a process comes
+// back and is told everything again.
+func (c *session) tell(line []byte) {
+	if !c.out.put(line, len(line)) {
+		c.raw.Close()
+	}
+}
+
+// write writes what is queued until the mailbox or the connection is closed.
+func (c *session) write() {
+	for {
+		select {
+		case <-c.out.filled:
+		case <-c.heardAll:
+			c.raw.Close()
+			return
+		}
+		lines, last := c.out.take()
+		if writeLines(c.conn, lines) != nil {
+			c.raw.Close()
+			return
+		}
+		if last {
+			closeWrite(c.conn)
+			return
+		}
+	}
+}
+
+// closeWrite lets the peer read all and then the end.
+func closeWrite(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+		return
+	}
+	conn.Close()
+}
+
+// tellAll tells all processes. s.mu is held.
+func (s *Server) tellAll(m message) {
+	line := m.line()
+	for session := range s.sessions {
+		session.tell(line)
+	}
+}
+
+// welcome tells a process that connects all there is to know but the address
+// book, which comes with the next batch. s.mu is held.
+func (s *Server) welcome(c *session) {
+	c.tell(message{
+		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
+		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
+	}.line())
+	for _, m := range s.members {
+		if m.death != nil {
+			c.tell(m.death.message().line())
+		}
+		if m.returned {
+			c.tell(message{Type: tellReturned, Ranks: []int{m.rank}, Why: m.failure}.line())
+		}
+	}
+	if s.stopping != nil {
+		c.tell(message{Type: tellStop, Why: *s.stopping}.line())
+	}
+	if s.finished {
+		c.tell(message{Type: tellFinished}.line())
+	}
+	if len(s.book.entries) > 0 {
+		s.flushSoon()
+	}
+}
+
+// serve reads what a process says until its connection ends.
+func (s *Server) serve(c *session) {
+	lines := newLines(c.conn)
+	for lines.Scan() {
+		var m message
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			s.log.Warn("control: bad message", "rank", c.member.rank, "error", err)
+			break
+		}
+		if !s.hear(c, m) {
+			break
+		}
+	}
+	close(c.heardAll)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, c)
+	if c.member.session != c {
+		return
+	}
+	// Whether the process is alive, its pidfd tells; if it is, it may come
+	// back until it has been silent for too long.
+	c.member.session = nil
+	if c.member.death == nil && !s.finished && !s.closing {
+		s.log.Info("control: connection broken", "rank", c.member.rank, "error", lines.Err())
+		s.emit(EventBroken, c.member.rank, "incarnation", c.member.incarnation)
+	}
+}
+
+// hear acts on what a process says. It returns false if that was its last word.
+func (s *Server) hear(c *session, said message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := c.member
+	if m.session != c {
+		return false
+	}
+	m.heard = time.Now()
+	switch said.Type {
+	case sayBeat:
+		c.tell(message{Type: tellBeat}.line())
+	case sayAnnounce:
+		s.announced(m, said)
+	case sayReturned:
+		s.returned(m, said.Why)
+	case sayAsk:
+		s.asked(c, said.Rank)
+	case saySuspect:
+		s.suspected(c, said)
+	case sayEvent:
+		s.relay(m, said.Event)
+	case sayBye:
+		s.left(m)
+		return false
+	default:
+		s.log.Warn("control: unknown message", "rank", m.rank, "type", said.Type)
+	}
+	return true
+}
+
+func (s *Server) announced(m *member, said message) {
+	if m.process == nil {
+		m.pid = said.Pid
+	}
+	peer := Peer{Rank: m.rank, Incarnation: m.incarnation, Addresses: said.Addresses, Host: said.Host, Pid: m.pid}
+	if m.peer != nil && m.peer.Host == peer.Host && slices.Equal(m.peer.Addresses, peer.Addresses) {
+		return // said again after a reconnect
+	}
+	m.peer = &peer
+	s.emit(EventAnnounced, m.rank, "incarnation", m.incarnation, "addresses", said.Addresses, "host", said.Host)
+	s.book.add(peer)
+	if s.allThere() {
+		s.flush()
+	} else {
+		s.flushSoon()
+	}
+}
+
+func (s *Server) returned(m *member, failure string) {
+	if m.returned {
+		return
+	}
+	m.returned, m.failure = true, failure
+	s.log.Info("control: returned", "rank", m.rank, "failure", failure)
+	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "failure", failure)
+	s.news = append(s.news, m)
+	if failure != "" {
+		s.flush()
+	} else {
+		s.flushSoon()
+	}
+	s.settle()
+}
+
+// tellReturns tells who has returned since the last batch. s.mu is held.
+func (s *Server) tellReturns() {
+	var well []int
+	for _, m := range s.news {
+		if m.failure != "" {
+			s.tellAll(message{Type: tellReturned, Ranks: []int{m.rank}, Why: m.failure})
+		} else {
+			well = append(well, m.rank)
+		}
+	}
+	s.news = nil
+	if well != nil {
+		s.tellAll(message{Type: tellReturned, Ranks: well})
+	}
+}
+
+// asked tells of a death again to who asks.
+func (s *Server) asked(c *session, rank int) {
+	if rank < 0 || rank >= len(s.members) {
+		return
+	}
+	// One that has exited just now is in awaitExit's hands, which tells all.
+	if d := s.members[rank].death; d != nil {
+		c.tell(d.message().line())
+	}
+}
+
+// left takes note of a process that leaves. Before the job's end that is as good
+// as its death: it has said, knowing the key, that it will never act again.
+func (s *Server) left(m *member) {
+	if m.death == nil {
+		s.die(m, Death{Certain: true, How: "left before the end"})
+	}
+}
+
+// relay puts the event of a process into the stream.
+func (s *Server) relay(m *member, raw json.RawMessage) {
+	var e Event
+	if err := json.Unmarshal(raw, &e); err != nil {
+		s.log.Warn("control: bad event", "rank", m.rank, "error", err)
+		return
+	}
+	e.Rank = m.rank
+	s.publish(e)
+}
+
+// addressBook is where processes listen, encoded once, in the order in which
+// they said so. Each session has been told a beginning of it.
+type addressBook struct {
+	entries [][]byte
+	timer   *time.Timer // of the next batch
+	pending bool
+}
+
+// batchMax bounds the addresses of one message in bytes.
+const batchMax = lineMax / 2
+
+func (b *addressBook) add(p Peer) {
+	entry, err := json.Marshal(p)
+	if err != nil {
+		panic("control: " + err.Error()) // strings and numbers
+	}
+	b.entries = append(b.entries, entry)
+}
+
+func (b *addressBook) stop() {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// batches are the messages with all entries from one on.
+func (b *addressBook) batches(from int) (lines [][]byte) {
+	for from < len(b.entries) {
+		to, size := from, 0
+		for to < len(b.entries) && (to == from || size+len(b.entries[to]) < batchMax) {
+			size += len(b.entries[to]) + 1
+			to++
+		}
+		line := []byte(`{"type":"` + tellPeers + `","peers":[`)
+		line = append(line, bytes.Join(b.entries[from:to], []byte(","))...)
+		lines = append(lines, append(line, "]}\n"...))
+		from = to
+	}
+	return lines
+}
+
+// allThere tells whether every process that lives has announced itself.
+func (s *Server) allThere() bool {
+	for _, m := range s.members {
+		if m.death == nil && m.peer == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// flushSoon lets the next batch go out within 5 ms, or a little later in a large
+// job, whose batches cost more. s.mu is held.
+func (s *Server) flushSoon() {
+	if s.book.pending {
+		return
+	}
+	s.book.pending = true
+	wait := 5*time.Millisecond + time.Duration(len(s.sessions))*20*time.Microsecond
+	s.book.timer = time.AfterFunc(wait, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.book.pending && !s.closing {
+			s.flush()
+		}
+	})
+}
+
+// flush tells all sessions what they do not know of the address book, and who
+// has returned. s.mu is held.
+func (s *Server) flush() {
+	s.book.pending = false
+	s.book.stop()
+	s.tellReturns()
+	encoded := map[int][][]byte{} // by what was told: most sessions share it
+	for c := range s.sessions {
+		lines, ok := encoded[c.told]
+		if !ok {
+			lines = s.book.batches(c.told)
+			encoded[c.told] = lines
+		}
+		for _, line := range lines {
+			c.tell(line)
+		}
+		c.told = len(s.book.entries)
+	}
+}

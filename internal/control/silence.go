@@ -1,0 +1,113 @@
+package control
+
+import (
+	"fmt"
+	"time"
+)
+
+// beatsPerSilence is how often a process is heard of in the time it may be
+// silent. A pause of a third of that time is then shorter than half of it, seen
+// from here, and nobody suspects it.
+const beatsPerSilence = 8
+
+// tickMax is how late silence may be noticed.
+const tickMax = 100 * time.Millisecond
+
+// watchSilence looks for silent processes. If its own timer is late, this
+// process, or the whole machine, was paused: then nobody could be heard, and
+// everybody is given that time on top.
+func (s *Server) watchSilence() {
+	every := min(s.cfg.Silence/20, tickMax)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-ticker.C:
+		}
+		now := time.Now()
+		late := now.Sub(last) - every
+		last = now
+		s.mu.Lock()
+		if late > every {
+			s.forgive(now, late)
+		}
+		for _, m := range s.members {
+			s.listen(m, now)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// forgive gives everybody time in which we heard nothing.
+func (s *Server) forgive(now time.Time, late time.Duration) {
+	for _, m := range s.members {
+		if m.heard = m.heard.Add(late); m.heard.After(now) {
+			m.heard = now
+		}
+	}
+}
+
+// listen does what has to be done about a process that is silent.
+func (s *Server) listen(m *member, now time.Time) {
+	switch silent := now.Sub(m.heard); {
+	case m.death != nil || s.finished || s.closing:
+	case !m.joined:
+		if t := s.cfg.JoinTimeout; t > 0 && now.Sub(s.began) > t {
+			m.incarnation = max(m.incarnation, 1)
+			s.die(m, Death{How: fmt.Sprintf("never joined within %v", t)})
+		}
+	case m.fenced != "":
+		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel cannot end it
+			s.die(m, Death{How: "fenced, but not gone: " + m.fenced})
+		}
+	case silent > s.cfg.Silence:
+		s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", "coordinator", "why", "silence")
+		s.fence(m, "silent for "+seconds(silent))
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
+
+// suspected decides about a process that another one suspects. If we hear of it,
+// the link between the two is at fault; if not, it is fenced.
+func (s *Server) suspected(c *session, said message) {
+	if said.Rank < 0 || said.Rank >= len(s.members) {
+		return
+	}
+	m := s.members[said.Rank]
+	if said.Incarnation != 0 && said.Incarnation != m.incarnation || !m.joined {
+		return
+	}
+	silent := time.Since(m.heard)
+	s.log.Info("control: suspected", "rank", m.rank, "by", c.member.rank, "why", said.Why, "silent", silent)
+	s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", c.member.rank, "why", said.Why, "silent_seconds", silent.Seconds())
+	switch {
+	case m.death != nil:
+		c.tell(m.death.message().line())
+	case m.fenced != "":
+	case silent < s.cfg.Silence/2:
+		s.emit(EventUnreachable, m.rank, "incarnation", m.incarnation, "from", c.member.rank)
+		c.tell(Death{Rank: m.rank, Incarnation: m.incarnation, How: "unreachable from here"}.message().line())
+	default:
+		s.fence(m, fmt.Sprintf("silent for %s, suspected by rank %d: %s", seconds(silent), c.member.rank, said.Why))
+	}
+}
+
+// fence turns a suspicion into certainty: it kills the process, and the kernel
+// tells when it is dead. Where that is impossible the suspicion is passed on:
+// on other hosts, and for the process we are part of ourselves.
+func (s *Server) fence(m *member, why string) {
+	if m.process == nil || m.process.own() {
+		s.die(m, Death{How: why})
+		return
+	}
+	m.fenced, m.fencedAt = why, time.Now()
+	s.log.Warn("control: fenced", "rank", m.rank, "incarnation", m.incarnation, "pid", m.pid, "why", why)
+	s.emit(EventFenced, m.rank, "incarnation", m.incarnation, "why", why)
+	if err := m.process.kill(); err != nil && !m.process.exited() {
+		s.log.Warn("control: cannot kill", "rank", m.rank, "error", err)
+	}
+}

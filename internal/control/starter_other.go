@@ -1,0 +1,6 @@
+//go:build !linux
+
+package control
+
+// starter needs Linux.
+func starter() string { return "" }

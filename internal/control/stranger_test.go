@@ -1,0 +1,115 @@
+package control_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// open opens a connection with the control socket.
+func open(t *testing.T, s *control.Server) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(s.Place(0, 1).Dir, "control.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func TestStrangersAreTurnedAway(t *testing.T) {
+	descriptors(t)
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := crew(t, s, 2)
+	for name, says := range map[string]string{
+		"nothing":  "",
+		"garbage":  strings.Repeat("\xff", 10_000),
+		"http":     "GET / HTTP/1.1\r\nHost: example\r\n\r\n" + strings.Repeat(" ", 100),
+		"greeting": "coppice\x00\x01\x00\x00\x00" + strings.Repeat("\x00", 10_000),
+	} {
+		conn := open(t, s)
+		io.WriteString(conn, says) // it may be closed before all is written
+		conn.(*net.UnixConn).CloseWrite()
+		conn.SetReadDeadline(time.Now().Add(patience))
+		told, err := io.ReadAll(conn)
+		if errors.Is(err, os.ErrDeadlineExceeded) || len(told) > 44 {
+			t.Errorf("%s: was told %d bytes, %v", name, len(told), err)
+		}
+	}
+	if notes[0].has("died") {
+		t.Errorf("%q", notes[0].notes)
+	}
+}
+
+// TestIdlersAreBounded: thousands of connections that say nothing cost a bounded
+// number of descriptors, and those who know the key still get in.
+func TestIdlersAreBounded(t *testing.T) {
+	descriptors(t)
+	s := serve(t, control.ServerConfig{Size: 2})
+	const idlers = 3000
+	conns := make([]net.Conn, idlers)
+	for i := range conns {
+		conns[i] = open(t, s)
+	}
+	began := time.Now()
+	c, notes := join(t, s.Place(0, 1))
+	c.Announce(nil, "here")
+	t.Logf("joined %v after %d idlers", time.Since(began), idlers)
+	for until := began.Add(4 * time.Second); ; time.Sleep(time.Millisecond) { // a handshake may take 5 s
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		if len(open) < idlers+2*300+100 { // ours, and a connection and a pidfd for each in the lobby
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d descriptors", len(open))
+		}
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+	c2, _ := join(t, s.Place(1, 1))
+	c2.Announce(nil, "here")
+	notes.awaitPeers(t, 2)
+}
+
+// TestBadWordsEndAConnectionOnly: one who knows the key and talks nonsense loses
+// its connection, and the coordinator goes on.
+func TestBadWordsEndAConnectionOnly(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := join(t, s.Place(0, 1))
+	for name, says := range map[string]string{
+		"no JSON":        "hello\n",
+		"too long":       strings.Repeat("x", 2<<20),
+		"too long event": `{"type":"event","event":{"type":"x","y":"` + strings.Repeat("x", 1<<20) + `"}}` + "\n",
+	} {
+		conn := open(t, s)
+		p := s.Place(1, 1)
+		if _, err := wire.Connect(conn, p.Key, nil, wire.Identity{Job: p.Job, From: 1, To: ^uint32(0), Incarnation: 1}); err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(conn, `{"type":"nonsense"}`+"\n"+`{"type":"event"}`+"\n"+`{"type":"suspect","rank":-3}`+"\n")
+		io.WriteString(conn, says)
+		conn.SetReadDeadline(time.Now().Add(patience))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection stays", name)
+		}
+		conn.Close()
+	}
+	if notes.has("died") || notes.has("lost") {
+		t.Errorf("%q", notes.notes)
+	}
+	c, _ := join(t, s.Place(1, 1))
+	c.Announce([]string{"1.sock"}, "here")
+	notes.awaitPeers(t, 1)
+}
