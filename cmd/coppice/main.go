@@ -22,9 +22,11 @@ var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
 type commands struct {
+	Agent     agentCmd     `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
 	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
 	Demo      demoCmd      `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
 	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
+	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
 	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model."`
@@ -89,7 +91,9 @@ func fail(stderr io.Writer, err error) (exit int) {
 func explain(err error, app *kong.Application, args []string) error {
 	var names []string
 	for _, command := range app.Children {
-		names = append(names, command.Name)
+		if !command.Hidden {
+			names = append(names, command.Name)
+		}
 	}
 	if len(args) == 0 {
 		return fmt.Errorf("no command; allowed: %s; see coppice --help", strings.Join(names, ", "))

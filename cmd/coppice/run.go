@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/launch"
+)
+
+type runCmd struct {
+	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
+	Kill    []launch.Kill  `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
+	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; each process is asked for its goroutines first."`
+
+	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
+	Prefix bool   `default:"true" negatable:"" group:"Output:" help:"Show each line with the rank that wrote it (default true)."`
+	Ranks  string `placeholder:"0,3-5" group:"Output:" help:"Show only what these ranks write."`
+	LogDir string `placeholder:"DIR" group:"Output:" help:"Write what each rank writes to DIR/RANK.out and DIR/RANK.err too, byte for byte."`
+
+	Stdin string   `default:"0" placeholder:"RANK" group:"Start:" help:"Who reads standard input: a rank or none (default ${default}); the others read nothing."`
+	Env   []string `placeholder:"NAME=VALUE" sep:"none" group:"Start:" help:"Set a variable in every process. May be repeated."`
+	Dir   string   `placeholder:"DIR" group:"Start:" help:"Working directory of the processes."`
+
+	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4 or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
+	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
+
+	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
+	Check   bool           `group:"Start:" help:"Let the processes check each other's data by digests."`
+
+	DryRun  bool `help:"Print what would be started, and start nothing."`
+	Verbose bool `short:"v" help:"Log what the coordinator sees."`
+	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
+
+	Program []string `arg:"" optional:"" name:"prog" passthrough:"partial" help:"The program and its arguments, after --."`
+}
+
+func (runCmd) Help() string {
+	return `
+Starts N processes of a program and waits for them. Their output is shown line by line, each with the
+rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
+with an exit code other than 0 has failed. The exit code is 0 if every survivor ended well, and 1
+otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second one
+kills them; the exit code is then 1.
+
+	coppice run -n 8 -- ./prog -v
+	coppice run -n 3 -- echo hi
+	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
+	coppice run --hosts node1:4,node2:4 -- ./prog
+
+A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
+`
+}
+
+func (r *runCmd) Run(c *console) error {
+	plan, err := r.plan(c)
+	if err != nil {
+		return badInput{err}
+	}
+	if r.DryRun {
+		if r.JSON {
+			return c.printJSON(plan.Preview())
+		}
+		return c.print(func(w *bufio.Writer) { plan.Preview().Write(w) })
+	}
+	signals, stop := received()
+	defer stop()
+	plan.Signals = signals
+	report, err := plan.Run(context.Background())
+	if err != nil {
+		if errors.As(err, new(launch.ProgramError)) {
+			return badInput{err}
+		}
+		return err
+	}
+	if r.JSON {
+		err = c.printJSON(report)
+	}
+	switch {
+	case report.Exit != 0:
+		return errors.Join(errors.New(report.Cause), err)
+	case report.Cause != "":
+		fmt.Fprintln(c.stderr, "coppice:", report.Cause)
+	}
+	return err
+}
+
+// plan turns the flags into a plan.
+func (r *runCmd) plan(c *console) (*launch.Plan, error) {
+	program, err := r.program()
+	if err != nil {
+		return nil, err
+	}
+	config := launch.Config{
+		N: runtime.NumCPU(), Program: program[0], Args: program[1:], Dir: r.Dir, Env: r.Env,
+		Input: os.Stdin, Kills: r.Kill,
+		Settings: launch.Settings{Check: r.Check},
+		Notice:   func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+	}
+	if err := r.spread(&config); err != nil {
+		return nil, err
+	}
+	if r.N != nil {
+		config.N = *r.N
+	}
+	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
+		return nil, err
+	}
+	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {
+		return nil, err
+	}
+	if config.StdinRank, err = strconv.Atoi(r.Stdin); r.Stdin == "none" {
+		config.StdinRank = -1
+	} else if err != nil || config.StdinRank < 0 {
+		return nil, fmt.Errorf("standard input for %q; allowed: a rank, or none", r.Stdin)
+	}
+	if r.Verbose {
+		config.Logger = slog.New(slog.NewTextHandler(c.stderr, nil))
+	}
+	if config.Output, err = r.output(c, config.N); err != nil {
+		return nil, err
+	}
+	return launch.New(config)
+}
+
+// spread puts the processes on other hosts, if there are some.
+func (r *runCmd) spread(config *launch.Config) (err error) {
+	if r.Hosts == "" {
+		return nil
+	}
+	if config.Hosts, err = launch.ParseHosts(r.Hosts); err != nil {
+		return err
+	}
+	config.N = 0
+	for _, h := range config.Hosts {
+		config.N += h.Slots
+	}
+	config.SSH, config.Agent = strings.Fields(r.SSH), []string{"coppice", "agent"}
+	if len(config.SSH) == 0 {
+		return errors.New("no command to call hosts with; allowed: --ssh COMMAND, such as ssh")
+	}
+	return nil
+}
+
+// duration is what a flag says, if it was given.
+func duration(what string, d *time.Duration, example string) (time.Duration, error) {
+	switch {
+	case d == nil:
+		return 0, nil
+	case *d <= 0:
+		return 0, fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *d, example)
+	}
+	return *d, nil
+}
+
+// program is what follows the flags. Without -- before it, its own flags could
+// have been changed on the way (joinValues).
+func (r *runCmd) program() ([]string, error) {
+	words := r.Program
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	} else if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }) {
+		return nil, errors.New("the program has flags of its own; allowed: coppice run [flags] -- PROG ARGS")
+	}
+	if len(words) == 0 {
+		return nil, errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
+	}
+	return words, nil
+}
+
+// output turns the flags about output into what the launcher takes.
+func (r *runCmd) output(c *console, n int) (launch.Output, error) {
+	o := launch.Output{Prefix: r.Prefix}
+	if !r.DryRun {
+		o.LogDir = r.LogDir
+	}
+	switch {
+	case r.Quiet:
+	case r.JSON:
+		o.Stdout, o.Stderr = c.stderr, c.stderr
+		o.PaintStdout = c.bars && os.Getenv("NO_COLOR") == ""
+		o.PaintStderr = o.PaintStdout
+	default:
+		o.Stdout, o.Stderr = c.stdout, c.stderr
+		o.PaintStdout, o.PaintStderr = c.colour, c.colour && c.bars
+	}
+	if r.Ranks == "" || n < 1 {
+		return o, nil
+	}
+	var err error
+	o.Ranks, err = launch.ParseRanks(r.Ranks, n)
+	return o, err
+}
+
+// received are the signals that end a run. What the launcher was started to
+// ignore stays ignored. SIGPIPE is taken so that it does not end the launcher:
+// whoever no longer reads the output ends the processes that write it.
+func received() (signals <-chan os.Signal, stop func()) {
+	all := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(all, s)
+		}
+	}
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	return all, func() {
+		signal.Stop(all)
+		signal.Stop(pipe)
+	}
+}

@@ -1,0 +1,148 @@
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// Agent starts a launcher's processes on this host, as the orders on in say,
+// relays what they write and how they end to out, and kills what is left of
+// them when in ends: then the launcher is gone, or has no more use for it.
+func Agent(in io.Reader, out io.Writer) error {
+	if _, err := io.WriteString(out, agentGreeting+"\n"); err != nil {
+		return err
+	}
+	said := newLineReader(in)
+	if !said.Scan() {
+		return errors.Join(errors.New("no orders; allowed: those of coppice run --hosts"), said.Err())
+	}
+	a := &agent{to: &lineWriter{w: out}}
+	if err := json.Unmarshal(said.Bytes(), &a.orders); err != nil {
+		return fmt.Errorf("orders: %w; allowed: those of coppice run --hosts", err)
+	}
+	if err := a.start(); err != nil {
+		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
+	}
+	defer os.RemoveAll(a.place.Dir)
+	for said.Scan() {
+		var c command
+		if json.Unmarshal(said.Bytes(), &c) != nil {
+			break
+		}
+		a.obey(c)
+	}
+	a.crew.signal(syscall.SIGKILL)
+	a.crew.close()
+	return said.Err()
+}
+
+// agent is the launcher's hand on another host.
+type agent struct {
+	orders orders
+	place  control.Place // what all processes here have in common
+	to     *lineWriter
+	crew   *crew
+}
+
+func (a *agent) start() (err error) {
+	path, err := exec.LookPath(a.orders.Program)
+	if err != nil {
+		return programError(a.orders.Program, err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return err
+	}
+	if err := a.prepare(); err != nil {
+		return err
+	}
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer none.Close()
+	common := merge(inherited(), working(a.orders.Dir), a.orders.Env)
+	list := make([]order, len(a.orders.Ranks))
+	for i, rank := range a.orders.Ranks {
+		at := a.place
+		at.Rank, at.LocalRank = rank, i
+		list[i] = order{
+			rank: rank, path: path, argv: append([]string{a.orders.Program}, a.orders.Args...), dir: a.orders.Dir,
+			env:   merge(common, at.Vars(), []string{control.VarCoordinator + "=" + at.Coordinator}),
+			stdin: none,
+		}
+		for s := range streams {
+			list[i].take[s] = func(b []byte) error {
+				return a.to.say(notice{Type: noticeOutput, Rank: rank, Stream: s, Data: b})
+			}
+			list[i].end[s] = func() error {
+				return a.to.say(notice{Type: noticeClosed, Rank: rank, Stream: s})
+			}
+		}
+	}
+	if a.crew, err = startCrew(list); err != nil {
+		os.RemoveAll(a.place.Dir)
+		return programError(a.orders.Program, err)
+	}
+	for i, p := range a.crew.procs {
+		if err := a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.Pid}); err != nil {
+			break // the launcher is gone, as the end of its orders will tell
+		}
+	}
+	a.crew.watch(list, func(int) {}, func(e ending) {
+		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status}) // the same
+	})
+	return nil
+}
+
+// prepare makes the job's directory on this host, with the key.
+func (a *agent) prepare() error {
+	host, port, err := net.SplitHostPort(a.orders.Coordinator)
+	if err != nil {
+		return fmt.Errorf("orders: %w", err)
+	}
+	if host == "" {
+		host = caller(a.orders.Fallback)
+	}
+	dir, err := control.MakeDir(os.Getenv)
+	if err != nil {
+		return fmt.Errorf("the job's directory: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key"), a.orders.Key, 0o600); err != nil {
+		os.RemoveAll(dir)
+		return err
+	}
+	a.place = control.Place{
+		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Incarnation: firstIncarnation,
+		Coordinator: net.JoinHostPort(host, port), LocalSize: len(a.orders.Ranks),
+	}
+	return nil
+}
+
+// caller is the host that called this one by ssh, as this one knows it.
+func caller(otherwise string) string {
+	if from, _, ok := strings.Cut(os.Getenv("SSH_CONNECTION"), " "); ok {
+		return from
+	}
+	return otherwise
+}
+
+func (a *agent) obey(c command) {
+	if c.Signal != 0 {
+		a.crew.signal(c.Signal)
+	}
+	for i, rank := range a.orders.Ranks {
+		if c.Kill != nil && *c.Kill == rank {
+			a.crew.procs[i].signal(syscall.SIGKILL)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+// Package launch starts the processes of a job and looks after them: what mpirun
+// is to MPI.
+//
+// A Plan is a checked Config; its Run starts N processes, each with the variables
+// that tell it its place (package control), hosts the coordinator that they meet
+// at, and waits for them. What they write is shown line by line, each with its
+// rank. Any program can be started; one that never joins the job is just run.
+//
+// What the launcher promises:
+//
+//  1. Nothing that a process wrote is lost, however soon it ended and whatever
+//     ended it, and nobody who inherited its output keeps the launcher waiting.
+//  2. No process outlives the job. Each is in a process group of its own, which
+//     is killed when the process has ended. If the launcher itself is killed,
+//     the kernel kills what it started; what those started (sh, go run) notices
+//     that the coordinator is gone, if it has joined the job.
+//  3. Death and failure are kept apart: a process that a signal ended has died,
+//     which the others may survive; one that ended with an exit code other than
+//     0 has failed, and with it the run. The report names the first.
+//  4. A signal to the launcher is passed on; the second one kills. A time-out
+//     asks for goroutines first.
+package launch

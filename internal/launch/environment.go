@@ -1,0 +1,46 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// inherited is the launcher's environment without what tells a process its
+// place: the launcher may be part of a job itself.
+func inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "COPPICE_") || slices.Contains(aliases, name)
+	})
+}
+
+// merge adds variables to others. Of several with one name the last stays.
+func merge(variables ...[]string) []string {
+	all := slices.Concat(variables...)
+	last := make(map[string]int, len(all))
+	for i, v := range all {
+		name, _, _ := strings.Cut(v, "=")
+		last[name] = i
+	}
+	merged := make([]string, 0, len(last))
+	for i, v := range all {
+		if name, _, _ := strings.Cut(v, "="); last[name] == i {
+			merged = append(merged, v)
+		}
+	}
+	return merged
+}
+
+// working is what a process's environment says of its working directory, if
+// that is not the launcher's.
+func working(dir string) []string {
+	if dir == "" {
+		return nil
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return []string{"PWD=" + dir}
+}

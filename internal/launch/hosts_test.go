@@ -1,0 +1,56 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestHostsAreRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte("# ours\nnode1:4\n\n  node2 # old\nme@node3:2"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text string
+		want []Host
+	}{
+		{"a", []Host{{"a", 1}}},
+		{"a:4,b:4", []Host{{"a", 4}, {"b", 4}}},
+		{"user@a.example:12", []Host{{"user@a.example", 12}}},
+		{"@" + file, []Host{{"node1", 4}, {"node2", 1}, {"me@node3", 2}}},
+	} {
+		if got, err := ParseHosts(c.text); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v (%v), want %v", c.text, got, err, c.want)
+		}
+	}
+}
+
+func TestOtherHostsAreRefused(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("# nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"", ",", "a,,b", "a:0", "a:-1", "a:x", "a:", ":4", "a:4:4", "a,a", "a:1,a:2", "-oProxyCommand=x", "a b", "a;b", "$(a)",
+		"@" + empty, "@" + empty + ".not", "@" + filepath.Dir(empty), "@",
+	} {
+		got, err := ParseHosts(text)
+		if err == nil || !strings.Contains(err.Error(), "; allowed: ") {
+			t.Errorf("%q: read as %v, error %v", text, got, err)
+		}
+	}
+}
+
+func TestHostsAreFilledInOrder(t *testing.T) {
+	p, err := New(Config{N: 5, Program: "true", Hosts: []Host{{"a", 2}, {"b", 2}, {"c", 9}, {"d", 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []place{{0, 0, 2}, {0, 1, 2}, {1, 0, 2}, {1, 1, 2}, {2, 0, 1}}
+	if !slices.Equal(p.places, want) {
+		t.Errorf("got %v, want %v", p.places, want)
+	}
+}

@@ -1,0 +1,287 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// dumpTime is how long processes have to say what they were doing when the
+// time-out strikes.
+const dumpTime = 2 * time.Second
+
+// hurryTime is how long who reads the output has to take the rest of it when
+// the user has no patience left.
+const hurryTime = time.Second
+
+// station is where some processes of the job run: here, or on a host with an
+// agent. It reports on job.endings.
+type station interface {
+	signal(syscall.Signal) // to all that still run, and to what they started
+	kill(rank int)         // the process of that rank, whatever started it
+	close()                // waits until all have ended and all they wrote was taken
+}
+
+// job is a Plan being carried out. Its methods are called by one goroutine.
+type job struct {
+	*Plan
+	screen   *screen
+	server   *control.Server
+	stations []station
+	endings  chan ending
+	running  map[int]bool   // ranks whose process has not ended
+	why      map[int]string // the launcher ended it
+	kills    chan Kill      // that are due
+	suspects chan int       // ranks on other hosts that the coordinator gave up
+	began    time.Time
+	tcp      string   // where other hosts find the coordinator
+	threads  *threads // that called them; nil: none
+	hurry    bool     // the user has no patience left
+	report   Report
+}
+
+// Run carries the plan out and waits until all processes have ended. An error
+// means that the job could not be started, and was not; how it went is in the
+// report. When ctx ends, the processes are killed.
+func (p *Plan) Run(ctx context.Context) (*Report, error) {
+	j := &job{
+		Plan:    p,
+		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
+		endings: make(chan ending, p.N),
+		running: map[int]bool{},
+		why:     map[int]string{},
+		kills:   make(chan Kill, len(p.Kills)),
+
+		suspects: make(chan int, p.N),
+		report:   Report{Tasks: make([]TaskReport, p.N)},
+	}
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	defer j.server.Close()
+	if err := j.start(); err != nil {
+		return nil, err
+	}
+	stop := j.schedule()
+	j.oversee(ctx)
+	stop()
+	j.finish()
+	return &j.report, nil
+}
+
+// stationOf is where a rank runs.
+func (j *job) stationOf(rank int) station { return j.stations[max(j.places[rank].host, 0)] }
+
+// finish waits for the rest of the output and makes the report.
+func (j *job) finish() {
+	j.report.Seconds = time.Since(j.began).Seconds()
+	j.drain()
+	for rank, s := range j.server.Status() {
+		j.report.Tasks[rank].learn(s, j.killOf(rank))
+	}
+	j.report.broke = j.screen.failure()
+	j.report.conclude()
+	for _, k := range j.Kills {
+		if !slices.Contains(j.report.Killed, k.Task) {
+			j.notice("--kill %v never came about", k)
+		}
+	}
+}
+
+// drain waits until all that the processes wrote is shown, or the user has no
+// patience with who reads it.
+func (j *job) drain() {
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for _, s := range j.stations {
+			s.close()
+		}
+		if j.threads != nil {
+			j.threads.close()
+		}
+	}()
+	var late <-chan time.Time
+	if j.hurry {
+		late = time.After(hurryTime)
+	}
+	select {
+	case <-drained:
+	case <-late:
+	case s := <-j.Signals:
+		if sig, ok := s.(syscall.Signal); ok && j.report.Signal == "" {
+			j.report.Signal = signalName(sig)
+		}
+	}
+}
+
+// killOf tells whether the user asked for the death of a task's process.
+func (j *job) killOf(rank int) bool {
+	return slices.ContainsFunc(j.Kills, func(k Kill) bool { return k.Task == rank })
+}
+
+// schedule lets the launcher's own kills come at their time, until the function
+// it returns is called.
+func (j *job) schedule() (stop func()) {
+	var timers []*time.Timer
+	for _, k := range j.Kills {
+		if k.Op == "" {
+			timers = append(timers, time.AfterFunc(k.After, func() { j.kills <- k }))
+		}
+	}
+	return func() {
+		for _, t := range timers {
+			t.Stop()
+		}
+	}
+}
+
+// oversee does what is to be done while processes run.
+func (j *job) oversee(ctx context.Context) {
+	var timeout, patience <-chan time.Time
+	if j.Timeout > 0 {
+		timeout = time.After(time.Until(j.began.Add(j.Timeout)))
+	}
+	cancelled := ctx.Done()
+	for len(j.running) > 0 {
+		select {
+		case e := <-j.endings:
+			j.ended(e)
+		case s := <-j.Signals:
+			j.interrupt(s)
+		case k := <-j.kills:
+			j.killOne(k)
+		case rank := <-j.suspects:
+			if j.running[rank] {
+				j.stationOf(rank).kill(rank)
+			}
+		case <-timeout:
+			j.timeout()
+			patience = time.After(dumpTime)
+		case <-patience:
+			j.killAll(whyTimeout)
+		case <-cancelled:
+			cancelled = nil
+			j.report.Signal = "cancelled"
+			j.killAll(whyInterrupted)
+		}
+	}
+}
+
+// observe looks for suspicions. Here the coordinator kills a suspect itself, on
+// another host the agent does.
+func (j *job) observe(e control.Event) {
+	if certain, ok := e.Attrs["certain"].(bool); e.Type != control.EventDied || !ok || certain || j.Hosts == nil {
+		return
+	}
+	select {
+	case j.suspects <- e.Rank:
+	default: // said often enough
+	}
+}
+
+// What the launcher did to a process.
+const (
+	whyTimeout     = "time-out"
+	whyInterrupted = "interrupted"
+	whyKill        = "--kill "
+)
+
+// ended notes the end of a process.
+func (j *job) ended(e ending) {
+	if !j.running[e.rank] {
+		return
+	}
+	delete(j.running, e.rank)
+	t := &j.report.Tasks[e.rank]
+	t.ended, t.Seconds = e.at, since(j.began, e.at)
+	t.Why = j.why[e.rank]
+	t.Core = e.status.Core
+	switch {
+	case e.lost != "":
+		t.Why = e.lost
+	case e.status.Signal != 0:
+		t.Signal = signalName(e.status.Signal)
+	default:
+		t.Exit = &e.status.Exit
+	}
+}
+
+// interrupt passes the first signal on and kills at the second.
+func (j *job) interrupt(s os.Signal) {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	if j.report.Signal != "" {
+		j.notice("%s again: killing %s", signalName(sig), j.stillRunning())
+		j.hurry = true
+		j.killAll(whyInterrupted)
+		return
+	}
+	j.report.Signal = signalName(sig)
+	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
+	j.blame(whyInterrupted)
+	j.server.Stop("the launcher received " + signalName(sig))
+	for _, s := range j.stations {
+		s.signal(sig)
+	}
+}
+
+// timeout asks the processes for what they are doing.
+func (j *job) timeout() {
+	j.report.Timeout = true
+	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
+	j.report.timeout, j.report.late = j.Timeout, j.ranks()
+	j.blame(whyTimeout)
+	for _, s := range j.stations {
+		s.signal(syscall.SIGQUIT)
+	}
+}
+
+// killOne is a kill that the user asked for.
+func (j *job) killOne(k Kill) {
+	if !j.running[k.Task] {
+		return
+	}
+	j.why[k.Task] = whyKill + k.String()
+	j.stationOf(k.Task).kill(k.Task)
+}
+
+// killAll kills all processes that still run.
+func (j *job) killAll(why string) {
+	j.blame(why)
+	for _, s := range j.stations {
+		s.signal(syscall.SIGKILL)
+	}
+	for rank := range j.running {
+		j.stationOf(rank).kill(rank)
+	}
+}
+
+// blame notes why those that still run are about to end.
+func (j *job) blame(why string) {
+	for rank := range j.running {
+		if j.why[rank] == "" {
+			j.why[rank] = why
+		}
+	}
+}
+
+// ranks are those that still run.
+func (j *job) ranks() []int { return slices.Sorted(maps.Keys(j.running)) }
+
+func (j *job) stillRunning() string { return tasks(j.ranks()) }
+
+func (j *job) notice(format string, args ...any) {
+	if j.Notice != nil {
+		j.Notice(fmt.Sprintf(format, args...))
+	}
+}

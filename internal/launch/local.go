@@ -1,0 +1,93 @@
+package launch
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/detect"
+)
+
+// firstIncarnation is that of every process a launcher starts.
+const firstIncarnation = 1
+
+// local is the station of the processes on this host. A process may start
+// another that joins the job in its place (sh, go run): then that one is the
+// task's, and what the launcher started is a wrapper.
+type local struct {
+	server *control.Server
+	crew   *crew
+	orders []order
+	ranks  map[int]*process
+}
+
+// startLocal starts processes here.
+func startLocal(server *control.Server, orders []order, ended func(ending)) (*local, error) {
+	l := &local{server: server, orders: orders, ranks: map[int]*process{}}
+	var err error
+	if l.crew, err = startCrew(orders); err != nil {
+		return nil, err
+	}
+	for i, p := range l.crew.procs {
+		l.ranks[orders[i].rank] = p
+		server.Started(orders[i].rank, firstIncarnation, p.Pid)
+	}
+	l.crew.watch(orders, l.linger, func(e ending) {
+		server.Exited(e.rank, firstIncarnation, e.status.String())
+		ended(e)
+	})
+	return l, nil
+}
+
+// wrapped returns the process that joined in the place of the one that was
+// started, if it lives: its pidfd, to be closed.
+func (l *local) wrapped(rank int) (pidfd int, ok bool) {
+	pid := l.joined(rank)
+	if pid == 0 || pid == l.ranks[rank].Pid {
+		return -1, false
+	}
+	pidfd, err := detect.OpenPidfd(pid)
+	if err != nil {
+		return -1, false
+	}
+	if l.joined(rank) != pid { // it may have ended before, and its number be another's
+		syscall.Close(pidfd)
+		return -1, false
+	}
+	return pidfd, true
+}
+
+// joined is the process of a rank that joined and is not known to be dead; 0:
+// there is none.
+func (l *local) joined(rank int) (pid int) {
+	s := l.server.Status()[rank]
+	if s.State == control.Dead {
+		return 0
+	}
+	return s.Pid
+}
+
+// linger waits while a process lives whose wrapper has exited.
+func (l *local) linger(rank int) {
+	pidfd, ok := l.wrapped(rank)
+	if !ok {
+		return
+	}
+	defer syscall.Close(pidfd)
+	for !detect.ExitedPidfd(pidfd) { // rare: wrappers wait for what they wrap
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (l *local) signal(s syscall.Signal) { l.crew.signal(s) }
+
+func (l *local) kill(rank int) {
+	if pidfd, ok := l.wrapped(rank); ok {
+		defer syscall.Close(pidfd)
+		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // who is gone needs none
+		return
+	}
+	_ = l.ranks[rank].Kill()
+}
+
+func (l *local) close() { l.crew.close() }

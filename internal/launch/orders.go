@@ -1,0 +1,84 @@
+package launch
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"sync"
+	"syscall"
+)
+
+// What a launcher and the agent on another host say to each other, as JSON, one
+// message a line: the launcher on the agent's standard input, the agent on its
+// standard output. Nothing of it, the key above all, is on a command line.
+
+// agentGreeting is the agent's first line. What a login shell may print before
+// is skipped.
+const agentGreeting = "coppice agent 1"
+
+// orders are the launcher's first line: what to start on a host.
+type orders struct {
+	Job         [16]byte `json:"job"`
+	Key         []byte   `json:"key"`
+	Size        int      `json:"size"`
+	Coordinator string   `json:"coordinator"` // HOST:PORT; without HOST: where the agent was called from
+	Fallback    string   `json:"fallback"`    // HOST, should the agent not know that
+	Ranks       []int    `json:"ranks"`
+	Program     string   `json:"program"`
+	Args        []string `json:"args"`
+	Dir         string   `json:"dir"`
+	Env         []string `json:"env"`
+}
+
+// command is what the launcher says then. The end of its input tells an agent
+// that the launcher is gone: it kills what it started, and ends.
+type command struct {
+	Signal syscall.Signal `json:"signal,omitempty"` // to all that still run
+	Kill   *int           `json:"kill,omitempty"`   // the process of this rank
+}
+
+// notice is what an agent says.
+type notice struct {
+	Type   string  `json:"type"`
+	Rank   int     `json:"rank"`
+	PID    int     `json:"pid,omitempty"`
+	Stream int     `json:"stream,omitempty"`
+	Data   []byte  `json:"data,omitempty"`
+	Status *status `json:"status,omitempty"`
+	Text   string  `json:"text,omitempty"`
+}
+
+// The types of notices.
+const (
+	noticeStarted = "started" // Rank, PID
+	noticeOutput  = "output"  // Rank, Stream, Data
+	noticeClosed  = "closed"  // Rank, Stream: no more of that
+	noticeExited  = "exited"  // Rank, Status
+	noticeRefused = "refused" // Text: nothing could be started, and why
+)
+
+// lineWriter writes messages, from any goroutine.
+type lineWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lineWriter) say(message any) error {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, err = l.w.Write(append(line, '\n'))
+	return err
+}
+
+// messageMax bounds a message in bytes.
+const messageMax = 4 << 20
+
+func newLineReader(r io.Reader) *bufio.Scanner {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), messageMax)
+	return s
+}

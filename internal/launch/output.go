@@ -1,0 +1,178 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Output says what becomes of what the processes write.
+type Output struct {
+	Stdout, Stderr io.Writer // where it is shown; nil: nowhere
+	Prefix         bool      // each line is shown as [RANK] line
+	PaintStdout    bool      // that prefix is coloured, here
+	PaintStderr    bool      // and there
+	Ranks          []int     // only these are shown; nil: all
+	LogDir         string    // also written to RANK.out and RANK.err in this directory, byte for byte; "": no
+}
+
+// The streams of a process.
+const (
+	stdout = iota
+	stderr
+	streams
+)
+
+// lineMax bounds what is kept of an unfinished line; a longer one is broken.
+const lineMax = 64 << 10
+
+// screen is where the lines of all processes meet.
+type screen struct {
+	mu    sync.Mutex
+	to    [streams]io.Writer    // nil: nowhere
+	broke atomic.Pointer[error] // the first failure to write; a writer may block for ever
+}
+
+// write shows a text without letting another come between.
+func (s *screen) write(stream int, text []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.to[stream] == nil || len(text) == 0 {
+		return nil
+	}
+	_, err := s.to[stream].Write(text)
+	if err != nil {
+		s.broke.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// failure is the first failure to show something.
+func (s *screen) failure() error {
+	if err := s.broke.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// relay takes one stream of one process, shows whole lines of it and writes its
+// log. It is used by one goroutine.
+type relay struct {
+	screen *screen // nil: not shown
+	stream int
+	prefix []byte // nil: bytes are shown as they came, and none is added
+	log    *os.File
+
+	rest []byte // of an unfinished line
+	text []byte // about to be shown
+}
+
+// newRelays makes the relays of one process.
+func (o *Output) newRelays(s *screen, rank int) (relays [streams]*relay, err error) {
+	shown := o.Ranks == nil
+	for _, r := range o.Ranks {
+		shown = shown || r == rank
+	}
+	for i, name := range [streams]string{"out", "err"} {
+		r := &relay{stream: i}
+		relays[i] = r
+		if shown && s.to[i] != nil {
+			r.screen = s
+		}
+		if o.Prefix {
+			r.prefix = prefix(rank, i == stdout && o.PaintStdout || i == stderr && o.PaintStderr)
+		}
+		if o.LogDir != "" {
+			if r.log, err = os.Create(filepath.Join(o.LogDir, strconv.Itoa(rank)+"."+name)); err != nil {
+				return relays, errors.Join(err, closeLogs(relays))
+			}
+		}
+	}
+	return relays, nil
+}
+
+func closeLogs(relays [streams]*relay) error {
+	var errs []error
+	for _, r := range relays {
+		if r != nil && r.log != nil {
+			errs = append(errs, r.log.Close())
+			r.log = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// colours are those of the ranks, in turn: readable on dark and light.
+var colours = [...]int{36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91}
+
+func prefix(rank int, paint bool) []byte {
+	if !paint {
+		return fmt.Appendf(nil, "[%d] ", rank)
+	}
+	return fmt.Appendf(nil, "\x1b[%dm[%d]\x1b[0m ", colours[rank%len(colours)], rank)
+}
+
+// take takes what the process wrote next.
+func (r *relay) take(b []byte) error {
+	var logged error
+	if r.log != nil {
+		_, logged = r.log.Write(b)
+	}
+	if r.screen == nil {
+		return logged
+	}
+	r.text = r.text[:0]
+	for len(b) > 0 {
+		end := bytes.IndexByte(b, '\n')
+		switch room := lineMax - len(r.rest); {
+		case end >= 0 && end <= room:
+			r.line(r.rest, b[:end+1])
+			r.rest, b = r.rest[:0], b[end+1:]
+		case len(b) > room:
+			r.line(r.rest, b[:room])
+			r.breakLine()
+			r.rest, b = r.rest[:0], b[room:]
+		default:
+			r.rest, b = append(r.rest, b...), nil
+		}
+	}
+	return errors.Join(logged, r.screen.write(r.stream, r.text))
+}
+
+// line adds a line, or a part of one, to what is about to be shown.
+func (r *relay) line(parts ...[]byte) {
+	r.text = append(r.text, r.prefix...)
+	for _, part := range parts {
+		r.text = append(r.text, part...)
+	}
+}
+
+// breakLine ends a line that the process did not end.
+func (r *relay) breakLine() {
+	if r.prefix != nil {
+		r.text = append(r.text, '\n')
+	}
+}
+
+// end shows the last, unfinished line and closes the log.
+func (r *relay) end() error {
+	var shown, closed error
+	if r.screen != nil && len(r.rest) > 0 {
+		r.text = r.text[:0]
+		r.line(r.rest)
+		r.breakLine()
+		r.rest = nil
+		shown = r.screen.write(r.stream, r.text)
+	}
+	if r.log != nil {
+		closed = r.log.Close()
+		r.log = nil
+	}
+	return errors.Join(shown, closed)
+}

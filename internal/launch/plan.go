@@ -1,0 +1,209 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// processesMax bounds a job: each process costs the launcher a few descriptors.
+const processesMax = 4096
+
+// Config is what to run and how. The zero value of a field not marked otherwise
+// is its default.
+type Config struct {
+	N       int      // number of processes; required
+	Program string   // as the user names it; required
+	Args    []string // of the program
+	Dir     string   // working directory of the processes; "": the launcher's
+	Env     []string // K=V, beyond the launcher's environment
+
+	Input     *os.File // the launcher's standard input; nil: none
+	StdinRank int      // who gets it; −1: nobody. The others read nothing
+	Output    Output
+
+	Timeout time.Duration // when the job is to end at the latest; 0: never
+	Kills   []Kill
+	Settings
+
+	Hosts []Host   // processes go there, in this order; nil: all run here
+	SSH   []string // the command that runs one on another host: SSH… HOST AGENT…; required with Hosts
+	Agent []string // the command that runs Agent there; required with Hosts
+
+	Signals <-chan os.Signal  // those the launcher received: the first is passed on, the second kills
+	Notice  func(line string) // what the user should know at once; called by one goroutine; nil: nobody
+	Logger  *slog.Logger      // nil: nothing is logged
+}
+
+// Plan is a checked Config.
+type Plan struct {
+	Config
+	path   string // of the program; on other hosts each looks for itself
+	places []place
+}
+
+// place is where a rank runs.
+type place struct {
+	host       int // index of Hosts; −1: here
+	local      int // its number among those of its host
+	localCount int // how many those are
+}
+
+// New checks what the user asked for, before anything starts.
+func New(c Config) (*Plan, error) {
+	p := &Plan{Config: c}
+	for _, check := range []func() error{p.checkCount, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
+	p.place()
+	return p, nil
+}
+
+func (p *Plan) checkCount() error {
+	most := processesMax
+	if p.Hosts != nil {
+		most = min(most, slots(p.Hosts))
+	}
+	switch {
+	case p.N > most && p.Hosts != nil:
+		return fmt.Errorf("%d processes on hosts with %d slots; allowed: 1 to %d", p.N, slots(p.Hosts), most)
+	case p.N < 1 || p.N > most:
+		return fmt.Errorf("%d processes; allowed: 1 to %d", p.N, most)
+	case p.StdinRank < -1 || p.StdinRank >= p.N:
+		return fmt.Errorf("standard input for task %d of %d; allowed: 0 to %d, or none", p.StdinRank, p.N, p.N-1)
+	}
+	return nil
+}
+
+// checkProgram finds the program as a shell would. A relative path starts at
+// the launcher's directory, not at Dir.
+func (p *Plan) checkProgram() error {
+	if p.Program == "" {
+		return errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
+	}
+	if p.Hosts != nil {
+		return nil
+	}
+	path, err := exec.LookPath(p.Program)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return programError(p.Program, err)
+	}
+	p.path = path
+	return nil
+}
+
+// ProgramError is why the program cannot be started.
+type ProgramError struct{ error }
+
+func programError(program string, err error) error {
+	if wrapped := (*exec.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		err = errors.New("not found in $PATH")
+	}
+	return ProgramError{fmt.Errorf("program %s: %w; allowed: an executable file", program, err)}
+}
+
+func (p *Plan) checkDir() error {
+	if p.Dir == "" || p.Hosts != nil {
+		return nil
+	}
+	info, err := os.Stat(p.Dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir():
+		return fmt.Errorf("there is no directory %s; allowed: an existing one", p.Dir)
+	case err != nil:
+		return err
+	}
+	return nil
+}
+
+func (p *Plan) checkTimes() error {
+	if p.Timeout < 0 || p.Silence < 0 {
+		return fmt.Errorf("time-out of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Silence)
+	}
+	return nil
+}
+
+func (p *Plan) checkKills() error {
+	for _, k := range p.Kills {
+		if k.Task >= p.N {
+			return fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, p.N, p.N-1)
+		}
+		if k.Op != "" {
+			p.Kill = append(slices.Clip(p.Kill), k)
+		}
+	}
+	return nil
+}
+
+func (p *Plan) checkEnv() error {
+	for _, variable := range p.Env {
+		name, _, ok := strings.Cut(variable, "=")
+		if !ok || name == "" {
+			return fmt.Errorf("variable %q; allowed: NAME=VALUE", variable)
+		}
+		if strings.HasPrefix(name, "COPPICE_") || slices.Contains(aliases, name) {
+			return fmt.Errorf("variable %s, which the launcher sets itself; allowed: any other", name)
+		}
+	}
+	return nil
+}
+
+// checkLogs makes the directory for logs.
+func (p *Plan) checkLogs() error {
+	dir := p.Output.LogDir
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
+			err = wrapped.Err
+		}
+		return fmt.Errorf("logs cannot be written to %s: %w; allowed: a directory, or the name of a new one", dir, err)
+	}
+	return nil
+}
+
+// place gives every rank its place: the hosts are filled in order.
+func (p *Plan) place() {
+	if p.Hosts == nil {
+		for r := range p.N {
+			p.places = append(p.places, place{host: -1, local: r, localCount: p.N})
+		}
+		return
+	}
+	for h, host := range p.Hosts {
+		share := min(host.Slots, p.N-len(p.places))
+		for i := range share {
+			p.places = append(p.places, place{host: h, local: i, localCount: share})
+		}
+	}
+}
+
+// hostName names the host of a rank; "": here.
+func (p *Plan) hostName(rank int) string {
+	if h := p.places[rank].host; h >= 0 {
+		return p.Hosts[h].Name
+	}
+	return ""
+}
+
+// aliases are the variables of a started process whose names are not ours.
+var aliases = []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}

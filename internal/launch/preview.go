@@ -1,0 +1,76 @@
+package launch
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// Preview is what a plan would start.
+type Preview struct {
+	Processes []PreviewedProcess `json:"processes"`
+}
+
+// PreviewedProcess is a process that would be started.
+type PreviewedProcess struct {
+	Rank int      `json:"rank"`
+	Host string   `json:"host,omitempty"` // "": here
+	Dir  string   `json:"dir,omitempty"`  // "": where the launcher is
+	Env  []string `json:"env"`            // beyond the launcher's own; what the job draws is left out
+	Argv []string `json:"argv"`
+}
+
+// Preview tells what the plan would start. There is no secret in it.
+func (p *Plan) Preview() Preview {
+	var v Preview
+	for rank := range p.N {
+		at := control.Place{Rank: rank, Size: p.N, Incarnation: firstIncarnation, LocalRank: p.places[rank].local, LocalSize: p.places[rank].localCount}
+		vars := slices.DeleteFunc(at.Vars(), func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return name == control.VarDir || name == control.VarJob
+		})
+		program := p.path
+		if program == "" {
+			program = p.Program
+		}
+		v.Processes = append(v.Processes, PreviewedProcess{
+			Rank: rank, Host: p.hostName(rank), Dir: p.Dir,
+			Env:  merge(p.Env, vars),
+			Argv: append([]string{program}, p.Args...),
+		})
+	}
+	return v
+}
+
+// Write prints the preview for people: a line a process, as a shell reads it.
+func (v Preview) Write(w *bufio.Writer) {
+	for _, p := range v.Processes {
+		fmt.Fprintf(w, "[%d]", p.Rank)
+		if p.Host != "" {
+			fmt.Fprintf(w, " on %s:", p.Host)
+		}
+		if p.Dir != "" {
+			fmt.Fprintf(w, " cd %s &&", quote(p.Dir))
+		}
+		for _, variable := range p.Env {
+			name, value, _ := strings.Cut(variable, "=")
+			fmt.Fprintf(w, " %s=%s", name, quote(value))
+		}
+		for _, arg := range p.Argv {
+			fmt.Fprintf(w, " %s", quote(arg))
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// quote writes a word so that a shell reads it as one.
+func quote(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,167 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// status is how a process ended.
+type status struct {
+	Exit   int            `json:"exit"`             // its exit code, if no signal ended it
+	Signal syscall.Signal `json:"signal,omitempty"` // 0: none
+	Core   bool           `json:"core,omitempty"`   // it left a core dump
+}
+
+func (s status) String() string {
+	if s.Signal != 0 {
+		return "killed by " + signalName(s.Signal)
+	}
+	return fmt.Sprintf("exited with %d", s.Exit)
+}
+
+// process is a started process, the leader of a group of its own.
+type process struct {
+	*os.Process
+	pipes [streams]*pipe
+
+	state *os.ProcessState // of one that was reaped by exited
+
+	mu     sync.Mutex
+	reaped bool // its id, and with it the group's, may belong to somebody else by now
+}
+
+// order is what to start: one process.
+type order struct {
+	rank  int
+	path  string // of the program
+	argv  []string
+	env   []string
+	dir   string
+	stdin *os.File
+	take  [streams]func([]byte) error // gets what it writes
+	end   [streams]func() error       // is called after the last of it
+}
+
+// start starts a process. It must be called on a thread that outlives it; see
+// threads.
+func start(o order) (*process, error) {
+	p := &process{}
+	files := []*os.File{o.stdin}
+	for i := range p.pipes {
+		pipe, to, err := newPipe(o.take[i], o.end[i])
+		if err != nil {
+			p.closePipes(files[1:])
+			return nil, err
+		}
+		p.pipes[i] = pipe
+		files = append(files, to)
+	}
+	started, err := os.StartProcess(o.path, o.argv, &os.ProcAttr{Dir: o.dir, Env: o.env, Files: files, Sys: attributes()})
+	if err != nil {
+		p.closePipes(files[1:])
+		return nil, err
+	}
+	for _, f := range files[1:] {
+		f.Close()
+	}
+	p.Process = started
+	return p, nil
+}
+
+// closePipes ends the pipes of a process that was not started.
+func (p *process) closePipes(writers []*os.File) {
+	for i, f := range writers {
+		f.Close()
+		<-p.pipes[i].done
+	}
+}
+
+// signal sends a signal to the process and all that it started in its group.
+func (p *process) signal(s syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		_ = syscall.Kill(-p.Pid, s) // who is gone needs none
+	}
+}
+
+// reap ends what is left of the group of a process that has exited, and tells
+// how it ended.
+func (p *process) reap() status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
+	if p.state == nil {
+		p.state, _ = p.Wait()
+	}
+	p.reaped = true
+	if p.state == nil { // somebody else has waited for it
+		return status{Exit: -1}
+	}
+	s := status{Exit: p.state.ExitCode()}
+	if w, ok := p.state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		s = status{Exit: -1, Signal: w.Signal(), Core: w.CoreDump()}
+	}
+	return s
+}
+
+// drained waits until everything that the process wrote was taken.
+func (p *process) drained() {
+	for _, pipe := range p.pipes {
+		pipe.ended()
+	}
+	for _, pipe := range p.pipes {
+		<-pipe.done
+	}
+}
+
+// threads start processes. The kernel kills a process with the thread that
+// started it (attributes), so these live until close; there are several, since
+// each waits until the process it started runs its program.
+type threads struct {
+	work  chan func()
+	end   chan struct{}
+	ended sync.WaitGroup
+}
+
+func newThreads(n int) *threads {
+	t := &threads{work: make(chan func()), end: make(chan struct{})}
+	for range min(n, 2*runtime.GOMAXPROCS(0)) {
+		t.ended.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			for f := range t.work {
+				f()
+			}
+			<-t.end
+		})
+	}
+	return t
+}
+
+// each calls f for 0 to n−1 on the threads, and waits. It is called once.
+func (t *threads) each(n int, f func(int)) {
+	var done sync.WaitGroup
+	done.Add(n)
+	for i := range n {
+		t.work <- func() {
+			defer done.Done()
+			f(i)
+		}
+	}
+	close(t.work)
+	done.Wait()
+}
+
+// close lets the threads go. The processes they started must have ended.
+func (t *threads) close() {
+	close(t.end)
+	t.ended.Wait()
+}
+
+// since is a time from the start, in seconds.
+func since(began, at time.Time) float64 { return at.Sub(began).Seconds() }

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package launch
+
+import "syscall"
+
+// attributes puts a process into a group of its own.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// exited waits until the process has exited. It is reaped by that: there is no
+// way to wait and leave it.
+func (p *process) exited() { p.state, _ = p.Wait() }

@@ -1,0 +1,200 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// The programs that the tests start are this binary, with a word in its
+// environment.
+const programVar = "LAUNCH_TEST_PROGRAM"
+
+var programs = map[string]func(args []string) (exit int){
+	"member":   member,
+	"patient":  patient,
+	"flood":    flood,
+	"stuck":    func([]string) int { fmt.Println("stuck"); select {} },
+	"launcher": launcher,
+	"agent":    agentProgram,
+}
+
+func TestMain(m *testing.M) {
+	if program, ok := programs[os.Getenv(programVar)]; ok {
+		os.Exit(program(os.Args[1:]))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// events of a member, as its handler is told them.
+type events struct {
+	size     int
+	known    int
+	all      chan struct{} // closed when all are known
+	finished chan struct{}
+	stop     chan string
+	lost     chan error
+	deaths   chan control.Death
+}
+
+func (e *events) Peers(peers []control.Peer) {
+	if e.known += len(peers); e.known == e.size {
+		close(e.all)
+	}
+}
+func (e *events) Died(d control.Death)     { e.deaths <- d }
+func (e *events) PeerReturned(int, string) {}
+func (e *events) Finished()                { close(e.finished) }
+func (e *events) Stop(reason string)       { e.stop <- reason }
+func (e *events) Lost(err error)           { e.lost <- err }
+
+func join() (*control.Client, control.Welcome, *events) {
+	place, err := control.FromEnvironment(os.Getenv)
+	if err != nil {
+		panic(err)
+	}
+	if there := os.Getenv(control.VarCoordinator); there != "" {
+		place.Coordinator = there
+	}
+	e := &events{
+		size: place.Size, all: make(chan struct{}), finished: make(chan struct{}),
+		stop: make(chan string, 1), lost: make(chan error, 1), deaths: make(chan control.Death, 10_000),
+	}
+	client, welcome, err := control.Join(context.Background(), place, e, nil)
+	if err != nil {
+		panic(err)
+	}
+	client.Announce([]string{fmt.Sprintf("nowhere:%d", place.Rank)}, "here")
+	return client, welcome, e
+}
+
+// member joins, waits for all others, returns and leaves. Its arguments say how
+// it returns, and who fails in which way.
+func member(args []string) int {
+	client, welcome, e := join()
+	<-e.all
+	failure := ""
+	if len(args) > 0 && args[0] == os.Getenv("RANK") {
+		failure = strings.Join(args[1:], " ")
+	}
+	fmt.Printf("joined, settings %s\n", welcome.Settings)
+	client.Returned(failure)
+	select {
+	case <-e.finished:
+	case err := <-e.lost:
+		fmt.Println("lost:", err)
+		return 3
+	}
+	client.Close()
+	if failure != "" {
+		return 1
+	}
+	return 0
+}
+
+// patient joins and stays until it is asked to stop or sees a death; then it
+// returns.
+func patient([]string) int {
+	client, _, e := join()
+	<-e.all
+	fmt.Println("pid", os.Getpid())
+	select {
+	case reason := <-e.stop:
+		fmt.Println("stopped:", reason)
+	case d := <-e.deaths:
+		fmt.Println("death:", d)
+	case <-e.lost:
+		return 3
+	}
+	client.Returned("")
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// flood writes much to both streams and dies at once.
+func flood([]string) int {
+	w := bufio.NewWriter(os.Stdout)
+	for i := range floodLines {
+		fmt.Fprintf(w, "line %d\n", i)
+	}
+	fmt.Fprint(w, "the end")
+	w.Flush()
+	fmt.Fprint(os.Stderr, "dying")
+	syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+const floodLines = 50_000
+
+// launcher runs the plan of its argument and prints the report.
+func launcher(args []string) int {
+	config := Config{StdinRank: -1, Output: Output{Stdout: os.Stdout, Stderr: os.Stderr}}
+	var file struct {
+		N       int
+		Program string
+		Args    []string
+		Env     []string
+		Hosts   []Host
+		SSH     []string
+		Agent   []string
+	}
+	if err := json.Unmarshal([]byte(args[0]), &file); err != nil {
+		panic(err)
+	}
+	config.N, config.Program, config.Args, config.Env = file.N, file.Program, file.Args, file.Env
+	config.Hosts, config.SSH, config.Agent = file.Hosts, file.SSH, file.Agent
+	plan, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	report, err := plan.Run(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return report.Exit
+}
+
+func agentProgram([]string) int {
+	if err := Agent(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// alive tells whether a process exists and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil && !os.IsNotExist(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
+}
+
+// gone waits until none of the processes is alive.
+func gone(t *testing.T, within time.Duration, pids ...int) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for _, pid := range pids {
+		for alive(pid) {
+			if time.Now().After(deadline) {
+				syscall.Kill(pid, syscall.SIGKILL)
+				t.Errorf("process %d still lives after %v", pid, within)
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// remote is the station of the processes on another host: an agent there, at
+// the other end of ssh.
+type remote struct {
+	host   string
+	server *control.Server
+	orders orders
+	relays map[int][streams]*relay
+	ended  func(ending)
+
+	ssh     *exec.Cmd
+	say     *lineWriter
+	stdin   io.WriteCloser
+	stdout  io.ReadCloser
+	stderr  tail
+	pids    map[int]int
+	running map[int]bool // whose end was not told
+	started chan error   // one: nil when all processes have started
+	left    chan struct{}
+}
+
+// call calls the host. It must be called on a thread that outlives the call;
+// started tells what came of it.
+func (r *remote) call(ssh, agent []string) error {
+	words := append(append(ssh[:len(ssh):len(ssh)], r.host), agent...)
+	r.ssh = exec.Command(words[0], words[1:]...)
+	// Its own group: Ctrl-C is the launcher's to pass on.
+	r.ssh.SysProcAttr = attributes()
+	r.ssh.Stderr = &r.stderr
+	r.ssh.WaitDelay = time.Second
+	var err error
+	if r.stdin, err = r.ssh.StdinPipe(); err != nil {
+		return err
+	}
+	if r.stdout, err = r.ssh.StdoutPipe(); err != nil {
+		return err
+	}
+	if err := r.ssh.Start(); err != nil {
+		return err
+	}
+	r.say = &lineWriter{w: r.stdin}
+	r.pids, r.running = map[int]int{}, map[int]bool{}
+	r.started, r.left = make(chan error, 1), make(chan struct{})
+	go r.listen()
+	return nil
+}
+
+// listen does what the agent says until it ends.
+func (r *remote) listen() {
+	defer close(r.left)
+	said := newLineReader(r.stdout)
+	err := r.greet(said)
+	for err == nil && said.Scan() {
+		var n notice
+		if err = json.Unmarshal(said.Bytes(), &n); err == nil {
+			err = r.hear(n)
+		}
+	}
+	r.stdin.Close()
+	_, _ = io.Copy(io.Discard, r.stdout)
+	lost := r.explain(errors.Join(err, said.Err(), r.ssh.Wait()))
+	for rank := range r.running {
+		r.ended(ending{rank: rank, at: time.Now(), lost: lost.Error()})
+	}
+	for _, relays := range r.relays {
+		_ = relays[stdout].end() // a failure is noted where it is shown
+		_ = relays[stderr].end()
+	}
+	r.begun(lost)
+}
+
+// explain says why a host was lost.
+func (r *remote) explain(err error) error {
+	if refused := (ProgramError{}); errors.As(err, &refused) {
+		return ProgramError{fmt.Errorf("host %s: %w", r.host, refused)}
+	}
+	text := fmt.Sprintf("host %s lost", r.host)
+	if err != nil {
+		text += ": " + oneLine(err.Error())
+	}
+	if last := r.stderr.last(); last != "" {
+		text += ": " + last
+	}
+	return errors.New(text)
+}
+
+// begun tells once whether all processes have started.
+func (r *remote) begun(err error) {
+	select {
+	case r.started <- err:
+	default:
+	}
+}
+
+// greet waits for the agent and gives it its orders.
+func (r *remote) greet(said *bufio.Scanner) error {
+	for said.Scan() {
+		if said.Text() == agentGreeting {
+			return r.say.say(r.orders)
+		}
+	}
+	return nil
+}
+
+// hear takes note of what the agent says.
+func (r *remote) hear(n notice) error {
+	relays, ours := r.relays[n.Rank]
+	if n.Type == noticeRefused {
+		return ProgramError{errors.New(oneLine(n.Text))}
+	}
+	if !ours || n.Stream < 0 || n.Stream >= streams {
+		return fmt.Errorf("the agent speaks of rank %d, stream %d", n.Rank, n.Stream)
+	}
+	switch n.Type {
+	case noticeStarted:
+		r.pids[n.Rank], r.running[n.Rank] = n.PID, true
+		r.server.Started(n.Rank, firstIncarnation, n.PID)
+		if len(r.pids) == len(r.orders.Ranks) {
+			r.begun(nil)
+		}
+	case noticeOutput:
+		return relays[n.Stream].take(n.Data)
+	case noticeClosed:
+		return relays[n.Stream].end()
+	case noticeExited:
+		if !r.running[n.Rank] || n.Status == nil {
+			return fmt.Errorf("the agent tells the end of rank %d twice", n.Rank)
+		}
+		delete(r.running, n.Rank)
+		r.server.Exited(n.Rank, firstIncarnation, n.Status.String())
+		r.ended(ending{rank: n.Rank, status: *n.Status, at: time.Now()})
+	}
+	return nil
+}
+
+// What an agent is told may not arrive: then its host is lost, and listen says
+// so.
+
+func (r *remote) signal(s syscall.Signal) { _ = r.say.say(command{Signal: s}) }
+
+func (r *remote) kill(rank int) { _ = r.say.say(command{Kill: &rank}) }
+
+// close lets the agent go and waits for it.
+func (r *remote) close() {
+	r.stdin.Close()
+	<-r.left
+}
+
+// tail keeps the end of what ssh says.
+type tail struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, b...)
+	t.kept = t.kept[max(0, len(t.kept)-4096):]
+	return len(b), nil
+}
+
+// last is the last line of it.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := bytes.Split(bytes.TrimSpace(t.kept), []byte("\n"))
+	return oneLine(string(all[len(all)-1]))
+}

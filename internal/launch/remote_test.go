@@ -1,0 +1,190 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fakeSSH runs the command here. A login shell says something first; the host
+// down cannot be called.
+const fakeSSH = `#!/bin/sh
+[ "$1" = down ] && { echo "no route to $1" >&2; exit 255; }
+echo "$@" >> "$0.calls"
+shift
+echo "Welcome!"
+exec "$@"
+`
+
+// onHosts puts a test's processes on hosts, all of which are this one.
+func (c *test) onHosts(t *testing.T, hosts ...Host) (ssh string) {
+	t.Helper()
+	ssh = filepath.Join(t.TempDir(), "ssh")
+	if err := os.WriteFile(ssh, []byte(fakeSSH), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSH_CONNECTION", "127.0.0.1 50000 127.0.0.1 22")
+	c.Hosts, c.SSH, c.Agent = hosts, []string{ssh}, []string{"env", programVar + "=agent", own(1, "").Program}
+	return ssh
+}
+
+func TestHostsRunTheirShare(t *testing.T) {
+	shelf(t)
+	c := shell(5, `echo $COPPICE_RANK/$COPPICE_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $EXTRA; printf err >&2; [ $RANK = 3 ] && kill -9 $$; exit 0`)
+	c.Env = []string{"EXTRA=more"}
+	ssh := c.onHosts(t, Host{"a", 3}, Host{"b", 4})
+	r := c.run(t)
+	want := []string{"[0] 0/5 0/3 more\n", "[1] 1/5 1/3 more\n", "[2] 2/5 2/3 more\n", "[3] 3/5 0/2 more\n", "[4] 4/5 1/2 more\n"}
+	if got := lines(c.out.String()); !slices.Equal(got, want) {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+	if got := strings.Count(c.err.String(), "] err\n"); got != 5 {
+		t.Errorf("standard error %q", c.err.String())
+	}
+	if r.Exit != 0 || !slices.Equal(r.Killed, []int{3}) || r.Tasks[2].Host != "a" || r.Tasks[3].Host != "b" || r.Tasks[3].Signal != "SIGKILL" || r.Tasks[4].PID == 0 {
+		t.Errorf("report %+v", r)
+	}
+	calls, err := os.ReadFile(ssh + ".calls")
+	agent := strings.Join(c.Agent, " ")
+	if want := []string{"a " + agent + "\n", "b " + agent + "\n"}; err != nil || !slices.Equal(lines(string(calls)), want) {
+		t.Errorf("command lines %q (%v), want %q", calls, err, want)
+	}
+}
+
+func TestMembersOnHostsMeet(t *testing.T) {
+	shelf(t)
+	c := own(4, "member")
+	c.onHosts(t, Host{"a", 2}, Host{"b", 2})
+	r := c.run(t)
+	if r.Exit != 0 || !r.Tasks[3].Joined || strings.Count(c.out.String(), "joined") != 4 {
+		t.Errorf("report %+v, shown %q, %q", r, c.out.String(), c.err.String())
+	}
+}
+
+func TestADeathOnAHostIsTold(t *testing.T) {
+	shelf(t)
+	c := own(4, "patient")
+	c.onHosts(t, Host{"a", 2}, Host{"b", 2})
+	c.Kills = []Kill{{Task: 2, After: 500 * time.Millisecond}}
+	r := c.run(t)
+	if r.Exit != 0 || !slices.Equal(r.Killed, []int{2}) || r.Tasks[2].Why != "--kill 2@500ms" {
+		t.Errorf("report %+v", r)
+	}
+	if got := strings.Count(c.out.String(), "death: rank 2 (incarnation 1) is dead: killed by SIGKILL"); got != 3 {
+		t.Errorf("shown %q", c.out.String())
+	}
+}
+
+func TestEveryByteOfTheDeadOnAHostIsShown(t *testing.T) {
+	shelf(t)
+	c := own(2, "flood")
+	c.onHosts(t, Host{"a", 2})
+	c.Output.LogDir = t.TempDir()
+	c.run(t)
+	for _, name := range []string{"0.out", "1.out"} {
+		log, err := os.ReadFile(filepath.Join(c.Output.LogDir, name))
+		if err != nil || strings.Count(string(log), "\n") != floodLines || !strings.HasSuffix(string(log), "\nthe end") {
+			t.Errorf("%s: %d bytes (%v)", name, len(log), err)
+		}
+	}
+}
+
+func TestSignalsAndTheTimeoutReachHosts(t *testing.T) {
+	shelf(t)
+	c := shell(2, `trap 'echo caught; exit 0' INT; echo ready; while :; do sleep 0.01; done`)
+	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
+	wait := c.begin(t)
+	c.out.await(t, "ready", 2)
+	c.signals <- syscall.SIGINT
+	if r := wait(); r.Signal != "SIGINT" || strings.Count(c.out.String(), "caught") != 2 {
+		t.Errorf("report %+v, shown %q", r, c.out.String())
+	}
+	c = own(2, "stuck")
+	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
+	c.Timeout = 500 * time.Millisecond
+	if r := c.run(t); !r.Timeout || strings.Count(c.err.String(), "goroutine 1 ") < 2 {
+		t.Errorf("report %+v, standard error %q", r, c.err.String())
+	}
+}
+
+func TestALostHostLosesItsRanks(t *testing.T) {
+	dir, err := os.MkdirTemp("", "l") // the dead agent leaves its directory there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	c := shell(3, `echo agent $PPID, pid $$; [ $RANK = 0 ] && exit 0; exec sleep 300`)
+	c.onHosts(t, Host{"a", 1}, Host{"b", 2})
+	wait := c.begin(t)
+	c.out.await(t, "agent", 3)
+	agent := numbers(t, c.out.await(t, `\[1\] agent (\d+)`, 1))[0]
+	pids := numbers(t, c.out.await(t, `\[[12]\] agent \d+, pid (\d+)`, 2))
+	syscall.Kill(agent, syscall.SIGKILL)
+	r := wait()
+	if r.Exit != 0 || !slices.Equal(r.Killed, []int{1, 2}) || r.Tasks[1].Why != "host b lost: signal: killed" {
+		t.Errorf("report %+v", r)
+	}
+	gone(t, time.Second, pids...)
+}
+
+func TestHostsThatCannotStartAreNamed(t *testing.T) {
+	shelf(t)
+	for _, c := range []struct {
+		hosts   []Host
+		program string
+		want    string
+		input   bool
+	}{
+		{[]Host{{"a", 1}, {"down", 1}}, "sh", "host down lost: exit status 255: no route to down", false},
+		{[]Host{{"a", 1}, {"b", 1}}, "nosuch", "host a: program nosuch: not found in $PATH; allowed: an executable file", true},
+	} {
+		job := shell(2, "exec sleep 300")
+		job.Program = c.program
+		job.onHosts(t, c.hosts...)
+		plan, err := New(job.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = plan.Run(context.Background())
+		if err == nil || err.Error() != c.want || errors.As(err, new(ProgramError)) != c.input {
+			t.Errorf("%v: error %v, want %s", c.hosts, err, c.want)
+		}
+	}
+}
+
+func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
+	dir := shelf(t)
+	c := own(2, "patient")
+	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
+	config, err := json.Marshal(map[string]any{
+		"N": 2, "Program": c.Program, "Env": c.Env, "Hosts": c.Hosts, "SSH": c.SSH, "Agent": c.Agent,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out text
+	cmd := exec.Command(c.Program, string(config))
+	cmd.Env = append(os.Environ(), programVar+"=launcher")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := numbers(t, out.await(t, `pid (\d+)`, 2))
+	cmd.Process.Kill()
+	_ = cmd.Wait()
+	gone(t, time.Second, pids...)
+	left, _ := filepath.Glob(filepath.Join(dir, "*")) // the launcher's and, the fake ssh being killed with it, the agents'
+	for _, d := range left {
+		os.RemoveAll(d)
+	}
+}

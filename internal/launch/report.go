@@ -1,0 +1,208 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// Report is what came of a job. Its JSON is part of the command's contract.
+type Report struct {
+	Exit    int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
+	Killed  []int        `json:"killed"`            // tasks whose process a signal ended
+	Lost    []int        `json:"lost"`              // tasks that nobody finished, of those
+	Seconds float64      `json:"seconds"`           // from the start of the first process to the end of the last
+	Cause   string       `json:"cause,omitempty"`   // what went wrong first
+	Timeout bool         `json:"timeout,omitempty"` // the time-out struck
+	Signal  string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
+	Tasks   []TaskReport `json:"tasks"`
+
+	timeout time.Duration // that struck
+	late    []int         // who still ran then
+	broke   error         // what the processes wrote could not be shown
+}
+
+// TaskReport is what came of one task's process.
+type TaskReport struct {
+	Rank    int     `json:"rank"`
+	Host    string  `json:"host,omitempty"`
+	PID     int     `json:"pid"`
+	Joined  bool    `json:"joined"`            // it took part in the job's communication
+	Exit    *int    `json:"exit,omitempty"`    // its exit code, if no signal ended it
+	Signal  string  `json:"signal,omitempty"`  // that ended it
+	Core    bool    `json:"core,omitempty"`    // it left a core dump
+	Why     string  `json:"why,omitempty"`     // what the launcher did to it, or a lost host
+	Failure string  `json:"failure,omitempty"` // what it said of its failure itself
+	Seconds float64 `json:"seconds"`           // from the start of the first process to its end
+
+	ended time.Time
+}
+
+// learn takes over what the coordinator knows. asked: the user wanted the
+// process to be killed.
+func (t *TaskReport) learn(s control.Status, asked bool) {
+	if s.Pid == 0 {
+		return
+	}
+	wrapper := s.Pid != t.PID
+	t.Joined, t.PID, t.Failure = true, s.Pid, s.Failure
+	if strings.HasPrefix(s.How, "fenced") {
+		t.Why = s.How
+	}
+	if !wrapper || t.Exit == nil || *t.Exit == 0 || t.Failure != "" {
+		return
+	}
+	// How the process ended only its wrapper knows: a shell adds 128 to the
+	// signal; go run says nothing.
+	if sig := syscall.Signal(*t.Exit - 128); unix.SignalName(sig) != "" {
+		t.Exit, t.Signal = nil, signalName(sig)
+	} else if asked || t.Why != "" {
+		t.Exit, t.Signal = nil, signalName(syscall.SIGKILL)
+	}
+}
+
+// well tells whether a task's process ended by itself and with success.
+func (t *TaskReport) well() bool { return t.Exit != nil && *t.Exit == 0 && t.Failure == "" }
+
+// died tells whether the process died, which a job may survive; one that ended
+// with an exit code other than 0 has failed.
+func (t *TaskReport) died() bool { return t.Exit == nil }
+
+// how says how a task's process ended.
+func (t *TaskReport) how() string {
+	text := "ended well"
+	switch {
+	case t.Signal != "":
+		text = "was killed by " + t.Signal
+	case t.Exit == nil:
+		text = "was lost"
+	case *t.Exit != 0:
+		text = fmt.Sprintf("ended with exit code %d", *t.Exit)
+	case t.Failure != "":
+		text = "failed"
+	}
+	if t.Why != "" {
+		text += " (" + t.Why + ")"
+	}
+	text += fmt.Sprintf(", %.2f s after the start", t.Seconds)
+	if t.Failure != "" {
+		text += ": " + oneLine(t.Failure)
+	}
+	return text
+}
+
+// oneLine is the beginning of a text, without line breaks.
+func oneLine(text string) string {
+	const most = 500
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// conclude fills in what follows from how the tasks ended.
+func (r *Report) conclude() {
+	r.Killed, r.Lost = []int{}, []int{} // never null in JSON
+	survivors, failed := 0, 0
+	for i := range r.Tasks {
+		switch t := &r.Tasks[i]; {
+		case t.died():
+			r.Killed = append(r.Killed, t.Rank)
+			if !t.Joined {
+				r.Lost = append(r.Lost, t.Rank) // there is nobody who could take it over
+			}
+		case t.well():
+			survivors++
+		default:
+			survivors++
+			failed++
+		}
+	}
+	if survivors == 0 {
+		r.Lost = slices.Clone(r.Killed)
+	}
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.broke != nil {
+		r.Exit = 1
+	}
+	r.Cause = r.cause()
+}
+
+// cause says what went wrong first, and what then.
+func (r *Report) cause() string {
+	first, others := r.firstFailed()
+	var text string
+	switch {
+	case first == nil:
+	case r.Exit == 0 && others == 0:
+		text = fmt.Sprintf("task %d %s; the others ended well", first.Rank, first.how())
+	case r.Exit == 0:
+		text = fmt.Sprintf("task %d %s; then %s; the rest ended well", first.Rank, first.how(), counted(others, "other died", "others died"))
+	case others == 0:
+		text = fmt.Sprintf("task %d %s", first.Rank, first.how())
+	default:
+		text = fmt.Sprintf("task %d %s; then %s", first.Rank, first.how(), counted(others, "other failed", "others failed"))
+	}
+	var end string
+	switch {
+	case r.Timeout:
+		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
+	case r.Signal != "":
+		end = "interrupted by " + r.Signal
+	case r.broke != nil:
+		end = fmt.Sprintf("what the tasks wrote was lost: %v", r.broke)
+	}
+	switch {
+	case end == "" || text == "":
+		return text + end
+	case r.broke != nil && !r.Timeout && r.Signal == "":
+		return end + "; " + text
+	}
+	return end + "; before that " + text
+}
+
+// firstFailed is the first process that did not end well by itself, and how
+// many others did not.
+func (r *Report) firstFailed() (first *TaskReport, others int) {
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if t.well() || t.Why == whyTimeout || t.Why == whyInterrupted {
+			continue
+		}
+		if first != nil {
+			others++
+		}
+		if first == nil || t.ended.Before(first.ended) {
+			first = t
+		}
+	}
+	return first, others
+}
+
+// tasks names some.
+func tasks(ranks []int) string {
+	if len(ranks) == 1 {
+		return "task " + rankList(ranks)
+	}
+	return "tasks " + rankList(ranks)
+}
+
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}

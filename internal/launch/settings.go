@@ -1,0 +1,11 @@
+package launch
+
+import "time"
+
+// Settings are what the launcher passes on to the runtime in each process, as
+// JSON. Zero fields have the runtime's defaults.
+type Settings struct {
+	Kill    []Kill        `json:"kill,omitempty"`    // those by operation: the processes carry them out
+	Silence time.Duration `json:"silence,omitempty"` // in nanoseconds: who is silent for so long is suspected
+	Check   bool          `json:"check,omitempty"`   // digests catch modified or diverging data
+}

@@ -1,0 +1,164 @@
+package launch
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// open makes the job's directory and its coordinator.
+func (j *job) open() error {
+	settings, err := json.Marshal(j.Settings)
+	if err != nil {
+		return err
+	}
+	dir, err := control.MakeDir(os.Getenv)
+	if err != nil {
+		return fmt.Errorf("the job's directory: %w", err)
+	}
+	if j.Hosts != nil {
+		if j.tcp, err = freePort(); err != nil {
+			return err
+		}
+	}
+	j.server, err = control.Serve(control.ServerConfig{
+		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, TCP: j.tcp, Logger: j.Logger,
+		Events: j.observe,
+	})
+	if err != nil {
+		os.RemoveAll(dir)
+	}
+	return err
+}
+
+// freePort is one of this host, as :PORT.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return ":" + port, err
+}
+
+// start starts all processes.
+func (j *job) start() error {
+	j.began = time.Now()
+	relays := make([][streams]*relay, j.N)
+	for rank := range relays {
+		var err error
+		if relays[rank], err = j.Output.newRelays(j.screen, rank); err != nil {
+			for _, r := range relays {
+				_ = closeLogs(r) // nothing was written
+			}
+			return err
+		}
+	}
+	start := j.startHere
+	if j.Hosts != nil {
+		start = j.startThere
+	}
+	if err := start(relays); err != nil {
+		for _, r := range relays {
+			_ = closeLogs(r) // nothing was written
+		}
+		return err
+	}
+	for rank := range j.N {
+		j.running[rank] = true
+	}
+	return nil
+}
+
+// startHere starts all processes on this host.
+func (j *job) startHere(relays [][streams]*relay) error {
+	input, err := newStdin(j.Input)
+	if err != nil {
+		return err
+	}
+	defer input.close()
+	list := make([]order, j.N)
+	common := merge(inherited(), working(j.Dir), j.Env)
+	for rank := range list {
+		out, err := relays[rank][stdout], relays[rank][stderr]
+		list[rank] = order{
+			rank: rank, path: j.path, argv: append([]string{j.Program}, j.Args...), dir: j.Dir,
+			env:   merge(common, j.server.Place(rank, firstIncarnation).Vars()),
+			stdin: input.of(rank == j.StdinRank),
+			take:  [streams]func([]byte) error{out.take, err.take},
+			end:   [streams]func() error{out.end, err.end},
+		}
+	}
+	here, err := startLocal(j.server, list, func(e ending) { j.endings <- e })
+	if err != nil {
+		return programError(j.Program, err)
+	}
+	j.stations = append(j.stations, here)
+	for rank, p := range here.ranks {
+		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.Pid}
+	}
+	return nil
+}
+
+// startThere starts all processes on other hosts. If one host cannot, none
+// does.
+func (j *job) startThere(relays [][streams]*relay) error {
+	remotes := j.remotes(relays)
+	called := make([]error, len(remotes))
+	j.threads = newThreads(len(remotes))
+	j.threads.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
+	failed := errors.Join(called...)
+	for i, r := range remotes {
+		if called[i] != nil {
+			continue
+		}
+		j.stations = append(j.stations, r)
+		if err := <-r.started; err != nil && failed == nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		for _, s := range j.stations {
+			s.close()
+		}
+		j.threads.close()
+		return failed
+	}
+	for _, r := range remotes {
+		for rank, pid := range r.pids {
+			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid}
+		}
+	}
+	return nil
+}
+
+// remotes prepares the stations on other hosts.
+func (j *job) remotes(relays [][streams]*relay) (all []*remote) {
+	here, err := os.Hostname()
+	if err != nil {
+		here = "localhost"
+	}
+	place := j.server.Place(0, firstIncarnation)
+	for rank := range j.N {
+		if j.places[rank].local == 0 {
+			all = append(all, &remote{
+				host: j.hostName(rank), server: j.server, relays: map[int][streams]*relay{},
+				ended: func(e ending) { j.endings <- e },
+				orders: orders{
+					Job: place.Job, Key: place.Key, Size: j.N, Coordinator: j.tcp, Fallback: here,
+					Program: j.Program, Args: j.Args, Dir: j.Dir, Env: j.Env,
+				},
+			})
+		}
+		r := all[len(all)-1]
+		r.orders.Ranks = append(r.orders.Ranks, rank)
+		r.relays[rank] = relays[rank]
+	}
+	return all
+}

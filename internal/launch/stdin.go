@@ -1,0 +1,65 @@
+package launch
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// stdin is what the processes read: one of them the launcher's standard input,
+// the others nothing.
+type stdin struct {
+	none *os.File
+	one  *os.File // nil: nobody reads
+	ours bool     // one was made here
+}
+
+// newStdin prepares input for processes. One that is in a group of its own may
+// not read the terminal (the kernel would stop it), so the launcher does, as
+// long as it is in the foreground itself.
+func newStdin(input *os.File) (*stdin, error) {
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	s := &stdin{none: none, one: input}
+	if input == nil {
+		return s, nil
+	}
+	foreground, err := unix.IoctlGetInt(int(input.Fd()), unix.TIOCGPGRP)
+	if err != nil { // no terminal, or not the one that controls us
+		return s, nil
+	}
+	if foreground != unix.Getpgrp() {
+		s.one = nil
+		return s, nil
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		none.Close()
+		return nil, err
+	}
+	s.one, s.ours = from, true
+	go func() { // until the user ends the input, or the launcher ends
+		defer to.Close()
+		_, _ = io.Copy(to, input)
+	}()
+	return s, nil
+}
+
+// of is what a process reads.
+func (s *stdin) of(reads bool) *os.File {
+	if reads && s.one != nil {
+		return s.one
+	}
+	return s.none
+}
+
+// close gives the files up; the processes have theirs.
+func (s *stdin) close() {
+	s.none.Close()
+	if s.ours {
+		s.one.Close()
+	}
+}
