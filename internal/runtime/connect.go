@@ -1,0 +1,368 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// sockets is what a process needs to reach others.
+type sockets struct {
+	endpoint *transport.Endpoint
+	ctx      context.Context // ends with the process
+	cancel   context.CancelFunc
+	silence  *detect.Silence
+}
+
+// way is how a connection to a peer comes about: whoever needs one first makes
+// it. If both do at once, that of the lower rank stays. One that breaks is made
+// again by either, and the link goes on where it was.
+type way struct {
+	known     bool
+	address   transport.Address
+	dialing   bool
+	accepting bool          // theirs is being made
+	pausing   bool          // until the next try
+	tries     int           // that failed in a row
+	down      protocol.Time // since when there is no connection, though there was or should be one
+	suspected bool
+}
+
+// Address is where a peer listens.
+type Address struct {
+	Rank        int
+	Incarnation uint64
+	At          transport.Address
+}
+
+// Socket is what a process that uses sockets is told besides Config.
+type Socket struct {
+	Job         [16]byte
+	Key         []byte
+	Incarnation uint64
+	Places      []transport.Place // where to listen
+}
+
+// New returns a process that reaches its peers by sockets.
+func New(cfg Config, s Socket) (*Process, error) {
+	p, err := newProcess(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if p.poll, err = newPoller(); err != nil {
+		return nil, err
+	}
+	p.sockets = &sockets{}
+	p.sockets.ctx, p.sockets.cancel = context.WithCancel(context.Background())
+	p.sockets.silence, err = detect.NewSilence(cfg.Rank, cfg.Size, p.cfg.Silence, time.Now())
+	if err != nil {
+		p.poll.close()
+		return nil, err
+	}
+	p.sockets.endpoint, err = transport.Listen(transport.Config{
+		Key:         s.Key,
+		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
+		Decide:      p.decide,
+		Established: p.established,
+		Abandoned:   p.abandoned,
+		PeerPidfd:   detect.PeerPidfd,
+		Logger:      p.cfg.Logger,
+	}, s.Places...)
+	if err != nil {
+		p.poll.close()
+		return nil, err
+	}
+	p.peers[cfg.Rank].local = p // what a task sends to itself
+	p.lock()
+	p.at(p.now()+patrolEvery, p.patrol)
+	p.listen()
+	p.unlock()
+	go p.inBackground()
+	return p, nil
+}
+
+// Addresses is where the process listens.
+func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
+
+// Peers tells where peers listen.
+func (p *Process) Peers(all ...Address) {
+	p.lock()
+	defer p.unlock()
+	for _, a := range all {
+		q := &p.peers[a.Rank]
+		if a.Rank == p.cfg.Rank {
+			continue
+		}
+		q.way.known, q.way.address, q.incarnation = true, a.At, a.Incarnation
+		if q.link != nil && !q.link.Settled() {
+			q.connect()
+		}
+	}
+}
+
+// connect makes a connection, if there is none and none is on its way.
+func (q *peer) connect() {
+	w := &q.way
+	if q.dead || q.left || q.conn != nil || q.local != nil || q.p.closed ||
+		!w.known || w.dialing || w.accepting || w.pausing {
+		return
+	}
+	w.dialing = true
+	go q.dial(w.address, q.identity())
+}
+
+// identity is what a handshake tells the peer.
+func (q *peer) identity() wire.Identity {
+	id := wire.Identity{To: uint32(q.rank)}
+	if q.link != nil {
+		id.Received = q.link.Arrived()
+	}
+	return id
+}
+
+func (q *peer) dial(at transport.Address, me wire.Identity) {
+	p := q.p
+	conn, err := p.sockets.endpoint.Dial(p.sockets.ctx, at, me)
+	p.lock()
+	defer p.unlock()
+	q.way.dialing = false
+	var refusal wire.Refusal
+	switch {
+	case err == nil:
+		q.attach(conn)
+	case p.closed || q.dead:
+	case errors.As(err, &refusal) && (refusal == wire.Closing || refusal == wire.Excluded):
+		p.cfg.Logger.Info("turned away", "peer", q.rank, "why", refusal)
+		q.retry(p.cfg.Silence / 8)
+	case errors.As(err, &refusal) && refusal == wire.Crossed:
+		q.retry(20 * time.Millisecond) // theirs comes; if it does not, again
+	default:
+		p.cfg.Logger.Debug("no connection", "peer", q.rank, "error", err)
+		if q.way.tries == 0 && p.cfg.Host != nil {
+			go p.cfg.Host.Ask(q.rank)
+		}
+		q.retry(0)
+	}
+}
+
+// retry tries again after a while; 0: the longer, the more often it failed.
+func (q *peer) retry(after time.Duration) {
+	w := &q.way
+	if w.down == 0 {
+		w.down = q.p.now()
+	}
+	if after == 0 {
+		after = time.Millisecond << min(w.tries, 8)
+		w.tries++
+	}
+	w.pausing = true
+	q.p.at(q.p.now()+protocol.Time(after), func() {
+		w.pausing = false
+		q.connect()
+	})
+}
+
+// decide answers a peer that has proven who it is.
+func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refusal) {
+	p.lock()
+	defer p.unlock()
+	rank := int(id.From)
+	if id.From >= uint32(len(p.peers)) || rank == p.cfg.Rank {
+		return me, wire.NotMe
+	}
+	q := &p.peers[rank]
+	w := &q.way
+	switch {
+	case p.closed:
+		return me, wire.Closing
+	case q.dead:
+		return me, wire.Excluded
+	case w.dialing && p.cfg.Rank < rank, w.accepting:
+		return me, wire.Crossed
+	case q.link != nil && id.Received < q.link.Acked():
+		return me, wire.Crossed // begun before the connection that we have
+	}
+	// From here on nothing more may arrive on an old connection, so that what
+	// we say has arrived stays true.
+	q.disconnect()
+	w.accepting = true
+	return q.identity(), wire.Accepted
+}
+
+func (p *Process) established(conn *transport.Conn) {
+	p.lock()
+	defer p.unlock()
+	q := &p.peers[conn.Peer().From]
+	q.way.accepting = false
+	q.attach(conn)
+}
+
+func (p *Process) abandoned(id wire.Identity) {
+	p.lock()
+	defer p.unlock()
+	q := &p.peers[id.From]
+	q.way.accepting = false
+	if q.link != nil {
+		q.retry(0)
+	}
+}
+
+// attach makes a connection the peer's, in place of any that it had.
+func (q *peer) attach(conn *transport.Conn) {
+	p := q.p
+	if p.closed || q.dead {
+		conn.Close()
+		return
+	}
+	q.disconnect()
+	if q.link == nil {
+		q.link = transport.NewLink(linkRoom)
+	}
+	again, err := q.link.Resume(conn.Peer().Received)
+	if err == nil {
+		err = p.poll.add(conn.Fd(), int32(q.rank)<<1)
+	}
+	if err != nil {
+		conn.Close()
+		p.cfg.Logger.Error("link lost", "peer", q.rank, "error", err)
+		p.suspect(q, err.Error())
+		return
+	}
+	q.conn = conn
+	q.way.tries, q.way.down, q.way.suspected = 0, 0, false
+	for _, f := range again {
+		q.out = append(q.out, q.link.Stamp(f))
+	}
+	p.up = append(p.up, q)
+	if fd := conn.PidfdTake(); fd >= 0 {
+		q.watchProcess(fd)
+	}
+	if q.dead {
+		return
+	}
+	q.pump()
+	if q.conn != nil && q.conn.Buffered() {
+		q.read()
+	}
+}
+
+// watchProcess watches the peer's process, if that is not done yet.
+func (q *peer) watchProcess(fd int) {
+	if q.pidfd >= 0 {
+		syscall.Close(fd)
+		return
+	}
+	if err := q.p.poll.add(fd, int32(q.rank)<<1|1); err != nil {
+		syscall.Close(fd)
+		return
+	}
+	q.pidfd = fd
+}
+
+// disconnect drops the connection, if there is one. The link stays.
+func (q *peer) disconnect() {
+	if q.conn == nil {
+		return
+	}
+	q.p.poll.remove(q.conn.Fd())
+	q.conn.Close()
+	q.conn, q.armed = nil, false
+	q.out, q.outAt = nil, 0
+	q.partial, q.left64, q.into = nil, 0, nil
+	q.p.up = slices.DeleteFunc(q.p.up, func(o *peer) bool { return o == q })
+}
+
+// reconnect makes a connection again after one broke.
+func (q *peer) reconnect() {
+	p := q.p
+	if p.closed || q.dead || q.left {
+		return
+	}
+	if p.cfg.Host != nil {
+		go p.cfg.Host.Ask(q.rank)
+	}
+	q.way.down = p.now()
+	q.connect()
+}
+
+// forget drops all that a dead peer leaves.
+func (q *peer) forget() {
+	q.disconnect()
+	if q.pidfd >= 0 {
+		q.p.poll.remove(q.pidfd)
+		syscall.Close(q.pidfd)
+		q.pidfd = -1
+	}
+	for _, o := range q.queue {
+		q.p.sentAll(o)
+	}
+	for _, o := range q.asked {
+		q.p.sentAll(o)
+	}
+	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
+	if s := q.p.sockets; s != nil {
+		s.silence.Gone(q.rank, time.Now())
+	}
+}
+
+// suspect reports a peer that cannot be reached. Who started the job decides;
+// without one, this process gives it up.
+func (p *Process) suspect(q *peer, why string) {
+	if q.way.suspected || q.dead {
+		return
+	}
+	q.way.suspected = true
+	p.cfg.Logger.Warn("suspected", "peer", q.rank, "by", p.cfg.Rank, "why", why)
+	if p.cfg.Host == nil {
+		p.died(q.rank, false, why)
+		return
+	}
+	go p.cfg.Host.Suspect(q.rank, q.incarnation, why)
+}
+
+// Close ends the process: peers are told that it leaves, and everything it holds
+// is given back.
+func (p *Process) Close() error {
+	p.lock()
+	if p.closed {
+		p.unlock()
+		return nil
+	}
+	p.end(errors.New("the job is over"))
+	p.closed = true
+	for _, q := range slices.Clone(p.up) {
+		q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
+		q.flush()
+	}
+	for r := range p.peers {
+		p.peers[r].forget()
+	}
+	if p.unwatch != nil {
+		p.unwatch()
+	}
+	p.resting = false
+	select {
+	case p.rested <- struct{}{}:
+	default:
+	}
+	p.poll.wake()
+	p.unlock()
+	p.sockets.cancel()
+	err := p.sockets.endpoint.Close()
+	<-p.stopped
+	p.lock()
+	defer p.unlock()
+	if p.driver != nil {
+		return fmt.Errorf("an operation is still under way")
+	}
+	p.poll.close()
+	return err
+}

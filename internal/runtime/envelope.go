@@ -1,0 +1,132 @@
+package runtime
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// What a message is for.
+const (
+	opSend      = iota + 1 // point to point
+	opBarrier              // collective operations: messages of their machines
+	opBroadcast            //
+	opSplit                //
+	opCredit               // the receiver of a stream or group has come so far
+	opGrant                // the rest of a large message may come
+	opProbe                // a task waits in an operation: compare, and say if you have returned
+	opGone                 // the answer: the task has returned
+	opAsk                  // a corrected broadcast's orphan asks for the value
+	opHaveNot              // the answer: not here
+	opMismatch             // tasks called different operations; the value says which
+	opBeat                 // nothing but a sign of life
+)
+
+var opNames = map[uint8]string{opSend: "send", opBarrier: "barrier", opBroadcast: "broadcast", opSplit: "split"}
+
+// envelopeLen is the length of an envelope in bytes.
+const envelopeLen = 64
+
+// envelope says what a message is. On the wire, integers are little-endian:
+//
+//	0  group  uint64
+//	8  seq    uint64
+//	16 size   uint64
+//	24 sign   uint64
+//	32 extra  uint64
+//	40 from   uint32
+//	44 to     uint32
+//	48 plan   12 bytes
+//	60 kind   uint8, then a byte that is zero
+//	62 round  uint16
+type envelope struct {
+	group uint64 // which group, and which fork of it
+	seq   uint64 // number of the operation in its group, or of the message in its stream, from 1
+	size  uint64 // of the value
+	sign  uint64 // signature of the value's type
+	extra uint64 // of a machine's message; the tag of a stream
+	from  uint32 // task
+	to    uint32 // task
+	plan  Plan
+	kind  uint8 // of a machine's message
+	round uint16
+}
+
+func (e *envelope) put(b []byte) {
+	_ = b[envelopeLen-1]
+	le := binary.LittleEndian
+	le.PutUint64(b, e.group)
+	le.PutUint64(b[8:], e.seq)
+	le.PutUint64(b[16:], e.size)
+	le.PutUint64(b[24:], e.sign)
+	le.PutUint64(b[32:], e.extra)
+	le.PutUint32(b[40:], e.from)
+	le.PutUint32(b[44:], e.to)
+	e.plan.put(b[48:])
+	le.PutUint32(b[60:], uint32(e.kind)|uint32(e.round)<<16)
+}
+
+func parseEnvelope(b []byte) (e envelope) {
+	_ = b[envelopeLen-1]
+	le := binary.LittleEndian
+	e.group, e.seq, e.size = le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:])
+	e.sign, e.extra = le.Uint64(b[24:]), le.Uint64(b[32:])
+	e.from, e.to = le.Uint32(b[40:]), le.Uint32(b[44:])
+	e.plan = parsePlan(b[48:])
+	last := le.Uint32(b[60:])
+	e.kind, e.round = uint8(last), uint16(last>>16)
+	return e
+}
+
+// Plan says which operation a message belongs to and how it is carried out: with
+// it a process takes part in an operation that its own task has not come to.
+// Tasks that pass different plans call different operations.
+type Plan struct {
+	op         uint8
+	tree       uint8 // index of treeNames
+	correction uint8 // index of correctionNames
+	inOrder    bool
+	serve      bool // who is reached early by correction only serves its children
+	root       uint32
+	treeArg    uint16
+	fixArg     uint16 // correction's number
+}
+
+func (p Plan) put(b []byte) {
+	_ = b[11]
+	flags := uint8(0)
+	if p.inOrder {
+		flags |= 1
+	}
+	if p.serve {
+		flags |= 2
+	}
+	b[0], b[1], b[2], b[3] = p.op, p.tree, p.correction, flags
+	binary.LittleEndian.PutUint32(b[4:], p.root)
+	binary.LittleEndian.PutUint16(b[8:], p.treeArg)
+	binary.LittleEndian.PutUint16(b[10:], p.fixArg)
+}
+
+func parsePlan(b []byte) Plan {
+	_ = b[11]
+	return Plan{
+		op: b[0], tree: b[1], correction: b[2], inOrder: b[3]&1 != 0, serve: b[3]&2 != 0,
+		root:    binary.LittleEndian.Uint32(b[4:]),
+		treeArg: binary.LittleEndian.Uint16(b[8:]), fixArg: binary.LittleEndian.Uint16(b[10:]),
+	}
+}
+
+// corrected tells whether the plan is a broadcast with a correction.
+func (p Plan) corrected() bool { return p.op == opBroadcast && p.correction > correctionAck }
+
+func (p Plan) String() string {
+	switch name := opNames[p.op]; p.op {
+	case opBroadcast:
+		s := fmt.Sprintf("%s from %d along %s", name, p.root, p.treeName())
+		if p.correction != 0 {
+			s += " with correction " + p.correctionName()
+		}
+		return s
+	default:
+		return name
+	}
+}

@@ -1,0 +1,289 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// What ends an operation without a result.
+var (
+	// ErrGone: a task that is needed has died, or has returned an error.
+	ErrGone = errors.New("gone")
+	// ErrLeft: a task that is needed has returned well, without taking part.
+	ErrLeft = errors.New("returned")
+	// ErrMisuse: tasks called different operations, or with different types.
+	ErrMisuse = errors.New("misuse")
+	// ErrUnreached: a corrected broadcast did not reach this task.
+	ErrUnreached = errors.New("unreached")
+	// ErrKilled: this process, a goroutine, was killed; its task must end.
+	ErrKilled = errors.New("killed")
+)
+
+// Failure is why an operation failed. Err is one of the errors above, the end of
+// a context, or what the job ended with.
+type Failure struct {
+	Op    string
+	Tasks []int // whose fault it is
+	Err   error
+	Text  string // more words
+}
+
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Op)
+	if f.Text != "" {
+		b.WriteString(": " + f.Text)
+	} else {
+		if len(f.Tasks) > 0 {
+			fmt.Fprintf(&b, ": tasks %v", f.Tasks)
+		}
+		b.WriteString(": " + f.Err.Error())
+	}
+	return b.String()
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// goneFailure is what a rank that takes part no more makes of an operation.
+func (m *Member) goneFailure(op string, rank int) *Failure {
+	task := m.taskOf(rank)
+	g := m.p.gone[task]
+	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrGone}
+	switch {
+	case g.dead:
+		f.Text = fmt.Sprintf("task %d is dead", task)
+	case g.why != "":
+		f.Text = fmt.Sprintf("task %d has failed", task)
+	default:
+		f.Err, f.Text = ErrLeft, fmt.Sprintf("task %d has returned without taking part", task)
+	}
+	if g.why != "" {
+		f.Text += ": " + g.why
+	}
+	return f
+}
+
+// Died tells that a process is dead, certainly or as far as this one is
+// concerned.
+func (p *Process) Died(rank int, certain bool, how string) {
+	p.lock()
+	defer p.unlock()
+	p.died(rank, certain, how)
+}
+
+func (p *Process) died(rank int, certain bool, how string) {
+	q := &p.peers[rank]
+	if q.dead || p.closed {
+		return
+	}
+	if q.conn != nil { // what it sent before its end counts
+		for q.read() {
+		}
+	}
+	q.dead = true
+	q.forget()
+	if !certain {
+		p.cfg.Logger.Warn("process given up", "peer", rank, "why", how)
+	}
+	for t, r := range p.owner {
+		if int(r) == rank && !p.gone[t].returned {
+			p.gone[t].dead = true
+			p.gone[t].why = how
+		}
+	}
+	for _, m := range p.members {
+		m.lost()
+	}
+	p.failReceptions(func(r *reception) *Failure {
+		if g := r.m.goneRank(r.from); g.dead {
+			return r.m.goneFailure(r.op, r.from)
+		}
+		return nil
+	})
+	p.roomAgain()
+}
+
+// PeerReturned tells that the tasks of a process have returned; failure says
+// why, if they did not return well.
+func (p *Process) PeerReturned(rank int, failure string) {
+	p.lock()
+	defer p.unlock()
+	for t, r := range p.owner {
+		if int(r) != rank || p.gone[t].dead {
+			continue
+		}
+		p.gone[t].returned = true
+		p.gone[t].why = failure
+	}
+	// What it sent may still be on its way: ask behind it.
+	for _, m := range p.members {
+		m.probeGone()
+	}
+	p.roomAgain()
+}
+
+// lost looks which operations of the group fail because of the dead.
+func (m *Member) lost() {
+	if !m.known {
+		return
+	}
+	for r := range m.Size() {
+		if m.goneRank(r).dead {
+			m.ahead.gone(m, r)
+		}
+	}
+	for _, o := range m.ops {
+		if o.entered && !o.delivered && o.err == nil {
+			o.needs()
+		}
+	}
+	m.answerPending()
+}
+
+// needs fails the operation if it needs a task that is dead, and asks about
+// those that have returned.
+func (o *operation) needs() {
+	if o.delivered || o.err != nil {
+		return
+	}
+	m := o.m
+	switch {
+	case o.plan.op == opBarrier:
+		for r := range m.Size() {
+			if m.goneRank(r).dead {
+				o.fail(m.goneFailure("", r))
+				return
+			}
+		}
+	case o.plan.corrected() || o.plan.tree >= treeGossip:
+		o.inquire()
+		return
+	default:
+		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
+			if m.goneRank(int(r)).dead {
+				o.fail(m.goneFailure("", int(r)))
+				return
+			}
+		}
+	}
+	o.probeReturned()
+}
+
+// awaits lists the ranks whose messages the operation waits for.
+func (o *operation) awaits() (ranks []protocol.Rank) {
+	if a, ok := o.machine.(interface{ awaits() []protocol.Rank }); ok {
+		ranks = a.awaits()
+	}
+	if ranks == nil && o.plan.op != opBarrier && int(o.plan.root) != o.m.rank {
+		if up := ancestors(o.plan, o.m.Size(), protocol.Rank(o.m.rank)); len(up) > 0 {
+			ranks = append(ranks, up[0])
+		}
+		ranks = append(ranks, protocol.Rank(o.plan.root))
+	}
+	return ranks
+}
+
+// probeReturned asks the tasks that the operation waits for and that have
+// returned whether more is to come.
+func (o *operation) probeReturned() {
+	if o.machine == nil {
+		return
+	}
+	for _, r := range o.awaits() {
+		if o.m.goneRank(int(r)).returned {
+			o.probe(int(r))
+		}
+	}
+}
+
+// probe tells a task what this one waits in: it compares, and answers if it has
+// returned.
+func (o *operation) probe(rank int) {
+	o.m.probe(rank, envelope{seq: o.seq, sign: o.sign, plan: o.plan})
+}
+
+func (m *Member) probe(rank int, about envelope) {
+	e := m.to(rank)
+	e.seq, e.sign = about.seq, about.sign
+	e.plan = about.plan
+	e.plan.op, e.kind = opProbe, about.plan.op
+	m.peer(rank).send(e, nil, false)
+}
+
+// probeGone asks about what waits for tasks that have returned.
+func (m *Member) probeGone() {
+	for _, o := range m.ops {
+		if o.entered && !o.delivered && o.err == nil {
+			o.probeReturned()
+		}
+	}
+	for r, s := range m.p.receptions {
+		if r.m == m && len(s.queue) == 0 && m.goneRank(r.from).returned {
+			m.probe(r.from, envelope{plan: Plan{op: opSend}})
+		}
+	}
+}
+
+// probed answers a task that waits for this one.
+func (m *Member) probed(from int, in *incoming) {
+	plan := in.plan
+	plan.op = in.kind
+	if plan.op != opSend {
+		o := m.ops[in.seq]
+		if o != nil && o.entered && o.err == nil && (o.plan != plan || o.sign != in.sign) {
+			in.plan = plan
+			o.fail(m.mismatchIn(from, in, o))
+			return
+		}
+		if o == nil && in.seq > m.seq && m.p.gone[m.task].returned {
+			m.tellGone(from, in)
+		}
+		return
+	}
+	if m.p.gone[m.task].returned {
+		m.tellGone(from, in)
+	}
+}
+
+func (m *Member) tellGone(to int, in *incoming) {
+	e := m.to(to)
+	e.seq, e.kind, e.plan = in.seq, in.kind, Plan{op: opGone}
+	m.peer(to).send(e, nil, false) // behind what was sent before
+}
+
+// goneFrom learns that a task has returned and that all it sent has come.
+func (m *Member) goneFrom(from int, in *incoming) {
+	if in.kind != opSend {
+		if o := m.ops[in.seq]; o != nil && len(o.arrived) == 0 {
+			o.fail(m.goneFailure("", from))
+		}
+		return
+	}
+	m.p.failReceptions(func(r *reception) *Failure {
+		if r.m == m && r.from == from && len(m.p.receptions[r].queue) == 0 {
+			return m.goneFailure(r.op, from)
+		}
+		return nil
+	})
+}
+
+// Returned tells that a task of this process has returned: it takes part in
+// nothing more.
+func (p *Process) Returned(task int) {
+	p.lock()
+	defer p.unlock()
+	p.gone[task].returned = true
+	for _, m := range p.members {
+		if m.known {
+			for r := range m.Size() {
+				if m.taskOf(r) == task {
+					m.ahead.gone(m, r)
+				}
+			}
+			m.probeGone()
+		}
+	}
+}

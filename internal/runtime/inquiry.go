@@ -1,0 +1,157 @@
+package runtime
+
+import "github.com/coppice-go/coppice/protocol/broadcast"
+
+// A corrected broadcast reaches the living without knowing the dead, as long as
+// the root lived to begin it and gaps are not too large. This is what happens
+// otherwise, so that nobody waits for ever: a task that waits while others of
+// its group are dead asks the root, and everybody if the root is dead, for the
+// value. Who has it sends it. If the root is dead and nobody who lives has it,
+// nobody will ever: what the dead sent was handled before their death was, and
+// so the wait ends with ErrUnreached.
+
+const ackKind = uint8(broadcast.Ack)
+
+// treeGossip is the first index of treeNames that is no tree.
+const treeGossip = 4
+
+// asking is the state of an inquiry.
+type asking struct {
+	asked map[int]bool // ranks; true: has answered that it has nothing
+}
+
+// inquire asks whoever may have the value, if there is reason to.
+func (o *operation) inquire() {
+	m := o.m
+	if o.hasValue || o.delivered || o.err != nil || !o.entered {
+		return
+	}
+	root := int(o.plan.root)
+	anyDead := false
+	for r := range m.Size() {
+		if m.goneRank(r).dead {
+			anyDead = true
+		}
+	}
+	if !anyDead {
+		return
+	}
+	if o.asking == nil {
+		o.asking = &asking{asked: map[int]bool{}}
+	}
+	if !m.goneRank(root).dead {
+		o.askRank(root)
+		return
+	}
+	for r := range m.Size() {
+		if r != m.rank && !m.goneRank(r).dead {
+			o.askRank(r)
+		}
+	}
+	o.concluded()
+}
+
+func (o *operation) askRank(r int) {
+	if _, asked := o.asking.asked[r]; asked {
+		return
+	}
+	o.asking.asked[r] = false
+	e := o.m.to(r)
+	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
+	e.kind, e.plan.op = o.plan.op, opAsk
+	o.m.peer(r).send(e, nil, false)
+}
+
+// concluded ends the wait if nobody has the value.
+func (o *operation) concluded() {
+	m := o.m
+	root := int(o.plan.root)
+	if o.hasValue || o.err != nil || !m.goneRank(root).dead {
+		return
+	}
+	for r := range m.Size() {
+		if r == m.rank || m.goneRank(r).dead {
+			continue
+		}
+		if !o.asking.asked[r] {
+			return
+		}
+	}
+	f := m.goneFailure("", root)
+	f.Err = ErrUnreached
+	o.fail(f)
+}
+
+// inquiry handles a question or an answer.
+func (m *Member) inquiry(from int, in *incoming) {
+	o := m.ops[in.seq]
+	if in.plan.op == opHaveNot {
+		if o != nil && o.asking != nil {
+			o.asking.asked[from] = true
+			o.concluded()
+		}
+		return
+	}
+	plan := in.plan
+	plan.op = in.kind
+	switch {
+	case o != nil && o.hasValue:
+		m.give(from, o)
+	case m.recent[in.seq] != nil:
+		m.give(from, m.recent[in.seq])
+	case m.goneRank(int(plan.root)).dead || m.p.gone[m.task].returned || in.seq <= m.seq && o == nil:
+		e := m.to(from)
+		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
+		m.peer(from).send(e, nil, false)
+	default:
+		// The root lives, or its death is news to come: answered then.
+		in.plan.op = opAsk
+		m.pending = append(m.pending, pendingAsk{from, in})
+	}
+}
+
+// give sends a value as if dissemination had: whoever gets it passes it on and
+// corrects like any other.
+func (m *Member) give(to int, o *operation) {
+	e := m.to(to)
+	e.seq, e.sign, e.plan, e.kind, e.round = o.seq, o.sign, o.plan, uint8(broadcast.Spread), broadcast.OverRound
+	o.shared = true
+	m.peer(to).send(e, o.value, false)
+}
+
+// answerPending looks again at questions that could not be answered.
+func (m *Member) answerPending() {
+	asks := m.pending
+	m.pending = nil
+	for _, a := range asks {
+		m.inquiry(a.from, a.in)
+	}
+}
+
+// recentMax is how many bytes of values are kept for questions.
+const recentMax = 64 << 20
+
+// remember keeps the value of a finished corrected broadcast for questions: no
+// task is further behind than aheadMax.
+func (m *Member) remember(o *operation) {
+	if !o.hasValue || o.plan.op != opBroadcast || !o.plan.corrected() && o.plan.tree < treeGossip {
+		return
+	}
+	if m.recent == nil {
+		m.recent = map[uint64]*operation{}
+	}
+	m.recent[o.seq] = o
+	m.recentBytes += len(o.value)
+	for m.recentFirst == 0 || len(m.recent) > aheadMax || m.recentBytes > recentMax && len(m.recent) > 1 {
+		if old := m.recent[m.recentFirst]; old != nil {
+			m.recentBytes -= len(old.value)
+			delete(m.recent, m.recentFirst)
+		}
+		m.recentFirst++
+	}
+}
+
+type pendingAsk struct {
+	from int
+	in   *incoming
+}

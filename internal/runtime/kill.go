@@ -1,0 +1,67 @@
+package runtime
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// count counts an operation that a task enters, and carries out the orders to
+// die in it. o is nil for messages between two tasks.
+func (p *Process) count(task int, op string, o *operation) {
+	if len(p.cfg.Kills) == 0 {
+		return
+	}
+	key := fmt.Sprintf("%d %s", task, op)
+	p.counts[key]++
+	for i, k := range p.cfg.Kills {
+		if k.Task != task || k.Op != op || k.Seq != p.counts[key] {
+			continue
+		}
+		if k.Step == 0 || o == nil {
+			p.die()
+			return
+		}
+		o.kill = &p.cfg.Kills[i]
+	}
+}
+
+// counted counts a step of an operation and dies in it if that was ordered; half
+// makes half of the step, where it is a write.
+func (o *operation) counted(half func()) (dead bool) {
+	o.steps++
+	if o.kill == nil || o.steps != o.kill.Step {
+		return false
+	}
+	if o.kill.Half && half != nil {
+		half()
+	}
+	o.m.p.die()
+	return true
+}
+
+// half writes the first half of a message.
+func (q *peer) half(e envelope, value []byte) {
+	if q.conn == nil {
+		return
+	}
+	q.flush()
+	was := len(q.out)
+	e.size = uint64(len(value))
+	q.begin(&outgoing{envelope: e, value: value})
+	f := q.out[was]
+	b := append(append([]byte(nil), f.Head...), f.Rest...)
+	_, _ = q.conn.Write([][]byte{b[:len(b)/2]})
+}
+
+// die ends the process: as a process, at once; as a goroutine, by failing
+// everything it does.
+func (p *Process) die() {
+	if p.hub != nil {
+		p.dead = true
+		p.hub.killed(p)
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal is on its way
+}

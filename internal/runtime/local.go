@@ -1,0 +1,138 @@
+package runtime
+
+import "sync"
+
+// Local is a job whose processes are goroutines of this program.
+type Local struct {
+	mu        sync.Mutex
+	Processes []*Process
+	left      int // processes that have neither returned nor died
+	finished  chan struct{}
+	over      bool
+}
+
+// NewLocal returns a job of n processes.
+func NewLocal(n int, cfg Config) (*Local, error) {
+	l := &Local{left: n, finished: make(chan struct{})}
+	for r := range n {
+		c := cfg
+		c.Rank, c.Size = r, n
+		p, err := newProcess(c)
+		if err != nil {
+			return nil, err
+		}
+		p.hub = l
+		l.Processes = append(l.Processes, p)
+	}
+	for _, p := range l.Processes {
+		for r := range p.peers {
+			p.peers[r].local = l.Processes[r]
+		}
+	}
+	return l, nil
+}
+
+// Returned tells that the tasks of a process have returned.
+func (l *Local) Returned(p *Process, failure string) {
+	for _, t := range p.Tasks() {
+		p.Returned(t)
+	}
+	for _, q := range l.Processes {
+		if q != p {
+			q.PeerReturned(p.cfg.Rank, failure)
+		}
+	}
+	l.leave()
+}
+
+// killed tells of a process that died. The lock of p is held.
+func (l *Local) killed(p *Process) {
+	p.end(ErrKilled)
+	go func() {
+		for _, q := range l.Processes {
+			if q != p {
+				q.Died(p.cfg.Rank, true, "killed")
+			}
+		}
+		l.leave()
+	}()
+}
+
+func (l *Local) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left--
+	if l.left == 0 && !l.over {
+		l.over = true
+		close(l.finished)
+	}
+}
+
+// Finished is closed when every process has returned or died.
+func (l *Local) Finished() <-chan struct{} { return l.finished }
+
+// Killed tells whether the process was killed.
+func (p *Process) Killed() bool {
+	p.lock()
+	defer p.unlock()
+	return p.dead
+}
+
+// Close ends the job's processes.
+func (l *Local) Close() {
+	for _, p := range l.Processes {
+		p.lock()
+		p.closed = true
+		p.unlock()
+	}
+}
+
+// mail is a message between processes of this program.
+type mail struct {
+	from *Process
+	o    *outgoing
+}
+
+// mail puts a message where the receiver takes it, in order: this process's lock
+// is held. Whoever gives it back steps the receiver.
+func (q *peer) mail(o *outgoing) {
+	p := q.p
+	if len(o.value) > eagerMax {
+		q.lastID++
+		if q.asked == nil {
+			q.asked = map[uint32]*outgoing{}
+		}
+		o.id = q.lastID
+		q.asked[o.id] = o
+	} else {
+		p.sentAll(o)
+	}
+	q.local.post.Lock()
+	q.local.inbox = append(q.local.inbox, mail{p, o})
+	first := len(q.local.inbox) == 1
+	q.local.post.Unlock()
+	if first { // else whoever put the first one there steps it
+		p.mailed = append(p.mailed, q.local)
+	}
+}
+
+// takeMail handles what others sent. The lock is held.
+func (p *Process) takeMail() {
+	p.post.Lock()
+	letters := p.inbox
+	p.inbox = p.spareInbox[:0]
+	p.post.Unlock()
+	for _, l := range letters {
+		in := &incoming{
+			envelope: l.o.envelope, value: l.o.value, filled: len(l.o.value), complete: l.o.id == 0,
+			id: l.o.id, source: &p.peers[l.from.cfg.Rank], origin: l.o, shared: l.o.shared,
+		}
+		in.size = uint64(len(l.o.value))
+		if !in.complete {
+			in.value = nil
+		}
+		p.dispatch(in)
+	}
+	clear(letters)
+	p.spareInbox = letters
+}

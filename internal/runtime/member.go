@@ -1,0 +1,221 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// world is the id of the group of all tasks.
+const world = 1
+
+type memberKey struct {
+	group uint64
+	task  uint32
+}
+
+// Member is a task's place in a group: its rank, its operations and its streams
+// to the others.
+type Member struct {
+	p     *Process
+	group uint64
+	task  int
+	known bool    // the task has joined the group
+	rank  int     // of the task in the group
+	tasks []int32 // by rank; nil: those of the world
+	ranks map[int32]int
+	held  []*incoming // came before the task joined
+
+	seq       uint64 // the last operation entered
+	taken     uint64 // operations completed
+	forks     uint64
+	ops       map[uint64]*operation
+	factories map[Plan]factory
+	in        map[streamKey]*inStream
+	out       map[streamKey]*outStream
+	ahead     ahead
+	broken    *Failure // misuse: nothing works any more
+
+	// For inquiries; see inquiry.go.
+	pending     []pendingAsk
+	recent      map[uint64]*operation
+	recentFirst uint64
+	recentBytes int
+}
+
+// member returns a task's place in a group, known or not.
+func (p *Process) member(group uint64, task int) *Member {
+	key := memberKey{group, uint32(task)}
+	m := p.members[key]
+	if m == nil {
+		m = &Member{
+			p: p, group: group, task: task,
+			ops: map[uint64]*operation{}, factories: map[Plan]factory{},
+			in: map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
+		}
+		p.members[key] = m
+	}
+	return m
+}
+
+// join makes the group known: its tasks by rank.
+func (m *Member) join(tasks []int32) {
+	m.known, m.tasks, m.rank = true, tasks, m.task
+	if tasks != nil {
+		m.ranks = make(map[int32]int, len(tasks))
+		for r, t := range tasks {
+			m.ranks[t] = r
+		}
+		m.rank = m.ranks[int32(m.task)]
+	}
+	held := m.held
+	m.held = nil
+	for _, in := range held {
+		m.dispatch(in)
+	}
+}
+
+// Rank is the task's rank in the group, Size the group's, Task the task's number
+// in the job.
+func (m *Member) Rank() int { return m.rank }
+
+// Task is the task's rank among all tasks of the job.
+func (m *Member) Task() int { return m.task }
+
+// Size is the number of tasks in the group.
+func (m *Member) Size() int {
+	if m.tasks == nil {
+		return len(m.p.owner)
+	}
+	return len(m.tasks)
+}
+
+// Name tells groups apart, the same at all tasks.
+func (m *Member) Name() uint64 { return m.group }
+
+func (m *Member) taskOf(rank int) int {
+	if m.tasks == nil {
+		return rank
+	}
+	return int(m.tasks[rank])
+}
+
+func (m *Member) rankOf(task uint32) (int, bool) {
+	if m.tasks == nil {
+		return int(task), true
+	}
+	r, ok := m.ranks[int32(task)]
+	return r, ok
+}
+
+// peer returns the process of a rank.
+func (m *Member) peer(rank int) *peer { return &m.p.peers[m.p.owner[m.taskOf(rank)]] }
+
+// to is an envelope from this task to a rank of the group.
+func (m *Member) to(rank int) envelope {
+	return envelope{group: m.group, from: uint32(m.task), to: uint32(m.taskOf(rank))}
+}
+
+// goneRank tells what is known of a rank that takes part no more.
+func (m *Member) goneRank(rank int) gone { return m.p.gone[m.taskOf(rank)] }
+
+// Fork returns the same group with an own sequence of operations. All tasks fork
+// in the same order.
+func (m *Member) Fork() *Member {
+	m.p.lock()
+	defer m.p.unlock()
+	m.forks++
+	f := m.p.member(protocol.Mix(m.group, m.forks<<1), m.task)
+	if !f.known {
+		f.join(m.tasks)
+		f.broken = m.broken
+	}
+	return f
+}
+
+// Release forgets a fork of which all operations are done everywhere this task
+// waits for.
+func (m *Member) Release() {
+	m.p.lock()
+	defer m.p.unlock()
+	if m.group == world {
+		return
+	}
+	for _, o := range m.ops {
+		if !o.finished {
+			return
+		}
+	}
+	for _, s := range m.out {
+		if len(s.held) > 0 {
+			return
+		}
+	}
+	for _, s := range m.in {
+		if len(s.queue) > 0 {
+			return
+		}
+	}
+	delete(m.p.members, memberKey{m.group, uint32(m.task)})
+}
+
+// Split makes a group of the tasks that pass the same color, in the order of
+// their keys, equal ones by rank; a negative color: none. Every task tells all
+// others its color and key: P broadcasts of a few bytes.
+func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
+	mine := binary.LittleEndian.AppendUint64(nil, uint64(color))
+	mine = binary.LittleEndian.AppendUint64(mine, uint64(key))
+	type entry struct{ key, rank int }
+	var group []entry
+	for r := range m.Size() {
+		got, err := m.Do(ctx, Call{Plan: Plan{op: opSplit, root: uint32(r)}, Value: mine})
+		if err != nil {
+			return nil, err
+		}
+		c, k := int(binary.LittleEndian.Uint64(got.Value)), int(binary.LittleEndian.Uint64(got.Value[8:]))
+		if c == color {
+			group = append(group, entry{k, r})
+		}
+	}
+	if color < 0 {
+		return nil, nil
+	}
+	slices.SortStableFunc(group, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	m.p.lock()
+	defer m.p.unlock()
+	tasks := make([]int32, len(group))
+	for i, e := range group {
+		tasks[i] = int32(m.taskOf(e.rank))
+	}
+	s := m.p.member(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color)), m.task)
+	s.join(tasks)
+	return s, nil
+}
+
+// usable tells why operations on the group must fail, if they must.
+func (m *Member) usable(op string) error {
+	switch {
+	case m.p.dead:
+		return ErrKilled
+	case m.p.ended != nil:
+		return &Failure{Op: op, Err: m.p.ended}
+	case m.broken != nil:
+		f := *m.broken
+		return &f
+	case m.p.closed:
+		return &Failure{Op: op, Err: errors.New("the job is over")}
+	}
+	return nil
+}
+
+func (m *Member) checkRank(what string, rank int) error {
+	if rank < 0 || rank >= m.Size() {
+		return fmt.Errorf("%s %d; allowed: 0 to %d", what, rank, m.Size()-1)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package runtime
+
+import "fmt"
+
+// Misuse: tasks call different operations, or the same one with different types.
+// Whoever sees it tells all tasks of the group, whose operations all fail from
+// then on: never a hang.
+
+// described is an operation in words.
+func described(plan Plan, typ string) string {
+	s := plan.String()
+	if typ != "" {
+		s += " of " + typ
+	}
+	return s
+}
+
+// mismatch is what a call is that differs from what another task was heard to
+// call.
+func (m *Member) mismatch(from int, heard Plan, sign uint64, c Call) *Failure {
+	theirs := described(heard, "")
+	if heard == c.Plan {
+		theirs = "the same with another type"
+	}
+	other := "another task"
+	tasks := []int{m.task}
+	if from >= 0 {
+		other = fmt.Sprintf("task %d", m.taskOf(from))
+		tasks = []int{m.taskOf(from), m.task}
+	}
+	f := &Failure{
+		Op: opNames[c.Plan.op], Tasks: tasks, Err: ErrMisuse,
+		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, described(c.Plan, c.Type), m.seq, other, theirs),
+	}
+	m.announce(f)
+	return f
+}
+
+// mismatchIn is what a message is that does not fit an operation.
+func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
+	theirs := described(in.plan, "")
+	if in.plan == o.plan {
+		theirs = "the same with another type"
+	}
+	mine := described(o.plan, o.typ)
+	f := &Failure{
+		Op: opNames[o.plan.op], Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
+		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", m.task, mine, in.seq, m.taskOf(from), theirs),
+	}
+	m.announce(f)
+	return f
+}
+
+// announce tells all tasks of the group that it is misused.
+func (m *Member) announce(f *Failure) {
+	if m.broken != nil {
+		return
+	}
+	m.spoil(f)
+	for r := range m.Size() {
+		if r != m.rank {
+			e := m.to(r)
+			e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
+			e.extra = pair(f.Tasks)
+			m.peer(r).send(e, []byte(f.Text), false)
+		}
+	}
+}
+
+// pair packs up to two tasks.
+func pair(tasks []int) (word uint64) {
+	for i, t := range tasks[:min(len(tasks), 2)] {
+		word |= uint64(uint32(t)) << (32 * i)
+	}
+	return word
+}
+
+func unpair(word uint64, n int) (tasks []int) {
+	for i := range min(n, 2) {
+		tasks = append(tasks, int(uint32(word>>(32*i))))
+	}
+	return tasks
+}
+
+// mismatched learns that the group is misused.
+func (m *Member) mismatched(in *incoming) {
+	if m.broken == nil {
+		m.spoil(&Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMisuse, Text: string(in.value)})
+	}
+}
+
+// spoil makes all operations of the group fail.
+func (m *Member) spoil(f *Failure) {
+	m.broken = f
+	m.fail(func(*operation) *Failure {
+		c := *f
+		return &c
+	})
+}

@@ -1,0 +1,352 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Call is a collective operation as a task calls it.
+type Call struct {
+	Plan  Plan
+	Value []byte // the root's; it must not change any more
+	Sign  uint64 // signature of the value's type
+	Type  string // its name
+}
+
+// BarrierPlan is the plan of a barrier.
+func BarrierPlan() Plan { return Plan{op: opBarrier} }
+
+// Result is what an operation brings a task.
+type Result struct {
+	Value  []byte
+	Shared bool // others read the value's memory, too
+}
+
+// operation is a collective operation of a task, from the first that is heard of
+// it to its end.
+type operation struct {
+	m       *Member
+	seq     uint64
+	plan    Plan
+	sign    uint64
+	typ     string
+	machine machine
+	value   []byte
+	first   *incoming // that brought the value
+
+	hasValue  bool
+	shared    bool
+	entered   bool // by the task
+	delivered bool
+	finished  bool // the machine is done
+	left      bool // by the task
+	steps     int
+	kill      *Kill
+	probing   bool // waits for long
+	probed    bool
+
+	w       *waiter
+	err     *Failure
+	arrived []arrival // messages in the order they came, while one of them is not complete
+	asking  *asking
+}
+
+type arrival struct {
+	in   *incoming
+	from int
+}
+
+// Do carries out an operation that all tasks of the group call.
+func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
+	p := m.p
+	name := opNames[c.Plan.op]
+	p.lock()
+	defer p.unlock()
+	if err := m.usable(name); err != nil {
+		return Result{}, err
+	}
+	if err := m.catchUp(ctx, name); err != nil {
+		return Result{}, err
+	}
+	o, err := m.enter(c)
+	if err != nil {
+		return Result{}, err
+	}
+	if !o.delivered && o.err == nil {
+		o.w = &waiter{}
+		err = p.wait(ctx, o.w)
+		o.w = nil
+	}
+	o.leave()
+	switch {
+	case p.dead:
+		return Result{}, ErrKilled
+	case o.delivered:
+		return Result{Value: o.value, Shared: o.shared || !o.finished}, nil
+	case o.err != nil:
+		return Result{}, o.err
+	default:
+		return Result{}, &Failure{Op: name, Err: err}
+	}
+}
+
+// enter begins the task's next operation.
+func (m *Member) enter(c Call) (*operation, error) {
+	m.seq++
+	o := m.ops[m.seq]
+	if o == nil {
+		if _, err := m.factory(c.Plan); err != nil {
+			m.seq--
+			return nil, err
+		}
+		o = &operation{m: m, seq: m.seq, plan: c.Plan}
+		m.ops[m.seq] = o
+	}
+	o.entered, o.typ = true, c.Type
+	if o.plan != c.Plan || o.machine != nil && o.sign != c.Sign {
+		f := m.mismatch(o.firstFrom(), o.plan, o.sign, c)
+		o.err = f
+		return o, nil
+	}
+	o.sign = c.Sign
+	if int(c.Plan.root) == m.rank && c.Plan.op != opBarrier {
+		o.value, o.hasValue, o.shared = c.Value, true, true
+	}
+	m.p.count(m.task, opNames[c.Plan.op], o)
+	o.start()
+	o.needs()
+	if len(m.pending) > 0 {
+		m.answerPending()
+	}
+	return o, nil
+}
+
+// factory returns the maker of a plan's machines.
+func (m *Member) factory(plan Plan) (factory, error) {
+	f := m.factories[plan]
+	if f == nil {
+		var err error
+		if f, err = machines(plan, m.Size()); err != nil {
+			return nil, err
+		}
+		m.factories[plan] = f
+	}
+	return f, nil
+}
+
+// collective takes a message of an operation, or its beginning.
+func (m *Member) collective(from int, in *incoming) {
+	m.ahead.fit(m.Size())
+	m.ahead.heard[from] = in.seq
+	o := m.ops[in.seq]
+	if o == nil {
+		if in.seq <= m.seq { // over, for this task
+			in.decline()
+			return
+		}
+		if _, err := m.factory(in.plan); err != nil {
+			m.p.cfg.Logger.Error("an operation that cannot be", "from", m.taskOf(from), "error", err)
+			in.decline()
+			return
+		}
+		o = &operation{m: m, seq: in.seq, plan: in.plan, sign: in.sign}
+		m.ops[in.seq] = o
+	}
+	if o.plan != in.plan || o.sign != in.sign {
+		in.decline()
+		if o.err == nil {
+			o.fail(m.mismatchIn(from, in, o))
+		}
+		return
+	}
+	switch {
+	case o.hasValue || o.err != nil:
+		in.decline()
+	case o.entered:
+		in.want()
+	default:
+		in.wantEarly()
+	}
+	if in.complete && len(o.arrived) == 0 && o.machine != nil {
+		o.receive(from, in)
+		o.step()
+		return
+	}
+	o.arrived = append(o.arrived, arrival{in, from})
+	in.arrived = o.catchUp
+	o.start()
+}
+
+func (o *operation) firstFrom() int {
+	if o.first != nil {
+		if r, ok := o.m.rankOf(o.first.from); ok {
+			return r
+		}
+	}
+	if len(o.arrived) > 0 {
+		return o.arrived[0].from
+	}
+	return -1
+}
+
+// start makes the machine, unless this task must begin the operation and has
+// not.
+func (o *operation) start() {
+	if o.machine == nil {
+		if !o.entered && int(o.plan.root) == o.m.rank && o.plan.op != opBarrier {
+			return
+		}
+		make, _ := o.m.factory(o.plan)
+		o.machine = make(protocol.Rank(o.m.rank))
+		o.step() // every process gets one Next before anything arrives
+	}
+	if o.entered {
+		o.machine.notify(o.m.p.now(), protocol.Notice{Kind: protocol.Begin})
+		for _, a := range o.arrived {
+			if !o.hasValue {
+				a.in.want()
+			}
+		}
+		o.step()
+	}
+	o.catchUp()
+}
+
+// catchUp hands over what has come, in order.
+func (o *operation) catchUp() {
+	if o.machine == nil {
+		return
+	}
+	for len(o.arrived) > 0 && o.arrived[0].in.complete {
+		a := o.arrived[0]
+		o.arrived = o.arrived[1:]
+		o.receive(a.from, a.in)
+	}
+	if len(o.arrived) == 0 {
+		o.arrived = nil
+	}
+	o.step()
+}
+
+// receive hands a message to the machine.
+func (o *operation) receive(from int, in *incoming) {
+	if !o.hasValue && in.value != nil && valueKind(o.plan, in.kind) {
+		o.value, o.hasValue, o.shared, o.first = in.value, true, in.shared, in
+		in.taken()
+	}
+	if o.finished || o.err != nil {
+		return
+	}
+	o.counted(nil)
+	o.machine.receive(o.m.p.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
+}
+
+// valueKind tells whether messages of a machine's kind carry the value.
+func valueKind(plan Plan, kind uint8) bool {
+	return plan.op != opBarrier && kind != ackKind
+}
+
+// step asks the machine what to do until it has nothing more.
+func (o *operation) step() {
+	p := o.m.p
+	for !o.finished && o.err == nil && !p.dead {
+		a := o.machine.next(p.now())
+		switch a.kind {
+		case protocol.Send, protocol.Correct:
+			o.transmit(a)
+		case protocol.Deliver:
+			o.counted(nil)
+			o.delivered = true
+			if o.w != nil {
+				p.complete(o.w)
+			}
+		case protocol.Wait:
+			p.at(a.at, o.step)
+			return
+		case protocol.Done:
+			o.finished = true
+		default:
+			return
+		}
+	}
+	o.retire()
+}
+
+// transmit sends a machine's message.
+func (o *operation) transmit(a action) {
+	m, to := o.m, int(a.to)
+	e := m.to(to)
+	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
+	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
+	var value []byte
+	if a.word.value {
+		value = o.value
+		o.shared = true
+	}
+	m.ahead.send(m, to, o.seq)
+	q := m.peer(to)
+	if o.counted(func() { q.half(e, value) }) {
+		return
+	}
+	q.send(e, value, false)
+}
+
+// leave takes note that the task has what it wanted, or has given up.
+func (o *operation) leave() {
+	o.left = true
+	if o.err != nil {
+		o.finished = true
+	}
+	o.m.ahead.completed(o.m)
+	o.retire()
+}
+
+// retire forgets an operation that nobody needs.
+func (o *operation) retire() {
+	if o.left && (o.finished || o.err != nil) && o.m.ops[o.seq] == o {
+		delete(o.m.ops, o.seq)
+		o.m.remember(o)
+	}
+}
+
+// fail ends an operation with an error.
+func (o *operation) fail(f *Failure) {
+	if o.err != nil || o.delivered {
+		return
+	}
+	f.Op = opNames[o.plan.op]
+	o.err = f
+	if o.w != nil {
+		o.m.p.complete(o.w)
+	}
+}
+
+// fail ends those of the operations under way of which why says so.
+func (m *Member) fail(why func(*operation) *Failure) {
+	for _, o := range m.ops {
+		if o.entered && !o.delivered && o.err == nil {
+			if f := why(o); f != nil {
+				o.fail(f)
+			}
+		}
+	}
+	for _, w := range m.ahead.waiting {
+		m.p.complete(w)
+	}
+	m.p.failReceptions(func(r *reception) *Failure {
+		if r.m != m {
+			return nil
+		}
+		return why(nil)
+	})
+}
+
+func (o *operation) String() string {
+	s := o.plan.String()
+	if o.typ != "" {
+		s += " of " + o.typ
+	}
+	return fmt.Sprintf("%s (operation %d)", s, o.seq)
+}

@@ -1,0 +1,97 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// patrolEvery is how often a process looks after what no message reports.
+const patrolEvery = protocol.Time(100 * time.Millisecond)
+
+// patrol looks after what no message reports: operations that wait for long and
+// peers that cannot be reached.
+func (p *Process) patrol() {
+	for _, m := range p.members {
+		for _, o := range m.ops {
+			o.patrol()
+		}
+	}
+	for r := range p.peers {
+		q := &p.peers[r]
+		if q.way.down != 0 && !q.dead && !q.left && p.now()-q.way.down > protocol.Time(p.cfg.Silence) {
+			p.suspect(q, fmt.Sprintf("no connection for %v", p.cfg.Silence))
+		}
+	}
+	p.at(p.now()+patrolEvery, p.patrol)
+}
+
+// patrol tells the tasks that a long-waiting operation waits for what it is, once:
+// if they call another one, that comes to light, even if nobody would send
+// anything.
+func (o *operation) patrol() {
+	if !o.entered || o.delivered || o.err != nil || o.w == nil || o.machine == nil {
+		return
+	}
+	if !o.probing { // a whole round, to be sure that it waits for long
+		o.probing = true
+		return
+	}
+	if o.probed {
+		return
+	}
+	o.probed = true
+	for _, r := range o.awaits() {
+		if int(r) != o.m.rank {
+			o.probe(int(r))
+		}
+	}
+}
+
+// listen sends signs of life and notices who gives none.
+func (p *Process) listen() {
+	now := time.Now()
+	s := p.sockets.silence
+	for r := range p.peers {
+		if q := &p.peers[r]; !q.heard.IsZero() {
+			s.Heard(r, q.heard)
+			q.heard = time.Time{}
+		}
+	}
+	todo := s.Tick(now)
+	for _, r := range todo.Beats {
+		p.peers[r].beat()
+	}
+	for _, w := range todo.Warnings {
+		p.cfg.Logger.Warn("silent", "peer", w.Rank, "by", p.cfg.Rank, "why", w.Why)
+	}
+	for _, sus := range todo.Suspects {
+		p.suspect(&p.peers[sus.Rank], sus.Why)
+	}
+	p.at(p.now()+protocol.Time(time.Until(todo.At)), p.listen)
+}
+
+// beat gives a peer a sign of life.
+func (q *peer) beat() {
+	if q.dead || q.left || q.local != nil {
+		return
+	}
+	if q.conn == nil {
+		if q.link == nil {
+			q.begin(&outgoing{envelope: envelope{
+				from: q.p.firstTask(q.p.cfg.Rank), to: q.p.firstTask(q.rank), plan: Plan{op: opBeat},
+			}})
+		}
+		q.connect()
+		return
+	}
+	q.out = append(q.out, q.link.Alive())
+	q.flush()
+}
+
+// firstTask is the first task of a process.
+func (p *Process) firstTask(rank int) uint32 {
+	return uint32(slices.Index(p.owner, int32(rank)))
+}

@@ -1,0 +1,234 @@
+package runtime
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Config is what a process is told of itself.
+type Config struct {
+	Rank  int // of this process
+	Size  int // number of processes
+	Tasks int // number of tasks; 0: one a process
+
+	Spin    bool          // a processor for every process of this host: waiters may spin
+	Pause   time.Duration // the background drives after nobody has waited for so long; default 1 ms
+	Silence time.Duration // a peer that is silent for so long is suspected; default 3 s
+	Buffer  int64         // bytes that may wait to be sent; default 1 GiB
+	Kills   []Kill
+	Logger  *slog.Logger
+
+	// Host is told what the rest of the job must know; nil if there is none.
+	Host Host
+}
+
+// Host is what a process asks of the one who started it.
+type Host interface {
+	Ask(rank int)                                     // the link to a process broke: is it alive?
+	Suspect(rank int, incarnation uint64, why string) // a process is silent, or cannot be reached
+}
+
+// Kill is an order to die: in the Seq-th operation of a name that a task enters,
+// at its Step-th Receive or Action (0: as it enters), in the middle of the write
+// if Half.
+type Kill struct {
+	Task, Seq, Step int
+	Op              string
+	Half            bool
+}
+
+// Limits of what waits in memory; see the package comment.
+const (
+	eagerMax = 64 << 10  // bytes of a value that are sent without a grant
+	partMax  = 256 << 10 // bytes of a value in a frame after the first
+	aheadMax = 256       // messages of a stream, or operations of a group
+	linkRoom = 4 << 20   // bytes on a link that the peer has not acknowledged
+	earlyMax = 64 << 20  // bytes of large values that nobody here has asked for
+)
+
+// Process is one process of a job. Its methods are safe for concurrent use.
+type Process struct {
+	cfg   Config
+	began time.Time
+
+	mu         sync.Mutex
+	peers      []peer  // by rank of process
+	owner      []int32 // by task: the process that owns it
+	gone       []gone  // by task
+	members    map[memberKey]*Member
+	timers     timers
+	scratch    []byte   // what is read
+	iov        [][]byte // what is written
+	values     []byte   // where small values are kept
+	early      int64    // bytes granted that nobody has asked for
+	queued     int64    // bytes that wait to be sent
+	wanting    []*waiter
+	receptions map[*reception]*inStream // who waits for a message
+	counts     map[string]int           // operations entered, by task and name
+	closed     bool
+	dead       bool // killed, where a process is a goroutine
+	ended      error
+
+	// Progress; see progress.go.
+	poll       *poller
+	up         []*peer // connected
+	driver     *waiter
+	asleep     *waiter // the driver, while it waits for sockets
+	drives     uint64
+	spins      uint64
+	vain       int // how often spinning was of no use lately
+	background waiter
+	standing   map[*waiter]struct{}
+	resting    bool
+	rested     chan struct{}
+	stopped    chan struct{}
+	watched    <-chan struct{}
+	unwatch    func() bool
+
+	// Where processes are goroutines: what others sent, and whom this one sent to.
+	post   sync.Mutex
+	inbox  []mail
+	mailed []*Process
+
+	hub        *Local
+	spareInbox []mail
+
+	sockets *sockets
+}
+
+// gone tells of a task that takes part no more.
+type gone struct {
+	dead     bool
+	returned bool
+	why      string
+}
+
+func newProcess(cfg Config) (*Process, error) {
+	if cfg.Tasks == 0 {
+		cfg.Tasks = cfg.Size
+	}
+	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Tasks < cfg.Size {
+		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
+	}
+	if cfg.Pause == 0 {
+		cfg.Pause = time.Millisecond
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = 3 * time.Second
+	}
+	if cfg.Buffer == 0 {
+		cfg.Buffer = 1 << 30
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Process{
+		cfg: cfg, began: time.Now(),
+		peers: make([]peer, cfg.Size), owner: make([]int32, cfg.Tasks), gone: make([]gone, cfg.Tasks),
+		members: map[memberKey]*Member{}, counts: map[string]int{}, receptions: map[*reception]*inStream{},
+		standing: map[*waiter]struct{}{}, rested: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
+	for t := range p.owner {
+		p.owner[t] = int32(t * cfg.Size / cfg.Tasks)
+	}
+	for r := range p.peers {
+		p.peers[r] = peer{p: p, rank: r, pidfd: -1}
+	}
+	for t, r := range p.owner {
+		if int(r) == cfg.Rank {
+			p.member(world, t).join(nil)
+		}
+	}
+	return p, nil
+}
+
+// Tasks returns the tasks that the process owns.
+func (p *Process) Tasks() (tasks []int) {
+	for t, r := range p.owner {
+		if int(r) == p.cfg.Rank {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// World returns a task's place in the group of all tasks.
+func (p *Process) World(task int) *Member {
+	p.lock()
+	defer p.unlock()
+	return p.members[memberKey{world, uint32(task)}]
+}
+
+// Logger is the process's.
+func (p *Process) Logger() *slog.Logger { return p.cfg.Logger }
+
+func (p *Process) lock() { p.mu.Lock() }
+
+// unlock gives the lock back and then hands over what was sent to processes that
+// are goroutines.
+func (p *Process) unlock() {
+	if len(p.mailed) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	to := p.mailed
+	p.mailed = nil
+	p.mu.Unlock()
+	for len(to) > 0 {
+		q := to[0]
+		to = to[1:]
+		q.mu.Lock()
+		q.takeMail()
+		to = append(to, q.mailed...)
+		q.mailed = nil
+		q.mu.Unlock()
+	}
+}
+
+// keep returns a copy of a small value.
+func (p *Process) keep(b []byte) []byte {
+	n := (len(b) + 7) &^ 7 // the next one begins on a word, too
+	if n > cap(p.values)/8 {
+		if n > 1<<10 {
+			c := make([]byte, len(b))
+			copy(c, b)
+			return c
+		}
+		p.values = make([]byte, 0, 8<<10)
+	}
+	if len(p.values)+n > cap(p.values) {
+		p.values = make([]byte, 0, cap(p.values))
+	}
+	at := len(p.values)
+	p.values = p.values[:at+n]
+	copy(p.values[at:], b)
+	return p.values[at : at+len(b) : at+len(b)]
+}
+
+// End makes every operation, present and to come, fail: the job is over.
+func (p *Process) End(why error) {
+	p.lock()
+	defer p.unlock()
+	p.end(why)
+}
+
+func (p *Process) end(why error) {
+	if p.ended != nil {
+		return
+	}
+	p.ended = why
+	for _, m := range p.members {
+		m.fail(func(o *operation) *Failure { return &Failure{Err: why} })
+	}
+	p.roomAgain()
+}
+
+// roomAgain lets those look again who wait for room to send.
+func (p *Process) roomAgain() {
+	for _, w := range p.wanting {
+		p.complete(w)
+	}
+	p.wanting = p.wanting[:0]
+}

@@ -1,0 +1,225 @@
+package runtime
+
+import (
+	"context"
+	"syscall"
+	"time"
+)
+
+// waiter is a caller that waits for something.
+type waiter struct {
+	done  bool
+	ready chan struct{} // has room for one; made when needed
+}
+
+// complete ends a wait. Call it with the lock held.
+func (p *Process) complete(w *waiter) {
+	if w == nil || w.done {
+		return
+	}
+	w.done = true
+	if w == p.driver {
+		if p.asleep == w {
+			p.poll.wake()
+		}
+		return
+	}
+	p.signal(w)
+}
+
+// signal makes a waiter that does not drive look again.
+func (p *Process) signal(w *waiter) {
+	if w.ready != nil {
+		select {
+		case w.ready <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait waits until w is complete or ctx is done. The lock is held before and
+// after.
+func (p *Process) wait(ctx context.Context, w *waiter) error {
+	for !w.done {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if p.poll == nil || p.driver != nil && p.driver != &p.background {
+			p.stand(ctx, w)
+			continue
+		}
+		if p.driver == &p.background && p.asleep == &p.background {
+			p.poll.wake() // it sees that somebody else drives, and rests
+		}
+		p.wakeOn(ctx)
+		p.drives++
+		p.driver = w
+		p.drive(ctx, w, p.cfg.Spin)
+		p.driver = nil
+		p.handOver()
+	}
+	return nil
+}
+
+// stand waits beside the one who drives.
+func (p *Process) stand(ctx context.Context, w *waiter) {
+	if w.ready == nil {
+		w.ready = make(chan struct{}, 1)
+	}
+	p.standing[w] = struct{}{}
+	p.unlock()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	}
+	p.lock()
+	delete(p.standing, w)
+}
+
+// handOver asks another waiter to drive, or tells the background that it may
+// have to.
+func (p *Process) handOver() {
+	for w := range p.standing {
+		if !w.done {
+			p.signal(w)
+			return
+		}
+	}
+	if p.resting {
+		p.resting = false
+		p.rested <- struct{}{}
+	}
+}
+
+// wakeOn sees to it that the driver wakes when ctx ends.
+func (p *Process) wakeOn(ctx context.Context) {
+	done := ctx.Done()
+	if done == nil || done == p.watched {
+		return
+	}
+	if p.unwatch != nil {
+		p.unwatch()
+	}
+	p.watched = done
+	p.unwatch = context.AfterFunc(ctx, p.poll.wake)
+}
+
+// drive makes progress until w is complete, ctx is done or somebody else drives.
+func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
+	var events [eventsMax]syscall.EpollEvent
+	for {
+		if spin && p.spinFor(w) {
+			return
+		}
+		d := p.untilTimer()
+		p.asleep = w
+		p.unlock()
+		got := p.poll.wait(&events, d)
+		p.lock()
+		if p.asleep == w {
+			p.asleep = nil
+		}
+		p.react(got)
+		p.fire()
+		if w.done || p.driver != w || p.closed || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// spinMax is how long a waiter looks again and again before it sleeps, where
+// every process has a processor to itself: as long as to sleep and wake takes.
+const spinMax = 50 * time.Microsecond
+
+// spinFor looks for input again and again, for a short while.
+func (p *Process) spinFor(w *waiter) bool {
+	if len(p.up) == 0 || len(p.up) > 4 || !p.spinPays() {
+		return w.done
+	}
+	defer func() { p.spun(w.done) }()
+	for began := time.Now(); !w.done; {
+		for range 8 {
+			for _, q := range p.up {
+				q.read()
+			}
+			if w.done {
+				break
+			}
+		}
+		if len(p.up) == 0 || time.Since(began) > spinMax {
+			break
+		}
+		p.unlock()
+		p.lock()
+	}
+	return w.done
+}
+
+// spinPays tells whether to spin this time: less and less often while it is in
+// vain, as it is on a busy machine or beside slow peers.
+func (p *Process) spinPays() bool {
+	p.spins++
+	return p.spins>>min(p.vain, 6)<<min(p.vain, 6) == p.spins
+}
+
+// spun takes note of whether spinning was of use.
+func (p *Process) spun(used bool) {
+	if used {
+		p.vain /= 2
+	} else {
+		p.vain = min(p.vain+1, 6)
+	}
+}
+
+// react handles what the poller found.
+func (p *Process) react(got []syscall.EpollEvent) {
+	for _, ev := range got {
+		if ev.Pad < 0 {
+			p.poll.woken()
+			continue
+		}
+		rank, pid := int(ev.Pad>>1), ev.Pad&1 == 1
+		q := &p.peers[rank]
+		switch {
+		case pid && q.pidfd == int(ev.Fd):
+			p.died(rank, true, "its process has exited")
+		case q.conn == nil || q.conn.Fd() != int(ev.Fd): // of an earlier connection
+		default:
+			if ev.Events&syscall.EPOLLOUT != 0 {
+				q.flush()
+			}
+			if q.conn != nil && ev.Events&^uint32(syscall.EPOLLOUT) != 0 {
+				q.read()
+			}
+		}
+	}
+}
+
+// inBackground drives while nobody waits. It looks once in a while whether
+// anybody did, and rests while somebody does.
+func (p *Process) inBackground() {
+	defer close(p.stopped)
+	ctx := context.Background()
+	p.lock()
+	defer p.unlock()
+	for !p.closed {
+		before := p.drives
+		p.unlock()
+		time.Sleep(p.cfg.Pause)
+		p.lock()
+		switch {
+		case p.closed:
+		case p.driver != nil: // rest until it leaves
+			p.resting = true
+			p.unlock()
+			<-p.rested
+			p.lock()
+		case p.drives == before:
+			p.driver = &p.background
+			p.drive(ctx, &p.background, false)
+			if p.driver == &p.background {
+				p.driver = nil
+			}
+		}
+	}
+}
