@@ -1,0 +1,196 @@
+// Command bench compares Coppice with Open MPI and with raw loops, as ratios within
+// one run. README.md says what is measured, and how to read it.
+//
+//	go run ./bench [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	quick    bool
+	only     string
+	rounds   int
+	markdown bool
+	json     string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
+	o, err := parse(args, stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	var chosen []line
+	if err == nil {
+		chosen, err = choose(lines(), o)
+	}
+	if err == nil && o.json != "" {
+		// Now, not after minutes of measuring, is when a bad name should be found.
+		err = os.WriteFile(o.json, nil, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+		return 2
+	}
+	whole, err := compare(ctx, o, chosen, stdout, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "bench:", err)
+	}
+	if err != nil || !whole {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, help io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&o.quick, "quick", false, "only lines with a target, shorter loops, 3 rounds: less than a minute")
+	flags.StringVar(&o.only, "only", "", "only lines whose name contains `TEXT`, such as \"broadcast 8 B, p = 32\"")
+	flags.IntVar(&o.rounds, "rounds", 0, "launches of each side for one line; 0: 9, or 3 with --quick")
+	flags.BoolVar(&o.markdown, "markdown", false, "print the table as Markdown")
+	flags.StringVar(&o.json, "json", "", "write all figures to `FILE`")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			flags.SetOutput(help)
+			flags.PrintDefaults()
+		}
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected %q, allowed: options only", flags.Arg(0))
+	}
+	if o.rounds < 0 {
+		return o, fmt.Errorf("--rounds is %d, allowed: 0 or more", o.rounds)
+	}
+	if o.rounds == 0 {
+		o.rounds = 9
+		if o.quick {
+			o.rounds = 3
+		}
+	}
+	return o, nil
+}
+
+// choose returns the lines that the options ask for.
+func choose(all []line, o options) (chosen []line, err error) {
+	for _, l := range all {
+		if (!o.quick || l.target.ratio > 0) && strings.Contains(l.String(), o.only) {
+			chosen = append(chosen, l)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("--only %q names no line, allowed: part of a name such as %q", o.only, all[0])
+	}
+	return chosen, nil
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// compare measures the lines and writes the table. It returns whether all that was
+// asked for could be measured.
+func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Writer) (whole bool, err error) {
+	dir, err := os.MkdirTemp("", "coppice-bench-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	m := machine{
+		Taken: time.Now().Format(time.RFC3339), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Cores: runtime.NumCPU(), Go: runtime.Version(), Quick: o.quick,
+	}
+	ps := build(ctx, dir)
+	if ctx.Err() != nil { // else what was not built for that reason is called missing
+		return false, errInterrupted
+	}
+	m.OpenMPI = ps.mpiVersion
+	before, errBefore := readUsage()
+	chosen, whole = ps.able(chosen, stderr)
+	if len(chosen) == 0 {
+		return false, errors.New("nothing is left to measure")
+	}
+	var results []result
+	for i, l := range chosen {
+		fmt.Fprintf(stderr, "%d/%d %s\n", i+1, len(chosen), l)
+		r := ps.measure(ctx, l, l.job(o.quick), o.rounds, dir)
+		if ctx.Err() != nil {
+			return false, errInterrupted
+		}
+		if r.failed != nil {
+			whole = false
+			fmt.Fprintf(stderr, "bench: %s: %v\n", l, r.failed)
+		}
+		results = append(results, r)
+	}
+	if after, err := readUsage(); err == nil && errBefore == nil {
+		d := between(before, after)
+		m.Disturbance = &d
+	}
+	return whole, report(o, m, results, stdout)
+}
+
+// able leaves out the lines whose peer is missing, and says so once for each
+// reason. Without Coppice's side the peers are still measured, but the comparison
+// is not whole.
+func (ps *programs) able(chosen []line, stderr io.Writer) (able []line, whole bool) {
+	whole = true
+	said := map[string]bool{}
+	say := func(err error, consequence string) {
+		text := strings.ReplaceAll(err.Error(), "\n", "; ")
+		if !said[text] {
+			said[text] = true
+			fmt.Fprintf(stderr, "bench: %s: %s\n", consequence, text)
+		}
+	}
+	for _, l := range chosen {
+		if err := ps.missing(l.theirs); err != nil {
+			say(err, "some lines are left out")
+			continue
+		}
+		if err := ps.missing(l.ours); err != nil {
+			say(err, "only the peers are measured")
+			whole = false
+		}
+		able = append(able, l)
+	}
+	return able, whole
+}
+
+func report(o options, m machine, results []result, stdout io.Writer) error {
+	rows := make([][]string, 0, len(results))
+	for _, r := range results {
+		rows = append(rows, r.row())
+	}
+	write := table
+	if o.markdown {
+		write = markdown
+	}
+	if err := write(stdout, rows); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, "\n%s\n", m.summary(o.rounds)); err != nil || o.json == "" {
+		return err
+	}
+	file, err := os.Create(o.json)
+	if err != nil {
+		return err
+	}
+	return errors.Join(writeJSON(file, m, results), file.Close())
+}

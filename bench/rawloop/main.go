@@ -1,0 +1,121 @@
+// Command rawloop is the floor that messages between two processes are held
+// against: a ping-pong of two Go processes on a Unix stream socket, by raw system
+// calls on locked threads, with no poller, no frames and nobody else to listen to.
+//
+//	rawloop pingpong BYTES WARMUP ITERATIONS OUT
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"github.com/coppice-go/coppice/bench/loop"
+)
+
+// answering is set in the environment of the process of rank 1, to the number of
+// its end of the socket.
+const answering = "RAWLOOP_SOCKET"
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "rawloop:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	job, err := loop.Parse(args)
+	if err != nil {
+		return err
+	}
+	if job.Op != loop.PingPong {
+		return fmt.Errorf("unknown OP %q, allowed: %s", job.Op, loop.PingPong)
+	}
+	if text := os.Getenv(answering); text != "" {
+		socket, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%s is %q, want a number", answering, text)
+		}
+		return answer(socket, job)
+	}
+	return ask(job)
+}
+
+// ask is rank 0: it starts rank 1 on the other end of a socket.
+func ask(job loop.Job) (err error) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return err
+	}
+	syscall.CloseOnExec(ends[0])
+	syscall.CloseOnExec(ends[1])
+	theirs := os.NewFile(uintptr(ends[1]), "socket")
+	defer theirs.Close() // also keeps it from being closed by the collector before Start
+
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	child := exec.Command(self, job.Args()...)
+	child.Env = append(os.Environ(), answering+"=3") // where the first of ExtraFiles goes
+	child.ExtraFiles = []*os.File{theirs}
+	child.Stderr = os.Stderr
+	if err := child.Start(); err != nil {
+		return err
+	}
+	theirs.Close() // so that the end of one is seen by the other
+	defer func() {
+		syscall.Close(ends[0])
+		err = errors.Join(err, child.Wait())
+	}()
+
+	runtime.LockOSThread()
+	got := make([]byte, job.Bytes)
+	return job.Run(0, loop.Steps{Timed: func(data []byte) ([]byte, error) {
+		if err := writeAll(ends[0], data); err != nil {
+			return nil, err
+		}
+		return got, readAll(ends[0], got)
+	}})
+}
+
+// answer is rank 1.
+func answer(socket int, job loop.Job) error {
+	runtime.LockOSThread()
+	got := make([]byte, job.Bytes)
+	return job.Run(1, loop.Steps{Timed: func([]byte) ([]byte, error) {
+		if err := readAll(socket, got); err != nil {
+			return nil, err
+		}
+		return got, writeAll(socket, got)
+	}})
+}
+
+func writeAll(fd int, data []byte) error { return transfer(syscall.SYS_WRITE, fd, data) }
+func readAll(fd int, data []byte) error  { return transfer(syscall.SYS_READ, fd, data) }
+
+// transfer repeats a system call until it has moved all data. The scheduler is not
+// told: the thread blocks in the kernel with all it holds, as one of a C program
+// would.
+func transfer(call uintptr, fd int, data []byte) error {
+	for len(data) > 0 {
+		n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)))
+		switch {
+		case errno == syscall.EINTR:
+		case errno != 0:
+			return errno
+		case n == 0:
+			return io.ErrUnexpectedEOF
+		default:
+			data = data[n:]
+		}
+	}
+	return nil
+}
