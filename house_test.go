@@ -44,7 +44,7 @@ var rooms = []room{
 	{in: "logp", may: "protocol"},
 	{in: "chaos", may: "protocol"},
 	{in: "experiment", may: "logp model"},
-	{in: "internal/runtime internal/transport internal/wire", may: "protocol"},
+	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect"},
 	{in: "internal/codec"},
 	{in: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},

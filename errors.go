@@ -1,0 +1,96 @@
+package coppice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/internal/runtime"
+)
+
+// What ends an operation without a result. Test for them with errors.Is.
+var (
+	// ErrLost: a task that the operation needs is lost: its process died, or
+	// it returned with an error.
+	ErrLost = errors.New("task lost")
+	// ErrMismatch: tasks called different operations, or the same one with
+	// different types or roots; or a task returned without the operation that
+	// others wait in. All later operations of the group fail, too.
+	ErrMismatch = errors.New("tasks disagree about the operation")
+	// ErrUnreached: a corrected broadcast did not reach this task, and will
+	// not: its root died before anybody alive had the value.
+	ErrUnreached = errors.New("broadcast did not arrive")
+	// ErrAbandoned: the job has ended under this process: whoever started it
+	// is gone, or has given it up.
+	ErrAbandoned = errors.New("job abandoned")
+)
+
+// FailedError says which operation failed, in which view, and whose failure it
+// was. It unwraps to one of the errors above, or to that of a context.
+type FailedError struct {
+	Op    string
+	View  uint64
+	Tasks []int // who failed or disagrees; empty if nobody is to blame
+	Err   error
+
+	text string
+}
+
+func (e *FailedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s in view %d: ", e.Op, e.View)
+	switch {
+	case e.text != "":
+		b.WriteString(e.text)
+	case len(e.Tasks) == 0:
+		b.WriteString(e.Err.Error())
+	default:
+		fmt.Fprintf(&b, "%v (%s)", e.Err, tasks(e.Tasks))
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *FailedError) Unwrap() error { return e.Err }
+
+func tasks(list []int) string {
+	words := make([]string, len(list))
+	for i, t := range list {
+		words[i] = fmt.Sprint(t)
+	}
+	if len(list) == 1 {
+		return "task " + words[0]
+	}
+	return "tasks " + strings.Join(words, ", ")
+}
+
+// view is the number of the view: one, until views can change.
+const view = 1
+
+// failed translates an error of the runtime.
+func failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, runtime.ErrKilled) {
+		exit()
+	}
+	var f *runtime.Failure
+	if !errors.As(err, &f) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	e := &FailedError{Op: op, View: view, Tasks: f.Tasks, Err: f.Err, text: f.Text}
+	switch {
+	case errors.Is(f.Err, runtime.ErrGone):
+		e.Err = ErrLost
+	case errors.Is(f.Err, runtime.ErrLeft):
+		e.Err = ErrMismatch
+	case errors.Is(f.Err, runtime.ErrMisuse):
+		e.Err = ErrMismatch
+	case errors.Is(f.Err, runtime.ErrUnreached):
+		e.Err = ErrUnreached
+	case errors.Is(f.Err, context.Canceled), errors.Is(f.Err, context.DeadlineExceeded):
+	}
+	return e
+}

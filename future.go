@@ -1,0 +1,41 @@
+package coppice
+
+import "context"
+
+// Future is the result of an operation that runs beside the program.
+type Future[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+// Go runs f beside the program, on a Fork of the task: any operation, without
+// waiting for it. All tasks call Go in the same order.
+//
+//	sum := coppice.Go(t, func(t *coppice.Task) (int, error) { return coppice.Broadcast(ctx, t, 7) })
+//	…
+//	v, err := sum.Wait(ctx)
+func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
+	fork := t.Fork()
+	future := &Future[T]{done: make(chan struct{}), err: ErrAbandoned}
+	go func() {
+		defer close(future.done)
+		future.value, future.err = f(fork)
+		fork.m.Release()
+	}()
+	return future
+}
+
+// Wait returns the result when it is there.
+func (f *Future[T]) Wait(ctx context.Context) (T, error) {
+	select {
+	case <-f.done:
+		return f.value, f.err
+	case <-ctx.Done():
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}
+
+// Done is closed when the result is there.
+func (f *Future[T]) Done() <-chan struct{} { return f.done }

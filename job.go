@@ -1,0 +1,168 @@
+package coppice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/runtime"
+)
+
+// Func is one task's program. All tasks of a job run the same one.
+type Func func(ctx context.Context, t *Task) error
+
+// Main is Run for package main: it prints the error and exits with 1. The first
+// interrupt ends the context, a second one the process.
+func Main(f Func) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := Run(ctx, f)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Run joins the job that the process was started for, by coppice run, mpirun or
+// srun, and runs the program of its tasks; a process started by itself is a job
+// of one task. It returns once every task of the job has returned: until then
+// the process serves the others.
+func Run(ctx context.Context, f Func) error { return (&Job{}).Run(ctx, f) }
+
+// Local is Run with n processes that are goroutines of this one. Values are
+// copied as if they went over a wire.
+func Local(ctx context.Context, n int, f Func) error { return (&Job{Local: n}).Run(ctx, f) }
+
+// Job is Run with settings. The zero value of every field is its default.
+type Job struct {
+	Local    int           // > 0: that many processes, as goroutines of this one
+	Tasks    int           // default: one per process
+	LogBytes int64         // bytes that may wait to be sent; default 1 GiB
+	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s
+	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
+	Logger   *slog.Logger  // default: nothing below a warning, on standard error
+}
+
+// Run runs f as the function Run does, with the job's settings.
+func (j *Job) Run(ctx context.Context, f Func) error {
+	cfg, err := j.config()
+	if err != nil {
+		return fmt.Errorf("coppice: %w", err)
+	}
+	if j.Local != 0 {
+		return runLocal(ctx, j.Local, cfg, f)
+	}
+	return runJoined(ctx, cfg, f)
+}
+
+// config is what the job's settings are to its processes.
+func (j *Job) config() (cfg runtime.Config, err error) {
+	switch {
+	case j.Local < 0 || j.Local > 1<<16:
+		return cfg, fmt.Errorf("Local of %d processes; allowed: 1 to 65536", j.Local)
+	case j.Tasks < 0 || j.Tasks > 1<<20:
+		return cfg, fmt.Errorf("Tasks of %d; allowed: 1 to 1048576", j.Tasks)
+	case j.LogBytes < 0:
+		return cfg, fmt.Errorf("LogBytes of %d; allowed: 1 or more", j.LogBytes)
+	case j.Silence < 0:
+		return cfg, fmt.Errorf("Silence of %v; allowed: more than 0", j.Silence)
+	}
+	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Logger: j.Logger}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	for _, text := range j.Kill {
+		k, err := launch.ParseKill(text)
+		if err != nil {
+			return cfg, err
+		}
+		if err := addKill(&cfg, k); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+func addKill(cfg *runtime.Config, k launch.Kill) error {
+	if k.Op == "" {
+		return fmt.Errorf("kill %v after a time; allowed here: TASK@OP#SEQ[/STEP[+half]]", k)
+	}
+	cfg.Kills = append(cfg.Kills, runtime.Kill{Task: k.Task, Op: k.Op, Seq: k.Seq, Step: k.Step, Half: k.Half})
+	return nil
+}
+
+// overrule lets the launcher's settings win over the program's.
+func overrule(cfg *runtime.Config, given json.RawMessage) error {
+	if len(given) == 0 {
+		return nil
+	}
+	var s launch.Settings
+	if err := json.Unmarshal(given, &s); err != nil {
+		return fmt.Errorf("settings of the launcher: %w", err)
+	}
+	if s.Silence != 0 {
+		cfg.Silence = s.Silence
+	}
+	for _, k := range s.Kill {
+		if err := addKill(cfg, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runLocal runs a job of goroutines.
+func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func) error {
+	job, err := runtime.NewLocal(n, cfg)
+	if err != nil {
+		return fmt.Errorf("coppice: %w", err)
+	}
+	defer job.Close()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for r, p := range job.Processes {
+		wg.Go(func() {
+			errs[r] = runTasks(ctx, p, cfg.Logger, f)
+			if !p.Killed() {
+				job.Returned(p, text(errs[r]))
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// runTasks runs the program of a process's tasks.
+func runTasks(ctx context.Context, p *runtime.Process, log *slog.Logger, f Func) error {
+	ranks := p.Tasks()
+	errs := make([]error, len(ranks))
+	var wg sync.WaitGroup
+	for i, rank := range ranks {
+		wg.Go(func() {
+			t := newTask(p.World(rank), log)
+			if err := f(ctx, t); err != nil {
+				errs[i] = fmt.Errorf("task %d: %w", rank, err)
+			}
+			if !p.Killed() {
+				p.Returned(rank)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

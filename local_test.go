@@ -1,0 +1,120 @@
+package coppice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+// patience bounds tests that would otherwise hang.
+func patience(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 60*time.Second, errors.New("the test hangs"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestLocalMessages(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 8} {
+		err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+			next, last := (task.Rank()+1)%n, (task.Rank()+n-1)%n
+			for i := range 1000 {
+				if err := coppice.Send(ctx, task, next, 3, []int{task.Rank(), i}); err != nil {
+					return err
+				}
+				got, err := coppice.Recv[[]int](ctx, task, last, 3)
+				if err != nil {
+					return err
+				}
+				if got[0] != last || got[1] != i {
+					return fmt.Errorf("got %v", got)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(n, err)
+		}
+	}
+}
+
+func TestLocalBroadcast(t *testing.T) {
+	modes := map[string]coppice.Protection{
+		"plain": coppice.Plain, "checked": coppice.Corrected("checked"),
+		"optimized": coppice.Corrected("optimized:1").Along("lame:2"),
+		"gossip":    coppice.Corrected("checked").Along("gossip:4"),
+		"proof":     coppice.Corrected("failure-proof:1"), "delayed": coppice.Corrected("delayed:100"),
+		"opportunistic": coppice.Corrected("opportunistic:2").Along("kary:3").InOrder(),
+	}
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{3, 7, 16} {
+				err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+					for i := range 50 {
+						v := "nothing"
+						if task.Rank() == i%n {
+							v = fmt.Sprint("value ", i)
+						}
+						v, err := coppice.Broadcast(ctx, task, v, coppice.Root(i%n), coppice.Mode(mode))
+						if err != nil {
+							return err
+						}
+						if v != fmt.Sprint("value ", i) {
+							return fmt.Errorf("round %d: %q", i, v)
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(n, err)
+				}
+			}
+		})
+	}
+}
+
+func TestLocalBarrier(t *testing.T) {
+	const n = 9
+	var in atomic.Int64
+	err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+		for i := range int64(200) {
+			in.Add(1)
+			if err := coppice.Barrier(ctx, task); err != nil {
+				return err
+			}
+			if got := in.Load(); got < (i+1)*n {
+				return fmt.Errorf("left barrier %d when %d had entered", i, got)
+			}
+			if err := coppice.Barrier(ctx, task); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkLocalBarrier(b *testing.B) {
+	for _, n := range []int{2, 4, 8, 16, 32} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			err := coppice.Local(context.Background(), n, func(ctx context.Context, task *coppice.Task) error {
+				for range b.N {
+					if err := coppice.Barrier(ctx, task); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}

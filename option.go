@@ -1,0 +1,121 @@
+package coppice
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/topology"
+)
+
+// Option changes how one operation is carried out.
+type Option struct {
+	kind  optionKind
+	rank  int
+	mode  Protection
+	slice any
+}
+
+type optionKind uint8
+
+const (
+	rootOption optionKind = iota
+	modeOption
+	sharedOption
+	intoOption
+)
+
+// Root says which task has the value; default 0.
+func Root(rank int) Option { return Option{kind: rootOption, rank: rank} }
+
+// Mode says how an operation is protected against deaths.
+func Mode(p Protection) Option { return Option{kind: modeOption, mode: p} }
+
+// Shared lends memory instead of copying it: what the task passes must not
+// change until the operation is over at every task, and what it gets may be read
+// by the library as long.
+func Shared() Option { return Option{kind: sharedOption} }
+
+// Into receives into dst, as far as it has room: no memory is allocated. The
+// result is dst, cut to what came, or new memory if that does not fit in.
+func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
+
+// Protection is how an operation is protected against deaths.
+type Protection struct {
+	tree, correction string
+	order            topology.Order
+	early            broadcast.Early
+	plan             runtime.Plan
+	err              error
+}
+
+// Plain does nothing against deaths: a task that needs a dead one gets an error
+// that names it. It is what MPI does, without the hang.
+var Plain = protection(Protection{tree: "binomial", correction: "none"})
+
+// Corrected is for Broadcast: the value reaches all tasks that live, whoever else
+// dies, without a detector. The correction is one of
+//
+//	checked          any deaths before the broadcast, or of tasks that do not correct
+//	opportunistic:D  gaps of up to D dead tasks in a row on each side
+//	optimized:D      the same with fewer messages
+//	delayed:US       checked, and correctors wait so many microseconds first
+//	failure-proof:F  all live tasks or none, for up to F deaths at any moment
+//
+// docs/broadcasts.md has their costs and promises. If the root dies before
+// anybody who lives has the value, it is ErrUnreached.
+func Corrected(correction string) Protection {
+	return protection(Protection{tree: "binomial", correction: correction})
+}
+
+// Along is the same protection along another tree: binomial, kary:K, lame:K,
+// optimal, or gossip:R for R rounds of gossip, whose partners are the same in
+// every broadcast.
+func (p Protection) Along(tree string) Protection {
+	p.tree = tree
+	return protection(p)
+}
+
+// InOrder is the same with a tree numbered depth first. It is what other
+// libraries use; a death then leaves larger gaps.
+func (p Protection) InOrder() Protection {
+	p.order = topology.InOrder
+	return protection(p)
+}
+
+func protection(p Protection) Protection {
+	p.plan, p.err = runtime.BroadcastPlan(p.tree, p.correction, p.order, p.early)
+	return p
+}
+
+// settings are the options of one operation.
+type settings struct {
+	root   int
+	mode   *Protection
+	shared bool
+	into   any
+}
+
+func (s *settings) read(opts []Option) {
+	s.mode = &Plain
+	for i := range opts {
+		switch o := &opts[i]; o.kind {
+		case rootOption:
+			s.root = o.rank
+		case modeOption:
+			s.mode = &o.mode
+		case sharedOption:
+			s.shared = true
+		case intoOption:
+			s.into = o.slice
+		}
+	}
+}
+
+// plan is that of a broadcast with these options in a group of n tasks.
+func (s *settings) plan(n int) (runtime.Plan, error) {
+	if s.root < 0 || s.root >= n {
+		return runtime.Plan{}, fmt.Errorf("root %d; allowed: 0 to %d", s.root, n-1)
+	}
+	return s.mode.plan.WithRoot(s.root), s.mode.err
+}

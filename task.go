@@ -1,0 +1,66 @@
+package coppice
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	goruntime "runtime"
+
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Task is one task of a job, as its program sees it: its rank among the tasks,
+// and the sequence of its operations. It is for one goroutine at a time; see
+// Fork and Go.
+type Task struct {
+	m    *runtime.Member
+	log  *slog.Logger
+	rand *rand.Rand
+}
+
+func newTask(m *runtime.Member, log *slog.Logger) *Task {
+	return &Task{m: m, log: log.With("task", m.Task())}
+}
+
+// Rank is the task's rank, 0 to Size−1: fixed for the life of the job.
+func (t *Task) Rank() int { return t.m.Rank() }
+
+// Size is the number of tasks.
+func (t *Task) Size() int { return t.m.Size() }
+
+// Attempt is 0, and more when the program is run again because the process that
+// ran it died.
+func (t *Task) Attempt() int { return 0 }
+
+// Rand returns random numbers that are the same on every attempt, and differ
+// between tasks and forks.
+func (t *Task) Rand() *rand.Rand {
+	if t.rand == nil {
+		t.rand = rand.New(rand.NewPCG(protocol.Mix(t.m.Name(), 1), uint64(t.m.Task())))
+	}
+	return t.rand
+}
+
+// Logger is the job's logger; it names the task.
+func (t *Task) Logger() *slog.Logger { return t.log }
+
+// Fork returns the same task with a sequence of operations of its own, for
+// another goroutine. All tasks fork in the same order. It is local: no task
+// waits for another.
+func (t *Task) Fork() *Task { return &Task{m: t.m.Fork(), log: t.log} }
+
+// Split makes smaller groups: the tasks that pass the same color form one, with
+// ranks in the order of key, equal ones in the order of their ranks. All tasks
+// of the group call it. The result is nil for a negative color, which joins no
+// group.
+func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
+	m, err := t.m.Split(ctx, color, key)
+	if err != nil || m == nil {
+		return nil, failed("split", err)
+	}
+	return &Task{m: m, log: t.log}, nil
+}
+
+// exit ends the goroutine of a task whose process, a goroutine too, was killed.
+func exit() { goruntime.Goexit() }
