@@ -18,7 +18,7 @@ func (p *Process) dispatch(in *incoming) {
 		m.mismatched(in)
 	default:
 		if !m.known {
-			m.held = append(m.held, in)
+			m.held = append(m.held, in.stay())
 			return
 		}
 		m.dispatch(in)

@@ -92,6 +92,7 @@ func (p *Process) died(rank int, certain bool, how string) {
 		if int(r) == rank && !p.gone[t].returned {
 			p.gone[t].dead = true
 			p.gone[t].why = how
+			p.goners++
 		}
 	}
 	for _, m := range p.members {
@@ -117,6 +118,7 @@ func (p *Process) PeerReturned(rank int, failure string) {
 		}
 		p.gone[t].returned = true
 		p.gone[t].why = failure
+		p.goners++
 	}
 	// What it sent may still be on its way: ask behind it.
 	for _, m := range p.members {
@@ -146,7 +148,7 @@ func (m *Member) lost() {
 // needs fails the operation if it needs a task that is dead, and asks about
 // those that have returned.
 func (o *operation) needs() {
-	if o.delivered || o.err != nil {
+	if o.delivered || o.err != nil || o.m.p.goners == 0 {
 		return
 	}
 	m := o.m
@@ -276,6 +278,7 @@ func (p *Process) Returned(task int) {
 	p.lock()
 	defer p.unlock()
 	p.gone[task].returned = true
+	p.goners++
 	for _, m := range p.members {
 		if m.known {
 			for r := range m.Size() {

@@ -106,7 +106,7 @@ func (m *Member) inquiry(from int, in *incoming) {
 	default:
 		// The root lives, or its death is news to come: answered then.
 		in.plan.op = opAsk
-		m.pending = append(m.pending, pendingAsk{from, in})
+		m.pending = append(m.pending, pendingAsk{from, in.stay()})
 	}
 }
 

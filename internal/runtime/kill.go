@@ -48,7 +48,7 @@ func (q *peer) half(e envelope, value []byte) {
 	q.flush()
 	was := len(q.out)
 	e.size = uint64(len(value))
-	q.begin(&outgoing{envelope: e, value: value})
+	q.first(&e, value[:min(len(value), eagerMax)], 0)
 	f := q.out[was]
 	b := append(append([]byte(nil), f.Head...), f.Rest...)
 	_, _ = q.conn.Write([][]byte{b[:len(b)/2]})

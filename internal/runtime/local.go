@@ -89,26 +89,32 @@ func (l *Local) Close() {
 
 // mail is a message between processes of this program.
 type mail struct {
-	from *Process
-	o    *outgoing
+	envelope
+	value  []byte
+	origin *outgoing // of a large message: it waits for a grant
+	rank   int       // of the sender
+	shared bool
 }
 
 // mail puts a message where the receiver takes it, in order: this process's lock
 // is held. Whoever gives it back steps the receiver.
-func (q *peer) mail(o *outgoing) {
+func (q *peer) mail(e *envelope, value []byte, counts bool) {
 	p := q.p
-	if len(o.value) > eagerMax {
+	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: !counts}
+	m.size = uint64(len(value))
+	if len(value) > eagerMax {
 		q.lastID++
 		if q.asked == nil {
 			q.asked = map[uint32]*outgoing{}
 		}
-		o.id = q.lastID
-		q.asked[o.id] = o
-	} else {
-		p.sentAll(o)
+		m.origin = &outgoing{envelope: *e, value: value, id: q.lastID, counts: counts}
+		q.asked[m.origin.id] = m.origin
+		if counts {
+			p.queued += int64(len(value))
+		}
 	}
 	q.local.post.Lock()
-	q.local.inbox = append(q.local.inbox, mail{p, o})
+	q.local.inbox = append(q.local.inbox, m)
 	first := len(q.local.inbox) == 1
 	q.local.post.Unlock()
 	if first { // else whoever put the first one there steps it
@@ -122,14 +128,14 @@ func (p *Process) takeMail() {
 	letters := p.inbox
 	p.inbox = p.spareInbox[:0]
 	p.post.Unlock()
-	for _, l := range letters {
-		in := &incoming{
-			envelope: l.o.envelope, value: l.o.value, filled: len(l.o.value), complete: l.o.id == 0,
-			id: l.o.id, source: &p.peers[l.from.cfg.Rank], origin: l.o, shared: l.o.shared,
-		}
-		in.size = uint64(len(l.o.value))
-		if !in.complete {
-			in.value = nil
+	for i := range letters {
+		l := &letters[i]
+		in := p.passing()
+		in.envelope, in.source, in.shared = l.envelope, &p.peers[l.rank], l.shared
+		if l.origin == nil {
+			in.value, in.filled, in.complete = l.value, len(l.value), true
+		} else {
+			in.id, in.origin = l.origin.id, l.origin
 		}
 		p.dispatch(in)
 	}

@@ -27,6 +27,7 @@ type machine interface {
 	receive(now protocol.Time, from protocol.Rank, w word)
 	notify(now protocol.Time, n protocol.Notice)
 	next(now protocol.Time) action
+	reset(self protocol.Rank)
 }
 
 // driven is a machine with its types.
@@ -42,10 +43,14 @@ type driven[S, M any] struct {
 func drivenBy[S, M any](p protocol.Protocol[S, M], pack func(M) word, unpack func(word) M, awaited func(*S) []protocol.Rank) factory {
 	return func(self protocol.Rank) machine {
 		d := &driven[S, M]{protocol: p, pack: pack, unpack: unpack, awaited: awaited}
-		p.Init(&d.state, self, 0) // one seed: partners in gossip are the same in every broadcast
+		d.reset(self)
 		return d
 	}
 }
+
+// reset makes it a new machine. The seed is always the same: so are partners in
+// gossip, in every broadcast.
+func (d *driven[S, M]) reset(self protocol.Rank) { d.protocol.Init(&d.state, self, 0) }
 
 func (d *driven[S, M]) receive(now protocol.Time, from protocol.Rank, w word) {
 	d.protocol.Receive(&d.state, now, from, d.unpack(w))

@@ -34,7 +34,7 @@ type operation struct {
 	typ     string
 	machine machine
 	value   []byte
-	first   *incoming // that brought the value
+	giver   int // the rank that brought the value
 
 	hasValue  bool
 	shared    bool
@@ -46,6 +46,11 @@ type operation struct {
 	kill      *Kill
 	probing   bool // waits for long
 	probed    bool
+
+	timed     bool    // a timer refers to it
+	spare     machine // of an earlier operation in this memory
+	sparePlan Plan
+	spareSize int
 
 	w       *waiter
 	err     *Failure
@@ -75,21 +80,53 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		return Result{}, err
 	}
 	if !o.delivered && o.err == nil {
-		o.w = &waiter{}
+		o.w = p.newWaiter()
 		err = p.wait(ctx, o.w)
+		p.freeWaiter(o.w)
 		o.w = nil
 	}
+	result := Result{Value: o.value, Shared: o.shared || !o.finished}
+	delivered, failure := o.delivered, o.err
 	o.leave()
 	switch {
 	case p.dead:
 		return Result{}, ErrKilled
-	case o.delivered:
-		return Result{Value: o.value, Shared: o.shared || !o.finished}, nil
-	case o.err != nil:
-		return Result{}, o.err
+	case delivered:
+		return result, nil
+	case failure != nil:
+		return Result{}, failure
 	default:
 		return Result{}, &Failure{Op: name, Err: err}
 	}
+}
+
+// newOperation begins an operation, in memory used before if there is some.
+func (m *Member) newOperation(seq uint64, plan Plan) *operation {
+	p := m.p
+	var o *operation
+	if n := len(p.freeOps); n > 0 {
+		o = p.freeOps[n-1]
+		p.freeOps = p.freeOps[:n-1]
+	} else {
+		o = &operation{}
+	}
+	o.m, o.seq, o.plan, o.giver = m, seq, plan, -1
+	m.ops[seq] = o
+	return o
+}
+
+// freeOpsMax is how many operations' memory is kept.
+const freeOpsMax = 64
+
+// recycle gives the operation's memory to the next one, if nothing can refer to
+// it any more.
+func (o *operation) recycle() {
+	p := o.m.p
+	if o.timed || !o.delivered || !o.finished || o.plan.corrected() || o.plan.tree >= treeGossip || len(p.freeOps) >= freeOpsMax {
+		return
+	}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size()}
+	p.freeOps = append(p.freeOps, o)
 }
 
 // enter begins the task's next operation.
@@ -101,8 +138,7 @@ func (m *Member) enter(c Call) (*operation, error) {
 			m.seq--
 			return nil, err
 		}
-		o = &operation{m: m, seq: m.seq, plan: c.Plan}
-		m.ops[m.seq] = o
+		o = m.newOperation(m.seq, c.Plan)
 	}
 	o.entered, o.typ = true, c.Type
 	if o.plan != c.Plan || o.machine != nil && o.sign != c.Sign {
@@ -151,8 +187,8 @@ func (m *Member) collective(from int, in *incoming) {
 			in.decline()
 			return
 		}
-		o = &operation{m: m, seq: in.seq, plan: in.plan, sign: in.sign}
-		m.ops[in.seq] = o
+		o = m.newOperation(in.seq, in.plan)
+		o.sign = in.sign
 	}
 	if o.plan != in.plan || o.sign != in.sign {
 		in.decline()
@@ -174,16 +210,15 @@ func (m *Member) collective(from int, in *incoming) {
 		o.step()
 		return
 	}
+	in = in.stay()
 	o.arrived = append(o.arrived, arrival{in, from})
 	in.arrived = o.catchUp
 	o.start()
 }
 
 func (o *operation) firstFrom() int {
-	if o.first != nil {
-		if r, ok := o.m.rankOf(o.first.from); ok {
-			return r
-		}
+	if o.giver >= 0 {
+		return o.giver
 	}
 	if len(o.arrived) > 0 {
 		return o.arrived[0].from
@@ -198,8 +233,14 @@ func (o *operation) start() {
 		if !o.entered && int(o.plan.root) == o.m.rank && o.plan.op != opBarrier {
 			return
 		}
-		make, _ := o.m.factory(o.plan)
-		o.machine = make(protocol.Rank(o.m.rank))
+		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() {
+			o.machine = o.spare
+			o.machine.reset(protocol.Rank(o.m.rank))
+		} else {
+			make, _ := o.m.factory(o.plan)
+			o.machine = make(protocol.Rank(o.m.rank))
+		}
+		o.spare = nil
 		o.step() // every process gets one Next before anything arrives
 	}
 	if o.entered {
@@ -233,7 +274,7 @@ func (o *operation) catchUp() {
 // receive hands a message to the machine.
 func (o *operation) receive(from int, in *incoming) {
 	if !o.hasValue && in.value != nil && valueKind(o.plan, in.kind) {
-		o.value, o.hasValue, o.shared, o.first = in.value, true, in.shared, in
+		o.value, o.hasValue, o.shared, o.giver = in.value, true, in.shared, from
 		in.taken()
 	}
 	if o.finished || o.err != nil {
@@ -263,6 +304,7 @@ func (o *operation) step() {
 				p.complete(o.w)
 			}
 		case protocol.Wait:
+			o.timed = true
 			p.at(a.at, o.step)
 			return
 		case protocol.Done:
@@ -308,6 +350,7 @@ func (o *operation) retire() {
 	if o.left && (o.finished || o.err != nil) && o.m.ops[o.seq] == o {
 		delete(o.m.ops, o.seq)
 		o.m.remember(o)
+		o.recycle()
 	}
 }
 

@@ -80,9 +80,7 @@ func (q *peer) beat() {
 	}
 	if q.conn == nil {
 		if q.link == nil {
-			q.begin(&outgoing{envelope: envelope{
-				from: q.p.firstTask(q.p.cfg.Rank), to: q.p.firstTask(q.rank), plan: Plan{op: opBeat},
-			}})
+			q.tell(envelope{from: q.p.firstTask(q.p.cfg.Rank), to: q.p.firstTask(q.rank), plan: Plan{op: opBeat}})
 		}
 		q.connect()
 		return

@@ -49,7 +49,6 @@ type outgoing struct {
 	sent   int    // bytes of value
 	id     uint32 // that parts are tagged with; 0: not begun
 	counts bool   // value counts as queued
-	shared bool   // others read the value's memory, too
 }
 
 // incoming is a message of which at least the beginning has come.
@@ -65,6 +64,23 @@ type incoming struct {
 	shared   bool // others read the value's memory, too
 	complete bool
 	arrived  func() // the rest has come
+	passes   bool   // it is Process.one: who keeps it lets it stay
+}
+
+// passing is memory for a message that is most likely handled at once.
+func (p *Process) passing() *incoming {
+	p.one = incoming{passes: true}
+	return &p.one
+}
+
+// stay returns the message in memory of its own, to be kept.
+func (in *incoming) stay() *incoming {
+	if !in.passes {
+		return in
+	}
+	c := *in
+	c.passes = false
+	return &c
 }
 
 // send sends a message. Its value must not change any more.
@@ -73,16 +89,22 @@ func (q *peer) send(e envelope, value []byte, counts bool) {
 	if q.dead || q.left {
 		return
 	}
-	// A value that counts is a copy of its own; others belong to an operation.
-	o := &outgoing{envelope: e, value: value, counts: counts, shared: !counts}
+	if q.local != nil {
+		q.mail(&e, value, counts)
+		return
+	}
+	if q.link == nil {
+		q.link = transport.NewLink(linkRoom)
+	}
+	if len(q.queue) == 0 && len(value) <= eagerMax && q.link.Room(envelopeLen+len(value)) {
+		q.first(&e, value, 0)
+		q.flush()
+		return
+	}
 	if counts {
 		q.p.queued += int64(len(value))
 	}
-	if q.local != nil {
-		q.mail(o)
-		return
-	}
-	q.queue = append(q.queue, o)
+	q.queue = append(q.queue, &outgoing{envelope: e, value: value, counts: counts})
 	q.pump()
 }
 
@@ -92,10 +114,13 @@ func (q *peer) tell(e envelope) {
 		return
 	}
 	if q.local != nil {
-		q.mail(&outgoing{envelope: e})
+		q.mail(&e, nil, false)
 		return
 	}
-	q.begin(&outgoing{envelope: e})
+	if q.link == nil {
+		q.link = transport.NewLink(linkRoom)
+	}
+	q.first(&e, nil, 0)
 	q.flush()
 }
 
@@ -136,9 +161,6 @@ const inlineMax = 2 << 10
 // begin sends the envelope of a message, and with it all or the first of the
 // value.
 func (q *peer) begin(o *outgoing) {
-	if q.link == nil {
-		q.link = transport.NewLink(linkRoom)
-	}
 	first := o.value[:min(len(o.value), eagerMax)]
 	if len(first) < len(o.value) {
 		q.lastID++
@@ -152,17 +174,22 @@ func (q *peer) begin(o *outgoing) {
 		q.asked[o.id] = o
 	}
 	o.sent = len(first)
-	inline := 0
-	if len(first) <= inlineMax {
-		inline = len(first)
-	}
-	head := q.link.Head(envelopeLen + inline)
-	o.put(head[wire.HeaderLen:])
-	copy(head[wire.HeaderLen+envelopeLen:], first[:inline])
-	q.out = append(q.out, q.link.Send(wire.Data, o.id, head, first[inline:]))
+	q.first(&o.envelope, first, o.id)
 	if o.id == 0 {
 		q.p.sentAll(o)
 	}
+}
+
+// first puts the first frame of a message on the link.
+func (q *peer) first(e *envelope, value []byte, id uint32) {
+	inline := 0
+	if len(value) <= inlineMax {
+		inline = len(value)
+	}
+	head := q.link.Head(envelopeLen + inline)
+	e.put(head[wire.HeaderLen:])
+	copy(head[wire.HeaderLen+envelopeLen:], value[:inline])
+	q.out = append(q.out, q.link.Send(wire.Data, id, head, value[inline:]))
 }
 
 // proceed sends n more bytes of a message.
@@ -439,7 +466,8 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	if len(b) < envelopeLen {
 		return fmt.Errorf("%w: of %d bytes", errEnvelope, len(b))
 	}
-	in := &incoming{envelope: parseEnvelope(b), source: q, id: h.Tag}
+	in := q.p.passing()
+	in.envelope, in.source, in.id = parseEnvelope(b), q, h.Tag
 	first := b[envelopeLen:]
 	switch {
 	case in.size < uint64(len(first)), in.size > 1<<46, (h.Tag != 0) != (in.size > uint64(len(first))):
@@ -456,6 +484,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 		if q.parts == nil {
 			q.parts = map[uint32]*incoming{}
 		}
+		in = in.stay()
 		q.parts[in.id] = in
 	}
 	q.p.dispatch(in)

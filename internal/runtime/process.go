@@ -60,6 +60,10 @@ type Process struct {
 	members    map[memberKey]*Member
 	timers     timers
 	scratch    []byte   // what is read
+	one        incoming // the message at hand, mostly
+	free       []*waiter
+	freeOps    []*operation
+	goners     int      // tasks that take part no more
 	iov        [][]byte // what is written
 	values     []byte   // where small values are kept
 	early      int64    // bytes granted that nobody has asked for
@@ -80,7 +84,7 @@ type Process struct {
 	spins      uint64
 	vain       int // how often spinning was of no use lately
 	background waiter
-	standing   map[*waiter]struct{}
+	standing   []*waiter
 	resting    bool
 	rested     chan struct{}
 	stopped    chan struct{}
@@ -128,7 +132,7 @@ func newProcess(cfg Config) (*Process, error) {
 		cfg: cfg, began: time.Now(),
 		peers: make([]peer, cfg.Size), owner: make([]int32, cfg.Tasks), gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{}, receptions: map[*reception]*inStream{},
-		standing: map[*waiter]struct{}{}, rested: make(chan struct{}, 1), stopped: make(chan struct{}),
+		rested: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for t := range p.owner {
 		p.owner[t] = int32(t * cfg.Size / cfg.Tasks)
@@ -173,16 +177,16 @@ func (p *Process) unlock() {
 		p.mu.Unlock()
 		return
 	}
-	to := p.mailed
-	p.mailed = nil
+	var few [8]*Process
+	to := append(few[:0], p.mailed...)
+	p.mailed = p.mailed[:0]
 	p.mu.Unlock()
-	for len(to) > 0 {
-		q := to[0]
-		to = to[1:]
+	for i := 0; i < len(to); i++ {
+		q := to[i]
 		q.mu.Lock()
 		q.takeMail()
 		to = append(to, q.mailed...)
-		q.mailed = nil
+		q.mailed = q.mailed[:0]
 		q.mu.Unlock()
 	}
 }

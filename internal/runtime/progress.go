@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -10,6 +11,29 @@ import (
 type waiter struct {
 	done  bool
 	ready chan struct{} // has room for one; made when needed
+}
+
+// newWaiter returns a waiter, used before if there is one.
+func (p *Process) newWaiter() *waiter {
+	n := len(p.free)
+	if n == 0 {
+		return &waiter{}
+	}
+	w := p.free[n-1]
+	p.free = p.free[:n-1]
+	return w
+}
+
+// freeWaiter gives back a waiter that nobody refers to any more.
+func (p *Process) freeWaiter(w *waiter) {
+	if w.ready != nil {
+		select {
+		case <-w.ready:
+		default:
+		}
+	}
+	w.done = false
+	p.free = append(p.free, w)
 }
 
 // complete ends a wait. Call it with the lock held.
@@ -66,20 +90,28 @@ func (p *Process) stand(ctx context.Context, w *waiter) {
 	if w.ready == nil {
 		w.ready = make(chan struct{}, 1)
 	}
-	p.standing[w] = struct{}{}
+	p.standing = append(p.standing, w)
 	p.unlock()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
+	if done := ctx.Done(); done == nil {
+		<-w.ready
+	} else {
+		select {
+		case <-w.ready:
+		case <-done:
+		}
 	}
 	p.lock()
-	delete(p.standing, w)
+	if i := slices.Index(p.standing, w); i >= 0 {
+		last := len(p.standing) - 1
+		p.standing[i], p.standing[last] = p.standing[last], nil
+		p.standing = p.standing[:last]
+	}
 }
 
 // handOver asks another waiter to drive, or tells the background that it may
 // have to.
 func (p *Process) handOver() {
-	for w := range p.standing {
+	for _, w := range p.standing {
 		if !w.done {
 			p.signal(w)
 			return

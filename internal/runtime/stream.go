@@ -118,8 +118,11 @@ func (s *inStream) arrive(m *Member, in *incoming) {
 		return
 	}
 	s.seq++
+	in = in.stay()
 	s.queue = append(s.queue, in)
-	in.arrived = func() { s.look(m) }
+	if !in.complete {
+		in.arrived = func() { s.look(m) }
+	}
 	if s.want != nil && len(s.queue) == 1 {
 		in.want()
 	} else {
