@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,10 +13,12 @@ import (
 type agentCmd struct{}
 
 func (agentCmd) Run(c *console) error {
-	// The end of its input tells the agent to end; it does not die before it
-	// has killed what it started.
-	ignored := make(chan os.Signal, 1)
-	signal.Notify(ignored, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
-	defer signal.Stop(ignored)
-	return launch.Agent(os.Stdin, c.stdout)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// Who no longer reads what the agent says does not end it before it has
+	// killed what it started.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	defer signal.Stop(pipe)
+	return launch.Agent(ctx, os.Stdin, c.stdout)
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ type Event struct {
 	Time  time.Time
 	Type  string
 	Rank  int            // −1: about no rank
-	Attrs map[string]any // values that JSON can carry
+	Attrs map[string]any // values that JSON can carry; numbers come back as json.Number
 }
 
 // The types of the coordinator's own events; the package comment has their
@@ -73,7 +74,9 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	if fixed.Rank != nil {
 		e.Rank = *fixed.Rank
 	}
-	if err := json.Unmarshal(b, &e.Attrs); err != nil {
+	exact := json.NewDecoder(bytes.NewReader(b))
+	exact.UseNumber() // a checksum must not become a float
+	if err := exact.Decode(&e.Attrs); err != nil {
 		return err
 	}
 	for _, name := range []string{"time", "type", "rank"} {

@@ -173,15 +173,20 @@ func (s *Server) awaitExit(m *member, p *process) {
 	s.drop(p)
 }
 
+// exited is the end of a process of which nobody says more.
+const exited = "exited"
+
 // how names the end of a process that has exited.
 func (m *member) how() string {
 	switch {
 	case m.fenced != "":
 		return "fenced: " + m.fenced
-	case m.exit != "" && (m.child == 0 || m.child == m.pid):
-		return m.exit
+	case m.exit == "" || m.child != 0 && m.child != m.pid:
+		return exited
+	case m.death != nil && !m.death.Certain:
+		return m.death.How + ", then " + m.exit
 	}
-	return "exited"
+	return m.exit
 }
 
 // drop closes a pidfd. s.mu is held.
@@ -262,9 +267,10 @@ func (s *Server) Started(rank int, incarnation uint64, pid int) {
 	}
 }
 
-// Exited is told by a launcher how what it started for a rank has ended. If the
-// rank never joined, or if that was its process, the rank is dead. If that was
-// a wrapper, the rank lives as long as its process.
+// Exited is told by a launcher how what it started for a rank has ended, here or,
+// by an agent, on another host. If the rank never joined, or if that was its
+// process, the rank is dead. If that was a wrapper, the rank lives as long as
+// its process.
 func (s *Server) Exited(rank int, incarnation uint64, how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,10 +281,13 @@ func (s *Server) Exited(rank int, incarnation uint64, how string) {
 	m.exit = how
 	close(m.named)
 	switch {
-	case m.death != nil:
+	case m.death != nil && m.death.Certain:
+		if m.death.How == exited { // the notice could not wait: better late than never
+			m.death.How = m.how()
+		}
 	case !m.joined:
 		s.die(m, Death{Certain: true, How: "never joined: " + how})
-	case m.process == nil && m.child != 0 && m.child == m.pid: // no pidfds on this system
+	case m.process == nil && m.child != 0 && m.child == m.pid: // an agent on its host says so
 		s.die(m, Death{Certain: true, How: m.how()})
 	}
 }

@@ -30,9 +30,9 @@ func TestWatchTellsPastPresentAndFuture(t *testing.T) {
 			if members := e.Attrs["members"].([]any); len(members) != 2 || members[1].(map[string]any)["state"] != "present" {
 				t.Errorf("%v", e.Attrs)
 			}
-			clients[0].Emit(control.Event{Type: "view", Rank: 7, Attrs: map[string]any{"number": 3}})
+			clients[0].Emit(control.Event{Type: "view", Rank: 7, Attrs: map[string]any{"number": uint64(12345678901234567891)}})
 		case e.Type == "view":
-			if e.Rank != 0 || e.Attrs["number"] != 3.0 || time.Since(e.Time) > time.Minute {
+			if e.Rank != 0 || e.Attrs["number"] != json.Number("12345678901234567891") || time.Since(e.Time) > time.Minute {
 				t.Errorf("%+v", e)
 			}
 			clients[0].Returned("")
@@ -92,7 +92,7 @@ func TestPastIsBounded(t *testing.T) {
 		if e.Type != "tick" {
 			continue
 		}
-		i := int(e.Attrs["i"].(float64))
+		i := number(t, e)
 		if last >= 0 && i != last+1 {
 			t.Fatalf("%d after %d", i, last)
 		}
@@ -107,7 +107,7 @@ func TestPastIsBounded(t *testing.T) {
 	first := -1
 	for e := range control.Watch(t.Context(), s.Place(0, 1).Dir) {
 		if e.Type == "tick" && first < 0 {
-			first = int(e.Attrs["i"].(float64))
+			first = number(t, e)
 		}
 		if e.Type == control.EventStatus {
 			break
@@ -116,6 +116,15 @@ func TestPastIsBounded(t *testing.T) {
 	if first != n-10_000 {
 		t.Errorf("the past begins with %d", first)
 	}
+}
+
+func number(t *testing.T, e control.Event) int {
+	t.Helper()
+	i, err := e.Attrs["i"].(json.Number).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(i)
 }
 
 // TestSlowObserverIsDropped: it neither blocks the job nor fills the memory.
@@ -144,7 +153,7 @@ func TestSlowObserverIsDropped(t *testing.T) {
 func TestEventsComeBack(t *testing.T) {
 	for _, e := range []control.Event{
 		{Time: time.Unix(1, 5).UTC(), Type: "x", Rank: -1, Attrs: map[string]any{}},
-		{Time: time.Unix(1, 5).UTC(), Type: "y", Rank: 0, Attrs: map[string]any{"a": "b", "c": []any{1.0}}},
+		{Time: time.Unix(1, 5).UTC(), Type: "y", Rank: 0, Attrs: map[string]any{"a": "b", "c": []any{json.Number("1")}}},
 	} {
 		b, err := json.Marshal(e)
 		if err != nil {

@@ -57,7 +57,7 @@ const (
 )
 
 // Vars is what a launcher adds to the environment of the process of this
-// place. The key is not among it.
+// place, which finds the key in the directory.
 func (p Place) Vars() []string {
 	vars := []string{
 		VarDir + "=" + p.Dir,
@@ -69,6 +69,9 @@ func (p Place) Vars() []string {
 		"WORLD_SIZE=" + strconv.Itoa(p.Size),
 		"LOCAL_RANK=" + strconv.Itoa(p.LocalRank),
 		"LOCAL_WORLD_SIZE=" + strconv.Itoa(p.LocalSize),
+	}
+	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
+		vars = append(vars, VarCoordinator+"="+p.Coordinator)
 	}
 	return vars
 }
@@ -149,6 +152,11 @@ func (e environment) started() (Place, error) {
 	}
 	copy(p.Job[:], job)
 	p.Coordinator = controlPath(p.Dir)
+	if e.has(VarCoordinator) { // on another host
+		if p.Coordinator, err = e.coordinator(); err != nil {
+			return p, err
+		}
+	}
 	if err := checkDir(p.Dir); err != nil {
 		return p, fmt.Errorf("%s: %w", VarDir, err)
 	}
@@ -199,6 +207,9 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	if err := e.ranks(&p, s.rank, s.size, s.localRank, s.localSize); err != nil {
 		return p, err
 	}
+	if here := e.tasksHere(); s.how == SrunHow && here > p.LocalRank && here <= p.Size {
+		p.LocalSize = here
+	}
 	name := []string{strconv.Itoa(os.Getuid()), s.how, starter()}
 	named := starter() != ""
 	for _, n := range jobNames {
@@ -212,17 +223,30 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	if e.has(VarCoordinator) {
 		return e.spread(p)
 	}
-	if hosts := max(e.quiet("SLURM_STEP_NUM_NODES"), 1); p.LocalSize < p.Size || s == slurm && hosts > 1 {
+	if p.LocalSize < p.Size {
 		return p, fmt.Errorf("%s is not set, and not all %d processes are on this host; allowed: %s=HOST:PORT, where rank 0 listens, with %s", VarCoordinator, p.Size, VarCoordinator, VarKeyFile)
 	}
 	p.Coordinator, p.Host = controlPath(p.Dir), p.Rank == 0
 	return p, nil
 }
 
-// quiet reads a number that is of no importance if it is none.
-func (e environment) quiet(name string) int {
-	n, _ := strconv.Atoi(e.get(name))
-	return n
+// tasksHere is how many tasks of a Slurm step are on this node, by a list such
+// as 4(x2),3: nodes 0 and 1 have 4 each, node 2 has 3. 0: it does not say.
+func (e environment) tasksHere() int {
+	node, err := strconv.Atoi(e.get("SLURM_NODEID"))
+	if err != nil {
+		return 0
+	}
+	for part := range strings.SplitSeq(e.get("SLURM_STEP_TASKS_PER_NODE"), ",") {
+		tasks, times := 0, 1
+		if n, _ := fmt.Sscanf(part, "%d(x%d)", &tasks, &times); n == 0 {
+			return 0
+		}
+		if node -= times; node < 0 {
+			return tasks
+		}
+	}
+	return 0
 }
 
 // manual is the place of a process of a job that was started by hand.
@@ -243,10 +267,11 @@ func (e environment) manual() (Place, error) {
 
 // spread completes the place of a process whose job may be on several hosts.
 func (e environment) spread(p Place) (Place, error) {
-	p.Coordinator, p.Host = e.get(VarCoordinator), p.Rank == 0
-	if _, port, err := net.SplitHostPort(p.Coordinator); err != nil || port == "" {
-		return p, fmt.Errorf("%s=%q; allowed: HOST:PORT, where rank 0 listens", VarCoordinator, p.Coordinator)
+	var err error
+	if p.Coordinator, err = e.coordinator(); err != nil {
+		return p, err
 	}
+	p.Host = p.Rank == 0
 	key, err := e.key()
 	if err != nil {
 		return p, err
@@ -254,6 +279,15 @@ func (e environment) spread(p Place) (Place, error) {
 	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
 	p.Key = sum[:]
 	return p, nil
+}
+
+// coordinator is where the coordinator listens for other hosts.
+func (e environment) coordinator() (string, error) {
+	address := e.get(VarCoordinator)
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return "", fmt.Errorf("%s=%q; allowed: HOST:PORT, where the coordinator, usually rank 0, listens", VarCoordinator, address)
+	}
+	return address, nil
 }
 
 // key is the secret that the user has given all processes.

@@ -38,6 +38,7 @@ func TestPlaces(t *testing.T) {
 		"mpich":     {"PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 COPPICE_JOB=x SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_NTASKS=1", control.Place{Rank: 1, Size: 2, LocalRank: 1, LocalSize: 2, How: control.MpirunHow}},
 		"slurm":     {"SLURM_PROCID=2 SLURM_NTASKS=3 SLURM_LOCALID=2 SLURM_JOB_ID=77 SLURM_STEP_ID=0", control.Place{Rank: 2, Size: 3, LocalRank: 2, LocalSize: 3, How: control.SrunHow}},
 		"its step":  {"SLURM_PROCID=1 SLURM_NTASKS=9 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=77 SLURM_STEP_ID=0", control.Place{Rank: 1, Size: 2, LocalRank: 1, LocalSize: 2, How: control.SrunHow}},
+		"its nodes": {"SLURM_PROCID=9 SLURM_NTASKS=11 SLURM_LOCALID=1 SLURM_NODEID=2 SLURM_STEP_TASKS_PER_NODE=4(x2),3 SLURM_STEP_ID=0 COPPICE_COORDINATOR=h:1 COPPICE_KEY=0123456789abcdef", control.Place{Rank: 9, Size: 11, LocalRank: 1, LocalSize: 3, Coordinator: "h:1", How: control.SrunHow}},
 		"its batch": {"SLURM_PROCID=0 SLURM_NTASKS=9 SLURM_JOB_ID=77", control.Place{Size: 1, Host: true, LocalSize: 1, How: control.AloneHow}},
 		"two hosts": {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=a COPPICE_COORDINATOR=h:1 COPPICE_KEY_FILE=" + secret, control.Place{Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2, Coordinator: "h:1", How: control.MpirunHow}},
 		"by hand":   {"COPPICE_RANK=0 COPPICE_SIZE=4 COPPICE_INCARNATION=2 COPPICE_COORDINATOR=h:1 COPPICE_KEY=0123456789abcdef", control.Place{Size: 4, LocalSize: 4, Incarnation: 2, Host: true, Coordinator: "h:1", How: control.ManualHow}},
@@ -87,6 +88,7 @@ func TestBadVariablesAreNamed(t *testing.T) {
 		"rank too high":  {"COPPICE_RANK=4", `COPPICE_RANK="4"; allowed: an integer from 0 to 3`},
 		"no size":        {"COPPICE_SIZE=0", `COPPICE_SIZE="0"; allowed: an integer from 1`},
 		"incarnation":    {"COPPICE_INCARNATION=0", `COPPICE_INCARNATION="0"; allowed: an integer from 1`},
+		"coordinator":    {"COPPICE_COORDINATOR=h", `COPPICE_COORDINATOR="h"; allowed: HOST:PORT`},
 		"job":            {"COPPICE_JOB=12", `COPPICE_JOB="12"; allowed: 32 hexadecimal digits`},
 	} {
 		vars := maps.Clone(good)
@@ -98,7 +100,7 @@ func TestBadVariablesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ vars, want string }{
 		"no name":         {"PMI_RANK=0 PMI_SIZE=1", "nothing names the job; allowed: COPPICE_JOB=NAME"},
 		"many hosts":      {"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=1 COPPICE_JOB=x", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
-		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_STEP_NUM_NODES=2", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
+		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
 		"no port":         {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h", `COPPICE_COORDINATOR="h"; allowed: HOST:PORT`},
 		"no key":          {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1", "allowed: COPPICE_KEY_FILE=FILE"},
 		"short key":       {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY=abc", "COPPICE_KEY: a key of 3 bytes; allowed: 16 or more"},
@@ -125,6 +127,10 @@ func TestVarsLeadBack(t *testing.T) {
 	}
 	p, err := find(split(strings.Join(vars, " ")))
 	if err != nil || describe(p) != describe(want) || string(p.Key) != string(want.Key) || p.Dir != want.Dir {
+		t.Errorf("%+v, %v", p, err)
+	}
+	want.Coordinator = "other:1"
+	if p, err := find(split(strings.Join(want.Vars(), " "))); err != nil || p.Coordinator != "other:1" || p.Host {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

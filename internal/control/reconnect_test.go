@@ -3,7 +3,9 @@ package control_test
 import (
 	"fmt"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -112,6 +114,32 @@ func TestOtherHosts(t *testing.T) {
 	}
 }
 
+// TestAgentMakesDeathCertain: what a launcher's agent on another host says of the
+// process it started there is certain, before or after a suspicion.
+func TestAgentMakesDeathCertain(t *testing.T) {
+	address := freePort(t)
+	s := serve(t, control.ServerConfig{Size: 3, TCP: address, Silence: 500 * time.Millisecond})
+	_, notes := join(t, s.Place(0, 1))
+	for rank := 1; rank < 3; rank++ {
+		s.Started(rank, 1, 1000+rank)
+		conn, err := control.Shake(t.Context(), address, s.Place(rank, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, `{"type":"announce","addresses":["a"],"pid":%d}`+"\n", 1000+rank)
+		notes.await(t, "its announcement", func() bool { return notes.peers[rank].Pid == 1000+rank })
+		if rank == 1 {
+			s.Exited(1, 1, "exited with 3")
+			notes.expect(t, "died 1.1 true exited with 3")
+			s.Exited(1, 1, "exited with 4") // it can do so only once
+		}
+	}
+	suspicion := notes.expect(t, "died 2.1 false silent for ")
+	s.Exited(2, 1, "killed by SIGKILL")
+	notes.expect(t, strings.Replace(suspicion, "false", "true", 1)+", then killed by SIGKILL")
+}
+
 func TestThousandProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("4,000 descriptors")
@@ -143,6 +171,13 @@ func TestThousandProcesses(t *testing.T) {
 		r.awaitPeers(t, n)
 	}
 	t.Logf("%d know each other after %v", n, time.Since(began))
+	if b, err := os.ReadFile("/proc/self/status"); err == nil {
+		var threads int
+		_, rest, _ := strings.Cut(string(b), "Threads:")
+		if _, err := fmt.Sscan(rest, &threads); err != nil || threads > n/4 {
+			t.Errorf("%d threads, %v: waiting for a process must not cost one", threads, err)
+		}
+	}
 	began = time.Now()
 	clients[n-1].Close()
 	for _, r := range notes[:n-1] {

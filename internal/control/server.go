@@ -29,7 +29,8 @@ type ServerConfig struct {
 	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere
 
 	// Silence is how long a process may be silent before it is fenced;
-	// 0: 3 s. It costs 8 small messages a process in that time.
+	// 0: 3 s. It costs 12 small messages a process, and as many answers,
+	// in that time.
 	Silence time.Duration
 	// JoinTimeout is when a process that never joined counts as dead, though
 	// not certainly; 0: never. A launcher that waits for its children needs

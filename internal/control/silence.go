@@ -6,9 +6,9 @@ import (
 )
 
 // beatsPerSilence is how often a process is heard of in the time it may be
-// silent. A pause of a third of that time is then shorter than half of it, seen
-// from here, and nobody suspects it.
-const beatsPerSilence = 8
+// silent. A pause of a third of that time is then well below half of it, seen
+// from here, so that a suspicion is no reason to fence.
+const beatsPerSilence = 12
 
 // tickMax is how late silence may be noticed.
 const tickMax = 100 * time.Millisecond

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,10 +16,11 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// Agent starts a launcher's processes on this host, as the orders on in say,
-// relays what they write and how they end to out, and kills what is left of
-// them when in ends: then the launcher is gone, or has no more use for it.
-func Agent(in io.Reader, out io.Writer) error {
+// Agent starts a launcher's processes on this host, as the orders on in say, and
+// relays what they write and how they end to out. When in ends, the launcher is
+// gone or has no more use for it; then, or when ctx ends, what is left of the
+// processes is killed.
+func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, agentGreeting+"\n"); err != nil {
 		return err
 	}
@@ -34,21 +36,29 @@ func Agent(in io.Reader, out io.Writer) error {
 		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
 	}
 	defer os.RemoveAll(a.place.Dir)
-	for said.Scan() {
-		var c command
-		if json.Unmarshal(said.Bytes(), &c) != nil {
-			break
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for said.Scan() {
+			var c command
+			if json.Unmarshal(said.Bytes(), &c) != nil {
+				return
+			}
+			a.obey(c)
 		}
-		a.obey(c)
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
 	}
 	a.crew.signal(syscall.SIGKILL)
 	a.crew.close()
-	return said.Err()
+	return nil
 }
 
 // agent is the launcher's hand on another host.
 type agent struct {
-	orders orders
+	orders agentOrders
 	place  control.Place // what all processes here have in common
 	to     *lineWriter
 	crew   *crew
@@ -77,7 +87,7 @@ func (a *agent) start() (err error) {
 		at.Rank, at.LocalRank = rank, i
 		list[i] = order{
 			rank: rank, path: path, argv: append([]string{a.orders.Program}, a.orders.Args...), dir: a.orders.Dir,
-			env:   merge(common, at.Vars(), []string{control.VarCoordinator + "=" + at.Coordinator}),
+			env:   merge(common, at.Vars()),
 			stdin: none,
 		}
 		for s := range streams {

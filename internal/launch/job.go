@@ -39,7 +39,7 @@ type job struct {
 	running  map[int]bool   // ranks whose process has not ended
 	why      map[int]string // the launcher ended it
 	kills    chan Kill      // that are due
-	suspects chan int       // ranks on other hosts that the coordinator gave up
+	suspects chan suspect   // on other hosts: the coordinator gave them up
 	began    time.Time
 	tcp      string   // where other hosts find the coordinator
 	threads  *threads // that called them; nil: none
@@ -59,7 +59,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		why:     map[int]string{},
 		kills:   make(chan Kill, len(p.Kills)),
 
-		suspects: make(chan int, p.N),
+		suspects: make(chan suspect, p.N),
 		report:   Report{Tasks: make([]TaskReport, p.N)},
 	}
 	if err := j.open(); err != nil {
@@ -122,9 +122,14 @@ func (j *job) drain() {
 	}
 }
 
-// killOf tells whether the user asked for the death of a task's process.
-func (j *job) killOf(rank int) bool {
-	return slices.ContainsFunc(j.Kills, func(k Kill) bool { return k.Task == rank })
+// killOf is the kill of a task that the user asked for; "": none.
+func (j *job) killOf(rank int) string {
+	for _, k := range j.Kills {
+		if k.Task == rank {
+			return k.String()
+		}
+	}
+	return ""
 }
 
 // schedule lets the launcher's own kills come at their time, until the function
@@ -158,10 +163,8 @@ func (j *job) oversee(ctx context.Context) {
 			j.interrupt(s)
 		case k := <-j.kills:
 			j.killOne(k)
-		case rank := <-j.suspects:
-			if j.running[rank] {
-				j.stationOf(rank).kill(rank)
-			}
+		case s := <-j.suspects:
+			j.fence(s)
 		case <-timeout:
 			j.timeout()
 			patience = time.After(dumpTime)
@@ -169,22 +172,41 @@ func (j *job) oversee(ctx context.Context) {
 			j.killAll(whyTimeout)
 		case <-cancelled:
 			cancelled = nil
-			j.report.Signal = "cancelled"
+			j.report.cancelled = true
 			j.killAll(whyInterrupted)
 		}
 	}
 }
 
-// observe looks for suspicions. Here the coordinator kills a suspect itself, on
-// another host the agent does.
+// suspect is a process that the coordinator takes for dead.
+type suspect struct {
+	rank int
+	how  string
+}
+
+// observe looks for suspects. Here the coordinator kills them itself, on another
+// host the agent does.
 func (j *job) observe(e control.Event) {
-	if certain, ok := e.Attrs["certain"].(bool); e.Type != control.EventDied || !ok || certain || j.Hosts == nil {
+	certain, ok := e.Attrs["certain"].(bool)
+	if e.Type != control.EventDied || !ok || certain || j.Hosts == nil {
 		return
 	}
+	how, _ := e.Attrs["how"].(string)
 	select {
-	case j.suspects <- e.Rank:
-	default: // said often enough
+	case j.suspects <- suspect{e.Rank, how}:
+	default: // there is one for each rank already
 	}
+}
+
+// fence makes sure that a suspect is dead.
+func (j *job) fence(s suspect) {
+	if !j.running[s.rank] {
+		return
+	}
+	if j.why[s.rank] == "" {
+		j.why[s.rank] = s.how
+	}
+	j.stationOf(s.rank).kill(s.rank)
 }
 
 // What the launcher did to a process.
@@ -201,7 +223,7 @@ func (j *job) ended(e ending) {
 	}
 	delete(j.running, e.rank)
 	t := &j.report.Tasks[e.rank]
-	t.ended, t.Seconds = e.at, since(j.began, e.at)
+	t.ended, t.Seconds = e.at, e.at.Sub(j.began).Seconds()
 	t.Why = j.why[e.rank]
 	t.Core = e.status.Core
 	switch {

@@ -452,6 +452,42 @@ func TestKillsReachTheProcessThatJoined(t *testing.T) {
 	}
 }
 
+// A process that stands still is fenced: here by the coordinator, on another
+// host by its agent.
+func TestASilentProcessIsKilled(t *testing.T) {
+	shelf(t)
+	for _, hosts := range [][]Host{nil, {{"a", 1}, {"b", 2}}} {
+		c := own(3, "patient")
+		if hosts != nil {
+			c.onHosts(t, hosts...)
+		}
+		c.Silence = time.Second
+		wait := c.begin(t)
+		pid := numbers(t, c.out.await(t, `\[1\] pid (\d+)`, 1))[0]
+		syscall.Kill(pid, syscall.SIGSTOP)
+		r := wait()
+		if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || r.Tasks[1].Signal != "SIGKILL" || !strings.Contains(r.Tasks[1].Why, "silent for ") {
+			t.Errorf("hosts %v: report %+v", hosts, r)
+		}
+	}
+}
+
+func TestALogThatCannotBeWrittenFailsTheRun(t *testing.T) {
+	shelf(t)
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	c := shell(1, `echo hi; sleep 0.1; echo there; exit 0`)
+	c.Output.LogDir = t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(c.Output.LogDir, "0.out")); err != nil {
+		t.Fatal(err)
+	}
+	r := c.run(t)
+	if r.Exit != 1 || !strings.Contains(r.Cause, "0.out: no space left on device") {
+		t.Errorf("report %+v", r)
+	}
+}
+
 // A wrapper that does not wait for its process is not the task.
 func TestAWrapperMayLeaveItsProcess(t *testing.T) {
 	shelf(t)

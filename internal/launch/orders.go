@@ -16,8 +16,8 @@ import (
 // is skipped.
 const agentGreeting = "coppice agent 1"
 
-// orders are the launcher's first line: what to start on a host.
-type orders struct {
+// agentOrders are the launcher's first line: what to start on a host.
+type agentOrders struct {
 	Job         [16]byte `json:"job"`
 	Key         []byte   `json:"key"`
 	Size        int      `json:"size"`

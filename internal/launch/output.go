@@ -47,13 +47,18 @@ func (s *screen) write(stream int, text []byte) error {
 		return nil
 	}
 	_, err := s.to[stream].Write(text)
-	if err != nil {
-		s.broke.CompareAndSwap(nil, &err)
-	}
+	s.fail(err)
 	return err
 }
 
-// failure is the first failure to show something.
+// fail notes a failure, if it is one.
+func (s *screen) fail(err error) {
+	if err != nil {
+		s.broke.CompareAndSwap(nil, &err)
+	}
+}
+
+// failure is the first failure to show or log something.
 func (s *screen) failure() error {
 	if err := s.broke.Load(); err != nil {
 		return *err
@@ -64,7 +69,8 @@ func (s *screen) failure() error {
 // relay takes one stream of one process, shows whole lines of it and writes its
 // log. It is used by one goroutine.
 type relay struct {
-	screen *screen // nil: not shown
+	screen *screen
+	shown  bool // there
 	stream int
 	prefix []byte // nil: bytes are shown as they came, and none is added
 	log    *os.File
@@ -80,11 +86,8 @@ func (o *Output) newRelays(s *screen, rank int) (relays [streams]*relay, err err
 		shown = shown || r == rank
 	}
 	for i, name := range [streams]string{"out", "err"} {
-		r := &relay{stream: i}
+		r := &relay{screen: s, shown: shown && s.to[i] != nil, stream: i}
 		relays[i] = r
-		if shown && s.to[i] != nil {
-			r.screen = s
-		}
 		if o.Prefix {
 			r.prefix = prefix(rank, i == stdout && o.PaintStdout || i == stderr && o.PaintStderr)
 		}
@@ -123,8 +126,9 @@ func (r *relay) take(b []byte) error {
 	var logged error
 	if r.log != nil {
 		_, logged = r.log.Write(b)
+		r.screen.fail(logged)
 	}
-	if r.screen == nil {
+	if !r.shown {
 		return logged
 	}
 	r.text = r.text[:0]
@@ -163,7 +167,7 @@ func (r *relay) breakLine() {
 // end shows the last, unfinished line and closes the log.
 func (r *relay) end() error {
 	var shown, closed error
-	if r.screen != nil && len(r.rest) > 0 {
+	if r.shown && len(r.rest) > 0 {
 		r.text = r.text[:0]
 		r.line(r.rest)
 		r.breakLine()
@@ -172,6 +176,7 @@ func (r *relay) end() error {
 	}
 	if r.log != nil {
 		closed = r.log.Close()
+		r.screen.fail(closed)
 		r.log = nil
 	}
 	return errors.Join(shown, closed)

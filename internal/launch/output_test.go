@@ -16,7 +16,7 @@ import (
 // shown is what a relay shows of these pieces.
 func shown(prefix string, pieces ...[]byte) string {
 	var b bytes.Buffer
-	r := relay{screen: &screen{to: [streams]io.Writer{&b, nil}}}
+	r := relay{screen: &screen{to: [streams]io.Writer{&b, nil}}, shown: true}
 	if prefix != "" {
 		r.prefix = []byte(prefix)
 	}
@@ -73,7 +73,7 @@ func TestWithoutPrefixBytesStayAsTheyAre(t *testing.T) {
 
 func TestWhatIsShownComesInWholeLines(t *testing.T) {
 	w := &wholeLines{t: t}
-	r := relay{screen: &screen{to: [streams]io.Writer{w, nil}}, prefix: []byte("[1] ")}
+	r := relay{screen: &screen{to: [streams]io.Writer{w, nil}}, shown: true, prefix: []byte("[1] ")}
 	for _, piece := range []string{"a", "b\nc", "\n", "d\ne\nf"} {
 		if err := r.take([]byte(piece)); err != nil {
 			t.Fatal(err)

@@ -90,7 +90,12 @@ func (p *Plan) checkProgram() error {
 	if p.Program == "" {
 		return errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
 	}
-	if p.Hosts != nil {
+	if p.Hosts != nil { // each looks for it itself
+		if len(p.SSH) > 0 {
+			if _, err := exec.LookPath(p.SSH[0]); err != nil {
+				return programError(p.SSH[0], err)
+			}
+		}
 		return nil
 	}
 	path, err := exec.LookPath(p.Program)

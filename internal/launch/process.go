@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // status is how a process ended.
@@ -162,6 +161,3 @@ func (t *threads) close() {
 	close(t.end)
 	t.ended.Wait()
 }
-
-// since is a time from the start, in seconds.
-func since(began, at time.Time) float64 { return at.Sub(began).Seconds() }

@@ -63,9 +63,6 @@ func join() (*control.Client, control.Welcome, *events) {
 	if err != nil {
 		panic(err)
 	}
-	if there := os.Getenv(control.VarCoordinator); there != "" {
-		place.Coordinator = there
-	}
 	e := &events{
 		size: place.Size, all: make(chan struct{}), finished: make(chan struct{}),
 		stop: make(chan string, 1), lost: make(chan error, 1), deaths: make(chan control.Death, 10_000),
@@ -166,7 +163,7 @@ func launcher(args []string) int {
 }
 
 func agentProgram([]string) int {
-	if err := Agent(os.Stdin, os.Stdout); err != nil {
+	if err := Agent(context.Background(), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

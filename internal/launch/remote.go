@@ -20,7 +20,7 @@ import (
 type remote struct {
 	host   string
 	server *control.Server
-	orders orders
+	orders agentOrders
 	relays map[int][streams]*relay
 	ended  func(ending)
 
@@ -161,6 +161,20 @@ func (r *remote) close() {
 	r.stdin.Close()
 	<-r.left
 }
+
+// hangUp ends the call, if need be by force; the agent notices.
+func (r *remote) hangUp() {
+	r.stdin.Close()
+	select {
+	case <-r.left:
+	case <-time.After(hangUpTime):
+		_ = r.ssh.Process.Kill()
+		<-r.left
+	}
+}
+
+// hangUpTime is how long an agent has to end before its call is ended.
+const hangUpTime = time.Second
 
 // tail keeps the end of what ssh says.
 type tail struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,9 +16,10 @@ import (
 )
 
 // fakeSSH runs the command here. A login shell says something first; the host
-// down cannot be called.
+// down cannot be called, the host slow does not answer.
 const fakeSSH = `#!/bin/sh
 [ "$1" = down ] && { echo "no route to $1" >&2; exit 255; }
+[ "$1" = slow ] && exec sleep 300
 echo "$@" >> "$0.calls"
 shift
 echo "Welcome!"
@@ -158,6 +160,42 @@ func TestHostsThatCannotStartAreNamed(t *testing.T) {
 		if err == nil || err.Error() != c.want || errors.As(err, new(ProgramError)) != c.input {
 			t.Errorf("%v: error %v, want %s", c.hosts, err, c.want)
 		}
+	}
+}
+
+func TestAHostThatDoesNotAnswerIsLeftByASignal(t *testing.T) {
+	shelf(t)
+	c := shell(2, "echo $PPID; exec sleep 300")
+	c.onHosts(t, Host{"a", 1}, Host{"slow", 1})
+	plan, err := New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { c.signals <- syscall.SIGINT })
+	if _, err := plan.Run(context.Background()); err == nil || err.Error() != "interrupt while host slow was called" {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAnAgentThatIsToldToEndLeavesNothing(t *testing.T) {
+	shelf(t)
+	in, orders := io.Pipe()
+	defer orders.Close()
+	var out text
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Agent(ctx, in, &out) }()
+	say := &lineWriter{w: orders}
+	if err := say.say(agentOrders{Size: 1, Coordinator: "here:1", Ranks: []int{0}, Program: "sleep", Args: []string{"300"}}); err != nil {
+		t.Fatal(err)
+	}
+	pid := numbers(t, out.await(t, `"started","rank":0,"pid":(\d+)`, 1))[0]
+	cancel()
+	if err := <-done; err != nil || alive(pid) {
+		t.Errorf("error %v, process alive: %v", err, alive(pid))
+	}
+	if want := `{"type":"exited","rank":0,"status":{"exit":-1,"signal":9}}`; !strings.Contains(out.String(), want) {
+		t.Errorf("said %s, want %s", out.String(), want)
 	}
 }
 

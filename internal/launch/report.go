@@ -23,9 +23,10 @@ type Report struct {
 	Signal  string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
 	Tasks   []TaskReport `json:"tasks"`
 
-	timeout time.Duration // that struck
-	late    []int         // who still ran then
-	broke   error         // what the processes wrote could not be shown
+	timeout   time.Duration // that struck
+	late      []int         // who still ran then
+	cancelled bool          // by the caller of Run
+	broke     error         // what the processes wrote could not be shown
 }
 
 // TaskReport is what came of one task's process.
@@ -44,22 +45,28 @@ type TaskReport struct {
 	ended time.Time
 }
 
-// learn takes over what the coordinator knows. asked: the user wanted the
-// process to be killed.
-func (t *TaskReport) learn(s control.Status, asked bool) {
+// learn takes over what the coordinator knows. kill is what the user wanted
+// the process to be killed by; "": nothing.
+func (t *TaskReport) learn(s control.Status, kill string) {
 	if s.Pid == 0 {
 		return
 	}
 	wrapper := s.Pid != t.PID
 	t.Joined, t.PID, t.Failure = true, s.Pid, s.Failure
-	if strings.HasPrefix(s.How, "fenced") {
+	if t.Why == "" && s.State == control.Dead && (strings.HasPrefix(s.How, "fenced") || !s.Certain) {
 		t.Why = s.How
 	}
-	if !wrapper || t.Exit == nil || *t.Exit == 0 || t.Failure != "" {
-		return
+	if wrapper && t.Exit != nil && *t.Exit != 0 && t.Failure == "" {
+		t.unwrap(kill != "")
 	}
-	// How the process ended only its wrapper knows: a shell adds 128 to the
-	// signal; go run says nothing.
+	if t.Why == "" && t.Signal == "SIGKILL" && kill != "" {
+		t.Why = whyKill + kill
+	}
+}
+
+// unwrap finds out how a process ended of which only its wrapper knows: a shell
+// adds 128 to the signal; go run says nothing.
+func (t *TaskReport) unwrap(asked bool) {
 	if sig := syscall.Signal(*t.Exit - 128); unix.SignalName(sig) != "" {
 		t.Exit, t.Signal = nil, signalName(sig)
 	} else if asked || t.Why != "" {
@@ -128,7 +135,7 @@ func (r *Report) conclude() {
 	if survivors == 0 {
 		r.Lost = slices.Clone(r.Killed)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.broke != nil {
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.broke != nil {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -155,16 +162,18 @@ func (r *Report) cause() string {
 		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
 	case r.Signal != "":
 		end = "interrupted by " + r.Signal
+	case r.cancelled:
+		end = "cancelled"
 	case r.broke != nil:
 		end = fmt.Sprintf("what the tasks wrote was lost: %v", r.broke)
 	}
 	switch {
 	case end == "" || text == "":
 		return text + end
-	case r.broke != nil && !r.Timeout && r.Signal == "":
-		return end + "; " + text
+	case r.Timeout || r.Signal != "" || r.cancelled:
+		return end + "; before that " + text
 	}
-	return end + "; before that " + text
+	return end + "; " + text
 }
 
 // firstFailed is the first process that did not end well by itself, and how

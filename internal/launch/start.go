@@ -17,14 +17,14 @@ func (j *job) open() error {
 	if err != nil {
 		return err
 	}
-	dir, err := control.MakeDir(os.Getenv)
-	if err != nil {
-		return fmt.Errorf("the job's directory: %w", err)
-	}
 	if j.Hosts != nil {
 		if j.tcp, err = freePort(); err != nil {
 			return err
 		}
+	}
+	dir, err := control.MakeDir(os.Getenv)
+	if err != nil {
+		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
 		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, TCP: j.tcp, Logger: j.Logger,
@@ -48,26 +48,27 @@ func freePort() (string, error) {
 }
 
 // start starts all processes.
-func (j *job) start() error {
+func (j *job) start() (err error) {
 	j.began = time.Now()
 	relays := make([][streams]*relay, j.N)
-	for rank := range relays {
-		var err error
-		if relays[rank], err = j.Output.newRelays(j.screen, rank); err != nil {
-			for _, r := range relays {
-				_ = closeLogs(r) // nothing was written
+	defer func() {
+		for _, r := range relays {
+			if err != nil {
+				_ = closeLogs(r) // there is nothing in them
 			}
+		}
+	}()
+	for rank := range relays {
+		if relays[rank], err = j.Output.newRelays(j.screen, rank); err != nil {
 			return err
 		}
 	}
-	start := j.startHere
-	if j.Hosts != nil {
-		start = j.startThere
+	if j.Hosts == nil {
+		err = j.startHere(relays)
+	} else {
+		err = j.startThere(relays)
 	}
-	if err := start(relays); err != nil {
-		for _, r := range relays {
-			_ = closeLogs(r) // nothing was written
-		}
+	if err != nil {
 		return err
 	}
 	for rank := range j.N {
@@ -115,17 +116,18 @@ func (j *job) startThere(relays [][streams]*relay) error {
 	j.threads.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
 	failed := errors.Join(called...)
 	for i, r := range remotes {
-		if called[i] != nil {
-			continue
+		if called[i] == nil {
+			j.stations = append(j.stations, r)
 		}
-		j.stations = append(j.stations, r)
-		if err := <-r.started; err != nil && failed == nil {
-			failed = err
+	}
+	for _, r := range remotes {
+		if failed == nil {
+			failed = j.await(r)
 		}
 	}
 	if failed != nil {
 		for _, s := range j.stations {
-			s.close()
+			s.(*remote).hangUp()
 		}
 		j.threads.close()
 		return failed
@@ -136,6 +138,23 @@ func (j *job) startThere(relays [][streams]*relay) error {
 		}
 	}
 	return nil
+}
+
+// callTime is how long a host may take to start its processes.
+const callTime = time.Minute
+
+// await waits until a host has started its processes.
+func (j *job) await(r *remote) error {
+	timer := time.NewTimer(callTime)
+	defer timer.Stop()
+	select {
+	case err := <-r.started:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
+	case s := <-j.Signals:
+		return fmt.Errorf("%v while host %s was called", s, r.host)
+	}
 }
 
 // remotes prepares the stations on other hosts.
@@ -150,7 +169,7 @@ func (j *job) remotes(relays [][streams]*relay) (all []*remote) {
 			all = append(all, &remote{
 				host: j.hostName(rank), server: j.server, relays: map[int][streams]*relay{},
 				ended: func(e ending) { j.endings <- e },
-				orders: orders{
+				orders: agentOrders{
 					Job: place.Job, Key: place.Key, Size: j.N, Coordinator: j.tcp, Fallback: here,
 					Program: j.Program, Args: j.Args, Dir: j.Dir, Env: j.Env,
 				},

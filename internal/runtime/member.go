@@ -50,6 +50,9 @@ type Member struct {
 
 // member returns a task's place in a group, known or not.
 func (p *Process) member(group uint64, task int) *Member {
+	if m := p.last; m != nil && m.group == group && m.task == task {
+		return m
+	}
 	key := memberKey{group, uint32(task)}
 	m := p.members[key]
 	if m == nil {
@@ -60,6 +63,7 @@ func (p *Process) member(group uint64, task int) *Member {
 		}
 		p.members[key] = m
 	}
+	p.last = m
 	return m
 }
 
@@ -162,6 +166,7 @@ func (m *Member) Release() {
 		}
 	}
 	delete(m.p.members, memberKey{m.group, uint32(m.task)})
+	m.p.last = nil
 }
 
 // Split makes a group of the tasks that pass the same color, in the order of

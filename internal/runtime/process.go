@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // Config is what a process is told of itself.
@@ -63,11 +65,13 @@ type Process struct {
 	one        incoming // the message at hand, mostly
 	free       []*waiter
 	freeOps    []*operation
-	goners     int      // tasks that take part no more
-	iov        [][]byte // what is written
-	values     []byte   // where small values are kept
-	early      int64    // bytes granted that nobody has asked for
-	queued     int64    // bytes that wait to be sent
+	time       protocol.Time // now, once somebody has asked while the lock is held
+	last       *Member       // that was asked for
+	goners     int           // tasks that take part no more
+	iov        [][]byte      // what is written
+	values     []byte        // where small values are kept
+	early      int64         // bytes granted that nobody has asked for
+	queued     int64         // bytes that wait to be sent
 	wanting    []*waiter
 	receptions map[*reception]*inStream // who waits for a message
 	counts     map[string]int           // operations entered, by task and name
@@ -168,7 +172,10 @@ func (p *Process) World(task int) *Member {
 // Logger is the process's.
 func (p *Process) Logger() *slog.Logger { return p.cfg.Logger }
 
-func (p *Process) lock() { p.mu.Lock() }
+func (p *Process) lock() {
+	p.mu.Lock()
+	p.time = 0
+}
 
 // unlock gives the lock back and then hands over what was sent to processes that
 // are goroutines.
@@ -183,7 +190,7 @@ func (p *Process) unlock() {
 	p.mu.Unlock()
 	for i := 0; i < len(to); i++ {
 		q := to[i]
-		q.mu.Lock()
+		q.lock()
 		q.takeMail()
 		to = append(to, q.mailed...)
 		q.mailed = q.mailed[:0]

@@ -7,8 +7,14 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// now is the time since the process began, in nanoseconds.
-func (p *Process) now() protocol.Time { return protocol.Time(time.Since(p.began)) }
+// now is the time since the process began, in nanoseconds. It stands still while
+// the lock is held: what is handled together happens at one time.
+func (p *Process) now() protocol.Time {
+	if p.time == 0 {
+		p.time = protocol.Time(time.Since(p.began))
+	}
+	return p.time
+}
 
 // timer is a moment at which something is to be done.
 type timer struct {

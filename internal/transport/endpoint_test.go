@@ -3,11 +3,16 @@ package transport_test
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -90,12 +95,17 @@ func TestTLSNeedsACertificateOfTheJob(t *testing.T) {
 			return wire.Identity{}, wire.Accepted
 		}
 	}, place(t, transport.TLS))
-	for name, version := range map[string]uint16{"no certificate": tls.VersionTLS13, "TLS 1.2": tls.VersionTLS12} {
+	for name, cfg := range map[string]*tls.Config{
+		"no certificate":               {},
+		"TLS 1.2":                      {MaxVersion: tls.VersionTLS12, GetClientCertificate: selfSigned(t)},
+		"a certificate made by itself": {GetClientCertificate: selfSigned(t)},
+	} {
+		cfg.InsecureSkipVerify = true
 		conn := plainly(t, one.Addresses()[0])
 		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
 		k := wire.Knock(jobKey, job)
 		_, _ = conn.Write(k[:])
-		secured := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MaxVersion: version})
+		secured := tls.Client(conn, cfg)
 		binding := []byte(nil)
 		if secured.Handshake() == nil { // the client is done before the server is
 			state := secured.ConnectionState()
@@ -107,6 +117,29 @@ func TestTLSNeedsACertificateOfTheJob(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
+}
+
+// selfSigned shows a certificate that says what that of process 2 says, whoever
+// the server wants it signed by.
+func selfSigned(t *testing.T) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Unix(0, 0),
+		NotAfter:     time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		DNSNames:     []string{"coppice"},
+		URIs:         []*url.URL{{Scheme: "coppice", Host: fmt.Sprintf("%x", job), Path: "/2/12"}},
+	}
+	der, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
+	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 }
 
 // TestOtherJobsAreTurnedAway: endpoints with another key or another job hear

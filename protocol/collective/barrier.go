@@ -58,6 +58,9 @@ type Barrier struct {
 	tree  topology.Tree          // UpDown
 }
 
+// tableMax is the number of processes up to which a tree is worth a table.
+const tableMax = 1 << 16
+
 // NewBarrier returns a barrier of p processes.
 func NewBarrier(p int, shape Shape) (*Barrier, error) {
 	if p < 1 || p > math.MaxInt32 {
@@ -69,7 +72,9 @@ func NewBarrier(p int, shape Shape) (*Barrier, error) {
 	b := &Barrier{P: p, Shape: shape, graph: topology.BinomialGraph(p)}
 	var err error
 	if shape == UpDown {
-		b.tree, err = topology.Binomial(p, topology.Interleaved)
+		if b.tree, err = topology.Binomial(p, topology.Interleaved); err == nil && p <= tableMax {
+			b.tree = topology.Tabulate(b.tree)
+		}
 	}
 	return b, err
 }
