@@ -65,7 +65,7 @@ func (p *Process) listen() {
 		p.peers[r].beat()
 	}
 	for _, w := range todo.Warnings {
-		p.cfg.Logger.Warn("silent", "peer", w.Rank, "by", p.cfg.Rank, "why", w.Why)
+		p.cfg.Logger.Info("silent", "peer", w.Rank, "by", p.cfg.Rank, "why", w.Why)
 	}
 	for _, sus := range todo.Suspects {
 		p.suspect(&p.peers[sus.Rank], sus.Why)

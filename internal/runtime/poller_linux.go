@@ -15,10 +15,12 @@ type poller struct {
 	wakes int // an event descriptor
 }
 
-// A ready descriptor, and what the poller was told with it.
+// A ready descriptor: what the poller was told with it, and whether there is
+// input or room for output.
 type ready struct {
-	fd   int
-	data int32
+	fd            int
+	data          int32
+	input, output bool
 }
 
 func newPoller() (*poller, error) {
@@ -59,13 +61,19 @@ func (p *poller) remove(fd int) { _ = syscall.EpollCtl(p.epoll, syscall.EPOLL_CT
 // eventsMax is how many events are taken at once.
 const eventsMax = 64
 
+// events is room for what wait returns.
+type events struct {
+	raw   [eventsMax]syscall.EpollEvent
+	ready [eventsMax]ready
+}
+
 // wait blocks until something is ready, at most for d (for ever if negative),
 // and returns what is.
-func (p *poller) wait(events *[eventsMax]syscall.EpollEvent, d time.Duration) []syscall.EpollEvent {
+func (p *poller) wait(room *events, d time.Duration) []ready {
 	var n int
 	var err error
 	if d == 0 {
-		r, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(events)), eventsMax, 0, 0, 0)
+		r, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&room.raw)), eventsMax, 0, 0, 0)
 		if n = int(r); e != 0 {
 			return nil
 		}
@@ -74,7 +82,7 @@ func (p *poller) wait(events *[eventsMax]syscall.EpollEvent, d time.Duration) []
 		if d > 0 {
 			ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
 		}
-		n, err = syscall.EpollWait(p.epoll, events[:], ms)
+		n, err = syscall.EpollWait(p.epoll, room.raw[:], ms)
 	}
 	if err != nil {
 		if !errors.Is(err, syscall.EINTR) {
@@ -82,7 +90,10 @@ func (p *poller) wait(events *[eventsMax]syscall.EpollEvent, d time.Duration) []
 		}
 		return nil
 	}
-	return events[:n]
+	for i, ev := range room.raw[:n] {
+		room.ready[i] = ready{int(ev.Fd), ev.Pad, ev.Events&^syscall.EPOLLOUT != 0, ev.Events&syscall.EPOLLOUT != 0}
+	}
+	return room.ready[:n]
 }
 
 // wake makes a wait, present or next, return.

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -138,15 +137,16 @@ func (p *Process) wakeOn(ctx context.Context) {
 
 // drive makes progress until w is complete, ctx is done or somebody else drives.
 func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
-	var events [eventsMax]syscall.EpollEvent
+	var room events
 	for {
 		if spin && p.spinFor(w) {
+			p.fire()
 			return
 		}
 		d := p.untilTimer()
 		p.asleep = w
 		p.unlock()
-		got := p.poll.wait(&events, d)
+		got := p.poll.wait(&room, d)
 		p.lock()
 		if p.asleep == w {
 			p.asleep = nil
@@ -204,23 +204,23 @@ func (p *Process) spun(used bool) {
 }
 
 // react handles what the poller found.
-func (p *Process) react(got []syscall.EpollEvent) {
+func (p *Process) react(got []ready) {
 	for _, ev := range got {
-		if ev.Pad < 0 {
+		if ev.data < 0 {
 			p.poll.woken()
 			continue
 		}
-		rank, pid := int(ev.Pad>>1), ev.Pad&1 == 1
+		rank, pid := int(ev.data>>1), ev.data&1 == 1
 		q := &p.peers[rank]
 		switch {
-		case pid && q.pidfd == int(ev.Fd):
+		case pid && q.pidfd == ev.fd:
 			p.died(rank, true, "its process has exited")
-		case q.conn == nil || q.conn.Fd() != int(ev.Fd): // of an earlier connection
+		case q.conn == nil || q.conn.Fd() != ev.fd: // of an earlier connection
 		default:
-			if ev.Events&syscall.EPOLLOUT != 0 {
+			if ev.output {
 				q.flush()
 			}
-			if q.conn != nil && ev.Events&^uint32(syscall.EPOLLOUT) != 0 {
+			if q.conn != nil && ev.input {
 				q.read()
 			}
 		}
