@@ -115,9 +115,6 @@ func parsePlan(b []byte) Plan {
 	}
 }
 
-// corrected tells whether the plan is a broadcast with a correction.
-func (p Plan) corrected() bool { return p.op == opBroadcast && p.correction > correctionAck }
-
 func (p Plan) String() string {
 	switch name := opNames[p.op]; p.op {
 	case opBroadcast:

@@ -160,7 +160,7 @@ func (o *operation) needs() {
 				return
 			}
 		}
-	case o.plan.corrected() || o.plan.tree >= treeGossip:
+	case o.plan.remembered():
 		o.inquire()
 		return
 	default:

@@ -128,13 +128,18 @@ func (m *Member) answerPending() {
 	}
 }
 
+// remembered tells whether values of finished broadcasts are kept for questions.
+func (p Plan) remembered() bool {
+	return p.op == opBroadcast && (p.correction > correctionAck || p.tree >= treeGossip)
+}
+
 // recentMax is how many bytes of values are kept for questions.
 const recentMax = 64 << 20
 
 // remember keeps the value of a finished corrected broadcast for questions: no
 // task is further behind than aheadMax.
 func (m *Member) remember(o *operation) {
-	if !o.hasValue || o.plan.op != opBroadcast || !o.plan.corrected() && o.plan.tree < treeGossip {
+	if !o.hasValue || !o.plan.remembered() {
 		return
 	}
 	if m.recent == nil {

@@ -85,7 +85,7 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		p.freeWaiter(o.w)
 		o.w = nil
 	}
-	result := Result{Value: o.value, Shared: o.shared || !o.finished}
+	result := Result{Value: o.value, Shared: o.shared || !o.finished || o.plan.remembered()}
 	delivered, failure := o.delivered, o.err
 	o.leave()
 	switch {
@@ -122,7 +122,7 @@ const freeOpsMax = 64
 // it any more.
 func (o *operation) recycle() {
 	p := o.m.p
-	if o.timed || !o.delivered || !o.finished || o.plan.corrected() || o.plan.tree >= treeGossip || len(p.freeOps) >= freeOpsMax {
+	if o.timed || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
 		return
 	}
 	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size()}

@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/transport"
@@ -497,9 +499,11 @@ func (q *peer) broken(err error) {
 	if q.conn == nil {
 		return
 	}
-	if !errors.Is(err, io.EOF) && !q.left && !q.p.closed {
-		q.p.cfg.Logger.Warn("connection broken", "peer", q.rank, "error", err)
+	level := slog.LevelWarn
+	if errors.Is(err, io.EOF) || q.left || q.p.closed || q.p.gone[q.p.firstTask(q.rank)].returned {
+		level = slog.LevelDebug // it has ended, or is about to
 	}
+	q.p.cfg.Logger.Log(context.Background(), level, "connection broken", "peer", q.rank, "error", err)
 	q.disconnect()
 	q.reconnect()
 }
