@@ -33,7 +33,7 @@ func (m *Member) dispatch(in *incoming) {
 	}
 	switch in.plan.op {
 	case opSend:
-		m.streamIn(from, in.extra).arrive(m, in)
+		m.streamIn(from, in.extra).arrive(in)
 	case opCredit:
 		m.credit(from, in)
 	case opProbe:

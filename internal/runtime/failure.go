@@ -98,12 +98,6 @@ func (p *Process) died(rank int, certain bool, how string) {
 	for _, m := range p.members {
 		m.lost()
 	}
-	p.failReceptions(func(r *reception) *Failure {
-		if g := r.m.goneRank(r.from); g.dead {
-			return r.m.goneFailure(r.op, r.from)
-		}
-		return nil
-	})
 	p.roomAgain()
 }
 
@@ -142,6 +136,12 @@ func (m *Member) lost() {
 			o.needs()
 		}
 	}
+	m.failStreams(func(s *inStream) *Failure {
+		if m.goneRank(s.from).dead {
+			return m.goneFailure("", s.from)
+		}
+		return nil
+	})
 	m.answerPending()
 }
 
@@ -222,9 +222,9 @@ func (m *Member) probeGone() {
 			o.probeReturned()
 		}
 	}
-	for r, s := range m.p.receptions {
-		if r.m == m && len(s.queue) == 0 && m.goneRank(r.from).returned {
-			m.probe(r.from, envelope{plan: Plan{op: opSend}})
+	for _, s := range m.in {
+		if s.wanted && s.head() == nil && m.goneRank(s.from).returned {
+			m.probe(s.from, envelope{plan: Plan{op: opSend}})
 		}
 	}
 }
@@ -264,9 +264,9 @@ func (m *Member) goneFrom(from int, in *incoming) {
 		}
 		return
 	}
-	m.p.failReceptions(func(r *reception) *Failure {
-		if r.m == m && r.from == from && len(m.p.receptions[r].queue) == 0 {
-			return m.goneFailure(r.op, from)
+	m.failStreams(func(s *inStream) *Failure {
+		if s.from == from && s.head() == nil {
+			return m.goneFailure("", from)
 		}
 		return nil
 	})

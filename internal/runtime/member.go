@@ -161,7 +161,7 @@ func (m *Member) Release() {
 		}
 	}
 	for _, s := range m.in {
-		if len(s.queue) > 0 {
+		if s.head() != nil {
 			return
 		}
 	}

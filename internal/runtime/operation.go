@@ -378,12 +378,7 @@ func (m *Member) fail(why func(*operation) *Failure) {
 	for _, w := range m.ahead.waiting {
 		m.p.complete(w)
 	}
-	m.p.failReceptions(func(r *reception) *Failure {
-		if r.m != m {
-			return nil
-		}
-		return why(nil)
-	})
+	m.failStreams(func(*inStream) *Failure { return why(nil) })
 }
 
 func (o *operation) String() string {

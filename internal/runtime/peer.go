@@ -80,9 +80,23 @@ func (in *incoming) stay() *incoming {
 	if !in.passes {
 		return in
 	}
-	c := *in
+	p := in.source.p
+	c := &incoming{}
+	if n := len(p.freeIn); n > 0 {
+		c = p.freeIn[n-1]
+		p.freeIn = p.freeIn[:n-1]
+	}
+	*c = *in
 	c.passes = false
-	return &c
+	return c
+}
+
+// reuse takes back the memory of a message that came in one piece.
+func (p *Process) reuse(in *incoming) {
+	if in.id == 0 && len(p.freeIn) < aheadMax {
+		*in = incoming{}
+		p.freeIn = append(p.freeIn, in)
+	}
 }
 
 // send sends a message. Its value must not change any more.

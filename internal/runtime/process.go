@@ -55,29 +55,29 @@ type Process struct {
 	cfg   Config
 	began time.Time
 
-	mu         sync.Mutex
-	peers      []peer  // by rank of process
-	owner      []int32 // by task: the process that owns it
-	gone       []gone  // by task
-	members    map[memberKey]*Member
-	timers     timers
-	scratch    []byte   // what is read
-	one        incoming // the message at hand, mostly
-	free       []*waiter
-	freeOps    []*operation
-	time       protocol.Time // now, once somebody has asked while the lock is held
-	last       *Member       // that was asked for
-	goners     int           // tasks that take part no more
-	iov        [][]byte      // what is written
-	values     []byte        // where small values are kept
-	early      int64         // bytes granted that nobody has asked for
-	queued     int64         // bytes that wait to be sent
-	wanting    []*waiter
-	receptions map[*reception]*inStream // who waits for a message
-	counts     map[string]int           // operations entered, by task and name
-	closed     bool
-	dead       bool // killed, where a process is a goroutine
-	ended      error
+	mu      sync.Mutex
+	peers   []peer  // by rank of process
+	owner   []int32 // by task: the process that owns it
+	gone    []gone  // by task
+	members map[memberKey]*Member
+	timers  timers
+	scratch []byte   // what is read
+	one     incoming // the message at hand, mostly
+	free    []*waiter
+	freeIn  []*incoming
+	freeOps []*operation
+	time    protocol.Time // now, once somebody has asked while the lock is held
+	last    *Member       // that was asked for
+	goners  int           // tasks that take part no more
+	iov     [][]byte      // what is written
+	values  []byte        // where small values are kept
+	early   int64         // bytes granted that nobody has asked for
+	queued  int64         // bytes that wait to be sent
+	wanting []*waiter
+	counts  map[string]int // operations entered, by task and name
+	closed  bool
+	dead    bool // killed, where a process is a goroutine
+	ended   error
 
 	// Progress; see progress.go.
 	poll       *poller
@@ -135,7 +135,7 @@ func newProcess(cfg Config) (*Process, error) {
 	p := &Process{
 		cfg: cfg, began: time.Now(),
 		peers: make([]peer, cfg.Size), owner: make([]int32, cfg.Tasks), gone: make([]gone, cfg.Tasks),
-		members: map[memberKey]*Member{}, counts: map[string]int{}, receptions: map[*reception]*inStream{},
+		members: map[memberKey]*Member{}, counts: map[string]int{},
 		rested: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for t := range p.owner {

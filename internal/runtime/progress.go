@@ -25,14 +25,19 @@ func (p *Process) newWaiter() *waiter {
 
 // freeWaiter gives back a waiter that nobody refers to any more.
 func (p *Process) freeWaiter(w *waiter) {
+	w.reset()
+	p.free = append(p.free, w)
+}
+
+// reset makes it a new waiter.
+func (w *waiter) reset() {
+	w.done = false
 	if w.ready != nil {
 		select {
 		case <-w.ready:
 		default:
 		}
 	}
-	w.done = false
-	p.free = append(p.free, w)
 }
 
 // complete ends a wait. Call it with the lock held.
@@ -161,7 +166,7 @@ func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
 
 // spinMax is how long a waiter looks again and again before it sleeps, where
 // every process has a processor to itself: as long as to sleep and wake takes.
-const spinMax = 50 * time.Microsecond
+const spinMax = 15 * time.Microsecond
 
 // spinFor looks for input again and again, for a short while.
 func (p *Process) spinFor(w *waiter) bool {

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // streamKey names a stream of messages of this task in a group: the other end,
@@ -27,30 +26,52 @@ type heldMessage struct {
 
 // inStream is a stream from another task.
 type inStream struct {
-	queue []*incoming // in order
-	seq   uint64      // the last message that came
-	taken uint64      // the last message taken
-	told  uint64      // the sender knows that it was taken
-	want  *reception  // who waits
-}
+	m     *Member
+	from  int
+	queue []*incoming // in order, from first on
+	first int
+	seq   uint64 // the last message that came
+	taken uint64 // the last message taken
+	told  uint64 // the sender knows that it was taken
 
-// reception is a caller that waits for a message.
-type reception struct {
-	waiter
-	m    *Member
-	op   string
-	from int
-	err  *Failure
+	wanted bool // somebody waits:
+	w      waiter
+	err    *Failure // why in vain
 }
 
 func (m *Member) streamIn(from int, tag uint64) *inStream {
 	key := streamKey{from, tag}
 	s := m.in[key]
 	if s == nil {
-		s = &inStream{}
+		s = &inStream{m: m, from: from}
 		m.in[key] = s
 	}
 	return s
+}
+
+// head is the first message of which at least the beginning is here; nil: none.
+func (s *inStream) head() *incoming {
+	if s.first == len(s.queue) {
+		return nil
+	}
+	return s.queue[s.first]
+}
+
+// push adds a message.
+func (s *inStream) push(in *incoming) {
+	if s.first == len(s.queue) {
+		s.queue, s.first = s.queue[:0], 0
+	}
+	s.queue = append(s.queue, in)
+}
+
+// pop takes the first message.
+func (s *inStream) pop() {
+	s.queue[s.first] = nil
+	if s.first++; s.first >= 1024 {
+		s.queue = append(s.queue[:0:0], s.queue[s.first:]...)
+		s.first = 0
+	}
 }
 
 // Send sends a value, which is the runtime's from now on. It returns as soon as
@@ -112,29 +133,29 @@ func (s *outStream) credited(m *Member, to int, consumed uint64) {
 }
 
 // arrive takes a message, or its beginning.
-func (s *inStream) arrive(m *Member, in *incoming) {
+func (s *inStream) arrive(in *incoming) {
 	if in.seq != s.seq+1 { // sent again
 		in.decline()
 		return
 	}
 	s.seq++
 	in = in.stay()
-	s.queue = append(s.queue, in)
+	s.push(in)
 	if !in.complete {
-		in.arrived = func() { s.look(m) }
+		in.arrived = s.look
 	}
-	if s.want != nil && len(s.queue) == 1 {
+	if s.wanted && s.head() == in {
 		in.want()
 	} else {
 		in.wantEarly()
 	}
-	s.look(m)
+	s.look()
 }
 
 // look ends the wait for the first message when all of it is there.
-func (s *inStream) look(m *Member) {
-	if s.want != nil && len(s.queue) > 0 && s.queue[0].complete {
-		m.p.complete(&s.want.waiter)
+func (s *inStream) look() {
+	if in := s.head(); s.wanted && in != nil && in.complete {
+		s.m.p.complete(&s.w)
 	}
 }
 
@@ -153,15 +174,15 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		return Result{}, err
 	}
 	s := m.streamIn(from, uint64(tag))
-	if s.want != nil {
+	if s.wanted {
 		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
 	}
-	if len(s.queue) == 0 || !s.queue[0].complete {
-		if err := m.await(ctx, s, op, from); err != nil {
+	if in := s.head(); in == nil || !in.complete {
+		if err := s.await(ctx, op); err != nil {
 			return Result{}, err
 		}
 	}
-	in := s.queue[0]
+	in := s.head()
 	if in.sign != sign {
 		f := &Failure{
 			Op: op, Tasks: []int{m.taskOf(from), m.task}, Err: ErrMisuse,
@@ -170,14 +191,11 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		m.announce(f)
 		return Result{}, f
 	}
-	s.queue[0] = nil
-	if s.queue = s.queue[1:]; len(s.queue) == 0 {
-		s.queue = nil
-	}
+	s.pop()
 	in.taken()
 	s.taken++
-	if len(s.queue) > 0 {
-		s.queue[0].wantEarly()
+	if next := s.head(); next != nil {
+		next.wantEarly()
 	}
 	if s.taken-s.told >= aheadMax/2 {
 		s.told = s.taken
@@ -185,46 +203,49 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		e.seq, e.extra, e.plan, e.kind = s.taken, uint64(tag), Plan{op: opCredit}, 1
 		m.peer(from).tell(e)
 	}
-	return Result{Value: in.value, Shared: in.shared}, nil
+	r := Result{Value: in.value, Shared: in.shared}
+	p.reuse(in)
+	return r, nil
 }
 
 // await waits for the first message of a stream.
-func (m *Member) await(ctx context.Context, s *inStream, op string, from int) error {
-	r := &reception{m: m, op: op, from: from}
-	s.want = r
-	defer func() { s.want = nil }()
-	if len(s.queue) > 0 {
-		s.queue[0].want()
-	} else if g := m.goneRank(from); g.dead {
-		return m.goneFailure(op, from)
+func (s *inStream) await(ctx context.Context, op string) error {
+	m := s.m
+	s.wanted, s.err = true, nil
+	defer func() {
+		s.wanted = false
+		s.w.reset()
+	}()
+	if in := s.head(); in != nil {
+		in.want()
+	} else if g := m.goneRank(s.from); g.dead {
+		return m.goneFailure(op, s.from)
 	} else if g.returned {
-		m.probe(from, envelope{plan: Plan{op: opSend}})
+		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
-	s.look(m)
-	m.p.receptions[r] = s
-	err := m.p.wait(ctx, &r.waiter)
-	delete(m.p.receptions, r)
+	s.look()
+	err := m.p.wait(ctx, &s.w)
 	switch {
-	case r.err != nil:
-		return r.err
+	case s.err != nil:
+		s.err.Op = op
+		return s.err
 	case err != nil:
-		return &Failure{Op: op, Tasks: []int{m.taskOf(from)}, Err: err}
-	case len(s.queue) == 0 || !s.queue[0].complete:
+		return &Failure{Op: op, Tasks: []int{m.taskOf(s.from)}, Err: err}
+	case s.head() == nil || !s.head().complete:
 		return m.usable(op)
 	}
 	return nil
 }
 
-// failReceptions ends the waits of which why says so.
-func (p *Process) failReceptions(why func(*reception) *Failure) {
-	for r, s := range p.receptions {
-		if r.done || len(s.queue) > 0 && s.queue[0].complete {
+// failStreams ends the waits for messages of which why says so.
+func (m *Member) failStreams(why func(*inStream) *Failure) {
+	for _, s := range m.in {
+		if !s.wanted || s.w.done {
 			continue
 		}
-		if f := why(r); f != nil {
-			f.Op = r.op
-			r.err = f
-			p.complete(&r.waiter)
+		if f := why(s); f != nil {
+			s.err = f
+			m.p.complete(&s.w)
 		}
 	}
 }
@@ -239,99 +260,4 @@ func (m *Member) credit(from int, in *incoming) {
 	if s := m.out[streamKey{from, in.extra}]; s != nil {
 		s.credited(m, from, in.seq)
 	}
-}
-
-// ahead keeps a task from running ahead of those it sends to.
-type ahead struct {
-	sent    []uint64 // by rank: the last operation in which something was sent to it
-	done    []uint64 // by rank: the operations it has completed, as far as is known
-	heard   []uint64 // by rank: the last operation in which it sent something, told or not
-	told    uint64
-	behind  int // ranks that are too far behind
-	waiting []*waiter
-}
-
-func (a *ahead) fit(n int) {
-	if a.sent == nil {
-		a.sent, a.done, a.heard = make([]uint64, n), make([]uint64, n), make([]uint64, n)
-	}
-}
-
-func (a *ahead) late(rank int) bool { return a.sent[rank] > a.done[rank]+aheadMax }
-
-func (a *ahead) send(m *Member, to int, seq uint64) {
-	a.fit(m.Size())
-	was := a.late(to)
-	a.sent[to] = max(a.sent[to], seq)
-	if !was && a.late(to) {
-		a.behind++
-	}
-}
-
-func (a *ahead) credited(m *Member, from int, seq uint64) {
-	a.fit(m.Size())
-	was := a.late(from)
-	a.done[from] = max(a.done[from], seq)
-	if was && !a.late(from) {
-		a.behind--
-		a.look(m)
-	}
-}
-
-func (a *ahead) look(m *Member) {
-	if a.behind == 0 {
-		for _, w := range a.waiting {
-			m.p.complete(w)
-		}
-		a.waiting = nil
-	}
-}
-
-// completed takes note that the task has completed an operation, and tells those
-// who send to it once in a while.
-func (a *ahead) completed(m *Member) {
-	m.taken++
-	if m.taken-a.told < aheadMax/4 {
-		return
-	}
-	a.told = m.taken
-	if a.heard == nil {
-		return
-	}
-	for r := range a.heard {
-		if a.heard[r] != 0 {
-			a.heard[r] = 0
-			e := m.to(r)
-			e.seq, e.plan = m.taken, Plan{op: opCredit}
-			m.peer(r).tell(e)
-		}
-	}
-}
-
-// gone takes note that a rank need not be waited for.
-func (a *ahead) gone(m *Member, rank int) {
-	if a.sent == nil {
-		return
-	}
-	if a.late(rank) {
-		a.behind--
-	}
-	a.done[rank] = 1 << 62
-	a.look(m)
-}
-
-// catchUp waits until nobody is too far behind.
-func (m *Member) catchUp(ctx context.Context, op string) error {
-	for m.ahead.behind > 0 {
-		w := &waiter{}
-		m.ahead.waiting = append(m.ahead.waiting, w)
-		if err := m.p.wait(ctx, w); err != nil {
-			m.ahead.waiting = slices.DeleteFunc(m.ahead.waiting, func(o *waiter) bool { return o == w })
-			return &Failure{Op: op, Err: err}
-		}
-		if err := m.usable(op); err != nil {
-			return err
-		}
-	}
-	return nil
 }
