@@ -17,6 +17,10 @@ func (p *Process) dispatch(in *incoming) {
 	case opMismatch:
 		m.mismatched(in)
 	default:
+		if !m.known && in.plan.op == opProbe && p.gone[in.to].returned {
+			p.tellGone(in)
+			return
+		}
 		if !m.known {
 			m.held = append(m.held, in.stay())
 			return

@@ -89,11 +89,12 @@ func (p *Process) died(rank int, certain bool, how string) {
 		p.cfg.Logger.Warn("process given up", "peer", rank, "why", how)
 	}
 	for t, r := range p.owner {
-		if int(r) == rank && !p.gone[t].returned {
-			p.gone[t].dead = true
-			p.gone[t].why = how
-			p.goners++
+		if int(r) != rank || p.gone[t].dead {
+			continue
 		}
+		// Dead even if it had returned: what it owes others will not come.
+		p.gone[t].dead, p.gone[t].why = true, how
+		p.goners++
 	}
 	for _, m := range p.members {
 		m.lost()
@@ -114,9 +115,8 @@ func (p *Process) PeerReturned(rank int, failure string) {
 		p.gone[t].why = failure
 		p.goners++
 	}
-	// What it sent may still be on its way: ask behind it.
 	for _, m := range p.members {
-		m.probeGone()
+		m.returned()
 	}
 	p.roomAgain()
 }
@@ -162,7 +162,6 @@ func (o *operation) needs() {
 		}
 	case o.plan.remembered():
 		o.inquire()
-		return
 	default:
 		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
 			if m.goneRank(int(r)).dead {
@@ -215,8 +214,17 @@ func (m *Member) probe(rank int, about envelope) {
 	m.peer(rank).send(e, nil, false)
 }
 
-// probeGone asks about what waits for tasks that have returned.
-func (m *Member) probeGone() {
+// returned looks what tasks that have returned mean for the group. What they sent
+// may still be on its way, so they are asked behind it.
+func (m *Member) returned() {
+	if !m.known {
+		return
+	}
+	for r := range m.Size() {
+		if m.goneRank(r).returned {
+			m.ahead.gone(m, r)
+		}
+	}
 	for _, o := range m.ops {
 		if o.entered && !o.delivered && o.err == nil {
 			o.probeReturned()
@@ -229,31 +237,39 @@ func (m *Member) probeGone() {
 	}
 }
 
-// probed answers a task that waits for this one.
+// probed answers a task that waits for this one: if both are not in the same
+// operation, that is misuse; if this one has returned, it says so.
 func (m *Member) probed(from int, in *incoming) {
+	returned := m.p.gone[m.task].returned
 	plan := in.plan
 	plan.op = in.kind
-	if plan.op != opSend {
-		o := m.ops[in.seq]
-		if o != nil && o.entered && o.err == nil && (o.plan != plan || o.sign != in.sign) {
-			in.plan = plan
-			o.fail(m.mismatchIn(from, in, o))
-			return
-		}
-		if o == nil && in.seq > m.seq && m.p.gone[m.task].returned {
-			m.tellGone(from, in)
+	if plan.op == opSend {
+		if returned {
+			m.p.tellGone(in)
 		}
 		return
 	}
-	if m.p.gone[m.task].returned {
-		m.tellGone(from, in)
+	o := m.ops[in.seq]
+	switch {
+	case o != nil && o.err == nil && (o.plan != plan || o.sign != in.sign):
+		in.plan = plan
+		o.fail(m.mismatchIn(from, in, o))
+	case o == nil && in.seq > m.seq && returned:
+		m.p.tellGone(in)
+	case o == nil && in.seq > m.seq: // compare when the task comes to it
+		if _, err := m.factory(plan); err == nil {
+			o = m.newOperation(in.seq, plan)
+			o.sign, o.informant = in.sign, from
+		}
 	}
 }
 
-func (m *Member) tellGone(to int, in *incoming) {
-	e := m.to(to)
-	e.seq, e.kind, e.plan = in.seq, in.kind, Plan{op: opGone}
-	m.peer(to).send(e, nil, false) // behind what was sent before
+// tellGone answers a probe: the task has returned. The answer goes behind what
+// was sent before.
+func (p *Process) tellGone(in *incoming) {
+	in.source.send(envelope{
+		group: in.group, from: in.to, to: in.from, seq: in.seq, kind: in.kind, plan: Plan{op: opGone},
+	}, nil, false)
 }
 
 // goneFrom learns that a task has returned and that all it sent has come.
@@ -280,13 +296,6 @@ func (p *Process) Returned(task int) {
 	p.gone[task].returned = true
 	p.goners++
 	for _, m := range p.members {
-		if m.known {
-			for r := range m.Size() {
-				if m.taskOf(r) == task {
-					m.ahead.gone(m, r)
-				}
-			}
-			m.probeGone()
-		}
+		m.returned()
 	}
 }

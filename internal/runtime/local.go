@@ -1,6 +1,9 @@
 package runtime
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Local is a job whose processes are goroutines of this program.
 type Local struct {
@@ -9,11 +12,13 @@ type Local struct {
 	left      int // processes that have neither returned nor died
 	finished  chan struct{}
 	over      bool
+	closed    chan struct{}
+	patrols   sync.WaitGroup
 }
 
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
-	l := &Local{left: n, finished: make(chan struct{})}
+	l := &Local{left: n, finished: make(chan struct{}), closed: make(chan struct{})}
 	for r := range n {
 		c := cfg
 		c.Rank, c.Size = r, n
@@ -29,7 +34,26 @@ func NewLocal(n int, cfg Config) (*Local, error) {
 			p.peers[r].local = l.Processes[r]
 		}
 	}
+	l.patrols.Go(l.patrol)
 	return l, nil
+}
+
+// patrol does for all processes what each does for itself on sockets.
+func (l *Local) patrol() {
+	tick := time.NewTicker(time.Duration(patrolEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-tick.C:
+		}
+		for _, p := range l.Processes {
+			p.lock()
+			p.inspect()
+			p.unlock()
+		}
+	}
 }
 
 // Returned tells that the tasks of a process have returned.
@@ -80,6 +104,8 @@ func (p *Process) Killed() bool {
 
 // Close ends the job's processes.
 func (l *Local) Close() {
+	close(l.closed)
+	l.patrols.Wait()
 	for _, p := range l.Processes {
 		p.lock()
 		p.closed = true

@@ -17,7 +17,7 @@ func described(plan Plan, typ string) string {
 
 // mismatch is what a call is that differs from what another task was heard to
 // call.
-func (m *Member) mismatch(from int, heard Plan, sign uint64, c Call) *Failure {
+func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 	theirs := described(heard, "")
 	if heard == c.Plan {
 		theirs = "the same with another type"
@@ -42,10 +42,13 @@ func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 	if in.plan == o.plan {
 		theirs = "the same with another type"
 	}
-	mine := described(o.plan, o.typ)
+	caller := m.task
+	if !o.entered {
+		caller = m.taskOf(o.informant)
+	}
 	f := &Failure{
-		Op: opNames[o.plan.op], Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", m.task, mine, in.seq, m.taskOf(from), theirs),
+		Op: opNames[o.plan.op], Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
+		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, described(o.plan, o.typ), in.seq, m.taskOf(from), theirs),
 	}
 	m.announce(f)
 	return f

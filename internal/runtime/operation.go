@@ -34,7 +34,8 @@ type operation struct {
 	typ     string
 	machine machine
 	value   []byte
-	giver   int // the rank that brought the value
+	// The rank of whom the operation was first heard; −1: of this task itself.
+	informant int
 
 	hasValue  bool
 	shared    bool
@@ -44,8 +45,7 @@ type operation struct {
 	left      bool // by the task
 	steps     int
 	kill      *Kill
-	probing   bool // waits for long
-	probed    bool
+	patrols   int // that saw it wait
 
 	timed     bool    // a timer refers to it
 	spare     machine // of an earlier operation in this memory
@@ -110,7 +110,7 @@ func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 	} else {
 		o = &operation{}
 	}
-	o.m, o.seq, o.plan, o.giver = m, seq, plan, -1
+	o.m, o.seq, o.plan, o.informant = m, seq, plan, -1
 	m.ops[seq] = o
 	return o
 }
@@ -141,8 +141,8 @@ func (m *Member) enter(c Call) (*operation, error) {
 		o = m.newOperation(m.seq, c.Plan)
 	}
 	o.entered, o.typ = true, c.Type
-	if o.plan != c.Plan || o.machine != nil && o.sign != c.Sign {
-		f := m.mismatch(o.firstFrom(), o.plan, o.sign, c)
+	if o.informant >= 0 && (o.plan != c.Plan || o.sign != c.Sign) {
+		f := m.mismatch(o.informant, o.plan, c)
 		o.err = f
 		return o, nil
 	}
@@ -188,7 +188,7 @@ func (m *Member) collective(from int, in *incoming) {
 			return
 		}
 		o = m.newOperation(in.seq, in.plan)
-		o.sign = in.sign
+		o.sign, o.informant = in.sign, from
 	}
 	if o.plan != in.plan || o.sign != in.sign {
 		in.decline()
@@ -214,16 +214,6 @@ func (m *Member) collective(from int, in *incoming) {
 	o.arrived = append(o.arrived, arrival{in, from})
 	in.arrived = o.catchUp
 	o.start()
-}
-
-func (o *operation) firstFrom() int {
-	if o.giver >= 0 {
-		return o.giver
-	}
-	if len(o.arrived) > 0 {
-		return o.arrived[0].from
-	}
-	return -1
 }
 
 // start makes the machine, unless this task must begin the operation and has
@@ -274,7 +264,7 @@ func (o *operation) catchUp() {
 // receive hands a message to the machine.
 func (o *operation) receive(from int, in *incoming) {
 	if !o.hasValue && in.value != nil && valueKind(o.plan, in.kind) {
-		o.value, o.hasValue, o.shared, o.giver = in.value, true, in.shared, from
+		o.value, o.hasValue, o.shared = in.value, true, in.shared
 		in.taken()
 	}
 	if o.finished || o.err != nil {

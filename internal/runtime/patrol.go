@@ -14,9 +14,17 @@ const patrolEvery = protocol.Time(100 * time.Millisecond)
 // patrol looks after what no message reports: operations that wait for long and
 // peers that cannot be reached.
 func (p *Process) patrol() {
+	p.inspect()
+	p.at(p.now()+patrolEvery, p.patrol)
+}
+
+func (p *Process) inspect() {
 	for _, m := range p.members {
 		for _, o := range m.ops {
 			o.patrol()
+		}
+		for _, s := range m.in {
+			s.patrol()
 		}
 	}
 	for r := range p.peers {
@@ -25,28 +33,39 @@ func (p *Process) patrol() {
 			p.suspect(q, fmt.Sprintf("no connection for %v", p.cfg.Silence))
 		}
 	}
-	p.at(p.now()+patrolEvery, p.patrol)
 }
 
-// patrol tells the tasks that a long-waiting operation waits for what it is, once:
-// if they call another one, that comes to light, even if nobody would send
-// anything.
+// probeEvery is how many patrols pass between two probes.
+const probeEvery = 10
+
+// patrol tells the tasks that a long-waiting operation waits for what it is: if
+// they call another one, or have returned, that comes to light even if nobody
+// would send anything.
 func (o *operation) patrol() {
 	if !o.entered || o.delivered || o.err != nil || o.w == nil || o.machine == nil {
 		return
 	}
-	if !o.probing { // a whole round, to be sure that it waits for long
-		o.probing = true
+	o.patrols++
+	if o.patrols%probeEvery != 2 {
 		return
 	}
-	if o.probed {
-		return
-	}
-	o.probed = true
 	for _, r := range o.awaits() {
 		if int(r) != o.m.rank {
 			o.probe(int(r))
 		}
+	}
+}
+
+// patrol asks the sender of a message that has been waited for for long whether
+// it has returned.
+func (s *inStream) patrol() {
+	if !s.wanted || s.head() != nil {
+		s.patrols = 0
+		return
+	}
+	s.patrols++
+	if s.patrols%probeEvery == 2 {
+		s.m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 }
 

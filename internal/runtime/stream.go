@@ -34,9 +34,10 @@ type inStream struct {
 	taken uint64 // the last message taken
 	told  uint64 // the sender knows that it was taken
 
-	wanted bool // somebody waits:
-	w      waiter
-	err    *Failure // why in vain
+	wanted  bool // somebody waits:
+	w       waiter
+	err     *Failure // why in vain
+	patrols int      // that saw it wait
 }
 
 func (m *Member) streamIn(from int, tag uint64) *inStream {
@@ -89,8 +90,10 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if err := m.usable(op); err != nil {
 			return err
 		}
-		if g := m.goneRank(to); g.dead || g.returned {
+		if g := m.goneRank(to); g.dead {
 			return m.goneFailure(op, to)
+		} else if g.returned {
+			return nil // nobody will ever receive it, now as well as a moment ago
 		}
 		if p.queued == 0 || p.queued+int64(len(value)) <= p.cfg.Buffer {
 			break
