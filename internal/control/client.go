@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -120,22 +121,26 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
+	var told error // the latest that says more than that the time was up
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
 		l, w, err := c.connect(ctx)
 		if err == nil {
 			return l, w, nil
+		}
+		if told == nil || !timedOut(err) {
+			told = err
 		}
 		switch {
 		case final(err):
 			return nil, w, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		case c.place.How == RunHow && !transient(err):
 			return nil, w, fmt.Errorf("no coordinator at %s: %w", c.place.Coordinator, err)
-		case os.Getppid() != parent:
+		case c.place.How != RunHow && os.Getppid() != parent:
 			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), err)
+			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
 		case <-time.After(wait):
 		}
 	}
@@ -144,11 +149,15 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 // transient tells whether an error of a connection with a coordinator that
 // exists may pass: it had too much to do, or another process is about to die.
 func transient(err error) bool {
-	var timeout net.Error
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, wire.Crossed) || errors.Is(err, wire.Closing) ||
-		errors.As(err, &timeout) && timeout.Timeout()
+		timedOut(err)
+}
+
+func timedOut(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // connect tries once, on this host first.
@@ -248,11 +257,22 @@ func (c *Client) Announce(addresses []string, host string) {
 // Returned tells that this process's tasks have returned: well, or with a
 // failure.
 func (c *Client) Returned(failure string) {
-	line := message{Type: sayReturned, Why: failure}.line()
+	line := message{Type: sayReturned, Why: brief(failure)}.line()
 	c.mu.Lock()
 	c.returned = line
 	c.mu.Unlock()
 	c.say(line)
+}
+
+// textMax bounds a text in a message, in bytes.
+const textMax = 4096
+
+// brief cuts a text that is too long for a message.
+func brief(text string) string {
+	if len(text) <= textMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:textMax], "") + "…"
 }
 
 // Ask asks whether a rank is alive: the link to it broke. If it is dead, the
@@ -262,7 +282,7 @@ func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line())
 // Suspect tells that a process is silent. The coordinator fences it, or tells
 // the handler that it is only unreachable from here.
 func (c *Client) Suspect(rank int, incarnation uint64, why string) {
-	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: why}.line())
+	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
 }
 
 // Emit puts an event into the event stream, under this process's rank. One that

@@ -260,6 +260,15 @@ func TestFinishedNeedsAll(t *testing.T) {
 	notes[0].expect(t, "finished")
 }
 
+func TestLongFailureIsCut(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	clients, notes := crew(t, s, 2)
+	clients[0].Returned(strings.Repeat("é", 2<<20))
+	if note := notes[1].expect(t, "returned 0 éé"); len(note) > 5000 || !strings.HasSuffix(note, "é…") {
+		t.Errorf("%d bytes", len(note))
+	}
+}
+
 func TestStopReachesThoseToComeToo(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2})
 	_, first := join(t, s.Place(0, 1))
@@ -284,7 +293,7 @@ func TestWhoMayJoin(t *testing.T) {
 	try := func(change func(*control.Place)) error {
 		p := s.Place(1, 1)
 		change(&p)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		c, _, err := control.Join(ctx, p, newRecorder(), nil)
 		if err == nil {

@@ -41,9 +41,10 @@ type job struct {
 	kills    chan Kill      // that are due
 	suspects chan suspect   // on other hosts: the coordinator gave them up
 	began    time.Time
-	tcp      string   // where other hosts find the coordinator
-	threads  *threads // that called them; nil: none
-	hurry    bool     // the user has no patience left
+	tcp      string    // where other hosts find the coordinator
+	threads  *threads  // that called them; nil: none
+	early    os.Signal // came while they were called; nil: none
+	hurry    bool      // the user has no patience left
 	report   Report
 }
 
@@ -155,6 +156,9 @@ func (j *job) oversee(ctx context.Context) {
 		timeout = time.After(time.Until(j.began.Add(j.Timeout)))
 	}
 	cancelled := ctx.Done()
+	if j.early != nil {
+		j.interrupt(j.early)
+	}
 	for len(j.running) > 0 {
 		select {
 		case e := <-j.endings:

@@ -189,11 +189,11 @@ func TestDeathsAreSurvivedAndFailuresAreNot(t *testing.T) {
 		cause        string
 	}{
 		{"all well", `exit 0`, 0, nil, nil, `^$`},
-		{"one dies", `[ $RANK = 1 ] && kill -9 $$; exit 0`, 0, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, 0\.\d\d s after the start; the others ended well$`},
+		{"one dies", `[ $RANK = 1 ] && kill -9 $$; exit 0`, 0, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, \d+\.\d\d s after the start; the others ended well$`},
 		{"two die", `[ $RANK = 0 ] && exit 0; kill -SEGV $$`, 0, []int{1, 2}, []int{1, 2}, `^task [12] was killed by SIGSEGV, .* s after the start; then 1 other died; the rest ended well$`},
 		{"all die", `kill -9 $$`, 1, []int{0, 1, 2}, []int{0, 1, 2}, `^task \d was killed by SIGKILL, .*; then 2 others failed$`},
-		{"one fails", `[ $RANK = 2 ] && exit 3; exit 0`, 1, nil, nil, `^task 2 ended with exit code 3, 0\.\d\d s after the start$`},
-		{"the first is named", `[ $RANK = 1 ] && kill -9 $$; sleep 0.1; [ $RANK = 2 ] && exit 3; exit 0`, 1, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, 0\.\d\d s after the start; then 1 other failed$`},
+		{"one fails", `[ $RANK = 2 ] && exit 3; exit 0`, 1, nil, nil, `^task 2 ended with exit code 3, \d+\.\d\d s after the start$`},
+		{"the first is named", firstOneThenTwo, 1, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, \d+\.\d\d s after the start; then 1 other failed$`},
 		{"a shell's own code is no signal", `exit 137`, 1, nil, nil, `^task \d ended with exit code 137, .*; then 2 others failed$`},
 	} {
 		job := shell(3, c.script)
@@ -206,6 +206,13 @@ func TestDeathsAreSurvivedAndFailuresAreNot(t *testing.T) {
 		}
 	}
 }
+
+// firstOneThenTwo: rank 2 fails once rank 1 is dead.
+const firstOneThenTwo = `pid=$COPPICE_DIR/pid
+[ $RANK = 0 ] && exit 0
+[ $RANK = 1 ] && { echo $$ > $pid.new; mv $pid.new $pid; kill -9 $$; }
+while ! [ -e $pid ] || kill -0 $(cat $pid) 2>/dev/null; do sleep 0.01; done
+exit 3`
 
 func TestEveryByteOfTheDeadIsShown(t *testing.T) {
 	shelf(t)
@@ -293,11 +300,11 @@ func TestNoGrandchildIsLeft(t *testing.T) {
 }
 
 func TestTimeoutAsksForGoroutinesAndKills(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
 	c := own(3, "stuck")
-	c.Timeout = 300 * time.Millisecond
+	c.Timeout = time.Second
 	r := c.run(t)
-	if r.Exit != 1 || !r.Timeout || r.Cause != "time-out after 300ms, when tasks 0-2 still ran" {
+	if r.Exit != 1 || !r.Timeout || r.Cause != "time-out after 1s, when tasks 0-2 still ran" {
 		t.Errorf("exit %d, time-out %v, cause %q", r.Exit, r.Timeout, r.Cause)
 	}
 	if got := strings.Count(c.err.String(), "goroutine 1 "); got < 3 {
@@ -309,14 +316,14 @@ func TestTimeoutAsksForGoroutinesAndKills(t *testing.T) {
 }
 
 func TestTimeoutKillsWhoIgnoresTheQuestion(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
 	c := shell(2, `[ $RANK = 0 ] && exit 5; trap '' QUIT; while :; do sleep 0.1; done`)
-	c.Timeout = 100 * time.Millisecond
+	c.Timeout = time.Second
 	r := c.run(t)
 	if r.Exit != 1 || r.Tasks[1].Signal != "SIGKILL" || r.Tasks[1].Why != whyTimeout || r.Seconds < dumpTime.Seconds() {
 		t.Errorf("report %+v", r)
 	}
-	if !regexp.MustCompile(`^time-out after 100ms, when task 1 still ran; before that task 0 ended with exit code 5, .* s after the start$`).MatchString(r.Cause) {
+	if !regexp.MustCompile(`^time-out after 1s, when task 1 still ran; before that task 0 ended with exit code 5, .* s after the start$`).MatchString(r.Cause) {
 		t.Errorf("cause %q", r.Cause)
 	}
 }
@@ -369,7 +376,7 @@ func TestASignalStopsTheJobGracefully(t *testing.T) {
 
 // The first signal may come while the process still runs; the second does not.
 func TestABlockedReaderIsLeftByTwoSignals(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
 	c := shell(1, `echo hi`)
 	blocked := make(writerFunc)
 	c.Output.Stdout = blocked
@@ -434,41 +441,54 @@ func TestWhatAProcessSaysOfItsFailureIsReported(t *testing.T) {
 
 // The process that joined is the task's, whatever started it.
 func TestKillsReachTheProcessThatJoined(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
+	var waits []func()
 	for _, script := range []string{"", `exec "$0"`, `"$0"; exit $?`, `"$0" & wait $!`} {
 		c := own(3, "patient")
 		if script != "" {
 			c.Args = []string{"-c", script, c.Program}
 			c.Program = "sh"
 		}
-		c.Kills = []Kill{{Task: 1, After: 300 * time.Millisecond}}
-		r := c.run(t)
-		if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || len(r.Lost) != 0 || r.Tasks[1].Signal != "SIGKILL" || r.Tasks[1].Why != "--kill 1@300ms" {
-			t.Errorf("%q: report %+v", script, r)
-		}
-		if got := strings.Count(c.out.String(), "death: rank 1"); got != 2 {
-			t.Errorf("%q: shown %q", script, c.out.String())
-		}
+		c.Kills = []Kill{{Task: 1, After: time.Second}}
+		wait := c.begin(t)
+		waits = append(waits, func() {
+			r := wait()
+			if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || len(r.Lost) != 0 || r.Tasks[1].Signal != "SIGKILL" || r.Tasks[1].Why != "--kill 1@1s" {
+				t.Errorf("%q: report %+v", script, r)
+			}
+			if got := strings.Count(c.out.String(), "death: rank 1"); got != 2 {
+				t.Errorf("%q: shown %q", script, c.out.String())
+			}
+		})
+	}
+	for _, wait := range waits {
+		wait()
 	}
 }
 
 // A process that stands still is fenced: here by the coordinator, on another
 // host by its agent.
 func TestASilentProcessIsKilled(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
+	var waits []func()
 	for _, hosts := range [][]Host{nil, {{"a", 1}, {"b", 2}}} {
 		c := own(3, "patient")
 		if hosts != nil {
 			c.onHosts(t, hosts...)
 		}
-		c.Silence = time.Second
+		c.Silence = 2 * time.Second
 		wait := c.begin(t)
 		pid := numbers(t, c.out.await(t, `\[1\] pid (\d+)`, 1))[0]
 		syscall.Kill(pid, syscall.SIGSTOP)
-		r := wait()
-		if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || r.Tasks[1].Signal != "SIGKILL" || !strings.Contains(r.Tasks[1].Why, "silent for ") {
-			t.Errorf("hosts %v: report %+v", hosts, r)
-		}
+		waits = append(waits, func() {
+			r := wait()
+			if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || r.Tasks[1].Signal != "SIGKILL" || !strings.Contains(r.Tasks[1].Why, "silent for ") {
+				t.Errorf("hosts %v: report %+v", hosts, r)
+			}
+		})
+	}
+	for _, wait := range waits {
+		wait()
 	}
 }
 

@@ -33,7 +33,20 @@ func TestMain(m *testing.M) {
 	if program, ok := programs[os.Getenv(programVar)]; ok {
 		os.Exit(program(os.Args[1:]))
 	}
-	goleak.VerifyTestMain(m)
+	// Where jobs make their directories, for tests that run side by side.
+	dir, err := os.MkdirTemp("", "l") // short: for the paths of sockets
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(exit int) {
+		if left, _ := os.ReadDir(dir); len(left) > 0 && exit == 0 {
+			fmt.Println("FAIL: left behind:", left)
+			exit = 1
+		}
+		os.RemoveAll(dir)
+		os.Exit(exit)
+	}))
 }
 
 // events of a member, as its handler is told them.

@@ -30,6 +30,7 @@ type remote struct {
 	stdout  io.ReadCloser
 	stderr  tail
 	pids    map[int]int
+	held    []notice     // said before all had started
 	running map[int]bool // whose end was not told
 	started chan error   // one: nil when all processes have started
 	left    chan struct{}
@@ -127,13 +128,13 @@ func (r *remote) hear(n notice) error {
 	if !ours || n.Stream < 0 || n.Stream >= streams {
 		return fmt.Errorf("the agent speaks of rank %d, stream %d", n.Rank, n.Stream)
 	}
+	if n.Type != noticeStarted && len(r.pids) < len(r.orders.Ranks) {
+		r.held = append(r.held, n)
+		return nil
+	}
 	switch n.Type {
 	case noticeStarted:
-		r.pids[n.Rank], r.running[n.Rank] = n.PID, true
-		r.server.Started(n.Rank, firstIncarnation, n.PID)
-		if len(r.pids) == len(r.orders.Ranks) {
-			r.begun(nil)
-		}
+		return r.begin(n)
 	case noticeOutput:
 		return relays[n.Stream].take(n.Data)
 	case noticeClosed:
@@ -146,6 +147,27 @@ func (r *remote) hear(n notice) error {
 		r.server.Exited(n.Rank, firstIncarnation, n.Status.String())
 		r.ended(ending{rank: n.Rank, status: *n.Status, at: time.Now()})
 	}
+	return nil
+}
+
+// begin takes note of a start. What was said before the last one is heard then:
+// a job that shows something has started.
+func (r *remote) begin(n notice) error {
+	if _, twice := r.pids[n.Rank]; twice {
+		return fmt.Errorf("the agent tells the start of rank %d twice", n.Rank)
+	}
+	r.pids[n.Rank], r.running[n.Rank] = n.PID, true
+	r.server.Started(n.Rank, firstIncarnation, n.PID)
+	if len(r.pids) < len(r.orders.Ranks) {
+		return nil
+	}
+	r.begun(nil)
+	for _, n := range r.held {
+		if err := r.hear(n); err != nil {
+			return err
+		}
+	}
+	r.held = nil
 	return nil
 }
 

@@ -22,6 +22,7 @@ const fakeSSH = `#!/bin/sh
 [ "$1" = slow ] && exec sleep 300
 echo "$@" >> "$0.calls"
 shift
+export SSH_CONNECTION="127.0.0.1 50000 127.0.0.1 22"
 echo "Welcome!"
 exec "$@"
 `
@@ -33,7 +34,6 @@ func (c *test) onHosts(t *testing.T, hosts ...Host) (ssh string) {
 	if err := os.WriteFile(ssh, []byte(fakeSSH), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SSH_CONNECTION", "127.0.0.1 50000 127.0.0.1 22")
 	c.Hosts, c.SSH, c.Agent = hosts, []string{ssh}, []string{"env", programVar + "=agent", own(1, "").Program}
 	return ssh
 }
@@ -72,12 +72,12 @@ func TestMembersOnHostsMeet(t *testing.T) {
 }
 
 func TestADeathOnAHostIsTold(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
 	c := own(4, "patient")
 	c.onHosts(t, Host{"a", 2}, Host{"b", 2})
-	c.Kills = []Kill{{Task: 2, After: 500 * time.Millisecond}}
+	c.Kills = []Kill{{Task: 2, After: time.Second}}
 	r := c.run(t)
-	if r.Exit != 0 || !slices.Equal(r.Killed, []int{2}) || r.Tasks[2].Why != "--kill 2@500ms" {
+	if r.Exit != 0 || !slices.Equal(r.Killed, []int{2}) || r.Tasks[2].Why != "--kill 2@1s" {
 		t.Errorf("report %+v", r)
 	}
 	if got := strings.Count(c.out.String(), "death: rank 2 (incarnation 1) is dead: killed by SIGKILL"); got != 3 {
@@ -100,7 +100,7 @@ func TestEveryByteOfTheDeadOnAHostIsShown(t *testing.T) {
 }
 
 func TestSignalsAndTheTimeoutReachHosts(t *testing.T) {
-	shelf(t)
+	t.Parallel() // it waits
 	c := shell(2, `trap 'echo caught; exit 0' INT; echo ready; while :; do sleep 0.01; done`)
 	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
 	wait := c.begin(t)
@@ -111,7 +111,7 @@ func TestSignalsAndTheTimeoutReachHosts(t *testing.T) {
 	}
 	c = own(2, "stuck")
 	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
-	c.Timeout = 500 * time.Millisecond
+	c.Timeout = time.Second
 	if r := c.run(t); !r.Timeout || strings.Count(c.err.String(), "goroutine 1 ") < 2 {
 		t.Errorf("report %+v, standard error %q", r, c.err.String())
 	}
@@ -164,9 +164,9 @@ func TestHostsThatCannotStartAreNamed(t *testing.T) {
 }
 
 func TestAHostThatDoesNotAnswerIsLeftByASignal(t *testing.T) {
-	shelf(t)
-	c := shell(2, "echo $PPID; exec sleep 300")
-	c.onHosts(t, Host{"a", 1}, Host{"slow", 1})
+	t.Parallel() // it waits
+	c := shell(2, "exec sleep 300")
+	c.onHosts(t, Host{"slow", 1}, Host{"a", 1})
 	plan, err := New(c.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -153,7 +153,13 @@ func (j *job) await(r *remote) error {
 	case <-timer.C:
 		return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
 	case s := <-j.Signals:
-		return fmt.Errorf("%v while host %s was called", s, r.host)
+		select {
+		case err := <-r.started: // so it was for the processes
+			j.early = s
+			return err
+		default:
+			return fmt.Errorf("%v while host %s was called", s, r.host)
+		}
 	}
 }
 

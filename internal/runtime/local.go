@@ -7,18 +7,14 @@ import (
 
 // Local is a job whose processes are goroutines of this program.
 type Local struct {
-	mu        sync.Mutex
 	Processes []*Process
-	left      int // processes that have neither returned nor died
-	finished  chan struct{}
-	over      bool
 	closed    chan struct{}
 	patrols   sync.WaitGroup
 }
 
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
-	l := &Local{left: n, finished: make(chan struct{}), closed: make(chan struct{})}
+	l := &Local{closed: make(chan struct{})}
 	for r := range n {
 		c := cfg
 		c.Rank, c.Size = r, n
@@ -66,7 +62,6 @@ func (l *Local) Returned(p *Process, failure string) {
 			q.PeerReturned(p.cfg.Rank, failure)
 		}
 	}
-	l.leave()
 }
 
 // killed tells of a process that died. The lock of p is held.
@@ -78,22 +73,8 @@ func (l *Local) killed(p *Process) {
 				q.Died(p.cfg.Rank, true, "killed")
 			}
 		}
-		l.leave()
-	}()
+		}()
 }
-
-func (l *Local) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.left--
-	if l.left == 0 && !l.over {
-		l.over = true
-		close(l.finished)
-	}
-}
-
-// Finished is closed when every process has returned or died.
-func (l *Local) Finished() <-chan struct{} { return l.finished }
 
 // Killed tells whether the process was killed.
 func (p *Process) Killed() bool {
