@@ -73,7 +73,7 @@ func (l *Local) killed(p *Process) {
 				q.Died(p.cfg.Rank, true, "killed")
 			}
 		}
-		}()
+	}()
 }
 
 // Killed tells whether the process was killed.
