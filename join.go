@@ -68,10 +68,14 @@ func newJoined(cfg runtime.Config, client *control.Client, w control.Welcome) (*
 	cfg.Host = host{client}
 	cfg.Silence = w.Silence
 	cfg.Logger = cfg.Logger.With("process", place.Rank)
-	if w.LocalSize <= goruntime.NumCPU() {
+	here := place.LocalSize // processes of this host
+	if here == 0 {
+		here = w.LocalSize
+	}
+	if here <= goruntime.NumCPU() {
 		cfg.Spin = true
 	} else { // many to a processor: look for work left alone less often
-		cfg.Pause = min(time.Duration(w.LocalSize/goruntime.NumCPU())*time.Millisecond, 16*time.Millisecond)
+		cfg.Pause = min(time.Duration(here/goruntime.NumCPU())*time.Millisecond, 16*time.Millisecond)
 	}
 	places, err := listenAt(place)
 	if err != nil {

@@ -22,6 +22,7 @@ type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
 	Kill    []launch.Kill  `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
 	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; each process is asked for its goroutines first."`
+	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 
 	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
 	Prefix bool   `default:"true" negatable:"" group:"Output:" help:"Show each line with the rank that wrote it (default true)."`
@@ -51,7 +52,7 @@ Starts N processes of a program and waits for them. Their output is shown line b
 rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
 with an exit code other than 0 has failed. The exit code is 0 if every survivor ended well, and 1
 otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second one
-kills them; the exit code is then 1.
+kills them, and so does --grace; the exit code is then 1.
 
 	coppice run -n 8 -- ./prog -v
 	coppice run -n 3 -- echo hi
@@ -114,6 +115,9 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 		config.N = *r.N
 	}
 	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
+		return nil, err
+	}
+	if config.Grace, err = duration("grace", r.Grace, "30s"); err != nil {
 		return nil, err
 	}
 	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {

@@ -5,15 +5,30 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
+
+// placeVars tell a process its place: the launcher sets them, and nobody else.
+var placeVars = []string{
+	control.VarDir, control.VarJob, control.VarRank, control.VarSize, control.VarIncarnation,
+	control.VarCoordinator, control.VarKeyFile, control.VarKey,
+	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+}
 
 // inherited is the launcher's environment without what tells a process its
 // place: the launcher may be part of a job itself.
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return strings.HasPrefix(name, "COPPICE_") || slices.Contains(aliases, name)
+		return slices.Contains(placeVars, name)
 	})
+}
+
+// carried is what other hosts get of the launcher's environment: what is said
+// to the library in it.
+func carried() []string {
+	return slices.DeleteFunc(inherited(), func(v string) bool { return !strings.HasPrefix(v, "COPPICE_") })
 }
 
 // merge adds variables to others. Of several with one name the last stays.

@@ -41,10 +41,11 @@ type job struct {
 	kills    chan Kill      // that are due
 	suspects chan suspect   // on other hosts: the coordinator gave them up
 	began    time.Time
-	tcp      string    // where other hosts find the coordinator
-	threads  *threads  // that called them; nil: none
-	early    os.Signal // came while they were called; nil: none
-	hurry    bool      // the user has no patience left
+	tcp      string           // where other hosts find the coordinator
+	threads  *threads         // that called them; nil: none
+	early    os.Signal        // came while they were called; nil: none
+	grace    <-chan time.Time // when who was passed a signal has to be gone
+	hurry    bool             // the user has no patience left
 	report   Report
 }
 
@@ -174,6 +175,9 @@ func (j *job) oversee(ctx context.Context) {
 			patience = time.After(dumpTime)
 		case <-patience:
 			j.killAll(whyTimeout)
+		case <-j.grace:
+			j.notice("no end within %v: killing %s", j.graceTime(), j.stillRunning())
+			j.killAll(whyInterrupted)
 		case <-cancelled:
 			cancelled = nil
 			j.report.cancelled = true
@@ -253,12 +257,23 @@ func (j *job) interrupt(s os.Signal) {
 		return
 	}
 	j.report.Signal = signalName(sig)
+	j.grace = time.After(j.graceTime())
 	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
 	j.blame(whyInterrupted)
 	j.server.Stop("the launcher received " + signalName(sig))
 	for _, s := range j.stations {
 		s.signal(sig)
 	}
+}
+
+// graceDefault is how long processes have to end by themselves.
+const graceDefault = 30 * time.Second
+
+func (j *job) graceTime() time.Duration {
+	if j.Grace > 0 {
+		return j.Grace
+	}
+	return graceDefault
 }
 
 // timeout asks the processes for what they are doing.

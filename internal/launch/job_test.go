@@ -147,8 +147,9 @@ func (c *test) begin(t *testing.T) (wait func() *Report) {
 
 func TestAnyProgramIsRun(t *testing.T) {
 	shelf(t)
-	c := shell(3, `echo $COPPICE_RANK/$COPPICE_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $COPPICE_INCARNATION; echo $EXTRA >&2`)
+	c := shell(3, `echo $COPPICE_RANK/$COPPICE_SIZE $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $COPPICE_INCARNATION; echo $EXTRA $COPPICE_LISTEN$COPPICE_KEY >&2`)
 	c.Env = []string{"EXTRA=more"}
+	t.Setenv("COPPICE_LISTEN", "here")
 	t.Setenv("COPPICE_KEY", "of another job")
 	t.Setenv("RANK", "77")
 	r := c.run(t)
@@ -159,7 +160,7 @@ func TestAnyProgramIsRun(t *testing.T) {
 	if got := lines(c.out.String()); !slices.Equal(got, want) {
 		t.Errorf("standard output %q, want %q", got, want)
 	}
-	want = []string{"[0] more\n", "[1] more\n", "[2] more\n"}
+	want = []string{"[0] more here\n", "[1] more here\n", "[2] more here\n"}
 	if got := lines(c.err.String()); !slices.Equal(got, want) {
 		t.Errorf("standard error %q, want %q", got, want)
 	}
@@ -357,6 +358,21 @@ func TestTheSecondSignalKills(t *testing.T) {
 	r := wait()
 	if r.Exit != 1 || r.Signal != "SIGTERM" || !slices.Equal(r.Killed, []int{0, 1}) || r.Tasks[1].Why != whyInterrupted {
 		t.Errorf("report %+v", r)
+	}
+}
+
+func TestWhoDoesNotHeedASignalIsKilledInTheEnd(t *testing.T) {
+	shelf(t)
+	c := shell(2, `trap 'echo ignored' TERM; echo ready; while :; do sleep 0.01; done`)
+	c.Grace = 200 * time.Millisecond
+	wait := c.begin(t)
+	c.out.await(t, "ready", 2)
+	c.signals <- syscall.SIGTERM
+	if r := wait(); r.Exit != 1 || r.Signal != "SIGTERM" || !slices.Equal(r.Killed, []int{0, 1}) {
+		t.Errorf("report %+v", r)
+	}
+	if !strings.Contains(c.notices.String(), "within 200ms: killing tasks 0, 1\n") {
+		t.Errorf("notices %q", c.notices.String())
 	}
 }
 

@@ -30,6 +30,7 @@ type Config struct {
 	Output    Output
 
 	Timeout time.Duration // when the job is to end at the latest; 0: never
+	Grace   time.Duration // how long processes have to end after a signal was passed on, before they are killed; 0: 30 s
 	Kills   []Kill
 	Settings
 
@@ -140,8 +141,8 @@ func (p *Plan) checkDir() error {
 }
 
 func (p *Plan) checkTimes() error {
-	if p.Timeout < 0 || p.Silence < 0 {
-		return fmt.Errorf("time-out of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Silence)
+	if p.Timeout < 0 || p.Grace < 0 || p.Silence < 0 {
+		return fmt.Errorf("time-out of %v, grace of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Grace, p.Silence)
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func (p *Plan) checkEnv() error {
 		if !ok || name == "" {
 			return fmt.Errorf("variable %q; allowed: NAME=VALUE", variable)
 		}
-		if strings.HasPrefix(name, "COPPICE_") || slices.Contains(aliases, name) {
+		if slices.Contains(placeVars, name) {
 			return fmt.Errorf("variable %s, which the launcher sets itself; allowed: any other", name)
 		}
 	}
@@ -209,6 +210,3 @@ func (p *Plan) hostName(rank int) string {
 	}
 	return ""
 }
-
-// aliases are the variables of a started process whose names are not ours.
-var aliases = []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}

@@ -21,6 +21,7 @@ const fakeSSH = `#!/bin/sh
 [ "$1" = down ] && { echo "no route to $1" >&2; exit 255; }
 [ "$1" = slow ] && exec sleep 300
 echo "$@" >> "$0.calls"
+unset COPPICE_LISTEN # as ssh would
 shift
 export SSH_CONNECTION="127.0.0.1 50000 127.0.0.1 22"
 echo "Welcome!"
@@ -40,11 +41,12 @@ func (c *test) onHosts(t *testing.T, hosts ...Host) (ssh string) {
 
 func TestHostsRunTheirShare(t *testing.T) {
 	shelf(t)
-	c := shell(5, `echo $COPPICE_RANK/$COPPICE_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $EXTRA; printf err >&2; [ $RANK = 3 ] && kill -9 $$; exit 0`)
+	c := shell(5, `echo $COPPICE_RANK/$COPPICE_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $EXTRA $COPPICE_LISTEN; printf err >&2; [ $RANK = 3 ] && kill -9 $$; exit 0`)
 	c.Env = []string{"EXTRA=more"}
+	t.Setenv("COPPICE_LISTEN", "there")
 	ssh := c.onHosts(t, Host{"a", 3}, Host{"b", 4})
 	r := c.run(t)
-	want := []string{"[0] 0/5 0/3 more\n", "[1] 1/5 1/3 more\n", "[2] 2/5 2/3 more\n", "[3] 3/5 0/2 more\n", "[4] 4/5 1/2 more\n"}
+	want := []string{"[0] 0/5 0/3 more there\n", "[1] 1/5 1/3 more there\n", "[2] 2/5 2/3 more there\n", "[3] 3/5 0/2 more there\n", "[4] 4/5 1/2 more there\n"}
 	if got := lines(c.out.String()); !slices.Equal(got, want) {
 		t.Errorf("shown %q, want %q", got, want)
 	}

@@ -177,7 +177,7 @@ func (j *job) remotes(relays [][streams]*relay) (all []*remote) {
 				ended: func(e ending) { j.endings <- e },
 				orders: agentOrders{
 					Job: place.Job, Key: place.Key, Size: j.N, Coordinator: j.tcp, Fallback: here,
-					Program: j.Program, Args: j.Args, Dir: j.Dir, Env: j.Env,
+					Program: j.Program, Args: j.Args, Dir: j.Dir, Env: merge(carried(), j.Env),
 				},
 			})
 		}

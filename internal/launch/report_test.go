@@ -1,0 +1,109 @@
+package launch
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// endedTask is a task that ended so many milliseconds after the start; exit −1: by
+// SIGKILL.
+func endedTask(rank, exit int, ms int, why, failure string) TaskReport {
+	after := time.Duration(ms) * time.Millisecond
+	t := TaskReport{Rank: rank, Why: why, Failure: failure, Seconds: after.Seconds(), ended: time.Unix(0, 0).Add(after)}
+	if exit < 0 {
+		t.Signal = "SIGKILL"
+	} else {
+		t.Exit = &exit
+	}
+	return t
+}
+
+func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		report Report
+		exit   int
+		want   string
+	}{
+		{"nothing", Report{Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 0, ""},
+		{
+			"the earliest",
+			Report{Tasks: []TaskReport{endedTask(0, 1, 900, "", "peer died"), endedTask(1, 2, 520, "", ""), endedTask(2, -1, 700, "", "")}},
+			1,
+			"task 1 ended with exit code 2, 0.52 s after the start; then 2 others failed",
+		},
+		{
+			"its own words",
+			Report{Tasks: []TaskReport{endedTask(0, 1, 900, "", "cannot\nread")}},
+			1,
+			"task 0 ended with exit code 1, 0.90 s after the start: cannot read",
+		},
+		{
+			"failed with exit code 0",
+			Report{Tasks: []TaskReport{endedTask(0, 0, 900, "", "no")}},
+			1,
+			"task 0 failed, 0.90 s after the start: no",
+		},
+		{
+			"survived",
+			Report{Tasks: []TaskReport{endedTask(0, -1, 150, "--kill 0@150ms", ""), endedTask(1, 0, 200, "", "")}},
+			0,
+			"task 0 was killed by SIGKILL (--kill 0@150ms), 0.15 s after the start; the others ended well",
+		},
+		{
+			"time-out",
+			Report{Timeout: true, timeout: time.Second, late: []int{0, 2}, Tasks: []TaskReport{endedTask(0, 2, 1100, whyTimeout, ""), endedTask(1, 0, 5, "", ""), endedTask(2, -1, 3000, whyTimeout, "")}},
+			1,
+			"time-out after 1s, when tasks 0, 2 still ran",
+		},
+		{
+			"failure, then time-out",
+			Report{Timeout: true, timeout: time.Second, late: []int{0}, Tasks: []TaskReport{endedTask(0, 2, 1100, whyTimeout, ""), endedTask(1, 3, 5, "", "")}},
+			1,
+			"time-out after 1s, when task 0 still ran; before that task 1 ended with exit code 3, 0.01 s after the start",
+		},
+		{"interrupted", Report{Signal: "SIGINT", Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{
+			"lost output",
+			Report{broke: errors.New("broken pipe"), Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 0, 5, "", "")}},
+			1,
+			"what the tasks wrote was lost: broken pipe; task 0 was killed by SIGKILL, 0.01 s after the start",
+		},
+	} {
+		r := c.report
+		r.conclude()
+		if r.Exit != c.exit || r.Cause != c.want {
+			t.Errorf("%s: exit %d, cause %q\nwant %d, %q", c.name, r.Exit, r.Cause, c.exit, c.want)
+		}
+	}
+}
+
+// Of a process in a wrapper only the wrapper's exit code is known.
+func TestAWrappersCodeTellsHowItsProcessEnded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		exit   int
+		status control.Status
+		kill   string
+		want   string
+	}{
+		{"shell", 137, control.Status{Pid: 8, State: control.Dead, Certain: true, How: "exited"}, "", "was killed by SIGKILL, 0.01 s after the start"},
+		{"shell", 139, control.Status{Pid: 8, State: control.Dead, Certain: true, How: "exited"}, "", "was killed by SIGSEGV, 0.01 s after the start"},
+		{"go run", 1, control.Status{Pid: 8, State: control.Dead, Certain: true, How: "exited"}, "0@reduce#1", "was killed by SIGKILL (--kill 0@reduce#1), 0.01 s after the start"},
+		{"go run, failed", 1, control.Status{Pid: 8, State: control.Returned, Failure: "no"}, "0@reduce#1", "ended with exit code 1, 0.01 s after the start: no"},
+		{"go run, failed without a word", 1, control.Status{Pid: 8, State: control.Dead, Certain: true, How: "exited"}, "", "ended with exit code 1, 0.01 s after the start"},
+		{"fenced", 1, control.Status{Pid: 8, State: control.Dead, Certain: true, How: "fenced: silent for 3.0s"}, "", "was killed by SIGKILL (fenced: silent for 3.0s), 0.01 s after the start"},
+		{"no wrapper", 137, control.Status{Pid: 7, State: control.Dead, Certain: true, How: "exited with 137"}, "", "ended with exit code 137, 0.01 s after the start"},
+		{"not joined", 137, control.Status{State: control.Dead, Certain: true, How: "never joined: exited with 137"}, "", "ended with exit code 137, 0.01 s after the start"},
+	} {
+		task := endedTask(0, c.exit, 5, "", "")
+		task.PID = 7
+		task.learn(c.status, c.kill)
+		if got := task.how(); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
