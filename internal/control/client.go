@@ -46,6 +46,10 @@ type Welcome struct {
 // joinTimeout is how long a process waits for the others to begin.
 const joinTimeout = 60 * time.Second
 
+// leaveMax is how long a process that lost its coordinator tries to be the last
+// to leave the directory.
+const leaveMax = 100 * time.Millisecond
+
 // clientRoom bounds in bytes what waits to be said; events are dropped beyond.
 const clientRoom = 8 << 20
 
@@ -71,6 +75,7 @@ type Client struct {
 	closing  bool
 
 	heard heard // the reading goroutine's
+	lost  bool  // the same, and Close's when that has ended
 }
 
 // heard is what the handler has been told: the last of each rank.
@@ -105,7 +110,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	}
 	l, w, err := c.join(ctx)
 	if err != nil {
-		c.users.leave()
+		c.users.leave(0)
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
 	c.silence = w.Silence
@@ -318,7 +323,11 @@ func (c *Client) Close() {
 		c.cancel()
 	})
 	c.wg.Wait()
-	c.users.leave()
+	patience := time.Duration(0)
+	if c.lost {
+		patience = leaveMax
+	}
+	c.users.leave(patience)
 }
 
 func (c *Client) isClosing() bool {
@@ -339,8 +348,9 @@ func (c *Client) run(l *link) {
 		}
 		if err != nil {
 			if !c.isClosing() {
-				c.log.Warn("control: coordinator lost", "error", err)
+				c.lost = true
 				c.handler.Lost(err)
+				c.log.Warn("control: coordinator lost", "error", err) // may end the process: who read it is gone, too
 			}
 			return
 		}

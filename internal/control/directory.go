@@ -49,7 +49,7 @@ func sweep(parent string) {
 		}
 		// One without the file is about to be used.
 		if f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|syscall.O_NOFOLLOW, 0); err == nil {
-			(&lease{dir, f}).leave()
+			(&lease{dir, f}).leave(0)
 		}
 	}
 }
@@ -196,15 +196,23 @@ func (l *lease) release() {
 	}
 }
 
-// leave ends the use of the directory; the last to do so removes it.
-func (l *lease) leave() {
+// leave ends the use of the directory; the last to do so removes it. It tries
+// for a while to be the last: the locks of a process that was killed end a
+// little after its connections.
+func (l *lease) leave(patience time.Duration) {
 	if l == nil {
 		return
 	}
-	if flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB) == nil && stillThere(l.file) {
-		removeDir(l.dir)
+	defer l.file.Close()
+	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		err := flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil && stillThere(l.file) {
+			removeDir(l.dir)
+		}
+		if err == nil || !stillThere(l.file) || time.Now().After(until) {
+			return
+		}
 	}
-	l.file.Close()
 }
 
 // removeDir removes a job's directory, and nothing that is not one.

@@ -342,7 +342,7 @@ func (s *Server) shut() {
 	s.wg.Wait()
 	s.control.release()
 	if s.cfg.shared {
-		s.users.leave()
+		s.users.leave(0)
 		return
 	}
 	s.users.release()
