@@ -1,24 +1,74 @@
 // Package coppice is group communication for Go programs that regrows when
-// processes die. A coppiced tree is cut to the ground and grows back: broadcast,
-// scatter, gather, reduce, all-to-all and agreement are to finish correctly among
-// the survivors, without a restart and without a checkpoint.
+// processes die: a coppiced tree is cut to the ground and grows back.
 //
-// What a user will import is this package: a program written as a function of one
-// task, run again by a survivor when its process dies. It arrives next and is not
-// here yet; docs/api.md shows its shape. What exists today is what it will stand
-// on:
+// A program is a function of one task:
 //
-//   - topology: who talks to whom; trees, rings and graphs as arithmetic.
-//   - protocol: what a protocol is, a pure state machine without clock, network
-//     or goroutine; protocol/broadcast holds the corrected broadcasts.
-//   - logp: a simulator that runs these machines in LogP time, up to millions of
-//     processes.
-//   - chaos: adversarial schedules and crashes for the same machines, with
-//     invariants, replayed from a seed.
-//   - model: the closed forms that the simulator's results are held against.
-//   - cmd/coppice: the command that puts them to use.
+//	func main() { coppice.Main(program) }
 //
-// A protocol is written once and driven in three ways: simulated time, hostile
-// schedules and, with the process API, real sockets. What is simulated is what
-// runs. The design is told in docs/design.md.
+//	func program(ctx context.Context, t *coppice.Task) error {
+//		word, err := coppice.Broadcast(ctx, t, "leaf") // what task 0 passes
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Printf("task %d of %d has %s\n", t.Rank(), t.Size(), word)
+//		return coppice.Barrier(ctx, t)
+//	}
+//
+// and this runs it as eight processes:
+//
+//	coppice run -n 8 -- ./program
+//
+// # Jobs, processes and tasks
+//
+// A job is a number of processes that were started together: by coppice run, by
+// mpirun or by srun. A process started by itself is a job of one, and Local makes
+// a job of goroutines, for tests. Each process runs one task, or several
+// (Job.Tasks). A task has a rank, which stays, and a sequence of operations;
+// Task.Split makes smaller groups, Task.Fork and Go further sequences for other
+// goroutines.
+//
+// Send and Recv are between two tasks. Broadcast, Barrier and Split are between
+// all tasks of a group, which call the same ones in the same order. A process
+// serves the others until every task of the job has returned.
+//
+// # When a process dies
+//
+// An operation that needs the dead ends with a FailedError that names them, and
+// never hangs; one that does not need them goes on. A corrected broadcast
+// (Corrected) reaches everybody who lives. Tasks that call different operations
+// get ErrMismatch.
+//
+// What is to come: a survivor runs the function of a dead task again, from the
+// top, and operations that were finished answer from a log. User programs will
+// have no recovery code. Until then a dead task stays dead.
+//
+// # The user's duties
+//
+// Now:
+//
+//  1. All tasks of a group call the same operations in the same order, with the
+//     same roots, types and protections.
+//  2. A Task is for one goroutine at a time. All tasks fork, and call Go, in the
+//     same order.
+//  3. Shared memory stays unchanged until the operation is over at every task.
+//
+// Once functions are run again, as docs/api.md numbers them; who keeps to them
+// now has nothing to change then:
+//
+//  1. The same operations with the same inputs on every attempt: no clock, map
+//     order or global randomness in what they depend on (Task.Rand).
+//  2. State in local variables, no lock held across an operation.
+//  3. Outside effects happen at least once: make them idempotent, name files by
+//     attempt (Task.Attempt) and rename.
+//  4. Shared memory stays unchanged until Save, which is to come.
+//  5. All tasks Save at the same points.
+//
+// # More
+//
+// docs/tutorial.md begins with nothing and ends with eight processes;
+// docs/running.md is about starting them, variables, transports and security;
+// docs/api.md lists what exists and what does not yet; docs/design.md tells how
+// it works. The protocols are pure state machines (package protocol), which a
+// simulator (logp), an adversary (chaos) and the processes of this package run
+// unchanged.
 package coppice

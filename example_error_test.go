@@ -1,0 +1,99 @@
+package coppice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/coppice-go/coppice"
+)
+
+// What a task cannot get any more, because the one that had it is gone, is lost.
+func ExampleErrLost() {
+	job := coppice.Job{Local: 2, Kill: []string{"0@send#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		if t.Rank() == 0 {
+			return coppice.Send(ctx, t, 1, 0, "never sent")
+		}
+		_, err := coppice.Recv[string](ctx, t, 0, 0)
+		fmt.Println("lost:", errors.Is(err, coppice.ErrLost))
+		return nil // it can do without
+	})
+	fmt.Println("error:", err)
+	// Output:
+	// lost: true
+	// error: <nil>
+}
+
+// All tasks of a group call the same operations in the same order. If they do
+// not, all of them are told.
+func ExampleErrMismatch() {
+	runExample(2, func(ctx context.Context, t *coppice.Task) error {
+		var err error
+		if t.Rank() == 0 {
+			_, err = coppice.Broadcast(ctx, t, 1, coppice.Root(1))
+		} else {
+			_, err = coppice.Broadcast(ctx, t, 1, coppice.Root(0))
+		}
+		fmt.Printf("task %d: mismatch: %t\n", t.Rank(), errors.Is(err, coppice.ErrMismatch))
+		return nil
+	})
+	// Unordered output:
+	// task 0: mismatch: true
+	// task 1: mismatch: true
+}
+
+// The root dies before it has sent anything: nobody can have the value.
+func ExampleErrUnreached() {
+	job := coppice.Job{Local: 3, Kill: []string{"0@broadcast#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Corrected("checked")))
+		fmt.Printf("task %d: unreached: %t\n", t.Rank(), errors.Is(err, coppice.ErrUnreached))
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Unordered output:
+	// task 1: unreached: true
+	// task 2: unreached: true
+	// error: <nil>
+}
+
+// When the launcher is gone, the context of every task ends with ErrAbandoned as
+// its cause, and so does what the task waits in. Here the example ends it.
+func ExampleErrAbandoned() {
+	ctx, abandon := context.WithCancelCause(context.Background())
+	_ = coppice.Local(ctx, 1, func(ctx context.Context, t *coppice.Task) error {
+		abandon(coppice.ErrAbandoned)
+		_, err := coppice.Recv[int](ctx, t, 0, 0) // nobody sends
+		fmt.Println("abandoned:", errors.Is(err, coppice.ErrAbandoned))
+		return err
+	})
+	// Output: abandoned: true
+}
+
+// failedBarrier returns what task 1 gets that waits for task 0, which is killed.
+func failedBarrier() (failed *coppice.FailedError) {
+	job := coppice.Job{Local: 2, Kill: []string{"0@barrier#1"}}
+	_ = job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		err := coppice.Barrier(ctx, t)
+		errors.As(err, &failed)
+		return err
+	})
+	return failed
+}
+
+func ExampleFailedError() {
+	failed := failedBarrier()
+	fmt.Println(failed.Op, "failed because of", failed.Tasks)
+	// Output: barrier failed because of [0]
+}
+
+func ExampleFailedError_Error() {
+	fmt.Println(failedBarrier().Error())
+	// Output: barrier in view 1: task 0 is dead: killed
+}
+
+func ExampleFailedError_Unwrap() {
+	fmt.Println(failedBarrier().Unwrap() == coppice.ErrLost)
+	// Output: true
+}

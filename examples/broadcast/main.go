@@ -1,0 +1,47 @@
+// Command broadcast shows a corrected broadcast survive a death: task 0 gives
+// all tasks three values, one after the other, and a process may be killed in
+// the middle. The others finish, with every value.
+//
+//	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast
+//	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast -plain
+//	go run ./examples/broadcast
+//
+// With -plain nothing is done against deaths: the tasks below the dead one in
+// the tree get an error that names it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/coppice-go/coppice"
+)
+
+func main() {
+	plain := flag.Bool("plain", false, "broadcast without correction")
+	flag.Parse()
+	mode := coppice.Corrected("checked")
+	if *plain {
+		mode = coppice.Plain
+	}
+	coppice.Main(func(ctx context.Context, t *coppice.Task) error { return rounds(ctx, t, mode) })
+}
+
+// rounds broadcasts three values from task 0.
+func rounds(ctx context.Context, t *coppice.Task, mode coppice.Protection) error {
+	var got []string
+	for round := range 3 {
+		value := ""
+		if t.Rank() == 0 {
+			value = fmt.Sprintf("value %d", round+1)
+		}
+		value, err := coppice.Broadcast(ctx, t, value, coppice.Mode(mode))
+		if err != nil {
+			return err
+		}
+		got = append(got, value)
+	}
+	fmt.Printf("task %d has %q\n", t.Rank(), got)
+	return nil
+}
