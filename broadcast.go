@@ -24,26 +24,26 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	if err == nil {
 		err = unsendable
 	}
+	var zero T
 	if err != nil {
-		return v, fmt.Errorf("broadcast: %w", err)
+		return zero, fmt.Errorf("broadcast: %w", err)
 	}
 	call := runtime.Call{Plan: plan, Sign: c.Signature(), Type: c.Name()}
 	root := t.Rank() == s.root
 	if root {
 		if call.Value, err = encode(c, &v, s.shared); err != nil {
-			return v, fmt.Errorf("broadcast: %w", err)
+			return zero, fmt.Errorf("broadcast: %w", err)
 		}
 	}
 	r, err := t.m.Do(ctx, call)
 	if err != nil {
-		var zero T
 		return zero, failed("broadcast", err)
 	}
 	if root {
 		return v, nil
 	}
 	if v, err = decode(c, r, &s); err != nil {
-		return v, fmt.Errorf("broadcast: %w", err)
+		return zero, fmt.Errorf("broadcast: %w", err)
 	}
 	return v, nil
 }

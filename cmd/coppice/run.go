@@ -37,7 +37,6 @@ type runCmd struct {
 	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
 
 	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
-	Check   bool           `group:"Start:" help:"Let the processes check each other's data by digests."`
 
 	DryRun  bool `help:"Print what would be started, and start nothing."`
 	Verbose bool `short:"v" help:"Log what the coordinator sees."`
@@ -105,8 +104,7 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	config := launch.Config{
 		N: runtime.NumCPU(), Program: program[0], Args: program[1:], Dir: r.Dir, Env: r.Env,
 		Input: os.Stdin, Kills: r.Kill,
-		Settings: launch.Settings{Check: r.Check},
-		Notice:   func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
 	}
 	if err := r.spread(&config); err != nil {
 		return nil, err

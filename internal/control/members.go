@@ -20,6 +20,7 @@ type member struct {
 	peer        *Peer // nil: it has not announced itself
 	returned    bool
 	failure     string // of its tasks
+	failedAt    time.Time
 	death       *Death
 
 	child    int           // what the launcher started for it: the process or a wrapper; 0: unknown
@@ -316,12 +317,14 @@ type Status struct {
 	How         string   `json:"how,omitempty"`     // of the dead
 	Certain     bool     `json:"certain,omitempty"` // of the dead
 	Failure     string   `json:"failure,omitempty"` // of the returned
+
+	FailedAt time.Time `json:"failed_at,omitzero"` // of those that returned a failure
 }
 
 func (m *member) status() Status {
 	st := Status{
 		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid,
-		Connected: m.session != nil, Failure: m.failure, State: Absent,
+		Connected: m.session != nil, Failure: m.failure, FailedAt: m.failedAt, State: Absent,
 	}
 	if m.peer != nil {
 		st.Host, st.Addresses = m.peer.Host, m.peer.Addresses

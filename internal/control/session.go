@@ -177,6 +177,9 @@ func (s *Server) returned(m *member, failure string) {
 		return
 	}
 	m.returned, m.failure = true, failure
+	if failure != "" {
+		m.failedAt = time.Now()
+	}
 	s.log.Info("control: returned", "rank", m.rank, "failure", failure)
 	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "failure", failure)
 	s.news = append(s.news, m)

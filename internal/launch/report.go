@@ -2,7 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +41,16 @@ type TaskReport struct {
 	Failure string  `json:"failure,omitempty"` // what it said of its failure itself
 	Seconds float64 `json:"seconds"`           // from the start of the first process to its end
 
-	ended time.Time
+	ended  time.Time
+	failed time.Time // when it said so itself
+}
+
+// wrong is when a task went wrong: a process may live on for a while after.
+func (t *TaskReport) wrong() time.Time {
+	if t.failed.IsZero() {
+		return t.ended
+	}
+	return t.failed
 }
 
 // learn takes over what the coordinator knows. kill is what the user wanted
@@ -53,6 +61,9 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 	}
 	wrapper := s.Pid != t.PID
 	t.Joined, t.PID, t.Failure = true, s.Pid, s.Failure
+	if !s.FailedAt.IsZero() {
+		t.failed = s.FailedAt
+	}
 	if t.Why == "" && s.State == control.Dead && (strings.HasPrefix(s.How, "fenced") || !s.Certain) {
 		t.Why = s.How
 	}
@@ -122,18 +133,13 @@ func (r *Report) conclude() {
 		switch t := &r.Tasks[i]; {
 		case t.died():
 			r.Killed = append(r.Killed, t.Rank)
-			if !t.Joined {
-				r.Lost = append(r.Lost, t.Rank) // there is nobody who could take it over
-			}
+			r.Lost = append(r.Lost, t.Rank) // nobody takes it over yet
 		case t.well():
 			survivors++
 		default:
 			survivors++
 			failed++
 		}
-	}
-	if survivors == 0 {
-		r.Lost = slices.Clone(r.Killed)
 	}
 	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.broke != nil {
 		r.Exit = 1
@@ -187,7 +193,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 		if first != nil {
 			others++
 		}
-		if first == nil || t.ended.Before(first.ended) {
+		if first == nil || t.wrong().Before(first.wrong()) {
 			first = t
 		}
 	}

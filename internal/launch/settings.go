@@ -7,5 +7,4 @@ import "time"
 type Settings struct {
 	Kill    []Kill        `json:"kill,omitempty"`    // those by operation: the processes carry them out
 	Silence time.Duration `json:"silence,omitempty"` // in nanoseconds: who is silent for so long is suspected
-	Check   bool          `json:"check,omitempty"`   // digests catch modified or diverging data
 }
