@@ -1,7 +1,6 @@
 package coppice
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,13 +83,10 @@ func failed(op string, err error) error {
 	switch {
 	case errors.Is(f.Err, runtime.ErrGone):
 		e.Err = ErrLost
-	case errors.Is(f.Err, runtime.ErrLeft):
-		e.Err = ErrMismatch
-	case errors.Is(f.Err, runtime.ErrMisuse):
+	case errors.Is(f.Err, runtime.ErrLeft), errors.Is(f.Err, runtime.ErrMisuse):
 		e.Err = ErrMismatch
 	case errors.Is(f.Err, runtime.ErrUnreached):
-		e.Err = ErrUnreached
-	case errors.Is(f.Err, context.Canceled), errors.Is(f.Err, context.DeadlineExceeded):
+		e.Err, e.text = ErrUnreached, fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
 	}
 	return e
 }

@@ -76,7 +76,7 @@ func ExampleMode() {
 // be is an error of the operation it is used in.
 func ExampleProtection() {
 	rehearseDeaths(1, coppice.Corrected("thoroughly"))
-	// Output: 0 of 1 have the value; failures: task 0: broadcast: correction "thoroughly"; allowed: none, ack, opportunistic, opportunistic-sends, optimized, optimized-paper, checked, failure-proof, delayed
+	// Output: 0 of 1 have the value; failures: task 0: broadcast: correction "thoroughly"; allowed: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F
 }
 
 // In a binomial tree of 8 tasks, 7 stands below 3, and nothing else does.

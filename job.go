@@ -54,6 +54,9 @@ type Job struct {
 // Run runs f as the function Run does, with the job's settings.
 func (j *Job) Run(ctx context.Context, f Func) error {
 	cfg, err := j.config()
+	if err == nil && f == nil {
+		err = errors.New("no function; allowed: one for a task")
+	}
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
@@ -147,18 +150,25 @@ func runTasks(ctx context.Context, p *runtime.Process, log *slog.Logger, f Func)
 	var wg sync.WaitGroup
 	for i, rank := range ranks {
 		wg.Go(func() {
-			t := newTask(p.World(rank), log)
-			if err := f(ctx, t); err != nil {
+			defer func() {
+				if p.Killed() {
+					errs[i] = nil
+				} else {
+					p.Returned(rank, text(errs[i]))
+				}
+			}()
+			errs[i] = fmt.Errorf("task %d: %w", rank, errExit) // unless f returns
+			err := f(ctx, newTask(p.World(rank), log))
+			if errs[i] = err; err != nil {
 				errs[i] = fmt.Errorf("task %d: %w", rank, err)
-			}
-			if !p.Killed() {
-				p.Returned(rank)
 			}
 		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)
 }
+
+var errExit = errors.New("its function has called runtime.Goexit")
 
 func text(err error) string {
 	if err == nil {

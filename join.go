@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
@@ -194,6 +195,9 @@ const orphanTime = time.Second
 // Lost implements control.Handler.
 func (m *mediator) Lost(err error) {
 	err = fmt.Errorf("%w: %w", ErrAbandoned, err)
+	if m.orphan { // who read our output is gone as well: to write must not end us before our time
+		signal.Ignore(syscall.SIGPIPE)
+	}
 	m.cancel(err)
 	m.tell(func(p *runtime.Process) { p.End(err) })
 	m.finish(err)

@@ -2,9 +2,10 @@ package coppice
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/coppice-go/coppice/internal/runtime"
-	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/topology"
 )
 
@@ -44,7 +45,6 @@ func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 type Protection struct {
 	tree, correction string
 	order            topology.Order
-	early            broadcast.Early
 	plan             runtime.Plan
 	err              error
 }
@@ -65,8 +65,16 @@ var Plain = protection(Protection{tree: "binomial", correction: "none"})
 // docs/broadcasts.md has their costs and promises. If the root dies before
 // anybody who lives has the value, it is ErrUnreached.
 func Corrected(correction string) Protection {
-	return protection(Protection{tree: "binomial", correction: correction})
+	p := Protection{tree: "binomial", correction: correction}
+	name, _, _ := strings.Cut(correction, ":")
+	if !slices.Contains(corrections, name) {
+		p.err = fmt.Errorf("correction %q; allowed: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F", correction)
+	}
+	return protection(p)
 }
+
+// corrections are those to choose from.
+var corrections = []string{"checked", "opportunistic", "optimized", "delayed", "failure-proof"}
 
 // Along is the same protection along another tree: binomial, kary:K, lame:K,
 // optimal, or gossip:R for R rounds of gossip, whose partners are the same in
@@ -83,8 +91,11 @@ func (p Protection) InOrder() Protection {
 	return protection(p)
 }
 
+// protection makes the plan, unless something was wrong already.
 func protection(p Protection) Protection {
-	p.plan, p.err = runtime.BroadcastPlan(p.tree, p.correction, p.order, p.early)
+	if p.err == nil {
+		p.plan, p.err = runtime.BroadcastPlan(p.tree, p.correction, p.order)
+	}
 	return p
 }
 

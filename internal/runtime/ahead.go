@@ -9,21 +9,27 @@ import (
 type ahead struct {
 	sent    []uint64 // by rank: the last operation in which something was sent to it
 	done    []uint64 // by rank: the operations it has completed, as far as is known
-	heard   []uint64 // by rank: the last operation in which it sent something, told or not
-	told    uint64
-	behind  int // ranks that are too far behind
+	told    []uint64 // by rank: the operations that it was told this task has completed
+	due     []bool   // by rank: it sent something long after that, and is to be told again
+	dues    []int    // the ranks that are due
+	behind  int      // ranks that are too far behind
 	waiting []*waiter
 }
 
 func (a *ahead) fit(n int) {
 	if a.sent == nil {
-		a.sent, a.done, a.heard = make([]uint64, n), make([]uint64, n), make([]uint64, n)
+		a.sent, a.done, a.told, a.due = make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]bool, n)
 	}
 }
 
 func (a *ahead) late(rank int) bool { return a.sent[rank] > a.done[rank]+aheadMax }
 
 func (a *ahead) send(m *Member, to int, seq uint64) {
+	if m.p.goners > 0 {
+		if g := m.goneRank(to); g.dead || g.returned {
+			return
+		}
+	}
 	a.fit(m.Size())
 	was := a.late(to)
 	a.sent[to] = max(a.sent[to], seq)
@@ -35,15 +41,30 @@ func (a *ahead) send(m *Member, to int, seq uint64) {
 func (a *ahead) credited(m *Member, from int, seq uint64) {
 	a.fit(m.Size())
 	was := a.late(from)
-	a.done[from] = max(a.done[from], seq)
+	a.done[from] = max(a.done[from], min(seq, 1<<62))
 	if was && !a.late(from) {
 		a.behind--
-		a.look(m)
 	}
+	a.look(m)
+}
+
+// blocks tells whether the task must wait for one that is far behind. What its
+// machine passed on before the task came to it is no reason to: two tasks could
+// wait for each other.
+func (a *ahead) blocks(m *Member) bool {
+	if a.behind == 0 {
+		return false
+	}
+	for r := range a.sent {
+		if a.late(r) && m.seq >= a.done[r]+aheadMax {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *ahead) look(m *Member) {
-	if a.behind == 0 {
+	if len(a.waiting) > 0 && !a.blocks(m) {
 		for _, w := range a.waiting {
 			m.p.complete(w)
 		}
@@ -51,25 +72,50 @@ func (a *ahead) look(m *Member) {
 	}
 }
 
+// hear takes note that a rank sent something in an operation. It does not go on
+// if that is too far from what it was told, be it the first it ever sent.
+func (a *ahead) hear(m *Member, from int, seq uint64) {
+	a.fit(m.Size())
+	if a.due[from] || seq < a.told[from]+aheadMax/4 {
+		return
+	}
+	a.due[from] = true
+	a.dues = append(a.dues, from)
+	a.tell(m)
+}
+
+// owe makes the task tell a rank what it has completed although that sent nothing:
+// it was asked to wait for this task.
+func (a *ahead) owe(m *Member, rank int) {
+	a.fit(m.Size())
+	if !a.due[rank] {
+		a.due[rank] = true
+		a.dues = append(a.dues, rank)
+	}
+	a.tell(m)
+}
+
 // completed takes note that the task has completed an operation, and tells those
 // who send to it once in a while.
 func (a *ahead) completed(m *Member) {
 	m.taken++
-	if m.taken-a.told < aheadMax/4 {
-		return
+	if len(a.dues) > 0 {
+		a.tell(m)
 	}
-	a.told = m.taken
-	if a.heard == nil {
-		return
-	}
-	for r := range a.heard {
-		if a.heard[r] != 0 {
-			a.heard[r] = 0
-			e := m.to(r)
-			e.seq, e.plan = m.taken, Plan{op: opCredit}
-			m.peer(r).tell(e)
+}
+
+// tell tells those who are due what the task has completed.
+func (a *ahead) tell(m *Member) {
+	a.dues = slices.DeleteFunc(a.dues, func(r int) bool {
+		if m.taken < a.told[r]+aheadMax/4 {
+			return false
 		}
-	}
+		a.due[r], a.told[r] = false, m.taken
+		e := m.to(r)
+		e.seq, e.plan = m.taken, Plan{op: opCredit}
+		m.peer(r).tell(e)
+		return true
+	})
 }
 
 // gone takes note that a rank need not be waited for.
@@ -86,7 +132,7 @@ func (a *ahead) gone(m *Member, rank int) {
 
 // catchUp waits until nobody is too far behind.
 func (m *Member) catchUp(ctx context.Context, op string) error {
-	for m.ahead.behind > 0 {
+	for m.ahead.blocks(m) {
 		w := &waiter{}
 		m.ahead.waiting = append(m.ahead.waiting, w)
 		if err := m.p.wait(ctx, w); err != nil {

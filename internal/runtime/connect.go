@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -34,6 +33,7 @@ type way struct {
 	tries     int           // that failed in a row
 	down      protocol.Time // since when there is no connection, though there was or should be one
 	suspected bool
+	turn      uint64 // changes with every connection, so that one that comes late is known
 }
 
 // Address is where a peer listens.
@@ -102,7 +102,7 @@ func (p *Process) Peers(all ...Address) {
 			continue
 		}
 		q.way.known, q.way.address, q.incarnation = true, a.At, a.Incarnation
-		if q.link != nil && !q.link.Settled() {
+		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
 			q.connect()
 		}
 	}
@@ -136,9 +136,14 @@ func (q *peer) dial(at transport.Address, me wire.Identity) {
 	q.way.dialing = false
 	var refusal wire.Refusal
 	switch {
+	case err == nil && q.identity().Received != me.Received:
+		// Theirs came in between and brought something: what the peer was told
+		// is not true any more.
+		conn.Close()
+		q.connect()
 	case err == nil:
 		q.attach(conn)
-	case p.closed || q.dead:
+	case p.closed || q.dead || q.conn != nil: // no matter: it is dead, or theirs came
 	case errors.As(err, &refusal) && (refusal == wire.Closing || refusal == wire.Excluded):
 		p.cfg.Logger.Info("turned away", "peer", q.rank, "why", refusal)
 		q.retry(p.cfg.Silence / 8)
@@ -156,6 +161,9 @@ func (q *peer) dial(at transport.Address, me wire.Identity) {
 // retry tries again after a while; 0: the longer, the more often it failed.
 func (q *peer) retry(after time.Duration) {
 	w := &q.way
+	if q.conn != nil || q.p.closed { // theirs has come
+		return
+	}
 	if w.down == 0 {
 		w.down = q.p.now()
 	}
@@ -194,14 +202,20 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	// we say has arrived stays true.
 	q.disconnect()
 	w.accepting = true
-	return q.identity(), wire.Accepted
+	w.turn++
+	me = q.identity()
+	me.Link = w.turn
+	return me, wire.Accepted
 }
 
 func (p *Process) established(conn *transport.Conn) {
 	p.lock()
 	defer p.unlock()
 	q := &p.peers[conn.Peer().From]
-	q.way.accepting = false
+	if conn.Self().Link != q.way.turn { // ours came in between
+		conn.Close()
+		return
+	}
 	q.attach(conn)
 }
 
@@ -218,6 +232,8 @@ func (p *Process) abandoned(id wire.Identity) {
 // attach makes a connection the peer's, in place of any that it had.
 func (q *peer) attach(conn *transport.Conn) {
 	p := q.p
+	q.way.accepting = false
+	q.way.turn++
 	if p.closed || q.dead {
 		conn.Close()
 		return
@@ -238,6 +254,7 @@ func (q *peer) attach(conn *transport.Conn) {
 	}
 	q.conn = conn
 	q.way.tries, q.way.down, q.way.suspected = 0, 0, false
+	q.out, q.outAt = q.out[:0], 0 // a beat may be there that the link keeps
 	for _, f := range again {
 		q.out = append(q.out, q.link.Stamp(f))
 	}
@@ -277,7 +294,8 @@ func (q *peer) disconnect() {
 	q.conn, q.armed = nil, false
 	q.out, q.outAt = nil, 0
 	q.partial, q.left64, q.into = nil, 0, nil
-	q.p.up = slices.DeleteFunc(q.p.up, func(o *peer) bool { return o == q })
+	// A copy: somebody may be going through the old one.
+	q.p.up = slices.DeleteFunc(slices.Clone(q.p.up), func(o *peer) bool { return o == q })
 }
 
 // reconnect makes a connection again after one broke.
@@ -336,7 +354,7 @@ func (p *Process) Close() error {
 		p.unlock()
 		return nil
 	}
-	p.end(errors.New("the job is over"))
+	p.end(errOver)
 	p.closed = true
 	for _, q := range slices.Clone(p.up) {
 		q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
@@ -360,8 +378,13 @@ func (p *Process) Close() error {
 	<-p.stopped
 	p.lock()
 	defer p.unlock()
-	if p.driver != nil {
-		return fmt.Errorf("an operation is still under way")
+	if p.driver != nil { // it is on its way out
+		left := make(chan struct{})
+		p.leaving = left
+		p.poll.wake()
+		p.unlock()
+		<-left
+		p.lock()
 	}
 	p.poll.close()
 	return err

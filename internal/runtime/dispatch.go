@@ -12,6 +12,10 @@ func (p *Process) dispatch(in *incoming) {
 	if p.dead || p.closed {
 		return
 	}
+	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
+		p.late(in)
+		return
+	}
 	m := p.member(in.group, int(in.to))
 	switch in.plan.op {
 	case opMismatch:
@@ -65,10 +69,22 @@ func (in *incoming) want() {
 		}
 		return
 	}
-	value := make([]byte, in.size)
-	copy(value, in.value)
-	in.value = value
+	in.makeRoom(0)
 	in.answer(0)
+}
+
+// roomMax is how much room is made for a message before any of it has come: its
+// size may be a lie.
+const roomMax = 1 << 30
+
+// makeRoom makes room for n more bytes of the value, and for more in advance.
+func (in *incoming) makeRoom(n int) {
+	if len(in.value) >= in.filled+n && n > 0 {
+		return
+	}
+	value := make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
+	copy(value, in.value[:in.filled])
+	in.value = value
 }
 
 // decline does without the rest of a large message.

@@ -85,7 +85,6 @@ type Plan struct {
 	tree       uint8 // index of treeNames
 	correction uint8 // index of correctionNames
 	inOrder    bool
-	serve      bool // who is reached early by correction only serves its children
 	root       uint32
 	treeArg    uint16
 	fixArg     uint16 // correction's number
@@ -97,9 +96,6 @@ func (p Plan) put(b []byte) {
 	if p.inOrder {
 		flags |= 1
 	}
-	if p.serve {
-		flags |= 2
-	}
 	b[0], b[1], b[2], b[3] = p.op, p.tree, p.correction, flags
 	binary.LittleEndian.PutUint32(b[4:], p.root)
 	binary.LittleEndian.PutUint16(b[8:], p.treeArg)
@@ -109,7 +105,7 @@ func (p Plan) put(b []byte) {
 func parsePlan(b []byte) Plan {
 	_ = b[11]
 	return Plan{
-		op: b[0], tree: b[1], correction: b[2], inOrder: b[3]&1 != 0, serve: b[3]&2 != 0,
+		op: b[0], tree: b[1], correction: b[2], inOrder: b[3]&1 != 0,
 		root:    binary.LittleEndian.Uint32(b[4:]),
 		treeArg: binary.LittleEndian.Uint16(b[8:]), fixArg: binary.LittleEndian.Uint16(b[10:]),
 	}

@@ -112,13 +112,26 @@ func (p *Process) PeerReturned(rank int, failure string) {
 			continue
 		}
 		p.gone[t].returned = true
-		p.gone[t].why = failure
+		if p.gone[t].why == "" && p.alone(rank) { // several answer for themselves, when asked
+			p.gone[t].why = failure
+		}
 		p.goners++
 	}
 	for _, m := range p.members {
 		m.returned()
 	}
 	p.roomAgain()
+}
+
+// alone tells whether a process has but one task.
+func (p *Process) alone(rank int) bool {
+	n := 0
+	for _, r := range p.owner {
+		if int(r) == rank {
+			n++
+		}
+	}
+	return n == 1
 }
 
 // lost looks which operations of the group fail because of the dead.
@@ -131,6 +144,7 @@ func (m *Member) lost() {
 			m.ahead.gone(m, r)
 		}
 	}
+	m.dropGone()
 	for _, o := range m.ops {
 		if o.entered && !o.delivered && o.err == nil {
 			o.needs()
@@ -211,7 +225,16 @@ func (m *Member) probe(rank int, about envelope) {
 	e.seq, e.sign = about.seq, about.sign
 	e.plan = about.plan
 	e.plan.op, e.kind = opProbe, about.plan.op
-	m.peer(rank).send(e, nil, false)
+	m.peer(rank).send(e, nil, nil)
+}
+
+// dropGone forgets what waits for tasks that will not receive it.
+func (m *Member) dropGone() {
+	for key, s := range m.out {
+		if g := m.goneRank(key.rank); g.dead || g.returned {
+			s.drop(m.p)
+		}
+	}
 }
 
 // returned looks what tasks that have returned mean for the group. What they sent
@@ -225,6 +248,7 @@ func (m *Member) returned() {
 			m.ahead.gone(m, r)
 		}
 	}
+	m.dropGone()
 	for _, o := range m.ops {
 		if o.entered && !o.delivered && o.err == nil {
 			o.probeReturned()
@@ -254,7 +278,7 @@ func (m *Member) probed(from int, in *incoming) {
 	case o != nil && o.err == nil && (o.plan != plan || o.sign != in.sign):
 		in.plan = plan
 		o.fail(m.mismatchIn(from, in, o))
-	case o == nil && in.seq > m.seq && returned:
+	case in.seq > m.seq && returned:
 		m.p.tellGone(in)
 	case o == nil && in.seq > m.seq: // compare when the task comes to it
 		if _, err := m.factory(plan); err == nil {
@@ -264,20 +288,30 @@ func (m *Member) probed(from int, in *incoming) {
 	}
 }
 
-// tellGone answers a probe: the task has returned. The answer goes behind what
-// was sent before.
+// tellGone answers a probe: the task has returned, and how. The answer goes
+// behind what was sent before.
 func (p *Process) tellGone(in *incoming) {
 	in.source.send(envelope{
 		group: in.group, from: in.to, to: in.from, seq: in.seq, kind: in.kind, plan: Plan{op: opGone},
-	}, nil, false)
+	}, []byte(p.gone[in.to].why), nil)
 }
 
-// goneFrom learns that a task has returned and that all it sent has come.
+// goneFrom learns that a task has returned and that all it sent has come: the one
+// who says so, or the one that extra names.
 func (m *Member) goneFrom(from int, in *incoming) {
-	if in.kind != opSend {
-		if o := m.ops[in.seq]; o != nil && len(o.arrived) == 0 {
-			o.fail(m.goneFailure("", from))
+	told := in.extra != 0
+	if told {
+		var ok bool
+		if from, ok = m.rankOf(uint32(in.extra - 1)); !ok || from >= m.Size() {
+			return
 		}
+	}
+	if g := &m.p.gone[m.taskOf(from)]; !g.dead {
+		g.returned, g.why = true, string(in.value)
+		m.p.goners++
+	}
+	if in.kind != opSend {
+		m.goneIn(from, in.seq, told)
 		return
 	}
 	m.failStreams(func(s *inStream) *Failure {
@@ -288,12 +322,43 @@ func (m *Member) goneFrom(from int, in *incoming) {
 	})
 }
 
+// goneIn fails an operation that a task has returned without. If nobody can
+// complete it then, all are told, since not all wait for that task themselves.
+func (m *Member) goneIn(rank int, seq uint64, told bool) {
+	o := m.ops[seq]
+	if told && seq > m.seq { // for when the task comes to it
+		if m.doomed == nil {
+			m.doomed = map[uint64]int{}
+		}
+		m.doomed[seq] = rank
+		return
+	}
+	if o == nil || !o.entered || o.delivered || o.err != nil || len(o.arrived) > 0 {
+		return
+	}
+	f := m.goneFailure("", rank)
+	o.fail(f)
+	switch {
+	case told || o.plan.op != opBarrier && int(o.plan.root) != rank:
+	case f.Err == ErrLeft:
+		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
+	default:
+		for r := range m.Size() {
+			if r != m.rank && r != rank {
+				e := m.to(r)
+				e.seq, e.kind, e.plan, e.extra = seq, o.plan.op, Plan{op: opGone}, uint64(f.Tasks[0])+1
+				m.peer(r).send(e, []byte(m.goneRank(rank).why), nil)
+			}
+		}
+	}
+}
+
 // Returned tells that a task of this process has returned: it takes part in
-// nothing more.
-func (p *Process) Returned(task int) {
+// nothing more. failure says why, if it did not return well.
+func (p *Process) Returned(task int, failure string) {
 	p.lock()
 	defer p.unlock()
-	p.gone[task].returned = true
+	p.gone[task].returned, p.gone[task].why = true, failure
 	p.goners++
 	for _, m := range p.members {
 		m.returned()

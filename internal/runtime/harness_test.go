@@ -82,6 +82,12 @@ var testJob, testKey = [16]byte{1, 2, 3}, bytes.Repeat([]byte("k"), 32)
 // start makes a job, which ends with the test. Nobody may be suspected in it.
 func start(t testing.TB, kind string, n int, change func(*Config)) *job {
 	t.Helper()
+	return startWithout(t, kind, n, -1, change)
+}
+
+// startWithout does so without one of the processes, unless that is negative.
+func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)) *job {
+	t.Helper()
 	j := &job{t: t, kind: kind}
 	var cfg Config
 	if change != nil {
@@ -102,6 +108,10 @@ func start(t testing.TB, kind string, n int, change func(*Config)) *job {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for r := range n {
+		if r == absent {
+			j.ps, j.hosts = append(j.ps, nil), append(j.hosts, &witness{})
+			continue
+		}
 		c := cfg
 		w := &witness{}
 		c.Rank, c.Size, c.Host = r, n, w
@@ -123,10 +133,14 @@ func start(t testing.TB, kind string, n int, change func(*Config)) *job {
 func (j *job) introduce() {
 	var all []Address
 	for r, p := range j.ps {
-		all = append(all, Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
+		if p != nil {
+			all = append(all, Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
+		}
 	}
 	for _, p := range j.ps {
-		p.Peers(all...)
+		if p != nil {
+			p.Peers(all...)
+		}
 	}
 }
 
@@ -142,7 +156,13 @@ func (j *job) close() {
 		j.local.Close()
 	} else {
 		for _, p := range j.ps {
-			go func() { done <- p.Close() }()
+			go func() {
+				if p == nil {
+					done <- nil
+				} else {
+					done <- p.Close()
+				}
+			}()
 		}
 		for range j.ps {
 			select {
@@ -213,7 +233,7 @@ func descriptors(t testing.TB) int {
 		t.Fatal(err)
 	}
 	_, _ = r.Close(), w.Close()
-	all, err := os.ReadDir("/proc/self/fd")
+	all, err := os.ReadDir("/dev/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +278,7 @@ func broadcastCall(plan Plan, root int, value []byte) Call {
 
 func mustPlan(t testing.TB, tree, correction string) Plan {
 	t.Helper()
-	plan, err := BroadcastPlan(tree, correction, 0, 0)
+	plan, err := BroadcastPlan(tree, correction, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

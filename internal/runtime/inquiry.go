@@ -1,6 +1,10 @@
 package runtime
 
-import "github.com/coppice-go/coppice/protocol/broadcast"
+import (
+	"math/bits"
+
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
 
 // A corrected broadcast reaches the living without knowing the dead, as long as
 // the root lived to begin it and gaps are not too large. This is what happens
@@ -56,10 +60,11 @@ func (o *operation) askRank(r int) {
 		return
 	}
 	o.asking.asked[r] = false
+	o.m.ahead.owe(o.m, r)
 	e := o.m.to(r)
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
 	e.kind, e.plan.op = o.plan.op, opAsk
-	o.m.peer(r).send(e, nil, false)
+	o.m.peer(r).send(e, nil, nil)
 }
 
 // concluded ends the wait if nobody has the value.
@@ -82,6 +87,14 @@ func (o *operation) concluded() {
 	o.fail(f)
 }
 
+// giveUp ends the wait for a value that the root, though alive, has no more: this
+// task was too far behind the others when its neighbours died.
+func (o *operation) giveUp() {
+	if root := int(o.plan.root); o.asking != nil && o.asking.asked[root] && !o.hasValue && o.err == nil {
+		o.fail(&Failure{Tasks: []int{o.m.taskOf(root)}, Err: ErrUnreached, Text: "too far behind: not even the root has the value any more"})
+	}
+}
+
 // inquiry handles a question or an answer.
 func (m *Member) inquiry(from int, in *incoming) {
 	o := m.ops[in.seq]
@@ -95,6 +108,7 @@ func (m *Member) inquiry(from int, in *incoming) {
 	plan := in.plan
 	plan.op = in.kind
 	switch {
+	case int64(plan.root) >= int64(m.Size()): // no honest question
 	case o != nil && o.hasValue:
 		m.give(from, o)
 	case m.recent[in.seq] != nil:
@@ -102,7 +116,7 @@ func (m *Member) inquiry(from int, in *incoming) {
 	case m.goneRank(int(plan.root)).dead || m.p.gone[m.task].returned || in.seq <= m.seq && o == nil:
 		e := m.to(from)
 		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
-		m.peer(from).send(e, nil, false)
+		m.peer(from).send(e, nil, nil)
 	default:
 		// The root lives, or its death is news to come: answered then.
 		in.plan.op = opAsk
@@ -116,7 +130,8 @@ func (m *Member) give(to int, o *operation) {
 	e := m.to(to)
 	e.seq, e.sign, e.plan, e.kind, e.round = o.seq, o.sign, o.plan, uint8(broadcast.Spread), broadcast.OverRound
 	o.shared = true
-	m.peer(to).send(e, o.value, false)
+	m.ahead.send(m, to, max(o.seq, m.seq)) // who asks once asks again: do not leave it behind
+	m.peer(to).send(e, o.value, nil)
 }
 
 // answerPending looks again at questions that could not be answered.
@@ -136,8 +151,9 @@ func (p Plan) remembered() bool {
 // recentMax is how many bytes of values are kept for questions.
 const recentMax = 64 << 20
 
-// remember keeps the value of a finished corrected broadcast for questions: no
-// task is further behind than aheadMax.
+// remember keeps the value of a finished corrected broadcast for questions. Who
+// sends to a task is not ahead of it by more than aheadMax, and so no task is by
+// more than that times the depth of a tree.
 func (m *Member) remember(o *operation) {
 	if !o.hasValue || !o.plan.remembered() {
 		return
@@ -147,7 +163,8 @@ func (m *Member) remember(o *operation) {
 	}
 	m.recent[o.seq] = o
 	m.recentBytes += len(o.value)
-	for m.recentFirst == 0 || len(m.recent) > aheadMax || m.recentBytes > recentMax && len(m.recent) > 1 {
+	most := aheadMax * (1 + bits.Len(uint(m.Size())))
+	for m.recentFirst == 0 || len(m.recent) > most || m.recentBytes > recentMax && len(m.recent) > 1 {
 		if old := m.recent[m.recentFirst]; old != nil {
 			m.recentBytes -= len(old.value)
 			delete(m.recent, m.recentFirst)

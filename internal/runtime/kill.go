@@ -18,7 +18,8 @@ func (p *Process) count(task int, op string, o *operation) {
 		if k.Task != task || k.Op != op || k.Seq != p.counts[key] {
 			continue
 		}
-		if k.Step == 0 || o == nil {
+		// The process may have made the step before its task came to it.
+		if k.Step == 0 || o == nil || o.steps >= k.Step {
 			p.die()
 			return
 		}

@@ -52,11 +52,9 @@ func (l *Local) patrol() {
 	}
 }
 
-// Returned tells that the tasks of a process have returned.
+// Returned tells that the tasks of a process have returned, each of which was
+// told to the process itself.
 func (l *Local) Returned(p *Process, failure string) {
-	for _, t := range p.Tasks() {
-		p.Returned(t)
-	}
 	for _, q := range l.Processes {
 		if q != p {
 			q.PeerReturned(p.cfg.Rank, failure)
@@ -105,20 +103,18 @@ type mail struct {
 
 // mail puts a message where the receiver takes it, in order: this process's lock
 // is held. Whoever gives it back steps the receiver.
-func (q *peer) mail(e *envelope, value []byte, counts bool) {
+func (q *peer) mail(e *envelope, value []byte, s *outStream) {
 	p := q.p
-	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: !counts}
+	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: s == nil}
 	m.size = uint64(len(value))
 	if len(value) > eagerMax {
 		q.lastID++
 		if q.asked == nil {
 			q.asked = map[uint32]*outgoing{}
 		}
-		m.origin = &outgoing{envelope: *e, value: value, id: q.lastID, counts: counts}
+		m.origin = &outgoing{envelope: *e, value: value, id: q.lastID, stream: s}
 		q.asked[m.origin.id] = m.origin
-		if counts {
-			p.queued += int64(len(value))
-		}
+		p.waits(s, value)
 	}
 	q.local.post.Lock()
 	q.local.inbox = append(q.local.inbox, m)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -39,7 +38,9 @@ type Member struct {
 	in        map[streamKey]*inStream
 	out       map[streamKey]*outStream
 	ahead     ahead
-	broken    *Failure // misuse: nothing works any more
+	broken    *Failure       // misuse: nothing works any more
+	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
+	past      [pastMax]pastOp
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk
@@ -142,33 +143,6 @@ func (m *Member) Fork() *Member {
 	return f
 }
 
-// Release forgets a fork of which all operations are done everywhere this task
-// waits for.
-func (m *Member) Release() {
-	m.p.lock()
-	defer m.p.unlock()
-	if m.group == world {
-		return
-	}
-	for _, o := range m.ops {
-		if !o.finished {
-			return
-		}
-	}
-	for _, s := range m.out {
-		if len(s.held) > 0 {
-			return
-		}
-	}
-	for _, s := range m.in {
-		if s.head() != nil {
-			return
-		}
-	}
-	delete(m.p.members, memberKey{m.group, uint32(m.task)})
-	m.p.last = nil
-}
-
 // Split makes a group of the tasks that pass the same color, in the order of
 // their keys, equal ones by rank; a negative color: none. Every task tells all
 // others its color and key: P broadcasts of a few bytes.
@@ -181,6 +155,9 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 		got, err := m.Do(ctx, Call{Plan: Plan{op: opSplit, root: uint32(r)}, Value: mine})
 		if err != nil {
 			return nil, err
+		}
+		if len(got.Value) != len(mine) {
+			return nil, &Failure{Op: "split", Tasks: []int{m.taskOf(r)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(got.Value))}
 		}
 		c, k := int(binary.LittleEndian.Uint64(got.Value)), int(binary.LittleEndian.Uint64(got.Value[8:]))
 		if c == color {
@@ -213,7 +190,7 @@ func (m *Member) usable(op string) error {
 		f := *m.broken
 		return &f
 	case m.p.closed:
-		return &Failure{Op: op, Err: errors.New("the job is over")}
+		return &Failure{Op: op, Err: errOver}
 	}
 	return nil
 }

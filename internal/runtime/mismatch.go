@@ -15,6 +15,15 @@ func described(plan Plan, typ string) string {
 	return s
 }
 
+// caller is a rank that certainly calls an operation of which from sent a message:
+// a broadcast may be passed on for a task that has not come to it.
+func (m *Member) caller(from int, plan Plan) int {
+	if plan.op == opBarrier || int(plan.root) >= m.Size() {
+		return from
+	}
+	return int(plan.root)
+}
+
 // mismatch is what a call is that differs from what another task was heard to
 // call.
 func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
@@ -54,6 +63,26 @@ func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 	return f
 }
 
+// pastMax is how many operations are remembered after their end, to compare what
+// others still send of them: a root, for one, ends at once.
+const pastMax = 16
+
+// pastOp is an operation that has ended.
+type pastOp struct {
+	seq, sign uint64
+	plan      Plan
+}
+
+// comparePast looks whether a message fits the operation of its number, which has
+// ended here.
+func (m *Member) comparePast(from int, in *incoming) {
+	p := &m.past[in.seq%pastMax]
+	if p.seq != in.seq || p.plan == in.plan && p.sign == in.sign {
+		return
+	}
+	m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
+}
+
 // announce tells all tasks of the group that it is misused.
 func (m *Member) announce(f *Failure) {
 	if m.broken != nil {
@@ -65,7 +94,7 @@ func (m *Member) announce(f *Failure) {
 			e := m.to(r)
 			e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
 			e.extra = pair(f.Tasks)
-			m.peer(r).send(e, []byte(f.Text), false)
+			m.peer(r).send(e, []byte(f.Text), nil)
 		}
 	}
 }

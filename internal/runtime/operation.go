@@ -122,7 +122,7 @@ const freeOpsMax = 64
 // it any more.
 func (o *operation) recycle() {
 	p := o.m.p
-	if o.timed || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
+	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
 		return
 	}
 	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size()}
@@ -143,7 +143,7 @@ func (m *Member) enter(c Call) (*operation, error) {
 	o.entered, o.typ = true, c.Type
 	if o.informant >= 0 && (o.plan != c.Plan || o.sign != c.Sign) {
 		f := m.mismatch(o.informant, o.plan, c)
-		o.err = f
+		o.err, o.delivered = f, false // what came was not what the task calls
 		return o, nil
 	}
 	o.sign = c.Sign
@@ -153,6 +153,10 @@ func (m *Member) enter(c Call) (*operation, error) {
 	m.p.count(m.task, opNames[c.Plan.op], o)
 	o.start()
 	o.needs()
+	if rank, ok := m.doomed[o.seq]; ok {
+		delete(m.doomed, o.seq)
+		o.fail(m.goneFailure("", rank))
+	}
 	if len(m.pending) > 0 {
 		m.answerPending()
 	}
@@ -174,11 +178,11 @@ func (m *Member) factory(plan Plan) (factory, error) {
 
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
-	m.ahead.fit(m.Size())
-	m.ahead.heard[from] = in.seq
+	m.ahead.hear(m, from, in.seq)
 	o := m.ops[in.seq]
 	if o == nil {
 		if in.seq <= m.seq { // over, for this task
+			m.comparePast(m.caller(from, in.plan), in)
 			in.decline()
 			return
 		}
@@ -188,12 +192,12 @@ func (m *Member) collective(from int, in *incoming) {
 			return
 		}
 		o = m.newOperation(in.seq, in.plan)
-		o.sign, o.informant = in.sign, from
+		o.sign, o.informant = in.sign, m.caller(from, in.plan)
 	}
 	if o.plan != in.plan || o.sign != in.sign {
 		in.decline()
 		if o.err == nil {
-			o.fail(m.mismatchIn(from, in, o))
+			o.fail(m.mismatchIn(m.caller(from, in.plan), in, o))
 		}
 		return
 	}
@@ -263,9 +267,9 @@ func (o *operation) catchUp() {
 
 // receive hands a message to the machine.
 func (o *operation) receive(from int, in *incoming) {
-	if !o.hasValue && in.value != nil && valueKind(o.plan, in.kind) {
+	in.taken()
+	if !o.hasValue && (in.value != nil || in.size == 0) && valueKind(o.plan, in.kind) {
 		o.value, o.hasValue, o.shared = in.value, true, in.shared
-		in.taken()
 	}
 	if o.finished || o.err != nil {
 		return
@@ -322,7 +326,7 @@ func (o *operation) transmit(a action) {
 	if o.counted(func() { q.half(e, value) }) {
 		return
 	}
-	q.send(e, value, false)
+	q.send(e, value, nil)
 }
 
 // leave takes note that the task has what it wanted, or has given up.
@@ -338,6 +342,9 @@ func (o *operation) leave() {
 // retire forgets an operation that nobody needs.
 func (o *operation) retire() {
 	if o.left && (o.finished || o.err != nil) && o.m.ops[o.seq] == o {
+		if o.err == nil {
+			o.m.past[o.seq%pastMax] = pastOp{o.seq, o.sign, o.plan}
+		}
 		delete(o.m.ops, o.seq)
 		o.m.remember(o)
 		o.recycle()

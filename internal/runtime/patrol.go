@@ -49,6 +49,9 @@ func (o *operation) patrol() {
 	if o.patrols%probeEvery != 2 {
 		return
 	}
+	if o.patrols > probeEvery {
+		o.giveUp()
+	}
 	for _, r := range o.awaits() {
 		if int(r) != o.m.rank {
 			o.probe(int(r))

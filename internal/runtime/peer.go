@@ -48,9 +48,9 @@ type peer struct {
 type outgoing struct {
 	envelope
 	value  []byte
-	sent   int    // bytes of value
-	id     uint32 // that parts are tagged with; 0: not begun
-	counts bool   // value counts as queued
+	sent   int        // bytes of value
+	id     uint32     // that parts are tagged with; 0: not begun
+	stream *outStream // as whose it counts as queued; nil: it does not
 }
 
 // incoming is a message of which at least the beginning has come.
@@ -99,14 +99,15 @@ func (p *Process) reuse(in *incoming) {
 	}
 }
 
-// send sends a message. Its value must not change any more.
-func (q *peer) send(e envelope, value []byte, counts bool) {
+// send sends a message: of a stream, or of an operation if that is nil. Its value
+// must not change any more.
+func (q *peer) send(e envelope, value []byte, s *outStream) {
 	e.size = uint64(len(value))
 	if q.dead || q.left {
 		return
 	}
 	if q.local != nil {
-		q.mail(&e, value, counts)
+		q.mail(&e, value, s)
 		return
 	}
 	if q.link == nil {
@@ -117,10 +118,8 @@ func (q *peer) send(e envelope, value []byte, counts bool) {
 		q.flush()
 		return
 	}
-	if counts {
-		q.p.queued += int64(len(value))
-	}
-	q.queue = append(q.queue, &outgoing{envelope: e, value: value, counts: counts})
+	q.p.waits(s, value)
+	q.queue = append(q.queue, &outgoing{envelope: e, value: value, stream: s})
 	q.pump()
 }
 
@@ -130,7 +129,7 @@ func (q *peer) tell(e envelope) {
 		return
 	}
 	if q.local != nil {
-		q.mail(&e, nil, false)
+		q.mail(&e, nil, nil)
 		return
 	}
 	if q.link == nil {
@@ -222,11 +221,11 @@ func (q *peer) proceed(o *outgoing, n int) {
 
 // sentAll takes note that a message is the link's.
 func (p *Process) sentAll(o *outgoing) {
-	if !o.counts {
+	if o.stream == nil {
 		return
 	}
-	o.counts = false
-	p.queued -= int64(len(o.value))
+	p.waitsNoMore(o.stream, o.value)
+	o.stream = nil
 	p.roomAgain()
 }
 
@@ -325,10 +324,9 @@ const readsMax = 16
 
 // read takes what has come and handles it; it tells whether there may be more.
 func (q *peer) read() (more bool) {
-	for range readsMax {
-		if q.conn == nil {
-			return false
-		}
+	// What a connection has buffered does not show at the poller: it is read to
+	// the end.
+	for n := 0; q.conn != nil && (n < readsMax || q.conn.Buffered()); n++ {
 		if more = q.readOnce(); !more {
 			break
 		}
@@ -404,7 +402,7 @@ func (q *peer) body(n int) error {
 		return err
 	}
 	in.filled += int(q.head.Length)
-	if in.filled == len(in.value) {
+	if uint64(in.filled) == in.size {
 		delete(q.parts, in.id)
 		in.complete = true
 		if in.arrived != nil {
@@ -425,6 +423,9 @@ func (q *peer) parse(b []byte) error {
 			used, err := q.beginPart(h, b[wire.HeaderLen:])
 			if err != nil {
 				return err
+			}
+			if q.conn == nil { // handling it ended the connection
+				return nil
 			}
 			b = b[wire.HeaderLen+used:]
 			continue
@@ -463,9 +464,10 @@ func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
 	q.head, q.left64, q.into = h, h.Length, nil
 	if h.Number == q.link.Arrived()+1 {
 		in := q.parts[h.Tag]
-		if in == nil || !in.granted || h.Length == 0 || h.Length > uint64(len(in.value)-in.filled) {
+		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomMax {
 			return 0, fmt.Errorf("%w: %d bytes for message %d, which has no room for them", wire.ErrFrame, h.Length, h.Tag)
 		}
+		in.makeRoom(int(h.Length))
 		q.into = in
 	}
 	used = int(min(uint64(len(b)), h.Length))

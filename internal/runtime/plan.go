@@ -37,8 +37,8 @@ func named(names []string, i uint8, number uint16) string {
 // BroadcastPlan is the plan of a broadcast in words: those of broadcast.Spec,
 // with gossip:R for R rounds, each partner drawn anew per round but the same in
 // every broadcast, and delayed:D for a delay of D microseconds.
-func BroadcastPlan(tree, correction string, order topology.Order, early broadcast.Early) (Plan, error) {
-	p := Plan{op: opBroadcast, inOrder: order == topology.InOrder, serve: early == broadcast.Serve}
+func BroadcastPlan(tree, correction string, order topology.Order) (Plan, error) {
+	p := Plan{op: opBroadcast, inOrder: order == topology.InOrder}
 	var err error
 	if p.tree, p.treeArg, err = index("tree", treeNames, tree); err != nil {
 		return p, err
@@ -110,9 +110,6 @@ func broadcasts(plan Plan, p int) (factory, error) {
 	}
 	if plan.inOrder {
 		spec.Order = topology.InOrder
-	}
-	if plan.serve {
-		spec.Early = broadcast.Serve
 	}
 	switch treeNames[min(int(plan.tree), len(treeNames)-1)] {
 	case "gossip": // a round is one send, whatever the network's o

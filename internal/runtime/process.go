@@ -72,7 +72,7 @@ type Process struct {
 	iov     [][]byte      // what is written
 	values  []byte        // where small values are kept
 	early   int64         // bytes granted that nobody has asked for
-	queued  int64         // bytes that wait to be sent
+	queued  int64         // what messages that wait to be sent cost
 	wanting []*waiter
 	counts  map[string]int // operations entered, by task and name
 	closed  bool
@@ -94,6 +94,7 @@ type Process struct {
 	stopped    chan struct{}
 	watched    <-chan struct{}
 	unwatch    func() bool
+	leaving    chan struct{} // Close waits for the driver to leave
 
 	// Where processes are goroutines: what others sent, and whom this one sent to.
 	post   sync.Mutex
@@ -101,6 +102,7 @@ type Process struct {
 	mailed []*Process
 
 	hub        *Local
+	releases   releases
 	spareInbox []mail
 
 	sockets *sockets
@@ -119,6 +121,11 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Tasks < cfg.Size {
 		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
+	}
+	for _, k := range cfg.Kills {
+		if k.Task >= cfg.Tasks {
+			return nil, fmt.Errorf("kill of task %d of %d; allowed: 0 to %d", k.Task, cfg.Tasks, cfg.Tasks-1)
+		}
 	}
 	if cfg.Pause == 0 {
 		cfg.Pause = time.Millisecond

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -72,6 +73,9 @@ func (p *Process) wait(ctx context.Context, w *waiter) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if p.closed {
+			return errOver
+		}
 		if p.poll == nil || p.driver != nil && p.driver != &p.background {
 			p.stand(ctx, w)
 			continue
@@ -85,9 +89,16 @@ func (p *Process) wait(ctx context.Context, w *waiter) error {
 		p.drive(ctx, w, p.cfg.Spin)
 		p.driver = nil
 		p.handOver()
+		if p.leaving != nil {
+			close(p.leaving)
+			p.leaving = nil
+		}
 	}
 	return nil
 }
+
+// errOver: the process is closed.
+var errOver = errors.New("the job is over")
 
 // stand waits beside the one who drives.
 func (p *Process) stand(ctx context.Context, w *waiter) {
@@ -109,6 +120,9 @@ func (p *Process) stand(ctx context.Context, w *waiter) {
 		last := len(p.standing) - 1
 		p.standing[i], p.standing[last] = p.standing[last], nil
 		p.standing = p.standing[:last]
+	}
+	if p.poll != nil && p.driver == nil && (w.done || ctx.Err() != nil) {
+		p.handOver() // it may have been asked to drive, and does not
 	}
 }
 
@@ -137,7 +151,16 @@ func (p *Process) wakeOn(ctx context.Context) {
 		p.unwatch()
 	}
 	p.watched = done
-	p.unwatch = context.AfterFunc(ctx, p.poll.wake)
+	p.unwatch = context.AfterFunc(ctx, p.wakeDriver)
+}
+
+// wakeDriver wakes whoever drives, unless it is too late for that.
+func (p *Process) wakeDriver() {
+	p.lock()
+	defer p.unlock()
+	if !p.closed {
+		p.poll.wake()
+	}
 }
 
 // drive makes progress until w is complete, ctx is done or somebody else drives.
@@ -256,6 +279,8 @@ func (p *Process) inBackground() {
 			p.drive(ctx, &p.background, false)
 			if p.driver == &p.background {
 				p.driver = nil
+			} else if p.asleep != nil {
+				p.poll.wake() // the wake that was seen here may have been for the new driver
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // streamKey names a stream of messages of this task in a group: the other end,
@@ -16,6 +17,7 @@ type streamKey struct {
 type outStream struct {
 	seq      uint64 // the last message
 	consumed uint64 // the receiver has taken all up to this one
+	queued   int64  // what its messages that wait to be sent cost
 	held     []heldMessage
 }
 
@@ -75,6 +77,52 @@ func (s *inStream) pop() {
 	}
 }
 
+func (m *Member) streamOut(to int, tag uint64) *outStream {
+	key := streamKey{to, tag}
+	s := m.out[key]
+	if s == nil {
+		s = &outStream{}
+		m.out[key] = s
+	}
+	return s
+}
+
+// messageCost is what a message that waits to be sent counts besides its value,
+// so that a million of nothing are not free.
+const messageCost = 256
+
+func cost(value []byte) int64 { return int64(len(value)) + messageCost }
+
+// hasRoom tells whether a message may wait to be sent. One may always, be it as
+// large as it is; no stream takes more than half of the room, so that one that
+// nobody receives from does not stop the others.
+func (p *Process) hasRoom(s *outStream, value []byte) bool {
+	c := cost(value)
+	return (s.queued == 0 || s.queued+c <= p.cfg.Buffer/2) && (p.queued == 0 || p.queued+c <= p.cfg.Buffer)
+}
+
+// waits counts a message of a stream that waits to be sent; without stream it
+// does not count.
+func (p *Process) waits(s *outStream, value []byte) {
+	if s != nil {
+		s.queued += cost(value)
+		p.queued += cost(value)
+	}
+}
+
+func (p *Process) waitsNoMore(s *outStream, value []byte) {
+	s.queued -= cost(value)
+	p.queued -= cost(value)
+}
+
+// drop forgets what is held for a task that will not receive it.
+func (s *outStream) drop(p *Process) {
+	for _, h := range s.held {
+		p.waitsNoMore(s, h.value)
+	}
+	s.held = nil
+}
+
 // Send sends a value, which is the runtime's from now on. It returns as soon as
 // there is room to keep it.
 func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byte) error {
@@ -86,6 +134,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 	p.lock()
 	defer p.unlock()
 	p.count(m.task, op, nil)
+	s := m.streamOut(to, uint64(tag))
 	for {
 		if err := m.usable(op); err != nil {
 			return err
@@ -95,42 +144,37 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		} else if g.returned {
 			return nil // nobody will ever receive it, now as well as a moment ago
 		}
-		if p.queued == 0 || p.queued+int64(len(value)) <= p.cfg.Buffer {
+		if p.hasRoom(s, value) {
 			break
 		}
 		w := &waiter{}
 		p.wanting = append(p.wanting, w)
 		if err := p.wait(ctx, w); err != nil {
+			p.wanting = slices.DeleteFunc(p.wanting, func(o *waiter) bool { return o == w })
 			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
 		}
-	}
-	key := streamKey{to, uint64(tag)}
-	s := m.out[key]
-	if s == nil {
-		s = &outStream{}
-		m.out[key] = s
 	}
 	s.seq++
 	e := m.to(to)
 	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 	if s.seq-s.consumed > aheadMax || len(s.held) > 0 {
 		s.held = append(s.held, heldMessage{e, value})
-		p.queued += int64(len(value))
+		p.waits(s, value)
 		return nil
 	}
-	m.peer(to).send(e, value, true)
+	m.peer(to).send(e, value, s)
 	return nil
 }
 
 // credited learns how far the receiver of a stream has come.
 func (s *outStream) credited(m *Member, to int, consumed uint64) {
-	s.consumed = max(s.consumed, consumed)
+	s.consumed = max(s.consumed, min(consumed, s.seq))
 	for len(s.held) > 0 && s.held[0].seq-s.consumed <= aheadMax {
 		h := s.held[0]
 		s.held[0] = heldMessage{}
 		s.held = s.held[1:]
-		m.p.queued -= int64(len(h.value))
-		m.peer(to).send(h.envelope, h.value, true)
+		m.p.waitsNoMore(s, h.value)
+		m.peer(to).send(h.envelope, h.value, s)
 	}
 	m.p.roomAgain()
 }
