@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -72,6 +73,23 @@ func (p *Process) Died(rank int, certain bool, how string) {
 	p.lock()
 	defer p.unlock()
 	p.died(rank, certain, how)
+}
+
+// nameTime is how long a death that the kernel tells waits for the coordinator to
+// say how it came about.
+const nameTime = protocol.Time(5 * time.Millisecond)
+
+// exited learns from the kernel that the peer's process is dead.
+func (q *peer) exited() {
+	p := q.p
+	dead := func() { p.died(q.rank, true, "its process has exited") }
+	if p.cfg.Host == nil {
+		dead()
+		return
+	}
+	p.poll.remove(q.pidfd) // it has said what it has to say
+	go p.cfg.Host.Ask(q.rank)
+	p.at(p.now()+nameTime, dead)
 }
 
 func (p *Process) died(rank int, certain bool, how string) {

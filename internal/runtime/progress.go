@@ -242,7 +242,7 @@ func (p *Process) react(got []ready) {
 		q := &p.peers[rank]
 		switch {
 		case pid && q.pidfd == ev.fd:
-			p.died(rank, true, "its process has exited")
+			q.exited()
 		case q.conn == nil || q.conn.Fd() != ev.fd: // of an earlier connection
 		default:
 			if ev.output {

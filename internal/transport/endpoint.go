@@ -212,7 +212,9 @@ func (e *Endpoint) receive(kind string, g *guest) {
 	<-e.unheard
 	if err != nil {
 		discard(g.conn)
-		e.strange.about(err)
+		if !errors.Is(err, io.EOF) { // a peer that ended, perhaps; who says nothing learns nothing
+			e.strange.about(err)
+		}
 		return
 	}
 	select {
