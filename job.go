@@ -46,7 +46,7 @@ type Job struct {
 	Local    int           // > 0: that many processes, as goroutines of this one
 	Tasks    int           // default: one per process
 	LogBytes int64         // bytes that may wait to be sent; default 1 GiB
-	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s
+	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
 	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
 	Logger   *slog.Logger  // default: nothing below a warning, on standard error
 }
@@ -70,13 +70,13 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 func (j *Job) config() (cfg runtime.Config, err error) {
 	switch {
 	case j.Local < 0 || j.Local > 1<<16:
-		return cfg, fmt.Errorf("Local of %d processes; allowed: 1 to 65536", j.Local)
+		return cfg, fmt.Errorf("%d local processes; allowed: 1 to 65536", j.Local)
 	case j.Tasks < 0 || j.Tasks > 1<<20:
-		return cfg, fmt.Errorf("Tasks of %d; allowed: 1 to 1048576", j.Tasks)
+		return cfg, fmt.Errorf("%d tasks; allowed: 1 to 1048576", j.Tasks)
 	case j.LogBytes < 0:
-		return cfg, fmt.Errorf("LogBytes of %d; allowed: 1 or more", j.LogBytes)
+		return cfg, fmt.Errorf("log of %d bytes; allowed: 1 or more", j.LogBytes)
 	case j.Silence < 0:
-		return cfg, fmt.Errorf("Silence of %v; allowed: more than 0", j.Silence)
+		return cfg, fmt.Errorf("silence of %v; allowed: more than 0", j.Silence)
 	}
 	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Logger: j.Logger}
 	if cfg.Logger == nil {

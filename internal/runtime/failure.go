@@ -193,7 +193,12 @@ func (o *operation) needs() {
 			}
 		}
 	case o.plan.remembered():
-		o.inquire()
+		if !o.hasValue && !o.inquires {
+			o.inquires, o.timed = true, true
+			m.p.at(m.p.now()+askAfter, o.inquire)
+		} else if o.asking != nil {
+			o.inquire()
+		}
 	default:
 		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
 			if m.goneRank(int(r)).dead {

@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"math/bits"
+	"time"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
@@ -18,6 +20,10 @@ const ackKind = uint8(broadcast.Ack)
 
 // treeGossip is the first index of treeNames that is no tree.
 const treeGossip = 4
+
+// askAfter is how long correction has before a task asks, once it knows of a
+// death: mostly it needs less, and nobody is asked.
+const askAfter = protocol.Time(10 * time.Millisecond)
 
 // asking is the state of an inquiry.
 type asking struct {

@@ -48,6 +48,7 @@ type operation struct {
 	patrols   int // that saw it wait
 
 	timed     bool    // a timer refers to it
+	inquires  bool    // or will, unless the value comes
 	spare     machine // of an earlier operation in this memory
 	sparePlan Plan
 	spareSize int

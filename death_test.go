@@ -1,0 +1,585 @@
+package coppice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+// waiting is a play in which all tasks but one, the victim, need that one in an
+// operation, and tell when they learn that they cannot have it.
+func waiting(tell func(line), args []string) coppice.Func {
+	op, victim, warm := args[0], number(args[1]), args[2] == "warm"
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		if warm {
+			if err := coppice.Barrier(ctx, t); err != nil {
+				return err
+			}
+		}
+		tell(line{What: "ready"})
+		if t.Rank() == victim {
+			switch op {
+			case "panic":
+				panic("on purpose")
+			case "exit":
+				os.Exit(3)
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		var err error
+		for err == nil {
+			switch op {
+			case "recv":
+				_, err = coppice.Recv[int](ctx, t, victim, 1)
+			case "barrier", "panic", "exit":
+				err = coppice.Barrier(ctx, t)
+			case "broadcast": // from the victim
+				_, err = coppice.Broadcast(ctx, t, 1, coppice.Root(victim))
+			case "send":
+				err = coppice.Send(ctx, t, victim, 1, 1)
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+		tell(failure("error", err))
+		return nil
+	}
+}
+
+// TestDeathIsToldAtOnce kills a process and measures how long it takes until
+// every call that needs it has failed, at every survivor.
+func TestDeathIsToldAtOnce(t *testing.T) {
+	for _, n := range []int{2, 4, 8, 16} {
+		if testing.Short() && n > 4 {
+			break
+		}
+		for _, op := range []string{"barrier", "recv", "broadcast", "send"} {
+			t.Run(fmt.Sprint(op, "/", n), func(t *testing.T) {
+				var took []time.Duration
+				for i := range short(2, 1) {
+					temper := []string{"warm", "cold"}[i%2]
+					took = append(took, timeToError(t, n, op, temper)...)
+				}
+				slices.Sort(took)
+				t.Logf("from the kill to the error: median %v, max %v of %d", took[len(took)/2], took[len(took)-1], len(took))
+				if took[len(took)-1] > 5*time.Second {
+					t.Error("too late")
+				}
+			})
+		}
+	}
+}
+
+func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) {
+	t.Helper()
+	victim := n - 1
+	g := scene{n: n, play: []string{"wait", op, fmt.Sprint(victim), temper}}.begin(t)
+	pids := g.pids(t, "ready")
+	time.Sleep(20 * time.Millisecond) // until they wait
+	killed := time.Now()
+	if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	report := g.end(t)
+	errs := g.of("error")
+	if got := ranks(errs); !slices.Equal(got, without(n, victim)) {
+		t.Fatalf("errors at %v", got)
+	}
+	for _, l := range errs {
+		took = append(took, l.At.Sub(killed))
+		if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{victim}) {
+			t.Errorf("task %d: %s, tasks %v: %s", l.Rank, l.Kind, l.Tasks, l.Text)
+		}
+	}
+	if ends := g.of("end"); len(ends) != n-1 || report.Exit != 0 || !slices.Equal(report.Killed, []int{victim}) {
+		t.Errorf("%d of %d came to their end; exit %d, killed %v", len(ends), n-1, report.Exit, report.Killed)
+	}
+	return took
+}
+
+// below is a play of a plain broadcast from task 0, which waits until task 2 is
+// dead.
+func below(tell func(line), _ []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		tell(line{What: "ready"})
+		switch t.Rank() {
+		case 0:
+			_, _ = coppice.Recv[int](ctx, t, 2, 1)
+		case 2:
+			<-ctx.Done()
+		}
+		_, err := coppice.Broadcast(ctx, t, 7)
+		tell(failure("result", err))
+		return nil
+	}
+}
+
+// TestDeathAboveInTheTree kills an inner process of a plain broadcast: task 6,
+// which is below, gets an error that names it, the others get the value.
+func TestDeathAboveInTheTree(t *testing.T) {
+	const n, victim = 8, 2
+	g := scene{n: n, play: []string{"below"}}.begin(t)
+	if err := syscall.Kill(g.pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	g.end(t)
+	results := g.of("result")
+	if got := ranks(results); !slices.Equal(got, without(n, victim)) {
+		t.Fatalf("results at %v", got)
+	}
+	for _, l := range results {
+		lost := l.Kind == "lost" && slices.Equal(l.Tasks, []int{victim})
+		if l.Rank == 6 && !lost || l.Rank != 6 && l.Kind != "well" {
+			t.Errorf("task %d: %s, tasks %v: %s", l.Rank, l.Kind, l.Tasks, l.Text)
+		}
+	}
+}
+
+// TestDeathAtTheStart kills a process while the job comes about.
+func TestDeathAtTheStart(t *testing.T) {
+	for i := range short(12, 3) {
+		at := time.Duration(i*i) * 300 * time.Microsecond
+		s := scene{n: 4, play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, kills: []string{fmt.Sprint("3@", at)}}
+		x, _ := s.real(t)
+		errs := x.of("error")
+		if got := ranks(errs); !slices.Equal(got, without(4, 3)) {
+			t.Fatalf("killed after %v: errors at %v", at, got)
+		}
+		for _, l := range errs {
+			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{3}) {
+				t.Errorf("killed after %v: task %d: %s, tasks %v: %s", at, l.Rank, l.Kind, l.Tasks, l.Text)
+			}
+		}
+	}
+}
+
+// TestPanicAndExit end a process by its own hand: the others learn it as they do
+// of a kill.
+func TestPanicAndExit(t *testing.T) {
+	for _, op := range []string{"panic", "exit"} {
+		x, report := scene{n: 3, play: []string{"wait", op, "1", "warm"}}.real(t)
+		for _, l := range x.of("error") {
+			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{1}) {
+				t.Errorf("%s: task %d: %s, tasks %v: %s", op, l.Rank, l.Kind, l.Tasks, l.Text)
+			}
+		}
+		if got := ranks(x.of("error")); !slices.Equal(got, []int{0, 2}) || report.Exit != 1 {
+			t.Errorf("%s: errors at %v, exit %d", op, got, report.Exit)
+		}
+	}
+}
+
+// TestDeathOfSeveralTasks kills a process that has three of six tasks.
+func TestDeathOfSeveralTasks(t *testing.T) {
+	s := scene{n: 2, settings: settings{Tasks: 6}, play: []string{"once", "checked", "1"}}
+	for _, kill := range []string{"4@broadcast#1", "4@broadcast#1/2"} {
+		s.Kill = []string{kill}
+		x, err := s.local(t)
+		if err != nil {
+			t.Error(err)
+		}
+		y, report := s.real(t)
+		if report.Exit != 0 || !slices.Equal(report.Killed, []int{1}) {
+			t.Errorf("%s: killed %v, exit %d", kill, report.Killed, report.Exit)
+		}
+		for where, x := range map[string]*script{"Local": x, "processes": y} {
+			for _, what := range []string{"result", "second", "third"} {
+				var well []int
+				for _, l := range x.of(what) {
+					if l.Kind == "well" {
+						well = append(well, l.Rank)
+					}
+				}
+				for rank := range 3 {
+					if !slices.Contains(well, rank) {
+						t.Errorf("%s, %s: the %s reached %v", where, kill, what, well)
+					}
+				}
+			}
+		}
+	}
+}
+
+// busy is a play of steady traffic: a ring of messages, and a barrier each round,
+// for a time.
+func busy(tell func(line), args []string) coppice.Func {
+	until, err := time.ParseDuration(args[0])
+	if err != nil {
+		panic(err)
+	}
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		tell(line{What: "ready"})
+		n, rounds := t.Size(), 0
+		err := func() error {
+			for began := time.Now(); ; rounds++ {
+				more := time.Since(began) < until
+				more, err := coppice.Broadcast(ctx, t, more)
+				if err != nil || !more {
+					return err
+				}
+				if err := coppice.Send(ctx, t, (t.Rank()+1)%n, 1, rounds); err != nil {
+					return err
+				}
+				got, err := coppice.Recv[int](ctx, t, (t.Rank()+n-1)%n, 1)
+				if err == nil && got != rounds {
+					err = fmt.Errorf("got %d in round %d", got, rounds)
+				}
+				if err != nil {
+					return err
+				}
+				if err := coppice.Barrier(ctx, t); err != nil {
+					return err
+				}
+			}
+		}()
+		l := failure("error", err)
+		l.Value = rounds
+		tell(l)
+		return nil
+	}
+}
+
+// TestStoppedProcessIsFenced stops a process: after Silence, and a little, its
+// peers have an error, and it is dead.
+func TestStoppedProcessIsFenced(t *testing.T) {
+	for _, silence := range []time.Duration{time.Second, 0} {
+		for _, play := range [][]string{{"wait", "barrier", "3", "warm"}, {"wait", "recv", "3", "cold"}, {"busy", "1m"}} {
+			if (testing.Short() || silence == 0) && play[0] != "busy" || testing.Short() && silence == 0 {
+				continue
+			}
+			t.Run(fmt.Sprint(silence, "/", strings.Join(play, " ")), func(t *testing.T) {
+				t.Parallel()
+				fence(t, silence, play)
+			})
+		}
+	}
+}
+
+func fence(t *testing.T, silence time.Duration, play []string) {
+	t.Helper()
+	const n, victim = 4, 3
+	g := scene{n: n, settings: settings{Silence: silence}, play: play}.begin(t)
+	pids := g.pids(t, "ready")
+	time.Sleep(100 * time.Millisecond)
+	stopped := time.Now()
+	if err := syscall.Kill(pids[victim], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	report := g.end(t)
+	if silence == 0 {
+		silence = 3 * time.Second
+	}
+	var worst time.Duration
+	for _, l := range g.of("error") {
+		took := l.At.Sub(stopped)
+		worst = max(worst, took)
+		if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{victim}) {
+			t.Errorf("task %d: %s, tasks %v: %s", l.Rank, l.Kind, l.Tasks, l.Text)
+		}
+		if took < silence/2 {
+			t.Errorf("task %d gave up after %v", l.Rank, took)
+		}
+	}
+	t.Logf("from the stop to the last error: %v", worst)
+	if worst > silence+1500*time.Millisecond { // wanted: 0.5 s; the rest is for a busy machine
+		t.Errorf("too late: %v", worst)
+	}
+	if !slices.Equal(report.Killed, []int{victim}) || len(g.of("end")) != n-1 {
+		t.Errorf("killed %v, %d ends", report.Killed, len(g.of("end")))
+	}
+}
+
+// TestPauseIsNoDeath stops a process for a third of Silence while there is
+// traffic: nothing happens.
+func TestPauseIsNoDeath(t *testing.T) {
+	for _, silence := range []time.Duration{time.Second, 3 * time.Second} {
+		if testing.Short() && silence > time.Second {
+			continue
+		}
+		t.Run(fmt.Sprint(silence), func(t *testing.T) {
+			t.Parallel()
+			const n = 4
+			g := scene{n: n, settings: settings{Silence: silence}, play: []string{"busy", (silence * 5 / 4).String()}}.begin(t)
+			pids := g.pids(t, "ready")
+			time.Sleep(silence / 3)
+			if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(silence * 3 / 10)
+			if err := syscall.Kill(pids[2], syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+			report := g.end(t)
+			for _, l := range g.of("error") {
+				if l.Kind != "well" {
+					t.Errorf("task %d: %s", l.Rank, l.Text)
+				}
+			}
+			if report.Exit != 0 || len(report.Killed) > 0 {
+				t.Error(report.Cause)
+			}
+		})
+	}
+}
+
+// modes of the tests of broadcasts, by name.
+var modes = map[string]coppice.Protection{
+	"plain":           coppice.Plain,
+	"checked":         coppice.Corrected("checked"),
+	"optimized:2":     coppice.Corrected("optimized:2"),
+	"opportunistic:2": coppice.Corrected("opportunistic:2"),
+	"opportunistic:4": coppice.Corrected("opportunistic:4"),
+	"failure-proof:1": coppice.Corrected("failure-proof:1"),
+	"gossip":          coppice.Corrected("checked").Along("gossip:6"),
+	"lame":            coppice.Corrected("optimized:1").Along("lame:2").InOrder(),
+}
+
+// streaming is a play of broadcasts from one root, until that gets SIGUSR1: every
+// task tells how many it got.
+func streaming(tell func(line), args []string) coppice.Func {
+	mode, root := modes[args[0]], number(args[1])
+	enough := make(chan os.Signal, 1)
+	signal.Notify(enough, syscall.SIGUSR1)
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		tell(line{What: "ready"})
+		for i := 0; ; i++ {
+			v := i
+			if t.Rank() == root && len(enough) > 0 {
+				v = -1
+			}
+			v, err := coppice.Broadcast(ctx, t, v, coppice.Root(root), coppice.Mode(mode))
+			if err == nil && v != i && v != -1 {
+				err = fmt.Errorf("got %d in broadcast %d", v, i)
+			}
+			if err != nil || v == -1 {
+				l := failure("result", err)
+				l.Value = i
+				tell(l)
+				return nil
+			}
+		}
+	}
+}
+
+// TestCorrectedBroadcastReachesSurvivors kills processes at random moments of a
+// stream of broadcasts, one after the other or several at once, but never the
+// root: everybody else gets everything.
+func TestCorrectedBroadcastReachesSurvivors(t *testing.T) {
+	const n = 8
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, mode := range []string{"checked", "optimized:2", "opportunistic:4", "failure-proof:1", "gossip"} {
+		t.Run(mode, func(t *testing.T) {
+			deaths, broadcasts := 0, 0
+			for deaths < short(40, 7) {
+				root := random.IntN(n)
+				waves := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2}, {1, 2, 1}, {2}, {1}}[random.IntN(5)]
+				killed, got := massacre(t, mode, n, root, waves, random)
+				deaths += len(killed)
+				broadcasts += got
+			}
+			t.Logf("%d deaths in %d broadcasts", deaths, broadcasts)
+		})
+	}
+}
+
+// massacre kills so many processes at a time during a stream of broadcasts.
+func massacre(t *testing.T, mode string, n, root int, waves []int, random *rand.Rand) (killed []int, broadcasts int) {
+	t.Helper()
+	g := scene{n: n, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
+	pids := g.pids(t, "ready")
+	victims := without(n, root)
+	random.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
+	for _, wave := range waves {
+		time.Sleep(time.Duration(random.Int64N(int64(15 * time.Millisecond))))
+		for range wave {
+			killed = append(killed, victims[0])
+			if err := syscall.Kill(pids[victims[0]], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			victims = victims[1:]
+		}
+	}
+	time.Sleep(5 * time.Millisecond)
+	if err := syscall.Kill(pids[root], syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	g.end(t)
+	results := g.of("result")
+	for _, l := range results {
+		if l.Kind != "well" || l.Value != results[0].Value {
+			t.Errorf("%s from %d, killed %v in order: task %d got %d, another %d: %s", mode, root, killed, l.Rank, l.Value, results[0].Value, l.Text)
+		}
+		broadcasts = l.Value
+	}
+	if got := ranks(g.of("end")); !slices.Equal(got, without(n, killed...)) {
+		t.Errorf("%s from %d, killed %v: only %v came to their end", mode, root, killed, got)
+	}
+	return killed, broadcasts
+}
+
+// TestRootsDeathLeavesNobodyWaiting kills the root in a stream of broadcasts: the
+// survivors get the same values, and then ErrUnreached.
+func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
+	const n = 8
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, mode := range []string{"checked", "optimized:2", "opportunistic:4", "failure-proof:1", "gossip"} {
+		t.Run(mode, func(t *testing.T) {
+			for range short(5, 1) {
+				root := random.IntN(n)
+				g := scene{n: n, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
+				pids := g.pids(t, "ready")
+				time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
+				if err := syscall.Kill(pids[root], syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+				g.end(t)
+				results := g.of("result")
+				if got := ranks(results); !slices.Equal(got, without(n, root)) {
+					t.Fatalf("results of %v", got)
+				}
+				for _, l := range results {
+					if l.Kind != "unreached" || !slices.Equal(l.Tasks, []int{root}) || l.Value != results[0].Value {
+						t.Errorf("task %d after %d, another after %d: %s, tasks %v: %s", l.Rank, l.Value, results[0].Value, l.Kind, l.Tasks, l.Text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// broadcastingOnce is a play of three broadcasts among whoever is there, after
+// all have spoken to all: what a process writes is then on its way at once.
+func broadcastingOnce(tell func(line), args []string) coppice.Func {
+	mode, root := modes[args[0]], number(args[1])
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		defer tell(line{What: "deferred"})
+		for _, tag := range []int{1, 2} { // errors do not matter: one may be dead already
+			for to := range t.Size() {
+				_ = coppice.Send(ctx, t, to, tag, 1)
+			}
+			for from := range t.Size() {
+				_, _ = coppice.Recv[int](ctx, t, from, tag)
+			}
+		}
+		tell(line{What: "ready"})
+		for i := range 3 {
+			v, err := coppice.Broadcast(ctx, t, 100+i, coppice.Root(root), coppice.Mode(mode))
+			if err == nil && v != 100+i {
+				err = errors.New("wrong value")
+			}
+			l := failure([]string{"result", "second", "third"}[i], err)
+			l.Value = v
+			tell(l)
+		}
+		return nil
+	}
+}
+
+// TestKillAtEveryStep kills each task at each step of the first of three
+// broadcasts, once before the step and once in the middle of its write: in
+// processes and in Local, with the same outcome.
+func TestKillAtEveryStep(t *testing.T) {
+	const n = 4
+	for _, mode := range []string{"checked", "optimized:2", "opportunistic:2", "failure-proof:1", "gossip", "lame"} {
+		t.Run(mode, func(t *testing.T) {
+			points := 0
+			for victim := range n {
+				for step := 0; killAt(t, mode, n, victim, step); step++ {
+					points++
+				}
+			}
+			if t.Logf("%d points", points); points < 2*n {
+				t.Error("too few")
+			}
+		})
+	}
+}
+
+// killAt tells whether the victim comes to that step.
+func killAt(t *testing.T, mode string, n, victim, step int) bool {
+	t.Helper()
+	came := false
+	for _, half := range []string{"", "+half"} {
+		kill := fmt.Sprintf("%d@broadcast#1", victim)
+		if step > 0 {
+			kill += fmt.Sprintf("/%d%s", step, half)
+		} else if half != "" {
+			break
+		}
+		s := scene{n: n, play: []string{"once", mode, "1"}, settings: settings{Kill: []string{kill}}}
+		x, err := s.local(t)
+		if err != nil {
+			t.Errorf("%s: %v", kill, err)
+		}
+		inLocal, became := outcome(t, s, "Local", x, victim)
+		if !became {
+			return false
+		}
+		came = true
+		if testing.Short() && (half == "" || step%3 != 1) || mode != "checked" && (half != "" || step%4 != 2) {
+			continue // the other modes write the same way
+		}
+		s.kills, s.Kill = s.Kill, nil
+		x, _ = s.real(t)
+		if inReal, became := outcome(t, s, "processes", x, victim); became && inReal != inLocal {
+			t.Errorf("%s: %s in processes, %s in Local", kill, inReal, inLocal)
+		}
+	}
+	return came
+}
+
+// outcome checks that the survivors of a kill in the first broadcast agree about
+// it, and tells how it ended and whether the kill came about.
+func outcome(t *testing.T, s scene, where string, x *script, victim int) (kind string, became bool) {
+	t.Helper()
+	const root = 1
+	name := fmt.Sprint(where, " ", s.Kill, s.kills, s.play)
+	third := ranks(x.of("third"))
+	if slices.Contains(third, victim) {
+		return "", false
+	}
+	if !slices.Equal(third, without(s.n, victim)) {
+		t.Fatalf("%s: %v came to their end", name, third)
+	}
+	kinds := map[string]int{}
+	for _, l := range x.of("result") {
+		if l.Rank != victim {
+			kinds[l.Kind]++
+			kind = l.Kind
+		}
+	}
+	switch {
+	case victim != root && kinds["well"] != s.n-1:
+		t.Errorf("%s: %v", name, kinds)
+	case victim == root && kinds["well"] != s.n-1 && kinds["unreached"] != s.n-1:
+		t.Errorf("%s: %v: neither all nor none", name, kinds)
+	}
+	for _, l := range append(x.of("second"), x.of("third")...) {
+		want := "well"
+		if victim == root {
+			want = "unreached"
+		}
+		if l.Kind != want && l.Rank != victim {
+			t.Errorf("%s: task %d afterwards: %s %s", name, l.Rank, l.Kind, l.Text)
+		}
+	}
+	if got := ranks(x.of("deferred")); where == "Local" && !slices.Equal(got, without(s.n)) {
+		t.Errorf("%s: deferred calls of %v were run", name, got)
+	}
+	return kind, true
+}

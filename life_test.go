@@ -1,0 +1,611 @@
+package coppice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+var errEnough = errors.New("enough")
+
+// ending is a play in which the context of one task ends while it waits.
+func ending(tell func(line), args []string) coppice.Func {
+	how := args[0]
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		tell(line{What: "ready"})
+		own, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		if t.Rank() == odd {
+			switch how {
+			case "cancel":
+				time.AfterFunc(300*time.Millisecond, func() { cancel(errEnough) })
+			case "deadline":
+				var done context.CancelFunc
+				own, done = context.WithTimeout(ctx, 300*time.Millisecond)
+				defer done()
+			}
+		}
+		err := error(nil)
+		if t.Rank() == 0 && how != "main" { // the others wait in vain for this one
+			_, err = coppice.Recv[int](ctx, t, odd, 1)
+		} else if how != "main" || t.Rank() != 0 {
+			err = coppice.Barrier(own, t)
+		} else {
+			<-ctx.Done()
+			err = context.Cause(ctx)
+		}
+		l := failure("error", err)
+		if errors.Is(err, errEnough) {
+			l.Kind = "enough"
+		}
+		tell(l)
+		return err
+	}
+}
+
+// TestContextEndsAWait ends the context of a task that waits in a barrier: it
+// gets the cause, and the others an error once it has returned.
+func TestContextEndsAWait(t *testing.T) {
+	for how, kind := range map[string]string{"cancel": "enough", "deadline": "deadline"} {
+		t.Run(how, func(t *testing.T) {
+			s := scene{n: 4, play: []string{"context", how}}
+			x, err := s.local(t)
+			if how == "cancel" && !errors.Is(err, errEnough) || how == "deadline" && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			checkContext(t, "Local", x, kind)
+			x, _ = s.real(t)
+			checkContext(t, "processes", x, kind)
+		})
+	}
+}
+
+func checkContext(t *testing.T, where string, x *script, kind string) {
+	t.Helper()
+	var began time.Time
+	for _, l := range x.of("ready") {
+		if l.Rank == odd {
+			began = l.At
+		}
+	}
+	errs := x.of("error")
+	if len(errs) != 4 {
+		t.Fatalf("%s: %v", where, errs)
+	}
+	for _, l := range errs {
+		switch {
+		case l.Rank == odd:
+			t.Logf("%s: the wait ended %v after the context", where, l.At.Sub(began)-300*time.Millisecond)
+			if l.Kind != kind || l.At.Sub(began) > 2*time.Second {
+				t.Errorf("%s: the odd one's end after %v: %s", where, l.At.Sub(began), l.Text)
+			}
+		case l.Kind != "lost" || !slices.Contains(l.Tasks, odd) && l.Rank == 0:
+			t.Errorf("%s: task %d: %s, tasks %v: %s", where, l.Rank, l.Kind, l.Tasks, l.Text)
+		}
+	}
+}
+
+// TestInterruptEndsMain sends an interrupt to processes that wait in Main.
+func TestInterruptEndsMain(t *testing.T) {
+	g := scene{n: 3, play: []string{"context", "main"}}.begin(t)
+	pids := g.pids(t, "ready")
+	time.Sleep(50 * time.Millisecond)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := g.end(t)
+	errs := g.of("error")
+	if len(errs) != 3 || report.Exit != 1 {
+		t.Fatalf("%v, exit %d", errs, report.Exit)
+	}
+	for _, task := range report.Tasks {
+		if task.Exit == nil || *task.Exit != 1 {
+			t.Errorf("task %d: %v", task.Rank, task)
+		}
+	}
+	for _, l := range errs {
+		if l.Kind != "canceled" && l.Kind != "lost" { // lost: another one was faster
+			t.Errorf("task %d: %s: %s", l.Rank, l.Kind, l.Text)
+		}
+	}
+}
+
+// TestInterruptOfTheLauncher: it is passed on, and everybody ends.
+func TestInterruptOfTheLauncher(t *testing.T) {
+	s := scene{n: 3, play: []string{"context", "main"}}
+	g, launcher := s.under(t, nil)
+	g.await(t, "ready", 3)
+	time.Sleep(50 * time.Millisecond)
+	if err := launcher.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := launcher.Wait(); err == nil || launcher.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v", err)
+	}
+	if errs := g.of("error"); len(errs) != 3 {
+		t.Errorf("%v", errs)
+	}
+}
+
+// manyTasks is a play of messages and collectives among all tasks, however many
+// there are in a process.
+func manyTasks(tell func(line), _ []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		err := allKinds(ctx, t)
+		l := failure("result", err)
+		l.Value = t.Size()
+		tell(l)
+		return err
+	}
+}
+
+func allKinds(ctx context.Context, t *coppice.Task) error {
+	n, me := t.Size(), t.Rank()
+	for round := range 20 {
+		for to := range n {
+			size := []int{1, 1000, 300_000}[(round+to)%3]
+			if err := coppice.Send(ctx, t, to, round%3, pattern(size, me, round)); err != nil {
+				return err
+			}
+		}
+		for from := range n {
+			got, err := coppice.Recv[[]int32](ctx, t, from, round%3)
+			if err != nil {
+				return err
+			}
+			if size := []int{1, 1000, 300_000}[(round+me)%3]; !slices.Equal(got, pattern(size, from, round)) {
+				return fmt.Errorf("round %d: bad message from %d", round, from)
+			}
+		}
+		root := round % n
+		for _, name := range []string{"checked", "plain", "gossip", "lame", "failure-proof:1"} {
+			if n <= 2 && name != "checked" && name != "plain" {
+				continue // distances are below the number of tasks
+			}
+			v, err := coppice.Broadcast(ctx, t, pattern(50_000, me, round), coppice.Root(root), coppice.Mode(modes[name]))
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(v, pattern(50_000, root, round)) {
+				return fmt.Errorf("round %d: bad broadcast %s", round, name)
+			}
+			if round > 0 {
+				break
+			}
+		}
+		if err := coppice.Barrier(ctx, t); err != nil {
+			return err
+		}
+	}
+	half, err := t.Split(ctx, me%2, -me)
+	if err != nil {
+		return err
+	}
+	if want := (n - 1 - me) / 2; half.Size() != (n+1-me%2)/2 || half.Rank() != want {
+		return fmt.Errorf("task %d is %d of %d in its half", me, half.Rank(), half.Size())
+	}
+	future := coppice.Go(t, func(t *coppice.Task) (int, error) { return coppice.Broadcast(ctx, t, 7*t.Rank(), coppice.Root(n-1)) })
+	first, err := coppice.Broadcast(ctx, half, me)
+	if err != nil {
+		return err
+	}
+	if want := n - 2 + (n+me)%2; first != want && n > 1 {
+		return fmt.Errorf("the first of the half of %d is %d", me, first)
+	}
+	if v, err := future.Wait(ctx); err != nil || v != 7*(n-1) {
+		return fmt.Errorf("future: %d, %w", v, err)
+	}
+	return coppice.Barrier(ctx, half)
+}
+
+func pattern(size, who, round int) []int32 {
+	p := make([]int32, size)
+	for i := range p {
+		p[i] = int32(i*7 + who*1000 + round)
+	}
+	return p
+}
+
+// TestMoreTasksThanProcesses runs six tasks in two processes, and others.
+func TestMoreTasksThanProcesses(t *testing.T) {
+	for _, of := range [][2]int{{1, 1}, {2, 2}, {2, 6}, {1, 4}, {3, 4}} {
+		t.Run(fmt.Sprint(of), func(t *testing.T) {
+			s := scene{n: of[0], settings: settings{Tasks: of[1]}, play: []string{"many"}}
+			x, err := s.local(t)
+			if err != nil {
+				t.Error("Local: ", err)
+			}
+			y, _ := s.real(t)
+			for where, x := range map[string]*script{"Local": x, "processes": y} {
+				results := x.of("result")
+				if !slices.Equal(ranks(results), without(of[1])) {
+					t.Errorf("%s: %v", where, results)
+				}
+				for _, l := range results {
+					if l.Kind != "well" {
+						t.Errorf("%s: task %d: %s", where, l.Rank, l.Text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// held is what this process holds: goroutines, descriptors, bytes.
+type held struct{ goroutines, descriptors, bytes int }
+
+func holds() held {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	fds, _ := os.ReadDir("/proc/self/fd")
+	return held{runtime.NumGoroutine(), len(fds), int(m.HeapAlloc)}
+}
+
+// leaking is a play of many operations which tells what they have left.
+func leaking(tell func(line), args []string) coppice.Func {
+	times := number(args[0])
+	return func(ctx context.Context, t *coppice.Task) error {
+		tell := telling(tell, t)
+		var before held
+		for i := range times {
+			if i == times/5 {
+				before = holds()
+			}
+			if err := someOfAll(ctx, t, i); err != nil {
+				return err
+			}
+		}
+		if err := coppice.Barrier(ctx, t); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+		after := holds()
+		tell(line{What: "held", Text: fmt.Sprintf("%+v, then %+v", before, after), Tasks: []int{
+			after.goroutines - before.goroutines, after.descriptors - before.descriptors, after.bytes - before.bytes,
+		}})
+		return nil
+	}
+}
+
+func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
+	n := t.Size()
+	if err := coppice.Send(ctx, t, (t.Rank()+1)%n, i%5, make([]byte, i%2000)); err != nil {
+		return err
+	}
+	if _, err := coppice.Recv[[]byte](ctx, t, (t.Rank()+n-1)%n, i%5); err != nil {
+		return err
+	}
+	name := []string{"plain", "checked", "gossip", "failure-proof:1"}[i%4]
+	if _, err := coppice.Broadcast(ctx, t, i, coppice.Root(i%n), coppice.Mode(modes[name])); err != nil {
+		return err
+	}
+	if i%4 == 0 {
+		f := coppice.Go(t, func(t *coppice.Task) (int, error) {
+			return coppice.Broadcast(ctx, t, 1, coppice.Mode(modes["checked"]))
+		})
+		if _, err := f.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return coppice.Barrier(ctx, t)
+}
+
+// TestOperationsLeaveNothing counts what a process holds after thousands of
+// operations.
+func TestOperationsLeaveNothing(t *testing.T) {
+	x, report := scene{n: 3, play: []string{"leak", fmt.Sprint(short(3000, 500))}}.real(t)
+	if report.Exit != 0 {
+		t.Fatal(report.Cause)
+	}
+	for _, l := range x.of("held") {
+		t.Logf("task %d: %s", l.Rank, l.Text)
+		if l.Tasks[0] > 2 || l.Tasks[1] > 2 || l.Tasks[2] > 1<<20 {
+			t.Errorf("task %d holds more: goroutines, descriptors, bytes %v", l.Rank, l.Tasks)
+		}
+	}
+}
+
+// TestLocalLeavesNothing runs Local again and again, with deaths.
+func TestLocalLeavesNothing(t *testing.T) {
+	once := func(i int) {
+		j := &coppice.Job{Local: 4}
+		if i%2 == 1 {
+			j.Kill = []string{"3@barrier#2"}
+		}
+		err := j.Run(patience(t), func(ctx context.Context, t *coppice.Task) error {
+			for i := range 10 {
+				if err := someOfAll(ctx, t, i); err != nil {
+					if errors.Is(err, coppice.ErrLost) {
+						return nil
+					}
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil && i%2 == 0 {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		once(i)
+	}
+	before := holds()
+	for i := range 100 {
+		once(i)
+	}
+	var after held
+	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(10 * time.Millisecond) {
+		if after = holds(); after.goroutines <= before.goroutines {
+			break
+		}
+	}
+	t.Logf("%+v, then %+v", before, after)
+	if after.goroutines > before.goroutines || after.descriptors > before.descriptors || after.bytes > before.bytes+1<<20 {
+		t.Errorf("%+v, then %+v", before, after)
+	}
+}
+
+// under starts the scene under a launcher that is a process of its own, and can
+// be killed.
+func (s scene) under(t testing.TB, env []string) (*stage, *exec.Cmd) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "-n", fmt.Sprint(s.n), "--no-prefix", "--timeout", patienceTime.String(), "--"}
+	if s.wrap {
+		args = append(args, "sh", "-c", self+"; true")
+	} else {
+		args = append(args, self)
+	}
+	return s.started(t, exec.Command(command(t), args...), env)
+}
+
+// started starts a command that runs the scene.
+func (s scene) started(t testing.TB, cmd *exec.Cmd, env []string) (*stage, *exec.Cmd) {
+	t.Helper()
+	g := &stage{n: s.n}
+	cmd.Env = append(append(os.Environ(), s.env()...), env...)
+	cmd.Stdout, cmd.Stderr = &g.script, &g.err
+	cmd.WaitDelay = patienceTime
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for _, l := range g.of("ready") {
+			if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.Pid)); err == nil && strings.Contains(string(command), os.Args[0]) {
+				_ = syscall.Kill(l.Pid, syscall.SIGKILL)
+			}
+		}
+		if t.Failed() {
+			t.Logf("%v: told %v\nstandard error: %.5000s", s.play, g.lines, g.err.String())
+		}
+	})
+	return g, cmd
+}
+
+// commandSuffix makes the path of the command of the tests' directory.
+const commandSuffix = ".coppice"
+
+// command builds the command coppice, once.
+func command(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("XDG_RUNTIME_DIR") + commandSuffix
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if out, err := exec.Command("go", "build", "-o", path, "./cmd/coppice").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// TestLauncherKilled kills the launcher: no process outlives it, whatever is
+// between the two, and its directory goes.
+func TestLauncherKilled(t *testing.T) {
+	for _, wrap := range []bool{false, true} {
+		t.Run(fmt.Sprint("wrapped ", wrap), func(t *testing.T) {
+			s := scene{n: 4, play: []string{"wait", "barrier", "3", "cold"}, wrap: wrap}
+			g, launcher := s.under(t, nil)
+			pids := g.pids(t, "ready")
+			if err := launcher.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			killed := time.Now()
+			_ = launcher.Wait()
+			for rank, pid := range pids {
+				for alive(pid) {
+					if time.Since(killed) > 10*time.Second {
+						t.Fatalf("task %d outlives its launcher", rank)
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+			took := time.Since(killed)
+			t.Logf("all gone after %v", took)
+			if took > 3*time.Second {
+				t.Error("too late")
+			}
+			for {
+				left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "coppice-*"))
+				if len(left) == 0 {
+					break
+				}
+				if time.Since(killed) > 3*time.Second {
+					t.Fatalf("left behind: %v", left)
+				}
+				if !wrap { // the kernel has killed them all: the next job cleans up
+					scene{n: 1, play: []string{"once", "plain", "0"}}.real(t)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// alive tells whether a process runs.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ")
+	return ok && !strings.HasPrefix(rest, "Z")
+}
+
+// mpirunArgs are those of Open MPI that start n processes of this program here.
+func mpirunArgs(n int, more ...string) []string {
+	return append(append([]string{"--oversubscribe", "--allow-run-as-root"}, more...), "-np", fmt.Sprint(n), os.Args[0])
+}
+
+// TestMpirun starts processes with Open MPI: they find each other, and survive
+// the death of one.
+func TestMpirun(t *testing.T) {
+	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
+	t.Run("works", func(t *testing.T) {
+		s := scene{n: 4, play: []string{"many"}}
+		g, cmd := s.started(t, exec.Command(mpirun, mpirunArgs(4)...), nil)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		results := g.of("result")
+		for _, l := range results {
+			if l.Kind != "well" || l.Value != 4 {
+				t.Errorf("%+v", l)
+			}
+		}
+		if len(results) != 4 {
+			t.Errorf("%v", results)
+		}
+	})
+	t.Run("survives", func(t *testing.T) {
+		const victim = 3
+		s := scene{n: 4, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
+		g, cmd := s.started(t, exec.Command(mpirun, mpirunArgs(4, "-mca", "orte_enable_recovery", "1", "-mca", "orte_abort_on_non_zero_status", "0")...), nil)
+		pids := g.pids(t, "ready")
+		time.Sleep(50 * time.Millisecond)
+		killed := time.Now()
+		if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its code is Open MPI's business
+		errs := g.of("error")
+		if got := ranks(errs); !slices.Equal(got, without(4, victim)) {
+			t.Fatalf("errors at %v", got)
+		}
+		for _, l := range errs {
+			t.Logf("task %d after %v", l.Rank, l.At.Sub(killed))
+			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{victim}) {
+				t.Errorf("%+v", l)
+			}
+		}
+		if ends := g.of("end"); len(ends) != 3 {
+			t.Errorf("ends: %v", ends)
+		}
+	})
+}
+
+// srun starts the processes of a scene as srun would: with its variables.
+func (s scene) srun(t *testing.T) (stages []*stage, all []*exec.Cmd) {
+	t.Helper()
+	n := s.n
+	for rank := range n {
+		env := []string{
+			"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", n),
+			fmt.Sprint("SLURM_LOCALID=", rank), "SLURM_STEP_NUM_NODES=1",
+		}
+		g, cmd := s.started(t, exec.Command(os.Args[0]), env)
+		all, stages = append(all, cmd), append(stages, g)
+	}
+	return stages, all
+}
+
+// TestSrun has processes that srun started find each other.
+func TestSrun(t *testing.T) {
+	const n = 4
+	stages, all := scene{n: n, play: []string{"many"}}.srun(t)
+	for rank, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("task %d: %v", rank, err)
+		}
+		results := stages[rank].of("result")
+		if len(results) != 1 || results[0].Kind != "well" || results[0].Rank != rank || results[0].Value != n {
+			t.Errorf("task %d: %+v", rank, results)
+		}
+	}
+}
+
+// TestSrunLosesOne kills one of the processes that srun started: a usual one, or
+// the one that has the coordinator, without which the job ends.
+func TestSrunLosesOne(t *testing.T) {
+	const n = 4
+	for victim, kind := range []string{0: "abandoned", 2: "lost"} {
+		if kind == "" {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			stages, all := scene{n: n, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}.srun(t)
+			for _, g := range stages {
+				g.await(t, "ready", 1)
+			}
+			time.Sleep(20 * time.Millisecond)
+			killed := time.Now()
+			if err := all[victim].Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			for rank, cmd := range all {
+				_ = cmd.Wait()
+				errs := stages[rank].of("error")
+				switch {
+				case rank == victim:
+				case len(errs) != 1 || errs[0].Kind != kind && errs[0].Kind != "lost":
+					t.Errorf("task %d: %+v", rank, errs)
+				default:
+					t.Logf("task %d after %v: %s", rank, errs[0].At.Sub(killed), errs[0].Text)
+				}
+			}
+		})
+	}
+}
+
+// TestSecondRunIsRefused: a process takes part in its job once.
+func TestSecondRunIsRefused(t *testing.T) {
+	x, _ := scene{n: 2, play: []string{"again"}}.real(t)
+	if again := x.of("again"); len(again) != 2 || again[0].Kind == "well" || again[1].Kind == "well" {
+		t.Errorf("%+v", again)
+	}
+}
+
+// again is a play that is run twice in the same process.
+func again(tell func(line), _ []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		voice := telling(tell, t)
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			voice(failure("again", coppice.Run(context.Background(), func(context.Context, *coppice.Task) error { return nil })))
+		}()
+		time.Sleep(300 * time.Millisecond)
+		return coppice.Barrier(ctx, t)
+	}
+}
