@@ -1,11 +1,8 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/transport"
@@ -515,11 +512,7 @@ func (q *peer) broken(err error) {
 	if q.conn == nil {
 		return
 	}
-	level := slog.LevelWarn
-	if errors.Is(err, io.EOF) || q.left || q.p.closed || q.p.gone[q.p.firstTask(q.rank)].returned {
-		level = slog.LevelDebug // it has ended, or is about to
-	}
-	q.p.cfg.Logger.Log(context.Background(), level, "connection broken", "peer", q.rank, "error", err)
+	q.p.cfg.Logger.Info("connection broken", "peer", q.rank, "error", err)
 	q.disconnect()
 	q.reconnect()
 }

@@ -212,7 +212,7 @@ func (e *Endpoint) receive(kind string, g *guest) {
 	<-e.unheard
 	if err != nil {
 		discard(g.conn)
-		if !errors.Is(err, io.EOF) { // a peer that ended, perhaps; who says nothing learns nothing
+		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // a peer that ended, perhaps; who says nothing learns nothing
 			e.strange.about(err)
 		}
 		return
