@@ -1,0 +1,116 @@
+package runtime
+
+// incoming is a message of which at least the beginning has come.
+type incoming struct {
+	envelope
+	value    []byte
+	filled   int
+	id       uint32 // that its parts are tagged with
+	source   *peer
+	origin   *outgoing // where processes are goroutines
+	granted  bool
+	early    bool // counts as early
+	shared   bool // others read the value's memory, too
+	complete bool
+	arrived  func() // the rest has come
+	passes   bool   // it is Process.one: who keeps it lets it stay
+}
+
+// passing is memory for a message that is most likely handled at once.
+func (p *Process) passing() *incoming {
+	p.one = incoming{passes: true}
+	return &p.one
+}
+
+// stay returns the message in memory of its own, to be kept.
+func (in *incoming) stay() *incoming {
+	if !in.passes {
+		return in
+	}
+	p := in.source.p
+	c := &incoming{}
+	if n := len(p.freeIn); n > 0 {
+		c = p.freeIn[n-1]
+		p.freeIn = p.freeIn[:n-1]
+	}
+	*c = *in
+	c.passes = false
+	return c
+}
+
+// reuse takes back the memory of a message that came in one piece.
+func (p *Process) reuse(in *incoming) {
+	if in.id == 0 && len(p.freeIn) < aheadMax {
+		*in = incoming{}
+		p.freeIn = append(p.freeIn, in)
+	}
+}
+
+// want asks for the rest of a large message, if that was not done.
+func (in *incoming) want() {
+	if in.complete || in.granted {
+		return
+	}
+	in.granted = true
+	if in.origin != nil { // a process of this program: it is all there
+		in.value, in.filled, in.complete = in.origin.value, len(in.origin.value), true
+		in.answer(0)
+		if in.arrived != nil {
+			in.arrived()
+		}
+		return
+	}
+	in.makeRoom(0)
+	in.answer(0)
+}
+
+// roomMax is how much room is made for a message before any of it has come: its
+// size may be a lie.
+const roomMax = 1 << 30
+
+// makeRoom makes room for n more bytes of the value, and for more in advance.
+func (in *incoming) makeRoom(n int) {
+	if len(in.value) >= in.filled+n && n > 0 {
+		return
+	}
+	value := make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
+	copy(value, in.value[:in.filled])
+	in.value = value
+}
+
+// decline does without the rest of a large message.
+func (in *incoming) decline() {
+	if in.complete || in.granted {
+		return
+	}
+	in.granted, in.complete, in.value = true, true, nil
+	delete(in.source.parts, in.id)
+	in.answer(1)
+}
+
+func (in *incoming) answer(verdict uint8) {
+	in.source.tell(envelope{
+		group: in.group, from: in.to, to: in.from, extra: uint64(in.id), kind: verdict,
+		plan: Plan{op: opGrant},
+	})
+}
+
+// wantEarly asks for the rest although nobody here has asked for the message,
+// as long as there is memory for such.
+func (in *incoming) wantEarly() {
+	p := in.source.p
+	if in.complete || in.granted || p.early+int64(in.size) > earlyMax {
+		return
+	}
+	in.early = true
+	p.early += int64(in.size)
+	in.want()
+}
+
+// taken takes note that somebody has the message.
+func (in *incoming) taken() {
+	if in.early {
+		in.early = false
+		in.source.p.early -= int64(in.size)
+	}
+}
