@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/runtime"
 )
 
@@ -83,7 +83,7 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	for _, text := range j.Kill {
-		k, err := launch.ParseKill(text)
+		k, err := control.ParseKill(text)
 		if err != nil {
 			return cfg, err
 		}
@@ -94,7 +94,7 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	return cfg, nil
 }
 
-func addKill(cfg *runtime.Config, k launch.Kill) error {
+func addKill(cfg *runtime.Config, k control.Kill) error {
 	if k.Op == "" {
 		return fmt.Errorf("kill %v after a time; allowed here: TASK@OP#SEQ[/STEP[+half]]", k)
 	}
@@ -107,7 +107,7 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
 	}
-	var s launch.Settings
+	var s control.Settings
 	if err := json.Unmarshal(given, &s); err != nil {
 		return fmt.Errorf("settings of the launcher: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
@@ -296,7 +297,7 @@ func (s scene) config(t testing.TB, g *stage) launch.Config {
 	}
 	c.Silence = s.Silence
 	for _, text := range s.kills {
-		k, err := launch.ParseKill(text)
+		k, err := control.ParseKill(text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,12 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
 type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
-	Kill    []launch.Kill  `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
+	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
 	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; each process is asked for its goroutines first."`
 	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 

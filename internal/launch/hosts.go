@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // Host is a machine of the job and how many processes it takes.
@@ -58,7 +60,7 @@ func parseHost(entry string) (Host, error) {
 	host := Host{Name: name, Slots: 1}
 	if numbered {
 		var ok bool
-		if host.Slots, ok = count(slots, 1); !ok || host.Slots > processesMax {
+		if host.Slots, ok = control.ParseCount(slots, 1); !ok || host.Slots > processesMax {
 			return Host{}, malformed
 		}
 	}

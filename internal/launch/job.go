@@ -36,10 +36,10 @@ type job struct {
 	server   *control.Server
 	stations []station
 	endings  chan ending
-	running  map[int]bool   // ranks whose process has not ended
-	why      map[int]string // the launcher ended it
-	kills    chan Kill      // that are due
-	suspects chan suspect   // on other hosts: the coordinator gave them up
+	running  map[int]bool      // ranks whose process has not ended
+	why      map[int]string    // the launcher ended it
+	kills    chan control.Kill // that are due
+	suspects chan suspect      // on other hosts: the coordinator gave them up
 	began    time.Time
 	tcp      string           // where other hosts find the coordinator
 	threads  *threads         // that called them; nil: none
@@ -59,7 +59,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		endings: make(chan ending, p.N),
 		running: map[int]bool{},
 		why:     map[int]string{},
-		kills:   make(chan Kill, len(p.Kills)),
+		kills:   make(chan control.Kill, len(p.Kills)),
 
 		suspects: make(chan suspect, p.N),
 		report:   Report{Tasks: make([]TaskReport, p.N)},
@@ -288,7 +288,7 @@ func (j *job) timeout() {
 }
 
 // killOne is a kill that the user asked for.
-func (j *job) killOne(k Kill) {
+func (j *job) killOne(k control.Kill) {
 	if !j.running[k.Task] {
 		return
 	}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // shelf is where the tests of a job look for what it left.
@@ -433,8 +435,8 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 func TestMembersMeetAndEnd(t *testing.T) {
 	shelf(t)
 	c := own(8, "member")
-	c.Settings = Settings{Silence: 5 * time.Second}
-	c.Kills = []Kill{{Task: 2, Op: "reduce", Seq: 9}}
+	c.Settings = control.Settings{Silence: 5 * time.Second}
+	c.Kills = []control.Kill{{Task: 2, Op: "reduce", Seq: 9}}
 	r := c.run(t)
 	if r.Exit != 0 || !r.Tasks[7].Joined {
 		t.Errorf("report %+v", r)
@@ -465,7 +467,7 @@ func TestKillsReachTheProcessThatJoined(t *testing.T) {
 			c.Args = []string{"-c", script, c.Program}
 			c.Program = "sh"
 		}
-		c.Kills = []Kill{{Task: 1, After: time.Second}}
+		c.Kills = []control.Kill{{Task: 1, After: time.Second}}
 		wait := c.begin(t)
 		waits = append(waits, func() {
 			r := wait()

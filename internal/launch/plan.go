@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // processesMax bounds a job: each process costs the launcher a few descriptors.
@@ -31,8 +33,8 @@ type Config struct {
 
 	Timeout time.Duration // when the job is to end at the latest; 0: never
 	Grace   time.Duration // how long processes have to end after a signal was passed on, before they are killed; 0: 30 s
-	Kills   []Kill
-	Settings
+	Kills   []control.Kill
+	control.Settings
 
 	Hosts []Host   // processes go there, in this order; nil: all run here
 	SSH   []string // the command that runs one on another host: SSH… HOST AGENT…; required with Hosts

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // ParseRanks reads ranks below n, such as 0,3-5, in any order.
@@ -12,10 +14,10 @@ func ParseRanks(text string, n int) ([]int, error) {
 	var ranks []int
 	for _, part := range strings.Split(text, ",") {
 		from, to, span := strings.Cut(part, "-")
-		first, ok := count(from, 0)
+		first, ok := control.ParseCount(from, 0)
 		last, ok2 := first, true
 		if span {
-			last, ok2 = count(to, 0)
+			last, ok2 = control.ParseCount(to, 0)
 		}
 		if !ok || !ok2 || first > last {
 			return nil, fmt.Errorf("ranks %q; allowed: ranks and spans of them, such as 0,3-5", text)

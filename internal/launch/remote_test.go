@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // fakeSSH runs the command here. A login shell says something first; the host
@@ -77,7 +79,7 @@ func TestADeathOnAHostIsTold(t *testing.T) {
 	t.Parallel() // it waits
 	c := own(4, "patient")
 	c.onHosts(t, Host{"a", 2}, Host{"b", 2})
-	c.Kills = []Kill{{Task: 2, After: time.Second}}
+	c.Kills = []control.Kill{{Task: 2, After: time.Second}}
 	r := c.run(t)
 	if r.Exit != 0 || !slices.Equal(r.Killed, []int{2}) || r.Tasks[2].Why != "--kill 2@1s" {
 		t.Errorf("report %+v", r)

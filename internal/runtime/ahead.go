@@ -10,7 +10,8 @@ type ahead struct {
 	sent    []uint64 // by rank: the last operation in which something was sent to it
 	done    []uint64 // by rank: the operations it has completed, as far as is known
 	told    []uint64 // by rank: the operations that it was told this task has completed
-	due     []bool   // by rank: it sent something long after that, and is to be told again
+	heard   []uint64 // by rank: the last operation in which it sent something
+	due     []bool   // by rank: that is long after what it was told, so it is to be told again
 	dues    []int    // the ranks that are due
 	behind  int      // ranks that are too far behind
 	waiting []*waiter
@@ -18,7 +19,8 @@ type ahead struct {
 
 func (a *ahead) fit(n int) {
 	if a.sent == nil {
-		a.sent, a.done, a.told, a.due = make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]bool, n)
+		a.sent, a.done, a.told = make([]uint64, n), make([]uint64, n), make([]uint64, n)
+		a.heard, a.due = make([]uint64, n), make([]bool, n)
 	}
 }
 
@@ -76,6 +78,7 @@ func (a *ahead) look(m *Member) {
 // if that is too far from what it was told, be it the first it ever sent.
 func (a *ahead) hear(m *Member, from int, seq uint64) {
 	a.fit(m.Size())
+	a.heard[from] = max(a.heard[from], min(seq, 1<<62))
 	if a.due[from] || seq < a.told[from]+aheadMax/4 {
 		return
 	}
@@ -104,17 +107,19 @@ func (a *ahead) completed(m *Member) {
 	}
 }
 
-// tell tells those who are due what the task has completed.
+// tell tells those who are due what the task has completed. Who has sent much more
+// already stays due: it may send nothing more before it is told again.
 func (a *ahead) tell(m *Member) {
 	a.dues = slices.DeleteFunc(a.dues, func(r int) bool {
 		if m.taken < a.told[r]+aheadMax/4 {
 			return false
 		}
-		a.due[r], a.told[r] = false, m.taken
+		a.told[r] = m.taken
+		a.due[r] = a.heard[r] >= m.taken+aheadMax/4
 		e := m.to(r)
 		e.seq, e.plan = m.taken, Plan{op: opCredit}
 		m.peer(r).tell(e)
-		return true
+		return !a.due[r]
 	})
 }
 

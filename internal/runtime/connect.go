@@ -254,7 +254,6 @@ func (q *peer) attach(conn *transport.Conn) {
 	}
 	q.conn = conn
 	q.way.tries, q.way.down, q.way.suspected = 0, 0, false
-	q.out, q.outAt = q.out[:0], 0 // a beat may be there that the link keeps
 	for _, f := range again {
 		q.out = append(q.out, q.link.Stamp(f))
 	}

@@ -325,7 +325,7 @@ func (m *Member) goneFrom(from int, in *incoming) {
 	told := in.extra != 0
 	if told {
 		var ok bool
-		if from, ok = m.rankOf(uint32(in.extra - 1)); !ok || from >= m.Size() {
+		if from, ok = m.rankOf(uint32(in.extra - 1)); !ok || from >= m.Size() || from == m.rank {
 			return
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -311,10 +310,26 @@ func TestImmenseValueIsNotBelieved(t *testing.T) {
 	wg.Go(func() { _, _ = j.ps[0].World(0).Recv(ctx, 1, 77, 1, "bytes") })
 	x.say(x.frame(wire.Data, 1, letter(func(e *envelope) { e.plan.op, e.size, e.extra = opSend, 1<<45, 77 })))
 	heardAll(t, j.ps[0], x)
+	granted(t, j.ps[0], 1)
 	x.say(x.frame(wire.Part, 1, make([]byte, 1<<20)))
 	heardAll(t, j.ps[0], x)
 	cancel()
 	wg.Wait()
+}
+
+// granted waits until the rest of a message of process 1 is wanted.
+func granted(t *testing.T, p *Process, id uint32) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
+		p.lock()
+		in := p.peers[1].parts[id]
+		ok := in != nil && in.granted
+		p.unlock()
+		if ok {
+			return
+		}
+	}
+	t.Error("nobody wants it")
 }
 
 // A split to which somebody sends nonsense fails.
@@ -351,7 +366,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(bytes.Join([][]byte{x.frame(wire.Data, 3, large, value), x.frame(wire.Part, 3, value), x.frame(wire.Part, 3, value[:6]), x.frame(wire.Bye, 0)}, nil), uint16(110))
 	}
 	f.Add(framed(wire.Header{Kind: wire.Alive}, nil), uint16(3))
-	s := newSupply(f)
+	s := newSupply(f, transport.Unix)
 	f.Fuzz(func(t *testing.T, b []byte, at uint16) {
 		if immense(b) {
 			t.Skip() // memory for it would be found, and missed by others
@@ -381,73 +396,10 @@ func immense(b []byte) bool {
 	return false
 }
 
-// supply has connections, both ends of each, for processes that are made by hand.
-type supply struct {
-	here, there *transport.Endpoint
-	at          transport.Address
-	got         chan *transport.Conn
-	a, b        *transport.Conn // those at hand
-}
-
-func newSupply(t testing.TB) *supply {
-	t.Helper()
-	s := &supply{got: make(chan *transport.Conn, 1)}
-	listen := func(rank uint32, places ...transport.Place) *transport.Endpoint {
-		e, err := transport.Listen(transport.Config{
-			Key: testKey, Self: wire.Identity{Job: testJob, From: rank, Incarnation: 1},
-			Decide:      func(wire.Identity) (wire.Identity, wire.Refusal) { return wire.Identity{}, wire.Accepted },
-			Established: func(c *transport.Conn) { s.got <- c },
-		}, places...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		return e
-	}
-	dir, err := os.MkdirTemp("", "rt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	s.here, s.there = listen(0, place(dir, transport.Unix, 0)), listen(1)
-	s.at = s.here.Addresses()[0]
-	return s
-}
-
-// conn is this end of a connection that nobody uses.
-func (s *supply) conn(t testing.TB) *transport.Conn {
-	t.Helper()
-	if s.a == nil {
-		var err error
-		if s.b, err = s.there.Dial(context.Background(), s.at, wire.Identity{To: 0}); err != nil {
-			t.Fatal(err)
-		}
-		s.a = <-s.got
-	}
-	return s.a
-}
-
-// drain throws away what was sent to the other end.
-func (s *supply) drain() {
-	var trash [64 << 10]byte
-	for {
-		if n, err := s.b.Read(trash[:]); err != nil || n < len(trash) {
-			return
-		}
-	}
-}
-
 // parseAll lets process 0 of 3, which nobody drives, read b from process 1.
 func parseAll(t *testing.T, s *supply, b []byte, at int) {
-	p, err := newProcess(Config{Rank: 0, Size: 3, Host: &witness{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.poll, err = newPoller(); err != nil {
-		t.Fatal(err)
-	}
+	p := byHand(t)
 	defer p.poll.close()
-	p.peers[0].local = p
 	p.lock()
 	defer p.unlock()
 	q, m := &p.peers[1], p.members[memberKey{world, 0}]

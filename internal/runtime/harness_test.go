@@ -116,7 +116,7 @@ func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)
 		w := &witness{}
 		c.Rank, c.Size, c.Host = r, n, w
 		if c.Silence == 0 {
-			c.Silence = time.Minute // a busy machine is not a silent peer
+			c.Silence = 10 * time.Minute // a busy machine is not a silent peer, and no beat helps out of a stall
 		}
 		p, err := New(c, Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place(dir, kind, r)}})
 		if err != nil {

@@ -168,5 +168,6 @@ func (l *Link) Resume(arrived uint64) ([]Frame, error) {
 		return nil, fmt.Errorf("%w: the peer has frame %d, we keep %d to %d", ErrLost, arrived, l.acked+1, l.sent)
 	}
 	l.forget(arrived)
+	l.slab = nil // frames of the old connection may still be in somebody's hands
 	return l.kept[l.first:], nil
 }

@@ -1,4 +1,4 @@
-package launch
+package control
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func ParseKill(text string) (Kill, error) {
 		return Kill{}, malformed
 	}
 	k := Kill{}
-	if k.Task, ok = count(task, 0); !ok {
+	if k.Task, ok = ParseCount(task, 0); !ok {
 		return Kill{}, malformed
 	}
 	op, where, byOp := strings.Cut(when, "#")
@@ -46,21 +46,21 @@ func ParseKill(text string) (Kill, error) {
 	if k.Op = op; !operation(op) {
 		return Kill{}, malformed
 	}
-	if k.Seq, ok = count(seq, 1); !ok {
+	if k.Seq, ok = ParseCount(seq, 1); !ok {
 		return Kill{}, malformed
 	}
 	if !byStep {
 		return k, nil
 	}
 	step, k.Half = strings.CutSuffix(step, "+half")
-	if k.Step, ok = count(step, 1); !ok {
+	if k.Step, ok = ParseCount(step, 1); !ok {
 		return Kill{}, malformed
 	}
 	return k, nil
 }
 
-// count reads a number in plain digits that is not below least.
-func count(text string, least int) (n int, ok bool) {
+// ParseCount reads a number in plain digits that is not below least.
+func ParseCount(text string, least int) (n int, ok bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
