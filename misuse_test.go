@@ -274,15 +274,15 @@ func TestMutualWait(t *testing.T) {
 func TestBadJobs(t *testing.T) {
 	good := func(context.Context, *coppice.Task) error { return nil }
 	for want, j := range map[string]*coppice.Job{
-		"-1 local processes": {Local: -1},
-		"100000 local processes":       {Local: 100_000},
-		"-1 tasks":           {Local: 2, Tasks: -1},
-		"no fewer tasks than":   {Local: 2, Tasks: 1},
+		"-1 local processes":     {Local: -1},
+		"100000 local processes": {Local: 100_000},
+		"-1 tasks":               {Local: 2, Tasks: -1},
+		"no fewer tasks than":    {Local: 2, Tasks: 1},
 		"log of -1 bytes":        {Local: 1, LogBytes: -1},
-		"silence of -1s":        {Local: 1, Silence: -time.Second},
-		"kill \"nobody\"":       {Local: 1, Kill: []string{"nobody"}},
-		"after a time; allowed": {Local: 1, Kill: []string{"0@1s"}},
-		"kill of task 7 of 2":   {Local: 2, Kill: []string{"7@barrier#1"}},
+		"silence of -1s":         {Local: 1, Silence: -time.Second},
+		"kill \"nobody\"":        {Local: 1, Kill: []string{"nobody"}},
+		"after a time; allowed":  {Local: 1, Kill: []string{"0@1s"}},
+		"kill of task 7 of 2":    {Local: 2, Kill: []string{"7@barrier#1"}},
 	} {
 		if err := j.Run(patience(t), good); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of %s", err, want)
