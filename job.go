@@ -140,7 +140,22 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func) error {
 		})
 	}
 	wg.Wait()
+	for r, p := range job.Processes {
+		if !p.Killed() {
+			errs[r] = misused(errs[r], p.Misuse())
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// misused is the error of a process: that of its tasks, or misuse that came to
+// light only after they had returned.
+func misused(err, misuse error) error {
+	var f *runtime.Failure
+	if err != nil || !errors.As(misuse, &f) {
+		return err
+	}
+	return failed(f.Op, misuse)
 }
 
 // runTasks runs the program of a process's tasks.

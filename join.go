@@ -56,10 +56,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 		addresses = append(addresses, a.String())
 	}
 	client.Announce(addresses, transport.HostID())
-	err = runTasks(ctx, p, p.Logger(), f)
+	err = misused(runTasks(ctx, p, p.Logger(), f), p.Settle(ctx))
 	client.Returned(text(err))
 	<-m.finished
-	return errors.Join(err, m.lost(), p.Close())
+	return errors.Join(misused(err, p.Misuse()), m.lost(), p.Close())
 }
 
 // newJoined makes the process that a welcome describes.
@@ -95,6 +95,8 @@ func listenAt(place control.Place) ([]transport.Place, error) {
 	at := []transport.Place{{Kind: transport.Unix, Path: filepath.Join(place.Dir, strconv.Itoa(place.Rank)+".sock")}}
 	given, forced := os.Getenv(listenVariable), os.Getenv(transport.ChooseVariable)
 	switch {
+	case forced != "" && forced != transport.Unix && forced != transport.TCP && forced != transport.TLS:
+		return nil, fmt.Errorf("%s=%q; allowed: %s, %s, %s", transport.ChooseVariable, forced, transport.Unix, transport.TCP, transport.TLS)
 	case given != "":
 		p, err := transport.ParsePlace(given)
 		if err != nil {

@@ -74,8 +74,8 @@ const (
 // Two: one may fail together with the process it watches.
 const watchers = 2
 
-// silenceMin keeps the parts of a silence well above what a timer is late by.
-const silenceMin = 50 * time.Millisecond
+// SilenceMin is the shortest silence: it keeps the parts of a silence well above what a timer is late by.
+const SilenceMin = 50 * time.Millisecond
 
 // NewSilence returns the part of process self, one of n, all of which live.
 func NewSilence(self, n int, silence time.Duration, now time.Time) (*Silence, error) {
@@ -85,8 +85,8 @@ func NewSilence(self, n int, silence time.Duration, now time.Time) (*Silence, er
 	if self < 0 || self >= n {
 		return nil, fmt.Errorf("silence seen by process %d; allowed: 0 to %d", self, n-1)
 	}
-	if silence < silenceMin {
-		return nil, fmt.Errorf("silence of %v; allowed: %v and more", silence, silenceMin)
+	if silence < SilenceMin {
+		return nil, fmt.Errorf("silence of %v; allowed: %v and more", silence, SilenceMin)
 	}
 	s := &Silence{self: self, silence: silence, ring: newRing(n), beatAt: now, due: now}
 	s.watch(now)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/detect"
 )
 
 // processesMax bounds a job: each process costs the launcher a few descriptors.
@@ -145,6 +146,9 @@ func (p *Plan) checkDir() error {
 func (p *Plan) checkTimes() error {
 	if p.Timeout < 0 || p.Grace < 0 || p.Silence < 0 {
 		return fmt.Errorf("time-out of %v, grace of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Grace, p.Silence)
+	}
+	if p.Silence != 0 && p.Silence < detect.SilenceMin {
+		return fmt.Errorf("silence of %v; allowed: %v or more", p.Silence, detect.SilenceMin)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ var programs = map[string]func(args []string) (exit int){
 	"member":   member,
 	"patient":  patient,
 	"flood":    flood,
-	"stuck":    func([]string) int { fmt.Println("stuck"); select {} },
+	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
 	"launcher": launcher,
 	"agent":    agentProgram,
 }

@@ -268,6 +268,8 @@ func (q *peer) attach(conn *transport.Conn) {
 	if q.conn != nil && q.conn.Buffered() {
 		q.read()
 	}
+	q.asksAck = false
+	p.settlesNow()
 }
 
 // watchProcess watches the peer's process, if that is not done yet.

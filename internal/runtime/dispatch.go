@@ -7,6 +7,10 @@ func (p *Process) dispatch(in *incoming) {
 		in.source.granted(uint32(in.extra), in.kind == 0)
 		return
 	case opBeat:
+		if in.kind == beatAnswer && in.source.conn != nil {
+			in.source.out = append(in.source.out, in.source.link.Alive())
+			in.source.flush()
+		}
 		return
 	}
 	if p.dead || p.closed {

@@ -117,6 +117,7 @@ func (p *Process) died(rank int, certain bool, how string) {
 	for _, m := range p.members {
 		m.lost()
 	}
+	p.settlesNow()
 	p.roomAgain()
 }
 

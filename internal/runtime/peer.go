@@ -22,6 +22,7 @@ type peer struct {
 	conn        *transport.Conn
 	pidfd       int // −1: none
 	incarnation uint64
+	asksAck     bool // it was asked to say what has arrived
 	way         way
 
 	out    []transport.Frame // to be written

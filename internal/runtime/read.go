@@ -21,6 +21,10 @@ func (q *peer) read() (more bool) {
 			break
 		}
 	}
+	if len(q.p.settling) > 0 {
+		q.asksAck = false
+		q.p.settlesNow()
+	}
 	if q.conn != nil && q.link.Owes() {
 		q.out = append(q.out, q.link.Alive())
 		q.flush()

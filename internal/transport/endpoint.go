@@ -212,7 +212,7 @@ func (e *Endpoint) receive(kind string, g *guest) {
 	<-e.unheard
 	if err != nil {
 		discard(g.conn)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) { // a peer that ended, perhaps; who says nothing learns nothing
+		if !errors.Is(err, errNoKnock) { // perhaps a peer that ended; who says nothing learns nothing
 			e.strange.about(err)
 		}
 		return
@@ -261,8 +261,10 @@ func (e *Endpoint) failed(err error, c *Conn, accepted bool) {
 		e.abandon(c.peer)
 	case errors.As(err, &refusal):
 		e.cfg.Logger.Debug("connection refused", "from", c.peer.From, "incarnation", c.peer.Incarnation, "reason", refusal)
-	default:
+	case errors.Is(err, wire.ErrStranger), errors.Is(err, wire.ErrVersion):
 		e.strange.about(err)
+	default: // it knocked, and hung up
+		e.cfg.Logger.Debug("connection broke in the handshake", "error", err)
 	}
 }
 
