@@ -102,6 +102,8 @@ type Process struct {
 	inbox  []mail
 	mailed []*Process
 
+	signals []*waiter // to be woken when the lock is given back
+
 	hub        *Local
 	releases   releases
 	spareInbox []mail
@@ -188,21 +190,27 @@ func (p *Process) lock() {
 // unlock gives the lock back and then hands over what was sent to processes that
 // are goroutines.
 func (p *Process) unlock() {
-	if len(p.mailed) == 0 {
+	if len(p.mailed)+len(p.signals) == 0 {
 		p.mu.Unlock()
 		return
 	}
-	var few [8]*Process
+	var few [16]*Process
+	var some [32]*waiter
 	to := append(few[:0], p.mailed...)
-	p.mailed = p.mailed[:0]
+	wake := append(some[:0], p.signals...)
+	p.mailed, p.signals = p.mailed[:0], p.signals[:0]
 	p.mu.Unlock()
 	for i := 0; i < len(to); i++ {
 		q := to[i]
 		q.lock()
 		q.takeMail()
 		to = append(to, q.mailed...)
-		q.mailed = q.mailed[:0]
+		wake = append(wake, q.signals...)
+		q.mailed, q.signals = q.mailed[:0], q.signals[:0]
 		q.mu.Unlock()
+	}
+	for _, w := range wake { // who wakes now finds the locks free
+		w.signal()
 	}
 }
 

@@ -56,13 +56,19 @@ func (p *Process) complete(w *waiter) {
 	p.signal(w)
 }
 
-// signal makes a waiter that does not drive look again.
+// signal makes a waiter that does not drive look again, once the lock is given
+// back.
 func (p *Process) signal(w *waiter) {
 	if w.ready != nil {
-		select {
-		case w.ready <- struct{}{}:
-		default:
-		}
+		p.signals = append(p.signals, w)
+	}
+}
+
+// signal makes it look again.
+func (w *waiter) signal() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
 	}
 }
 
