@@ -7,24 +7,28 @@ import (
 
 // ahead keeps a task from running ahead of those it sends to.
 type ahead struct {
-	sent    []uint64 // by rank: the last operation in which something was sent to it
-	done    []uint64 // by rank: the operations it has completed, as far as is known
-	told    []uint64 // by rank: the operations that it was told this task has completed
-	heard   []uint64 // by rank: the last operation in which it sent something
-	due     []bool   // by rank: that is long after what it was told, so it is to be told again
-	dues    []int    // the ranks that are due
-	behind  int      // ranks that are too far behind
+	ranks   []aheadRank
+	dues    []int // the ranks that are due
+	behind  int   // ranks that are too far behind
 	waiting []*waiter
 }
 
+// aheadRank is what is known of one rank.
+type aheadRank struct {
+	sent  uint64 // the last operation in which something was sent to it
+	done  uint64 // the operations it has completed, as far as is known
+	told  uint64 // the operations that it was told this task has completed
+	heard uint64 // the last operation in which it sent something
+	due   bool   // that is long after what it was told, so it is to be told again
+}
+
 func (a *ahead) fit(n int) {
-	if a.sent == nil {
-		a.sent, a.done, a.told = make([]uint64, n), make([]uint64, n), make([]uint64, n)
-		a.heard, a.due = make([]uint64, n), make([]bool, n)
+	if a.ranks == nil {
+		a.ranks = make([]aheadRank, n)
 	}
 }
 
-func (a *ahead) late(rank int) bool { return a.sent[rank] > a.done[rank]+aheadMax }
+func (a *ahead) late(rank int) bool { return a.ranks[rank].sent > a.ranks[rank].done+aheadMax }
 
 func (a *ahead) send(m *Member, to int, seq uint64) {
 	if m.p.goners > 0 {
@@ -34,7 +38,7 @@ func (a *ahead) send(m *Member, to int, seq uint64) {
 	}
 	a.fit(m.Size())
 	was := a.late(to)
-	a.sent[to] = max(a.sent[to], seq)
+	a.ranks[to].sent = max(a.ranks[to].sent, seq)
 	if !was && a.late(to) {
 		a.behind++
 	}
@@ -43,7 +47,7 @@ func (a *ahead) send(m *Member, to int, seq uint64) {
 func (a *ahead) credited(m *Member, from int, seq uint64) {
 	a.fit(m.Size())
 	was := a.late(from)
-	a.done[from] = max(a.done[from], min(seq, 1<<62))
+	a.ranks[from].done = max(a.ranks[from].done, min(seq, 1<<62))
 	if was && !a.late(from) {
 		a.behind--
 	}
@@ -57,8 +61,8 @@ func (a *ahead) blocks(m *Member) bool {
 	if a.behind == 0 {
 		return false
 	}
-	for r := range a.sent {
-		if a.late(r) && m.seq >= a.done[r]+aheadMax {
+	for r := range a.ranks {
+		if a.late(r) && m.seq >= a.ranks[r].done+aheadMax {
 			return true
 		}
 	}
@@ -78,11 +82,11 @@ func (a *ahead) look(m *Member) {
 // if that is too far from what it was told, be it the first it ever sent.
 func (a *ahead) hear(m *Member, from int, seq uint64) {
 	a.fit(m.Size())
-	a.heard[from] = max(a.heard[from], min(seq, 1<<62))
-	if a.due[from] || seq < a.told[from]+aheadMax/4 {
+	a.ranks[from].heard = max(a.ranks[from].heard, min(seq, 1<<62))
+	if a.ranks[from].due || seq < a.ranks[from].told+aheadMax/4 {
 		return
 	}
-	a.due[from] = true
+	a.ranks[from].due = true
 	a.dues = append(a.dues, from)
 	a.tell(m)
 }
@@ -91,8 +95,8 @@ func (a *ahead) hear(m *Member, from int, seq uint64) {
 // it was asked to wait for this task.
 func (a *ahead) owe(m *Member, rank int) {
 	a.fit(m.Size())
-	if !a.due[rank] {
-		a.due[rank] = true
+	if !a.ranks[rank].due {
+		a.ranks[rank].due = true
 		a.dues = append(a.dues, rank)
 	}
 	a.tell(m)
@@ -111,27 +115,27 @@ func (a *ahead) completed(m *Member) {
 // already stays due: it may send nothing more before it is told again.
 func (a *ahead) tell(m *Member) {
 	a.dues = slices.DeleteFunc(a.dues, func(r int) bool {
-		if m.taken < a.told[r]+aheadMax/4 {
+		if m.taken < a.ranks[r].told+aheadMax/4 {
 			return false
 		}
-		a.told[r] = m.taken
-		a.due[r] = a.heard[r] >= m.taken+aheadMax/4
+		a.ranks[r].told = m.taken
+		a.ranks[r].due = a.ranks[r].heard >= m.taken+aheadMax/4
 		e := m.to(r)
 		e.seq, e.plan = m.taken, Plan{op: opCredit}
 		m.peer(r).tell(e)
-		return !a.due[r]
+		return !a.ranks[r].due
 	})
 }
 
 // gone takes note that a rank need not be waited for.
 func (a *ahead) gone(m *Member, rank int) {
-	if a.sent == nil {
+	if a.ranks == nil {
 		return
 	}
 	if a.late(rank) {
 		a.behind--
 	}
-	a.done[rank] = 1 << 62
+	a.ranks[rank].done = 1 << 62
 	a.look(m)
 }
 

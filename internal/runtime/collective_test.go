@@ -48,7 +48,7 @@ func TestBroadcastModes(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, n, nil)
 			for name, plan := range all {
-				if _, err := machines(plan, n); err != nil && n > 2 {
+				if _, err := machines(plan, n, false); err != nil && n > 2 {
 					t.Fatal(err)
 				} else if err != nil { // a distance of 2 is too far
 					continue
@@ -540,7 +540,7 @@ func TestCreditForWhatWasPassedOn(t *testing.T) {
 				m := j.ps[2].World(2)
 				for ctx.Err() == nil {
 					m.p.lock()
-					n := len(m.ops)
+					n := m.ops.count
 					m.p.unlock()
 					if n >= all {
 						return

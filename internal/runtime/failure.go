@@ -164,7 +164,7 @@ func (m *Member) lost() {
 		}
 	}
 	m.dropGone()
-	for _, o := range m.ops {
+	for o := range m.ops.all() {
 		if o.entered && !o.delivered && o.err == nil {
 			o.needs()
 		}
@@ -273,7 +273,7 @@ func (m *Member) returned() {
 		}
 	}
 	m.dropGone()
-	for _, o := range m.ops {
+	for o := range m.ops.all() {
 		if o.entered && !o.delivered && o.err == nil {
 			o.probeReturned()
 		}
@@ -297,7 +297,7 @@ func (m *Member) probed(from int, in *incoming) {
 		}
 		return
 	}
-	o := m.ops[in.seq]
+	o := m.ops.get(in.seq)
 	switch {
 	case o != nil && o.err == nil && (o.plan != plan || o.sign != in.sign):
 		in.plan = plan
@@ -349,7 +349,7 @@ func (m *Member) goneFrom(from int, in *incoming) {
 // goneIn fails an operation that a task has returned without. If nobody can
 // complete it then, all are told, since not all wait for that task themselves.
 func (m *Member) goneIn(rank int, seq uint64, told bool) {
-	o := m.ops[seq]
+	o := m.ops.get(seq)
 	if told && seq > m.seq { // for when the task comes to it
 		if m.doomed == nil {
 			m.doomed = map[uint64]int{}

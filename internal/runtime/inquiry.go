@@ -103,7 +103,7 @@ func (o *operation) giveUp() {
 
 // inquiry handles a question or an answer.
 func (m *Member) inquiry(from int, in *incoming) {
-	o := m.ops[in.seq]
+	o := m.ops.get(in.seq)
 	if in.plan.op == opHaveNot {
 		if o != nil && o.asking != nil {
 			o.asking.asked[from] = true

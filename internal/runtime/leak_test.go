@@ -90,8 +90,8 @@ func leftovers(t *testing.T, p *Process) {
 			what = fmt.Sprintf("%d timers", len(p.timers))
 		}
 		for _, m := range p.members {
-			if len(m.ops) > 0 {
-				what = fmt.Sprintf("%d operations of a group of %d", len(m.ops), m.Size())
+			if m.ops.count > 0 {
+				what = fmt.Sprintf("%d operations of a group of %d", m.ops.count, m.Size())
 			}
 		}
 		for r := range p.peers {

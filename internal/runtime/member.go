@@ -33,8 +33,10 @@ type Member struct {
 	seq       uint64 // the last operation entered
 	taken     uint64 // operations completed
 	forks     uint64
-	ops       map[uint64]*operation
+	ops       table
 	factories map[Plan]factory
+	lastPlan  Plan // that was asked for, and its factory
+	lastMake  factory
 	in        map[streamKey]*inStream
 	out       map[streamKey]*outStream
 	ahead     ahead
@@ -59,8 +61,8 @@ func (p *Process) member(group uint64, task int) *Member {
 	if m == nil {
 		m = &Member{
 			p: p, group: group, task: task,
-			ops: map[uint64]*operation{}, factories: map[Plan]factory{},
-			in: map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
+			factories: map[Plan]factory{},
+			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}
 		p.members[key] = m
 	}

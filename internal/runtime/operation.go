@@ -112,7 +112,7 @@ func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 		o = &operation{}
 	}
 	o.m, o.seq, o.plan, o.informant = m, seq, plan, -1
-	m.ops[seq] = o
+	m.ops.put(o)
 	return o
 }
 
@@ -133,7 +133,7 @@ func (o *operation) recycle() {
 // enter begins the task's next operation.
 func (m *Member) enter(c Call) (*operation, error) {
 	m.seq++
-	o := m.ops[m.seq]
+	o := m.ops.get(m.seq)
 	if o == nil {
 		if _, err := m.factory(c.Plan); err != nil {
 			m.seq--
@@ -166,21 +166,25 @@ func (m *Member) enter(c Call) (*operation, error) {
 
 // factory returns the maker of a plan's machines.
 func (m *Member) factory(plan Plan) (factory, error) {
+	if plan == m.lastPlan && m.lastMake != nil {
+		return m.lastMake, nil
+	}
 	f := m.factories[plan]
 	if f == nil {
 		var err error
-		if f, err = machines(plan, m.Size()); err != nil {
+		if f, err = machines(plan, m.Size(), m.p.hub != nil); err != nil {
 			return nil, err
 		}
 		m.factories[plan] = f
 	}
+	m.lastPlan, m.lastMake = plan, f
 	return f, nil
 }
 
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
 	m.ahead.hear(m, from, in.seq)
-	o := m.ops[in.seq]
+	o := m.ops.get(in.seq)
 	if o == nil {
 		if in.seq <= m.seq { // over, for this task
 			m.comparePast(m.caller(from, in.plan), in)
@@ -350,11 +354,11 @@ func (o *operation) leave() {
 
 // retire forgets an operation that nobody needs.
 func (o *operation) retire() {
-	if o.left && (o.finished || o.err != nil) && o.m.ops[o.seq] == o {
+	if o.left && (o.finished || o.err != nil) && o.m.ops.get(o.seq) == o {
 		if o.err == nil {
 			o.m.past[o.seq%pastMax] = pastOp{o.seq, o.sign, o.plan}
 		}
-		delete(o.m.ops, o.seq)
+		o.m.ops.remove(o)
 		o.m.remember(o)
 		o.recycle()
 	}
@@ -374,7 +378,7 @@ func (o *operation) fail(f *Failure) {
 
 // fail ends those of the operations under way of which why says so.
 func (m *Member) fail(why func(*operation) *Failure) {
-	for _, o := range m.ops {
+	for o := range m.ops.all() {
 		if o.entered && !o.delivered && o.err == nil {
 			if f := why(o); f != nil {
 				o.fail(f)

@@ -20,7 +20,7 @@ func (p *Process) patrol() {
 
 func (p *Process) inspect() {
 	for _, m := range p.members {
-		for _, o := range m.ops {
+		for o := range m.ops.all() {
 			o.patrol()
 		}
 		for _, s := range m.in {

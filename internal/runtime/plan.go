@@ -80,12 +80,16 @@ type factory func(self protocol.Rank) machine
 
 // machines returns the factory of a plan among p tasks, or says why there is
 // none.
-func machines(plan Plan, p int) (factory, error) {
+func machines(plan Plan, p int, local bool) (factory, error) {
 	switch plan.op {
 	case opBarrier:
 		// Few processors serve many processes more often than not: total work
 		// counts more than the number of steps.
-		b, err := collective.NewBarrier(p, collective.UpDown)
+		shape := collective.UpDown
+		if local && p <= collective.StarMax {
+			shape = collective.Star
+		}
+		b, err := collective.NewBarrier(p, shape)
 		if err != nil {
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func (m *Member) Release() {
 
 // idle tells whether nothing of the group is under way here.
 func (m *Member) idle() bool {
-	for _, o := range m.ops {
+	for o := range m.ops.all() {
 		if o.entered && !o.finished {
 			return false
 		}

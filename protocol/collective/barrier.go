@@ -13,7 +13,12 @@
 // has a processor of its own, and is the better one where they share a few,
 // since then the messages of all together count.
 //
-// In both, Deliver follows the last send: once a process's user goes on, the
+// Star is UpDown with a tree of depth one: 2(P−1) messages and two steps, but
+// process 0 sends and receives all of them. It suits processes that share memory,
+// where a message costs mostly the look at somebody else's memory: it is always
+// the same one's.
+//
+// In all of them, Deliver follows the last send: once a process's user goes on, the
 // others need nothing more from it for this barrier.
 //
 // Neither survives a failure: a process that dies before its last send may make
@@ -38,9 +43,10 @@ type Shape uint8
 const (
 	Dissemination Shape = iota // everybody in rounds: fewest steps
 	UpDown                     // up a tree and down again: fewest messages
+	Star                       // the same with process 0 as everybody's parent
 )
 
-var shapeNames = [...]string{"dissemination", "up-down"}
+var shapeNames = [...]string{"dissemination", "up-down", "star"}
 
 func (s Shape) String() string {
 	if int(s) < len(shapeNames) {
@@ -58,6 +64,9 @@ type Barrier struct {
 	tree  topology.Tree          // UpDown
 }
 
+// StarMax is the largest star: process 0 has a bit for every other.
+const StarMax = 32
+
 // tableMax is the number of processes up to which a tree is worth a table.
 const tableMax = 1 << 16
 
@@ -67,14 +76,21 @@ func NewBarrier(p int, shape Shape) (*Barrier, error) {
 		return nil, fmt.Errorf("a barrier of %d processes; allowed: 1 to %d", p, math.MaxInt32)
 	}
 	if int(shape) >= len(shapeNames) {
-		return nil, fmt.Errorf("a barrier of shape %d; allowed: dissemination (0), up-down (1)", uint8(shape))
+		return nil, fmt.Errorf("a barrier of shape %d; allowed: dissemination (0), up-down (1), star (2)", uint8(shape))
 	}
 	b := &Barrier{P: p, Shape: shape, graph: topology.BinomialGraph(p)}
 	var err error
-	if shape == UpDown {
-		if b.tree, err = topology.Binomial(p, topology.Interleaved); err == nil && p <= tableMax {
-			b.tree = topology.Tabulate(b.tree)
+	switch shape {
+	case UpDown:
+		b.tree, err = topology.Binomial(p, topology.Interleaved)
+	case Star:
+		if p > StarMax {
+			return nil, fmt.Errorf("a star of %d processes; allowed: 1 to %d", p, StarMax)
 		}
+		b.tree, err = topology.KAry(max(p-1, 1), p, topology.Interleaved)
+	}
+	if b.tree != nil && p <= tableMax {
+		b.tree = topology.Tabulate(b.tree)
 	}
 	return b, err
 }
@@ -135,6 +151,10 @@ func (b *Barrier) Receive(s *BarrierState, _ Time, from Rank, m BarrierMessage) 
 	case b.Shape == Dissemination:
 		if int(from) == b.graph.In(int(s.self), int(m)) {
 			s.came |= 1 << m
+		}
+	case m == Up && b.Shape == Star:
+		if s.self == 0 && from > 0 && int(from) < b.P {
+			s.came |= 1 << (from - 1)
 		}
 	case m == Up:
 		for i := range b.children(s.self) {
@@ -242,6 +262,12 @@ func (b *Barrier) child(r Rank, i int) Rank { return Rank(b.tree.Child(int(r), i
 
 // children is their number, at most 31.
 func (b *Barrier) children(r Rank) int {
+	if b.Shape == Star {
+		if r == 0 {
+			return b.P - 1
+		}
+		return 0
+	}
 	n := 0
 	for b.child(r, n) >= 0 {
 		n++

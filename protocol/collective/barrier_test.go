@@ -13,7 +13,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-var shapes = []Shape{Dissemination, UpDown}
+var shapes = []Shape{Dissemination, UpDown, Star}
 
 type machine = protocol.Protocol[BarrierState, BarrierMessage]
 
@@ -368,6 +368,16 @@ func TestDisseminationBarrierTakesLogPStepsAndPLogPMessages(t *testing.T) {
 	}
 }
 
+func TestStarBarrierTakes2PMinus2Messages(t *testing.T) {
+	for _, p := range []int{1, 2, 3, 8, StarMax} {
+		for _, net := range networks {
+			if got := simulate(t, mustBarrier(t, p, Star), net); got.Sent() != int64(2*(p-1)) {
+				t.Errorf("P=%d, %+v: %d messages", p, net, got.Sent())
+			}
+		}
+	}
+}
+
 func TestUpDownBarrierTakesTwiceLogPStepsAnd2PMinus2Messages(t *testing.T) {
 	for _, net := range networks {
 		if net.G > 2*net.O+net.L {
@@ -450,13 +460,14 @@ func TestNewBarrierRefusesWhatItCannotBe(t *testing.T) {
 		{0, Dissemination, "a barrier of 0 processes; allowed: 1 to 2147483647"},
 		{-3, UpDown, "a barrier of -3 processes; allowed: 1 to 2147483647"},
 		{math.MaxInt32 + 1, UpDown, "a barrier of 2147483648 processes; allowed: 1 to 2147483647"},
-		{8, 2, "a barrier of shape 2; allowed: dissemination (0), up-down (1)"},
+		{8, 3, "a barrier of shape 3; allowed: dissemination (0), up-down (1), star (2)"},
+		{StarMax + 1, Star, "a star of 33 processes; allowed: 1 to 32"},
 	} {
 		if _, err := NewBarrier(c.p, c.shape); err == nil || err.Error() != c.want {
 			t.Errorf("NewBarrier(%d, %d): %v, want %s", c.p, c.shape, err, c.want)
 		}
 	}
-	for _, shape := range shapes {
+	for _, shape := range []Shape{Dissemination, UpDown} {
 		b := mustBarrier(t, math.MaxInt32, shape)
 		var s BarrierState
 		b.Init(&s, math.MaxInt32-1, 1)
