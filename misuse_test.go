@@ -292,3 +292,17 @@ func TestBadJobs(t *testing.T) {
 		t.Error("no function, and no error")
 	}
 }
+
+// TestEverybodyIsRoot has every task broadcast from itself and return: each has
+// its value at once, and nobody waits for anybody.
+func TestEverybodyIsRoot(t *testing.T) {
+	for _, mode := range []coppice.Protection{coppice.Plain, coppice.Corrected("checked")} {
+		err := coppice.Local(patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
+			_, err := coppice.Broadcast(ctx, task, 1, coppice.Root(task.Rank()), coppice.Mode(mode))
+			return err
+		})
+		if !errors.Is(err, coppice.ErrMismatch) {
+			t.Error(err)
+		}
+	}
+}

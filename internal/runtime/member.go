@@ -41,6 +41,7 @@ type Member struct {
 	out       map[streamKey]*outStream
 	ahead     ahead
 	broken    *Failure       // misuse: nothing works any more
+	late      *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
 	past      [pastMax]pastOp
 
@@ -189,6 +190,7 @@ func (m *Member) usable(op string) error {
 	case m.p.ended != nil:
 		return &Failure{Op: op, Err: m.p.ended}
 	case m.broken != nil:
+		m.late = nil // now it knows
 		f := *m.broken
 		return &f
 	case m.p.closed:

@@ -80,7 +80,7 @@ func (m *Member) comparePast(from int, in *incoming) {
 	if p.seq != in.seq || p.plan == in.plan && p.sign == in.sign {
 		return
 	}
-	m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
+	m.late = m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
 }
 
 // announce tells all tasks of the group that it is misused.

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -12,7 +11,7 @@ const settleTime = time.Second
 
 // Settle waits, though not for long, until the peers have all that was sent to
 // them: what does not fit there comes to light before the job ends. It returns
-// what is known of misuse.
+// what Misuse does.
 func (p *Process) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -56,20 +55,18 @@ func (p *Process) settlesNow() {
 	p.settling = p.settling[:0]
 }
 
-// misuse is what went wrong in any group.
+// misuse is what went wrong in a group without its task having been told.
 func (p *Process) misuse() error {
-	var errs []error
 	for _, m := range p.members {
-		if m.broken != nil {
-			errs = append(errs, m.broken)
-			break // one is enough: who misuses a group may misuse its forks
+		if m.late != nil {
+			return m.late
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
-// Misuse is what went wrong in a group, as far as is known: for a task that has
-// returned before it came to light.
+// Misuse is what went wrong in a group and came to light only after a task had
+// what it called for.
 func (p *Process) Misuse() error {
 	p.lock()
 	defer p.unlock()
