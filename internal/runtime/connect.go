@@ -294,7 +294,7 @@ func (q *peer) disconnect() {
 	q.conn.Close()
 	q.conn, q.armed = nil, false
 	q.out, q.outAt = nil, 0
-	q.partial, q.left64, q.into = nil, 0, nil
+	q.partial, q.toCome, q.into = nil, 0, nil
 	// A copy: somebody may be going through the old one.
 	q.p.up = slices.DeleteFunc(slices.Clone(q.p.up), func(o *peer) bool { return o == q })
 }

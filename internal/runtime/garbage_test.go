@@ -431,7 +431,7 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 // feed does with b what readOnce does with what it has read.
 func feed(q *peer, b []byte) error {
 	for len(b) > 0 && q.conn != nil {
-		if q.left64 > 0 {
+		if q.toCome > 0 {
 			n := copy(q.bodyRoom(), b)
 			b = b[n:]
 			if err := q.body(n); err != nil {

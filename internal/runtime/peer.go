@@ -35,7 +35,7 @@ type peer struct {
 	partial []byte               // the beginning of a frame
 	parts   map[uint32]*incoming // large messages that come in parts
 	into    *incoming            // the frame that is being read belongs to this one; nil: to nobody
-	left64  uint64               // so much of it is still to come
+	toCome  uint64               // so much of it is still to come
 	head    wire.Header
 	heard   time.Time // the first since listen looked; zero: nothing
 }

@@ -116,7 +116,7 @@ func TestMessageEndsItsConnection(t *testing.T) {
 	if err := q.parse(append(part, next[:50]...)); err != nil {
 		t.Fatal(err)
 	}
-	if !ended || len(q.partial) > 0 || q.left64 > 0 || q.into != nil {
+	if !ended || len(q.partial) > 0 || q.toCome > 0 || q.into != nil {
 		t.Errorf("ended %v; %d bytes are left for the next connection", ended, len(q.partial))
 	}
 }

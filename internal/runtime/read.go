@@ -39,7 +39,7 @@ func (q *peer) read() (more bool) {
 func (q *peer) readOnce() (more bool) {
 	var room []byte
 	at := 0
-	if q.left64 > 0 {
+	if q.toCome > 0 {
 		room = q.bodyRoom()
 	} else {
 		room = q.p.readRoom()
@@ -55,7 +55,7 @@ func (q *peer) readOnce() (more bool) {
 	if q.heard.IsZero() {
 		q.heard = time.Now()
 	}
-	if q.left64 > 0 {
+	if q.toCome > 0 {
 		err = q.body(n)
 	} else {
 		q.partial = q.partial[:0]
@@ -79,15 +79,15 @@ func (p *Process) readRoom() []byte {
 // bodyRoom is where the rest of the present frame goes.
 func (q *peer) bodyRoom() []byte {
 	if q.into == nil { // it came before
-		return q.p.readRoom()[:min(uint64(len(q.p.scratch)), q.left64)]
+		return q.p.readRoom()[:min(uint64(len(q.p.scratch)), q.toCome)]
 	}
-	at := q.into.filled + int(q.head.Length-q.left64)
-	return q.into.value[at : at+int(q.left64)]
+	at := q.into.filled + int(q.head.Length-q.toCome)
+	return q.into.value[at : at+int(q.toCome)]
 }
 
 // body takes note that n more bytes of the present frame have come.
 func (q *peer) body(n int) error {
-	if q.left64 -= uint64(n); q.left64 > 0 {
+	if q.toCome -= uint64(n); q.toCome > 0 {
 		return nil
 	}
 	in := q.into
@@ -155,7 +155,7 @@ func (q *peer) parse(b []byte) error {
 // beginPart begins to read a part of a large message, and takes what of it is
 // there.
 func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
-	q.head, q.left64, q.into = h, h.Length, nil
+	q.head, q.toCome, q.into = h, h.Length, nil
 	if h.Number == q.link.Arrived()+1 {
 		in := q.parts[h.Tag]
 		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomMax {

@@ -43,7 +43,7 @@ type Identity struct {
 	From, To    uint32 // process ids: who speaks, and to whom
 	Incarnation uint64 // of From
 	View        uint64 // the latest that From knows
-	Link        uint64 // names the link; 0: a new one
+	Link        uint64 // From's own: tells this connection of the two from others
 	Received    uint64 // all of the peer's frames up to this number have arrived on it
 }
 
