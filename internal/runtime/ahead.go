@@ -31,7 +31,7 @@ func (a *ahead) fit(n int) {
 func (a *ahead) late(rank int) bool { return a.ranks[rank].sent > a.ranks[rank].done+aheadMax }
 
 func (a *ahead) send(m *Member, to int, seq uint64) {
-	if m.p.goners > 0 {
+	if m.p.someGone {
 		if g := m.goneRank(to); g.dead || g.returned {
 			return
 		}

@@ -33,7 +33,7 @@ type asking struct {
 // inquire asks whoever may have the value, if there is reason to.
 func (o *operation) inquire() {
 	m := o.m
-	if o.hasValue || o.delivered || o.err != nil || !o.entered {
+	if o.hasValue || !o.waits() {
 		return
 	}
 	root := int(o.plan.root)

@@ -27,18 +27,17 @@ func (p *Process) count(task int, op string, o *operation) {
 	}
 }
 
-// counted counts a step of an operation and dies in it if that was ordered; half
-// makes half of the step, where it is a write.
-func (o *operation) counted(half func()) (dead bool) {
+// dies counts a step of an operation and tells whether to die in it.
+func (o *operation) dies() bool {
 	o.steps++
-	if o.kill == nil || o.steps != o.kill.Step {
-		return false
+	return o.kill != nil && o.steps == o.kill.Step
+}
+
+// counted counts a step that is no write, and dies in it if that was ordered.
+func (o *operation) counted() {
+	if o.dies() {
+		o.m.p.die()
 	}
-	if o.kill.Half && half != nil {
-		half()
-	}
-	o.m.p.die()
-	return true
 }
 
 // half writes the first half of a message.

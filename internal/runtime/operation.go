@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -148,7 +147,7 @@ func (m *Member) enter(c Call) (*operation, error) {
 		return o, nil
 	}
 	o.sign = c.Sign
-	if int(c.Plan.root) == m.rank && c.Plan.op != opBarrier {
+	if o.begins() {
 		o.value, o.hasValue, o.shared = c.Value, true, true
 	}
 	m.p.count(m.task, opNames[c.Plan.op], o)
@@ -225,11 +224,17 @@ func (m *Member) collective(from int, in *incoming) {
 	o.start()
 }
 
+// waits tells whether the task waits in the operation.
+func (o *operation) waits() bool { return o.entered && !o.delivered && o.err == nil }
+
+// begins tells whether the operation begins with this task.
+func (o *operation) begins() bool { return o.plan.op != opBarrier && int(o.plan.root) == o.m.rank }
+
 // start makes the machine, unless this task must begin the operation and has
 // not.
 func (o *operation) start() {
 	if o.machine == nil {
-		if !o.entered && int(o.plan.root) == o.m.rank && o.plan.op != opBarrier {
+		if !o.entered && o.begins() {
 			return
 		}
 		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() {
@@ -279,7 +284,7 @@ func (o *operation) receive(from int, in *incoming) {
 	if o.finished || o.err != nil {
 		return
 	}
-	o.counted(nil)
+	o.counted()
 	o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
 }
 
@@ -305,7 +310,7 @@ func (o *operation) step() {
 		case protocol.Send, protocol.Correct:
 			o.transmit(a)
 		case protocol.Deliver:
-			o.counted(nil)
+			o.counted()
 			o.delivered = true
 			if o.w != nil {
 				p.complete(o.w)
@@ -336,7 +341,11 @@ func (o *operation) transmit(a action) {
 	}
 	m.ahead.send(m, to, o.seq)
 	q := m.peer(to)
-	if o.counted(func() { q.half(e, value) }) {
+	if o.dies() {
+		if o.kill.Half {
+			q.half(e, value)
+		}
+		m.p.die()
 		return
 	}
 	q.send(e, value, nil)
@@ -379,7 +388,7 @@ func (o *operation) fail(f *Failure) {
 // fail ends those of the operations under way of which why says so.
 func (m *Member) fail(why func(*operation) *Failure) {
 	for o := range m.ops.all() {
-		if o.entered && !o.delivered && o.err == nil {
+		if o.waits() {
 			if f := why(o); f != nil {
 				o.fail(f)
 			}
@@ -389,12 +398,4 @@ func (m *Member) fail(why func(*operation) *Failure) {
 		m.p.complete(w)
 	}
 	m.failStreams(func(*inStream) *Failure { return why(nil) })
-}
-
-func (o *operation) String() string {
-	s := o.plan.String()
-	if o.typ != "" {
-		s += " of " + o.typ
-	}
-	return fmt.Sprintf("%s (operation %d)", s, o.seq)
 }

@@ -68,7 +68,7 @@ type Process struct {
 	freeOps  []*operation
 	time     protocol.Time // now, once somebody has asked while the lock is held
 	last     *Member       // that was asked for
-	goners   int           // tasks that take part no more
+	someGone bool          // tasks take part no more
 	iov      [][]byte      // what is written
 	values   []byte        // where small values are kept
 	early    int64         // bytes granted that nobody has asked for

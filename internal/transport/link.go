@@ -158,9 +158,6 @@ func (l *Link) Acked() uint64 { return l.acked }
 // Settled tells whether the peer has everything.
 func (l *Link) Settled() bool { return l.first == len(l.kept) }
 
-// Finished tells whether the peer has said Bye.
-func (l *Link) Finished() bool { return l.finished }
-
 // Resume begins a new connection, on whose handshake the peer said what has
 // arrived. It returns what has to be written first; Stamp each before it is.
 func (l *Link) Resume(arrived uint64) ([]Frame, error) {
