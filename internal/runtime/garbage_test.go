@@ -15,6 +15,7 @@ import (
 
 // intruder is a process of the job that says what it likes.
 type intruder struct {
+	to   *Process
 	t    testing.TB
 	end  *transport.Endpoint
 	at   transport.Address
@@ -35,7 +36,7 @@ func intrude(t testing.TB) (*job, *intruder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &intruder{t: t, end: end, at: j.ps[0].Addresses()[0]}
+	x := &intruder{t: t, end: end, to: j.ps[0], at: j.ps[0].Addresses()[0]}
 	t.Cleanup(func() {
 		x.leave()
 		end.Close()
@@ -54,12 +55,28 @@ func (x *intruder) connect() {
 		c, err := x.end.Dial(ctx, x.at, wire.Identity{To: 0})
 		if err == nil {
 			x.conn, x.next = c, c.Peer().Received+1
+			x.attached(ctx)
 			return
 		}
 		if ctx.Err() != nil {
 			x.t.Fatal(err)
 		}
 	}
+}
+
+// attached waits until the process has made the connection its own, which it does
+// a moment after it has accepted it.
+func (x *intruder) attached(ctx context.Context) {
+	x.t.Helper()
+	for ; ctx.Err() == nil; time.Sleep(20 * time.Microsecond) {
+		x.to.lock()
+		up := x.to.peers[1].conn != nil
+		x.to.unlock()
+		if up {
+			return
+		}
+	}
+	x.t.Fatal("the connection is not made")
 }
 
 func (x *intruder) leave() {
