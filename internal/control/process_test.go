@@ -222,7 +222,7 @@ func (r *recorder) timeOf(note string) time.Time {
 func TestWrapperIsNotTheProcess(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2})
 	_, notes := join(t, s.Place(0, 1))
-	a := run(t, s, 1, "sh", "-c", `"$SELF" & wait; sleep 100`)
+	a := run(t, s, 1, "sh", "-c", `"$SELF" & wait; kill -STOP $$`)
 	a.lines.expect(t, "joined")
 	pid := s.Status()[1].Pid
 	if pid == 0 || pid == a.cmd.Process.Pid {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,9 @@ var programs = map[string]func(args []string) (exit int){
 }
 
 func TestMain(m *testing.M) {
+	if tool, ok := tools[filepath.Base(os.Args[0])]; ok {
+		os.Exit(tool(os.Args[1:]))
+	}
 	if program, ok := programs[os.Getenv(programVar)]; ok {
 		os.Exit(program(os.Args[1:]))
 	}
@@ -40,9 +44,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("XDG_RUNTIME_DIR", dir)
-	if _, err := exec.LookPath("sleep"); err != nil {
-		fmt.Println("SKIPPED: the launcher's tests start shell scripts that need sleep; on Debian: apt-get install coreutils")
-		os.Exit(0)
+	bin, err := missingTools()
+	if err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(exit int) {
 		if left, _ := os.ReadDir(dir); len(left) > 0 && exit == 0 {
@@ -50,8 +54,52 @@ func TestMain(m *testing.M) {
 			exit = 1
 		}
 		os.RemoveAll(dir)
+		os.RemoveAll(bin)
 		os.Exit(exit)
 	}))
+}
+
+// The tools that the tests' shell scripts use are this binary too, by its name,
+// where there are none: a newcomer may have Go and a shell and nothing else.
+var tools = map[string]func(args []string) (exit int){
+	"sleep": func(args []string) int {
+		d, err := time.ParseDuration(args[0] + "s")
+		if err != nil {
+			return 1
+		}
+		time.Sleep(d)
+		return 0
+	},
+	"setsid": func(args []string) int {
+		if _, err := syscall.Setsid(); err != nil {
+			return 1
+		}
+		path, err := exec.LookPath(args[0])
+		if err == nil {
+			err = syscall.Exec(path, args, os.Environ())
+		}
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	},
+}
+
+// missingTools makes a directory with those that are missing, on the PATH.
+func missingTools() (bin string, err error) {
+	if bin, err = os.MkdirTemp("", "b"); err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	for name := range tools {
+		if _, err := exec.LookPath(name); err != nil {
+			if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+				return "", err
+			}
+		}
+	}
+	return bin, os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 // events of a member, as its handler is told them.

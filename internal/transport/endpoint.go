@@ -200,23 +200,33 @@ func (e *Endpoint) welcome(kind string, conn net.Conn) {
 	g := e.guests.admit(conn)
 	go func() {
 		defer e.running.Done()
-		defer e.guests.leave(g)
-		e.receive(kind, g)
+		heard := e.hear(g)
+		<-e.unheard
+		if heard {
+			e.receive(kind, g)
+			e.guests.leave(g)
+		}
 	}()
 }
 
-// receive hears whoever connected. Until there was a knock nothing is said.
-func (e *Endpoint) receive(kind string, g *guest) {
+// hear waits for the knock of whoever connected, to whom nothing is said before;
+// false: there was none, and the guest is gone.
+func (e *Endpoint) hear(g *guest) bool {
 	_ = g.conn.SetDeadline(time.Now().Add(e.cfg.HandshakeTime))
 	err := e.guests.knock(g)
-	<-e.unheard
-	if err != nil {
-		discard(g.conn)
-		if !errors.Is(err, errNoKnock) { // perhaps a peer that ended; who says nothing learns nothing
-			e.strange.about(err)
-		}
-		return
+	if err == nil {
+		return true
 	}
+	discard(g.conn)
+	if !errors.Is(err, errNoKnock) { // perhaps a peer that ended; who says nothing learns nothing
+		e.strange.about(err)
+	}
+	e.guests.leave(g)
+	return false
+}
+
+// receive makes the handshake with someone who has knocked, when it is their turn.
+func (e *Endpoint) receive(kind string, g *guest) {
 	select {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
