@@ -1,0 +1,164 @@
+package collective
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Algorithm is a way to carry out an operation.
+type Algorithm uint8
+
+// The algorithms; tree.go and exchange.go say what they do and cost.
+const (
+	Binomial Algorithm = iota
+	Flat
+	Hub
+	Doubling
+	Rabenseifner
+	Ring
+	Bruck
+	Direct
+	ScatterAllGather
+	algorithms
+)
+
+var algorithmNames = [algorithms]string{"binomial", "flat", "hub", "doubling", "rabenseifner", "ring", "bruck", "direct", "scatter-all-gather"}
+
+func (a Algorithm) String() string {
+	if a < algorithms {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("Algorithm(%d)", uint8(a))
+}
+
+// ParseAlgorithm reads the name of an algorithm.
+func ParseAlgorithm(name string) (Algorithm, error) {
+	i := slices.Index(algorithmNames[:], name)
+	if i < 0 {
+		return 0, fmt.Errorf("algorithm %q; allowed: %s", name, strings.Join(algorithmNames[:], ", "))
+	}
+	return Algorithm(i), nil
+}
+
+// maker makes the program of a task.
+type maker func(p int, self, root Rank, spans int) Program
+
+// way is an algorithm for an operation.
+type way struct {
+	algorithm Algorithm
+	make      maker
+	spans     bool // values may go in several pieces
+	powers    bool // for powers of two
+	anyOrder  bool // combines in any order
+}
+
+// ways lists them by operation, those that are always possible first.
+var ways = [...][]way{
+	Broadcast: {
+		{algorithm: Binomial, make: broadcastTree(binomial), spans: true},
+		{algorithm: Flat, make: broadcastTree(star), spans: true},
+		{algorithm: ScatterAllGather, make: scatterAllGather},
+	},
+	Scatter: {
+		{algorithm: Binomial, make: scatterTree(binomial)},
+		{algorithm: Flat, make: scatterTree(star)},
+	},
+	Gather: {
+		{algorithm: Binomial, make: gatherTree(binomial)},
+		{algorithm: Flat, make: gatherTree(star)},
+	},
+	AllGather: {
+		{algorithm: Ring, make: ringAllGather},
+		{algorithm: Hub, make: hubAllGather},
+		{algorithm: Doubling, make: doublingAllGather},
+		{algorithm: Bruck, make: bruckAllGather},
+		{algorithm: Direct, make: direct(true)},
+	},
+	AllToAll: {
+		{algorithm: Direct, make: direct(false)},
+		{algorithm: Hub, make: hubAllToAll},
+		{algorithm: Bruck, make: bruckAllToAll},
+	},
+	Reduce: {
+		{algorithm: Binomial, make: reduceTree(binomial, false), spans: true},
+		{algorithm: Flat, make: reduceTree(star, false), spans: true},
+		{algorithm: Rabenseifner, make: rabenseifner(false), powers: true},
+	},
+	AllReduce: {
+		{algorithm: Binomial, make: reduceTree(binomial, true), spans: true},
+		{algorithm: Hub, make: reduceTree(star, true), spans: true},
+		{algorithm: Doubling, make: doubling(false)},
+		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true},
+		{algorithm: Ring, make: ringAllReduce, anyOrder: true},
+	},
+	Scan: {
+		{algorithm: Doubling, make: doubling(true)},
+	},
+}
+
+// Spec says which schedule is wanted.
+type Spec struct {
+	Op        Op
+	Algorithm Algorithm
+	P         int
+	Root      Rank // of those that have one
+	Spans     int  // pieces in which a vector goes; 0: one
+	AnyOrder  bool // values may be combined in any order
+}
+
+// SpansMax bounds the pieces of a vector: two lanes each.
+const SpansMax = 1 << 14
+
+// PMax bounds the tasks of a schedule: every message between two tasks has a lane.
+const PMax = 1 << 15
+
+// Algorithms lists what there is for an operation among p tasks.
+func Algorithms(op Op, p int, anyOrder bool) (all []Algorithm) {
+	if int(op) >= len(ways) {
+		return nil
+	}
+	for _, w := range ways[op] {
+		if w.fits(p, anyOrder) {
+			all = append(all, w.algorithm)
+		}
+	}
+	return all
+}
+
+// Spans tells whether an algorithm can send a vector in several pieces.
+func Spans(op Op, a Algorithm) bool {
+	return int(op) < len(ways) && slices.ContainsFunc(ways[op], func(w way) bool { return w.algorithm == a && w.spans })
+}
+
+func (w *way) fits(p int, anyOrder bool) bool {
+	return (!w.powers || p&(p-1) == 0) && (!w.anyOrder || anyOrder)
+}
+
+// New returns the schedule of a spec.
+func New(spec Spec) (*Schedule, error) {
+	if spec.P < 1 || spec.P > PMax {
+		return nil, fmt.Errorf("%v among %d tasks; allowed: 1 to %d", spec.Op, spec.P, PMax)
+	}
+	if int(spec.Op) >= len(ways) || len(ways[spec.Op]) == 0 {
+		return nil, fmt.Errorf("operation %d; allowed: %d to %d", uint8(spec.Op), Broadcast, Scan)
+	}
+	i := slices.IndexFunc(ways[spec.Op], func(w way) bool { return w.algorithm == spec.Algorithm })
+	if i < 0 || !ways[spec.Op][i].fits(spec.P, spec.AnyOrder) {
+		return nil, fmt.Errorf("%v by %v among %d tasks; allowed: %v", spec.Op, spec.Algorithm, spec.P, Algorithms(spec.Op, spec.P, spec.AnyOrder))
+	}
+	w := ways[spec.Op][i]
+	spans := max(spec.Spans, 1)
+	if spans > SpansMax || spans > 1 && !w.spans {
+		return nil, fmt.Errorf("%v by %v in %d pieces; allowed: up to %d where pieces are possible", spec.Op, spec.Algorithm, spans, SpansMax)
+	}
+	if spec.Root < 0 || int(spec.Root) >= spec.P || spec.P > math.MaxInt32 {
+		return nil, fmt.Errorf("root %d; allowed: 0 to %d", spec.Root, spec.P-1)
+	}
+	return &Schedule{
+		P:       spec.P,
+		Unasked: spec.Op == Broadcast || spec.Op == Scatter,
+		Program: func(self Rank) Program { return w.make(spec.P, self, spec.Root, spans) },
+	}, nil
+}

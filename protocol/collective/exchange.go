@@ -1,0 +1,386 @@
+// Algorithms without a root: in every round each task sends and receives.
+//
+// Doubling (reductions, scans, all-gather): in round k the tasks of a block of 2^k
+// exchange what the block has with those of the neighbouring block; where P is no
+// power of two the last block is shorter and each of its tasks serves several of
+// the other. About P·⌈log₂ P⌉ messages, ⌈log₂ P⌉ steps, the whole value in each.
+// The association is the canonical one. A scan keeps, besides the block's value,
+// that of the block's tasks up to itself: the result of task r is what a
+// reduction among r+1 tasks gives.
+//
+// Rabenseifner (all-reduce, reduce; P a power of two): doubling, but in round k a
+// task sends the half of its segments that its partner keeps, so that each ends
+// with one segment of the result (a reduce-scatter by doubling distances keeps
+// the canonical association); then the segments are gathered the same way back,
+// or sent to the root. 2·log₂ P steps, about 2n bytes a task.
+//
+// Ring (all-reduce, all-gather): to the right neighbour only. P−1 steps for
+// all-gather, 2(P−1) for all-reduce, n/P bytes each. As an all-reduce it combines
+// in another order for every segment: for exact and commutative operations only.
+//
+// Bruck (all-gather, all-to-all; Bruck et al., 1997): ⌈log₂ P⌉ steps of several
+// blocks each; in all-to-all a block travels over one link for every bit set in
+// the distance. For blocks small enough that messages, not bytes, cost.
+//
+// Direct (all-gather, all-to-all): every block straight to where it goes, in the
+// order of a 1-factorization: each round pairs all tasks. P−1 messages a task,
+// every byte once.
+//
+// Hub (all-gather, all-to-all): a star to task 0 and back. 2(P−1) messages in all,
+// the fewest there can be.
+
+package collective
+
+import (
+	"math/bits"
+
+	"github.com/coppice-go/coppice/topology"
+)
+
+// siblings says with whom a task exchanges in round k: from one, to several.
+func siblings(p int, self Rank, k int) (from Rank, to []Rank) {
+	base := self >> k << k
+	other := base ^ 1<<k
+	if int(other) >= p {
+		return -1, nil
+	}
+	mine, theirs := Rank(length(base, k, p)), Rank(length(other, k, p))
+	at := self - base
+	for r := at; r < theirs; r += mine {
+		to = append(to, other+r)
+	}
+	return other + at%theirs, to
+}
+
+func rounds(p int) int { return bits.Len(uint(p - 1)) }
+
+// doubling combines all values at all tasks. In a scan version 0 is the result
+// and version 1 the block's value; otherwise version 0 is both.
+func doubling(scan bool) maker {
+	return func(p int, self, _ Rank, _ int) Program {
+		g := Program{Segments: 1, In: []int32{0}, Out: []int32{0}}
+		total, next := int32(0), int32(1)
+		if scan {
+			g.In, total, next = []int32{0, 1}, 1, 2
+		}
+		for k := range rounds(p) {
+			from, to := siblings(p, self, k)
+			if from < 0 {
+				continue
+			}
+			for _, r := range to {
+				g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: uint16(k), Slots: []int32{total}})
+			}
+			lower := from < self
+			g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: from, Lane: uint16(k), Slots: []int32{next}})
+			more := !scan || 1<<(k+1) < p
+			if scan && lower {
+				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{0}, With: []int32{next}, Before: true, Keep: more})
+			}
+			if more {
+				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{total}, With: []int32{next}, Before: lower})
+			}
+			next++
+		}
+		g.Slots = int(next)
+		return g.delivers()
+	}
+}
+
+// rabenseifner: segments 0 … P−1; version 1+k is what round k brings.
+func rabenseifner(all bool) maker {
+	return func(p int, self, root Rank, _ int) Program {
+		n := rounds(p)
+		g := Program{Segments: p, Slots: (1 + n) * p, In: []int32{0}}
+		if all || self == root {
+			g.Out = []int32{0}
+		}
+		lo, count := int32(0), int32(p)
+		var halves [][2]int32 // lo and count of what was given away, by round
+		for k := range n {
+			partner := self ^ 1<<k
+			count /= 2
+			keep, give := lo, lo+count
+			if self>>k&1 == 1 {
+				keep, give = give, keep
+			}
+			from := int32((1+k)*p) + keep
+			g.Steps = append(
+				g.Steps,
+				Step{Kind: SendStep, Peer: partner, Lane: uint16(k), Slots: span(give, count)},
+				Step{Kind: RecvStep, Peer: partner, Lane: uint16(k), Slots: span(from, count)},
+				Step{Kind: FoldStep, Slots: span(keep, count), With: span(from, count), Before: partner < self},
+			)
+			lo, halves = keep, append(halves, [2]int32{give, count})
+		}
+		if all {
+			for k := n - 1; k >= 0; k-- {
+				partner, h := self^1<<k, halves[k]
+				g.Steps = append(
+					g.Steps,
+					Step{Kind: SendStep, Peer: partner, Lane: uint16(n + k), Slots: span(lo, h[1])},
+					Step{Kind: RecvStep, Peer: partner, Lane: uint16(n + k), Slots: span(h[0], h[1])},
+				)
+				lo = min(lo, h[0])
+			}
+			return g.delivers()
+		}
+		if self != root {
+			g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: root, Lane: uint16(n), Slots: span(lo, 1)})
+			return g.delivers()
+		}
+		for r := range Rank(p) {
+			if r != root {
+				g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: r, Lane: uint16(n), Slots: span(kept(p, r), 1)})
+			}
+		}
+		return g.delivers()
+	}
+}
+
+// kept is the segment that a task ends with in a reduce-scatter by doubling.
+func kept(p int, r Rank) int32 {
+	lo, count := int32(0), int32(p)
+	for k := 0; count > 1; k++ {
+		count /= 2
+		if r>>k&1 == 1 {
+			lo += count
+		}
+	}
+	return lo
+}
+
+func mod(a Rank, p int) Rank { return (a%Rank(p) + Rank(p)) % Rank(p) }
+
+// ringAllReduce: version 1+k is what round k brings.
+func ringAllReduce(p int, self, _ Rank, _ int) Program {
+	g := Program{Segments: p, Slots: p * p, In: []int32{0}, Out: []int32{0}}
+	right, left := mod(self+1, p), mod(self-1, p)
+	for k := range p - 1 {
+		out, in := int32(mod(self-Rank(k), p)), int32(mod(self-Rank(k)-1, p))
+		from := int32((1+k)*p) + in
+		g.Steps = append(
+			g.Steps,
+			Step{Kind: SendStep, Peer: right, Lane: uint16(k), Slots: []int32{out}},
+			Step{Kind: RecvStep, Peer: left, Lane: uint16(k), Slots: []int32{from}},
+			Step{Kind: FoldStep, Slots: []int32{in}, With: []int32{from}, Before: true},
+		)
+	}
+	g.Steps = append(g.Steps, ringSteps(p, self, mod(self+1, p), uint16(p))...)
+	return g.delivers()
+}
+
+// ringSteps passes blocks on around the ring; first is the one the task begins with.
+func ringSteps(p int, self, first Rank, lane uint16) (steps []Step) {
+	right, left := mod(self+1, p), mod(self-1, p)
+	for k := range Rank(p - 1) {
+		steps = append(
+			steps,
+			Step{Kind: SendStep, Peer: right, Lane: lane + uint16(k), Slots: []int32{int32(mod(first-k, p))}},
+			Step{Kind: RecvStep, Peer: left, Lane: lane + uint16(k), Slots: []int32{int32(mod(first-k-1, p))}},
+		)
+	}
+	return steps
+}
+
+func ringAllGather(p int, self, _ Rank, _ int) Program {
+	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, int32(p))}
+	g.Steps = ringSteps(p, self, self, 0)
+	return g.delivers()
+}
+
+// scatterAllGather broadcasts a large value (van de Geijn): every task gets a
+// segment down the tree, then they go around the ring.
+func scatterAllGather(p int, self, root Rank, _ int) Program {
+	g := Program{Segments: p, Slots: p, Out: []int32{0}}
+	if self == root {
+		g.In = []int32{0}
+	}
+	es := binomial(p, self, root)
+	for i := len(es) - 1; i >= 0; i-- {
+		kind := SendStep
+		if es[i].up {
+			kind = RecvStep
+		}
+		g.Steps = append(g.Steps, Step{Kind: kind, Peer: es[i].peer, Lane: 0, Slots: span(es[i].lo, es[i].n)})
+	}
+	for _, st := range ringSteps(p, self, self, 1) {
+		// The root has it all, and who passed segments on has those.
+		if st.Kind == RecvStep && holds(p, self, root, st.Slots[0]) ||
+			st.Kind == SendStep && holds(p, st.Peer, root, st.Slots[0]) {
+			continue
+		}
+		g.Steps = append(g.Steps, st)
+	}
+	return g.delivers()
+}
+
+// holds tells whether a task has a segment after the scatter.
+func holds(p int, r, root Rank, segment int32) bool {
+	if r == root {
+		return true
+	}
+	es := binomial(p, r, root)
+	e := es[len(es)-1]
+	return segment >= e.lo && segment < e.lo+e.n
+}
+
+// doublingAllGather: blocks of 2^k tasks exchange all they have.
+func doublingAllGather(p int, self, _ Rank, _ int) Program {
+	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, int32(p))}
+	for k := range rounds(p) {
+		from, to := siblings(p, self, k)
+		if from < 0 {
+			continue
+		}
+		base := self >> k << k
+		for _, r := range to {
+			g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: uint16(k), Slots: span(int32(base), length(base, k, p))})
+		}
+		other := base ^ 1<<k
+		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: from, Lane: uint16(k), Slots: span(int32(other), length(other, k, p))})
+	}
+	return g.delivers()
+}
+
+// bruckAllGather: slot i holds the block of task self+i.
+func bruckAllGather(p int, self, _ Rank, _ int) Program {
+	g := Program{Slots: p, In: []int32{0}}
+	for r := range Rank(p) {
+		g.Out = append(g.Out, int32(mod(r-self, p)))
+	}
+	for k := range rounds(p) {
+		d := Rank(1) << k
+		n := int32(min(int(d), p-int(d)))
+		g.Steps = append(
+			g.Steps,
+			Step{Kind: SendStep, Peer: mod(self-d, p), Lane: uint16(k), Slots: span(0, n)},
+			Step{Kind: RecvStep, Peer: mod(self+d, p), Lane: uint16(k), Slots: span(int32(d), n)},
+		)
+	}
+	return g.delivers()
+}
+
+// bruckAllToAll: distance i stands for the block that has i more to travel, at
+// first the one for task self+i, at last the one of task self−i. What comes gets
+// new slots: the old ones may still have to be sent.
+func bruckAllToAll(p int, self, _ Rank, _ int) Program {
+	g := Program{Slots: p}
+	at := span(0, int32(p)) // by distance
+	for r := range Rank(p) {
+		g.In = append(g.In, at[mod(r-self, p)])
+	}
+	for k := range rounds(p) {
+		var out, in []int32
+		for i := range at {
+			if i>>k&1 == 1 {
+				out, in = append(out, at[i]), append(in, int32(g.Slots))
+				at[i] = int32(g.Slots)
+				g.Slots++
+			}
+		}
+		d := Rank(1) << k
+		g.Steps = append(
+			g.Steps,
+			Step{Kind: SendStep, Peer: mod(self+d, p), Lane: uint16(k), Slots: out},
+			Step{Kind: RecvStep, Peer: mod(self-d, p), Lane: uint16(k), Slots: in},
+		)
+	}
+	for r := range Rank(p) {
+		g.Out = append(g.Out, at[mod(self-r, p)])
+	}
+	return g.delivers()
+}
+
+// window is how many rounds of a direct exchange are under way at a time.
+const window = 4
+
+// partners lists whom a task meets, round by round.
+func partners(p int, self Rank) (met []Rank) {
+	factor := topology.OneFactor(p)
+	for k := range factor.Rounds() {
+		if r := factor.Partner(int(self), k); r >= 0 {
+			met = append(met, Rank(r))
+		}
+	}
+	return met
+}
+
+// direct sends every block straight to where it goes. Slot r is for task r at
+// first, slot P+r of task r.
+func direct(gathers bool) maker {
+	return func(p int, self, _ Rank, _ int) Program {
+		g := Program{Slots: 2 * p, In: span(0, int32(p)), Out: span(int32(p), int32(p))}
+		g.Out[self] = int32(self)
+		if gathers {
+			g.Slots, g.In, g.Out = p, span(int32(self), 1), span(0, int32(p))
+		}
+		met := partners(p, self)
+		for k := range p - 1 + window {
+			if k < p-1 {
+				slot := int32(met[k])
+				if gathers {
+					slot = int32(self)
+				}
+				g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: met[k], Slots: []int32{slot}})
+			}
+			if i := k - window; i >= 0 {
+				slot := int32(p) + int32(met[i])
+				if gathers {
+					slot = int32(met[i])
+				}
+				g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: met[i], Slots: []int32{slot}})
+			}
+		}
+		return g.delivers()
+	}
+}
+
+// hubAllToAll: slot s·P+d holds the block from s to d, at task 0; elsewhere slots
+// 0 … P−1 hold first what the task sends and then what it gets.
+func hubAllToAll(p int, self, _ Rank, _ int) Program {
+	n := int32(p)
+	if self != 0 {
+		g := Program{Slots: 2 * p, In: span(0, n), Out: span(n, n)}
+		g.Steps = []Step{
+			{Kind: SendStep, Peer: 0, Lane: laneUp, Slots: span(0, n)},
+			{Kind: RecvStep, Peer: 0, Lane: laneDown, Slots: span(n, n)},
+		}
+		return g.delivers()
+	}
+	column := func(d int32) (slots []int32) {
+		for s := range n {
+			slots = append(slots, s*n+d)
+		}
+		return slots
+	}
+	g := Program{Slots: p * p, In: span(0, n), Out: column(0)}
+	for s := int32(1); s < n; s++ {
+		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: Rank(s), Lane: laneUp, Slots: span(s*n, n)})
+	}
+	for d := int32(1); d < n; d++ {
+		g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: Rank(d), Lane: laneDown, Slots: column(d)})
+	}
+	return g.delivers()
+}
+
+// hubAllGather: all blocks to task 0, and all of them from there to everybody.
+func hubAllGather(p int, self, _ Rank, _ int) Program {
+	n := int32(p)
+	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, n)}
+	for _, e := range star(p, self, 0) {
+		if e.up {
+			g.Steps = append(
+				g.Steps,
+				Step{Kind: SendStep, Peer: 0, Lane: laneUp, Slots: span(e.lo, 1)},
+				Step{Kind: RecvStep, Peer: 0, Lane: laneDown, Slots: span(0, n)},
+			)
+			return g.delivers()
+		}
+		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: e.peer, Lane: laneUp, Slots: span(e.lo, 1)})
+	}
+	for r := Rank(1); r < Rank(p); r++ {
+		g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: laneDown, Slots: span(0, n)})
+	}
+	return g.delivers()
+}

@@ -1,0 +1,218 @@
+package collective
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Op is a collective operation.
+type Op uint8
+
+// The operations that have schedules.
+const (
+	Broadcast Op = iota + 1
+	Scatter
+	Gather
+	AllGather
+	AllToAll
+	Reduce
+	AllReduce
+	Scan
+)
+
+var opNames = [...]string{"", "broadcast", "scatter", "gather", "all-gather", "all-to-all", "reduce", "all-reduce", "scan"}
+
+func (o Op) String() string {
+	if o > 0 && int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// StepKind is what a step does.
+type StepKind uint8
+
+// The kinds of steps.
+const (
+	SendStep    StepKind = iota // send what the slots hold
+	RecvStep                    // receive into the slots
+	FoldStep                    // combine slots with others
+	DeliverStep                 // the result is there
+)
+
+// Step is one step of a task. A slot holds a piece of data; see Program.
+type Step struct {
+	Slots  []int32 // Send: what goes; Recv: where it goes; Fold: one operand, replaced by the result
+	With   []int32 // Fold: the other operand
+	Peer   Rank    // Send: to whom; Recv: from whom
+	Lane   uint16  // Send, Recv: tells the messages from one task to another apart
+	Kind   StepKind
+	Before bool // Fold: the other operand is the left one
+	Keep   bool // Fold: the other operand is needed again
+}
+
+// Program is what one task does in an operation: steps in order, each of which
+// works on slots. There are two kinds of data.
+//
+// Vectors (broadcasts and reductions): the operation's value, the same length
+// at all tasks, cut into Segments pieces of about the same length. A task may
+// hold several versions of it, its own and what it received, of which version v
+// has the slots v·Segments … (v+1)·Segments−1. In and Out are versions.
+//
+// Blocks (all else): values of any length, one a slot. In and Out are slots.
+//
+// What is received may be put into its slots as soon as it comes, before the
+// task is at that step: a program never receives into a slot that it may still
+// need otherwise at that moment.
+type Program struct {
+	Steps    []Step
+	In       []int32 // where the task's input is at the beginning, in order
+	Out      []int32 // where its result is at the end, in order; nil: it has none
+	Slots    int
+	Segments int // of a vector; 0: blocks
+}
+
+// Schedule is an algorithm of a collective operation among the tasks 0 … P−1, as
+// one protocol for all of them: a task does its program's steps one after the
+// other, waits where what it is to receive has not come, and keeps what comes
+// early. What is sent and received is the driver's: it moves what the steps name.
+//
+// Fold is answered as Work, Deliver as Deliver; both carry the number of the step.
+//
+// None survives a failure: a task that dies before its last send may make others
+// wait, and none of them delivers a wrong result.
+type Schedule struct {
+	P       int
+	Program func(self Rank) Program
+	// Unasked: tasks that only pass on what they receive do so before their user
+	// has come to the operation.
+	Unasked bool
+}
+
+// StepMessage is what tasks send each other: the lane. Step is the number of the
+// step at the sender, of no meaning to others.
+type StepMessage struct {
+	Lane uint16
+	Step int32
+}
+
+// StepState is a task's progress.
+type StepState struct {
+	steps   []Step
+	came    []uint64 // bit i: what step i receives is here
+	at      int32    // the present step
+	begun   bool
+	working bool
+}
+
+// Init implements protocol.Protocol.
+func (c *Schedule) Init(s *StepState, self Rank, _ uint64) { s.Reset(c.Program(self).Steps) }
+
+// Reset makes it the initial state of a task with these steps.
+func (s *StepState) Reset(steps []Step) {
+	came := s.came[:0]
+	for range (len(steps) + 63) / 64 {
+		came = append(came, 0)
+	}
+	*s = StepState{steps: steps, came: came}
+}
+
+// Notify implements protocol.Protocol: Begin, and WorkDone after a Fold.
+func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
+	switch n.Kind {
+	case protocol.Begin:
+		s.begun = true
+	case protocol.WorkDone:
+		if s.working {
+			s.working = false
+			s.at++
+		}
+	}
+}
+
+// Receive implements protocol.Protocol. What no step waits for is ignored.
+func (c *Schedule) Receive(s *StepState, _ Time, from Rank, m StepMessage) {
+	if i := s.Match(from, m.Lane); i >= 0 {
+		s.came[i/64] |= 1 << (i % 64)
+	}
+}
+
+// Match is the number of the step that waits for a message; −1: none does.
+func (s *StepState) Match(from Rank, lane uint16) int {
+	for i := int(s.at); i < len(s.steps); i++ {
+		if st := &s.steps[i]; st.Kind == RecvStep && st.Peer == from && st.Lane == lane && !s.has(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
+
+// Next implements protocol.Protocol.
+func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
+	for int(s.at) < len(s.steps) {
+		if !s.begun && (!c.Unasked || s.steps[0].Kind != RecvStep) {
+			return protocol.Action[StepMessage]{Kind: protocol.Idle}
+		}
+		st := &s.steps[s.at]
+		msg := StepMessage{Lane: st.Lane, Step: s.at}
+		switch st.Kind {
+		case SendStep:
+			s.at++
+			return protocol.Action[StepMessage]{Kind: protocol.Send, To: st.Peer, Msg: msg}
+		case FoldStep:
+			if s.working {
+				return protocol.Action[StepMessage]{Kind: protocol.Idle}
+			}
+			s.working = true
+			return protocol.Action[StepMessage]{Kind: protocol.Work, Msg: msg}
+		case DeliverStep:
+			s.at++
+			return protocol.Action[StepMessage]{Kind: protocol.Deliver, Msg: msg}
+		}
+		if !s.has(int(s.at)) {
+			return protocol.Action[StepMessage]{Kind: protocol.Idle}
+		}
+		s.at++
+	}
+	return protocol.Action[StepMessage]{Kind: protocol.Done}
+}
+
+// Awaits lists the task whose message this one needs before it does anything
+// more; none if it waits for nobody. As with Barrier.Awaits, who follows the
+// lists comes to those that have not begun or are dead.
+func (c *Schedule) Awaits(s *StepState) []Rank {
+	if int(s.at) == len(s.steps) || !s.begun || s.working {
+		return nil
+	}
+	if st := &s.steps[s.at]; st.Kind == RecvStep && !s.has(int(s.at)) {
+		return []Rank{st.Peer}
+	}
+	return nil
+}
+
+// Clone returns a copy that shares nothing that changes.
+func (s *StepState) Clone() StepState {
+	c := *s
+	c.came = append([]uint64(nil), s.came...)
+	return c
+}
+
+// Fingerprint tells states of one task apart.
+func (s *StepState) Fingerprint() [2]uint64 {
+	h := uint64(s.at) << 2
+	if s.begun {
+		h |= 1
+	}
+	if s.working {
+		h |= 2
+	}
+	a, b := protocol.Mix(h, 1), protocol.Mix(h, 2)
+	for _, w := range s.came {
+		a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
+	}
+	return [2]uint64{a, b}
+}

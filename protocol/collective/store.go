@@ -1,0 +1,301 @@
+package collective
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Store is what a task holds in an operation: the data in its program's slots. It
+// moves bytes and knows no network. What is put in is kept, not copied.
+//
+// Memory that was lent, by the user or to a send that may not have left, is never
+// written, with one exception: what the program receives in place of what it
+// sent. Such a message exists only because what was sent had arrived.
+type Store struct {
+	program *Program
+	kind    Kind
+	slots   [][]byte
+	lent    []bool   // the slot's memory must not be written
+	rooms   [][]byte // blocks: where to receive them, in the order of Out
+	own     []byte   // vector: the task's value
+	value   []byte   // vector: memory for the result
+	written bool     // there is something in it
+	size    int      // of the vector; −1: not known yet
+}
+
+// Kind says what the data of an operation is.
+type Kind struct {
+	// Elem is the size of an element: segments of vectors begin at multiples of it.
+	Elem int
+	// Loose: values that are combined may differ in length.
+	Loose bool
+	// Fold combines two values. It returns the result, in dst if that has the
+	// length, which may be one of the two.
+	Fold func(dst, left, right []byte) ([]byte, error)
+}
+
+// ErrSize: what came has not the size that it must have.
+var ErrSize = errors.New("values differ in size")
+
+// absent is the length that stands for a block that there is not.
+const absent = ^uint64(0)
+
+// Reset makes it the store of a program, without data.
+func (s *Store) Reset(g *Program, kind Kind) {
+	slots, lent := s.slots[:0], s.lent[:0]
+	for range g.Slots {
+		slots, lent = append(slots, nil), append(lent, false)
+	}
+	kind.Elem = max(kind.Elem, 1)
+	*s = Store{program: g, kind: kind, slots: slots, lent: lent, size: -1}
+}
+
+// Forget drops all data, and keeps the memory of the slots.
+func (s *Store) Forget() {
+	clear(s.slots)
+	*s = Store{slots: s.slots, lent: s.lent}
+}
+
+// SetVector gives the task's own value of a vector, which is not written.
+func (s *Store) SetVector(v []byte) {
+	s.own, s.size = v, len(v)
+	for _, version := range s.program.In {
+		for i := range s.program.Segments {
+			lo, hi := s.segment(i)
+			at := int(version)*s.program.Segments + i
+			s.slots[at], s.lent[at] = v[lo:hi:hi], true
+		}
+	}
+}
+
+// SetSize says how long the vector is, to a task that has no value.
+func (s *Store) SetSize(n int) { s.size = n }
+
+// Size is the length of the vector; −1: not known yet.
+func (s *Store) Size() int { return s.size }
+
+// SetRoom gives memory for the result of a vector, used as far as it is enough.
+func (s *Store) SetRoom(b []byte) { s.value = b[:0] }
+
+// SetBlocks gives the task's own blocks, which are not written. A nil block is
+// absent.
+func (s *Store) SetBlocks(blocks ...[]byte) error {
+	if len(blocks) != len(s.program.In) {
+		return fmt.Errorf("%d values; allowed: %d", len(blocks), len(s.program.In))
+	}
+	for i, at := range s.program.In {
+		s.slots[at] = blocks[i]
+	}
+	return nil
+}
+
+// SetRooms gives memory for resulting blocks, in their order, used where it is
+// enough.
+func (s *Store) SetRooms(rooms [][]byte) { s.rooms = rooms }
+
+// Vector is the result of an operation on vectors; lent tells whether its memory
+// must not be written: it is the input's, or may still be on its way to others.
+func (s *Store) Vector() (v []byte, lent bool) {
+	switch {
+	case s.program.Segments == 1:
+		return s.slots[0], s.lent[0]
+	case s.written:
+		for _, l := range s.lent[:s.program.Segments] {
+			lent = lent || l
+		}
+		return s.value, lent
+	}
+	return s.own, true
+}
+
+// Blocks adds the result of an operation on blocks.
+func (s *Store) Blocks(to [][]byte) [][]byte {
+	for _, at := range s.program.Out {
+		to = append(to, s.slots[at])
+	}
+	return to
+}
+
+// segment is where segment i of the vector is.
+func (s *Store) segment(i int) (lo, hi int) {
+	n, k := s.size/s.kind.Elem, s.program.Segments
+	if hi = n * (i + 1) / k * s.kind.Elem; i+1 == k {
+		hi = s.size
+	}
+	return n * i / k * s.kind.Elem, hi
+}
+
+// bounds is where the segments of slots that follow each other are.
+func (s *Store) bounds(slots []int32) (lo, hi int) {
+	k := s.program.Segments
+	lo, _ = s.segment(int(slots[0]) % k)
+	_, hi = s.segment(int(slots[len(slots)-1]) % k)
+	return lo, hi
+}
+
+// result tells whether a slot is one of the result, version 0.
+func (s *Store) result(slot int32) bool { return int(slot) < s.program.Segments }
+
+// Take returns what a Send carries: the slots' own memory where it can be, else
+// it is copied, to scratch, which grows as needed.
+func (s *Store) Take(st *Step, scratch []byte) (value []byte, copied bool) {
+	if s.program.Segments > 0 {
+		for _, at := range st.Slots {
+			s.lent[at] = true
+		}
+		return s.run(st.Slots), false
+	}
+	if len(st.Slots) == 1 {
+		return s.slots[st.Slots[0]], false
+	}
+	b := scratch[:0]
+	for _, at := range st.Slots {
+		n := uint64(len(s.slots[at]))
+		if s.slots[at] == nil {
+			n = absent
+		}
+		b = binary.LittleEndian.AppendUint64(b, n)
+	}
+	for _, at := range st.Slots {
+		b = append(b, s.slots[at]...)
+	}
+	return b, true
+}
+
+// run is the memory of slots that follow each other in one version: they are cut
+// from one piece, the input or the result.
+func (s *Store) run(slots []int32) []byte {
+	if len(slots) == 1 {
+		return s.slots[slots[0]]
+	}
+	lo, hi := s.bounds(slots)
+	if s.written {
+		return s.value[lo:hi:hi]
+	}
+	return s.own[lo:hi:hi]
+}
+
+// Room returns memory for what a Recv of so many bytes brings; nil: any will do.
+func (s *Store) Room(st *Step, n int) []byte {
+	if s.program.Segments == 0 {
+		if len(st.Slots) == 1 && s.rooms != nil {
+			for i, at := range s.program.Out {
+				if at == st.Slots[0] && i < len(s.rooms) && cap(s.rooms[i]) >= n {
+					return s.rooms[i][:n]
+				}
+			}
+		}
+		return nil
+	}
+	if s.kind.Loose || s.size < 0 || !s.result(st.Slots[0]) || s.program.Segments == 1 && cap(s.value) < s.size {
+		return nil
+	}
+	lo, hi := s.bounds(st.Slots)
+	if n != hi-lo {
+		return nil
+	}
+	s.ours()
+	return s.value[lo:hi:hi]
+}
+
+// ours makes memory for version 0.
+func (s *Store) ours() {
+	if cap(s.value) < s.size {
+		s.value = make([]byte, s.size)
+	}
+	s.value, s.written = s.value[:s.size], true
+}
+
+// Put takes what a Recv brought: in the memory that Room gave or in any other,
+// which is kept; lent: it must not be written.
+func (s *Store) Put(st *Step, b []byte, lent bool) error {
+	switch {
+	case s.program.Segments == 0:
+		return s.putBlocks(st, b)
+	case s.kind.Loose:
+		s.slots[st.Slots[0]], s.lent[st.Slots[0]] = b, lent
+		return nil
+	case s.size < 0:
+		return fmt.Errorf("%w: it is not known yet", ErrSize)
+	}
+	lo, hi := s.bounds(st.Slots)
+	if len(b) != hi-lo {
+		return fmt.Errorf("%w: %d bytes came where %d were expected", ErrSize, len(b), hi-lo)
+	}
+	if s.result(st.Slots[0]) && s.program.Segments > 1 { // to one piece with the others
+		s.ours()
+		if len(b) > 0 && &b[0] != &s.value[lo] {
+			copy(s.value[lo:], b)
+		}
+		b, lent = s.value[lo:hi:hi], false
+	}
+	for _, at := range st.Slots {
+		from, to := s.segment(int(at) % s.program.Segments)
+		s.slots[at], s.lent[at] = b[from-lo:to-lo:to-lo], lent
+	}
+	return nil
+}
+
+func (s *Store) putBlocks(st *Step, b []byte) error {
+	if b == nil {
+		b = []byte{}
+	}
+	if len(st.Slots) == 1 {
+		s.slots[st.Slots[0]] = b
+		return nil
+	}
+	n := 8 * len(st.Slots)
+	if len(b) < n {
+		return fmt.Errorf("%w: a table of %d bytes came where %d were expected", ErrSize, len(b), n)
+	}
+	rest := b[n:]
+	for i, at := range st.Slots {
+		size := binary.LittleEndian.Uint64(b[8*i:])
+		switch {
+		case size == absent:
+			s.slots[at] = nil
+			continue
+		case size > uint64(len(rest)):
+			return fmt.Errorf("%w: a block of %d bytes of which %d came", ErrSize, size, len(rest))
+		}
+		s.slots[at] = rest[:size:size]
+		rest = rest[size:]
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: %d bytes too many came", ErrSize, len(rest))
+	}
+	return nil
+}
+
+// Fold carries out a Fold step.
+func (s *Store) Fold(st *Step) error {
+	for i, at := range st.Slots {
+		with := st.With[i]
+		left, right := s.slots[at], s.slots[with]
+		if st.Before {
+			left, right = right, left
+		}
+		dst, err := s.kind.Fold(s.target(at, with, st.Keep), left, right)
+		if err != nil {
+			return err
+		}
+		s.slots[at], s.lent[at] = dst, false
+	}
+	return nil
+}
+
+// target is memory for the result of a fold; nil: there is none.
+func (s *Store) target(at, with int32, keep bool) []byte {
+	switch {
+	case !s.lent[at]:
+		return s.slots[at]
+	case s.result(at) && (s.program.Segments > 1 || !s.written && cap(s.value) >= s.size && s.value != nil && !s.kind.Loose):
+		s.ours()
+		lo, hi := s.segment(int(at))
+		return s.value[lo:hi:hi]
+	case !s.lent[with] && !keep:
+		return s.slots[with]
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+// Trees: data goes up to a root, down from it, or up and down again.
+//
+// Binomial: tasks form blocks of 1, 2, 4 … consecutive ranks, the last of each
+// size perhaps shorter; neighbouring blocks unite, and the task that holds what
+// both of them have is the root if it is among them, and the lowest otherwise.
+// P−1 messages, ⌈log₂ P⌉ steps; blocks (gather, scatter) cross up to ⌈log₂ P⌉
+// links. Down is up, backwards.
+//
+// Star: all send to the root, or the root to all. P−1 messages, of which the root
+// handles all; data crosses one link. Where few processors serve many tasks it
+// is the faster one for small P: nobody but the root is woken to pass things on.
+//
+// Reductions combine in the blocks' order: 0 with 1, 2 with 3, then the pairs,
+// and so on. This is the canonical association: every algorithm for reductions
+// here keeps it, except Ring, which is for operations where order and
+// association do not matter.
+
+package collective
+
+// An edge of a tree as one of its ends sees it: the tasks lo … lo+n−1 are those
+// below it.
+type edge struct {
+	peer  Rank
+	lo, n int32
+	up    bool // this end is the lower one
+}
+
+// edges lists those of a task in the order in which data goes up.
+type edges func(p int, self, root Rank) []edge
+
+func star(p int, self, root Rank) (es []edge) {
+	if self != root {
+		return []edge{{root, int32(self), 1, true}}
+	}
+	for r := range Rank(p) {
+		if r != root {
+			es = append(es, edge{r, int32(r), 1, false})
+		}
+	}
+	return es
+}
+
+func binomial(p int, self, root Rank) (es []edge) {
+	for k := 0; 1<<k < p; k++ {
+		base := self >> k << k
+		other := base ^ 1<<k
+		if int(other) >= p {
+			continue
+		}
+		mine, theirs := holder(base, k, root), holder(other, k, root)
+		if holder(min(base, other), k+1, root) != mine {
+			return append(es, edge{theirs, int32(base), length(base, k, p), true})
+		}
+		es = append(es, edge{theirs, int32(other), length(other, k, p), false})
+	}
+	return es
+}
+
+// holder is the task that holds what a block of 2^k has.
+func holder(base Rank, k int, root Rank) Rank {
+	if root>>k<<k == base {
+		return root
+	}
+	return base
+}
+
+// length is the number of tasks in a block of 2^k.
+func length(base Rank, k, p int) int32 { return int32(min(1<<k, p-int(base))) }
+
+// Lanes of messages up and down a tree.
+const (
+	laneUp = iota
+	laneDown
+	lanesTree
+)
+
+func span(lo, n int32) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = lo + int32(i)
+	}
+	return s
+}
+
+// gatherTree moves every task's block to the root.
+func gatherTree(tree edges) maker {
+	return func(p int, self, root Rank, _ int) Program {
+		g := Program{Slots: p, In: span(int32(self), 1)}
+		for _, e := range tree(p, self, root) {
+			kind := RecvStep
+			if e.up {
+				kind = SendStep
+			}
+			g.Steps = append(g.Steps, Step{Kind: kind, Peer: e.peer, Lane: laneUp, Slots: span(e.lo, e.n)})
+		}
+		if self == root {
+			g.Out = span(0, int32(p))
+		}
+		return g.delivers()
+	}
+}
+
+// scatterTree moves the root's blocks to their tasks.
+func scatterTree(tree edges) maker {
+	return func(p int, self, root Rank, _ int) Program {
+		g := Program{Slots: p, Out: span(int32(self), 1)}
+		if self == root {
+			g.In = span(0, int32(p))
+		}
+		es := tree(p, self, root)
+		for i := len(es) - 1; i >= 0; i-- {
+			e := es[i]
+			kind := SendStep
+			if e.up {
+				kind = RecvStep
+			}
+			g.Steps = append(g.Steps, Step{Kind: kind, Peer: e.peer, Lane: laneDown, Slots: span(e.lo, e.n)})
+		}
+		return g.delivers()
+	}
+}
+
+// broadcastTree moves the root's value to all, piece by piece.
+func broadcastTree(tree edges) maker {
+	return func(p int, self, root Rank, spans int) Program {
+		g := Program{Slots: spans, Segments: spans, Out: []int32{0}}
+		if self == root {
+			g.In = []int32{0}
+		}
+		es := tree(p, self, root)
+		for s := range spans {
+			g.down(es, s)
+		}
+		return g.delivers()
+	}
+}
+
+// down passes segment s of version 0 on.
+func (g *Program) down(es []edge, s int) {
+	for i := len(es) - 1; i >= 0; i-- {
+		kind := SendStep
+		if es[i].up {
+			kind = RecvStep
+		}
+		g.Steps = append(g.Steps, Step{Kind: kind, Peer: es[i].peer, Lane: uint16(s*lanesTree + laneDown), Slots: span(int32(s), 1)})
+	}
+}
+
+// reduceTree combines all values at the root, piece by piece. With all, the result
+// then goes down to all tasks.
+func reduceTree(tree edges, all bool) maker {
+	return func(p int, self, root Rank, spans int) Program {
+		es := tree(p, self, root)
+		g := Program{Slots: (1 + len(es)) * spans, Segments: spans, In: []int32{0}}
+		if all || self == root {
+			g.Out = []int32{0}
+		}
+		for s := range spans {
+			var have []partial
+			for i, e := range es {
+				st := Step{Peer: e.peer, Lane: uint16(s*lanesTree + laneUp)}
+				if e.up {
+					g.fold(self, have, spans, s)
+					st.Kind, st.Slots = SendStep, span(int32(s), 1)
+				} else {
+					st.Kind, st.Slots = RecvStep, span(int32((1+i)*spans+s), 1)
+					have = append(have, partial{e.lo, e.n, int32(1 + i)})
+				}
+				g.Steps = append(g.Steps, st)
+			}
+			if len(es) == 0 || !es[len(es)-1].up {
+				g.fold(self, have, spans, s)
+			}
+		}
+		if all {
+			for s := range spans {
+				g.down(es, s)
+			}
+		}
+		return g.delivers()
+	}
+}
+
+// partial is the combined value of the tasks lo … lo+n−1, in a version.
+type partial struct{ lo, n, version int32 }
+
+// fold combines segment s of the task's own value, version 0, with others, in the
+// canonical association.
+func (g *Program) fold(self Rank, have []partial, spans, s int) {
+	parts := []partial{{int32(self), 1, 0}}
+	for _, h := range have { // by rank
+		i := len(parts)
+		for i > 0 && parts[i-1].lo > h.lo {
+			i--
+		}
+		parts = append(parts[:i], append([]partial{h}, parts[i:]...)...)
+	}
+	for size := int32(1); len(parts) > 1; size *= 2 {
+		for i := 0; i+1 < len(parts); i++ {
+			a, b := parts[i], parts[i+1]
+			if a.lo%(2*size) != 0 || a.n > size || b.lo != a.lo+size {
+				continue
+			}
+			into, with, before := a.version, b.version, false
+			if b.version == 0 {
+				into, with, before = b.version, a.version, true
+			}
+			g.Steps = append(g.Steps, Step{
+				Kind: FoldStep, Before: before,
+				Slots: span(into*int32(spans)+int32(s), 1), With: span(with*int32(spans)+int32(s), 1),
+			})
+			parts[i] = partial{a.lo, a.n + b.n, into}
+			parts = append(parts[:i+1], parts[i+2:]...)
+		}
+	}
+}
+
+func (g Program) delivers() Program {
+	g.Steps = append(g.Steps, Step{Kind: DeliverStep})
+	return g
+}
