@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Barrier returns when all tasks of the group have called it.
@@ -19,23 +20,34 @@ func Barrier(ctx context.Context, t *Task) error {
 func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, error) {
 	var s settings
 	s.read(opts)
-	plan, err := s.plan(t.Size())
-	c, unsendable := codec.For[T]()
+	c, err := codec.For[T]()
 	if err == nil {
-		err = unsendable
+		err = s.mode.err
+	}
+	if err == nil {
+		err = s.checkRoot(t.Size())
 	}
 	var zero T
 	if err != nil {
 		return zero, fmt.Errorf("broadcast: %w", err)
 	}
-	call := runtime.Call{Plan: plan, Sign: c.Signature(), Type: c.Name()}
+	call := runtime.Call{Sign: c.Signature(), Type: c.Name()}
 	root := t.Rank() == s.root
 	if root {
-		if call.Value, err = encode(c, &v, s.shared); err != nil {
+		if call.Value, err = encode(c, &v, s.shared, nil); err != nil {
 			return zero, fmt.Errorf("broadcast: %w", err)
 		}
 	}
-	r, err := t.m.Do(ctx, call)
+	call.Plan = s.mode.plan.WithRoot(s.root)
+	if s.mode.auto {
+		call.Plan = t.m.Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
+	}
+	if !root {
+		if call.Room, err = room(c, &s); err != nil {
+			return zero, fmt.Errorf("broadcast: %w", err)
+		}
+	}
+	r, err := t.do(ctx, call)
 	if err != nil {
 		return zero, failed("broadcast", err)
 	}
@@ -46,32 +58,4 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 		return zero, fmt.Errorf("broadcast: %w", err)
 	}
 	return v, nil
-}
-
-// encode returns the bytes of a value, which must not change any more: a copy,
-// unless the memory is shared.
-func encode[T any](c *codec.Codec[T], v *T, shared bool) (b []byte, err error) {
-	ok := false
-	if shared {
-		b, ok = c.View(v)
-	}
-	if !ok {
-		b, err = c.Append(nil, v)
-	}
-	if b == nil && err == nil {
-		b = []byte{}
-	}
-	return b, err
-}
-
-// decode returns the value of a result.
-func decode[T any](c *codec.Codec[T], r runtime.Result, s *settings) (v T, err error) {
-	if s.into == nil {
-		return v, c.Decode(r.Value, &v, !r.Shared || s.shared)
-	}
-	dst, ok := s.into.(T)
-	if !ok {
-		return v, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
-	}
-	return c.DecodeInto(r.Value, dst)
 }

@@ -23,8 +23,9 @@ func waiting(tell func(line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := telling(tell, t)
 		if warm {
-			if err := coppice.Barrier(ctx, t); err != nil {
-				return err
+			if err := coppice.Barrier(ctx, t); err != nil { // a victim that ends by its own hand may be through first
+				tell(failure("error", err))
+				return nil
 			}
 		}
 		tell(line{What: "ready"})

@@ -45,7 +45,7 @@ var rooms = []room{
 	{in: "chaos", may: "protocol"},
 	{in: "experiment", may: "logp model"},
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect"},
-	{in: "internal/codec"},
+	{in: "internal/codec internal/fold"},
 	{in: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only

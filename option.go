@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/topology"
 )
 
@@ -24,9 +25,10 @@ const (
 	modeOption
 	sharedOption
 	intoOption
+	commutativeOption
 )
 
-// Root says which task has the value; default 0.
+// Root says which task has the value, or gets it; default 0.
 func Root(rank int) Option { return Option{kind: rootOption, rank: rank} }
 
 // Mode says how an operation is protected against deaths.
@@ -38,20 +40,29 @@ func Mode(p Protection) Option { return Option{kind: modeOption, mode: p} }
 func Shared() Option { return Option{kind: sharedOption} }
 
 // Into receives into dst, as far as it has room: no memory is allocated. The
-// result is dst, cut to what came, or new memory if that does not fit in.
+// result is dst, cut to what came, or new memory if that does not fit in. Where
+// the result has a value for each task and these are slices, dst[r] is reused for
+// what task r sent. With Shared the library receives straight into it, and may
+// still write there if the operation fails.
 func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
+
+// Commutative says that the function of a reduction gives the same in any order:
+// values may be combined as they come.
+func Commutative() Option { return Option{kind: commutativeOption} }
 
 // Protection is how an operation is protected against deaths.
 type Protection struct {
 	tree, correction string
 	order            topology.Order
 	plan             runtime.Plan
+	auto             bool // which tree is best depends on the size
 	err              error
 }
 
 // Plain does nothing against deaths: a task that needs a dead one gets an error
 // that names it. It is what MPI does, without the hang.
-var Plain = protection(Protection{tree: "binomial", correction: "none"})
+// Small values go along a binomial tree, large ones in pieces.
+var Plain = protection(Protection{tree: "binomial", correction: "none", auto: true})
 
 // Corrected is for Broadcast: the value reaches all tasks that live, whoever else
 // dies, without a detector. The correction is one of
@@ -80,14 +91,14 @@ var corrections = []string{"checked", "opportunistic", "optimized", "delayed", "
 // optimal, or gossip:R for R rounds of gossip, whose partners are the same in
 // every broadcast.
 func (p Protection) Along(tree string) Protection {
-	p.tree = tree
+	p.tree, p.auto = tree, false
 	return protection(p)
 }
 
 // InOrder is the same with a tree numbered depth first. It is what other
 // libraries use; a death then leaves larger gaps.
 func (p Protection) InOrder() Protection {
-	p.order = topology.InOrder
+	p.order, p.auto = topology.InOrder, false
 	return protection(p)
 }
 
@@ -105,6 +116,8 @@ type settings struct {
 	mode   *Protection
 	shared bool
 	into   any
+
+	commutes bool
 }
 
 func (s *settings) read(opts []Option) {
@@ -119,14 +132,24 @@ func (s *settings) read(opts []Option) {
 			s.shared = true
 		case intoOption:
 			s.into = o.slice
+		case commutativeOption:
+			s.commutes = true
 		}
 	}
 }
 
-// plan is that of a broadcast with these options in a group of n tasks.
-func (s *settings) plan(n int) (runtime.Plan, error) {
+func (s *settings) checkRoot(n int) error {
 	if s.root < 0 || s.root >= n {
-		return runtime.Plan{}, fmt.Errorf("root %d; allowed: 0 to %d", s.root, n-1)
+		return fmt.Errorf("root %d; allowed: 0 to %d", s.root, n-1)
 	}
-	return s.mode.plan.WithRoot(s.root), s.mode.err
+	return nil
+}
+
+// rootOf is the root of an operation, of those that have one.
+func (s *settings) rootOf(op collective.Op) int {
+	switch op {
+	case collective.Reduce, collective.Scatter, collective.Gather, collective.Broadcast:
+		return s.root
+	}
+	return 0
 }

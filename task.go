@@ -17,6 +17,10 @@ type Task struct {
 	m    *runtime.Member
 	log  *slog.Logger
 	rand *rand.Rand
+
+	// What operations give, in memory that the next one uses again.
+	small []byte
+	parts [][]byte
 }
 
 func newTask(m *runtime.Member, log *slog.Logger) *Task {

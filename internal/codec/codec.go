@@ -130,7 +130,8 @@ func (c *Codec[T]) bytes(v *T) []byte {
 // Append adds the bytes of *v to dst. After an error it returns dst as it was.
 func (c *Codec[T]) Append(dst []byte, v *T) ([]byte, error) {
 	if c.form > text {
-		b, err := c.appendParts(dst, v)
+		w := *v // so that plain memory need not be on the heap
+		b, err := c.appendParts(dst, &w)
 		if err != nil {
 			return dst, fmt.Errorf("sending %s: %w", c.name, err)
 		}
@@ -222,6 +223,17 @@ func (c *Codec[T]) DecodeInto(b []byte, dst T) (T, error) {
 	*h = (*h)[:len(b)/c.memory.size]
 	copy(elemBytes(&dst, c.memory.size), b)
 	return dst, nil
+}
+
+// Room is the memory of dst, up to its capacity, that values may be received into;
+// nil if T is not a slice of plain memory in which all bits count.
+func (c *Codec[T]) Room(dst T) []byte {
+	if c.form != slice || !c.memory.uniform() {
+		return nil
+	}
+	h := header(&dst)
+	*h = (*h)[:cap(*h)]
+	return elemBytes(&dst, c.memory.size)
 }
 
 // Count returns how many elements a value of so many bytes has. T is a string or

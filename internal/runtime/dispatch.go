@@ -54,7 +54,9 @@ func (m *Member) dispatch(in *incoming) {
 		m.goneFrom(from, in)
 	case opAsk, opHaveNot:
 		m.inquiry(from, in)
-	case opBarrier, opBroadcast, opSplit:
-		m.collective(from, in)
+	default:
+		if op := in.plan.op; op >= opBarrier && op <= opSplit {
+			m.collective(from, in)
+		}
 	}
 }

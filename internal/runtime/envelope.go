@@ -3,25 +3,58 @@ package runtime
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // What a message is for.
 const (
-	opSend      = iota + 1 // point to point
-	opBarrier              // collective operations: messages of their machines
-	opBroadcast            //
-	opSplit                //
-	opCredit               // the receiver of a stream or group has come so far
-	opGrant                // the rest of a large message may come
-	opProbe                // a task waits in an operation: compare, and say if you have returned
-	opGone                 // the answer: the task has returned
-	opAsk                  // a corrected broadcast's orphan asks for the value
-	opHaveNot              // the answer: not here
-	opMismatch             // tasks called different operations; the value says which
-	opBeat                 // nothing but a sign of life
+	opSend    = iota + 1 // point to point
+	opBarrier            // collective operations: messages of their machines
+	opBroadcast
+	opScatter
+	opGather
+	opAllGather
+	opAllToAll
+	opReduce
+	opAllReduce
+	opScan
+	opSplit
+	opCredit   // the receiver of a stream or group has come so far
+	opGrant    // the rest of a large message may come
+	opProbe    // a task waits in an operation: compare, and say if you have returned
+	opGone     // the answer: the task has returned
+	opAsk      // a corrected broadcast's orphan asks for the value
+	opHaveNot  // the answer: not here
+	opMismatch // tasks called different operations; the value says which
+	opBeat     // nothing but a sign of life
 )
 
-var opNames = map[uint8]string{opSend: "send", opBarrier: "barrier", opBroadcast: "broadcast", opSplit: "split"}
+// ops says what operations are: their names, and which schedules carry them out.
+var ops = [...]struct {
+	name     string
+	schedule collective.Op
+	unasked  bool // begins with its root; who has not come to it passes it on
+}{
+	opSend:      {name: "send"},
+	opBarrier:   {name: "barrier"},
+	opBroadcast: {name: "broadcast", schedule: collective.Broadcast, unasked: true},
+	opScatter:   {name: "scatter", schedule: collective.Scatter, unasked: true},
+	opGather:    {name: "gather", schedule: collective.Gather},
+	opAllGather: {name: "allgather", schedule: collective.AllGather},
+	opAllToAll:  {name: "alltoall", schedule: collective.AllToAll},
+	opReduce:    {name: "reduce", schedule: collective.Reduce},
+	opAllReduce: {name: "allreduce", schedule: collective.AllReduce},
+	opScan:      {name: "scan", schedule: collective.Scan},
+	opSplit:     {name: "split", schedule: collective.AllGather},
+}
+
+func opName(op uint8) string {
+	if int(op) < len(ops) {
+		return ops[op].name
+	}
+	return ""
+}
 
 // envelopeLen is the length of an envelope in bytes.
 const envelopeLen = 64
@@ -82,21 +115,43 @@ func parseEnvelope(b []byte) (e envelope) {
 // Tasks that pass different plans call different operations.
 type Plan struct {
 	op         uint8
-	tree       uint8 // index of treeNames
+	tree       uint8 // index of treeNames; by schedule: the algorithm
 	correction uint8 // index of correctionNames
-	inOrder    bool
+	flags      planFlags
 	root       uint32
-	treeArg    uint16
+	treeArg    uint16 // tree's number; by schedule: in how many pieces
 	fixArg     uint16 // correction's number
+}
+
+type planFlags uint8
+
+const (
+	inOrder   planFlags = 1 << iota // the tree's numbering
+	scheduled                       // by a schedule of package collective
+	auto                            // the root decides how
+	decided                         // it has
+	anyOrder                        // values may be combined in any order
+)
+
+func (p Plan) is(f planFlags) bool { return p.flags&f != 0 }
+
+// open tells whether the root has still to decide how the operation goes.
+func (p Plan) open() bool { return p.is(auto) && !p.is(decided) }
+
+// unasked tells whether the operation begins with its root.
+func (p Plan) unasked() bool { return int(p.op) < len(ops) && ops[p.op].unasked }
+
+// same tells whether two plans are of the same call.
+func (p Plan) same(q Plan) bool {
+	if p.is(auto) && q.is(auto) {
+		return p.op == q.op && p.root == q.root
+	}
+	return p == q
 }
 
 func (p Plan) put(b []byte) {
 	_ = b[11]
-	flags := uint8(0)
-	if p.inOrder {
-		flags |= 1
-	}
-	b[0], b[1], b[2], b[3] = p.op, p.tree, p.correction, flags
+	b[0], b[1], b[2], b[3] = p.op, p.tree, p.correction, uint8(p.flags)
 	binary.LittleEndian.PutUint32(b[4:], p.root)
 	binary.LittleEndian.PutUint16(b[8:], p.treeArg)
 	binary.LittleEndian.PutUint16(b[10:], p.fixArg)
@@ -105,21 +160,32 @@ func (p Plan) put(b []byte) {
 func parsePlan(b []byte) Plan {
 	_ = b[11]
 	return Plan{
-		op: b[0], tree: b[1], correction: b[2], inOrder: b[3]&1 != 0,
+		op: b[0], tree: b[1], correction: b[2], flags: planFlags(b[3]),
 		root:    binary.LittleEndian.Uint32(b[4:]),
 		treeArg: binary.LittleEndian.Uint16(b[8:]), fixArg: binary.LittleEndian.Uint16(b[10:]),
 	}
 }
 
 func (p Plan) String() string {
-	switch name := opNames[p.op]; p.op {
-	case opBroadcast:
-		s := fmt.Sprintf("%s from %d along %s", name, p.root, p.treeName())
+	s := opName(p.op)
+	switch p.op {
+	case opBroadcast, opScatter:
+		s += fmt.Sprintf(" from %d", p.root)
+	case opGather, opReduce:
+		s += fmt.Sprintf(" to %d", p.root)
+	}
+	switch {
+	case p.is(auto):
+	case p.is(scheduled):
+		s += fmt.Sprintf(" by %v", collective.Algorithm(p.tree))
+		if p.treeArg > 1 {
+			s += fmt.Sprintf(" in %d pieces", p.treeArg)
+		}
+	case p.op == opBroadcast:
+		s += " along " + p.treeName()
 		if p.correction != 0 {
 			s += " with correction " + p.correctionName()
 		}
-		return s
-	default:
-		return name
 	}
+	return s
 }

@@ -155,7 +155,7 @@ func (o *operation) needs() {
 	}
 	m := o.m
 	switch {
-	case o.plan.op == opBarrier:
+	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter:
 		for r := range m.Size() {
 			if m.goneRank(r).dead {
 				o.fail(m.goneFailure("", r))
@@ -182,10 +182,10 @@ func (o *operation) needs() {
 
 // awaits lists the ranks whose messages the operation waits for.
 func (o *operation) awaits() (ranks []protocol.Rank) {
-	if a, ok := o.machine.(interface{ awaits() []protocol.Rank }); ok {
-		ranks = a.awaits()
+	if o.machine != nil {
+		ranks = o.machine.awaits()
 	}
-	if ranks == nil && o.plan.op != opBarrier && !o.begins() {
+	if ranks == nil && o.plan.unasked() && !o.begins() {
 		if up := ancestors(o.plan, o.m.Size(), protocol.Rank(o.m.rank)); len(up) > 0 {
 			ranks = append(ranks, up[0])
 		}

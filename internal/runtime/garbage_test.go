@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // intruder is a process of the job that says what it likes.
@@ -356,13 +357,11 @@ func TestSplitWithNonsense(t *testing.T) {
 	var wg sync.WaitGroup
 	var err error
 	wg.Go(func() { _, err = j.ps[0].World(0).Split(ctx, 1, 1) })
-	e := func(seq uint64, root uint32) []byte {
-		return letter(func(e *envelope) {
-			e.seq, e.size, e.kind = seq, 3, 0
-			e.plan = Plan{op: opSplit, root: root}
-		})
-	}
-	x.say(x.frame(wire.Data, 0, e(2, 1), []byte("abc")))
+	e := letter(func(e *envelope) {
+		e.size, e.plan = 3, j.ps[0].World(0).Choose(collective.AllGather, Choice{Bytes: 16})
+		e.plan.op = opSplit
+	})
+	x.say(x.frame(wire.Data, 0, e, []byte("abc")))
 	wg.Wait()
 	if !errors.Is(err, ErrMisuse) {
 		t.Errorf("split: %v", err)
@@ -422,7 +421,7 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 	q, m := &p.peers[1], p.members[memberKey{world, 0}]
 	q.attach(s.conn(t))
 	// The task waits in a broadcast and for a message.
-	if _, err := m.enter(Call{Plan: mustPlan(t, "binomial", "checked").WithRoot(1), Sign: 5}); err != nil {
+	if _, err := m.enter(&Call{Plan: mustPlan(t, "binomial", "checked").WithRoot(1), Sign: 5}); err != nil {
 		t.Fatal(err)
 	}
 	m.streamIn(1, 0).wanted = true

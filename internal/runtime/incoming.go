@@ -13,6 +13,7 @@ type incoming struct {
 	shared   bool // others read the value's memory, too
 	complete bool
 	arrived  func() // the rest has come
+	room     []byte // where the value is to be; nil: in new memory
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
 
@@ -54,6 +55,10 @@ func (in *incoming) want() {
 	in.granted = true
 	if in.origin != nil { // a process of this program: it is all there
 		in.value, in.filled, in.complete = in.origin.value, len(in.origin.value), true
+		if in.room != nil {
+			copy(in.room, in.value)
+			in.value, in.shared = in.room, false
+		}
 		in.answer(0)
 		if in.arrived != nil {
 			in.arrived()
@@ -73,7 +78,10 @@ func (in *incoming) makeRoom(n int) {
 	if len(in.value) >= in.filled+n && n > 0 {
 		return
 	}
-	value := make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
+	value := in.room
+	if value == nil {
+		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
+	}
 	copy(value, in.value[:in.filled])
 	in.value = value
 }

@@ -105,7 +105,11 @@ type mail struct {
 // is held. Whoever gives it back steps the receiver.
 func (q *peer) mail(e *envelope, value []byte, s *outStream) {
 	p := q.p
-	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: s == nil}
+	shared := s == nil
+	if shared && len(value) <= inlineMax {
+		value, shared = p.keep(value), false
+	}
+	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: shared}
 	m.size = uint64(len(value))
 	if len(value) > eagerMax {
 		q.lastID++

@@ -11,7 +11,8 @@ type word struct {
 	extra uint64
 	round uint16
 	kind  uint8
-	value bool // the operation's value goes with it
+	value bool  // the operation's value goes with it
+	step  int32 // of a schedule; stays here
 }
 
 // An action is a machine's answer to next.
@@ -28,6 +29,7 @@ type machine interface {
 	notify(now protocol.Time, n protocol.Notice)
 	next(now protocol.Time) action
 	reset(self protocol.Rank)
+	awaits() []protocol.Rank // whose messages it waits for; nil: unknown
 }
 
 // driven is a machine with its types.

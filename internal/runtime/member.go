@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // world is the id of the group of all tasks.
@@ -44,6 +45,8 @@ type Member struct {
 	late      *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
 	past      [pastMax]pastOp
+	blocks    [][]byte // of the last result
+	lent      []bool
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk
@@ -147,24 +150,25 @@ func (m *Member) Fork() *Member {
 }
 
 // Split makes a group of the tasks that pass the same color, in the order of
-// their keys, equal ones by rank; a negative color: none. Every task tells all
-// others its color and key: P broadcasts of a few bytes.
+// their keys, equal ones by rank; a negative color: none.
 func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
+	const op, size = "split", 16
 	mine := binary.LittleEndian.AppendUint64(nil, uint64(color))
 	mine = binary.LittleEndian.AppendUint64(mine, uint64(key))
+	plan := m.Choose(collective.AllGather, Choice{Bytes: size})
+	plan.op = opSplit
+	got, err := m.Do(ctx, Call{Plan: plan, Value: mine})
+	if err != nil {
+		return nil, err
+	}
 	type entry struct{ key, rank int }
 	var group []entry
-	for r := range m.Size() {
-		got, err := m.Do(ctx, Call{Plan: Plan{op: opSplit, root: uint32(r)}, Value: mine})
-		if err != nil {
-			return nil, err
+	for r, b := range got.Values {
+		if len(b) != size {
+			return nil, &Failure{Op: op, Tasks: []int{m.taskOf(r)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(b))}
 		}
-		if len(got.Value) != len(mine) {
-			return nil, &Failure{Op: "split", Tasks: []int{m.taskOf(r)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(got.Value))}
-		}
-		c, k := int(binary.LittleEndian.Uint64(got.Value)), int(binary.LittleEndian.Uint64(got.Value[8:]))
-		if c == color {
-			group = append(group, entry{k, r})
+		if int(binary.LittleEndian.Uint64(b)) == color {
+			group = append(group, entry{int(binary.LittleEndian.Uint64(b[8:])), r})
 		}
 	}
 	if color < 0 {

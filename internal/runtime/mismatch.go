@@ -18,7 +18,7 @@ func described(plan Plan, typ string) string {
 // caller is a rank that certainly calls an operation of which from sent a message:
 // a broadcast may be passed on for a task that has not come to it.
 func (m *Member) caller(from int, plan Plan) int {
-	if plan.op == opBarrier || int(plan.root) >= m.Size() {
+	if !plan.unasked() || int(plan.root) >= m.Size() {
 		return from
 	}
 	return int(plan.root)
@@ -28,7 +28,7 @@ func (m *Member) caller(from int, plan Plan) int {
 // call.
 func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 	theirs := described(heard, "")
-	if heard == c.Plan {
+	if heard.same(c.Plan) {
 		theirs = "the same with another type"
 	}
 	other := "another task"
@@ -38,7 +38,7 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 		tasks = []int{m.taskOf(from), m.task}
 	}
 	f := &Failure{
-		Op: opNames[c.Plan.op], Tasks: tasks, Err: ErrMisuse,
+		Op: opName(c.Plan.op), Tasks: tasks, Err: ErrMisuse,
 		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, described(c.Plan, c.Type), m.seq, other, theirs),
 	}
 	m.announce(f)
@@ -48,7 +48,7 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 // mismatchIn is what a message is that does not fit an operation.
 func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 	theirs := described(in.plan, "")
-	if in.plan == o.plan {
+	if in.plan.same(o.plan) {
 		theirs = "the same with another type"
 	}
 	caller := m.task
@@ -56,7 +56,7 @@ func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 		caller = m.taskOf(o.informant)
 	}
 	f := &Failure{
-		Op: opNames[o.plan.op], Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
+		Op: opName(o.plan.op), Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
 		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, described(o.plan, o.typ), in.seq, m.taskOf(from), theirs),
 	}
 	m.announce(f)
@@ -77,7 +77,7 @@ type pastOp struct {
 // ended here.
 func (m *Member) comparePast(from int, in *incoming) {
 	p := &m.past[in.seq%pastMax]
-	if p.seq != in.seq || p.plan == in.plan && p.sign == in.sign {
+	if p.seq != in.seq || p.plan.same(in.plan) && p.sign == in.sign {
 		return
 	}
 	m.late = m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})

@@ -4,23 +4,36 @@ import (
 	"context"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Call is a collective operation as a task calls it.
+//
+// Values of up to inlineMax bytes are copied when they are sent; larger ones must
+// not change any more. Memory for results is for whoever may write it although
+// what was received is passed on.
 type Call struct {
-	Plan  Plan
-	Value []byte // the root's; it must not change any more
-	Sign  uint64 // signature of the value's type
-	Type  string // its name
+	Plan   Plan
+	Value  []byte   // of the root, or of each task
+	Values [][]byte // several blocks; a nil one is absent
+	Room   []byte   // where the result may be received
+	Rooms  [][]byte // where each of the resulting blocks may be
+	Sign   uint64   // signature of the value's type
+	Type   string   // its name
+	Kind   collective.Kind
+	Works  bool // Kind.Fold is code of the user
 }
 
 // BarrierPlan is the plan of a barrier.
 func BarrierPlan() Plan { return Plan{op: opBarrier} }
 
 // Result is what an operation brings a task.
+// It is valid until the task's next one.
 type Result struct {
 	Value  []byte
 	Shared bool // others read the value's memory, too
+	Values [][]byte
+	Lent   []bool // the same of each block
 }
 
 // operation is a collective operation of a task, from the first that is heard of
@@ -33,6 +46,7 @@ type operation struct {
 	typ     string
 	machine machine
 	value   []byte
+	room    []byte // where the value of a broadcast may be received
 	// The rank of whom the operation was first heard; −1: of this task itself.
 	informant int
 
@@ -52,6 +66,10 @@ type operation struct {
 	sparePlan Plan
 	spareSize int
 
+	sched *stepper // the machine, if it is by schedule
+	works bool     // to combine values is the user's
+	work  *collective.Step
+
 	w       *waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
@@ -66,7 +84,7 @@ type arrival struct {
 // Do carries out an operation that all tasks of the group call.
 func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	p := m.p
-	name := opNames[c.Plan.op]
+	name := opName(c.Plan.op)
 	p.lock()
 	defer p.unlock()
 	if err := m.usable(name); err != nil {
@@ -75,18 +93,16 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	if err := m.catchUp(ctx, name); err != nil {
 		return Result{}, err
 	}
-	o, err := m.enter(c)
+	o, err := m.enter(&c)
 	if err != nil {
 		return Result{}, err
 	}
-	if !o.delivered && o.err == nil {
-		o.w = p.newWaiter()
-		err = p.wait(ctx, o.w)
-		p.freeWaiter(o.w)
-		o.w = nil
-	}
-	result := Result{Value: o.value, Shared: o.shared || !o.finished || o.plan.remembered()}
+	err = o.await(ctx)
+	var result Result
 	delivered, failure := o.delivered, o.err
+	if delivered {
+		result = o.result()
+	}
 	o.leave()
 	switch {
 	case p.dead:
@@ -98,6 +114,22 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	default:
 		return Result{}, &Failure{Op: name, Err: err}
 	}
+}
+
+// await waits for the result.
+func (o *operation) await(ctx context.Context) (err error) {
+	p := o.m.p
+	for !o.delivered && o.err == nil && err == nil && !p.dead {
+		if o.work != nil {
+			o.userWork()
+			continue
+		}
+		o.w = p.newWaiter()
+		err = p.wait(ctx, o.w)
+		p.freeWaiter(o.w)
+		o.w = nil
+	}
+	return err
 }
 
 // newOperation begins an operation, in memory used before if there is some.
@@ -125,12 +157,15 @@ func (o *operation) recycle() {
 	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
 		return
 	}
+	if o.sched != nil {
+		o.sched.store.Forget()
+	}
 	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size()}
 	p.freeOps = append(p.freeOps, o)
 }
 
 // enter begins the task's next operation.
-func (m *Member) enter(c Call) (*operation, error) {
+func (m *Member) enter(c *Call) (*operation, error) {
 	m.seq++
 	o := m.ops.get(m.seq)
 	if o == nil {
@@ -140,18 +175,19 @@ func (m *Member) enter(c Call) (*operation, error) {
 		}
 		o = m.newOperation(m.seq, c.Plan)
 	}
-	o.entered, o.typ = true, c.Type
-	if o.informant >= 0 && (o.plan != c.Plan || o.sign != c.Sign) {
-		f := m.mismatch(o.informant, o.plan, c)
+	o.entered, o.typ, o.works, o.room = true, c.Type, c.Works, c.Room
+	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
+		f := m.mismatch(o.informant, o.plan, *c)
 		o.err, o.delivered = f, false // what came was not what the task calls
 		return o, nil
 	}
 	o.sign = c.Sign
 	if o.begins() {
+		o.plan = c.Plan
 		o.value, o.hasValue, o.shared = c.Value, true, true
 	}
-	m.p.count(m.task, opNames[c.Plan.op], o)
-	o.start()
+	m.p.count(m.task, opName(c.Plan.op), o)
+	o.start(c)
 	o.needs()
 	if rank, ok := m.doomed[o.seq]; ok {
 		delete(m.doomed, o.seq)
@@ -190,7 +226,7 @@ func (m *Member) collective(from int, in *incoming) {
 			in.decline()
 			return
 		}
-		if _, err := m.factory(in.plan); err != nil {
+		if make, err := m.factory(in.plan); err != nil || make == nil {
 			m.p.cfg.Logger.Error("an operation that cannot be", "from", m.taskOf(from), "error", err)
 			in.decline()
 			return
@@ -198,10 +234,25 @@ func (m *Member) collective(from int, in *incoming) {
 		o = m.newOperation(in.seq, in.plan)
 		o.sign, o.informant = in.sign, m.caller(from, in.plan)
 	}
-	if o.plan != in.plan || o.sign != in.sign {
+	if !o.plan.same(in.plan) || o.sign != in.sign {
 		in.decline()
 		if o.err == nil {
 			o.fail(m.mismatchIn(m.caller(from, in.plan), in, o))
+		}
+		return
+	}
+	if o.plan.open() && !in.plan.open() {
+		o.plan = in.plan
+		o.start(nil)
+		o.needs()
+	}
+	if o.plan.is(scheduled) {
+		if o.sched == nil {
+			o.start(nil)
+		}
+		o.piece(from, in)
+		if o.sched != nil {
+			o.step()
 		}
 		return
 	}
@@ -209,6 +260,9 @@ func (m *Member) collective(from int, in *incoming) {
 	case o.hasValue || o.err != nil:
 		in.decline()
 	case o.entered:
+		if !in.complete && !in.granted && uint64(cap(o.room)) >= in.size {
+			in.room = o.room[:in.size]
+		}
 		in.want()
 	default:
 		in.wantEarly()
@@ -221,20 +275,24 @@ func (m *Member) collective(from int, in *incoming) {
 	in = in.stay()
 	o.arrived = append(o.arrived, arrival{in, from})
 	in.arrived = o.catchUp
-	o.start()
+	o.start(nil)
 }
 
 // waits tells whether the task waits in the operation.
 func (o *operation) waits() bool { return o.entered && !o.delivered && o.err == nil }
 
 // begins tells whether the operation begins with this task.
-func (o *operation) begins() bool { return o.plan.op != opBarrier && int(o.plan.root) == o.m.rank }
+func (o *operation) begins() bool { return o.plan.unasked() && int(o.plan.root) == o.m.rank }
 
-// start makes the machine, unless this task must begin the operation and has
-// not.
-func (o *operation) start() {
+// start makes the machine, unless this task must come to the operation first and
+// has not, or its root has not said how it goes. The call is nil unless the task
+// comes to it now.
+func (o *operation) start(c *Call) {
+	if o.plan.open() || o.err != nil {
+		return
+	}
 	if o.machine == nil {
-		if !o.entered && o.begins() {
+		if !o.entered && (o.begins() || o.plan.is(scheduled) && !o.plan.unasked()) {
 			return
 		}
 		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() {
@@ -245,7 +303,12 @@ func (o *operation) start() {
 			o.machine = make(protocol.Rank(o.m.rank))
 		}
 		o.spare = nil
+		o.equip(c)
 		o.step() // every process gets one Next before anything arrives
+	}
+	if o.sched != nil {
+		o.resume(c)
+		return
 	}
 	if o.entered {
 		o.machine.notify(o.now(), protocol.Notice{Kind: protocol.Begin})
@@ -257,6 +320,38 @@ func (o *operation) start() {
 		o.step()
 	}
 	o.catchUp()
+}
+
+// equip gives a machine by schedule its store.
+func (o *operation) equip(c *Call) {
+	s, ok := o.machine.(*stepper)
+	if !ok {
+		return
+	}
+	o.sched = s
+	var kind collective.Kind
+	if c != nil {
+		kind = c.Kind
+	}
+	s.store.Reset(s.program, kind)
+}
+
+// resume goes on with an operation by schedule to which the task has come, or of
+// which something has.
+func (o *operation) resume(c *Call) {
+	if c != nil {
+		if err := o.supply(c); err != nil {
+			o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+			return
+		}
+	}
+	if o.entered {
+		o.machine.notify(0, protocol.Notice{Kind: protocol.Begin})
+	}
+	if len(o.arrived) > 0 {
+		o.pieces()
+	}
+	o.step()
 }
 
 // catchUp hands over what has come, in order.
@@ -315,6 +410,10 @@ func (o *operation) step() {
 			if o.w != nil {
 				p.complete(o.w)
 			}
+		case protocol.Work:
+			if o.fold(a.word.step) {
+				return
+			}
 		case protocol.Wait:
 			o.timed = true
 			p.at(a.at, o.step)
@@ -335,7 +434,10 @@ func (o *operation) transmit(a action) {
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
 	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
 	var value []byte
-	if a.word.value {
+	if o.sched != nil {
+		value = o.load(a.word.step)
+		e.extra = uint64(max(o.sched.store.Size(), 0))
+	} else if a.word.value {
 		value = o.value
 		o.shared = true
 	}
@@ -378,7 +480,7 @@ func (o *operation) fail(f *Failure) {
 	if o.err != nil || o.delivered {
 		return
 	}
-	f.Op = opNames[o.plan.op]
+	f.Op = opName(o.plan.op)
 	o.err = f
 	if o.w != nil {
 		o.m.p.complete(o.w)

@@ -15,7 +15,7 @@ type outgoing struct {
 }
 
 // send sends a message: of a stream, or of an operation if that is nil. Its value
-// must not change any more.
+// must not change any more, except an operation's of up to inlineMax bytes.
 func (q *peer) send(e envelope, value []byte, s *outStream) {
 	e.size = uint64(len(value))
 	if q.dead || q.left {
@@ -32,6 +32,9 @@ func (q *peer) send(e envelope, value []byte, s *outStream) {
 		q.first(&e, value, 0)
 		q.flush()
 		return
+	}
+	if s == nil && len(value) <= inlineMax {
+		value = append([]byte(nil), value...)
 	}
 	q.p.waits(s, value)
 	q.queue = append(q.queue, &outgoing{envelope: e, value: value, stream: s})
@@ -87,6 +90,10 @@ func (q *peer) pump() {
 
 // inlineMax is the size up to which a value is copied behind its envelope.
 const inlineMax = 2 << 10
+
+// SmallMax is the size up to which an operation's values are copied when they are
+// sent.
+const SmallMax = inlineMax
 
 // begin sends the envelope of a message, and with it all or the first of the
 // value.

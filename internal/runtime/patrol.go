@@ -42,7 +42,7 @@ const probeEvery = 10
 // they call another one, or have returned, that comes to light even if nobody
 // would send anything.
 func (o *operation) patrol() {
-	if !o.waits() || o.w == nil || o.machine == nil {
+	if !o.waits() || o.w == nil || o.machine == nil && !o.plan.open() {
 		return
 	}
 	o.patrols++

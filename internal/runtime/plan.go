@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strconv"
@@ -38,7 +39,10 @@ func named(names []string, i uint8, number uint16) string {
 // with gossip:R for R rounds, each partner drawn anew per round but the same in
 // every broadcast, and delayed:D for a delay of D microseconds.
 func BroadcastPlan(tree, correction string, order topology.Order) (Plan, error) {
-	p := Plan{op: opBroadcast, inOrder: order == topology.InOrder}
+	p := Plan{op: opBroadcast}
+	if order == topology.InOrder {
+		p.flags = inOrder
+	}
 	var err error
 	if p.tree, p.treeArg, err = index("tree", treeNames, tree); err != nil {
 		return p, err
@@ -81,6 +85,9 @@ type factory func(self protocol.Rank) machine
 // machines returns the factory of a plan among p tasks, or says why there is
 // none.
 func machines(plan Plan, p int, local bool) (factory, error) {
+	if plan.is(scheduled) {
+		return schedules(plan, p)
+	}
 	switch plan.op {
 	case opBarrier:
 		// Few processors serve many processes more often than not: total work
@@ -94,16 +101,30 @@ func machines(plan Plan, p int, local bool) (factory, error) {
 			return nil, err
 		}
 		return drivenBy(b, packBarrier, unpackBarrier, b.Awaits), nil
-	case opBroadcast, opSplit:
+	case opBroadcast:
 		return broadcasts(plan, p)
+	case opScatter:
+		if !plan.open() {
+			return nil, errors.New("a scatter of which it is not said how")
+		}
+		return nil, checkRoot(plan, p)
 	default:
-		return nil, fmt.Errorf("no such operation: %d", plan.op)
+		return nil, errNoSuch(plan.op)
 	}
 }
 
-func broadcasts(plan Plan, p int) (factory, error) {
+func errNoSuch(op uint8) error { return fmt.Errorf("no such operation: %d", op) }
+
+func checkRoot(plan Plan, p int) error {
 	if int64(plan.root) >= int64(p) {
-		return nil, fmt.Errorf("root %d; allowed: 0 to %d", plan.root, p-1)
+		return fmt.Errorf("root %d; allowed: 0 to %d", plan.root, p-1)
+	}
+	return nil
+}
+
+func broadcasts(plan Plan, p int) (factory, error) {
+	if err := checkRoot(plan, p); err != nil {
+		return nil, err
 	}
 	if p == 1 { // nobody to send to, and distances are at most 0
 		plan.tree, plan.treeArg, plan.correction, plan.fixArg = 0, 0, 0, 0
@@ -112,7 +133,7 @@ func broadcasts(plan Plan, p int) (factory, error) {
 		P: p, Root: protocol.Rank(plan.root), Tree: plan.treeName(), Correction: plan.correctionName(),
 		L: latency, O: overhead, Counted: true,
 	}
-	if plan.inOrder {
+	if plan.is(inOrder) {
 		spec.Order = topology.InOrder
 	}
 	switch treeNames[min(int(plan.tree), len(treeNames)-1)] {
@@ -154,7 +175,7 @@ func ancestors(plan Plan, p int, self protocol.Rank) []protocol.Rank {
 		return nil
 	}
 	order := topology.Interleaved
-	if plan.inOrder {
+	if plan.is(inOrder) {
 		order = topology.InOrder
 	}
 	tree, err := shape.Tree(p, order, latency/overhead, 1)

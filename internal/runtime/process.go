@@ -71,6 +71,7 @@ type Process struct {
 	someGone bool          // tasks take part no more
 	iov      [][]byte      // what is written
 	values   []byte        // where small values are kept
+	concat   []byte        // where blocks of a message are put together
 	early    int64         // bytes granted that nobody has asked for
 	queued   int64         // what messages that wait to be sent cost
 	wanting  []*waiter

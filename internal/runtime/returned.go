@@ -41,7 +41,7 @@ func (p *Process) alone(rank int) bool {
 // probeReturned asks the tasks that the operation waits for and that have
 // returned whether more is to come.
 func (o *operation) probeReturned() {
-	if o.machine == nil {
+	if o.machine == nil && !o.plan.open() {
 		return
 	}
 	for _, r := range o.awaits() {
@@ -112,7 +112,7 @@ func (m *Member) probed(from int, in *incoming) {
 	}
 	o := m.ops.get(in.seq)
 	switch {
-	case o != nil && o.err == nil && (o.plan != plan || o.sign != in.sign):
+	case o != nil && o.err == nil && (!o.plan.same(plan) || o.sign != in.sign):
 		in.plan = plan
 		o.fail(m.mismatchIn(from, in, o))
 	case in.seq > m.seq && returned:
@@ -176,7 +176,7 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 	f := m.goneFailure("", rank)
 	o.fail(f)
 	switch {
-	case told || o.plan.op != opBarrier && int(o.plan.root) != rank:
+	case told || o.plan.unasked() && int(o.plan.root) != rank:
 	case f.Err == ErrLeft:
 		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
 	default:

@@ -22,7 +22,7 @@ const (
 	Scan
 )
 
-var opNames = [...]string{"", "broadcast", "scatter", "gather", "all-gather", "all-to-all", "reduce", "all-reduce", "scan"}
+var opNames = [...]string{"", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan"}
 
 func (o Op) String() string {
 	if o > 0 && int(o) < len(opNames) {
@@ -154,7 +154,7 @@ func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
 // Next implements protocol.Protocol.
 func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
 	for int(s.at) < len(s.steps) {
-		if !s.begun && (!c.Unasked || s.steps[0].Kind != RecvStep) {
+		if !c.acts(s) {
 			return protocol.Action[StepMessage]{Kind: protocol.Idle}
 		}
 		st := &s.steps[s.at]
@@ -181,11 +181,16 @@ func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
 	return protocol.Action[StepMessage]{Kind: protocol.Done}
 }
 
+// acts tells whether a task takes part: its user has come, or is not needed.
+func (c *Schedule) acts(s *StepState) bool {
+	return s.begun || c.Unasked && s.steps[0].Kind == RecvStep
+}
+
 // Awaits lists the task whose message this one needs before it does anything
 // more; none if it waits for nobody. As with Barrier.Awaits, who follows the
-// lists comes to those that have not begun or are dead.
+// lists comes to those that are dead or must begin and have not.
 func (c *Schedule) Awaits(s *StepState) []Rank {
-	if int(s.at) == len(s.steps) || !s.begun || s.working {
+	if int(s.at) == len(s.steps) || !c.acts(s) || s.working {
 		return nil
 	}
 	if st := &s.steps[s.at]; st.Kind == RecvStep && !s.has(int(s.at)) {

@@ -85,7 +85,7 @@ func (s *Store) SetBlocks(blocks ...[]byte) error {
 		return fmt.Errorf("%d values; allowed: %d", len(blocks), len(s.program.In))
 	}
 	for i, at := range s.program.In {
-		s.slots[at] = blocks[i]
+		s.slots[at], s.lent[at] = blocks[i], true
 	}
 	return nil
 }
@@ -109,12 +109,12 @@ func (s *Store) Vector() (v []byte, lent bool) {
 	return s.own, true
 }
 
-// Blocks adds the result of an operation on blocks.
-func (s *Store) Blocks(to [][]byte) [][]byte {
+// Blocks adds the result of an operation on blocks; lent as with Vector.
+func (s *Store) Blocks(to [][]byte, lent []bool) ([][]byte, []bool) {
 	for _, at := range s.program.Out {
-		to = append(to, s.slots[at])
+		to, lent = append(to, s.slots[at]), append(lent, s.lent[at])
 	}
-	return to
+	return to, lent
 }
 
 // segment is where segment i of the vector is.
@@ -140,14 +140,11 @@ func (s *Store) result(slot int32) bool { return int(slot) < s.program.Segments 
 // Take returns what a Send carries: the slots' own memory where it can be, else
 // it is copied, to scratch, which grows as needed.
 func (s *Store) Take(st *Step, scratch []byte) (value []byte, copied bool) {
-	if s.program.Segments > 0 {
+	if s.program.Segments > 0 || len(st.Slots) == 1 {
 		for _, at := range st.Slots {
 			s.lent[at] = true
 		}
 		return s.run(st.Slots), false
-	}
-	if len(st.Slots) == 1 {
-		return s.slots[st.Slots[0]], false
 	}
 	b := scratch[:0]
 	for _, at := range st.Slots {
@@ -212,7 +209,7 @@ func (s *Store) ours() {
 func (s *Store) Put(st *Step, b []byte, lent bool) error {
 	switch {
 	case s.program.Segments == 0:
-		return s.putBlocks(st, b)
+		return s.putBlocks(st, b, lent)
 	case s.kind.Loose:
 		s.slots[st.Slots[0]], s.lent[st.Slots[0]] = b, lent
 		return nil
@@ -237,12 +234,12 @@ func (s *Store) Put(st *Step, b []byte, lent bool) error {
 	return nil
 }
 
-func (s *Store) putBlocks(st *Step, b []byte) error {
+func (s *Store) putBlocks(st *Step, b []byte, lent bool) error {
 	if b == nil {
 		b = []byte{}
 	}
 	if len(st.Slots) == 1 {
-		s.slots[st.Slots[0]] = b
+		s.slots[st.Slots[0]], s.lent[st.Slots[0]] = b, lent
 		return nil
 	}
 	n := 8 * len(st.Slots)
@@ -259,7 +256,7 @@ func (s *Store) putBlocks(st *Step, b []byte) error {
 		case size > uint64(len(rest)):
 			return fmt.Errorf("%w: a block of %d bytes of which %d came", ErrSize, size, len(rest))
 		}
-		s.slots[at] = rest[:size:size]
+		s.slots[at], s.lent[at] = rest[:size:size], lent
 		rest = rest[size:]
 	}
 	if len(rest) > 0 {

@@ -1,0 +1,216 @@
+package coppice
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice/internal/codec"
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Scatter gives parts[r] of the root to task r. What the others pass is ignored.
+// Parts may differ in length.
+func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (part T, err error) {
+	const op = collective.Scatter
+	b, err := newBlocks[T](t, op, opts)
+	if err != nil {
+		return part, err
+	}
+	root := t.Rank() == b.s.root
+	if root {
+		if err := b.several(parts); err != nil {
+			return part, err
+		}
+	}
+	b.choice.Decides = root
+	if err := b.one(); err != nil {
+		return part, err
+	}
+	r, err := b.do(ctx)
+	if err != nil {
+		return part, err
+	}
+	if root && b.s.into == nil && len(r.Values) == 1 {
+		return parts[b.s.root], nil
+	}
+	part, err = decode(b.codec, runtime.Result{Value: r.Values[0], Shared: r.Lent[0]}, &b.s)
+	return part, b.named(err)
+}
+
+// Gather returns, at the root, the values of all tasks by rank, and nil at the
+// others. Values may differ in length.
+func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	b, err := newBlocks[T](t, collective.Gather, opts)
+	if err != nil {
+		return nil, err
+	}
+	return b.gather(ctx, &v)
+}
+
+// AllGather returns the values of all tasks by rank, at all of them. Values may
+// differ in length.
+func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	b, err := newBlocks[T](t, collective.AllGather, opts)
+	if err != nil {
+		return nil, err
+	}
+	return b.gather(ctx, &v)
+}
+
+// AllToAll gives parts[r] of each task to task r, and returns what the task got,
+// by the rank of the task it came from. Parts may differ in length.
+func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([]T, error) {
+	b, err := newBlocks[T](t, collective.AllToAll, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.several(parts); err != nil {
+		return nil, err
+	}
+	return b.all(ctx, parts[t.Rank()])
+}
+
+// blocks is an operation whose values are blocks of any length.
+type blocks[T any] struct {
+	t      *Task
+	op     collective.Op
+	s      settings
+	codec  *codec.Codec[T]
+	call   runtime.Call
+	choice runtime.Choice
+	into   []T
+	size   int // of the largest block
+}
+
+func newBlocks[T any](t *Task, op collective.Op, opts []Option) (*blocks[T], error) {
+	b := &blocks[T]{t: t, op: op}
+	b.s.read(opts)
+	var err error
+	if b.codec, err = codec.For[T](); err != nil {
+		return nil, b.named(err)
+	}
+	if op == collective.Scatter || op == collective.Gather {
+		if err := b.s.checkRoot(t.Size()); err != nil {
+			return nil, b.named(err)
+		}
+	}
+	if op != collective.Scatter && b.s.into != nil {
+		var ok bool
+		if b.into, ok = b.s.into.([]T); !ok {
+			return nil, b.named(fmt.Errorf("Into has a %T, the operation a []%s; allowed: the same", b.s.into, b.codec.Name()))
+		}
+	}
+	b.call.Sign, b.call.Type = b.codec.Signature(), b.codec.Name()
+	b.choice = runtime.Choice{Root: b.s.rootOf(op), Bytes: runtime.Unknown}
+	if n, ok := b.codec.Size(); ok {
+		b.choice.Bytes = int64(n)
+	}
+	return b, nil
+}
+
+func (b *blocks[T]) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%v: %w", b.op, err)
+}
+
+// several encodes one part for each task.
+func (b *blocks[T]) several(parts []T) (err error) {
+	if len(parts) != b.t.Size() {
+		return b.named(fmt.Errorf("%d parts; allowed: one for each of %d tasks", len(parts), b.t.Size()))
+	}
+	b.call.Values, b.size, err = encodeAll(b.t, b.codec, parts, b.s.shared)
+	if b.op == collective.Scatter {
+		b.choice.Bytes = int64(b.size)
+	}
+	return b.named(err)
+}
+
+// one gives memory for the only part of the result.
+func (b *blocks[T]) one() error {
+	dst, err := room(b.codec, &b.s)
+	if dst != nil {
+		b.call.Rooms = [][]byte{dst}
+	}
+	return b.named(err)
+}
+
+func (b *blocks[T]) do(ctx context.Context) (runtime.Result, error) {
+	b.call.Plan = b.t.m.Choose(b.op, b.choice)
+	r, err := b.t.do(ctx, b.call)
+	return r, failed(b.op.String(), err)
+}
+
+// gather encodes one value and returns those of all.
+func (b *blocks[T]) gather(ctx context.Context, v *T) (all []T, err error) {
+	if b.call.Value, err = encodeSmall(b.t, b.codec, v, b.s.shared); err != nil {
+		return nil, b.named(err)
+	}
+	b.size = len(b.call.Value)
+	return b.all(ctx, *v)
+}
+
+// all carries out the operation and decodes a value for each task; mine is the
+// one that the task gives itself.
+func (b *blocks[T]) all(ctx context.Context, mine T) ([]T, error) {
+	if b.s.shared {
+		b.call.Rooms = rooms(b.codec, b.into)
+	}
+	r, err := b.meet(ctx)
+	if err != nil || r.Values == nil {
+		return nil, err
+	}
+	all := b.into
+	if cap(all) < len(r.Values) {
+		all = make([]T, len(r.Values))
+	}
+	all = all[:len(r.Values)]
+	for i, v := range r.Values {
+		switch {
+		case b.into != nil && i < len(b.into):
+			all[i], err = b.codec.DecodeInto(v, all[i])
+		default:
+			err = b.codec.Decode(v, &all[i], !r.Lent[i] || b.s.shared && i != b.t.Rank())
+		}
+		if err != nil {
+			return nil, b.named(err)
+		}
+	}
+	return all, nil
+}
+
+// meet carries out the operation. Where tasks do not know each other's sizes, it
+// is first tried as for small ones, in which large ones are absent: who sees such
+// a block, and all do, does it again as for large ones.
+func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
+	if b.op == collective.Gather || b.choice.Bytes >= 0 {
+		return b.do(ctx)
+	}
+	small, limit := collective.Small(b.op, b.t.Size())
+	if !small {
+		return b.do(ctx)
+	}
+	whole := b.call
+	if int64(b.size) > limit {
+		if b.call.Values == nil {
+			b.call.Values = make([][]byte, 1)
+		} else {
+			b.call.Values = make([][]byte, len(b.call.Values))
+		}
+		b.call.Value = nil
+	}
+	b.call.Rooms = nil
+	r, err := b.do(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, v := range r.Values {
+		if v == nil {
+			b.call, b.choice.Bytes = whole, limit+1
+			return b.do(ctx)
+		}
+	}
+	return r, nil
+}

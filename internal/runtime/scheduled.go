@@ -1,0 +1,223 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Operations by schedule: package collective says what a task sends and receives,
+// step by step, and keeps the data; this is how its steps meet messages.
+
+// stepper is a task's machine in an operation by schedule, with its data.
+type stepper struct {
+	schedule *collective.Schedule
+	program  *collective.Program
+	state    collective.StepState
+	store    collective.Store
+}
+
+// schedules returns the factory of an operation by schedule.
+func schedules(plan Plan, p int) (factory, error) {
+	if int(plan.op) >= len(ops) || ops[plan.op].schedule == 0 {
+		return nil, errNoSuch(plan.op)
+	}
+	c, err := collective.New(collective.Spec{
+		Op: ops[plan.op].schedule, Algorithm: collective.Algorithm(plan.tree), P: p,
+		Root: protocol.Rank(min(plan.root, 1<<31-1)), Spans: int(plan.treeArg), AnyOrder: plan.is(anyOrder),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var program *collective.Program // every task has a factory of its own
+	return func(self protocol.Rank) machine {
+		if program == nil {
+			g := c.Program(self)
+			program = &g
+		}
+		s := &stepper{schedule: c, program: program}
+		s.reset(self)
+		return s
+	}, nil
+}
+
+func (s *stepper) reset(protocol.Rank) { s.state.Reset(s.program.Steps) }
+
+func (s *stepper) receive(now protocol.Time, from protocol.Rank, w word) {
+	s.schedule.Receive(&s.state, now, from, collective.StepMessage{Lane: w.round})
+}
+
+func (s *stepper) notify(now protocol.Time, n protocol.Notice) {
+	s.schedule.Notify(&s.state, now, n)
+}
+
+func (s *stepper) next(now protocol.Time) action {
+	a := s.schedule.Next(&s.state, now)
+	return action{kind: a.Kind, to: a.To, word: word{round: a.Msg.Lane, step: a.Msg.Step}}
+}
+
+func (s *stepper) awaits() []protocol.Rank { return s.schedule.Awaits(&s.state) }
+
+// supply gives the store what the task calls the operation with.
+func (o *operation) supply(c *Call) error {
+	s := &o.sched.store
+	if s.Size() < 0 && c.Room != nil {
+		s.SetRoom(c.Room)
+	}
+	s.SetRooms(c.Rooms)
+	switch {
+	case len(o.sched.program.In) == 0:
+		return nil
+	case o.sched.program.Segments > 0:
+		s.SetVector(c.Value)
+		return nil
+	case c.Values == nil:
+		return s.SetBlocks(c.Value)
+	}
+	return s.SetBlocks(c.Values...)
+}
+
+// piece takes a message of an operation by schedule, or its beginning.
+func (o *operation) piece(from int, in *incoming) {
+	if o.err != nil || o.finished {
+		in.decline()
+		return
+	}
+	if o.sched == nil { // the task must come to it first
+		in.wantEarly()
+		in = in.stay()
+		in.arrived = nil
+		o.arrived = append(o.arrived, arrival{in, from})
+		return
+	}
+	i := o.sched.state.Match(protocol.Rank(from), in.round)
+	if i < 0 {
+		in.decline()
+		in.taken()
+		return
+	}
+	s := &o.sched.store
+	if s.Size() < 0 && o.plan.op == opBroadcast {
+		s.SetSize(int(in.extra))
+	}
+	if in.complete {
+		o.put(i, from, in)
+		return
+	}
+	in = in.stay()
+	if !in.granted && in.size < roomMax {
+		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
+	}
+	in.arrived = func() {
+		o.put(i, from, in)
+		o.step()
+	}
+	if o.entered {
+		in.want()
+	} else {
+		in.wantEarly()
+		if !in.granted {
+			o.arrived = append(o.arrived, arrival{in, from}) // to be wanted when the task is here
+		}
+	}
+}
+
+// put hands what came for step i to the store and the machine.
+func (o *operation) put(i, from int, in *incoming) {
+	in.taken()
+	if o.finished || o.err != nil {
+		return
+	}
+	o.counted()
+	if err := o.sched.store.Put(&o.sched.program.Steps[i], in.value, in.shared); err != nil {
+		o.fail(o.m.badSize(from, o, err))
+		return
+	}
+	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
+}
+
+// pieces takes what came before the task.
+func (o *operation) pieces() {
+	came := o.arrived
+	o.arrived = nil
+	for _, a := range came {
+		o.piece(a.from, a.in)
+	}
+}
+
+// load is what a send carries.
+func (o *operation) load(step int32) []byte {
+	p := o.m.p
+	v, copied := o.sched.store.Take(&o.sched.program.Steps[step], p.concat)
+	if copied {
+		p.concat = nil
+		if len(v) <= inlineMax { // it is copied once more when it is sent
+			p.concat = v
+		}
+	}
+	return v
+}
+
+// fold combines values: at once, or, if it takes code of the user, by the task.
+func (o *operation) fold(step int32) (wait bool) {
+	if o.works {
+		o.work = &o.sched.program.Steps[step]
+		o.m.p.complete(o.w)
+		return true
+	}
+	if err := o.sched.store.Fold(&o.sched.program.Steps[step]); err != nil {
+		o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+		return true
+	}
+	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
+	return false
+}
+
+// userWork runs the user's code, without the lock.
+func (o *operation) userWork() {
+	p := o.m.p
+	st := o.work
+	p.unlock()
+	err := func() error {
+		defer p.lock()
+		return o.sched.store.Fold(st)
+	}()
+	o.work = nil
+	if err != nil {
+		o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+		return
+	}
+	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
+	o.step()
+}
+
+// result is what the task gets.
+func (o *operation) result() Result {
+	m := o.m
+	if o.sched == nil {
+		return Result{Value: o.value, Shared: o.shared || !o.finished || o.plan.remembered()}
+	}
+	var r Result
+	switch g := o.sched.program; {
+	case g.Out == nil:
+	case g.Segments > 0:
+		r.Value, r.Shared = o.sched.store.Vector()
+	default:
+		m.blocks, m.lent = o.sched.store.Blocks(m.blocks[:0], m.lent[:0])
+		r.Values, r.Lent = m.blocks, m.lent
+	}
+	return r
+}
+
+// badSize is what a value is that does not fit those of others.
+func (m *Member) badSize(from int, o *operation, err error) *Failure {
+	f := &Failure{
+		Op: opName(o.plan.op), Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
+		Text: fmt.Sprintf("tasks %d and %d: %v", m.task, m.taskOf(from), err),
+	}
+	slices.Sort(f.Tasks)
+	m.announce(f)
+	return f
+}

@@ -1,0 +1,147 @@
+package collective
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/coppice-go/coppice/chaos"
+)
+
+// everyWay calls f for every operation and algorithm among p tasks.
+func everyWay(p int, f func(op Op, a Algorithm, anyOrder bool)) {
+	for op := Broadcast; op <= Scan; op++ {
+		for _, a := range Algorithms(op, p, true) {
+			f(op, a, op == AllReduce && a == Ring)
+		}
+	}
+}
+
+// carriers are a schedule's variants: roots, pieces, sizes, and what the runtime
+// and the users may do differently.
+func carriers(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier) {
+	t.Helper()
+	roots := p
+	if op != Broadcast && op != Scatter && op != Gather && op != Reduce {
+		roots = 1
+	}
+	spans := []int{1}
+	if Spans(op, a) {
+		spans = []int{1, 3}
+	}
+	for root := range Rank(roots) {
+		for _, s := range spans {
+			for i, n := range []int{8 * (p + 2), 8 * p, 16, 8, 0} {
+				k, err := newCarrier(Spec{Op: op, Algorithm: a, P: p, Root: root, Spans: s, AnyOrder: anyOrder}, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for v := range 8 {
+					if i > 0 && v != i+int(root)%4 { // of most sizes one variant
+						continue
+					}
+					k := *k
+					k.byRef, k.late, k.rooms = v&1 == 0, v&2 == 0, v&4 == 0
+					all = append(all, &k)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func drawn(t *testing.T, cfg carriedConfig, seed uint64, runs int) {
+	t.Helper()
+	if _, err := chaos.Random(cfg, seed, runs, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func runsOf(n int) int {
+	if testing.Short() {
+		return n/10 + 1
+	}
+	return n
+}
+
+func TestSchedulesDeliverTheSerialResultInRandomSchedules(t *testing.T) {
+	for p := 1; p <= 9; p++ {
+		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
+			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
+				all := carriers(t, op, a, p, anyOrder)
+				cfg := carriedBy(all, 0)
+				drawn(t, cfg, uint64(p), runsOf(4*len(all)))
+				cfg.Reorder = true
+				drawn(t, cfg, uint64(p)+100, runsOf(4*len(all)))
+			})
+		})
+	}
+}
+
+func TestSchedulesDeliverNothingWrongWithoutTruantsAndTheDead(t *testing.T) {
+	for _, p := range []int{2, 3, 5, 8, 9} {
+		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
+			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
+				all := carriers(t, op, a, p, anyOrder)
+				drawn(t, carriedBy(all, 2), uint64(p), runsOf(4*len(all)))
+				cfg := carriedBy(all, 1)
+				cfg.Crashes, cfg.LossyCrashes = 2, true
+				drawn(t, cfg, uint64(p)+100, runsOf(8*len(all)))
+			})
+		})
+	}
+}
+
+// few are the variants for Exhaustive: the last root, both moments of a fold.
+func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier) {
+	t.Helper()
+	spec := Spec{Op: op, Algorithm: a, P: p, Root: Rank(p - 1), AnyOrder: anyOrder}
+	if Spans(op, a) {
+		spec.Spans = 2
+	}
+	for _, late := range []bool{false, true} {
+		k, err := newCarrier(spec, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.late, k.rooms = late, late
+		if all = append(all, k); op < Reduce {
+			break
+		}
+	}
+	return all
+}
+
+func TestSchedulesDeliverTheSerialResultInAnySchedule(t *testing.T) {
+	for p := 1; p <= 4; p++ {
+		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
+			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
+				cfg := carriedBy(few(t, op, a, p, anyOrder), min(p, 3))
+				cfg.Reorder, cfg.ExtraNext = true, p < 4
+				report, err := chaos.Exhaustive(cfg)
+				t.Logf("%d states, %d ends, %.3f s", report.States, report.Terminals, report.Seconds)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestSchedulesDeliverNothingWrongWhenTasksCrashInAnySchedule(t *testing.T) {
+	for p := 2; p <= 4; p++ {
+		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
+			if p == 4 && a == Direct {
+				return // 34,000 states each
+			}
+			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
+				cfg := carriedBy(few(t, op, a, p, anyOrder)[:1], 1)
+				cfg.Crashes, cfg.LossyCrashes = 2, true
+				report, err := chaos.Exhaustive(cfg)
+				t.Logf("%d states, %d ends, %.3f s", report.States, report.Terminals, report.Seconds)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package coppice
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/coppice-go/coppice/internal/codec"
+	"github.com/coppice-go/coppice/internal/fold"
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Numeric is a number, or a slice of numbers, which is combined element by
+// element and has the same length at all tasks.
+type Numeric interface {
+	number |
+		~[]int | ~[]int8 | ~[]int16 | ~[]int32 | ~[]int64 |
+		~[]uint | ~[]uint8 | ~[]uint16 | ~[]uint32 | ~[]uint64 | ~[]uintptr |
+		~[]float32 | ~[]float64 | ~[]complex64 | ~[]complex128
+}
+
+type number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 |
+		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// Op is a way to combine numbers.
+type Op = fold.Op
+
+// The ways to combine numbers. Min and Max are for numbers that have an order,
+// and a NaN wins; And, Or and Xor are for integers, bit by bit.
+const (
+	Sum     = fold.Sum
+	Product = fold.Product
+	Min     = fold.Min
+	Max     = fold.Max
+	And     = fold.And
+	Or      = fold.Or
+	Xor     = fold.Xor
+)
+
+// At is a value and the task that it came from, for MinAt and MaxAt.
+type At[T cmp.Ordered] struct {
+	Value T
+	Rank  int
+}
+
+// MinAt is the smaller of two values, and of equal ones that of the lower rank:
+// AllReduceFunc(ctx, t, At[T]{v, t.Rank()}, MinAt[T]) tells the smallest value
+// and where it is.
+func MinAt[T cmp.Ordered](a, b At[T]) At[T] {
+	if c := cmp.Compare(a.Value, b.Value); c < 0 || c == 0 && a.Rank <= b.Rank {
+		return a
+	}
+	return b
+}
+
+// MaxAt is the larger of two values, and of equal ones that of the lower rank.
+func MaxAt[T cmp.Ordered](a, b At[T]) At[T] {
+	if c := cmp.Compare(a.Value, b.Value); c > 0 || c == 0 && a.Rank <= b.Rank {
+		return a
+	}
+	return b
+}
+
+// Reduce combines the values of all tasks at the root; elsewhere the result is
+// zero. Floats are combined in one order and association, whatever the sizes,
+// the transport and who runs which task: the result is the same bits.
+func Reduce[T Numeric](ctx context.Context, t *Task, v T, op Op, opts ...Option) (T, error) {
+	return reduce(ctx, t, collective.Reduce, v, op, opts)
+}
+
+// AllReduce combines the values of all tasks at all tasks, as Reduce does.
+func AllReduce[T Numeric](ctx context.Context, t *Task, v T, op Op, opts ...Option) (T, error) {
+	return reduce(ctx, t, collective.AllReduce, v, op, opts)
+}
+
+// Scan combines, at each task, the values of the tasks up to it, its own
+// included. The result at task r is what Reduce among tasks 0 … r gives.
+func Scan[T Numeric](ctx context.Context, t *Task, v T, op Op, opts ...Option) (T, error) {
+	return reduce(ctx, t, collective.Scan, v, op, opts)
+}
+
+// ReduceFunc combines the values of all tasks at the root, in the order of ranks:
+// f(a, b) gets a from lower ranks than b. It must be associative. See Commutative.
+func ReduceFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
+	return reduceFunc(ctx, t, collective.Reduce, v, f, opts)
+}
+
+// AllReduceFunc is ReduceFunc with the result at all tasks.
+func AllReduceFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
+	return reduceFunc(ctx, t, collective.AllReduce, v, f, opts)
+}
+
+// ScanFunc is Scan with a function, as in ReduceFunc.
+func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
+	return reduceFunc(ctx, t, collective.Scan, v, f, opts)
+}
+
+// reduce carries out a reduction of numbers.
+func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
+	var s settings
+	s.read(opts)
+	c, err := codec.For[T]()
+	if err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	kind := reflect.TypeFor[T]().Kind()
+	elem := c.ElemSize()
+	if elem == 0 {
+		elem, _ = c.Size()
+	} else {
+		kind = reflect.TypeFor[T]().Elem().Kind()
+	}
+	combine, exact, err := fold.For(op, kind)
+	if err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	call := runtime.Call{
+		Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
+		Kind: collective.Kind{Elem: elem, Fold: combine},
+	}
+	return combined(ctx, t, what, c, &v, &s, call, exact || s.commutes)
+}
+
+// reduceFunc carries out a reduction with a function.
+func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
+	var s settings
+	s.read(opts)
+	c, err := codec.For[T]()
+	if err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	combine := func(dst, left, right []byte) ([]byte, error) {
+		var a, b T
+		if err := c.Decode(left, &a, false); err != nil {
+			return nil, err
+		}
+		if err := c.Decode(right, &b, false); err != nil {
+			return nil, err
+		}
+		v := f(a, b)
+		return c.Append([]byte{}, &v)
+	}
+	call := runtime.Call{
+		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
+		Kind: collective.Kind{Loose: true, Fold: combine},
+	}
+	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
+}
+
+// combined makes the call of a reduction.
+func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
+	if what == collective.Reduce {
+		if err := s.checkRoot(t.Size()); err != nil {
+			return result, fmt.Errorf("%v: %w", what, err)
+		}
+	}
+	if call.Value, err = encodeSmall(t, c, v, s.shared); err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: !call.Kind.Loose, AnyOrder: anyOrder && !call.Kind.Loose}
+	if call.Kind.Loose {
+		choice.Bytes = runtime.Unknown
+	}
+	call.Plan = t.m.Choose(what, choice)
+	if call.Room, err = room(c, s); err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	r, err := t.do(ctx, call)
+	if err != nil {
+		return result, failed(what.String(), err)
+	}
+	if what == collective.Reduce && t.Rank() != s.root {
+		return result, nil
+	}
+	if result, err = decode(c, r, s); err != nil {
+		return result, fmt.Errorf("%v: %w", what, err)
+	}
+	return result, nil
+}
