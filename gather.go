@@ -188,7 +188,7 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 	if b.op == collective.Gather || b.choice.Bytes >= 0 {
 		return b.do(ctx)
 	}
-	small, limit := collective.Small(b.op, b.t.Size())
+	small, limit := b.t.m.Small(b.op)
 	if !small {
 		return b.do(ctx)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Func is one task's program. All tasks of a job run the same one.
@@ -82,6 +83,15 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
+	if file := os.Getenv(tuningVariable); file != "" {
+		text, err := os.ReadFile(file)
+		if err == nil {
+			cfg.Rules, err = collective.ParseTable(text)
+		}
+		if err != nil {
+			return cfg, fmt.Errorf("%s: %w", tuningVariable, err)
+		}
+	}
 	for _, text := range j.Kill {
 		k, err := control.ParseKill(text)
 		if err != nil {
@@ -93,6 +103,11 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	}
 	return cfg, nil
 }
+
+// tuningVariable names a file with rules for which collective takes which
+// algorithm: what coppice tune --collectives writes. It must be the same for all
+// processes of a job.
+const tuningVariable = "COPPICE_TUNING"
 
 func addKill(cfg *runtime.Config, k control.Kill) error {
 	if k.Op == "" {

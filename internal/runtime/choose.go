@@ -26,7 +26,7 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 		}
 		p.flags |= decided
 	}
-	r := collective.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
+	r := m.p.cfg.Rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
 	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) {
 		return p // along a tree of package broadcast
 	}
@@ -39,6 +39,11 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 		p.treeArg = uint16(min((c.Bytes+r.Span-1)/r.Span, collective.SpansMax))
 	}
 	return p
+}
+
+// Small is collective.Table.Small for this group.
+func (m *Member) Small(op collective.Op) (differ bool, limit int64) {
+	return m.p.cfg.Rules.Small(op, m.Size())
 }
 
 // opOf is the operation that a schedule is for.

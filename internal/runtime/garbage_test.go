@@ -353,10 +353,14 @@ func granted(t *testing.T, p *Process, id uint32) {
 // A split to which somebody sends nonsense fails.
 func TestSplitWithNonsense(t *testing.T) {
 	j, x := intrude(t)
-	ctx := patience(t)
+	ctx, cancel := context.WithCancel(patience(t))
 	var wg sync.WaitGroup
 	var err error
-	wg.Go(func() { _, err = j.ps[0].World(0).Split(ctx, 1, 1) })
+	wg.Go(func() {
+		_, err = j.ps[0].World(0).Split(ctx, 1, 1)
+		cancel()
+	})
+	wg.Go(func() { _, _ = j.ps[2].World(2).Split(ctx, 1, 1) }) // waits for the intruder
 	e := letter(func(e *envelope) {
 		e.size, e.plan = 3, j.ps[0].World(0).Choose(collective.AllGather, Choice{Bytes: 16})
 		e.plan.op = opSplit

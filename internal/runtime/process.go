@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Config is what a process is told of itself.
@@ -20,6 +21,7 @@ type Config struct {
 	Silence time.Duration // a peer that is silent for so long is suspected; default 3 s
 	Buffer  int64         // bytes that may wait to be sent; default 1 GiB
 	Kills   []Kill
+	Rules   collective.Table // which algorithms to use; nil: the default ones
 	Logger  *slog.Logger
 
 	// Host is told what the rest of the job must know; nil if there is none.
@@ -139,6 +141,9 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	if cfg.Buffer == 0 {
 		cfg.Buffer = 1 << 30
+	}
+	if cfg.Rules == nil {
+		cfg.Rules = collective.Default
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -1,5 +1,13 @@
 package collective
 
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // Rule says which algorithm carries out an operation from so many tasks and so
 // many bytes on.
 type Rule struct {
@@ -10,8 +18,113 @@ type Rule struct {
 	Span      int64 // bytes of a piece, where a vector goes in several; 0: in one
 }
 
-// rules are those that hold; of an operation the last that fits counts.
-var rules = []Rule{
+// Table says which algorithm to use: of an operation's rules the last that fits.
+type Table []Rule
+
+// Choose is the rule for an operation. A size below 0 is one that tasks do not
+// know of each other: it counts as small.
+func (t Table) Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
+	for _, r := range t {
+		if r.Op == op && p >= r.P && max(bytes, 0) >= r.Bytes && possible(op, r.Algorithm, p, anyOrder) {
+			best = r
+		}
+	}
+	return best
+}
+
+func possible(op Op, a Algorithm, p int, anyOrder bool) bool {
+	return slices.ContainsFunc(ways[op], func(w way) bool { return w.algorithm == a && w.fits(p, anyOrder) })
+}
+
+// Small is for operations on blocks whose sizes tasks do not know of each other:
+// whether the algorithm for small ones is another than that for large ones, and
+// up to which size it is the right one.
+func (t Table) Small(op Op, p int) (differ bool, limit int64) {
+	first := t.Choose(op, p, 0, false)
+	for _, r := range t {
+		if r.Op == op && p >= r.P && r.Bytes > 0 && t.Choose(op, p, r.Bytes, false).Algorithm != first.Algorithm {
+			return true, r.Bytes - 1
+		}
+	}
+	return false, 0
+}
+
+// ruleText is a rule in JSON.
+type ruleText struct {
+	Op        string `json:"op"`
+	P         int    `json:"p,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`
+	Algorithm string `json:"algorithm"`
+	Span      int64  `json:"span,omitempty"`
+}
+
+// MarshalJSON writes the rule.
+func (r Rule) MarshalJSON() ([]byte, error) {
+	return json.Marshal(ruleText{r.Op.String(), r.P, r.Bytes, r.Algorithm.String(), r.Span})
+}
+
+// UnmarshalJSON reads a rule, and refuses one that makes no sense.
+func (r *Rule) UnmarshalJSON(b []byte) error {
+	var text ruleText
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&text); err != nil {
+		return err
+	}
+	op, err := ParseOp(text.Op)
+	if err != nil {
+		return err
+	}
+	a, err := ParseAlgorithm(text.Algorithm)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(ways[op], func(w way) bool { return w.algorithm == a })
+	switch {
+	case i < 0:
+		return fmt.Errorf("%v by %v; allowed: %s", op, a, algorithmsOf(op))
+	case text.P < 0 || text.Bytes < 0 || text.Span < 0:
+		return fmt.Errorf("%v by %v from %d tasks and %d bytes on, in pieces of %d; allowed: 0 or more", op, a, text.P, text.Bytes, text.Span)
+	case text.Span > 0 && !ways[op][i].spans:
+		return fmt.Errorf("%v by %v in pieces; allowed: in one", op, a)
+	}
+	*r = Rule{op, text.P, text.Bytes, a, text.Span}
+	return nil
+}
+
+func algorithmsOf(op Op) string {
+	var names []string
+	for _, w := range ways[op] {
+		names = append(names, w.algorithm.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseOp reads the name of an operation.
+func ParseOp(name string) (Op, error) {
+	i := slices.Index(opNames[:], name)
+	if i <= 0 {
+		return 0, fmt.Errorf("operation %q; allowed: %s", name, strings.Join(opNames[1:], ", "))
+	}
+	return Op(i), nil
+}
+
+// ParseTable reads rules, a JSON list of objects such as
+//
+//	{"op": "allreduce", "p": 4, "bytes": 16384, "algorithm": "binomial", "span": 262144}
+//
+// They are added to the default ones, and being later, count before them.
+func ParseTable(text []byte) (Table, error) {
+	var t Table
+	if err := json.Unmarshal(text, &t); err != nil {
+		return nil, fmt.Errorf("rules for collectives: %w", err)
+	}
+	return append(slices.Clone(Default), t...), nil
+}
+
+// Default is the table for processes that share a host. It was filled from
+// measurements; docs/collectives.md has them.
+var Default = Table{
 	{Op: Broadcast, Algorithm: Binomial},
 	{Op: Scatter, Algorithm: Flat},
 	{Op: Gather, Algorithm: Flat},
@@ -27,28 +140,4 @@ var rules = []Rule{
 	{Op: AllReduce, P: 4, Algorithm: Hub},
 	{Op: AllReduce, P: 4, Bytes: 16 << 10, Algorithm: Binomial},
 	{Op: Scan, Algorithm: Doubling},
-}
-
-// Choose is the rule for an operation. A size below 0 is one that tasks do not
-// know of each other: it counts as small.
-func Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
-	for _, r := range rules {
-		if r.Op == op && p >= r.P && max(bytes, 0) >= r.Bytes {
-			best = r
-		}
-	}
-	return best
-}
-
-// Small is for operations on blocks whose sizes tasks do not know of each other:
-// whether the algorithm for small ones is another than that for large ones, and
-// up to which size it is the right one.
-func Small(op Op, p int) (differ bool, limit int64) {
-	first := Choose(op, p, 0, false)
-	for _, r := range rules {
-		if r.Op == op && p >= r.P && r.Bytes > 0 && r.Algorithm != first.Algorithm {
-			return true, r.Bytes - 1
-		}
-	}
-	return false, 0
 }
