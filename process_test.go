@@ -203,19 +203,14 @@ func (x *script) of(what string) (all []line) {
 	return all
 }
 
-func (x *script) wait(until <-chan time.Time) bool {
+// next is closed at the next line.
+func (x *script) next() <-chan struct{} {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	if x.more == nil {
 		x.more = make(chan struct{})
 	}
-	more := x.more
-	x.mu.Unlock()
-	select {
-	case <-more:
-		return true
-	case <-until:
-		return false
-	}
+	return x.more
 }
 
 // await waits for so many lines of a kind.
@@ -223,10 +218,13 @@ func (x *script) await(t testing.TB, what string, n int) []line {
 	t.Helper()
 	late := time.After(patienceTime)
 	for {
+		next := x.next() // before the look, or a line between the two is missed
 		if all := x.of(what); len(all) >= n {
 			return all
 		}
-		if !x.wait(late) {
+		select {
+		case <-next:
+		case <-late:
 			t.Fatalf("%d × %q in %v", n, what, x.lines)
 		}
 	}

@@ -3,17 +3,41 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"coppice": main})
+	commands := map[string]func(){"coppice": main}
+	for name, tool := range tools {
+		if _, err := exec.LookPath(name); err != nil || name == filepath.Base(os.Args[0]) {
+			commands[name] = tool
+		}
+	}
+	testscript.Main(m, commands)
+}
+
+// The tools that the scripts start are this binary too, by its name, where there
+// are none: a newcomer may have Go and a shell and nothing else.
+var tools = map[string]func(){
+	"echo": func() { fmt.Println(strings.Join(os.Args[1:], " ")) },
+	"sleep": func() {
+		d, err := time.ParseDuration(os.Args[1] + "s")
+		if err != nil {
+			panic(err)
+		}
+		time.Sleep(d)
+	},
+	"true": func() {},
 }
 
 // The scripts in testdata/script are the contract of the command, by example.

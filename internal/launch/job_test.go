@@ -171,7 +171,7 @@ func TestAnyProgramIsRun(t *testing.T) {
 func TestTheSecretIsNotInTheEnvironment(t *testing.T) {
 	shelf(t)
 	t.Setenv("COPPICE_KEY", "of another job")
-	c := shell(1, `env; echo key: $(od -An -tx1 "$COPPICE_DIR/key" | tr -d ' \n'); ls -ld "$COPPICE_DIR" "$COPPICE_DIR/key"`)
+	c := own(1, "secrets")
 	c.run(t)
 	out := c.out.String()
 	key := regexp.MustCompile(`key: ([0-9a-f]{64})\n`).FindStringSubmatch(out)
@@ -267,7 +267,7 @@ func TestOneProcessReadsStandardInput(t *testing.T) {
 		if _, err := input.Seek(0, 0); err != nil {
 			t.Fatal(err)
 		}
-		c := shell(3, `echo "got $(cat)"`)
+		c := shell(3, `read line; echo "got $line"`)
 		c.Input, c.StdinRank = input, reader
 		c.run(t)
 		var want []string

@@ -26,6 +26,7 @@ var programs = map[string]func(args []string) (exit int){
 	"member":   member,
 	"patient":  patient,
 	"flood":    flood,
+	"secrets":  secrets,
 	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
 	"launcher": launcher,
 	"agent":    agentProgram,
@@ -199,6 +200,29 @@ func flood([]string) int {
 }
 
 const floodLines = 50_000
+
+// secrets shows its environment, the job's key, and who may read the key and its
+// directory.
+func secrets([]string) int {
+	for _, variable := range os.Environ() {
+		fmt.Println(variable)
+	}
+	dir := os.Getenv("COPPICE_DIR")
+	file := filepath.Join(dir, "key")
+	key, err := os.ReadFile(file)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("key: %x\n", key)
+	for _, path := range []string{dir, file} {
+		info, err := os.Lstat(path)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(info.Mode(), path)
+	}
+	return 0
+}
 
 // launcher runs the plan of its argument and prints the report.
 func launcher(args []string) int {
