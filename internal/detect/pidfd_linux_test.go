@@ -15,7 +15,12 @@ import (
 )
 
 func TestPidfdTellsOfDeath(t *testing.T) {
-	cmd := exec.Command("sleep", "60")
+	cmd := exec.Command("sh", "-c", "read line") // of input that never comes
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

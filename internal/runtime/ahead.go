@@ -20,6 +20,9 @@ type aheadRank struct {
 	told  uint64 // the operations that it was told this task has completed
 	heard uint64 // the last operation in which it sent something
 	due   bool   // that is long after what it was told, so it is to be told again
+
+	sentBytes  int // since it last told what it has completed
+	heardBytes int // since it was last told
 }
 
 func (a *ahead) fit(n int) {
@@ -30,23 +33,31 @@ func (a *ahead) fit(n int) {
 
 func (a *ahead) late(rank int) bool { return a.ranks[rank].sent > a.ranks[rank].done+aheadMax }
 
-func (a *ahead) send(m *Member, to int, seq uint64) {
+// send takes note that a rank is sent so many bytes in an operation. It returns how
+// many of them may go without its grant.
+func (a *ahead) send(m *Member, to int, seq uint64, bytes int) (eager int) {
 	if m.p.someGone {
 		if g := m.goneRank(to); g.dead || g.returned {
-			return
+			return eagerMax
 		}
 	}
 	a.fit(m.Size())
+	eager = eagerMax
+	if a.ranks[to].sentBytes += bytes; a.ranks[to].sentBytes > aheadBytes {
+		eager = inlineMax
+	}
 	was := a.late(to)
 	a.ranks[to].sent = max(a.ranks[to].sent, seq)
 	if !was && a.late(to) {
 		a.behind++
 	}
+	return eager
 }
 
 func (a *ahead) credited(m *Member, from int, seq uint64) {
 	a.fit(m.Size())
 	was := a.late(from)
+	a.ranks[from].sentBytes = 0
 	a.ranks[from].done = max(a.ranks[from].done, min(seq, 1<<62))
 	if was && !a.late(from) {
 		a.behind--
@@ -58,6 +69,9 @@ func (a *ahead) credited(m *Member, from int, seq uint64) {
 // machine passed on before the task came to it is no reason to: two tasks could
 // wait for each other.
 func (a *ahead) blocks(m *Member) bool {
+	if m.unsent > unsentMax {
+		return true
+	}
 	if a.behind == 0 {
 		return false
 	}
@@ -78,15 +92,17 @@ func (a *ahead) look(m *Member) {
 	}
 }
 
-// hear takes note that a rank sent something in an operation. It does not go on
+// hear takes note that a rank sent so many bytes in an operation. It does not go on
 // if that is too far from what it was told, be it the first it ever sent.
-func (a *ahead) hear(m *Member, from int, seq uint64) {
+func (a *ahead) hear(m *Member, from int, seq uint64, bytes int) {
 	a.fit(m.Size())
-	a.ranks[from].heard = max(a.ranks[from].heard, min(seq, 1<<62))
-	if a.ranks[from].due || seq < a.ranks[from].told+aheadMax/4 {
+	r := &a.ranks[from]
+	r.heard = max(r.heard, min(seq, 1<<62))
+	r.heardBytes += bytes
+	if r.due || seq < r.told+aheadMax/4 && r.heardBytes < aheadBytes/4 {
 		return
 	}
-	a.ranks[from].due = true
+	r.due = true
 	a.dues = append(a.dues, from)
 	a.tell(m)
 }
@@ -115,10 +131,11 @@ func (a *ahead) completed(m *Member) {
 // already stays due: it may send nothing more before it is told again.
 func (a *ahead) tell(m *Member) {
 	a.dues = slices.DeleteFunc(a.dues, func(r int) bool {
-		if m.taken < a.ranks[r].told+aheadMax/4 {
+		much := a.ranks[r].heardBytes >= aheadBytes/4 && m.taken > a.ranks[r].told
+		if m.taken < a.ranks[r].told+aheadMax/4 && !much {
 			return false
 		}
-		a.ranks[r].told = m.taken
+		a.ranks[r].told, a.ranks[r].heardBytes = m.taken, 0
 		a.ranks[r].due = a.ranks[r].heard >= m.taken+aheadMax/4
 		e := m.to(r)
 		e.seq, e.plan = m.taken, Plan{op: opCredit}
@@ -129,6 +146,9 @@ func (a *ahead) tell(m *Member) {
 
 // gone takes note that a rank need not be waited for.
 func (a *ahead) gone(m *Member, rank int) {
+	if m.unsent > 0 {
+		m.peer(rank).waive(m.taskOf(rank))
+	}
 	if a.ranks == nil {
 		return
 	}

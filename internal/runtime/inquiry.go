@@ -136,7 +136,7 @@ func (m *Member) give(to int, o *operation) {
 	e := m.to(to)
 	e.seq, e.sign, e.plan, e.kind, e.round = o.seq, o.sign, o.plan, uint8(broadcast.Spread), broadcast.OverRound
 	o.shared = true
-	m.ahead.send(m, to, max(o.seq, m.seq)) // who asks once asks again: do not leave it behind
+	m.ahead.send(m, to, max(o.seq, m.seq), 0) // who asks once asks again: do not leave it behind
 	m.peer(to).send(e, o.value, nil)
 }
 

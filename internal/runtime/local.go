@@ -103,9 +103,9 @@ type mail struct {
 
 // mail puts a message where the receiver takes it, in order: this process's lock
 // is held. Whoever gives it back steps the receiver.
-func (q *peer) mail(e *envelope, value []byte, s *outStream) {
+func (q *peer) mail(t *terms, e *envelope, value []byte) {
 	p := q.p
-	shared := s == nil
+	shared := t.stream == nil
 	if shared && len(value) <= inlineMax {
 		value, shared = p.keep(value), false
 	}
@@ -116,9 +116,9 @@ func (q *peer) mail(e *envelope, value []byte, s *outStream) {
 		if q.asked == nil {
 			q.asked = map[uint32]*outgoing{}
 		}
-		m.origin = &outgoing{envelope: *e, value: value, id: q.lastID, stream: s}
+		m.origin = &outgoing{envelope: *e, terms: *t, value: value, id: q.lastID}
 		q.asked[m.origin.id] = m.origin
-		p.waits(s, value)
+		p.waits(t, value)
 	}
 	q.local.post.Lock()
 	q.local.inbox = append(q.local.inbox, m)

@@ -41,6 +41,7 @@ type Member struct {
 	in        map[streamKey]*inStream
 	out       map[streamKey]*outStream
 	ahead     ahead
+	unsent    int64          // bytes of its operations that wait to be sent
 	broken    *Failure       // misuse: nothing works any more
 	late      *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed    map[uint64]int // operations to come, by number, that a rank has returned without

@@ -218,7 +218,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
-	m.ahead.hear(m, from, in.seq)
+	m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)))
 	o := m.ops.get(in.seq)
 	if o == nil {
 		if in.seq <= m.seq { // over, for this task
@@ -435,13 +435,15 @@ func (o *operation) transmit(a action) {
 	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
 	var value []byte
 	if o.sched != nil {
-		value = o.load(a.word.step)
-		e.extra = uint64(max(o.sched.store.Size(), 0))
+		value, e.extra = o.load(a.word.step)
 	} else if a.word.value {
 		value = o.value
 		o.shared = true
 	}
-	m.ahead.send(m, to, o.seq)
+	t := terms{eager: m.ahead.send(m, to, o.seq, min(len(value), eagerMax))}
+	if o.entered {
+		t.member = m
+	}
 	q := m.peer(to)
 	if o.dies() {
 		if o.kill.Half {
@@ -450,7 +452,7 @@ func (o *operation) transmit(a action) {
 		m.p.die()
 		return
 	}
-	q.send(e, value, nil)
+	q.sendOn(t, e, value)
 }
 
 // leave takes note that the task has what it wanted, or has given up.

@@ -8,36 +8,48 @@ import (
 // outgoing is a message on its way.
 type outgoing struct {
 	envelope
-	value  []byte
-	sent   int        // bytes of value
-	id     uint32     // that parts are tagged with; 0: not begun
-	stream *outStream // as whose it counts as queued; nil: it does not
+	terms
+	value []byte
+	sent  int    // bytes of value
+	id    uint32 // that parts are tagged with; 0: not begun
 }
 
-// send sends a message: of a stream, or of an operation if that is nil. Its value
-// must not change any more, except an operation's of up to inlineMax bytes.
+// terms are those on which a message is sent.
+type terms struct {
+	stream *outStream // as whose it counts as queued; nil: it does not
+	member *Member    // as whose it counts as unsent; nil: it does not
+	eager  int        // so many bytes go without a grant
+}
+
+// send sends a message: of a stream, or, if that is nil, another. Its value must not
+// change any more, except one of no stream of up to inlineMax bytes.
 func (q *peer) send(e envelope, value []byte, s *outStream) {
+	q.sendOn(terms{stream: s, eager: eagerMax}, e, value)
+}
+
+// sendOn sends a message on some terms.
+func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	e.size = uint64(len(value))
 	if q.dead || q.left {
 		return
 	}
 	if q.local != nil {
-		q.mail(&e, value, s)
+		q.mail(&t, &e, value)
 		return
 	}
 	if q.link == nil {
 		q.link = transport.NewLink(linkRoom)
 	}
-	if len(q.queue) == 0 && len(value) <= eagerMax && q.link.Room(envelopeLen+len(value)) {
+	if len(q.queue) == 0 && len(value) <= t.eager && q.link.Room(envelopeLen+len(value)) {
 		q.first(&e, value, 0)
 		q.flush()
 		return
 	}
-	if s == nil && len(value) <= inlineMax {
+	if t.stream == nil && len(value) <= inlineMax {
 		value = append([]byte(nil), value...)
 	}
-	q.p.waits(s, value)
-	q.queue = append(q.queue, &outgoing{envelope: e, value: value, stream: s})
+	q.p.waits(&t, value)
+	q.queue = append(q.queue, &outgoing{envelope: e, terms: t, value: value})
 	q.pump()
 }
 
@@ -47,7 +59,7 @@ func (q *peer) tell(e envelope) {
 		return
 	}
 	if q.local != nil {
-		q.mail(&e, nil, nil)
+		q.mail(&terms{}, &e, nil)
 		return
 	}
 	if q.link == nil {
@@ -66,7 +78,7 @@ func (q *peer) pump() {
 		o := q.queue[0]
 		var n int
 		if o.id == 0 {
-			n = min(len(o.value), eagerMax)
+			n = min(len(o.value), o.eager)
 		} else {
 			n = min(len(o.value)-o.sent, partMax)
 		}
@@ -98,7 +110,7 @@ const SmallMax = inlineMax
 // begin sends the envelope of a message, and with it all or the first of the
 // value.
 func (q *peer) begin(o *outgoing) {
-	first := o.value[:min(len(o.value), eagerMax)]
+	first := o.value[:min(len(o.value), o.eager)]
 	if len(first) < len(o.value) {
 		q.lastID++
 		if q.lastID == 0 {
@@ -143,12 +155,36 @@ func (q *peer) proceed(o *outgoing, n int) {
 
 // sentAll takes note that a message is the link's.
 func (p *Process) sentAll(o *outgoing) {
+	o.waive()
 	if o.stream == nil {
 		return
 	}
 	p.waitsNoMore(o.stream, o.value)
 	o.stream = nil
 	p.roomAgain()
+}
+
+// waive no longer counts a message as unsent.
+func (o *outgoing) waive() {
+	if m := o.member; m != nil {
+		o.member = nil
+		m.unsent -= int64(len(o.value))
+		m.ahead.look(m)
+	}
+}
+
+// waive does so with all messages to a task: it may never ask for them.
+func (q *peer) waive(task int) {
+	for _, o := range q.queue {
+		if int(o.to) == task {
+			o.waive()
+		}
+	}
+	for _, o := range q.asked {
+		if int(o.to) == task {
+			o.waive()
+		}
+	}
 }
 
 // granted tells that the rest of a message is wanted, or not.

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -102,16 +101,11 @@ func (q *peer) beat() {
 	}
 	if q.conn == nil {
 		if q.link == nil {
-			q.tell(envelope{from: q.p.firstTask(q.p.cfg.Rank), to: q.p.firstTask(q.rank), plan: Plan{op: opBeat}})
+			q.tell(envelope{plan: Plan{op: opBeat}})
 		}
 		q.connect()
 		return
 	}
 	q.out = append(q.out, q.link.Alive())
 	q.flush()
-}
-
-// firstTask is the first task of a process.
-func (p *Process) firstTask(rank int) uint32 {
-	return uint32(slices.Index(p.owner, int32(rank)))
 }

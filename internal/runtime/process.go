@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,10 @@ type Config struct {
 	Rank  int // of this process
 	Size  int // number of processes
 	Tasks int // number of tasks; 0: one a process
+
+	// Owner is, by task, the process that owns it; nil: tasks in order, about as
+	// many for each process. A process may own none.
+	Owner []int32
 
 	Spin    bool          // a processor for every process of this host: waiters may spin
 	Pause   time.Duration // the background drives after nobody has waited for so long; default 1 ms
@@ -45,11 +51,14 @@ type Kill struct {
 
 // Limits of what waits in memory; see the package comment.
 const (
-	eagerMax = 64 << 10  // bytes of a value that are sent without a grant
-	partMax  = 256 << 10 // bytes of a value in a frame after the first
-	aheadMax = 256       // messages of a stream, or operations of a group
-	linkRoom = 4 << 20   // bytes on a link that the peer has not acknowledged
-	earlyMax = 64 << 20  // bytes of large values that nobody here has asked for
+	eagerMax   = 64 << 10  // bytes of a value that are sent without a grant
+	partMax    = 256 << 10 // bytes of a value in a frame after the first
+	aheadMax   = 256       // messages of a stream, or operations of a group
+	aheadBytes = 1 << 20   // of operations that go without a grant, to a task that completes none
+	linkRoom   = 4 << 20   // bytes on a link that the peer has not acknowledged
+	earlyMax   = 64 << 20  // bytes of large values that nobody here has asked for
+
+	unsentMax = 16 << 20 // bytes of operations that a task has left but whose values are not all sent
 )
 
 // Process is one process of a job. Its methods are safe for concurrent use.
@@ -123,10 +132,14 @@ type gone struct {
 
 func newProcess(cfg Config) (*Process, error) {
 	if cfg.Tasks == 0 {
-		cfg.Tasks = cfg.Size
+		cfg.Tasks = cmp.Or(len(cfg.Owner), cfg.Size)
 	}
-	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Tasks < cfg.Size {
+	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Owner == nil && cfg.Tasks < cfg.Size {
 		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
+	}
+	owner, err := cfg.owners()
+	if err != nil {
+		return nil, err
 	}
 	for _, k := range cfg.Kills {
 		if k.Task >= cfg.Tasks {
@@ -150,12 +163,9 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p := &Process{
 		cfg: cfg, began: time.Now(),
-		peers: make([]peer, cfg.Size), owner: make([]int32, cfg.Tasks), gone: make([]gone, cfg.Tasks),
+		peers: make([]peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
 		rested: make(chan struct{}, 1), stopped: make(chan struct{}),
-	}
-	for t := range p.owner {
-		p.owner[t] = int32(t * cfg.Size / cfg.Tasks)
 	}
 	for r := range p.peers {
 		p.peers[r] = peer{p: p, rank: r, pidfd: -1}
@@ -166,6 +176,26 @@ func newProcess(cfg Config) (*Process, error) {
 		}
 	}
 	return p, nil
+}
+
+// owners returns, by task, the process that owns it.
+func (c *Config) owners() ([]int32, error) {
+	if c.Owner == nil {
+		owner := make([]int32, c.Tasks)
+		for t := range owner {
+			owner[t] = int32(t * c.Size / c.Tasks)
+		}
+		return owner, nil
+	}
+	if len(c.Owner) != c.Tasks {
+		return nil, fmt.Errorf("owners of %d tasks; allowed: of all %d", len(c.Owner), c.Tasks)
+	}
+	for t, r := range c.Owner {
+		if r < 0 || int(r) >= c.Size {
+			return nil, fmt.Errorf("process %d owns task %d; allowed: 0 to %d", r, t, c.Size-1)
+		}
+	}
+	return slices.Clone(c.Owner), nil
 }
 
 // Tasks returns the tasks that the process owns.

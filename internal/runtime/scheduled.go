@@ -131,7 +131,13 @@ func (o *operation) put(i, from int, in *incoming) {
 		return
 	}
 	o.counted()
-	if err := o.sched.store.Put(&o.sched.program.Steps[i], in.value, in.shared); err != nil {
+	value := in.value
+	if in.size == 0 {
+		if value = []byte{}; o.sched.program.Segments == 0 && in.extra == absentBlock {
+			value = nil
+		}
+	}
+	if err := o.sched.store.Put(&o.sched.program.Steps[i], value, in.shared); err != nil {
 		o.fail(o.m.badSize(from, o, err))
 		return
 	}
@@ -147,17 +153,27 @@ func (o *operation) pieces() {
 	}
 }
 
-// load is what a send carries.
-func (o *operation) load(step int32) []byte {
+// absentBlock, as extra, says that there is no block, which is not an empty one.
+const absentBlock = 1
+
+// load is what a send carries, and what to say of it: the length of a vector of
+// which it is a piece, or that a block is absent.
+func (o *operation) load(step int32) (v []byte, extra uint64) {
 	p := o.m.p
 	v, copied := o.sched.store.Take(&o.sched.program.Steps[step], p.concat)
+	switch {
+	case o.sched.program.Segments > 0:
+		extra = uint64(max(o.sched.store.Size(), 0))
+	case v == nil:
+		extra = absentBlock
+	}
 	if copied {
 		p.concat = nil
 		if len(v) <= inlineMax { // it is copied once more when it is sent
 			p.concat = v
 		}
 	}
-	return v
+	return v, extra
 }
 
 // fold combines values: at once, or, if it takes code of the user, by the task.

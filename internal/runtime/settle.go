@@ -21,7 +21,7 @@ func (p *Process) Settle(ctx context.Context) error {
 		for _, q := range p.up {
 			if !q.link.Settled() && !q.asksAck {
 				q.asksAck = true
-				q.tell(envelope{from: p.firstTask(p.cfg.Rank), to: p.firstTask(q.rank), plan: Plan{op: opBeat}, kind: beatAnswer})
+				q.tell(envelope{plan: Plan{op: opBeat}, kind: beatAnswer})
 			}
 		}
 		w := &waiter{}

@@ -101,12 +101,14 @@ func (p *Process) hasRoom(s *outStream, value []byte) bool {
 	return (s.queued == 0 || s.queued+c <= p.cfg.Buffer/2) && (p.queued == 0 || p.queued+c <= p.cfg.Buffer)
 }
 
-// waits counts a message of a stream that waits to be sent; without stream it
-// does not count.
-func (p *Process) waits(s *outStream, value []byte) {
-	if s != nil {
+// waits counts a message that waits to be sent, as its terms say.
+func (p *Process) waits(t *terms, value []byte) {
+	if s := t.stream; s != nil {
 		s.queued += cost(value)
 		p.queued += cost(value)
+	}
+	if t.member != nil {
+		t.member.unsent += int64(len(value))
 	}
 }
 
@@ -159,7 +161,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 	if s.seq-s.consumed > aheadMax || len(s.held) > 0 {
 		s.held = append(s.held, heldMessage{e, value})
-		p.waits(s, value)
+		p.waits(&terms{stream: s}, value)
 		return nil
 	}
 	m.peer(to).send(e, value, s)
