@@ -43,7 +43,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 		call.Plan = t.m.Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
 	if !root {
-		if call.Room, err = room(c, &s); err != nil {
+		if call.Room, err = room(c, &s, nil); err != nil {
 			return zero, fmt.Errorf("broadcast: %w", err)
 		}
 	}

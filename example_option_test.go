@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/coppice-go/coppice"
@@ -144,4 +145,27 @@ func ExampleInto() {
 	// Output:
 	// [0 1] true
 	// [1 2] true
+}
+
+// Counts of words add up to the same in any order.
+func ExampleCommutative() {
+	add := func(a, b map[string]int) map[string]int {
+		for word, n := range b {
+			a[word] += n
+		}
+		return a
+	}
+	texts := []string{"oak ash", "ash ash elm", "oak"}
+	runExample(3, func(ctx context.Context, t *coppice.Task) error {
+		counts := map[string]int{}
+		for word := range strings.FieldsSeq(texts[t.Rank()]) {
+			counts[word]++
+		}
+		counts, err := coppice.ReduceFunc(ctx, t, counts, add, coppice.Commutative())
+		if err == nil && t.Rank() == 0 {
+			fmt.Println(counts)
+		}
+		return err
+	})
+	// Output: map[ash:3 elm:1 oak:2]
 }

@@ -130,7 +130,7 @@ func (b *blocks[T]) several(parts []T) (err error) {
 
 // one gives memory for the only part of the result.
 func (b *blocks[T]) one() error {
-	dst, err := room(b.codec, &b.s)
+	dst, err := room(b.codec, &b.s, nil)
 	if dst != nil {
 		b.call.Rooms = [][]byte{dst}
 	}
@@ -156,7 +156,7 @@ func (b *blocks[T]) gather(ctx context.Context, v *T) (all []T, err error) {
 // one that the task gives itself.
 func (b *blocks[T]) all(ctx context.Context, mine T) ([]T, error) {
 	if b.s.shared {
-		b.call.Rooms = rooms(b.codec, b.into)
+		b.call.Rooms = rooms(b.codec, b.into, append(b.call.Values, b.call.Value))
 	}
 	r, err := b.meet(ctx)
 	if err != nil || r.Values == nil {

@@ -168,7 +168,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 		choice.Bytes = runtime.Unknown
 	}
 	call.Plan = t.m.Choose(what, choice)
-	if call.Room, err = room(c, s); err != nil {
+	if call.Room, err = room(c, s, call.Value); err != nil {
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
 	r, err := t.do(ctx, call)

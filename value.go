@@ -3,6 +3,7 @@ package coppice
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/runtime"
@@ -95,8 +96,9 @@ func decode[T any](c *codec.Codec[T], r runtime.Result, s *settings) (v T, err e
 	return c.DecodeInto(r.Value, dst)
 }
 
-// room is memory of Into that the library may receive into, if it is shared.
-func room[T any](c *codec.Codec[T], s *settings) ([]byte, error) {
+// room is memory of Into that the library may receive into: it is shared, and not
+// where the task's own value is, which may still have to be sent.
+func room[T any](c *codec.Codec[T], s *settings, own []byte) ([]byte, error) {
 	if s.into == nil || !s.shared {
 		return nil, nil
 	}
@@ -104,13 +106,24 @@ func room[T any](c *codec.Codec[T], s *settings) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
 	}
-	return c.Room(dst), nil
+	b := c.Room(dst)
+	if codec.Overlap(b, own) {
+		return nil, nil
+	}
+	return b, nil
 }
 
-// rooms is the same for several values.
-func rooms[T any](c *codec.Codec[T], into []T) (all [][]byte) {
-	for _, dst := range into {
-		all = append(all, c.Room(dst))
+// rooms is the same for several values. Small ones are copied anyway.
+func rooms[T any](c *codec.Codec[T], into []T, own [][]byte) (all [][]byte) {
+	for i, dst := range into {
+		b := c.Room(dst)
+		if cap(b) <= runtime.EagerMax || slices.ContainsFunc(own, func(o []byte) bool { return codec.Overlap(b, o) }) {
+			continue
+		}
+		if all == nil {
+			all = make([][]byte, len(into))
+		}
+		all[i] = b
 	}
 	return all
 }

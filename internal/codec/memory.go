@@ -59,3 +59,12 @@ func cloneAligned(b []byte, align int) []byte {
 	copy(c, b)
 	return c
 }
+
+// Overlap tells whether two pieces of memory have bytes in common.
+func Overlap(a, b []byte) bool {
+	if cap(a) == 0 || cap(b) == 0 {
+		return false
+	}
+	from, to := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return from < to+uintptr(cap(b)) && to < from+uintptr(cap(a))
+}

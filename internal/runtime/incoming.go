@@ -29,10 +29,12 @@ func (in *incoming) stay() *incoming {
 		return in
 	}
 	p := in.source.p
-	c := &incoming{}
+	var c *incoming
 	if n := len(p.freeIn); n > 0 {
 		c = p.freeIn[n-1]
 		p.freeIn = p.freeIn[:n-1]
+	} else {
+		c = &incoming{}
 	}
 	*c = *in
 	c.passes = false

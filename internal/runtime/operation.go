@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -46,7 +48,8 @@ type operation struct {
 	typ     string
 	machine machine
 	value   []byte
-	room    []byte // where the value of a broadcast may be received
+	room    []byte   // where the result may be received
+	rooms   [][]byte // where each of the resulting blocks may be
 	// The rank of whom the operation was first heard; −1: of this task itself.
 	informant int
 
@@ -65,6 +68,7 @@ type operation struct {
 	spare     machine // of an earlier operation in this memory
 	sparePlan Plan
 	spareSize int
+	spareRank int
 
 	sched *stepper // the machine, if it is by schedule
 	works bool     // to combine values is the user's
@@ -160,7 +164,7 @@ func (o *operation) recycle() {
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size()}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0]}
 	p.freeOps = append(p.freeOps, o)
 }
 
@@ -175,7 +179,8 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		}
 		o = m.newOperation(m.seq, c.Plan)
 	}
-	o.entered, o.typ, o.works, o.room = true, c.Type, c.Works, c.Room
+	o.entered, o.typ, o.works = true, c.Type, c.Works
+	o.room, o.rooms = c.Room, c.Rooms
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
 		f := m.mismatch(o.informant, o.plan, *c)
 		o.err, o.delivered = f, false // what came was not what the task calls
@@ -295,7 +300,7 @@ func (o *operation) start(c *Call) {
 		if !o.entered && (o.begins() || o.plan.is(scheduled) && !o.plan.unasked()) {
 			return
 		}
-		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() {
+		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() && o.spareRank == o.m.rank {
 			o.machine = o.spare
 			o.machine.reset(protocol.Rank(o.m.rank))
 		} else {
@@ -346,6 +351,8 @@ func (o *operation) resume(c *Call) {
 		}
 	}
 	if o.entered {
+		o.sched.store.SetRoom(o.room)
+		o.sched.store.SetRooms(o.rooms)
 		o.machine.notify(0, protocol.Notice{Kind: protocol.Begin})
 	}
 	if len(o.arrived) > 0 {
@@ -359,14 +366,13 @@ func (o *operation) catchUp() {
 	if o.machine == nil {
 		return
 	}
-	for len(o.arrived) > 0 && o.arrived[0].in.complete {
-		a := o.arrived[0]
-		o.arrived = o.arrived[1:]
+	n := 0
+	for n < len(o.arrived) && o.arrived[n].in.complete {
+		a := o.arrived[n]
+		n++
 		o.receive(a.from, a.in)
 	}
-	if len(o.arrived) == 0 {
-		o.arrived = nil
-	}
+	o.arrived = slices.Delete(o.arrived, 0, n)
 	o.step()
 }
 
@@ -458,6 +464,10 @@ func (o *operation) transmit(a action) {
 // leave takes note that the task has what it wanted, or has given up.
 func (o *operation) leave() {
 	o.left = true
+	if o.err == nil && !o.delivered && o.works { // nobody will combine values
+		m := o.m
+		m.announce(&Failure{Op: opName(o.plan.op), Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up %v", m.task, o.plan)})
+	}
 	if o.err != nil {
 		o.finished = true
 	}

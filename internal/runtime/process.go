@@ -61,6 +61,9 @@ const (
 	unsentMax = 16 << 20 // bytes of operations that a task has left but whose values are not all sent
 )
 
+// EagerMax is the size up to which a value is received as a whole, and copied.
+const EagerMax = eagerMax
+
 // Process is one process of a job. Its methods are safe for concurrent use.
 type Process struct {
 	cfg   Config

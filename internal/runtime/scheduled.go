@@ -63,10 +63,6 @@ func (s *stepper) awaits() []protocol.Rank { return s.schedule.Awaits(&s.state) 
 // supply gives the store what the task calls the operation with.
 func (o *operation) supply(c *Call) error {
 	s := &o.sched.store
-	if s.Size() < 0 && c.Room != nil {
-		s.SetRoom(c.Room)
-	}
-	s.SetRooms(c.Rooms)
 	switch {
 	case len(o.sched.program.In) == 0:
 		return nil
@@ -100,14 +96,17 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	s := &o.sched.store
 	if s.Size() < 0 && o.plan.op == opBroadcast {
-		s.SetSize(int(in.extra))
+		s.SetSize(int(min(in.extra, 1<<46)))
 	}
 	if in.complete {
 		o.put(i, from, in)
+		if !in.passes {
+			o.m.p.reuse(in)
+		}
 		return
 	}
 	in = in.stay()
-	if !in.granted && in.size < roomMax {
+	if !in.granted && s.Size() <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
 		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
 	}
 	in.arrived = func() {
@@ -150,6 +149,10 @@ func (o *operation) pieces() {
 	o.arrived = nil
 	for _, a := range came {
 		o.piece(a.from, a.in)
+	}
+	if o.arrived == nil {
+		clear(came)
+		o.arrived = came[:0]
 	}
 }
 

@@ -75,8 +75,13 @@ func (s *Store) SetSize(n int) { s.size = n }
 // Size is the length of the vector; −1: not known yet.
 func (s *Store) Size() int { return s.size }
 
-// SetRoom gives memory for the result of a vector, used as far as it is enough.
-func (s *Store) SetRoom(b []byte) { s.value = b[:0] }
+// SetRoom gives memory for the result of a vector, used if it is enough and there
+// is none yet.
+func (s *Store) SetRoom(b []byte) {
+	if !s.written && b != nil {
+		s.value = b[:0]
+	}
+}
 
 // SetBlocks gives the task's own blocks, which are not written. A nil block is
 // absent.
@@ -205,7 +210,8 @@ func (s *Store) ours() {
 }
 
 // Put takes what a Recv brought: in the memory that Room gave or in any other,
-// which is kept; lent: it must not be written.
+// which is kept; lent: it must not be written. Where it brings one block, nil is
+// one that is absent, as Take returned it.
 func (s *Store) Put(st *Step, b []byte, lent bool) error {
 	switch {
 	case s.program.Segments == 0:
@@ -235,9 +241,6 @@ func (s *Store) Put(st *Step, b []byte, lent bool) error {
 }
 
 func (s *Store) putBlocks(st *Step, b []byte, lent bool) error {
-	if b == nil {
-		b = []byte{}
-	}
 	if len(st.Slots) == 1 {
 		s.slots[st.Slots[0]], s.lent[st.Slots[0]] = b, lent
 		return nil
