@@ -117,7 +117,7 @@ func room[T any](c *codec.Codec[T], s *settings, own []byte) ([]byte, error) {
 func rooms[T any](c *codec.Codec[T], into []T, own [][]byte) (all [][]byte) {
 	for i, dst := range into {
 		b := c.Room(dst)
-		if cap(b) <= runtime.EagerMax || slices.ContainsFunc(own, func(o []byte) bool { return codec.Overlap(b, o) }) {
+		if cap(b) <= runtime.SmallMax || slices.ContainsFunc(own, func(o []byte) bool { return codec.Overlap(b, o) }) {
 			continue
 		}
 		if all == nil {

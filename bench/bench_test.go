@@ -65,11 +65,11 @@ func TestLinesCarryTheAgreedTargets(t *testing.T) {
 }
 
 func TestEveryJobIsOneThatLoopsAccept(t *testing.T) {
-	for _, l := range lines() {
+	for _, l := range append(lines(), collectives(false)...) {
 		for _, quick := range []bool{false, true} {
 			job := l.job(quick)
 			job.Out = "x"
-			if got, err := loop.Parse(job.Args()); err != nil || got != job {
+			if got, err := loop.Parse(job.Args()); err != nil || got[0] != job {
 				t.Errorf("%s, quick %t: %+v, %v", l, quick, got, err)
 			}
 		}
@@ -88,7 +88,12 @@ func TestIterationsAreTheGroupsTime(t *testing.T) {
 	}{
 		{loop.PingPong, 3},
 		{loop.Broadcast, 8},
+		{loop.Scatter, 8},
 		{loop.Barrier, 6},
+		{loop.Reduce, 8.5},
+		{loop.AllReduce, 8.5},
+		{loop.Gather, 8.5},
+		{loop.AllToAll, 8.5},
 	} {
 		if got := iterations(c.op, ranks); !slices.Equal(got, []float64{c.want}) {
 			t.Errorf("%s: %v µs, want %v", c.op, got, c.want)
@@ -109,7 +114,7 @@ func TestMedianAndMean(t *testing.T) {
 		if got := median(c.values); got != c.median {
 			t.Errorf("median of %v: %v, want %v", c.values, got, c.median)
 		}
-		if got := mean(c.values); got != c.mean {
+		if got := average(c.values); got != c.mean {
 			t.Errorf("mean of %v: %v, want %v", c.values, got, c.mean)
 		}
 	}
@@ -164,7 +169,7 @@ func TestTablesLineUp(t *testing.T) {
 		{"longer", "32", "100", dash, dash, dash, dash, "", "", "us", "them"},
 	}
 	var plain, page bytes.Buffer
-	if err := errors.Join(table(&plain, rows), markdown(&page, rows)); err != nil {
+	if err := errors.Join(table(&plain, lineColumns, rows), markdown(&page, lineColumns, rows)); err != nil {
 		t.Fatal(err)
 	}
 	want := "" +
@@ -175,16 +180,16 @@ func TestTablesLineUp(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", plain.String(), want)
 	}
 	for text := range strings.Lines(page.String()) {
-		if n := strings.Count(text, "|"); n != len(header)+1 {
-			t.Errorf("%d bars, want %d: %s", n, len(header)+1, text)
+		if n := strings.Count(text, "|"); n != len(lineColumns)+1 {
+			t.Errorf("%d bars, want %d: %s", n, len(lineColumns)+1, text)
 		}
 	}
 }
 
 func TestJSONHoldsEveryRound(t *testing.T) {
-	rounds := []round{{figure{1, 2}, figure{4, 4}}, {figure{2, 3}, figure{4, 4}}}
+	rounds := []round{{Ours: figure{1, 2}, Theirs: figure{4, 4}}, {Ours: figure{2, 3}, Theirs: figure{4, 4}}}
 	var out bytes.Buffer
-	if err := writeJSON(&out, machine{Cores: 2}, []result{{line: lines()[0], rounds: rounds}}); err != nil {
+	if err := writeJSON(&out, machine{Cores: 2}, nil, []result{{line: lines()[0], rounds: rounds}}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Lines []record }
@@ -226,6 +231,8 @@ func TestBadOptionsAreOneLineAndExit2(t *testing.T) {
 		{"--rounds", "many"},
 		{"--only", "no such line"},
 		{"--quick", "--only", "1 MiB"},
+		{"--tcp"},
+		{"--collectives", "--only", "ping-pong"},
 		{"--json", filepath.Join(t.TempDir(), "absent", "x.json")},
 	} {
 		var out, diag bytes.Buffer
@@ -253,18 +260,21 @@ func TestRawLoopIsMeasured(t *testing.T) {
 		t.Skip("builds a program")
 	}
 	dir := t.TempDir()
-	ps := &programs{rawLoop: goBuild(t.Context(), dir, "bench/rawloop"), coppiceLoop: program{err: errors.New("not asked")}}
-	if ps.rawLoop.err != nil {
-		t.Fatal(ps.rawLoop.err)
+	ps := &programs{
+		rawLoop: goBuild(t.Context(), dir, "bench/rawloop"), hog: goBuild(t.Context(), dir, "bench/hog"),
+		coppiceLoop: program{err: errors.New("not asked")},
 	}
-	job := loop.Job{Op: loop.PingPong, Bytes: 8, Warmup: 2, Iterations: 20}
-	l := line{op: loop.PingPong, p: 2, bytes: 8, ours: coppiceUnix, theirs: rawUnix}
-	r := ps.measure(t.Context(), l, job, 2, dir)
-	if r.failed != nil || len(r.rounds) != 2 || r.theirs() <= 0 || r.ours() != 0 {
-		t.Errorf("%+v", r)
+	if err := errors.Join(ps.rawLoop.err, ps.hog.err); err != nil {
+		t.Fatal(err)
+	}
+	l := line{op: loop.PingPong, p: 2, bytes: 8, ours: coppiceUnix, theirs: rawUnix, hogs: 1}
+	launches := 0
+	rs := ps.measure(t.Context(), batch{l}, options{rounds: 2, quick: true}, dir, func() { launches++ })
+	if r := rs[0]; r.failed != nil || len(r.rounds) != 2 || r.theirs() <= 0 || r.ours() != 0 || launches != 4 {
+		t.Errorf("%+v after %d launches", r, launches)
 	}
 	l.p = 3 // there is no rank 2
-	if r := ps.measure(t.Context(), l, job, 1, dir); r.failed == nil {
+	if rs := ps.measure(t.Context(), batch{l}, options{rounds: 1, quick: true}, dir, func() {}); rs[0].failed == nil {
 		t.Error("a rank that wrote nothing went unnoticed")
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "spans*"))
@@ -310,8 +320,8 @@ func TestSidesTakeTurnsAtGoingFirst(t *testing.T) {
 	}
 	ps := &programs{launcher: script("ours"), mpirun: script("theirs")}
 	l := line{op: loop.Start, p: 2, bytes: 1, ours: coppiceUnix, theirs: openMPIShared}
-	if r := ps.measure(t.Context(), l, l.job(true), 4, dir); r.failed != nil {
-		t.Fatal(r.failed)
+	if rs := ps.measure(t.Context(), batch{l}, options{rounds: 4, quick: true}, dir, func() {}); rs[0].failed != nil {
+		t.Fatal(rs[0].failed)
 	}
 	got, err := os.ReadFile(log)
 	want := "ours theirs theirs ours ours theirs theirs ours"
@@ -325,8 +335,12 @@ func TestOpenMPILoopKnowsTheOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range []string{loop.PingPong, loop.Broadcast, loop.Barrier, loop.Start} {
-		if !bytes.Contains(source, []byte(`strcmp(op, "`+op+`")`)) {
+	for _, op := range loop.Ops {
+		known := `{"` + op + `", ` + op + `,` // in its table
+		if op == loop.Start {
+			known = `strcmp(words[0], "` + op + `")`
+		}
+		if !bytes.Contains(source, []byte(known)) {
 			t.Errorf("openmpi/loop.c does not know %q", op)
 		}
 	}

@@ -11,6 +11,7 @@ type side string
 
 const (
 	coppiceUnix      side = "Coppice, Unix sockets"
+	coppiceTCP       side = "Coppice, TCP"
 	coppiceCorrected side = "Coppice, checked, Unix sockets"
 	coppiceLocal     side = "Coppice, goroutines"
 	rawUnix          side = "raw system calls, Unix socket"
@@ -25,6 +26,10 @@ type line struct {
 	p, bytes     int
 	ours, theirs side
 	target       target
+
+	beside side // measured in the same rounds, with no target; "": nothing
+	hogs   int  // how many processors others keep busy meanwhile
+	cell   bool // one of the table of all collectives
 }
 
 func (l line) String() string { return fmt.Sprintf("%s, p = %d", l.what, l.p) }
@@ -63,7 +68,7 @@ func (t target) verdict(ratio float64) string {
 func lines() (all []line) {
 	add := func(what, op string, bytes int, ours, theirs side, t func(p int) target, sizes ...int) {
 		for _, p := range sizes {
-			all = append(all, line{what, op, p, bytes, ours, theirs, t(p)})
+			all = append(all, line{what: what, op: op, p: p, bytes: bytes, ours: ours, theirs: theirs, target: t(p)})
 		}
 	}
 	atMost := func(ratio float64) func(int) target {
@@ -94,17 +99,13 @@ func lines() (all []line) {
 // job returns how often a line's loop repeats: about a second of the slower side,
 // a quarter of that if quick.
 func (l line) job(quick bool) loop.Job {
-	n := 10000 / l.p
-	switch {
-	case l.op == loop.Start:
-		n = 1
-	case l.bytes >= 1<<20:
-		n /= 20
-	case l.bytes >= 64<<10:
-		n /= 5
+	seconds := 1.0
+	if l.hogs > 0 {
+		seconds = 0.1 // a peer that polls takes ten times as long and more
 	}
-	if quick && l.op != loop.Start {
-		n /= 4
+	if quick {
+		seconds /= 4
 	}
-	return loop.Job{Op: l.op, Bytes: l.bytes, Warmup: n / 10, Iterations: n}
+	n := loop.Iterations(l.op, l.bytes, l.p, seconds)
+	return loop.Job{Op: l.op, Bytes: l.bytes, Warmup: loop.Warmup(n), Iterations: n}
 }

@@ -1,7 +1,7 @@
 // Command bench compares Coppice with Open MPI and with raw loops, as ratios within
 // one run. README.md says what is measured, and how to read it.
 //
-//	go run ./bench [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
+//	go run ./bench [--collectives [--tcp]] [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
 package main
 
 import (
@@ -19,11 +19,13 @@ import (
 )
 
 type options struct {
-	quick    bool
-	only     string
-	rounds   int
-	markdown bool
-	json     string
+	collectives bool
+	tcp         bool
+	quick       bool
+	only        string
+	rounds      int
+	markdown    bool
+	json        string
 }
 
 func main() {
@@ -39,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 	}
 	var chosen []line
 	if err == nil {
-		chosen, err = choose(lines(), o)
+		chosen, err = choose(o.lines(), o)
 	}
 	if err == nil && o.json != "" {
 		// Now, not after minutes of measuring, is when a bad name should be found.
@@ -62,6 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 func parse(args []string, help io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
+	flags.BoolVar(&o.collectives, "collectives", false, "every collective against Open MPI, a table for each number of processes")
+	flags.BoolVar(&o.tcp, "tcp", false, "with --collectives: Coppice over TCP beside it")
 	flags.BoolVar(&o.quick, "quick", false, "only lines with a target, shorter loops, 3 rounds: less than a minute")
 	flags.StringVar(&o.only, "only", "", "only lines whose name contains `TEXT`, such as \"broadcast 8 B, p = 32\"")
 	flags.IntVar(&o.rounds, "rounds", 0, "launches of each side for one line; 0: 9, or 3 with --quick")
@@ -77,6 +81,9 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected %q, allowed: options only", flags.Arg(0))
 	}
+	if o.tcp && !o.collectives {
+		return o, errors.New("--tcp alone, allowed: with --collectives")
+	}
 	if o.rounds < 0 {
 		return o, fmt.Errorf("--rounds is %d, allowed: 0 or more", o.rounds)
 	}
@@ -87,6 +94,14 @@ func parse(args []string, help io.Writer) (o options, err error) {
 		}
 	}
 	return o, nil
+}
+
+// lines returns the comparisons to choose from.
+func (o options) lines() []line {
+	if o.collectives {
+		return collectives(o.tcp)
+	}
+	return lines()
 }
 
 // choose returns the lines that the options ask for.
@@ -127,17 +142,22 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 		return false, errors.New("nothing is left to measure")
 	}
 	var results []result
-	for i, l := range chosen {
-		fmt.Fprintf(stderr, "%d/%d %s\n", i+1, len(chosen), l)
-		r := ps.measure(ctx, l, l.job(o.quick), o.rounds, dir)
+	all := batches(chosen)
+	shown := newProgress(stderr, all, o.rounds)
+	for _, b := range all {
+		shown.begin(b)
+		measured := ps.measure(ctx, b, o, dir, shown.launched)
+		shown.clear()
 		if ctx.Err() != nil {
 			return false, errInterrupted
 		}
-		if r.failed != nil {
-			whole = false
-			fmt.Fprintf(stderr, "bench: %s: %v\n", l, r.failed)
+		for _, r := range measured {
+			if r.failed != nil {
+				whole = false
+				fmt.Fprintf(stderr, "bench: %s: %v\n", r.line, r.failed)
+			}
 		}
-		results = append(results, r)
+		results = append(results, measured...)
 	}
 	if after, err := readUsage(); err == nil && errBefore == nil {
 		d := between(before, after)
@@ -174,15 +194,19 @@ func (ps *programs) able(chosen []line, stderr io.Writer) (able []line, whole bo
 }
 
 func report(o options, m machine, results []result, stdout io.Writer) error {
-	rows := make([][]string, 0, len(results))
-	for _, r := range results {
-		rows = append(rows, r.row())
-	}
 	write := table
 	if o.markdown {
 		write = markdown
 	}
-	if err := write(stdout, rows); err != nil {
+	var means []mean
+	err := error(nil)
+	if o.collectives {
+		means = geometric(results)
+		err = writeCollectives(stdout, write, means, results)
+	} else {
+		err = write(stdout, lineColumns, rows(results))
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintf(stdout, "\n%s\n", m.summary(o.rounds)); err != nil || o.json == "" {
@@ -192,5 +216,5 @@ func report(o options, m machine, results []result, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeJSON(file, m, results), file.Close())
+	return errors.Join(writeJSON(file, m, means, results), file.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/coppice-go/coppice/bench/loop"
 )
@@ -25,6 +26,7 @@ func meanOf(f figure) float64   { return f.Mean }
 type round struct {
 	Ours   figure `json:"ours"`
 	Theirs figure `json:"theirs"`
+	Beside figure `json:"beside,omitzero"`
 }
 
 // result is what the rounds of a line say.
@@ -34,59 +36,134 @@ type result struct {
 	failed error // a launch that failed ended the line
 }
 
-// measure runs the rounds of a line. Sides take turns at going first, so that a
-// machine that slows down or warms up favors neither. A side that is missing is
-// left out.
-func (ps *programs) measure(ctx context.Context, l line, job loop.Job, rounds int, dir string) result {
-	res := result{line: l}
-	for i := range rounds {
-		var r round
-		turns := []struct {
-			side side
-			fig  *figure
-		}{{l.ours, &r.Ours}, {l.theirs, &r.Theirs}}
-		if i%2 == 1 {
-			slices.Reverse(turns)
-		}
-		for _, turn := range turns {
-			if ps.missing(turn.side) != nil {
-				continue
-			}
-			fig, err := ps.once(ctx, turn.side, l, job, dir)
-			if err != nil {
-				res.failed = fmt.Errorf("%s: %w", turn.side, err)
-				return res
-			}
-			*turn.fig = fig
-		}
-		res.rounds = append(res.rounds, r)
+// A batch is lines that differ in nothing but their bytes, so that one launch of a
+// side measures all of them.
+type batch []line
+
+// batches puts neighbors together that one launch can measure.
+func batches(lines []line) (all []batch) {
+	kind := func(l line) line {
+		l.what, l.bytes, l.target = "", 0, target{}
+		return l
 	}
-	return res
+	for _, l := range lines {
+		last := len(all) - 1
+		if last >= 0 && kind(all[last][0]) == kind(l) {
+			all[last] = append(all[last], l)
+		} else {
+			all = append(all, batch{l})
+		}
+	}
+	return all
 }
 
-// once launches a side and sums up its iterations. If the line is about starting,
-// the launch is the only one.
-func (ps *programs) once(ctx context.Context, s side, l line, job loop.Job, dir string) (figure, error) {
+func (b batch) String() string {
+	if len(b) == 1 {
+		return b[0].String()
+	}
+	return fmt.Sprintf("%s to %s", b[0].what, b[len(b)-1])
+}
+
+// sides returns those that a round launches.
+func (b batch) sides() []side {
+	sides := []side{b[0].ours, b[0].theirs}
+	if b[0].beside != "" {
+		sides = append(sides, b[0].beside)
+	}
+	return sides
+}
+
+// measure runs the rounds of a batch. Sides take turns at going first, so that a
+// machine that slows down or warms up favors neither. A side that is missing is
+// left out. done is called after each launch.
+func (ps *programs) measure(ctx context.Context, b batch, o options, dir string, done func()) []result {
+	results := make([]result, len(b))
+	for i, l := range b {
+		results[i].line = l
+	}
+	stop, err := ps.startHogs(b[0].hogs)
+	if err != nil {
+		results[0].failed = err
+		return results
+	}
+	defer stop()
+	for i := range o.rounds {
+		turns := b.sides()
+		first := i % len(turns)
+		figures := map[side][]figure{}
+		for _, s := range append(turns[first:], turns[:first]...) {
+			if ps.missing(s) == nil && ctx.Err() == nil {
+				figures[s] = ps.once(ctx, s, results, o.quick, dir)
+			}
+			done()
+		}
+		for k := range results {
+			r, of := &results[k], func(s side) figure {
+				if figures[s] == nil {
+					return figure{}
+				}
+				return figures[s][k]
+			}
+			if r.failed == nil {
+				r.rounds = append(r.rounds, round{of(r.line.ours), of(r.line.theirs), of(r.beside)})
+			}
+		}
+	}
+	return results
+}
+
+// once launches a side for all lines that have not failed yet, and sums up their
+// iterations. If the launch fails, so does the first line it did not come to the end
+// of, and those after it have no figure in this round.
+func (ps *programs) once(ctx context.Context, s side, results []result, quick bool, dir string) []figure {
+	figures := make([]figure, len(results))
 	out, err := os.MkdirTemp(dir, "spans")
 	if err != nil {
-		return figure{}, err
+		results[0].failed = err
+		return figures
 	}
 	defer os.RemoveAll(out)
-	job.Out = filepath.Join(out, "rank")
-	elapsed, err := launch(ctx, ps.command(s, l.p, job))
-	if err != nil {
-		return figure{}, err
+	var jobs []loop.Job
+	var which []int // the line of each job
+	for k, r := range results {
+		if r.failed == nil {
+			job := r.job(quick)
+			job.Out = filepath.Join(out, fmt.Sprintf("%d.rank", k))
+			jobs, which = append(jobs, job), append(which, k)
+		}
 	}
-	if l.op == loop.Start {
+	if len(jobs) == 0 {
+		return figures
+	}
+	elapsed, failed := launch(ctx, ps.command(s, results[0].p, jobs), len(jobs))
+	for j, job := range jobs {
+		r := &results[which[j]]
+		fig, err := read(job, r.p, elapsed)
+		if failed != nil && (err != nil || j == len(jobs)-1) {
+			err = failed // if all were measured, it is the end that failed
+		}
+		if err != nil {
+			r.failed = fmt.Errorf("%s: %w", s, err)
+			break
+		}
+		figures[which[j]] = fig
+	}
+	return figures
+}
+
+// read sums up the iterations of a job. If it is about starting, the launch is the
+// only one.
+func read(job loop.Job, p int, elapsed time.Duration) (figure, error) {
+	if job.Op == loop.Start {
 		us := float64(elapsed.Nanoseconds()) / 1e3
 		return figure{us, us}, nil
 	}
-	ranks, err := readRanks(job, l.p)
+	ranks, err := readRanks(job, p)
 	if err != nil {
 		return figure{}, err
 	}
-	us := iterations(l.op, ranks)
-	return figure{median(us), mean(us)}, nil
+	us := iterations(job.Op, ranks)
+	return figure{median(us), average(us)}, nil
 }
 
 // readRanks reads the spans of all ranks: ranks[r][i] is iteration i at rank r.
@@ -110,28 +187,16 @@ func readRanks(job loop.Job, p int) (ranks [][]loop.Span, err error) {
 	return ranks, nil
 }
 
-// iterations returns the µs that each iteration took the group as a whole:
-//
-//   - ping-pong: from beginning to end at rank 0;
-//   - broadcast: from the beginning at the root, rank 0, to the last end;
-//   - barrier: from the last beginning to the last end.
+// iterations returns the µs that each iteration took the group as a whole.
 func iterations(op string, ranks [][]loop.Span) (us []float64) {
 	for i, atRoot := range ranks[0] {
-		lastBegin, lastEnd := atRoot.Begin, atRoot.End
-		for _, spans := range ranks[1:] {
-			lastBegin = max(lastBegin, spans[i].Begin)
-			lastEnd = max(lastEnd, spans[i].End)
+		it := loop.Iteration{Root: atRoot}
+		for _, spans := range ranks {
+			s := spans[i]
+			it.LastBegin, it.LastEnd = max(it.LastBegin, s.Begin), max(it.LastEnd, s.End)
+			it.Slowest = max(it.Slowest, s.End-s.Begin)
 		}
-		var ns int64
-		switch op {
-		case loop.PingPong:
-			ns = atRoot.End - atRoot.Begin
-		case loop.Broadcast:
-			ns = lastEnd - atRoot.Begin
-		case loop.Barrier:
-			ns = lastEnd - lastBegin
-		}
-		us = append(us, float64(ns)/1e3)
+		us = append(us, float64(it.Time(op))/1e3)
 	}
 	return us
 }
@@ -149,7 +214,7 @@ func median(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-func mean(values []float64) float64 {
+func average(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
 		sum += v
@@ -159,29 +224,35 @@ func mean(values []float64) float64 {
 
 // ours and theirs return the µs of an iteration, as the median over the rounds, or 0
 // if the side did not run.
-func (r result) ours() float64 {
-	return r.over(func(x round) float64 { return x.Ours.Median })
-}
+func (r result) ours() float64   { return r.over(oursIn) }
+func (r result) theirs() float64 { return r.over(theirsIn) }
 
-func (r result) theirs() float64 {
-	return r.over(func(x round) float64 { return x.Theirs.Median })
-}
+func oursIn(x round) figure   { return x.Ours }
+func theirsIn(x round) figure { return x.Theirs }
+func besideIn(x round) figure { return x.Beside }
 
-func (r result) over(value func(round) float64) float64 {
+func (r result) over(in func(round) figure) float64 {
 	var values []float64
 	for _, x := range r.rounds {
-		values = append(values, value(x))
+		if v := in(x).Median; v > 0 {
+			values = append(values, v)
+		}
 	}
 	return median(values)
 }
 
 // ratios returns ours / theirs of medians or of means: its median over the rounds,
-// whose two launches are neighbors in time, and the least and the greatest. ok is
-// false unless both sides ran.
+// whose launches are neighbors in time, and the least and the greatest. ok is false
+// unless both sides ran.
 func (r result) ratios(of func(figure) float64) (middle, least, greatest float64, ok bool) {
+	return r.ratiosTo(oursIn, of)
+}
+
+// ratiosTo is the same for another side than ours.
+func (r result) ratiosTo(in func(round) figure, of func(figure) float64) (middle, least, greatest float64, ok bool) {
 	var all []float64
 	for _, x := range r.rounds {
-		if ours, theirs := of(x.Ours), of(x.Theirs); ours > 0 && theirs > 0 {
+		if ours, theirs := of(in(x)), of(x.Theirs); ours > 0 && theirs > 0 {
 			all = append(all, ours/theirs)
 		}
 	}

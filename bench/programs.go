@@ -32,6 +32,7 @@ type programs struct {
 	launcher    program // the command coppice
 	coppiceLoop program
 	rawLoop     program
+	hog         program
 	mpirun      program
 	mpiLoop     program
 	mpiVersion  string
@@ -43,6 +44,7 @@ func build(ctx context.Context, dir string) *programs {
 		launcher:    goBuild(ctx, dir, "cmd/coppice"),
 		coppiceLoop: goBuild(ctx, dir, "bench/coppiceloop"),
 		rawLoop:     goBuild(ctx, dir, "bench/rawloop"),
+		hog:         goBuild(ctx, dir, "bench/hog"),
 	}
 	ps.findOpenMPI(ctx, dir)
 	return ps
@@ -100,7 +102,7 @@ func lookPath(names ...string) (path string, err error) {
 // missing says why a side cannot run, or nil.
 func (ps *programs) missing(s side) error {
 	switch s {
-	case coppiceUnix, coppiceCorrected:
+	case coppiceUnix, coppiceTCP, coppiceCorrected:
 		return errors.Join(ps.launcher.err, ps.coppiceLoop.err)
 	case coppiceLocal:
 		return ps.coppiceLoop.err
@@ -114,13 +116,15 @@ func (ps *programs) missing(s side) error {
 	}
 }
 
-// command returns the words that run a job on p processes of a side.
-func (ps *programs) command(s side, p int, job loop.Job) []string {
+// command returns the words that run jobs on p processes of a side.
+func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
 	var words []string
 	n := strconv.Itoa(p)
 	switch s {
 	case coppiceUnix:
 		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path}
+	case coppiceTCP:
+		words = []string{ps.launcher.path, "run", "-n", n, "--env", "COPPICE_TRANSPORT=tcp", "--", ps.coppiceLoop.path}
 	case coppiceCorrected:
 		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "checked"}
 	case coppiceLocal:
@@ -132,7 +136,7 @@ func (ps *programs) command(s side, p int, job loop.Job) []string {
 	case openMPIShared:
 		words = ps.mpi(n, "vader,self")
 	}
-	return append(words, job.Args()...)
+	return append(words, loop.Args(jobs)...)
 }
 
 // mpi returns the call of mpirun, with processes that yield when idle: without
@@ -145,12 +149,17 @@ func (ps *programs) mpi(n, transports string, more ...string) []string {
 	return append(append(words, more...), "-np", n, ps.mpiLoop.path)
 }
 
-// launchTime bounds one launch; the slowest takes a few seconds.
-const launchTime = time.Minute
+// A launch is bounded by launchTime, and jobTime for each job after the first; the
+// slowest take a few seconds each.
+const (
+	launchTime = time.Minute
+	jobTime    = 20 * time.Second
+)
 
-// launch runs a command to its end and returns how long that took.
-func launch(ctx context.Context, words []string) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, launchTime)
+// launch runs a command of so many jobs to its end and returns how long that took.
+func launch(ctx context.Context, words []string, jobs int) (time.Duration, error) {
+	most := launchTime + time.Duration(jobs-1)*jobTime
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	// A launcher ends its processes when it is asked to end, not when it is killed.
@@ -160,7 +169,7 @@ func launch(ctx context.Context, words []string) (time.Duration, error) {
 	out, err := cmd.CombinedOutput()
 	elapsed := time.Since(began)
 	if ctx.Err() == context.DeadlineExceeded {
-		return 0, fmt.Errorf("did not end within %v", launchTime)
+		return 0, fmt.Errorf("did not end within %v", most)
 	}
 	if err != nil {
 		return 0, errors.New(gist(out, err))

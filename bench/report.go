@@ -10,9 +10,27 @@ import (
 
 const dash = "–"
 
-var header = []string{"what", "p", "ours µs", "theirs µs", "ratio", "spread", "of means", "target", "verdict", "ours", "theirs"}
+// A column of a table: its name, with > before it if it is aligned to the right, as
+// numbers are.
+type column string
 
-// row returns the cells of a result, under header.
+func (c column) name() string { return strings.TrimPrefix(string(c), ">") }
+func (c column) right() bool  { return c[0] == '>' }
+
+// lineColumns are those of the table of lines.
+var lineColumns = []column{
+	"what", ">p", ">ours µs", ">theirs µs", ">ratio", "spread", ">of means", "target", "verdict", "ours", "theirs",
+}
+
+func rows(results []result) [][]string {
+	all := make([][]string, 0, len(results))
+	for _, r := range results {
+		all = append(all, r.row())
+	}
+	return all
+}
+
+// row returns the cells of a result, under lineColumns.
 func (r result) row() []string {
 	ratio, spread, means, verdict := dash, dash, dash, dash
 	if middle, least, greatest, ok := r.ratios(medianOf); ok {
@@ -47,19 +65,24 @@ func micros(us float64) string {
 	}
 }
 
-// table writes rows in columns, numbers to the right.
-func table(w io.Writer, rows [][]string) error {
-	widths := make([]int, len(header))
-	for _, row := range append([][]string{header}, rows...) {
+// table writes rows under the names of their columns.
+func table(w io.Writer, columns []column, rows [][]string) error {
+	var names []string
+	for _, c := range columns {
+		names = append(names, c.name())
+	}
+	all := append([][]string{names}, rows...)
+	widths := make([]int, len(columns))
+	for _, row := range all {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	for _, row := range append([][]string{header}, rows...) {
+	for _, row := range all {
 		var text strings.Builder
 		for i, cell := range row {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if (i >= 1 && i <= 4) || i == 6 {
+			if columns[i].right() {
 				text.WriteString(pad + cell + "  ")
 			} else {
 				text.WriteString(cell + pad + "  ")
@@ -73,9 +96,17 @@ func table(w io.Writer, rows [][]string) error {
 }
 
 // markdown writes the same rows for a page.
-func markdown(w io.Writer, rows [][]string) error {
-	rule := []string{"---", "---:", "---:", "---:", "---:", "---", "---:", "---", "---", "---", "---"}
-	for _, row := range append([][]string{header, rule}, rows...) {
+func markdown(w io.Writer, columns []column, rows [][]string) error {
+	var names, rule []string
+	for _, c := range columns {
+		names = append(names, c.name())
+		if c.right() {
+			rule = append(rule, "---:")
+		} else {
+			rule = append(rule, "---")
+		}
+	}
+	for _, row := range append([][]string{names, rule}, rows...) {
 		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | ")); err != nil {
 			return err
 		}
@@ -126,14 +157,22 @@ type record struct {
 	Target    string  `json:"target,omitempty"`
 	Verdict   string  `json:"verdict,omitempty"`
 	Failed    string  `json:"failed,omitempty"`
-	Rounds    []round `json:"rounds"`
+
+	Beside      side    `json:"beside,omitempty"` // another side of ours, held against theirs
+	BesideUS    float64 `json:"beside_us,omitempty"`
+	BesideRatio float64 `json:"beside_ratio,omitempty"`
+	Hogs        int     `json:"hogs,omitempty"`
+
+	Rounds []round `json:"rounds"`
 }
 
 func (r result) record() record {
 	rec := record{
 		What: r.what, P: r.p, Bytes: r.bytes, Ours: r.line.ours, Theirs: r.line.theirs,
 		OursUS: r.ours(), TheirsUS: r.theirs(), Target: r.target.String(), Rounds: r.rounds,
+		Beside: r.beside, BesideUS: r.over(besideIn), Hogs: r.hogs,
 	}
+	rec.BesideRatio, _, _, _ = r.ratiosTo(besideIn, medianOf)
 	if middle, least, greatest, ok := r.ratios(medianOf); ok {
 		rec.OfMeans, _, _, _ = r.ratios(meanOf)
 		rec.Ratio, rec.RatioLow, rec.RatioHigh = middle, least, greatest
@@ -145,7 +184,7 @@ func (r result) record() record {
 	return rec
 }
 
-func writeJSON(w io.Writer, m machine, results []result) error {
+func writeJSON(w io.Writer, m machine, means []mean, results []result) error {
 	records := make([]record, 0, len(results))
 	for _, r := range results {
 		records = append(records, r.record())
@@ -154,6 +193,7 @@ func writeJSON(w io.Writer, m machine, results []result) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(struct {
 		Machine machine  `json:"machine"`
+		Means   []mean   `json:"geometric_means,omitempty"`
 		Lines   []record `json:"lines"`
-	}{m, records})
+	}{m, means, records})
 }

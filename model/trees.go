@@ -19,15 +19,18 @@ import (
 
 // TreeLatency is the time at which t has colored its last process, without
 // failures.
-func TreeLatency(t topology.Tree, l, o int) int {
+func TreeLatency(t topology.Tree, l, o int) int { return treeTime(t, o, 2*o+l) }
+
+// treeTime is the time at which t has colored its last process if processes send
+// at every interval and a message takes effect after the delay.
+func treeTime[T int | float64](t topology.Tree, interval, delay T) (last T) {
 	t = topology.Canonical(t) // latency is a matter of shape
 	type send struct {
 		from, i, to int
-		colored     int // when from was
+		colored     T // when from was
 	}
 	var pending []send // at most one for each process on the way down
-	last := 0
-	for r, colored := t.Root(), 0; ; {
+	for r, colored := t.Root(), T(0); ; {
 		last = max(last, colored)
 		if to := t.Child(r, 0); to >= 0 {
 			pending = append(pending, send{r, 0, to, colored})
@@ -40,7 +43,7 @@ func TreeLatency(t topology.Tree, l, o int) int {
 		if to := t.Child(s.from, s.i+1); to >= 0 {
 			pending = append(pending, send{s.from, s.i + 1, to, s.colored})
 		}
-		r, colored = s.to, s.colored+s.i*o+2*o+l
+		r, colored = s.to, s.colored+T(s.i)*interval+delay
 	}
 }
 

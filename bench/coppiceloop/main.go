@@ -1,7 +1,9 @@
 // Command coppiceloop is the loops of bench/README.md on Coppice's public API.
 //
-//	coppice run -n P -- coppiceloop [-mode M] OP BYTES WARMUP ITERATIONS OUT
-//	coppiceloop -local P OP BYTES WARMUP ITERATIONS OUT
+//	coppice run -n P -- coppiceloop [-mode M] JOB...
+//	coppiceloop -local P JOB...
+//
+// A JOB is OP BYTES WARMUP ITERATIONS OUT.
 package main
 
 import (
@@ -12,13 +14,14 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/ops"
 )
 
 func main() {
 	local := flag.Int("local", 0, "run this many processes as goroutines")
 	mode := flag.String("mode", "plain", "protection of broadcasts: plain, or a correction such as checked")
 	flag.Parse()
-	job, err := loop.Parse(flag.Args())
+	jobs, err := loop.Parse(flag.Args())
 	if err != nil {
 		fail(2, err)
 	}
@@ -26,7 +29,7 @@ func main() {
 	if *mode != "plain" {
 		protection = coppice.Corrected(*mode)
 	}
-	program := func(ctx context.Context, t *coppice.Task) error { return run(ctx, t, job, protection) }
+	program := func(ctx context.Context, t *coppice.Task) error { return run(ctx, t, jobs, protection) }
 	if *local == 0 {
 		coppice.Main(program)
 		return
@@ -41,47 +44,15 @@ func fail(exit int, err error) {
 	os.Exit(exit)
 }
 
-func run(ctx context.Context, t *coppice.Task, job loop.Job, p coppice.Protection) error {
-	barrier := func() error { return coppice.Barrier(ctx, t) }
-	if err := barrier(); err != nil || job.Op == loop.Start {
-		return err
-	}
-	switch job.Op {
-	case loop.PingPong:
-		if t.Size() != 2 {
-			return fmt.Errorf("a ping-pong has 2 processes, not %d", t.Size())
+func run(ctx context.Context, t *coppice.Task, jobs []loop.Job, p coppice.Protection) error {
+	for _, job := range jobs {
+		spans, err := ops.Measure(ctx, t, job, p)
+		if err == nil && job.Op != loop.Start {
+			err = job.Write(t.Rank(), spans)
 		}
-		return job.Run(t.Rank(), pingPong(ctx, t))
-	case loop.Broadcast:
-		return job.Run(t.Rank(), loop.Steps{
-			Timed: func(data []byte) ([]byte, error) {
-				return coppice.Broadcast(ctx, t, data, coppice.Mode(p))
-			},
-			Untimed: barrier,
-		})
-	default:
-		return job.Run(t.Rank(), loop.Steps{
-			Timed: func([]byte) ([]byte, error) { return nil, barrier() },
-		})
-	}
-}
-
-func pingPong(ctx context.Context, t *coppice.Task) loop.Steps {
-	const tag = 0
-	other := 1 - t.Rank()
-	if t.Rank() == 0 {
-		return loop.Steps{Timed: func(data []byte) ([]byte, error) {
-			if err := coppice.Send(ctx, t, other, tag, data); err != nil {
-				return nil, err
-			}
-			return coppice.Recv[[]byte](ctx, t, other, tag)
-		}}
-	}
-	return loop.Steps{Timed: func([]byte) ([]byte, error) {
-		got, err := coppice.Recv[[]byte](ctx, t, other, tag)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return got, coppice.Send(ctx, t, other, tag, got)
-	}}
+	}
+	return nil
 }

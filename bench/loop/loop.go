@@ -15,36 +15,50 @@ import (
 	"time"
 )
 
-// The operations that a loop may repeat.
-const (
-	PingPong  = "pingpong"  // 2 processes: there and back
-	Broadcast = "broadcast" // from rank 0; a barrier, not timed, after each
-	Barrier   = "barrier"   // one after the other
-	Start     = "start"     // one barrier, nothing recorded: the caller times the process
-)
-
-// Job is one call of a loop program: what it repeats, and where the spans go.
+// Job is one loop: what it repeats, and where the spans go.
 type Job struct {
 	Op         string
-	Bytes      int // carried by one operation
+	Bytes      int // as the OSU benchmarks count: of a task's block, for alltoall of a pair's
 	Warmup     int // iterations before the first recorded one
 	Iterations int
 	Out        string // rank r writes Out.r
 }
+
+// words is how many arguments a job is.
+const words = 5
 
 // Args returns the arguments that Parse understands.
 func (j Job) Args() []string {
 	return []string{j.Op, strconv.Itoa(j.Bytes), strconv.Itoa(j.Warmup), strconv.Itoa(j.Iterations), j.Out}
 }
 
-// Parse reads OP BYTES WARMUP ITERATIONS OUT.
-func Parse(args []string) (Job, error) {
-	if len(args) != 5 {
-		return Job{}, errors.New("want OP BYTES WARMUP ITERATIONS OUT")
+// Args returns the arguments of several jobs.
+func Args(jobs []Job) (args []string) {
+	for _, j := range jobs {
+		args = append(args, j.Args()...)
 	}
+	return args
+}
+
+// Parse reads OP BYTES WARMUP ITERATIONS OUT, once or several times.
+func Parse(args []string) (jobs []Job, err error) {
+	if len(args) == 0 || len(args)%words != 0 {
+		return nil, errors.New("want OP BYTES WARMUP ITERATIONS OUT, once or several times")
+	}
+	for five := range slices.Chunk(args, words) {
+		j, err := parse(five)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+func parse(args []string) (Job, error) {
 	j := Job{Op: args[0], Out: args[4]}
-	if ops := []string{PingPong, Broadcast, Barrier, Start}; !slices.Contains(ops, j.Op) {
-		return Job{}, fmt.Errorf("unknown OP %q, allowed: %s", j.Op, strings.Join(ops, ", "))
+	if !slices.Contains(Ops, j.Op) {
+		return Job{}, fmt.Errorf("unknown OP %q, allowed: %s", j.Op, strings.Join(Ops, ", "))
 	}
 	for _, number := range []struct {
 		name  string
@@ -62,32 +76,44 @@ func Parse(args []string) (Job, error) {
 		}
 		*number.value = n
 	}
+	if Sums(j.Op) && j.Bytes%numberBytes != 0 {
+		return Job{}, fmt.Errorf("BYTES is %d for %s, allowed: multiples of %d", j.Bytes, j.Op, numberBytes)
+	}
 	return j, nil
 }
 
-// Steps are the two halves of an iteration at one rank.
+// Steps are the parts of an iteration i at one rank. All but Timed may be nil.
 type Steps struct {
-	Timed   func(data []byte) (got []byte, err error) // got is nil where nothing arrives
-	Untimed func() error                              // may be nil
+	Mark    func(i int) // makes what is sent this iteration's
+	Timed   func() error
+	Intact  func(i int) bool // tells whether this iteration's data arrived
+	Untimed func() error
 }
 
 // Run repeats the steps and writes the spans of rank.
 func (j Job) Run(rank int, s Steps) error {
+	spans, err := j.Measure(rank, s)
+	if err != nil {
+		return err
+	}
+	return j.Write(rank, spans)
+}
+
+// Measure repeats the steps and returns the spans of rank.
+func (j Job) Measure(rank int, s Steps) ([]Span, error) {
 	spans := make([]Span, 0, j.Iterations)
-	data := make([]byte, j.Bytes)
 	for i := -j.Warmup; i < j.Iterations; i++ {
-		mark := byte(i)
-		if rank == 0 { // the others must get it from there
-			data[0], data[j.Bytes-1] = mark, mark
+		if s.Mark != nil {
+			s.Mark(i)
 		}
 		begin := now()
-		got, err := s.Timed(data)
+		err := s.Timed()
 		end := now()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if got != nil && !intact(got, j.Bytes, mark) {
-			return fmt.Errorf("rank %d: wrong data in iteration %d", rank, i)
+		if s.Intact != nil && !s.Intact(i) {
+			return nil, fmt.Errorf("rank %d: wrong data in iteration %d of %s", rank, i, j.Op)
 		}
 		if i >= 0 {
 			spans = append(spans, Span{begin, end})
@@ -96,17 +122,37 @@ func (j Job) Run(rank int, s Steps) error {
 			continue
 		}
 		if err := s.Untimed(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return write(File(j.Out, rank), spans)
+	return spans, nil
 }
 
-// intact tells whether the mark arrived at both ends: data that never came must not
-// pass for fast.
-func intact(got []byte, bytes int, mark byte) bool {
-	return len(got) == bytes && got[0] == mark && got[bytes-1] == mark
+// Block returns memory of so many bytes that exists: what was never written to may
+// all be one page of zeros, which is cheap to send.
+func Block(bytes int) []byte {
+	b := make([]byte, bytes)
+	for i := range b {
+		b[i] = 1
+	}
+	return b
 }
+
+// Mark marks both ends of a block with the iteration, who sends it and whom it is
+// for; the latter is 0 if it is the same block for all.
+func Mark(block []byte, i, from, to int) {
+	block[0] = mark(i, from, to)
+	block[len(block)-1] = block[0]
+}
+
+// Marked tells whether a block has its size and marks: data that never came must not
+// pass for fast.
+func Marked(block []byte, bytes, i, from, to int) bool {
+	m := mark(i, from, to)
+	return len(block) == bytes && block[0] == m && block[bytes-1] == m
+}
+
+func mark(i, from, to int) byte { return byte(i + 31*from + 7*to) }
 
 // Span is when an operation began and ended at one rank, in nanoseconds of the wall
 // clock: unlike Go's monotonic one, it reads the same in all processes of a host.
@@ -117,12 +163,13 @@ func now() int64 { return time.Now().UnixNano() }
 // File names the file of one rank's spans.
 func File(out string, rank int) string { return out + "." + strconv.Itoa(rank) }
 
-func write(name string, spans []Span) error {
+// Write writes what Read reads: the spans of a rank, to its file.
+func (j Job) Write(rank int, spans []Span) error {
 	var text strings.Builder
 	for _, s := range spans {
 		fmt.Fprintf(&text, "%d %d\n", s.Begin, s.End)
 	}
-	return os.WriteFile(name, []byte(text.String()), 0o600)
+	return os.WriteFile(File(j.Out, rank), []byte(text.String()), 0o600)
 }
 
 // Read reads what one rank wrote.

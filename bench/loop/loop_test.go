@@ -14,17 +14,23 @@ func TestParse(t *testing.T) {
 	}{
 		{"barrier 1 0 1 out", ""},
 		{"pingpong 8 10 100 out", ""},
+		{"reduce 16 0 1 out alltoall 1 1 1 other", ""},
+		{"", "want OP BYTES"},
 		{"barrier 1 0 1", "want OP BYTES"},
-		{"gather 1 0 1 out", "allowed: pingpong"},
+		{"barrier 1 0 1 out barrier", "want OP BYTES"},
+		{"collect 1 0 1 out", "allowed: pingpong"},
+		{"barrier 1 0 1 out collect 1 0 1 out", "allowed: pingpong"},
+		{"reduce 12 0 1 out", "multiples of 8"},
+		{"scan 1 0 1 out", "multiples of 8"},
 		{"barrier 0 0 1 out", "BYTES"},
 		{"barrier 1 -1 1 out", "WARMUP"},
 		{"barrier 1 0 0 out", "ITERATIONS"},
 		{"barrier 1 0 ten out", "ITERATIONS"},
 	} {
-		job, err := Parse(strings.Fields(c.args))
+		jobs, err := Parse(strings.Fields(c.args))
 		switch {
-		case c.want == "" && (err != nil || strings.Join(job.Args(), " ") != c.args):
-			t.Errorf("%q: %v, %v", c.args, job.Args(), err)
+		case c.want == "" && (err != nil || strings.Join(Args(jobs), " ") != c.args):
+			t.Errorf("%q: %v, %v", c.args, jobs, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%q: error %v, want one with %q", c.args, err, c.want)
 		}
@@ -33,13 +39,15 @@ func TestParse(t *testing.T) {
 
 func TestRunWritesWhatReadReads(t *testing.T) {
 	job := Job{Op: Broadcast, Bytes: 4, Warmup: 3, Iterations: 5, Out: filepath.Join(t.TempDir(), "spans")}
-	timed, untimed := 0, 0
+	var calls strings.Builder
 	err := job.Run(0, Steps{
-		Timed:   func(data []byte) ([]byte, error) { timed++; return data, nil },
-		Untimed: func() error { untimed++; return nil },
+		Mark:    func(int) { calls.WriteByte('m') },
+		Timed:   func() error { calls.WriteByte('t'); return nil },
+		Intact:  func(int) bool { calls.WriteByte('i'); return true },
+		Untimed: func() error { calls.WriteByte('u'); return nil },
 	})
-	if err != nil || timed != 8 || untimed != 8 {
-		t.Fatalf("%d timed, %d untimed, %v; want 8, 8", timed, untimed, err)
+	if want := strings.Repeat("mtiu", 8); err != nil || calls.String() != want {
+		t.Fatalf("calls %s, %v; want %s", calls.String(), err, want)
 	}
 	file, err := os.Open(File(job.Out, 0))
 	if err != nil {
@@ -52,15 +60,60 @@ func TestRunWritesWhatReadReads(t *testing.T) {
 	}
 }
 
-func TestRunNoticesDataThatDidNotArrive(t *testing.T) {
-	job := Job{Op: Broadcast, Bytes: 4, Warmup: 1, Iterations: 2, Out: filepath.Join(t.TempDir(), "spans")}
-	for name, step := range map[string]func([]byte) ([]byte, error){
-		"own data":  func(data []byte) ([]byte, error) { return data, nil },
-		"too short": func([]byte) ([]byte, error) { return []byte{255}, nil },
-		"half":      func([]byte) ([]byte, error) { return []byte{255, 0, 0, 0}, nil },
+func TestMeasureNoticesDataThatDidNotArrive(t *testing.T) {
+	job := Job{Op: Broadcast, Bytes: 4, Warmup: 1, Iterations: 2}
+	_, err := job.Measure(1, Steps{
+		Timed:  func() error { return nil },
+		Intact: func(i int) bool { return i < 1 },
+	})
+	if err == nil || !strings.Contains(err.Error(), "rank 1: wrong data in iteration 1 of broadcast") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOnlyItsOwnMarksMakeABlockWhole(t *testing.T) {
+	const bytes = 4
+	sent := Block(bytes)
+	Mark(sent, 5, 2, 3)
+	half := append(sent[:3:3], 0)
+	for _, c := range []struct {
+		name        string
+		block       []byte
+		i, from, to int
+		want        bool
+	}{
+		{"itself", sent, 5, 2, 3, true},
+		{"of the iteration before", sent, 6, 2, 3, false},
+		{"of another sender", sent, 5, 1, 3, false},
+		{"for another", sent, 5, 2, 2, false},
+		{"for the sender", sent, 5, 3, 2, false},
+		{"half", half, 5, 2, 3, false},
+		{"too short", sent[:1], 5, 2, 3, false},
+		{"nothing", nil, 5, 2, 3, false},
+		{"never written", Block(bytes), 5, 2, 3, false},
 	} {
-		if err := job.Run(1, Steps{Timed: step}); err == nil {
-			t.Errorf("%s: no error", name)
+		if got := Marked(c.block, bytes, c.i, c.from, c.to); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+func TestIterationsFallWithTheWork(t *testing.T) {
+	for _, c := range []struct {
+		op       string
+		bytes, p int
+		seconds  float64
+		want     int
+	}{
+		{Broadcast, 8, 2, 1, 4999},
+		{Barrier, 1, 32, 1, 312},
+		{Barrier, 1, 32, 0.25, 78},
+		{Broadcast, 1 << 20, 32, 1, 51},
+		{AllToAll, 1 << 20, 32, 1, 3}, // a GiB each
+		{Start, 1, 32, 1, 1},
+	} {
+		if got := Iterations(c.op, c.bytes, c.p, c.seconds); got != c.want {
+			t.Errorf("%s of %d bytes, p = %d, %v s: %d iterations, want %d", c.op, c.bytes, c.p, c.seconds, got, c.want)
 		}
 	}
 }

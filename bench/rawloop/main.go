@@ -31,12 +31,13 @@ func main() {
 }
 
 func run(args []string) error {
-	job, err := loop.Parse(args)
+	jobs, err := loop.Parse(args)
 	if err != nil {
 		return err
 	}
-	if job.Op != loop.PingPong {
-		return fmt.Errorf("unknown OP %q, allowed: %s", job.Op, loop.PingPong)
+	job := jobs[0]
+	if len(jobs) > 1 || job.Op != loop.PingPong {
+		return fmt.Errorf("%d jobs, the first of %q, allowed: one of %s", len(jobs), job.Op, loop.PingPong)
 	}
 	if text := os.Getenv(answering); text != "" {
 		socket, err := strconv.Atoi(text)
@@ -77,25 +78,32 @@ func ask(job loop.Job) (err error) {
 	}()
 
 	runtime.LockOSThread()
-	got := make([]byte, job.Bytes)
-	return job.Run(0, loop.Steps{Timed: func(data []byte) ([]byte, error) {
-		if err := writeAll(ends[0], data); err != nil {
-			return nil, err
-		}
-		return got, readAll(ends[0], got)
-	}})
+	data, got := loop.Block(job.Bytes), loop.Block(job.Bytes)
+	return job.Run(0, loop.Steps{
+		Mark: func(i int) { loop.Mark(data, i, 0, 0) },
+		Timed: func() error {
+			if err := writeAll(ends[0], data); err != nil {
+				return err
+			}
+			return readAll(ends[0], got)
+		},
+		Intact: func(i int) bool { return loop.Marked(got, job.Bytes, i, 0, 0) },
+	})
 }
 
 // answer is rank 1.
 func answer(socket int, job loop.Job) error {
 	runtime.LockOSThread()
-	got := make([]byte, job.Bytes)
-	return job.Run(1, loop.Steps{Timed: func([]byte) ([]byte, error) {
-		if err := readAll(socket, got); err != nil {
-			return nil, err
-		}
-		return got, writeAll(socket, got)
-	}})
+	got := loop.Block(job.Bytes)
+	return job.Run(1, loop.Steps{
+		Timed: func() error {
+			if err := readAll(socket, got); err != nil {
+				return err
+			}
+			return writeAll(socket, got)
+		},
+		Intact: func(i int) bool { return loop.Marked(got, job.Bytes, i, 0, 0) },
+	})
 }
 
 func writeAll(fd int, data []byte) error { return transfer(syscall.SYS_WRITE, fd, data) }

@@ -23,14 +23,19 @@ var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big
 // Run(*console) error, in a file of its own name.
 type commands struct {
 	Agent     agentCmd     `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
+	Bench     benchCmd     `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
 	Demo      demoCmd      `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
+	Probe     probeCmd     `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
 	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
 	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
 	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
+	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
 }
 
 const description = `Group communication that regrows when processes die.

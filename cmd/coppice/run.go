@@ -34,8 +34,7 @@ type runCmd struct {
 	Env   []string `placeholder:"NAME=VALUE" sep:"none" group:"Start:" help:"Set a variable in every process. May be repeated."`
 	Dir   string   `placeholder:"DIR" group:"Start:" help:"Working directory of the processes."`
 
-	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4 or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
-	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
+	hostFlags
 
 	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
 
@@ -134,25 +133,6 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 		return nil, err
 	}
 	return launch.New(config)
-}
-
-// spread puts the processes on other hosts, if there are some.
-func (r *runCmd) spread(config *launch.Config) (err error) {
-	if r.Hosts == "" {
-		return nil
-	}
-	if config.Hosts, err = launch.ParseHosts(r.Hosts); err != nil {
-		return err
-	}
-	config.N = 0
-	for _, h := range config.Hosts {
-		config.N += h.Slots
-	}
-	config.SSH, config.Agent = strings.Fields(r.SSH), []string{"coppice", "agent"}
-	if len(config.SSH) == 0 {
-		return errors.New("no command to call hosts with; allowed: --ssh COMMAND, such as ssh")
-	}
-	return nil
 }
 
 // duration is what a flag says, if it was given.

@@ -221,7 +221,9 @@ func (c *Codec[T]) DecodeInto(b []byte, dst T) (T, error) {
 	}
 	h := header(&dst)
 	*h = (*h)[:len(b)/c.memory.size]
-	copy(elemBytes(&dst, c.memory.size), b)
+	if to := elemBytes(&dst, c.memory.size); len(b) > 0 && &to[0] != &b[0] { // it may be there already
+		copy(to, b)
+	}
 	return dst, nil
 }
 

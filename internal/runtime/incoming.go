@@ -14,6 +14,8 @@ type incoming struct {
 	complete bool
 	arrived  func() // the rest has come
 	room     []byte // where the value is to be; nil: in new memory
+	loan     int32  // the number of the operation's loan that room is; 0: none
+	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
 
@@ -38,7 +40,18 @@ func (in *incoming) stay() *incoming {
 	}
 	*c = *in
 	c.passes = false
+	if c.complete {
+		c.settle()
+	}
 	return c
+}
+
+// settle moves the value to memory of its own.
+func (in *incoming) settle() {
+	if in.brief {
+		in.brief = false
+		in.value = in.source.p.keep(in.value)
+	}
 }
 
 // reuse takes back the memory of a message that came in one piece.
@@ -85,7 +98,7 @@ func (in *incoming) makeRoom(n int) {
 		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
 	}
 	copy(value, in.value[:in.filled])
-	in.value = value
+	in.value, in.brief = value, false
 }
 
 // decline does without the rest of a large message.

@@ -74,6 +74,8 @@ type operation struct {
 	works bool     // to combine values is the user's
 	work  *collective.Step
 
+	borrowed [][]byte // memory for what it receives
+
 	w       *waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
@@ -379,7 +381,11 @@ func (o *operation) catchUp() {
 // receive hands a message to the machine.
 func (o *operation) receive(from int, in *incoming) {
 	in.taken()
+	if in.brief && !o.hasValue && uint64(cap(o.room)) >= in.size && in.size > inlineMax {
+		in.value, in.brief = append(o.room[:0], in.value...), false
+	}
 	if !o.hasValue && (in.value != nil || in.size == 0) && valueKind(o.plan, in.kind) {
+		in.settle()
 		o.value, o.hasValue, o.shared = in.value, true, in.shared
 	}
 	if o.finished || o.err != nil {

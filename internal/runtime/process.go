@@ -61,9 +61,6 @@ const (
 	unsentMax = 16 << 20 // bytes of operations that a task has left but whose values are not all sent
 )
 
-// EagerMax is the size up to which a value is received as a whole, and copied.
-const EagerMax = eagerMax
-
 // Process is one process of a job. Its methods are safe for concurrent use.
 type Process struct {
 	cfg   Config
@@ -85,9 +82,10 @@ type Process struct {
 	someGone bool          // tasks take part no more
 	iov      [][]byte      // what is written
 	values   []byte        // where small values are kept
-	concat   []byte        // where blocks of a message are put together
-	early    int64         // bytes granted that nobody has asked for
-	queued   int64         // what messages that wait to be sent cost
+	buffers  buffers
+	concat   []byte // where blocks of a message are put together
+	early    int64  // bytes granted that nobody has asked for
+	queued   int64  // what messages that wait to be sent cost
 	wanting  []*waiter
 	settling []*waiter      // for peers to have all that was sent
 	counts   map[string]int // operations entered, by task and name

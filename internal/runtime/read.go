@@ -190,7 +190,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	case int(q.p.owner[in.from]) != q.rank, int(q.p.owner[in.to]) != q.p.cfg.Rank:
 		return fmt.Errorf("%w: from task %d to task %d, from process %d to %d", errEnvelope, in.from, in.to, q.rank, q.p.cfg.Rank)
 	}
-	in.value = q.p.keep(first)
+	in.value, in.brief = first, true
 	in.filled = len(first)
 	in.complete = h.Tag == 0
 	if !in.complete {
@@ -201,5 +201,8 @@ func (q *peer) data(h wire.Header, b []byte) error {
 		q.parts[in.id] = in
 	}
 	q.p.dispatch(in)
+	if !in.complete {
+		in.settle()
+	}
 	return nil
 }

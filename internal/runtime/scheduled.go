@@ -107,7 +107,10 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	in = in.stay()
 	if !in.granted && s.Size() <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
-		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
+		st := &o.sched.program.Steps[i]
+		if in.room = s.Room(st, int(in.size)); in.room == nil && in.origin == nil && s.Passing(st) {
+			in.room, in.loan = o.borrow(int(in.size))
+		}
 	}
 	in.arrived = func() {
 		o.put(i, from, in)
@@ -136,9 +139,27 @@ func (o *operation) put(i, from int, in *incoming) {
 			value = nil
 		}
 	}
-	if err := o.sched.store.Put(&o.sched.program.Steps[i], value, in.shared); err != nil {
+	st, s := &o.sched.program.Steps[i], &o.sched.store
+	if in.brief && in.size > 0 {
+		room := s.Room(st, len(value))
+		if room == nil && len(value) > inlineMax && s.Passing(st) {
+			room, in.loan = o.borrow(len(value))
+		}
+		if room != nil {
+			copy(room, value)
+			in.brief = false
+			value = room
+		} else {
+			in.settle()
+			value = in.value
+		}
+	}
+	if err := s.Put(st, value, in.shared); err != nil {
 		o.fail(o.m.badSize(from, o, err))
 		return
+	}
+	if in.loan > 0 {
+		s.Lend(st, in.loan)
 	}
 	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
 }

@@ -72,6 +72,9 @@ type Program struct {
 	Out      []int32 // where its result is at the end, in order; nil: it has none
 	Slots    int
 	Segments int // of a vector; 0: blocks
+
+	lastFold int  // the number of the last Fold
+	exposed  bool // version 0 is sent, and combined with something afterwards
 }
 
 // Schedule is an algorithm of a collective operation among the tasks 0 … P−1, as

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Store is what a task holds in an operation: the data in its program's slots. It
@@ -17,6 +18,8 @@ type Store struct {
 	kind    Kind
 	slots   [][]byte
 	lent    []bool   // the slot's memory must not be written
+	loans   []int32  // the slot's memory is on loan; 0: it is not
+	sent    []int32  // loans that were sent and are no slot's any more
 	rooms   [][]byte // blocks: where to receive them, in the order of Out
 	own     []byte   // vector: the task's value
 	value   []byte   // vector: memory for the result
@@ -43,18 +46,51 @@ const absent = ^uint64(0)
 
 // Reset makes it the store of a program, without data.
 func (s *Store) Reset(g *Program, kind Kind) {
-	slots, lent := s.slots[:0], s.lent[:0]
+	slots, lent, loans := s.slots[:0], s.lent[:0], s.loans[:0]
 	for range g.Slots {
-		slots, lent = append(slots, nil), append(lent, false)
+		slots, lent, loans = append(slots, nil), append(lent, false), append(loans, 0)
 	}
 	kind.Elem = max(kind.Elem, 1)
-	*s = Store{program: g, kind: kind, slots: slots, lent: lent, size: -1}
+	*s = Store{program: g, kind: kind, slots: slots, lent: lent, loans: loans, sent: s.sent[:0], size: -1}
 }
 
 // Forget drops all data, and keeps the memory of the slots.
 func (s *Store) Forget() {
 	clear(s.slots)
-	*s = Store{slots: s.slots, lent: s.lent}
+	*s = Store{slots: s.slots, lent: s.lent, loans: s.loans, sent: s.sent[:0]}
+}
+
+// Lend says that what a Recv brought is in memory on loan, which has a number
+// above 0.
+func (s *Store) Lend(st *Step, loan int32) {
+	if s.program.Segments > 1 && s.result(st.Slots[0]) {
+		return // it was copied
+	}
+	for _, at := range st.Slots {
+		s.loans[at] = loan
+	}
+}
+
+// Refers tells whether others may read memory on loan after the operation: it was
+// sent on, or the result is in it.
+func (s *Store) Refers(loan int32) bool {
+	for at, l := range s.loans {
+		if l == loan && (s.lent[at] || s.out(int32(at))) {
+			return true
+		}
+	}
+	return slices.Contains(s.sent, loan)
+}
+
+// Passing tells whether nothing that a Recv brings stays in the result as it is.
+func (s *Store) Passing(st *Step) bool { return !slices.ContainsFunc(st.Slots, s.out) }
+
+// out tells whether a slot is one of the result.
+func (s *Store) out(slot int32) bool {
+	if s.program.Segments > 0 {
+		return s.program.Out != nil && s.result(slot)
+	}
+	return slices.Contains(s.program.Out, slot)
 }
 
 // SetVector gives the task's own value of a vector, which is not written.
@@ -276,26 +312,41 @@ func (s *Store) Fold(st *Step) error {
 		if st.Before {
 			left, right = right, left
 		}
-		dst, err := s.kind.Fold(s.target(at, with, st.Keep), left, right)
+		target, loan := s.target(st, at, with)
+		dst, err := s.kind.Fold(target, left, right)
 		if err != nil {
 			return err
 		}
-		s.slots[at], s.lent[at] = dst, false
+		if len(dst) == 0 || len(target) == 0 || &dst[0] != &target[0] {
+			loan = 0
+		}
+		if s.lent[at] && s.loans[at] > 0 {
+			s.sent = append(s.sent, s.loans[at])
+		}
+		s.slots[at], s.lent[at], s.loans[at] = dst, false, loan
 	}
 	return nil
 }
 
 // target is memory for the result of a fold; nil: there is none.
-func (s *Store) target(at, with int32, keep bool) []byte {
+func (s *Store) target(st *Step, at, with int32) (b []byte, loan int32) {
 	switch {
 	case !s.lent[at]:
-		return s.slots[at]
-	case s.result(at) && (s.program.Segments > 1 || !s.written && cap(s.value) >= s.size && s.value != nil && !s.kind.Loose):
+		return s.slots[at], s.loans[at]
+	case s.result(at) && (s.program.Segments > 1 || s.roomFor(st)):
 		s.ours()
 		lo, hi := s.segment(int(at))
-		return s.value[lo:hi:hi]
-	case !s.lent[with] && !keep:
-		return s.slots[with]
+		return s.value[lo:hi:hi], 0
+	case !s.lent[with] && !st.Keep:
+		return s.slots[with], s.loans[with]
 	}
-	return nil
+	return nil, 0
+}
+
+// roomFor tells whether the memory for the result, which is in one segment, can take
+// that of a fold. What is in it must not be sent and then replaced: it may not have
+// left.
+func (s *Store) roomFor(st *Step) bool {
+	return !s.kind.Loose && !s.written && s.value != nil && cap(s.value) >= s.size &&
+		(!s.program.exposed || st == &s.program.Steps[s.program.lastFold])
 }

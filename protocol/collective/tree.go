@@ -215,7 +215,19 @@ func (g *Program) fold(self Rank, have []partial, spans, s int) {
 	}
 }
 
+// delivers ends a program.
 func (g Program) delivers() Program {
 	g.Steps = append(g.Steps, Step{Kind: DeliverStep})
+	sent := false
+	for i, st := range g.Steps {
+		mine := len(st.Slots) > 0 && int(st.Slots[0]) < g.Segments
+		switch {
+		case st.Kind == FoldStep:
+			g.lastFold = i
+			g.exposed = g.exposed || sent && mine
+		case st.Kind == SendStep && mine:
+			sent = true
+		}
+	}
 	return g
 }

@@ -1,0 +1,72 @@
+package loop
+
+import "slices"
+
+// The operations that a loop may repeat. Those with a root have it at rank 0; after
+// each but a ping-pong and a barrier comes a barrier that is not timed.
+const (
+	PingPong  = "pingpong"  // 2 processes: there and back
+	Broadcast = "broadcast" // a block from the root to all
+	Reduce    = "reduce"    // the sum of all tasks' numbers, at the root
+	AllReduce = "allreduce" // the same at all
+	Scan      = "scan"      // the sum of a task's numbers and those of lower ranks
+	Scatter   = "scatter"   // a block for each task, from the root
+	Gather    = "gather"    // a block of each task, to the root
+	AllGather = "allgather" // the same to all
+	AllToAll  = "alltoall"  // a block for each pair
+	Barrier   = "barrier"   // one after the other
+	Start     = "start"     // one barrier, nothing recorded: the caller times the process
+)
+
+// Collectives are the operations of a whole group.
+var Collectives = []string{Broadcast, Reduce, AllReduce, Scan, Scatter, Gather, AllGather, AllToAll, Barrier}
+
+// Ops are all operations.
+var Ops = slices.Concat([]string{PingPong}, Collectives, []string{Start})
+
+// numberBytes is the size of the numbers that are summed up, float64.
+const numberBytes = 8
+
+// Sums tells whether an operation adds numbers: its bytes are a multiple of 8.
+func Sums(op string) bool { return op == Reduce || op == AllReduce || op == Scan }
+
+// Sized tells whether an operation carries data.
+func Sized(op string) bool { return op != Barrier && op != Start }
+
+// Moved returns the bytes that an operation on p processes must bring to other
+// processes, all together.
+func Moved(op string, bytes, p int) int {
+	switch op {
+	case PingPong:
+		return 2 * bytes
+	case AllReduce: // to one and back to all, or as much in pieces
+		return 2 * bytes * (p - 1)
+	case AllGather, AllToAll:
+		return bytes * p * (p - 1)
+	case Barrier, Start:
+		return 0
+	default:
+		return bytes * (p - 1)
+	}
+}
+
+// What an iteration is expected to take at most, on the slower side of an ordinary
+// machine with fewer cores than processes: 100 µs for each process, with the barrier,
+// and 2 GB/s. Both were read off docs/baselines.md.
+const (
+	processUS  = 100
+	bytesPerUS = 2000
+)
+
+// Iterations returns how often an operation is repeated so that it takes about
+// seconds, but three times at least: a median needs some.
+func Iterations(op string, bytes, p int, seconds float64) int {
+	if op == Start {
+		return 1
+	}
+	us := processUS*float64(p) + float64(Moved(op, bytes, p))/bytesPerUS
+	return max(3, int(seconds*1e6/us))
+}
+
+// Warmup returns how many iterations come before those that are recorded.
+func Warmup(iterations int) int { return max(1, iterations/10) }

@@ -1,0 +1,240 @@
+// Package ops is the operations of bench/loop on Coppice's public API: one task's part
+// of each, with memory that is allocated once. openmpi/loop.c is the same in C: who
+// changes one changes the other.
+package ops
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/bench/loop"
+)
+
+// Measure runs the loop of a job at one task, after a barrier, and returns its spans.
+// The protection is that of broadcasts.
+func Measure(ctx context.Context, t *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
+	if err := coppice.Barrier(ctx, t); err != nil || job.Op == loop.Start {
+		return nil, err
+	}
+	o := &operation{ctx: ctx, t: t, bytes: job.Bytes, protection: p}
+	steps, err := o.steps(job.Op)
+	if err != nil {
+		return nil, err
+	}
+	return job.Measure(t.Rank(), steps)
+}
+
+// operation is one task's part of a loop.
+type operation struct {
+	ctx        context.Context
+	t          *coppice.Task
+	bytes      int
+	protection coppice.Protection
+}
+
+// steps returns the operation of a name.
+func (o *operation) steps(op string) (s loop.Steps, err error) {
+	switch op {
+	case loop.Barrier:
+		return loop.Steps{Timed: o.barrier}, nil
+	case loop.PingPong:
+		if o.t.Size() != 2 {
+			return s, fmt.Errorf("%d processes in a ping-pong; allowed: 2", o.t.Size())
+		}
+		return o.pingPong(), nil
+	case loop.Broadcast:
+		s = o.broadcast()
+	case loop.Reduce:
+		s = o.sum(coppice.Reduce[[]float64], o.atRoot(o.t.Size()))
+	case loop.AllReduce:
+		s = o.sum(coppice.AllReduce[[]float64], o.t.Size())
+	case loop.Scan:
+		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1)
+	case loop.Scatter:
+		s = o.scatter()
+	case loop.Gather:
+		s = o.collect(coppice.Gather[[]byte], o.atRoot(o.t.Size()))
+	case loop.AllGather:
+		s = o.collect(coppice.AllGather[[]byte], o.t.Size())
+	case loop.AllToAll:
+		s = o.allToAll()
+	default:
+		return s, fmt.Errorf("operation %q is not one of Coppice's", op)
+	}
+	s.Untimed = o.barrier
+	return s, nil
+}
+
+func (o *operation) barrier() error { return coppice.Barrier(o.ctx, o.t) }
+
+// atRoot returns n at rank 0, else 0.
+func (o *operation) atRoot(n int) int {
+	if o.t.Rank() == 0 {
+		return n
+	}
+	return 0
+}
+
+func (o *operation) pingPong() loop.Steps {
+	const tag = 0
+	other := 1 - o.t.Rank()
+	data := loop.Block(o.bytes)
+	var got []byte
+	s := loop.Steps{Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, 0, 0) }}
+	if o.t.Rank() == 0 {
+		s.Mark = func(i int) { loop.Mark(data, i, 0, 0) }
+		s.Timed = func() (err error) {
+			if err = coppice.Send(o.ctx, o.t, other, tag, data); err == nil {
+				got, err = coppice.Recv[[]byte](o.ctx, o.t, other, tag)
+			}
+			return err
+		}
+		return s
+	}
+	s.Timed = func() (err error) {
+		if got, err = coppice.Recv[[]byte](o.ctx, o.t, other, tag); err != nil {
+			return err
+		}
+		return coppice.Send(o.ctx, o.t, other, tag, got)
+	}
+	return s
+}
+
+// broadcast lends its memory only where it may: correction goes on after all tasks
+// have the value, and the next iteration changes it.
+func (o *operation) broadcast() loop.Steps {
+	data := loop.Block(o.bytes)
+	opts := []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
+	if o.protection == coppice.Plain {
+		opts = append(opts, coppice.Shared())
+	}
+	var got []byte
+	return loop.Steps{
+		Mark: func(i int) {
+			if o.t.Rank() == 0 { // the others must get it from there
+				loop.Mark(data, i, 0, 0)
+			}
+		},
+		Timed: func() (err error) {
+			got, err = coppice.Broadcast(o.ctx, o.t, data, opts...)
+			return err
+		},
+		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, 0, 0) },
+	}
+}
+
+// reduction is a reduction of numbers.
+type reduction func(context.Context, *coppice.Task, []float64, coppice.Op, ...coppice.Option) ([]float64, error)
+
+// sum adds numbers: a task gets the sum of those of the first so many ranks, none of
+// 0. Rank r has i+r at both ends of its numbers.
+func (o *operation) sum(reduce reduction, ranks int) loop.Steps {
+	n := o.bytes / 8
+	data, into := numbers(n), numbers(n)
+	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(into)}
+	var got []float64
+	s := loop.Steps{
+		Mark: func(i int) {
+			data[0] = float64(i + o.t.Rank())
+			data[n-1] = data[0]
+		},
+		Timed: func() (err error) {
+			got, err = reduce(o.ctx, o.t, data, coppice.Sum, opts...)
+			return err
+		},
+	}
+	if ranks > 0 {
+		s.Intact = func(i int) bool {
+			want := float64(ranks*i + ranks*(ranks-1)/2)
+			return len(got) == n && got[0] == want && got[n-1] == want
+		}
+	}
+	return s
+}
+
+func numbers(n int) []float64 {
+	all := make([]float64, n)
+	for i := range all {
+		all[i] = 1
+	}
+	return all
+}
+
+func (o *operation) scatter() loop.Steps {
+	parts := o.blocks(o.atRoot(o.t.Size()))
+	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(loop.Block(o.bytes))}
+	var got []byte
+	return loop.Steps{
+		Mark: func(i int) { mark(parts, i, 0) },
+		Timed: func() (err error) {
+			got, err = coppice.Scatter(o.ctx, o.t, parts, opts...)
+			return err
+		},
+		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, 0, o.t.Rank()) },
+	}
+}
+
+// collection is an operation that brings the blocks of all tasks to one.
+type collection func(context.Context, *coppice.Task, []byte, ...coppice.Option) ([][]byte, error)
+
+// collect brings every task's block to those that want so many.
+func (o *operation) collect(gather collection, want int) loop.Steps {
+	data := loop.Block(o.bytes)
+	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(o.blocks(want))}
+	var got [][]byte
+	return loop.Steps{
+		Mark: func(i int) { loop.Mark(data, i, o.t.Rank(), 0) },
+		Timed: func() (err error) {
+			got, err = gather(o.ctx, o.t, data, opts...)
+			return err
+		},
+		Intact: func(i int) bool { return o.intact(got, want, i, 0) },
+	}
+}
+
+func (o *operation) allToAll() loop.Steps {
+	parts := o.blocks(o.t.Size())
+	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(o.blocks(o.t.Size()))}
+	var got [][]byte
+	return loop.Steps{
+		Mark: func(i int) { mark(parts, i, o.t.Rank()) },
+		Timed: func() (err error) {
+			got, err = coppice.AllToAll(o.ctx, o.t, parts, opts...)
+			return err
+		},
+		Intact: func(i int) bool { return o.intact(got, o.t.Size(), i, o.t.Rank()) },
+	}
+}
+
+// blocks returns n blocks, one after the other as in a buffer of MPI.
+func (o *operation) blocks(n int) [][]byte {
+	if n == 0 {
+		return nil
+	}
+	all, blocks := loop.Block(n*o.bytes), make([][]byte, n)
+	for k := range blocks {
+		blocks[k] = all[k*o.bytes : (k+1)*o.bytes : (k+1)*o.bytes]
+	}
+	return blocks
+}
+
+// mark marks a block for each task.
+func mark(parts [][]byte, i, from int) {
+	for to, part := range parts {
+		loop.Mark(part, i, from, to)
+	}
+}
+
+// intact tells whether a block of each task came, for the given one.
+func (o *operation) intact(got [][]byte, want, i, to int) bool {
+	if len(got) != want {
+		return false
+	}
+	for from, block := range got {
+		if !loop.Marked(block, o.bytes, i, from, to) {
+			return false
+		}
+	}
+	return true
+}

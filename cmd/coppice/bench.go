@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice"
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/transport"
+)
+
+type benchCmd struct {
+	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), or pingpong."`
+	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
+	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
+	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, or for broadcast corrected (default ${default})."`
+	Iterations *int     `placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
+	Warmup     *int     `placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
+	CSV        string   `name:"csv" placeholder:"FILE" help:"Write the figures to a file too, as comma-separated values."`
+	JSON       bool     `name:"json" help:"Print JSON."`
+}
+
+func (benchCmd) Help() string {
+	return `
+Measures collective operations between processes of this machine, as the OSU benchmarks do: a warm-up,
+then iterations with a barrier between them, outside the measured time. An iteration takes as long as it
+takes the slowest process; a broadcast or a scatter counts from the root's beginning to the last end, a
+barrier from the last beginning to the last end. Throughput is what the busiest process must send or
+receive, divided by the median; reductions add numbers of 8 bytes. The machine should be quiet.
+
+--op, --size and -n take several values, separated by commas: all combinations are measured.
+
+	coppice bench --op broadcast --size 8B -n 8
+	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
+	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
+	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
+`
+}
+
+// benchTransports are those to choose from, but for memory.
+var benchTransports = []string{transport.Unix, transport.TCP, transport.TLS}
+
+// memory is the transport of goroutines in one process.
+const memory = "memory"
+
+// Modes of the operations.
+const (
+	plainMode     = "plain"
+	correctedMode = "corrected"
+)
+
+// Bounds of what can be asked for.
+const (
+	benchProcessesMax  = 4096 // the launcher's
+	benchBytesMax      = 1 << 30
+	benchIterationsMax = 10_000_000
+	benchIterationsMin = 20 // of those chosen here
+)
+
+// benchCell is one combination of what was asked for, and what came of it.
+type benchCell struct {
+	Op         string `json:"op"`
+	Bytes      int    `json:"bytes"`
+	Processes  int    `json:"processes"`
+	Transport  string `json:"transport"`
+	Mode       string `json:"mode"`
+	Warmup     int    `json:"warmup"`
+	Iterations int    `json:"iterations"`
+	benchFigures
+}
+
+// benchFigures sum up the iterations of a cell.
+type benchFigures struct {
+	Median         float64 `json:"median_us"`
+	P99            float64 `json:"p99_us"`
+	BytesPerSecond float64 `json:"bytes_per_second"`
+}
+
+// job is the loop of a cell.
+func (c *benchCell) job() benchloop.Job {
+	const nowhere = "none" // what is measured is not written to a file
+	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: nowhere}
+}
+
+// benchReport is what a benchmark came to; the only cell stands at the top of the
+// document.
+type benchReport struct {
+	*benchCell
+	Cells   []benchCell `json:"cells,omitempty"`
+	Seconds float64     `json:"seconds"`
+}
+
+func (b *benchCmd) Run(c *console) error {
+	cells, err := b.cells()
+	if err == nil {
+		err = b.checkCSV()
+	}
+	if err != nil {
+		return badInput{err}
+	}
+	began := time.Now()
+	shown := c.newProgress(len(cells))
+	err = b.measure(c, cells, shown.done)
+	shown.stop()
+	if err != nil {
+		return err
+	}
+	if b.CSV != "" {
+		if err := writeBenchCSV(b.CSV, cells); err != nil {
+			return err
+		}
+	}
+	if !b.JSON {
+		return c.print(func(w *bufio.Writer) { writeBench(w, cells) })
+	}
+	report := benchReport{Seconds: time.Since(began).Seconds()}
+	if report.Cells = cells; len(cells) == 1 {
+		report.benchCell, report.Cells = &cells[0], nil
+	}
+	return c.printJSON(report)
+}
+
+// cells are all combinations of what was asked for: those with the same number
+// of processes, which one job measures, follow each other.
+func (b *benchCmd) cells() (cells []benchCell, err error) {
+	ops, err := b.ops()
+	if err != nil {
+		return nil, err
+	}
+	sizes := make([]int, len(b.Size))
+	for i, text := range b.Size {
+		if sizes[i], err = parseSize(text); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.checkHow(ops); err != nil {
+		return nil, err
+	}
+	counts := b.N
+	if len(counts) == 0 {
+		counts = []int{max(2, runtime.NumCPU())}
+	}
+	for _, n := range counts {
+		for _, op := range ops {
+			for _, bytes := range sizes {
+				if !benchloop.Sized(op) {
+					bytes = 0
+				}
+				cell, err := b.cell(op, bytes, n)
+				if err != nil {
+					return nil, err
+				}
+				cells = append(cells, cell)
+				if !benchloop.Sized(op) {
+					break
+				}
+			}
+		}
+	}
+	return cells, nil
+}
+
+// ops are the operations that were asked for.
+func (b *benchCmd) ops() ([]string, error) {
+	if slices.Equal(b.Op, []string{all}) {
+		return benchloop.Collectives, nil
+	}
+	for _, op := range b.Op {
+		if op == benchloop.Start || !slices.Contains(benchloop.Ops, op) {
+			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, benchOps())
+		}
+	}
+	return b.Op, nil
+}
+
+// benchOps names the operations.
+func benchOps() string {
+	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong), ", ")
+}
+
+// checkHow checks what holds for all cells.
+func (b *benchCmd) checkHow(ops []string) error {
+	switch b.Mode {
+	case plainMode:
+	case correctedMode:
+		for _, op := range ops {
+			if op != benchloop.Broadcast {
+				return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
+			}
+		}
+	case "replay", "agreed":
+		return fmt.Errorf("mode %s is to come; allowed: plain, corrected", b.Mode)
+	default:
+		return fmt.Errorf("mode %q; allowed: plain, corrected", b.Mode)
+	}
+	if b.Transport != memory && !slices.Contains(benchTransports, b.Transport) {
+		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
+	}
+	if n := b.Iterations; n != nil && (*n < 1 || *n > benchIterationsMax) {
+		return fmt.Errorf("%d iterations; allowed: 1 to %d", *n, benchIterationsMax)
+	}
+	if n := b.Warmup; n != nil && (*n < 0 || *n > benchIterationsMax) {
+		return fmt.Errorf("warm-up of %d iterations; allowed: 0 to %d", *n, benchIterationsMax)
+	}
+	return nil
+}
+
+// cell is one combination.
+func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
+	switch {
+	case n < 1 || n > benchProcessesMax:
+		return benchCell{}, fmt.Errorf("%d processes; allowed: 1 to %d", n, benchProcessesMax)
+	case op == benchloop.PingPong && n != 2:
+		return benchCell{}, fmt.Errorf("%s with %d processes; allowed: 2", op, n)
+	case benchloop.Sums(op) && bytes%8 != 0:
+		return benchCell{}, fmt.Errorf("%d bytes for %s; allowed: multiples of 8", bytes, op)
+	}
+	cell := benchCell{Op: op, Bytes: bytes, Processes: n, Transport: b.Transport, Mode: b.Mode}
+	cell.Iterations = max(benchIterationsMin, benchloop.Iterations(op, bytes, n, 1))
+	if b.Iterations != nil {
+		cell.Iterations = *b.Iterations
+	}
+	cell.Warmup = benchloop.Warmup(cell.Iterations)
+	if b.Warmup != nil {
+		cell.Warmup = *b.Warmup
+	}
+	return cell, cell.checkMemory()
+}
+
+// checkMemory refuses what cannot fit. What is moved is in memory at both ends.
+func (c *benchCell) checkMemory() error {
+	free, ok := freeMemory()
+	need := 2*float64(benchloop.Moved(c.Op, c.Bytes, c.Processes)) + 2*float64(c.Bytes)*float64(c.Processes)
+	if ok && need > free {
+		const gib = 1 << 30
+		return fmt.Errorf("%s of %d bytes, %d processes need more than %.0f GiB of memory; allowed here: less than %.1f GiB", c.Op, c.Bytes, c.Processes, need/gib, free/gib)
+	}
+	return nil
+}
+
+// parseSize reads a number of bytes.
+func parseSize(text string) (int, error) {
+	wrong := fmt.Errorf("size %q; allowed: 1B to 1GiB, such as 8B, 64KiB or 1MiB", text)
+	digits := strings.TrimRight(text, "BKMGi")
+	unit, ok := map[string]int{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[text[len(digits):]]
+	n, err := strconv.Atoi(digits)
+	if !ok || err != nil || n < 1 || n > benchBytesMax/unit {
+		return 0, wrong
+	}
+	return n * unit, nil
+}
+
+// measure fills in the figures of the cells: a job for each number of processes.
+// done is told how many cells are finished.
+func (b *benchCmd) measure(c *console, cells []benchCell, done func(int)) error {
+	finished := 0
+	for len(cells) > 0 {
+		n := cells[0].Processes
+		end := slices.IndexFunc(cells, func(c benchCell) bool { return c.Processes != n })
+		if end < 0 {
+			end = len(cells)
+		}
+		sink := &benchSink{cells: cells[:end], done: func(k int) { done(finished + k) }}
+		var err error
+		if b.Transport == memory {
+			err = b.measureHere(sink)
+		} else {
+			err = b.measureApart(c, sink)
+		}
+		if err == nil && sink.filled < end {
+			err = fmt.Errorf("figures of %d cells from rank 0, want %d", sink.filled, end)
+		}
+		if err != nil {
+			return err
+		}
+		cells, finished = cells[end:], finished+end
+	}
+	return nil
+}
+
+// measureHere runs the processes of a job as goroutines.
+func (b *benchCmd) measureHere(sink *benchSink) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	err := coppice.Local(ctx, sink.cells[0].Processes, func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, sink.jobs(), b.Mode, sink)
+	})
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
+// measureApart starts the processes of a job, of which rank 0 tells the figures.
+func (b *benchCmd) measureApart(c *console, sink *benchSink) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	signals, stop := received()
+	defer stop()
+	plan, err := launch.New(launch.Config{
+		N: sink.cells[0].Processes, StdinRank: -1, Signals: signals,
+		Program: self, Args: append([]string{"bench-process", b.Mode}, benchloop.Args(sink.jobs())...),
+		Env:    []string{transport.ChooseVariable + "=" + b.Transport},
+		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
+		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+	})
+	if err != nil {
+		return err
+	}
+	run, err := plan.Run(context.Background())
+	if err == nil && run.Cause != "" { // a benchmark survives nobody
+		err = errors.New(run.Cause)
+	}
+	return err
+}
+
+// benchSink takes the figures of cells, in their order: one JSON document a line.
+type benchSink struct {
+	cells  []benchCell
+	done   func(filled int)
+	filled int
+	rest   []byte // of an unfinished line
+}
+
+func (s *benchSink) jobs() (jobs []benchloop.Job) {
+	for i := range s.cells {
+		jobs = append(jobs, s.cells[i].job())
+	}
+	return jobs
+}
+
+func (s *benchSink) Write(text []byte) (int, error) {
+	s.rest = append(s.rest, text...)
+	for {
+		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
+		if !ok {
+			return len(text), nil
+		}
+		s.rest = rest
+		if s.filled == len(s.cells) {
+			return 0, fmt.Errorf("%q after all figures", line)
+		}
+		if err := json.Unmarshal(line, &s.cells[s.filled].benchFigures); err != nil {
+			return 0, fmt.Errorf("figures %q: %w", line, err)
+		}
+		s.filled++
+		s.done(s.filled)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/coppice-go/coppice"
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/ops"
+)
+
+// benchProcessCmd is what `coppice bench` starts: one process of the job that
+// measures.
+type benchProcessCmd struct {
+	Mode string   `arg:""`
+	Jobs []string `arg:""`
+}
+
+func (b *benchProcessCmd) Run(*console) error {
+	jobs, err := benchloop.Parse(b.Jobs)
+	if err != nil {
+		return badInput{err}
+	}
+	coppice.Main(func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, jobs, b.Mode, os.Stdout)
+	})
+	return nil
+}
+
+// benchTask measures jobs as one task. The one of rank 0 writes the figures, a
+// line for each.
+func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, mode string, out io.Writer) error {
+	protection := coppice.Plain
+	if mode == correctedMode {
+		protection = coppice.Corrected("checked")
+	}
+	for _, job := range jobs {
+		spans, err := ops.Measure(ctx, t, job, protection)
+		if err != nil {
+			return err
+		}
+		times, err := groupTimes(ctx, t, job.Op, spans)
+		if err == nil && t.Rank() == 0 {
+			err = json.NewEncoder(out).Encode(benchFiguresOf(job, t.Size(), times))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupTimes returns, at rank 0, the nanoseconds that each iteration took the
+// group: all processes read the same clock, on one machine.
+func groupTimes(ctx context.Context, t *coppice.Task, op string, spans []benchloop.Span) ([]int64, error) {
+	const fields = 3
+	extremes := make([]int64, 0, fields*len(spans))
+	for _, s := range spans {
+		extremes = append(extremes, s.Begin, s.End, s.End-s.Begin)
+	}
+	extremes, err := coppice.Reduce(ctx, t, extremes, coppice.Max)
+	if err != nil || t.Rank() != 0 {
+		return nil, err
+	}
+	times := make([]int64, len(spans))
+	for i, s := range spans {
+		e := extremes[fields*i:]
+		times[i] = benchloop.Iteration{Root: s, LastBegin: e[0], LastEnd: e[1], Slowest: e[2]}.Time(op)
+	}
+	return times, nil
+}
+
+// benchFiguresOf sums up the nanoseconds of a job's iterations on p processes.
+func benchFiguresOf(job benchloop.Job, p int, times []int64) (f benchFigures) {
+	slices.Sort(times)
+	f.Median, f.P99 = percentile(times, 50)/1e3, percentile(times, 99)/1e3
+	if f.Median > 0 {
+		f.BytesPerSecond = math.Round(float64(busiest(job.Op, job.Bytes, p)) / f.Median * 1e6)
+	}
+	return f
+}
+
+// percentile is the least of sorted values that so many percent do not exceed.
+func percentile(sorted []int64, percent int) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := (len(sorted)*percent + 99) / 100
+	return float64(sorted[max(at, 1)-1])
+}
+
+// busiest is how many bytes the busiest of p processes must send or receive.
+func busiest(op string, bytes, p int) int {
+	switch op {
+	case benchloop.Barrier:
+		return 0
+	case benchloop.PingPong:
+		return 2 * bytes
+	case benchloop.Scatter, benchloop.Gather, benchloop.AllGather, benchloop.AllToAll:
+		return bytes * (p - 1)
+	default:
+		return bytes * min(1, p-1)
+	}
+}

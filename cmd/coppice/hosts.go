@@ -1,0 +1,33 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/coppice-go/coppice/internal/launch"
+)
+
+// hostFlags are those of every command that starts processes.
+type hostFlags struct {
+	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4 or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
+	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
+}
+
+// spread puts the processes on other hosts, if there are some.
+func (f *hostFlags) spread(config *launch.Config) (err error) {
+	if f.Hosts == "" {
+		return nil
+	}
+	if config.Hosts, err = launch.ParseHosts(f.Hosts); err != nil {
+		return err
+	}
+	config.N = 0
+	for _, h := range config.Hosts {
+		config.N += h.Slots
+	}
+	config.SSH, config.Agent = strings.Fields(f.SSH), []string{"coppice", "agent"}
+	if len(config.SSH) == 0 {
+		return errors.New("no command to call hosts with; allowed: --ssh COMMAND, such as ssh")
+	}
+	return nil
+}
