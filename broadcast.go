@@ -22,10 +22,11 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	s.read(opts)
 	c, err := codec.For[T]()
 	if err == nil {
-		err = s.mode.err
+		err = s.check(collective.Broadcast, t.Size())
 	}
+	var into []T
 	if err == nil {
-		err = s.checkRoot(t.Size())
+		into, err = dst(c, &s)
 	}
 	var zero T
 	if err != nil {
@@ -43,9 +44,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 		call.Plan = t.m.Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
 	if !root {
-		if call.Room, err = room(c, &s, nil); err != nil {
-			return zero, fmt.Errorf("broadcast: %w", err)
-		}
+		call.Room = only(rooms(c, &s, into))
 	}
 	r, err := t.do(ctx, call)
 	if err != nil {

@@ -27,16 +27,31 @@
 // Task.Split makes smaller groups, Task.Fork and Go further sequences for other
 // goroutines.
 //
-// Send and Recv are between two tasks. Broadcast, Barrier and Split are between
-// all tasks of a group, which call the same ones in the same order. A process
-// serves the others until every task of the job has returned.
+// Send and Recv are between two tasks. All others are between all tasks of a
+// group, which call the same ones in the same order. A process serves the others
+// until every task of the job has returned.
+//
+//	Barrier                 nobody goes on before everybody is there
+//	Broadcast               the root's value, to all
+//	Scatter                 the root's values, one to each
+//	Gather, AllGather       a value of each, at the root or at all
+//	AllToAll                a value of each for each
+//	Reduce, AllReduce       the values of all combined, at the root or at all
+//	Scan                    those of the tasks up to each
+//
+// Numbers, and slices of numbers, are combined with an Op such as Sum; ReduceFunc,
+// AllReduceFunc and ScanFunc combine anything with a function. Where only the root
+// has a result, the others get nil or zero. How data travels is chosen by its size
+// and the number of tasks, and makes no difference to the result: not even to the
+// last bits of a sum of floats.
 //
 // # When a process dies
 //
 // An operation that needs the dead ends with a FailedError that names them, and
-// never hangs; one that does not need them goes on. A corrected broadcast
-// (Corrected) reaches everybody who lives. Tasks that call different operations
-// get ErrMismatch.
+// never hangs. Messages, and broadcasts along a tree, go on where they do not need
+// them; the other operations need everybody as long as they wait. A corrected
+// broadcast (Corrected) reaches everybody who lives. Tasks that call different
+// operations get ErrMismatch.
 //
 // What is to come: a survivor runs the function of a dead task again, from the
 // top, and operations that were finished answer from a log. User programs will
@@ -47,7 +62,8 @@
 // Now:
 //
 //  1. All tasks of a group call the same operations in the same order, with the
-//     same roots, types and protections.
+//     same roots, types and protections; reductions with the same Op or function,
+//     and slices of numbers of the same length.
 //  2. A Task is for one goroutine at a time. All tasks fork, and call Go, in the
 //     same order.
 //  3. Shared memory stays unchanged until the operation is over at every task.

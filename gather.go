@@ -24,9 +24,6 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 		}
 	}
 	b.choice.Decides = root
-	if err := b.one(); err != nil {
-		return part, err
-	}
 	r, err := b.do(ctx)
 	if err != nil {
 		return part, err
@@ -68,7 +65,7 @@ func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([
 	if err := b.several(parts); err != nil {
 		return nil, err
 	}
-	return b.all(ctx, parts[t.Rank()])
+	return b.all(ctx)
 }
 
 // blocks is an operation whose values are blocks of any length.
@@ -90,17 +87,20 @@ func newBlocks[T any](t *Task, op collective.Op, opts []Option) (*blocks[T], err
 	if b.codec, err = codec.For[T](); err != nil {
 		return nil, b.named(err)
 	}
-	if op == collective.Scatter || op == collective.Gather {
-		if err := b.s.checkRoot(t.Size()); err != nil {
+	if err := b.s.check(op, t.Size()); err != nil {
+		return nil, b.named(err)
+	}
+	if op == collective.Scatter {
+		if b.into, err = dst(b.codec, &b.s); err != nil {
 			return nil, b.named(err)
 		}
-	}
-	if op != collective.Scatter && b.s.into != nil {
+	} else if b.s.into != nil {
 		var ok bool
 		if b.into, ok = b.s.into.([]T); !ok {
 			return nil, b.named(fmt.Errorf("Into has a %T, the operation a []%s; allowed: the same", b.s.into, b.codec.Name()))
 		}
 	}
+	b.call.Rooms = rooms(b.codec, &b.s, b.into)
 	b.call.Sign, b.call.Type = b.codec.Signature(), b.codec.Name()
 	b.choice = runtime.Choice{Root: b.s.rootOf(op), Bytes: runtime.Unknown}
 	if n, ok := b.codec.Size(); ok {
@@ -121,18 +121,9 @@ func (b *blocks[T]) several(parts []T) (err error) {
 	if len(parts) != b.t.Size() {
 		return b.named(fmt.Errorf("%d parts; allowed: one for each of %d tasks", len(parts), b.t.Size()))
 	}
-	b.call.Values, b.size, err = encodeAll(b.t, b.codec, parts, b.s.shared)
+	b.call.Values, b.size, err = encodeAll(b.t, b.codec, parts, lends(b.codec, &b.s, parts, b.into))
 	if b.op == collective.Scatter {
 		b.choice.Bytes = int64(b.size)
-	}
-	return b.named(err)
-}
-
-// one gives memory for the only part of the result.
-func (b *blocks[T]) one() error {
-	dst, err := room(b.codec, &b.s, nil)
-	if dst != nil {
-		b.call.Rooms = [][]byte{dst}
 	}
 	return b.named(err)
 }
@@ -145,19 +136,15 @@ func (b *blocks[T]) do(ctx context.Context) (runtime.Result, error) {
 
 // gather encodes one value and returns those of all.
 func (b *blocks[T]) gather(ctx context.Context, v *T) (all []T, err error) {
-	if b.call.Value, err = encodeSmall(b.t, b.codec, v, b.s.shared); err != nil {
+	if b.call.Value, err = encodeSmall(b.t, b.codec, v, lends(b.codec, &b.s, []T{*v}, b.into)); err != nil {
 		return nil, b.named(err)
 	}
 	b.size = len(b.call.Value)
-	return b.all(ctx, *v)
+	return b.all(ctx)
 }
 
-// all carries out the operation and decodes a value for each task; mine is the
-// one that the task gives itself.
-func (b *blocks[T]) all(ctx context.Context, mine T) ([]T, error) {
-	if b.s.shared {
-		b.call.Rooms = rooms(b.codec, b.into, append(b.call.Values, b.call.Value))
-	}
+// all carries out the operation and decodes a value for each task.
+func (b *blocks[T]) all(ctx context.Context) ([]T, error) {
 	r, err := b.meet(ctx)
 	if err != nil || r.Values == nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package coppice
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,6 +144,17 @@ func (s *settings) checkRoot(n int) error {
 		return fmt.Errorf("root %d; allowed: 0 to %d", s.root, n-1)
 	}
 	return nil
+}
+
+// check tells what is wrong with the settings of an operation among n tasks.
+func (s *settings) check(op collective.Op, n int) error {
+	if s.mode.err != nil {
+		return s.mode.err
+	}
+	if op != collective.Broadcast && !s.mode.auto {
+		return errors.New("this mode is for broadcasts; allowed: Plain")
+	}
+	return s.checkRoot(n)
 }
 
 // rootOf is the root of an operation, of those that have one.

@@ -155,22 +155,23 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 
 // combined makes the call of a reduction.
 func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
-	if what == collective.Reduce {
-		if err := s.checkRoot(t.Size()); err != nil {
-			return result, fmt.Errorf("%v: %w", what, err)
-		}
+	into, err := dst(c, s)
+	if err == nil {
+		err = s.check(what, t.Size())
 	}
-	if call.Value, err = encodeSmall(t, c, v, s.shared); err != nil {
+	if err == nil {
+		shared := s.shared && (into == nil || lends(c, s, []T{*v}, into))
+		call.Value, err = encodeSmall(t, c, v, shared)
+	}
+	if err != nil {
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
-	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: !call.Kind.Loose, AnyOrder: anyOrder && !call.Kind.Loose}
+	call.Room = only(rooms(c, s, into))
+	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
 	if call.Kind.Loose {
-		choice.Bytes = runtime.Unknown
+		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false
 	}
 	call.Plan = t.m.Choose(what, choice)
-	if call.Room, err = room(c, s, call.Value); err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
-	}
 	r, err := t.do(ctx, call)
 	if err != nil {
 		return result, failed(what.String(), err)

@@ -3,6 +3,7 @@ package coppice
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/coppice-go/coppice/internal/codec"
@@ -25,6 +26,21 @@ func encode[T any](c *codec.Codec[T], v *T, shared bool, dst []byte) (b []byte, 
 		b = []byte{}
 	}
 	return b, err
+}
+
+// lends tells whether the values that a task passes may stay where they are until
+// they are sent: they are shared, and the result does not go there.
+func lends[T any](c *codec.Codec[T], s *settings, vs []T, into []T) bool {
+	if !s.shared {
+		return false
+	}
+	for i := range vs {
+		b, ok := c.View(&vs[i])
+		if ok && slices.ContainsFunc(into, func(dst T) bool { return codec.Overlap(b, c.Room(dst)) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // encodeSmall is encode with memory that is used again by the next operation, as
@@ -89,41 +105,58 @@ func decode[T any](c *codec.Codec[T], r runtime.Result, s *settings) (v T, err e
 	if s.into == nil {
 		return v, c.Decode(r.Value, &v, !r.Shared || s.shared)
 	}
-	dst, ok := s.into.(T)
-	if !ok {
-		return v, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
+	dst, err := given(c, s)
+	if err != nil {
+		return v, err
 	}
 	return c.DecodeInto(r.Value, dst)
 }
 
-// room is memory of Into that the library may receive into: it is shared, and not
-// where the task's own value is, which may still have to be sent.
-func room[T any](c *codec.Codec[T], s *settings, own []byte) ([]byte, error) {
-	if s.into == nil || !s.shared {
+// given is what Into has, which loses the name of a slice's type on the way.
+func given[T any](c *codec.Codec[T], s *settings) (dst T, err error) {
+	if dst, ok := s.into.(T); ok {
+		return dst, nil
+	}
+	v, want := reflect.ValueOf(s.into), reflect.TypeFor[T]()
+	if want.Kind() != reflect.Slice || want.Elem() != v.Type().Elem() {
+		return dst, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
+	}
+	return v.Convert(want).Interface().(T), nil
+}
+
+// dst is the memory of Into, for an operation that results in one value.
+func dst[T any](c *codec.Codec[T], s *settings) ([]T, error) {
+	if s.into == nil {
 		return nil, nil
 	}
-	dst, ok := s.into.(T)
+	v, ok := s.into.(T)
 	if !ok {
 		return nil, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
 	}
-	b := c.Room(dst)
-	if codec.Overlap(b, own) {
-		return nil, nil
-	}
-	return b, nil
+	return []T{v}, nil
 }
 
-// rooms is the same for several values. Small ones are copied anyway.
-func rooms[T any](c *codec.Codec[T], into []T, own [][]byte) (all [][]byte) {
-	for i, dst := range into {
-		b := c.Room(dst)
-		if cap(b) <= runtime.SmallMax || slices.ContainsFunc(own, func(o []byte) bool { return codec.Overlap(b, o) }) {
-			continue
+// rooms is memory of Into that the library may receive into, if it is shared. Small
+// values are copied anyway.
+func rooms[T any](c *codec.Codec[T], s *settings, into []T) (all [][]byte) {
+	if !s.shared {
+		return nil
+	}
+	for i := range into {
+		if b := c.Room(into[i]); cap(b) > runtime.SmallMax {
+			if all == nil {
+				all = make([][]byte, len(into))
+			}
+			all[i] = b
 		}
-		if all == nil {
-			all = make([][]byte, len(into))
-		}
-		all[i] = b
 	}
 	return all
+}
+
+// only is the first of at most one.
+func only(all [][]byte) []byte {
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
 }

@@ -181,6 +181,9 @@ func (p Plan) String() string {
 		if p.treeArg > 1 {
 			s += fmt.Sprintf(" in %d pieces", p.treeArg)
 		}
+		if p.is(anyOrder) {
+			s += " in any order"
+		}
 	case p.op == opBroadcast:
 		s += " along " + p.treeName()
 		if p.correction != 0 {

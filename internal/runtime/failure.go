@@ -113,8 +113,9 @@ func (p *Process) died(rank int, certain bool, how string) {
 		}
 		// Dead even if it had returned: what it owes others will not come.
 		p.gone[t].dead, p.gone[t].why = true, how
-		p.someGone = true
+		p.someGone, p.someDead = true, true
 	}
+	p.lingered()
 	for _, m := range p.members {
 		m.lost()
 	}

@@ -29,7 +29,7 @@ func (m *Member) caller(from int, plan Plan) int {
 func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 	theirs := described(heard, "")
 	if heard.same(c.Plan) {
-		theirs = "the same with another type"
+		theirs = "the same with another type or operator"
 	}
 	other := "another task"
 	tasks := []int{m.task}
@@ -49,7 +49,7 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 	theirs := described(in.plan, "")
 	if in.plan.same(o.plan) {
-		theirs = "the same with another type"
+		theirs = "the same with another type or operator"
 	}
 	caller := m.task
 	if !o.entered {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -63,12 +64,14 @@ type operation struct {
 	kill      *Kill
 	patrols   int // that saw it wait
 
-	timed     bool    // a timer refers to it
-	inquires  bool    // or will, unless the value comes
-	spare     machine // of an earlier operation in this memory
-	sparePlan Plan
-	spareSize int
-	spareRank int
+	corrections int           // sent
+	pausing     protocol.Time // before it sends another
+	timed       bool          // a timer refers to it
+	inquires    bool          // or will, unless the value comes
+	spare       machine       // of an earlier operation in this memory
+	sparePlan   Plan
+	spareSize   int
+	spareRank   int
 
 	sched *stepper // the machine, if it is by schedule
 	works bool     // to combine values is the user's
@@ -412,10 +415,16 @@ func (o *operation) now() protocol.Time {
 func (o *operation) step() {
 	p := o.m.p
 	for !o.finished && o.err == nil && !p.dead {
+		if o.pausing > 0 && o.pausing > o.now() {
+			return // the timer goes on
+		}
 		a := o.machine.next(o.now())
 		switch a.kind {
-		case protocol.Send, protocol.Correct:
+		case protocol.Send:
 			o.transmit(a)
+		case protocol.Correct:
+			o.transmit(a)
+			o.pause()
 		case protocol.Deliver:
 			o.counted()
 			o.delivered = true
@@ -439,6 +448,28 @@ func (o *operation) step() {
 	o.retire()
 }
 
+// Correction is sent to ever farther neighbours until one is heard of, which takes
+// about as long as a message; to send faster is in vain. While nobody is known to
+// have died it is most likely not needed at all, and need not be in a hurry.
+const (
+	correctEvery   = protocol.Time(2 * time.Millisecond)
+	correctHurried = protocol.Time(100 * time.Microsecond)
+)
+
+// pause lets others be heard before more is sent than one message to each side.
+func (o *operation) pause() {
+	p := o.m.p
+	if o.corrections++; o.corrections < 2 {
+		return
+	}
+	d := correctEvery
+	if p.someDead {
+		d = correctHurried
+	}
+	o.pausing, o.timed = o.now()+d, true
+	p.at(o.pausing, o.step)
+}
+
 // transmit sends a machine's message.
 func (o *operation) transmit(a action) {
 	m, to := o.m, int(a.to)
@@ -455,6 +486,9 @@ func (o *operation) transmit(a action) {
 	t := terms{eager: m.ahead.send(m, to, o.seq, min(len(value), eagerMax))}
 	if o.entered {
 		t.member = m
+	}
+	if a.kind == protocol.Correct { // almost always the receiver has the value
+		t.eager, t.lazy = min(t.eager, inlineMax), !m.p.someDead
 	}
 	q := m.peer(to)
 	if o.dies() {

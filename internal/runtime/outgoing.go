@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"time"
+
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // outgoing is a message on its way.
@@ -19,6 +22,7 @@ type terms struct {
 	stream *outStream // as whose it counts as queued; nil: it does not
 	member *Member    // as whose it counts as unsent; nil: it does not
 	eager  int        // so many bytes go without a grant
+	lazy   bool       // it may linger for a while, to leave together with others
 }
 
 // send sends a message: of a stream, or, if that is nil, another. Its value must not
@@ -42,7 +46,11 @@ func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	}
 	if len(q.queue) == 0 && len(value) <= t.eager && q.link.Room(envelopeLen+len(value)) {
 		q.first(&e, value, 0)
-		q.flush()
+		if t.lazy && q.conn != nil {
+			q.linger()
+		} else {
+			q.flush()
+		}
 		return
 	}
 	if t.stream == nil && len(value) <= inlineMax {
@@ -51,6 +59,34 @@ func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	q.p.waits(&t, value)
 	q.queue = append(q.queue, &outgoing{envelope: e, terms: t, value: value})
 	q.pump()
+}
+
+// lingerTime is how long messages linger that almost never matter.
+const lingerTime = protocol.Time(2 * time.Millisecond)
+
+// linger leaves what is to be written for later: until something else is written to
+// the peer, or the time has come.
+func (q *peer) linger() {
+	p := q.p
+	if len(p.lingering) == 0 {
+		p.at(p.now()+lingerTime, p.lingered)
+	}
+	if !q.lingers {
+		q.lingers = true
+		p.lingering = append(p.lingering, q)
+	}
+}
+
+// lingered writes what has lingered.
+func (p *Process) lingered() {
+	for i, q := range p.lingering {
+		p.lingering[i] = nil
+		q.lingers = false
+		if !q.dead && q.conn != nil && len(q.out) > 0 {
+			q.flush()
+		}
+	}
+	p.lingering = p.lingering[:0]
 }
 
 // tell sends a message of our own, without value, ahead of all that waits.

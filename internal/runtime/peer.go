@@ -25,12 +25,14 @@ type peer struct {
 	asksAck     bool // it was asked to say what has arrived
 	way         way
 
-	out    []transport.Frame // to be written
-	outAt  int               // bytes of the first that are
-	armed  bool              // the poller waits for room in the socket
-	queue  []*outgoing       // messages that may go out, as soon as the link has room
-	asked  map[uint32]*outgoing
-	lastID uint32
+	out   []transport.Frame // to be written
+	outAt int               // bytes of the first that are
+	armed bool              // the poller waits for room in the socket
+
+	lingers bool        // it is on the list of those for whom something lingers
+	queue   []*outgoing // messages that may go out, as soon as the link has room
+	asked   map[uint32]*outgoing
+	lastID  uint32
 
 	partial []byte               // the beginning of a frame
 	parts   map[uint32]*incoming // large messages that come in parts

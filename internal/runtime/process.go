@@ -66,32 +66,34 @@ type Process struct {
 	cfg   Config
 	began time.Time
 
-	mu       sync.Mutex
-	peers    []peer  // by rank of process
-	owner    []int32 // by task: the process that owns it
-	gone     []gone  // by task
-	members  map[memberKey]*Member
-	timers   timers
-	scratch  []byte   // what is read
-	one      incoming // the message at hand, mostly
-	free     []*waiter
-	freeIn   []*incoming
-	freeOps  []*operation
-	time     protocol.Time // now, once somebody has asked while the lock is held
-	last     *Member       // that was asked for
-	someGone bool          // tasks take part no more
-	iov      [][]byte      // what is written
-	values   []byte        // where small values are kept
-	buffers  buffers
-	concat   []byte // where blocks of a message are put together
-	early    int64  // bytes granted that nobody has asked for
-	queued   int64  // what messages that wait to be sent cost
-	wanting  []*waiter
-	settling []*waiter      // for peers to have all that was sent
-	counts   map[string]int // operations entered, by task and name
-	closed   bool
-	dead     bool // killed, where a process is a goroutine
-	ended    error
+	mu        sync.Mutex
+	peers     []peer  // by rank of process
+	owner     []int32 // by task: the process that owns it
+	gone      []gone  // by task
+	members   map[memberKey]*Member
+	timers    timers
+	scratch   []byte   // what is read
+	one       incoming // the message at hand, mostly
+	free      []*waiter
+	freeIn    []*incoming
+	freeOps   []*operation
+	time      protocol.Time // now, once somebody has asked while the lock is held
+	last      *Member       // that was asked for
+	someGone  bool          // tasks take part no more
+	someDead  bool          // and that because they died
+	iov       [][]byte      // what is written
+	values    []byte        // where small values are kept
+	buffers   buffers
+	concat    []byte // where blocks of a message are put together
+	early     int64  // bytes granted that nobody has asked for
+	queued    int64  // what messages that wait to be sent cost
+	wanting   []*waiter
+	lingering []*peer        // for whom something lingers
+	settling  []*waiter      // for peers to have all that was sent
+	counts    map[string]int // operations entered, by task and name
+	closed    bool
+	dead      bool // killed, where a process is a goroutine
+	ended     error
 
 	// Progress; see progress.go.
 	poll       *poller

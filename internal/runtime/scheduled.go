@@ -208,7 +208,7 @@ func (o *operation) fold(step int32) (wait bool) {
 		return true
 	}
 	if err := o.sched.store.Fold(&o.sched.program.Steps[step]); err != nil {
-		o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+		o.cannotFold(err)
 		return true
 	}
 	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
@@ -219,18 +219,32 @@ func (o *operation) fold(step int32) (wait bool) {
 func (o *operation) userWork() {
 	p := o.m.p
 	st := o.work
+	returned := false
+	defer func() {
+		if !returned { // it panics: the task may survive that, the operation does not
+			o.leave()
+		}
+	}()
 	p.unlock()
 	err := func() error {
 		defer p.lock()
 		return o.sched.store.Fold(st)
 	}()
-	o.work = nil
+	o.work, returned = nil, true
 	if err != nil {
-		o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+		o.cannotFold(err)
 		return
 	}
 	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
 	o.step()
+}
+
+// cannotFold fails the operation, for all tasks: they would wait for this one.
+func (o *operation) cannotFold(err error) {
+	m := o.m
+	f := &Failure{Tasks: []int{m.task}, Err: err}
+	o.fail(f)
+	m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
 }
 
 // result is what the task gets.

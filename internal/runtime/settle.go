@@ -17,6 +17,7 @@ func (p *Process) Settle(ctx context.Context) error {
 	defer cancel()
 	p.lock()
 	defer p.unlock()
+	p.lingered()
 	for p.sockets != nil && p.ended == nil && !p.dead && !p.settled() {
 		for _, q := range p.up {
 			if !q.link.Settled() && !q.asksAck {
