@@ -14,7 +14,8 @@ var (
 	// it returned with an error.
 	ErrLost = errors.New("task lost")
 	// ErrMismatch: tasks called different operations, or the same one with
-	// different types or roots; or a task returned without the operation that
+	// different types, roots or operators, or reduce slices of different
+	// lengths; or a task returned without the operation that
 	// others wait in. All later operations of the group fail, too.
 	ErrMismatch = errors.New("tasks disagree about the operation")
 	// ErrUnreached: a corrected broadcast did not reach this task, and will

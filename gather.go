@@ -196,6 +196,7 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 	for _, v := range r.Values {
 		if v == nil {
 			b.call, b.choice.Bytes = whole, limit+1
+			b.call.Again = true
 			return b.do(ctx)
 		}
 	}

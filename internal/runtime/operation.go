@@ -25,6 +25,7 @@ type Call struct {
 	Type   string   // its name
 	Kind   collective.Kind
 	Works  bool // Kind.Fold is code of the user
+	Again  bool // the second half of an operation, which counts as one
 }
 
 // BarrierPlan is the plan of a barrier.
@@ -196,7 +197,9 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		o.plan = c.Plan
 		o.value, o.hasValue, o.shared = c.Value, true, true
 	}
-	m.p.count(m.task, opName(c.Plan.op), o)
+	if !c.Again {
+		m.p.count(m.task, opName(c.Plan.op), o)
+	}
 	o.start(c)
 	o.needs()
 	if rank, ok := m.doomed[o.seq]; ok {
