@@ -91,11 +91,13 @@ var table = map[reflect.Kind][ops]Func{
 
 func numbers[E number]() (row [ops]Func) {
 	row[Sum] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = a[i] + b[i]
 		}
 	})
 	row[Product] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = a[i] * b[i]
 		}
@@ -106,11 +108,13 @@ func numbers[E number]() (row [ops]Func) {
 func reals[E ordered]() [ops]Func {
 	row := numbers[E]()
 	row[Min] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = min(a[i], b[i])
 		}
 	})
 	row[Max] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = max(a[i], b[i])
 		}
@@ -121,16 +125,19 @@ func reals[E ordered]() [ops]Func {
 func wholes[E integer]() [ops]Func {
 	row := reals[E]()
 	row[And] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = a[i] & b[i]
 		}
 	})
 	row[Or] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = a[i] | b[i]
 		}
 	})
 	row[Xor] = over(func(dst, a, b []E) {
+		a, b = a[:len(dst)], b[:len(dst)]
 		for i := range dst {
 			dst[i] = a[i] ^ b[i]
 		}
@@ -149,7 +156,6 @@ func over[E number](loop func(dst, a, b []E)) Func {
 			dst = make([]byte, len(left))
 		}
 		out, a, b := cast[E](dst), cast[E](left), cast[E](right)
-		a, b = a[:len(out)], b[:len(out)]
 		loop(out, a, b)
 		if len(out) > 0 && unsafe.Pointer(&out[0]) != unsafe.Pointer(&dst[0]) {
 			copy(dst, bytesOf(out))

@@ -44,12 +44,11 @@ func (b *buffers) put(m []byte) {
 	b.free[class] = append(b.free[class], m)
 }
 
-// borrow returns memory for n bytes until the operation is over, and the number of
-// the loan.
-func (o *operation) borrow(n int) (m []byte, loan int32) {
-	m = o.m.p.buffers.get(n)
+// borrow takes note that memory is used until the operation is over, and returns
+// the number of the loan.
+func (o *operation) borrow(m []byte) (loan int32) {
 	o.borrowed = append(o.borrowed, m)
-	return m, int32(len(o.borrowed))
+	return int32(len(o.borrowed))
 }
 
 // giveBack ends all loans, except of memory that others may still read.

@@ -14,7 +14,7 @@ type incoming struct {
 	complete bool
 	arrived  func() // the rest has come
 	room     []byte // where the value is to be; nil: in new memory
-	loan     int32  // the number of the operation's loan that room is; 0: none
+	pooled   bool   // the value is in memory of the process's buffers
 	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
@@ -54,9 +54,12 @@ func (in *incoming) settle() {
 	}
 }
 
+// freeInMax is how many messages' memory is kept.
+const freeInMax = 4 * aheadMax
+
 // reuse takes back the memory of a message that came in one piece.
 func (p *Process) reuse(in *incoming) {
-	if in.id == 0 && len(p.freeIn) < aheadMax {
+	if in.id == 0 && len(p.freeIn) < freeInMax {
 		*in = incoming{}
 		p.freeIn = append(p.freeIn, in)
 	}
@@ -94,7 +97,11 @@ func (in *incoming) makeRoom(n int) {
 		return
 	}
 	value := in.room
-	if value == nil {
+	switch {
+	case value != nil:
+	case in.plan.is(scheduled) && in.size <= 1<<bufferMax:
+		value, in.pooled = in.source.p.buffers.get(int(in.size)), true
+	default:
 		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
 	}
 	copy(value, in.value[:in.filled])

@@ -157,8 +157,8 @@ func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 	return o
 }
 
-// freeOpsMax is how many operations' memory is kept.
-const freeOpsMax = 64
+// freeOpsMax is how many operations' memory is kept: so many may be under way.
+const freeOpsMax = aheadMax
 
 // recycle gives the operation's memory to the next one, if nothing can refer to
 // it any more.
@@ -287,7 +287,9 @@ func (m *Member) collective(from int, in *incoming) {
 	}
 	in = in.stay()
 	o.arrived = append(o.arrived, arrival{in, from})
-	in.arrived = o.catchUp
+	if !in.complete {
+		in.arrived = o.catchUp
+	}
 	o.start(nil)
 }
 
@@ -379,6 +381,7 @@ func (o *operation) catchUp() {
 		a := o.arrived[n]
 		n++
 		o.receive(a.from, a.in)
+		o.m.p.reuse(a.in)
 	}
 	o.arrived = slices.Delete(o.arrived, 0, n)
 	o.step()

@@ -107,10 +107,7 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	in = in.stay()
 	if !in.granted && s.Size() <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
-		st := &o.sched.program.Steps[i]
-		if in.room = s.Room(st, int(in.size)); in.room == nil && in.origin == nil && s.Passing(st) {
-			in.room, in.loan = o.borrow(int(in.size))
-		}
+		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
 	}
 	in.arrived = func() {
 		o.put(i, from, in)
@@ -140,28 +137,43 @@ func (o *operation) put(i, from int, in *incoming) {
 		}
 	}
 	st, s := &o.sched.program.Steps[i], &o.sched.store
-	if in.brief && in.size > 0 {
-		room := s.Room(st, len(value))
-		if room == nil && len(value) > inlineMax && s.Passing(st) {
-			room, in.loan = o.borrow(len(value))
-		}
-		if room != nil {
-			copy(room, value)
-			in.brief = false
-			value = room
-		} else {
-			in.settle()
-			value = in.value
-		}
-	}
+	value, loan := o.place(st, in, value)
 	if err := s.Put(st, value, in.shared); err != nil {
 		o.fail(o.m.badSize(from, o, err))
 		return
 	}
-	if in.loan > 0 {
-		s.Lend(st, in.loan)
+	if loan > 0 {
+		s.Lend(st, loan)
 	}
 	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
+}
+
+// place moves what came for a step to where it can stay: to the memory that there
+// is for it, or to memory on loan.
+func (o *operation) place(st *collective.Step, in *incoming, value []byte) (placed []byte, loan int32) {
+	if len(value) == 0 || !in.pooled && !in.brief {
+		return value, 0
+	}
+	p, s := o.m.p, &o.sched.store
+	room := s.Room(st, len(value))
+	switch {
+	case room != nil:
+		copy(room, value)
+		if in.pooled {
+			p.buffers.put(value)
+		}
+	case in.pooled:
+		return value, o.borrow(value)
+	case len(value) > inlineMax && s.Passing(st):
+		room = p.buffers.get(len(value))
+		copy(room, value)
+		loan = o.borrow(room)
+	default:
+		in.settle()
+		return in.value, 0
+	}
+	in.brief, in.pooled = false, false
+	return room, loan
 }
 
 // pieces takes what came before the task.
