@@ -1,44 +1,12 @@
 package runtime
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
-
-// Call is a collective operation as a task calls it.
-//
-// Values of up to inlineMax bytes are copied when they are sent; larger ones must
-// not change any more. Memory for results is for whoever may write it although
-// what was received is passed on.
-type Call struct {
-	Plan   Plan
-	Value  []byte   // of the root, or of each task
-	Values [][]byte // several blocks; a nil one is absent
-	Room   []byte   // where the result may be received
-	Rooms  [][]byte // where each of the resulting blocks may be
-	Sign   uint64   // signature of the value's type
-	Type   string   // its name
-	Kind   collective.Kind
-	Works  bool // Kind.Fold is code of the user
-	Again  bool // the second half of an operation, which counts as one
-}
-
-// BarrierPlan is the plan of a barrier.
-func BarrierPlan() Plan { return Plan{op: opBarrier} }
-
-// Result is what an operation brings a task.
-// It is valid until the task's next one.
-type Result struct {
-	Value  []byte
-	Shared bool // others read the value's memory, too
-	Values [][]byte
-	Lent   []bool // the same of each block
-}
 
 // operation is a collective operation of a task, from the first that is heard of
 // it to its end.
@@ -91,57 +59,6 @@ type arrival struct {
 	from int
 }
 
-// Do carries out an operation that all tasks of the group call.
-func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
-	p := m.p
-	name := opName(c.Plan.op)
-	p.lock()
-	defer p.unlock()
-	if err := m.usable(name); err != nil {
-		return Result{}, err
-	}
-	if err := m.catchUp(ctx, name); err != nil {
-		return Result{}, err
-	}
-	o, err := m.enter(&c)
-	if err != nil {
-		return Result{}, err
-	}
-	err = o.await(ctx)
-	var result Result
-	delivered, failure := o.delivered, o.err
-	if delivered {
-		result = o.result()
-	}
-	o.leave()
-	switch {
-	case p.dead:
-		return Result{}, ErrKilled
-	case delivered:
-		return result, nil
-	case failure != nil:
-		return Result{}, failure
-	default:
-		return Result{}, &Failure{Op: name, Err: err}
-	}
-}
-
-// await waits for the result.
-func (o *operation) await(ctx context.Context) (err error) {
-	p := o.m.p
-	for !o.delivered && o.err == nil && err == nil && !p.dead {
-		if o.work != nil {
-			o.userWork()
-			continue
-		}
-		o.w = p.newWaiter()
-		err = p.wait(ctx, o.w)
-		p.freeWaiter(o.w)
-		o.w = nil
-	}
-	return err
-}
-
 // newOperation begins an operation, in memory used before if there is some.
 func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 	p := m.p
@@ -172,44 +89,6 @@ func (o *operation) recycle() {
 	}
 	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0]}
 	p.freeOps = append(p.freeOps, o)
-}
-
-// enter begins the task's next operation.
-func (m *Member) enter(c *Call) (*operation, error) {
-	m.seq++
-	o := m.ops.get(m.seq)
-	if o == nil {
-		if _, err := m.factory(c.Plan); err != nil {
-			m.seq--
-			return nil, err
-		}
-		o = m.newOperation(m.seq, c.Plan)
-	}
-	o.entered, o.typ, o.works = true, c.Type, c.Works
-	o.room, o.rooms = c.Room, c.Rooms
-	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
-		f := m.mismatch(o.informant, o.plan, *c)
-		o.err, o.delivered = f, false // what came was not what the task calls
-		return o, nil
-	}
-	o.sign = c.Sign
-	if o.begins() {
-		o.plan = c.Plan
-		o.value, o.hasValue, o.shared = c.Value, true, true
-	}
-	if !c.Again {
-		m.p.count(m.task, opName(c.Plan.op), o)
-	}
-	o.start(c)
-	o.needs()
-	if rank, ok := m.doomed[o.seq]; ok {
-		delete(m.doomed, o.seq)
-		o.fail(m.goneFailure("", rank))
-	}
-	if len(m.pending) > 0 {
-		m.answerPending()
-	}
-	return o, nil
 }
 
 // factory returns the maker of a plan's machines.
@@ -337,40 +216,6 @@ func (o *operation) start(c *Call) {
 	o.catchUp()
 }
 
-// equip gives a machine by schedule its store.
-func (o *operation) equip(c *Call) {
-	s, ok := o.machine.(*stepper)
-	if !ok {
-		return
-	}
-	o.sched = s
-	var kind collective.Kind
-	if c != nil {
-		kind = c.Kind
-	}
-	s.store.Reset(s.program, kind)
-}
-
-// resume goes on with an operation by schedule to which the task has come, or of
-// which something has.
-func (o *operation) resume(c *Call) {
-	if c != nil {
-		if err := o.supply(c); err != nil {
-			o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
-			return
-		}
-	}
-	if o.entered {
-		o.sched.store.SetRoom(o.room)
-		o.sched.store.SetRooms(o.rooms)
-		o.machine.notify(0, protocol.Notice{Kind: protocol.Begin})
-	}
-	if len(o.arrived) > 0 {
-		o.pieces()
-	}
-	o.step()
-}
-
 // catchUp hands over what has come, in order.
 func (o *operation) catchUp() {
 	if o.machine == nil {
@@ -407,104 +252,6 @@ func (o *operation) receive(from int, in *incoming) {
 // valueKind tells whether messages of a machine's kind carry the value.
 func valueKind(plan Plan, kind uint8) bool {
 	return plan.op != opBarrier && kind != ackKind
-}
-
-// now is the time, for machines that care: to tell it costs more than a step.
-func (o *operation) now() protocol.Time {
-	if o.plan.remembered() {
-		return o.m.p.now()
-	}
-	return 0
-}
-
-// step asks the machine what to do until it has nothing more.
-func (o *operation) step() {
-	p := o.m.p
-	for !o.finished && o.err == nil && !p.dead {
-		if o.pausing > 0 && o.pausing > o.now() {
-			return // the timer goes on
-		}
-		a := o.machine.next(o.now())
-		switch a.kind {
-		case protocol.Send:
-			o.transmit(a)
-		case protocol.Correct:
-			o.transmit(a)
-			o.pause()
-		case protocol.Deliver:
-			o.counted()
-			o.delivered = true
-			if o.w != nil {
-				p.complete(o.w)
-			}
-		case protocol.Work:
-			if o.fold(a.word.step) {
-				return
-			}
-		case protocol.Wait:
-			o.timed = true
-			p.at(a.at, o.step)
-			return
-		case protocol.Done:
-			o.finished = true
-		default:
-			return
-		}
-	}
-	o.retire()
-}
-
-// Correction is sent to ever farther neighbours until one is heard of, which takes
-// about as long as a message; to send faster is in vain. While nobody is known to
-// have died it is most likely not needed at all, and need not be in a hurry.
-const (
-	correctEvery   = protocol.Time(2 * time.Millisecond)
-	correctHurried = protocol.Time(100 * time.Microsecond)
-)
-
-// pause lets others be heard before more is sent than one message to each side.
-func (o *operation) pause() {
-	p := o.m.p
-	if o.corrections++; o.corrections < 2 {
-		return
-	}
-	d := correctEvery
-	if p.someDead {
-		d = correctHurried
-	}
-	o.pausing, o.timed = o.now()+d, true
-	p.at(o.pausing, o.step)
-}
-
-// transmit sends a machine's message.
-func (o *operation) transmit(a action) {
-	m, to := o.m, int(a.to)
-	e := m.to(to)
-	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
-	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
-	var value []byte
-	if o.sched != nil {
-		value, e.extra = o.load(a.word.step)
-	} else if a.word.value {
-		value = o.value
-		o.shared = true
-	}
-	t := terms{eager: m.ahead.send(m, to, o.seq, min(len(value), eagerMax))}
-	if o.entered {
-		t.member = m
-	}
-	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.eager, t.lazy = min(t.eager, inlineMax), !m.p.someDead
-	}
-	q := m.peer(to)
-	if o.dies() {
-		if o.kill.Half {
-			q.half(e, value)
-		}
-		m.p.die()
-		return
-	}
-	q.sendOn(t, e, value)
 }
 
 // leave takes note that the task has what it wanted, or has given up.

@@ -261,6 +261,7 @@ func (q *peer) flush() {
 			q.broken(err)
 			return
 		}
+		q.p.moved += uint64(n)
 		q.written(n)
 		if err == transport.ErrAgain || len(q.out) > 0 && q.outAt > 0 {
 			q.arm(true)

@@ -102,7 +102,8 @@ type Process struct {
 	asleep     *waiter // the driver, while it waits for sockets
 	drives     uint64
 	spins      uint64
-	vain       int // how often spinning was of no use lately
+	moved      uint64 // bytes read and written
+	vain       int    // how often spinning was of no use lately
 	background waiter
 	standing   []*waiter
 	resting    bool

@@ -203,14 +203,21 @@ func (p *Process) spinFor(w *waiter) bool {
 		return w.done
 	}
 	defer func() { p.spun(w.done) }()
-	for began := time.Now(); !w.done; {
+	began, moved := time.Now(), p.moved
+	for !w.done {
 		for range 8 {
 			for _, q := range p.up {
+				if q.armed {
+					q.flush()
+				}
 				q.read()
 			}
 			if w.done {
 				break
 			}
+		}
+		if p.moved-moved > eagerMax { // a large message: it is worth to stay
+			began, moved = time.Now(), p.moved
 		}
 		if len(p.up) == 0 || time.Since(began) > spinMax {
 			break

@@ -52,6 +52,7 @@ func (q *peer) readOnce() (more bool) {
 		}
 		return false
 	}
+	q.p.moved += uint64(n)
 	if q.heard.IsZero() {
 		q.heard = time.Now()
 	}

@@ -60,6 +60,40 @@ func (s *stepper) next(now protocol.Time) action {
 
 func (s *stepper) awaits() []protocol.Rank { return s.schedule.Awaits(&s.state) }
 
+// equip gives a machine by schedule its store.
+func (o *operation) equip(c *Call) {
+	s, ok := o.machine.(*stepper)
+	if !ok {
+		return
+	}
+	o.sched = s
+	var kind collective.Kind
+	if c != nil {
+		kind = c.Kind
+	}
+	s.store.Reset(s.program, kind)
+}
+
+// resume goes on with an operation by schedule to which the task has come, or of
+// which something has.
+func (o *operation) resume(c *Call) {
+	if c != nil {
+		if err := o.supply(c); err != nil {
+			o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+			return
+		}
+	}
+	if o.entered {
+		o.sched.store.SetRoom(o.room)
+		o.sched.store.SetRooms(o.rooms)
+		o.machine.notify(0, protocol.Notice{Kind: protocol.Begin})
+	}
+	if len(o.arrived) > 0 {
+		o.pieces()
+	}
+	o.step()
+}
+
 // supply gives the store what the task calls the operation with.
 func (o *operation) supply(c *Call) error {
 	s := &o.sched.store

@@ -1,0 +1,126 @@
+package runtime
+
+import (
+	"context"
+
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Call is a collective operation as a task calls it.
+//
+// Values of up to inlineMax bytes are copied when they are sent; larger ones must
+// not change any more. Memory for results is for whoever may write it although
+// what was received is passed on.
+type Call struct {
+	Plan   Plan
+	Value  []byte   // of the root, or of each task
+	Values [][]byte // several blocks; a nil one is absent
+	Room   []byte   // where the result may be received
+	Rooms  [][]byte // where each of the resulting blocks may be
+	Sign   uint64   // signature of the value's type
+	Type   string   // its name
+	Kind   collective.Kind
+	Works  bool // Kind.Fold is code of the user
+	Again  bool // the second half of an operation, which counts as one
+}
+
+// BarrierPlan is the plan of a barrier.
+func BarrierPlan() Plan { return Plan{op: opBarrier} }
+
+// Result is what an operation brings a task.
+// It is valid until the task's next one.
+type Result struct {
+	Value  []byte
+	Shared bool // others read the value's memory, too
+	Values [][]byte
+	Lent   []bool // the same of each block
+}
+
+// Do carries out an operation that all tasks of the group call.
+func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
+	p := m.p
+	name := opName(c.Plan.op)
+	p.lock()
+	defer p.unlock()
+	if err := m.usable(name); err != nil {
+		return Result{}, err
+	}
+	if err := m.catchUp(ctx, name); err != nil {
+		return Result{}, err
+	}
+	o, err := m.enter(&c)
+	if err != nil {
+		return Result{}, err
+	}
+	err = o.await(ctx)
+	var result Result
+	delivered, failure := o.delivered, o.err
+	if delivered {
+		result = o.result()
+	}
+	o.leave()
+	switch {
+	case p.dead:
+		return Result{}, ErrKilled
+	case delivered:
+		return result, nil
+	case failure != nil:
+		return Result{}, failure
+	default:
+		return Result{}, &Failure{Op: name, Err: err}
+	}
+}
+
+// await waits for the result.
+func (o *operation) await(ctx context.Context) (err error) {
+	p := o.m.p
+	for !o.delivered && o.err == nil && err == nil && !p.dead {
+		if o.work != nil {
+			o.userWork()
+			continue
+		}
+		o.w = p.newWaiter()
+		err = p.wait(ctx, o.w)
+		p.freeWaiter(o.w)
+		o.w = nil
+	}
+	return err
+}
+
+// enter begins the task's next operation.
+func (m *Member) enter(c *Call) (*operation, error) {
+	m.seq++
+	o := m.ops.get(m.seq)
+	if o == nil {
+		if _, err := m.factory(c.Plan); err != nil {
+			m.seq--
+			return nil, err
+		}
+		o = m.newOperation(m.seq, c.Plan)
+	}
+	o.entered, o.typ, o.works = true, c.Type, c.Works
+	o.room, o.rooms = c.Room, c.Rooms
+	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
+		f := m.mismatch(o.informant, o.plan, *c)
+		o.err, o.delivered = f, false // what came was not what the task calls
+		return o, nil
+	}
+	o.sign = c.Sign
+	if o.begins() {
+		o.plan = c.Plan
+		o.value, o.hasValue, o.shared = c.Value, true, true
+	}
+	if !c.Again {
+		m.p.count(m.task, opName(c.Plan.op), o)
+	}
+	o.start(c)
+	o.needs()
+	if rank, ok := m.doomed[o.seq]; ok {
+		delete(m.doomed, o.seq)
+		o.fail(m.goneFailure("", rank))
+	}
+	if len(m.pending) > 0 {
+		m.answerPending()
+	}
+	return o, nil
+}
