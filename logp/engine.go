@@ -48,6 +48,7 @@ type Engine[S, M any] struct {
 	result   Result
 	first    protocol.Time // of the first correction send
 	err      error
+	sized    Sized[M] // nil: all messages are short
 }
 
 // NewEngine prepares simulations of p.
@@ -74,6 +75,7 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 	if e.gap > 1 {
 		e.sends = make([]protocol.Time, net.P)
 	}
+	e.measure()
 	e.calendar = newCalendar[M](net.P, 2*net.O+net.L+e.gap)
 	return e, nil
 }
@@ -382,6 +384,10 @@ func (e *Engine[S, M]) bury() {
 // flush sends what was put aside. Most receives start at the arrival: such
 // neighbours in the outbox are handed over as one.
 func (e *Engine[S, M]) flush(now protocol.Time) {
+	if e.sized != nil {
+		e.flushSized(now)
+		return
+	}
 	out := e.outbox[:e.put]
 	arrival := now + e.net.O + e.net.L
 	for rest := out; len(rest) > 0; {

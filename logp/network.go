@@ -19,6 +19,10 @@ type Network struct {
 	O protocol.Time // overhead of a send and of a receive, 1 or more
 	G protocol.Time // gap between starts on one port; less than O counts as O
 
+	// PerByte is LogGP's G: the time of each byte of a message beyond the first,
+	// for protocols that are Sized.
+	PerByte float64
+
 	// NoQueue lets receives overlap freely: the model of Corrected Gossip.
 	NoQueue bool
 
@@ -50,6 +54,8 @@ func (n Network) Check() error {
 		return fmt.Errorf("overhead o is %d; allowed: 1 to 2^30", n.O)
 	case n.G < 0 || n.G > paramMax:
 		return fmt.Errorf("gap g is %d; allowed: 0 to 2^30", n.G)
+	case !(n.PerByte >= 0) || n.PerByte > float64(paramMax):
+		return fmt.Errorf("time per byte G is %g; allowed: 0 to 2^30", n.PerByte)
 	case n.Detect < 0 || n.Detect > paramMax:
 		return fmt.Errorf("detection after %d; allowed: 1 to 2^30, or 0 for none", n.Detect)
 	case n.Until < 0 || n.Until > timeMax:

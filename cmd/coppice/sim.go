@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/coppice-go/coppice/logp"
@@ -27,6 +28,8 @@ type simCmd struct {
 	Die        []death         `group:"faults" placeholder:"RANK@t|RANK#k" help:"A process dies at time t, or after its k-th send; may be repeated."`
 	Detect     *int64          `group:"faults" placeholder:"D" help:"With --tree bfb: every live process is told of a death so many steps after it (default 1)."`
 
+	collectiveFlags
+
 	Queue bool `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
 
 	Trace string `placeholder:"FILE.html" help:"Draw one run, of up to 500 processes, into a page for the browser: of several runs the one with the longest quiescence."`
@@ -41,10 +44,21 @@ message.
 	coppice sim -P 4096 --tree lame:2 --correction optimized:4 --sync overlapped --faults 2% --runs 1000
 	coppice sim -P 4096 --tree gossip:36 --queue=false --runs 100 --json
 	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1 --trace run.html
+
+With --collective: one collective operation, all its algorithms or one; time in steps, messages, bytes.
+
+	coppice sim -P 1024 --collective allreduce --size 1MiB -L 2000 -o 400 -G 0.1
+	coppice sim -P 64 --collective alltoall --algorithm bruck --size 8B --json
 `
 }
 
 func (s *simCmd) Run(c *console) error {
+	if s.Collective != "" {
+		return s.runCollective(c)
+	}
+	if flag := s.collectiveFlags.used(); flag != "" {
+		return badInput{fmt.Errorf("%s without --collective; allowed: with it", flag)}
+	}
 	report, err := s.simulate(c)
 	if err != nil {
 		return badInput{err}
@@ -53,6 +67,17 @@ func (s *simCmd) Run(c *console) error {
 		if err := s.writeTrace(c, report.longest); err != nil {
 			return err
 		}
+	}
+	if s.JSON {
+		return c.printJSON(report)
+	}
+	return c.print(report.write)
+}
+
+func (s *simCmd) runCollective(c *console) error {
+	report, err := s.simulateCollective()
+	if err != nil {
+		return badInput{err}
 	}
 	if s.JSON {
 		return c.printJSON(report)

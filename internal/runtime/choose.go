@@ -26,7 +26,11 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 		}
 		p.flags |= decided
 	}
-	r := m.p.cfg.Rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
+	rules := m.p.cfg.Rules
+	if !c.Pieces && ops[p.op].combines {
+		rules = m.p.whole
+	}
+	r := rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
 	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) {
 		return p // along a tree of package broadcast
 	}

@@ -35,6 +35,7 @@ var ops = [...]struct {
 	name     string
 	schedule collective.Op
 	unasked  bool // begins with its root; who has not come to it passes it on
+	combines bool // values, of which not all can be cut
 }{
 	opSend:      {name: "send"},
 	opBarrier:   {name: "barrier"},
@@ -43,9 +44,9 @@ var ops = [...]struct {
 	opGather:    {name: "gather", schedule: collective.Gather},
 	opAllGather: {name: "allgather", schedule: collective.AllGather},
 	opAllToAll:  {name: "alltoall", schedule: collective.AllToAll},
-	opReduce:    {name: "reduce", schedule: collective.Reduce},
-	opAllReduce: {name: "allreduce", schedule: collective.AllReduce},
-	opScan:      {name: "scan", schedule: collective.Scan},
+	opReduce:    {name: "reduce", schedule: collective.Reduce, combines: true},
+	opAllReduce: {name: "allreduce", schedule: collective.AllReduce, combines: true},
+	opScan:      {name: "scan", schedule: collective.Scan, combines: true},
 	opSplit:     {name: "split", schedule: collective.AllGather},
 }
 

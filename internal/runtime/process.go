@@ -64,6 +64,7 @@ const (
 // Process is one process of a job. Its methods are safe for concurrent use.
 type Process struct {
 	cfg   Config
+	whole collective.Table // the rules for values that cannot be cut
 	began time.Time
 
 	mu        sync.Mutex
@@ -166,7 +167,7 @@ func newProcess(cfg Config) (*Process, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Process{
-		cfg: cfg, began: time.Now(),
+		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
 		peers: make([]peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
 		rested: make(chan struct{}, 1), stopped: make(chan struct{}),

@@ -52,6 +52,7 @@ type way struct {
 	spans     bool // values may go in several pieces
 	powers    bool // for powers of two
 	anyOrder  bool // combines in any order
+	cuts      bool // always cuts values
 }
 
 // ways lists them by operation, those that are always possible first.
@@ -59,7 +60,7 @@ var ways = [...][]way{
 	Broadcast: {
 		{algorithm: Binomial, make: broadcastTree(binomial), spans: true},
 		{algorithm: Flat, make: broadcastTree(star), spans: true},
-		{algorithm: ScatterAllGather, make: scatterAllGather},
+		{algorithm: ScatterAllGather, make: scatterAllGather, cuts: true},
 	},
 	Scatter: {
 		{algorithm: Binomial, make: scatterTree(binomial)},
@@ -84,14 +85,14 @@ var ways = [...][]way{
 	Reduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, false), spans: true},
 		{algorithm: Flat, make: reduceTree(star, false), spans: true},
-		{algorithm: Rabenseifner, make: rabenseifner(false), powers: true},
+		{algorithm: Rabenseifner, make: rabenseifner(false), powers: true, cuts: true},
 	},
 	AllReduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, true), spans: true},
 		{algorithm: Hub, make: reduceTree(star, true), spans: true},
 		{algorithm: Doubling, make: doubling(false)},
-		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true},
-		{algorithm: Ring, make: ringAllReduce, anyOrder: true},
+		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true, cuts: true},
+		{algorithm: Ring, make: ringAllReduce, anyOrder: true, cuts: true},
 	},
 	Scan: {
 		{algorithm: Doubling, make: doubling(true)},

@@ -2,12 +2,10 @@ package collective
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
 
-	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -21,7 +19,7 @@ type carrier struct {
 	programs []Program
 	want     [][][]byte // results, by task
 
-	byRef   bool   // messages carry the sender's memory, not a copy
+	byRef   bool   // messages carry the sender's memory, not a copy, until they are received
 	late    bool   // folds happen when their Work ends, not when it begins
 	rooms   bool   // the users give memory for results
 	truants uint64 // tasks that never begin, as bits
@@ -38,6 +36,7 @@ type mistake struct {
 	uninvited bool // does not wait for its user
 	quits     bool // does nothing after its last receive but deliver
 	mislays   bool // takes the first step of the sender, whatever the lane
+	reuses    bool // forgets what it sent when it gives memory back
 	misleads  bool // Awaits: the task itself
 }
 
@@ -51,6 +50,7 @@ type carried struct {
 	done   bool
 	early  []posted // what came before the task
 	lent   [][]byte // by the user
+	loans  [][]byte // memory of messages, for other uses when the task is done
 	result [][]byte // that others may not write any more, and what it was
 	was    [][]byte
 	err    error
@@ -121,6 +121,8 @@ func (s *carried) fail(err error) {
 	}
 }
 
+func (s *carried) failed() error { return s.err }
+
 // accept puts what came into the store.
 func (c *carrier) accept(s *carried, from Rank, m letter) {
 	i := s.steps.Match(from, m.Lane)
@@ -138,15 +140,20 @@ func (c *carrier) accept(s *carried, from Rank, m letter) {
 	if s.store.Size() < 0 && c.spec.Op == Broadcast {
 		s.store.SetSize(c.bytes)
 	}
-	v, lent := m.value, c.byRef
-	if room := s.store.Room(st, len(v)); room != nil && !(c.byRef && (i+int(s.self))%2 == 0) {
+	v, lent, loan := m.value, c.byRef && (i+int(s.self))%3 == 0, 0 // some stay where they are
+	if room := s.store.Room(st, len(v)); room != nil && !lent && len(v) > 0 {
 		copy(room, v)
-		v, lent = room, false
-	} else if !c.byRef {
+		v = room
+	} else if !lent {
 		v = bytes.Clone(v)
+		s.loans = append(s.loans, v)
+		loan = len(s.loans)
 	}
 	if err := s.store.Put(st, v, lent && !c.mistake.owns); err != nil {
 		s.fail(fmt.Errorf("p%d, lane %d of p%d: %w", s.self, m.Lane, from, err))
+	}
+	if loan > 0 {
+		s.store.Lend(st, int32(loan))
 	}
 	c.Schedule.Receive(&s.steps, 0, from, m.StepMessage)
 }
@@ -228,8 +235,24 @@ func (c *carrier) Next(s *carried, _ Time) protocol.Action[letter] {
 		if err := c.deliver(s); err != nil {
 			to.Msg.value = []byte(err.Error())
 		}
+	case protocol.Done:
+		if c.mistake.reuses {
+			s.store.sent = nil
+		}
+		s.giveBack()
 	}
 	return to
+}
+
+// giveBack ends all loans: memory that nobody refers to is used again, by others.
+func (s *carried) giveBack() {
+	for i, b := range s.loans {
+		if !s.store.Refers(int32(i + 1)) {
+			for j := range b {
+				b[j] = 0xDD
+			}
+		}
+	}
 }
 
 func (c *carrier) send(s *carried, a *protocol.Action[letter]) {
@@ -265,8 +288,8 @@ func (c *carrier) deliver(s *carried) error {
 		return fmt.Errorf("p%d: %d values, want %d", s.self, len(got), len(want))
 	}
 	for i := range want {
-		if !bytes.Equal(got[i], want[i]) {
-			return fmt.Errorf("p%d: value %d is %x, want %x", s.self, i, got[i], want[i])
+		if !bytes.Equal(got[i], want[i]) || c.programs[s.self].Segments == 0 && (got[i] == nil) != (want[i] == nil) {
+			return fmt.Errorf("p%d: value %d is %x (absent: %t), want %x (%t)", s.self, i, got[i], got[i] == nil, want[i], want[i] == nil)
 		}
 		if lent[i] {
 			s.result, s.was = append(s.result, got[i]), append(s.was, bytes.Clone(got[i]))
@@ -292,7 +315,7 @@ func (s *carried) Clone() carried {
 	c := *s
 	c.steps = s.steps.Clone()
 	c.early, c.lent = slices.Clone(s.early), slices.Clone(s.lent)
-	c.store.lent = slices.Clone(s.store.lent)
+	c.store.lent, c.store.loans, c.store.sent = slices.Clone(s.store.lent), slices.Clone(s.store.loans), slices.Clone(s.store.sent)
 	copies := map[*byte][]byte{}
 	value := bytes.Clone(s.store.value[:cap(s.store.value)])
 	again := func(b []byte) []byte {
@@ -310,11 +333,13 @@ func (s *carried) Clone() carried {
 	if s.store.value != nil {
 		c.store.value = value[:len(s.store.value)]
 	}
-	c.store.slots = nil
+	c.store.slots, c.loans, c.result = nil, nil, nil
 	for _, b := range s.store.slots {
 		c.store.slots = append(c.store.slots, again(b))
 	}
-	c.result = nil
+	for _, b := range s.loans {
+		c.loans = append(c.loans, again(b))
+	}
 	for _, b := range s.result {
 		c.result = append(c.result, again(b))
 	}
@@ -347,6 +372,10 @@ func (s *carried) Fingerprint() [2]uint64 {
 		with(sum(b))
 		flag(b == nil)
 		flag(s.store.lent[i])
+		with(uint64(s.store.loans[i]))
+	}
+	for _, l := range s.store.sent {
+		with(uint64(l))
 	}
 	with(uint64(s.store.size))
 	with(uint64(s.work))
@@ -364,122 +393,4 @@ func (s *carried) Fingerprint() [2]uint64 {
 // Fingerprint tells messages apart.
 func (m *letter) Fingerprint() [2]uint64 {
 	return [2]uint64{protocol.Mix(m.sum, uint64(m.Lane)<<32|uint64(m.Step)), sum(m.value)}
-}
-
-type (
-	carriedSetup  = chaos.Setup[carried, letter]
-	carriedConfig = chaos.Config[carried, letter]
-	carriedWorld  = chaos.World[carried, letter]
-)
-
-// carriedBy is a world with one of the carriers in each run, up to so many
-// truants among its tasks; the others begin at any moment.
-func carriedBy(carriers []*carrier, truants int) carriedConfig {
-	p := carriers[0].P
-	return carriedConfig{
-		P: p, Protocol: carriers[0],
-		Vary: func(s *carriedSetup) {
-			run := *carriers[s.Choose(len(carriers))]
-			var inputs []chaos.Input
-			want := s.Choose(min(truants, p) + 1)
-			for r := range p {
-				if s.Chance(want, p-r) {
-					want--
-					run.truants |= 1 << r
-					continue
-				}
-				inputs = append(inputs, chaos.Input{Rank: Rank(r), Notice: protocol.Notice{Kind: protocol.Begin}})
-			}
-			s.Protocol, s.Inputs = &run, inputs
-		},
-		Check: checkCarried,
-	}
-}
-
-// checkCarried says what a finished run got wrong.
-func checkCarried(w *carriedWorld) error {
-	c := w.Protocol().(*carrier)
-	full := c.truants == 0
-	for r := range Rank(c.P) {
-		full = full && w.Alive(r)
-	}
-	for r := range Rank(c.P) {
-		if s := w.State(r); s == nil {
-			continue
-		} else if err := c.checkState(s); err != nil {
-			return err
-		}
-	}
-	for r := range Rank(c.P) {
-		if err := checkDelivered(w, r); err != nil {
-			return err
-		}
-	}
-	for r := range Rank(c.P) {
-		n := len(w.Delivered(r))
-		switch {
-		case full && n == 0:
-			return fmt.Errorf("p%d delivered 0 times", r)
-		case !w.Alive(r):
-		case (n == 1) != (w.Rest(r) == chaos.Done):
-			return fmt.Errorf("p%d delivered %d times and its rest is %d", r, n, w.Rest(r))
-		case n == 0 && w.State(r).begun:
-			if err := c.checkAwaits(w, r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkDelivered says what is wrong with what a task's user got, dead or alive.
-func checkDelivered(w *carriedWorld, r Rank) error {
-	for i, d := range w.Delivered(r) {
-		if d.Msg.value != nil {
-			return errors.New(string(d.Msg.value))
-		}
-		if i > 0 {
-			return fmt.Errorf("p%d delivered again", r)
-		}
-	}
-	return nil
-}
-
-// checkState demands that nobody wrote what was not his.
-func (c *carrier) checkState(s *carried) error {
-	if s.err != nil {
-		return s.err
-	}
-	for i, b := range s.lent {
-		want := input(s.self, 0, c.bytes)
-		if c.programs[s.self].Segments == 0 {
-			want = block(s.self, Rank(i), c.bytes)
-		}
-		if !bytes.Equal(b, want) {
-			return fmt.Errorf("p%d: value %d of the user was written", s.self, i)
-		}
-	}
-	for i, b := range s.result {
-		if !bytes.Equal(b, s.was[i]) {
-			return fmt.Errorf("p%d: result %d was written", s.self, i)
-		}
-	}
-	return nil
-}
-
-// checkAwaits follows Awaits from who is stuck to somebody who is the reason:
-// dead, or expected and absent.
-func (c *carrier) checkAwaits(w *carriedWorld, start Rank) error {
-	r := start
-	for range c.P + 1 {
-		if !w.Alive(r) || c.truants>>r&1 == 1 && c.mustBegin(r) {
-			return nil
-		}
-		waits := c.awaits(w.State(r))
-		if len(waits) == 0 {
-			break
-		}
-		r = waits[0]
-	}
-	return fmt.Errorf("p%d is stuck, and its Awaits lead to p%d, who is not the reason", start, r)
 }

@@ -32,6 +32,13 @@ func (t Table) Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
 	return best
 }
 
+// Whole is the table for values that cannot be cut.
+func (t Table) Whole() Table {
+	return slices.DeleteFunc(slices.Clone(t), func(r Rule) bool {
+		return slices.ContainsFunc(ways[r.Op], func(w way) bool { return w.algorithm == r.Algorithm && w.cuts })
+	})
+}
+
 func possible(op Op, a Algorithm, p int, anyOrder bool) bool {
 	return slices.ContainsFunc(ways[op], func(w way) bool { return w.algorithm == a && w.fits(p, anyOrder) })
 }

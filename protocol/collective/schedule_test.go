@@ -42,7 +42,7 @@ func inOrder(c *carrier) error {
 		}
 	}
 	for r := range states {
-		if err := c.checkState(&states[r]); err != nil {
+		if err := errors.Join(states[r].err, c.checkState(&states[r])); err != nil {
 			return err
 		}
 		if delivered[r] != 1 || len(flight[r]) > 0 {

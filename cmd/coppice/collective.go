@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/model"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// collectiveFlags make sim simulate a collective operation.
+type collectiveFlags struct {
+	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce or scan. Nobody fails."`
+	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct or scatter-all-gather; without it all that there are for OP, and the fastest is the result."`
+	Size       string  `group:"Collective operations:" placeholder:"SIZE" help:"Bytes of the value in broadcast and reductions, of each block in all else, such as 8B, 64KiB or 1MiB (default 8B)."`
+	Pieces     int     `group:"Collective operations:" placeholder:"K" help:"Pieces in which a value goes along a tree (default 1)."`
+	PerByte    float64 `name:"per-byte" short:"G" group:"Collective operations:" placeholder:"G" help:"LogGP time of each byte of a message beyond the first (default 0)."`
+}
+
+// used names a flag that is there, if one is.
+func (f collectiveFlags) used() string {
+	return firstOf([]used{
+		{"--algorithm", f.Algorithm != ""},
+		{"--size", f.Size != ""},
+		{"--pieces", f.Pieces != 0},
+		{"--per-byte", f.PerByte != 0},
+	})
+}
+
+// used is a flag, and whether it is there.
+type used struct {
+	flag string
+	is   bool
+}
+
+func firstOf(flags []used) string {
+	for _, f := range flags {
+		if f.is {
+			return f.flag
+		}
+	}
+	return ""
+}
+
+// unfit names a flag of corrected broadcasts that is there, if one is.
+func (s *simCmd) unfit() string {
+	return firstOf([]used{
+		{"--tree", s.Tree != "binomial"},
+		{"--order", s.Order != "interleaved"},
+		{"--correction", s.Correction != "checked"},
+		{"--sync", s.Sync != "synchronized"},
+		{"--early", s.Early != ""},
+		{"--first", s.First != "left"},
+		{"--wrap", !s.Wrap},
+		{"--sides", s.Sides != 2},
+		{"--runs", s.Runs != 1},
+		{"--faults", s.Faults != nil},
+		{"--fault-count", s.FaultCount != nil},
+		{"--failed", s.Failed != nil},
+		{"--block", s.Block != 1},
+		{"--die", s.Die != nil},
+		{"--detect", s.Detect != nil},
+		{"--queue", !s.Queue},
+		{"--trace", s.Trace != ""},
+	})
+}
+
+// collectiveReport is what an operation came to by the fastest algorithm, or the
+// one that was asked for.
+type collectiveReport struct {
+	Op      string  `json:"collective"`
+	P       int     `json:"P"`
+	Root    int     `json:"root"`
+	Size    int     `json:"size"`
+	Pieces  int     `json:"pieces"`
+	L       int64   `json:"L"`
+	O       int64   `json:"o"`
+	Gap     int64   `json:"g"`
+	PerByte float64 `json:"G"`
+	collectiveTime
+	All     []collectiveTime `json:"all"`
+	LeftOut []string         `json:"left_out,omitempty"`
+}
+
+type collectiveTime struct {
+	Algorithm   string        `json:"algorithm"`
+	Time        protocol.Time `json:"time"`
+	Messages    int64         `json:"messages"`
+	Bytes       int64         `json:"bytes"`
+	MessagesMax int64         `json:"messages_max"`
+	BytesMax    int64         `json:"bytes_max"`
+}
+
+// simulateCollective simulates an operation. All errors are about its input.
+func (s *simCmd) simulateCollective() (*collectiveReport, error) {
+	if flag := s.unfit(); flag != "" {
+		return nil, fmt.Errorf("%s with --collective; allowed: -P, -L, -o, -g, -G, --root, --algorithm, --size, --pieces, --json", flag)
+	}
+	op, err := collective.ParseOp(s.Collective)
+	if err != nil {
+		return nil, err
+	}
+	if s.Pieces < 0 {
+		return nil, fmt.Errorf("%d pieces; allowed: 1 to %d", s.Pieces, collective.SpansMax)
+	}
+	r := &collectiveReport{
+		Op: s.Collective, P: s.P, Root: s.Root, Size: 8, Pieces: max(s.Pieces, 1),
+		L: s.L, O: s.O, Gap: s.G, PerByte: s.PerByte,
+	}
+	if s.Size != "" {
+		if r.Size, err = parseSize(s.Size); err != nil {
+			return nil, err
+		}
+	}
+	net := logp.Network{P: s.P, L: protocol.Time(s.L), O: protocol.Time(s.O), G: protocol.Time(s.G), PerByte: s.PerByte}
+	if err := net.Check(); err != nil {
+		return nil, err
+	}
+	specs, err := s.specs(op, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range specs {
+		got, err := logp.Collective(spec, int64(r.Size), 1, net)
+		if err != nil {
+			return nil, err
+		}
+		r.All = append(r.All, collectiveTime{spec.Algorithm.String(), got.Time, got.Messages, got.Bytes, got.MessagesMax, got.BytesMax})
+	}
+	r.collectiveTime = r.All[0]
+	for _, c := range r.All {
+		if c.Time < r.Time {
+			r.collectiveTime = c
+		}
+	}
+	return r, nil
+}
+
+// specs lists the schedules to simulate: that of the algorithm asked for, or all
+// that do not take too long.
+func (s *simCmd) specs(op collective.Op, r *collectiveReport) (specs []collective.Spec, err error) {
+	spec := collective.Spec{Op: op, P: s.P, Root: protocol.Rank(min(s.Root, 1<<31-1)), Spans: r.Pieces, AnyOrder: true}
+	if s.Algorithm != "" {
+		spec.Algorithm, err = collective.ParseAlgorithm(s.Algorithm)
+		return []collective.Spec{spec}, err
+	}
+	for _, a := range collective.Algorithms(op, s.P, true) {
+		if cost, _ := model.Collective(s.Collective, a.String(), s.P, 0); cost.Messages > messagesMany {
+			r.LeftOut = append(r.LeftOut, a.String())
+			continue
+		}
+		spec.Algorithm, spec.Spans = a, 1
+		if collective.Spans(op, a) {
+			spec.Spans = r.Pieces
+		}
+		specs = append(specs, spec)
+	}
+	return specs, nil
+}
+
+// messagesMany is what takes some seconds to simulate.
+const messagesMany = 5_000_000
+
+// write prints the report for people.
+func (r *collectiveReport) write(w *bufio.Writer) {
+	fmt.Fprintf(w, "%s of %d bytes; P=%d L=%d o=%d", r.Op, r.Size, r.P, r.L, r.O)
+	if r.Gap > 0 {
+		fmt.Fprintf(w, " g=%d", r.Gap)
+	}
+	fmt.Fprintf(w, " G=%g", r.PerByte)
+	if r.Root > 0 {
+		fmt.Fprintf(w, "; root %d", r.Root)
+	}
+	if r.Pieces > 1 {
+		fmt.Fprintf(w, "; %d pieces", r.Pieces)
+	}
+	fmt.Fprint(w, "\n\n")
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, strings.Repeat(" ", 18)+"\ttime\tmessages\tbytes\tmessages max\tbytes max\t")
+	for _, c := range r.All {
+		fmt.Fprintf(table, "%-18s\t%s\t%s\t%s\t%s\t%s\t\n", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))
+	}
+	table.Flush()
+	fmt.Fprint(w, "\nmax: what the busiest process sends or receives, whichever is more\n")
+	if r.LeftOut != nil {
+		fmt.Fprintf(w, "left out, with more than %s messages: %s; --algorithm simulates one\n", thousands(messagesMany), strings.Join(r.LeftOut, ", "))
+	}
+}

@@ -1,0 +1,81 @@
+// Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP (SPAA 1995), for G, the
+// time of each byte of a message beyond the first.
+//
+// A message of k bytes keeps the sender's port for (k−1)·G longer than a short
+// one, and the receiver's, from the arrival of its first byte on: it takes effect
+// at its start + 2·O + L + (k−1)·G if nobody else wants the receiver. Ports are
+// taken by the first bytes, which all travel for O + L; so receives are still
+// served in the order of their sends, and the end of each is known when it is
+// sent.
+
+package logp
+
+import (
+	"math"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Sized is implemented by protocols that know how long their messages are. It
+// matters on networks with a time PerByte; other messages count as one byte.
+type Sized[M any] interface {
+	// Bytes is the length of a message that a process sends.
+	Bytes(from protocol.Rank, m M) int64
+}
+
+// measure finds out whether messages differ in size.
+func (e *Engine[S, M]) measure() {
+	if sized, ok := any(e.protocol).(Sized[M]); ok && e.net.PerByte > 0 {
+		e.sized = sized
+		e.sends = make([]protocol.Time, e.net.P)
+	}
+}
+
+// Extra is the time that a message of so many bytes takes beyond that of one byte:
+// (k−1)·G, rounded.
+func (n Network) Extra(bytes int64) protocol.Time {
+	return protocol.Time(min(math.Round(n.PerByte*float64(max(bytes, 1)-1)), float64(timeMax)))
+}
+
+// flushSized is flush where messages take different times.
+func (e *Engine[S, M]) flushSized(now protocol.Time) {
+	arrival := now + e.net.O + e.net.L
+	for i := range e.put {
+		one := e.outbox[i : i+1]
+		at := arrival
+		if e.prompt(arrival, one) == 0 {
+			at = e.late(arrival, &one[0])
+		}
+		if at != dropped {
+			extra := e.extra(&one[0])
+			e.receives[one[0].to] += extra
+			e.transmit(at+extra, one)
+		}
+	}
+	if e.err != nil {
+		return
+	}
+	if e.observer != nil {
+		e.observeSends(now, e.outbox[:e.put])
+	}
+	e.count(now)
+	e.occupy(now)
+	e.put = 0
+}
+
+func (e *Engine[S, M]) extra(ev *event[M]) protocol.Time {
+	from, _ := ev.sender()
+	return e.net.Extra(e.sized.Bytes(from, ev.msg))
+}
+
+// occupy keeps the ports of those who sent occupied. That a short message would
+// be over wakes them, too, and finds the port occupied.
+func (e *Engine[S, M]) occupy(now protocol.Time) {
+	for i := range e.put {
+		if extra := e.extra(&e.outbox[i]); extra > 0 {
+			from, _ := e.outbox[i].sender()
+			e.sends[from] = now + e.gap + extra
+			e.calendar.wake(e.sends[from], from)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package collective
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestTheLastRuleThatFitsCounts(t *testing.T) {
+	table := Table{
+		{Op: AllReduce, Algorithm: Binomial},
+		{Op: AllReduce, P: 4, Algorithm: Hub},
+		{Op: AllReduce, P: 4, Bytes: 1000, Algorithm: Rabenseifner},
+		{Op: AllReduce, P: 8, Bytes: 5000, Algorithm: Ring},
+		{Op: Reduce, Algorithm: Flat},
+	}
+	for _, c := range []struct {
+		p        int
+		bytes    int64
+		anyOrder bool
+		want     Algorithm
+	}{
+		{2, 1 << 20, true, Binomial},
+		{4, 999, false, Hub},
+		{4, -1, false, Hub},
+		{4, 1000, false, Rabenseifner},
+		{6, 1000, false, Hub}, // not a power of two
+		{8, 5000, true, Ring},
+		{8, 5000, false, Rabenseifner}, // in order
+	} {
+		if got := table.Choose(AllReduce, c.p, c.bytes, c.anyOrder); got.Algorithm != c.want {
+			t.Errorf("%+v: %v", c, got.Algorithm)
+		}
+	}
+	if got := table.Whole().Choose(AllReduce, 8, 5000, true); got.Algorithm != Hub {
+		t.Errorf("a value that cannot be cut goes by %v", got.Algorithm)
+	}
+}
+
+func TestSmallIsUpToTheFirstSwitch(t *testing.T) {
+	table := Table{
+		{Op: AllToAll, Algorithm: Direct},
+		{Op: AllToAll, P: 5, Algorithm: Hub},
+		{Op: AllToAll, P: 5, Bytes: 4096, Algorithm: Direct},
+	}
+	if differ, _ := table.Small(AllToAll, 4); differ {
+		t.Error("4 tasks: one algorithm for all sizes, yet they differ")
+	}
+	if differ, limit := table.Small(AllToAll, 8); !differ || limit != 4095 {
+		t.Errorf("8 tasks: %t, up to %d", differ, limit)
+	}
+}
+
+// Every operation has a rule, and every rule an algorithm, for any number of tasks
+// and any size.
+func TestDefaultsAreComplete(t *testing.T) {
+	for op := Broadcast; op <= Scan; op++ {
+		for p := 1; p <= 70; p++ {
+			for _, bytes := range []int64{-1, 0, 8, 1 << 10, 1 << 14, 1 << 16, 1 << 20, 1 << 30} {
+				for _, table := range []Table{Default, Default.Whole()} {
+					r := table.Choose(op, p, bytes, false)
+					if _, err := New(Spec{Op: op, Algorithm: r.Algorithm, P: p}); r.Op != op || err != nil {
+						t.Fatalf("%v of %d bytes among %d: %+v, %v", op, bytes, p, r, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTablesAreRead(t *testing.T) {
+	text := `[{"op": "allreduce", "p": 4, "bytes": 16384, "algorithm": "binomial", "span": 262144}, {"op": "scan", "algorithm": "doubling"}]`
+	table, err := ParseTable([]byte(text))
+	want := []Rule{{AllReduce, 4, 16384, Binomial, 262144}, {Op: Scan, Algorithm: Doubling}}
+	if err != nil || !reflect.DeepEqual([]Rule(table[len(Default):]), want) {
+		t.Errorf("%v, %v", table, err)
+	}
+	again, err := json.Marshal(want)
+	if table2, err2 := ParseTable(again); err != nil || err2 != nil || !reflect.DeepEqual(table2, table) {
+		t.Errorf("written and read again: %v, %v, %v", table2, err, err2)
+	}
+	for _, c := range [][2]string{
+		{`{`, "unexpected end"},
+		{`[{"op": "barrier", "algorithm": "hub"}]`, `operation "barrier"; allowed: broadcast`},
+		{`[{"op": "scan", "algorithm": "ring"}]`, "scan by ring; allowed: doubling"},
+		{`[{"op": "scan", "algorithm": "x"}]`, `algorithm "x"; allowed: binomial`},
+		{`[{"op": "scan", "algorithm": "doubling", "p": -1}]`, "allowed: 0 or more"},
+		{`[{"op": "scan", "algorithm": "doubling", "span": 8}]`, "in pieces; allowed: in one"},
+		{`[{"op": "scan", "algorithm": "doubling", "size": 8}]`, "unknown field"},
+	} {
+		if _, err := ParseTable([]byte(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v", c[0], err)
+		}
+	}
+}
