@@ -24,9 +24,10 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	if err == nil {
 		err = s.check(collective.Broadcast, t.Size())
 	}
+	var one [1]T
 	var into []T
 	if err == nil {
-		into, err = dst(c, &s)
+		into, err = dst(c, &s, &one)
 	}
 	var zero T
 	if err != nil {
@@ -35,7 +36,12 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	call := runtime.Call{Sign: c.Signature(), Type: c.Name()}
 	root := t.Rank() == s.root
 	if root {
-		if call.Value, err = encode(c, &v, s.shared, nil); err != nil {
+		if s.mode.auto { // what small values are sent to is not asked for them again
+			call.Value, err = encodeSmall(t, c, &v, s.shared)
+		} else {
+			call.Value, err = encode(c, &v, s.shared, nil)
+		}
+		if err != nil {
 			return zero, fmt.Errorf("broadcast: %w", err)
 		}
 	}
@@ -45,6 +51,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	}
 	if !root {
 		call.Room = only(rooms(c, &s, into))
+		call.Copies = copies(c, len(into), 1)
 	}
 	r, err := t.do(ctx, call)
 	if err != nil {

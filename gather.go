@@ -13,9 +13,20 @@ import (
 // Parts may differ in length.
 func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (part T, err error) {
 	const op = collective.Scatter
-	b, err := newBlocks[T](t, op, opts)
-	if err != nil {
+	var b blocks[T]
+	if err := b.begin(t, op, opts); err != nil {
 		return part, err
+	}
+	if b.s.into != nil {
+		into, err := given(b.codec, &b.s)
+		if err != nil {
+			return part, b.named(err)
+		}
+		b.into = []T{into}
+		b.call.Rooms = rooms(b.codec, &b.s, b.into)
+		if b.call.Copies = copies(b.codec, len(b.into), t.Size()); op == collective.Scatter {
+			b.call.Copies = copies(b.codec, len(b.into), 1)
+		}
 	}
 	root := t.Rank() == b.s.root
 	if root {
@@ -38,8 +49,8 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 // Gather returns, at the root, the values of all tasks by rank, and nil at the
 // others. Values may differ in length.
 func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	b, err := newBlocks[T](t, collective.Gather, opts)
-	if err != nil {
+	var b blocks[T]
+	if err := b.begin(t, collective.Gather, opts); err != nil {
 		return nil, err
 	}
 	return b.gather(ctx, &v)
@@ -48,8 +59,8 @@ func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, erro
 // AllGather returns the values of all tasks by rank, at all of them. Values may
 // differ in length.
 func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	b, err := newBlocks[T](t, collective.AllGather, opts)
-	if err != nil {
+	var b blocks[T]
+	if err := b.begin(t, collective.AllGather, opts); err != nil {
 		return nil, err
 	}
 	return b.gather(ctx, &v)
@@ -58,8 +69,8 @@ func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, e
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,
 // by the rank of the task it came from. Parts may differ in length.
 func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([]T, error) {
-	b, err := newBlocks[T](t, collective.AllToAll, opts)
-	if err != nil {
+	var b blocks[T]
+	if err := b.begin(t, collective.AllToAll, opts); err != nil {
 		return nil, err
 	}
 	if err := b.several(parts); err != nil {
@@ -80,33 +91,32 @@ type blocks[T any] struct {
 	size   int // of the largest block
 }
 
-func newBlocks[T any](t *Task, op collective.Op, opts []Option) (*blocks[T], error) {
-	b := &blocks[T]{t: t, op: op}
+// begin reads the options of an operation.
+func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) {
+	b.t, b.op = t, op
 	b.s.read(opts)
-	var err error
 	if b.codec, err = codec.For[T](); err != nil {
-		return nil, b.named(err)
+		return b.named(err)
 	}
 	if err := b.s.check(op, t.Size()); err != nil {
-		return nil, b.named(err)
+		return b.named(err)
 	}
-	if op == collective.Scatter {
-		if b.into, err = dst(b.codec, &b.s); err != nil {
-			return nil, b.named(err)
-		}
-	} else if b.s.into != nil {
+	if op != collective.Scatter && b.s.into != nil {
 		var ok bool
 		if b.into, ok = b.s.into.([]T); !ok {
-			return nil, b.named(fmt.Errorf("Into has a %T, the operation a []%s; allowed: the same", b.s.into, b.codec.Name()))
+			return b.named(fmt.Errorf("Into has a %T, the operation a []%s; allowed: the same", b.s.into, b.codec.Name()))
 		}
 	}
 	b.call.Rooms = rooms(b.codec, &b.s, b.into)
+	if b.call.Copies = copies(b.codec, len(b.into), t.Size()); op == collective.Scatter {
+		b.call.Copies = copies(b.codec, len(b.into), 1)
+	}
 	b.call.Sign, b.call.Type = b.codec.Signature(), b.codec.Name()
 	b.choice = runtime.Choice{Root: b.s.rootOf(op), Bytes: runtime.Unknown}
 	if n, ok := b.codec.Size(); ok {
 		b.choice.Bytes = int64(n)
 	}
-	return b, nil
+	return nil
 }
 
 func (b *blocks[T]) named(err error) error {

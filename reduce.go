@@ -155,7 +155,8 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 
 // combined makes the call of a reduction.
 func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
-	into, err := dst(c, s)
+	var one [1]T
+	into, err := dst(c, s, &one)
 	if err == nil {
 		err = s.check(what, t.Size())
 	}
@@ -167,6 +168,10 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
 	call.Room = only(rooms(c, s, into))
+	call.Copies = copies(c, len(into), 1)
+	if n, ok := c.Size(); ok && n <= wordMax && !call.Kind.Loose {
+		call.Room = t.numberRoom()
+	}
 	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
 	if call.Kind.Loose {
 		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false

@@ -62,7 +62,8 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 	all = t.parts[:0]
 	buf := t.small[:0]
 	t.small, t.parts = nil, nil
-	var ends []int
+	var few [32]int
+	ends := few[:0]
 	for i := range vs {
 		if shared {
 			if b, ok := c.View(&vs[i]); ok {
@@ -95,9 +96,21 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 func (t *Task) do(ctx context.Context, c runtime.Call) (runtime.Result, error) {
 	r, err := t.m.Do(ctx, c)
 	if err != nil {
-		t.small, t.parts = nil, nil
+		t.small, t.parts, t.word = nil, nil, nil
 	}
 	return r, err
+}
+
+// wordMax is the size of the largest number.
+const wordMax = 16
+
+// numberRoom is memory for the result of a reduction of single numbers, from which
+// it is copied at once.
+func (t *Task) numberRoom() []byte {
+	if t.word == nil {
+		t.word = make([]byte, wordMax)
+	}
+	return t.word
 }
 
 // decode returns the value of a result.
@@ -124,16 +137,16 @@ func given[T any](c *codec.Codec[T], s *settings) (dst T, err error) {
 	return v.Convert(want).Interface().(T), nil
 }
 
-// dst is the memory of Into, for an operation that results in one value.
-func dst[T any](c *codec.Codec[T], s *settings) ([]T, error) {
+// dst is the memory of Into, for an operation that results in one value: none, or
+// one, put into room.
+func dst[T any](c *codec.Codec[T], s *settings, room *[1]T) (into []T, err error) {
 	if s.into == nil {
 		return nil, nil
 	}
-	v, ok := s.into.(T)
-	if !ok {
-		return nil, fmt.Errorf("Into has a %T, the operation a %s; allowed: the same", s.into, c.Name())
+	if room[0], err = given(c, s); err != nil {
+		return nil, err
 	}
-	return []T{v}, nil
+	return room[:], nil
 }
 
 // rooms is memory of Into that the library may receive into, if it is shared. Small
@@ -151,6 +164,13 @@ func rooms[T any](c *codec.Codec[T], s *settings, into []T) (all [][]byte) {
 		}
 	}
 	return all
+}
+
+// copies tells whether n results are copied out of the library's memory: to that of
+// Into, or because they are of constant size.
+func copies[T any](c *codec.Codec[T], into, n int) bool {
+	_, fixed := c.Size()
+	return fixed || into >= n
 }
 
 // only is the first of at most one.

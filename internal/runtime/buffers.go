@@ -51,13 +51,32 @@ func (o *operation) borrow(m []byte) (loan int32) {
 	return int32(len(o.borrowed))
 }
 
-// giveBack ends all loans, except of memory that others may still read.
+// giveBack ends all loans, except of memory that others may still read. What the
+// result is in goes back when the task calls its next operation, if it copies it.
 func (o *operation) giveBack() {
-	for i, m := range o.borrowed {
-		if !o.sched.store.Refers(int32(i + 1)) {
-			o.m.p.buffers.put(m)
+	m := o.m
+	if o.pooled && !o.shared && o.copies {
+		m.later = append(m.later, o.value)
+	}
+	for i, b := range o.borrowed {
+		sent, result := o.sched.store.Refers(int32(i + 1))
+		switch {
+		case sent, result && !o.copies:
+		case result:
+			m.later = append(m.later, b)
+		default:
+			m.p.buffers.put(b)
 		}
 		o.borrowed[i] = nil
 	}
 	o.borrowed = o.borrowed[:0]
+}
+
+// giveBackResult ends the loans of the last result.
+func (m *Member) giveBackResult() {
+	for i, b := range m.later {
+		m.p.buffers.put(b)
+		m.later[i] = nil
+	}
+	m.later = m.later[:0]
 }

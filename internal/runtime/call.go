@@ -22,6 +22,7 @@ type Call struct {
 	Kind   collective.Kind
 	Works  bool // Kind.Fold is code of the user
 	Again  bool // the second half of an operation, which counts as one
+	Copies bool // the result is copied before the task calls anything else
 }
 
 // BarrierPlan is the plan of a barrier.
@@ -89,6 +90,7 @@ func (o *operation) await(ctx context.Context) (err error) {
 
 // enter begins the task's next operation.
 func (m *Member) enter(c *Call) (*operation, error) {
+	m.giveBackResult()
 	m.seq++
 	o := m.ops.get(m.seq)
 	if o == nil {
@@ -99,13 +101,16 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		o = m.newOperation(m.seq, c.Plan)
 	}
 	o.entered, o.typ, o.works = true, c.Type, c.Works
-	o.room, o.rooms = c.Room, c.Rooms
+	o.room, o.rooms, o.copies = c.Room, c.Rooms, c.Copies
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
 		f := m.mismatch(o.informant, o.plan, *c)
 		o.err, o.delivered = f, false // what came was not what the task calls
 		return o, nil
 	}
 	o.sign = c.Sign
+	if o.plan.remembered() {
+		o.room = nil // others may ask for what would be in it, later
+	}
 	if o.begins() {
 		o.plan = c.Plan
 		o.value, o.hasValue, o.shared = c.Value, true, true

@@ -1,5 +1,11 @@
 package runtime
 
+import (
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
 // incoming is a message of which at least the beginning has come.
 type incoming struct {
 	envelope
@@ -48,9 +54,32 @@ func (in *incoming) stay() *incoming {
 
 // settle moves the value to memory of its own.
 func (in *incoming) settle() {
-	if in.brief {
-		in.brief = false
-		in.value = in.source.p.keep(in.value)
+	if !in.brief {
+		return
+	}
+	in.brief = false
+	p := in.source.p
+	if in.plan.op == opSend || len(in.value) <= inlineMax {
+		in.value = p.keep(in.value)
+		return
+	}
+	m := p.buffers.get(len(in.value))
+	copy(m, in.value)
+	in.value, in.pooled = m, true
+}
+
+// moveTo moves the value of a message that is complete to room.
+func (in *incoming) moveTo(room []byte) {
+	copy(room, in.value)
+	in.discard()
+	in.value, in.brief, in.shared = room, false, false
+}
+
+// discard gives up the memory of a value that nobody keeps.
+func (in *incoming) discard() {
+	if in.pooled {
+		in.pooled = false
+		in.source.p.buffers.put(in.value)
 	}
 }
 
@@ -99,7 +128,7 @@ func (in *incoming) makeRoom(n int) {
 	value := in.room
 	switch {
 	case value != nil:
-	case in.plan.is(scheduled) && in.size <= 1<<bufferMax:
+	case in.plan.op != opSend && in.size <= 1<<bufferMax:
 		value, in.pooled = in.source.p.buffers.get(int(in.size)), true
 	default:
 		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
@@ -123,6 +152,19 @@ func (in *incoming) answer(verdict uint8) {
 		group: in.group, from: in.to, to: in.from, extra: uint64(in.id), kind: verdict,
 		plan: Plan{op: opGrant},
 	})
+}
+
+// taskTime is how long the rest of a large value waits for its task, which may have
+// memory for it, before it is asked for anyway, for others to have it.
+const taskTime = protocol.Time(500 * time.Microsecond)
+
+// wantSoon asks for the rest of a message if nobody here has asked for it in time.
+func (in *incoming) wantSoon() {
+	if in.complete || in.granted {
+		return
+	}
+	p := in.source.p
+	p.at(p.now()+taskTime, in.wantEarly)
 }
 
 // wantEarly asks for the rest although nobody here has asked for the message,

@@ -48,6 +48,7 @@ type Member struct {
 	past      [pastMax]pastOp
 	blocks    [][]byte // of the last result
 	lent      []bool
+	later     [][]byte // memory of the last result, which the task has copied when it calls the next
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk

@@ -24,6 +24,8 @@ type operation struct {
 	informant int
 
 	hasValue  bool
+	pooled    bool // the value is in memory of the process's buffers
+	copies    bool // the task copies the result before it calls anything else
 	shared    bool
 	entered   bool // by the task
 	delivered bool
@@ -84,10 +86,11 @@ func (o *operation) recycle() {
 	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
 		return
 	}
+	o.giveBack()
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0]}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed}
 	p.freeOps = append(p.freeOps, o)
 }
 
@@ -152,12 +155,11 @@ func (m *Member) collective(from int, in *incoming) {
 	case o.hasValue || o.err != nil:
 		in.decline()
 	case o.entered:
-		if !in.complete && !in.granted && uint64(cap(o.room)) >= in.size {
-			in.room = o.room[:in.size]
-		}
+		in.room = o.roomFor(in)
 		in.want()
-	default:
-		in.wantEarly()
+	case !in.complete:
+		in = in.stay()
+		in.wantSoon()
 	}
 	if in.complete && len(o.arrived) == 0 && o.machine != nil {
 		o.receive(from, in)
@@ -170,6 +172,14 @@ func (m *Member) collective(from int, in *incoming) {
 		in.arrived = o.catchUp
 	}
 	o.start(nil)
+}
+
+// roomFor is memory for the rest of a broadcast's value; nil: there is none.
+func (o *operation) roomFor(in *incoming) []byte {
+	if in.complete || in.granted || uint64(cap(o.room)) < in.size {
+		return in.room
+	}
+	return o.room[:in.size]
 }
 
 // waits tells whether the task waits in the operation.
@@ -208,6 +218,7 @@ func (o *operation) start(c *Call) {
 		o.machine.notify(o.now(), protocol.Notice{Kind: protocol.Begin})
 		for _, a := range o.arrived {
 			if !o.hasValue {
+				a.in.room = o.roomFor(a.in)
 				a.in.want()
 			}
 		}
@@ -235,12 +246,15 @@ func (o *operation) catchUp() {
 // receive hands a message to the machine.
 func (o *operation) receive(from int, in *incoming) {
 	in.taken()
-	if in.brief && !o.hasValue && uint64(cap(o.room)) >= in.size && in.size > inlineMax {
-		in.value, in.brief = append(o.room[:0], in.value...), false
-	}
-	if !o.hasValue && (in.value != nil || in.size == 0) && valueKind(o.plan, in.kind) {
+	switch {
+	case o.hasValue || in.value == nil && in.size > 0 || !valueKind(o.plan, in.kind):
+		in.discard()
+	default:
+		if (in.brief || in.pooled) && in.size > inlineMax && uint64(cap(o.room)) >= in.size {
+			in.moveTo(o.room[:in.size])
+		}
 		in.settle()
-		o.value, o.hasValue, o.shared = in.value, true, in.shared
+		o.value, o.hasValue, o.shared, o.pooled = in.value, true, in.shared, in.pooled
 	}
 	if o.finished || o.err != nil {
 		return

@@ -115,8 +115,7 @@ func (o *operation) piece(from int, in *incoming) {
 		in.decline()
 		return
 	}
-	if o.sched == nil { // the task must come to it first
-		in.wantEarly()
+	if o.sched == nil { // the task must come to it first: it may have memory for it
 		in = in.stay()
 		in.arrived = nil
 		o.arrived = append(o.arrived, arrival{in, from})
@@ -150,10 +149,8 @@ func (o *operation) piece(from int, in *incoming) {
 	if o.entered {
 		in.want()
 	} else {
-		in.wantEarly()
-		if !in.granted {
-			o.arrived = append(o.arrived, arrival{in, from}) // to be wanted when the task is here
-		}
+		in.wantSoon()
+		o.arrived = append(o.arrived, arrival{in, from}) // to be wanted when the task is here
 	}
 }
 
@@ -192,22 +189,18 @@ func (o *operation) place(st *collective.Step, in *incoming, value []byte) (plac
 	room := s.Room(st, len(value))
 	switch {
 	case room != nil:
-		copy(room, value)
-		if in.pooled {
-			p.buffers.put(value)
-		}
+		in.moveTo(room)
 	case in.pooled:
+		in.pooled = false
 		return value, o.borrow(value)
 	case len(value) > inlineMax && s.Passing(st):
-		room = p.buffers.get(len(value))
-		copy(room, value)
-		loan = o.borrow(room)
+		m := p.buffers.get(len(value))
+		in.moveTo(m)
+		return m, o.borrow(m)
 	default:
 		in.settle()
-		return in.value, 0
 	}
-	in.brief, in.pooled = false, false
-	return room, loan
+	return in.value, 0
 }
 
 // pieces takes what came before the task.

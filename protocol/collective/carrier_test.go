@@ -247,7 +247,7 @@ func (c *carrier) Next(s *carried, _ Time) protocol.Action[letter] {
 // giveBack ends all loans: memory that nobody refers to is used again, by others.
 func (s *carried) giveBack() {
 	for i, b := range s.loans {
-		if !s.store.Refers(int32(i + 1)) {
+		if sent, result := s.store.Refers(int32(i + 1)); !sent && !result {
 			for j := range b {
 				b[j] = 0xDD
 			}

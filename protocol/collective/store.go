@@ -71,15 +71,17 @@ func (s *Store) Lend(st *Step, loan int32) {
 	}
 }
 
-// Refers tells whether others may read memory on loan after the operation: it was
-// sent on, or the result is in it.
-func (s *Store) Refers(loan int32) bool {
+// Refers tells whether others may still read memory on loan: it was sent on; and
+// whether the result is in it.
+func (s *Store) Refers(loan int32) (sent, result bool) {
+	sent = slices.Contains(s.sent, loan)
 	for at, l := range s.loans {
-		if l == loan && (s.lent[at] || s.out(int32(at))) {
-			return true
+		if l == loan {
+			sent = sent || s.lent[at]
+			result = result || s.out(int32(at))
 		}
 	}
-	return slices.Contains(s.sent, loan)
+	return sent, result
 }
 
 // Passing tells whether nothing that a Recv brings stays in the result as it is.
