@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/openmpi"
 )
 
 func TestVerdictHoldsTheRatioAgainstTheTarget(t *testing.T) {
@@ -95,7 +96,7 @@ func TestIterationsAreTheGroupsTime(t *testing.T) {
 		{loop.Gather, 8.5},
 		{loop.AllToAll, 8.5},
 	} {
-		if got := iterations(c.op, ranks); !slices.Equal(got, []float64{c.want}) {
+		if got := loop.Times(c.op, ranks); !slices.Equal(got, []float64{c.want}) {
 			t.Errorf("%s: %v µs, want %v", c.op, got, c.want)
 		}
 	}
@@ -203,7 +204,7 @@ func TestJSONHoldsEveryRound(t *testing.T) {
 }
 
 func TestWithoutOpenMPITheOtherLinesStay(t *testing.T) {
-	ps := &programs{mpirun: program{err: errors.New("no Open MPI")}}
+	ps := &programs{mpiErr: openmpi.ErrMissing}
 	var said bytes.Buffer
 	able, whole := ps.able(lines(), &said)
 	if len(able) != 1 || able[0].theirs != rawUnix || !whole {
@@ -248,7 +249,7 @@ func TestGistSkipsRulesAndBlanks(t *testing.T) {
 		"":                             "exit status 1",
 		"\n-----\n  no slots \nmore\n": "no slots",
 	} {
-		if got := gist([]byte(out), failed); got != want {
+		if got := loop.Gist([]byte(out), failed); got != want {
 			t.Errorf("gist of %q: %q, want %q", out, got, want)
 		}
 	}
@@ -292,7 +293,7 @@ func TestRanksMustHaveWrittenAllIterations(t *testing.T) {
 		if err := os.WriteFile(loop.File(job.Out, 0), []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if ranks, err := readRanks(job, 1); (err == nil) != c.ok {
+		if ranks, err := job.ReadRanks(1); (err == nil) != c.ok {
 			t.Errorf("%q: %v, %v", c.text, ranks, err)
 		}
 	}
@@ -318,7 +319,7 @@ func TestSidesTakeTurnsAtGoingFirst(t *testing.T) {
 		}
 		return program{path: path}
 	}
-	ps := &programs{launcher: script("ours"), mpirun: script("theirs")}
+	ps := &programs{launcher: script("ours"), mpi: openmpi.MPI{Mpirun: script("theirs").path}}
 	l := line{op: loop.Start, p: 2, bytes: 1, ours: coppiceUnix, theirs: openMPIShared}
 	if rs := ps.measure(t.Context(), batch{l}, options{rounds: 4, quick: true}, dir, func() {}); rs[0].failed != nil {
 		t.Fatal(rs[0].failed)

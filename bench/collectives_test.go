@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/openmpi"
 )
 
 func TestCollectivesCarryTheAgreedTargets(t *testing.T) {
@@ -226,7 +227,7 @@ done
 	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	ps := &programs{mpirun: program{path: path}, launcher: program{err: errors.New("not asked")}}
+	ps := &programs{mpi: openmpi.MPI{Mpirun: path}, launcher: program{err: errors.New("not asked")}}
 	var b batch
 	for _, bytes := range []int{8, 1024, 1 << 20} {
 		b = append(b, line{what: sized(bytes), op: loop.AllToAll, p: 2, bytes: bytes, ours: coppiceUnix, theirs: openMPITCP})

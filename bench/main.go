@@ -135,7 +135,7 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 	if ctx.Err() != nil { // else what was not built for that reason is called missing
 		return false, errInterrupted
 	}
-	m.OpenMPI = ps.mpiVersion
+	m.OpenMPI = ps.mpi.Version
 	before, errBefore := readUsage()
 	chosen, whole = ps.able(chosen, stderr)
 	if len(chosen) == 0 {

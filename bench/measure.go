@@ -135,7 +135,7 @@ func (ps *programs) once(ctx context.Context, s side, results []result, quick bo
 	if len(jobs) == 0 {
 		return figures
 	}
-	elapsed, failed := launch(ctx, ps.command(s, results[0].p, jobs), len(jobs))
+	_, elapsed, failed := loop.Launch(ctx, ps.command(s, results[0].p, jobs), len(jobs))
 	for j, job := range jobs {
 		r := &results[which[j]]
 		fig, err := read(job, r.p, elapsed)
@@ -158,47 +158,12 @@ func read(job loop.Job, p int, elapsed time.Duration) (figure, error) {
 		us := float64(elapsed.Nanoseconds()) / 1e3
 		return figure{us, us}, nil
 	}
-	ranks, err := readRanks(job, p)
+	ranks, err := job.ReadRanks(p)
 	if err != nil {
 		return figure{}, err
 	}
-	us := iterations(job.Op, ranks)
+	us := loop.Times(job.Op, ranks)
 	return figure{median(us), average(us)}, nil
-}
-
-// readRanks reads the spans of all ranks: ranks[r][i] is iteration i at rank r.
-func readRanks(job loop.Job, p int) (ranks [][]loop.Span, err error) {
-	for r := range p {
-		name := loop.File(job.Out, r)
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, fmt.Errorf("rank %d wrote no spans: %w", r, err)
-		}
-		spans, err := loop.Read(file)
-		file.Close()
-		if err != nil {
-			return nil, fmt.Errorf("spans of rank %d: %w", r, err)
-		}
-		if len(spans) != job.Iterations {
-			return nil, fmt.Errorf("rank %d wrote %d spans, want %d", r, len(spans), job.Iterations)
-		}
-		ranks = append(ranks, spans)
-	}
-	return ranks, nil
-}
-
-// iterations returns the µs that each iteration took the group as a whole.
-func iterations(op string, ranks [][]loop.Span) (us []float64) {
-	for i, atRoot := range ranks[0] {
-		it := loop.Iteration{Root: atRoot}
-		for _, spans := range ranks {
-			s := spans[i]
-			it.LastBegin, it.LastEnd = max(it.LastBegin, s.Begin), max(it.LastEnd, s.End)
-			it.Slowest = max(it.Slowest, s.End-s.Begin)
-		}
-		us = append(us, float64(it.Time(op))/1e3)
-	}
-	return us
 }
 
 // median returns the middle value, or the mean of the two in the middle.

@@ -1,6 +1,7 @@
 // Package experiment reproduces the figures and tables of the papers: each is a
 // named Experiment that simulates what the paper simulated, puts the paper's
-// values beside ours and says whether they agree.
+// values beside ours and says whether they agree. What a paper measured is
+// measured on real processes, which a Starter starts.
 //
 // A Lab does the simulating, cell by cell: one configuration, many runs. It
 // keeps what it has on disk after every few seconds, so work that was

@@ -15,14 +15,14 @@ type Experiment struct {
 	Name   string // for the command line and for files
 	Title  string
 	Source string // work, section, figure
-	About  string // what is simulated, in a sentence or two
+	About  string // what is simulated or measured, in a sentence or two
 
 	run func(context.Context, *Lab, *Finding) error
 }
 
 // all lists the experiments in the order of the papers. Each file that holds
 // some adds them.
-var all = [][]Experiment{treesExperiments, gossipExperiments}
+var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments}
 
 // All lists the experiments.
 func All() []Experiment {
@@ -71,11 +71,11 @@ func find(name string) (Experiment, error) {
 // Run makes the experiment.
 func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
 	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About, Runs: max(lab.Runs, 1), Seed: lab.Seed}
-	lab.used = nil
+	lab.used, lab.launched = nil, 0
 	if err := e.run(ctx, lab, f); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.Name, err)
 	}
-	f.Seconds = lab.seconds()
+	f.Seconds = lab.seconds() + lab.launched
 	return f, nil
 }
 
@@ -90,14 +90,22 @@ type Finding struct {
 	Claims  []Claim  `json:"claims"`
 	Tables  []Table  `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
-	Seconds float64  `json:"seconds"` // to simulate its cells, whenever that was
+	Seconds float64  `json:"seconds"` // to simulate or measure it, whenever that was
+
+	Measured  bool   `json:"measured,omitempty"`  // on real processes, not simulated
+	Processes []int  `json:"processes,omitempty"` // how many, if they were asked for
+	Skipped   string `json:"skipped,omitempty"`   // why it could not be made, and what would help
 
 	Chart *chart.Chart `json:"chart,omitempty"`
 }
 
 // Repeat is the command that makes it again.
 func (f *Finding) Repeat() string {
-	return fmt.Sprintf("coppice reproduce %s --runs %d --seed %d", f.Name, f.Runs, f.Seed)
+	command := fmt.Sprintf("coppice reproduce %s --runs %d --seed %d", f.Name, f.Runs, f.Seed)
+	for _, p := range f.Processes {
+		command += fmt.Sprintf(" -n %d", p)
+	}
+	return command
 }
 
 // Claim is one thing the paper says, beside what we saw.
@@ -117,10 +125,14 @@ const (
 	Equal   Verdict = "equal"
 	Agrees  Verdict = "agrees"  // within what Reason says
 	Differs Verdict = "differs" // Reason says why
+	Skipped Verdict = "skipped" // a finding's: something it needs is not here
 )
 
 // Verdict is that of the worst claim.
 func (f *Finding) Verdict() Verdict {
+	if f.Skipped != "" {
+		return Skipped
+	}
 	worst := Equal
 	for _, c := range f.Claims {
 		if c.Verdict == Differs || c.Verdict == Agrees && worst == Equal {

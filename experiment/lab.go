@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Lab simulates cells and remembers them.
+// Lab simulates cells, or has them measured, and remembers them.
 type Lab struct {
 	Runs    int // of a cell, at least, where an experiment does not need fewer
 	Seed    uint64
@@ -27,9 +27,17 @@ type Lab struct {
 	// Progress is told how far the present call of Measure has come, from any
 	// goroutine; may be nil.
 	Progress func(Progress)
+	// Starter starts the processes of experiments that are measured; nil: they
+	// are skipped.
+	Starter Starter
+	// Processes are how many of them, one after the other; none: as each
+	// experiment says.
+	Processes []int
 
 	cells map[string]*Sample
 	used  map[*Sample]bool // since an experiment began
+
+	launched float64 // seconds that its launches took, now or earlier
 }
 
 // Progress is how far a call of Measure has come.

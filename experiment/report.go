@@ -16,7 +16,11 @@ import (
 
 // Keep writes a finding's files into a directory: NAME.json with everything,
 // NAME.csv with its first table and NAME-TABLE.csv with the others, NAME.svg.
+// A finding that was skipped replaces none that was not.
 func (f *Finding) Keep(dir string) error {
+	if before, err := kept(dir, f.Name); f.Skipped != "" && err == nil && before.Skipped == "" {
+		return nil
+	}
 	whole, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
 		return err
@@ -118,6 +122,10 @@ func markdown(findings []*Finding) []byte {
 		if f.Chart != nil {
 			fmt.Fprintf(&out, "![%s](%s.svg)\n\n", f.Title, f.Name)
 		}
+		if f.Skipped != "" {
+			fmt.Fprintf(&out, "Skipped: %s. Repeat: `%s`.\n", f.Skipped, f.Repeat())
+			continue
+		}
 		claims := Table{Columns: []string{"what", "paper", "ours", "verdict", "why"}}
 		for _, c := range f.Claims {
 			claims.Add(c.What, c.Paper, c.Ours, c.Verdict, c.Reason)
@@ -132,7 +140,7 @@ func markdown(findings []*Finding) []byte {
 		for _, n := range f.Notes {
 			fmt.Fprintf(&out, "\n%s\n", n)
 		}
-		fmt.Fprintf(&out, "\nFiles: %s. Simulated in %s. Repeat: `%s`.\n", f.files(), f.Took(), f.Repeat())
+		fmt.Fprintf(&out, "\nFiles: %s. %s in %s. Repeat: `%s`.\n", f.files(), f.How(), f.Took(), f.Repeat())
 	}
 	return out.Bytes()
 }
@@ -166,7 +174,15 @@ func (f *Finding) score() string {
 	return strings.Join(parts, ", ")
 }
 
-// Took is how long the simulations took.
+// How says how it was made.
+func (f *Finding) How() string {
+	if f.Measured {
+		return "Measured"
+	}
+	return "Simulated"
+}
+
+// Took is how long the simulations or launches took.
 func (f *Finding) Took() string {
 	return time.Duration(f.Seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }

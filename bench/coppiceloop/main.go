@@ -46,7 +46,7 @@ func fail(exit int, err error) {
 
 func run(ctx context.Context, t *coppice.Task, jobs []loop.Job, p coppice.Protection) error {
 	for _, job := range jobs {
-		spans, err := ops.Measure(ctx, t, job, p)
+		spans, err := ops.Measure(ctx, t, t, job, p)
 		if err == nil && job.Op != loop.Start {
 			err = job.Write(t.Rank(), spans)
 		}

@@ -1,3 +1,5 @@
+//go:build ignore
+
 // The loops of bench/README.md on Open MPI, called as
 //
 //   loop OP BYTES WARMUP ITERATIONS OUT [OP BYTES WARMUP ITERATIONS OUT ...]

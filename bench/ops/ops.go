@@ -12,12 +12,13 @@ import (
 )
 
 // Measure runs the loop of a job at one task, after a barrier, and returns its spans.
-// The protection is that of broadcasts.
-func Measure(ctx context.Context, t *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
-	if err := coppice.Barrier(ctx, t); err != nil || job.Op == loop.Start {
+// The protection is that of broadcasts. The barriers are alive's: t itself, or the group
+// of those tasks that live.
+func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
+	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
 	}
-	o := &operation{ctx: ctx, t: t, bytes: job.Bytes, protection: p}
+	o := &operation{ctx: ctx, t: t, alive: alive, bytes: job.Bytes, protection: p}
 	steps, err := o.steps(job.Op)
 	if err != nil {
 		return nil, err
@@ -29,6 +30,7 @@ func Measure(ctx context.Context, t *coppice.Task, job loop.Job, p coppice.Prote
 type operation struct {
 	ctx        context.Context
 	t          *coppice.Task
+	alive      *coppice.Task
 	bytes      int
 	protection coppice.Protection
 }
@@ -66,7 +68,7 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	return s, nil
 }
 
-func (o *operation) barrier() error { return coppice.Barrier(o.ctx, o.t) }
+func (o *operation) barrier() error { return coppice.Barrier(o.ctx, o.alive) }
 
 // atRoot returns n at rank 0, else 0.
 func (o *operation) atRoot(n int) int {

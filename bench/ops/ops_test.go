@@ -37,7 +37,7 @@ func measure(t *testing.T, p int, job loop.Job, protection coppice.Protection) {
 		want = 0
 	}
 	err := coppice.Local(t.Context(), p, func(ctx context.Context, task *coppice.Task) error {
-		spans, err := Measure(ctx, task, job, protection)
+		spans, err := Measure(ctx, task, task, job, protection)
 		if err == nil && len(spans) != want {
 			err = fmt.Errorf("%d spans, want %d", len(spans), want)
 		}
@@ -51,7 +51,7 @@ func measure(t *testing.T, p int, job loop.Job, protection coppice.Protection) {
 func TestWhatIsNoOperationIsRefused(t *testing.T) {
 	for _, job := range []loop.Job{{Op: "shuffle", Bytes: 8}, {Op: loop.PingPong, Bytes: 8}} {
 		err := coppice.Local(t.Context(), 3, func(ctx context.Context, task *coppice.Task) error {
-			if _, err := Measure(ctx, task, job, coppice.Plain); err == nil {
+			if _, err := Measure(ctx, task, task, job, coppice.Plain); err == nil {
 				return fmt.Errorf("%s of 3: no error", job.Op)
 			}
 			return nil

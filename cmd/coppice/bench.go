@@ -28,6 +28,9 @@ type benchCmd struct {
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
 	Mode       string   `default:"plain" placeholder:"M" help:"plain, or for broadcast corrected (default ${default})."`
+	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
+	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
+	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
 	Iterations *int     `placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
 	Warmup     *int     `placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
 	CSV        string   `name:"csv" placeholder:"FILE" help:"Write the figures to a file too, as comma-separated values."`
@@ -48,6 +51,7 @@ receive, divided by the median; reductions add numbers of 8 bytes. The machine s
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
 	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
+	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
 `
 }
 
@@ -78,6 +82,9 @@ type benchCell struct {
 	Processes  int    `json:"processes"`
 	Transport  string `json:"transport"`
 	Mode       string `json:"mode"`
+	Tree       string `json:"tree,omitempty"`
+	Correction string `json:"correction,omitempty"`
+	Failed     []int  `json:"failed,omitempty"`
 	Warmup     int    `json:"warmup"`
 	Iterations int    `json:"iterations"`
 	benchFigures
@@ -197,10 +204,8 @@ func (b *benchCmd) checkHow(ops []string) error {
 	switch b.Mode {
 	case plainMode:
 	case correctedMode:
-		for _, op := range ops {
-			if op != benchloop.Broadcast {
-				return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
-			}
+		if op := notBroadcast(ops); op != "" {
+			return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
 		}
 	case "replay", "agreed":
 		return fmt.Errorf("mode %s is to come; allowed: plain, corrected", b.Mode)
@@ -209,6 +214,9 @@ func (b *benchCmd) checkHow(ops []string) error {
 	}
 	if b.Transport != memory && !slices.Contains(benchTransports, b.Transport) {
 		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
+	}
+	if err := b.checkProtection(ops); err != nil {
+		return err
 	}
 	if n := b.Iterations; n != nil && (*n < 1 || *n > benchIterationsMax) {
 		return fmt.Errorf("%d iterations; allowed: 1 to %d", *n, benchIterationsMax)
@@ -229,7 +237,13 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 	case benchloop.Sums(op) && bytes%8 != 0:
 		return benchCell{}, fmt.Errorf("%d bytes for %s; allowed: multiples of 8", bytes, op)
 	}
-	cell := benchCell{Op: op, Bytes: bytes, Processes: n, Transport: b.Transport, Mode: b.Mode}
+	if err := b.checkFailed(n); err != nil {
+		return benchCell{}, err
+	}
+	cell := benchCell{
+		Op: op, Bytes: bytes, Processes: n, Transport: b.Transport,
+		Mode: b.Mode, Tree: b.Tree, Correction: b.Correction, Failed: b.Failed,
+	}
 	cell.Iterations = max(benchIterationsMin, benchloop.Iterations(op, bytes, n, 1))
 	if b.Iterations != nil {
 		cell.Iterations = *b.Iterations
@@ -265,8 +279,9 @@ func parseSize(text string) (int, error) {
 }
 
 // measure fills in the figures of the cells: a job for each number of processes.
-// done is told how many cells are finished.
-func (b *benchCmd) measure(c *console, cells []benchCell, done func(int)) error {
+// done is told how many cells are finished. The environment, K=V, is for processes
+// of their own.
+func (b *benchCmd) measure(c *console, cells []benchCell, done func(int), env ...string) error {
 	finished := 0
 	for len(cells) > 0 {
 		n := cells[0].Processes
@@ -279,7 +294,7 @@ func (b *benchCmd) measure(c *console, cells []benchCell, done func(int)) error 
 		if b.Transport == memory {
 			err = b.measureHere(sink)
 		} else {
-			err = b.measureApart(c, sink)
+			err = b.measureApart(c, sink, env)
 		}
 		if err == nil && sink.filled < end {
 			err = fmt.Errorf("figures of %d cells from rank 0, want %d", sink.filled, end)
@@ -298,7 +313,7 @@ func (b *benchCmd) measureHere(sink *benchSink) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	err := coppice.Local(ctx, sink.cells[0].Processes, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, sink.jobs(), b.Mode, sink)
+		return benchTask(ctx, t, sink.jobs(), b.protection(), sink)
 	})
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
@@ -307,7 +322,7 @@ func (b *benchCmd) measureHere(sink *benchSink) error {
 }
 
 // measureApart starts the processes of a job, of which rank 0 tells the figures.
-func (b *benchCmd) measureApart(c *console, sink *benchSink) error {
+func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -316,8 +331,8 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink) error {
 	defer stop()
 	plan, err := launch.New(launch.Config{
 		N: sink.cells[0].Processes, StdinRank: -1, Signals: signals,
-		Program: self, Args: append([]string{"bench-process", b.Mode}, benchloop.Args(sink.jobs())...),
-		Env:    []string{transport.ChooseVariable + "=" + b.Transport},
+		Program: self, Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
+		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
 		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
 	})
@@ -325,10 +340,14 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink) error {
 		return err
 	}
 	run, err := plan.Run(context.Background())
-	if err == nil && run.Cause != "" { // a benchmark survives nobody
-		err = errors.New(run.Cause)
+	if err != nil {
+		return err
 	}
-	return err
+	// A benchmark survives nobody but those it was told of.
+	if run.Cause != "" && (run.Exit != 0 || !slices.Equal(run.Killed, slices.Sorted(slices.Values(b.Failed)))) {
+		return errors.New(run.Cause)
+	}
+	return nil
 }
 
 // benchSink takes the figures of cells, in their order: one JSON document a line.

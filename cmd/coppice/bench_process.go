@@ -16,8 +16,11 @@ import (
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
 // measures.
 type benchProcessCmd struct {
-	Mode string   `arg:""`
-	Jobs []string `arg:""`
+	Mode       string   `arg:""`
+	Tree       string   ``
+	Correction string   ``
+	Failed     []int    ``
+	Jobs       []string `arg:""`
 }
 
 func (b *benchProcessCmd) Run(*console) error {
@@ -26,24 +29,24 @@ func (b *benchProcessCmd) Run(*console) error {
 		return badInput{err}
 	}
 	coppice.Main(func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, jobs, b.Mode, os.Stdout)
+		return benchTask(ctx, t, jobs, benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}, os.Stdout)
 	})
 	return nil
 }
 
 // benchTask measures jobs as one task. The one of rank 0 writes the figures, a
 // line for each.
-func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, mode string, out io.Writer) error {
-	protection := coppice.Plain
-	if mode == correctedMode {
-		protection = coppice.Corrected("checked")
+func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b benchProtection, out io.Writer) error {
+	alive, err := b.survivors(ctx, t)
+	if err != nil {
+		return err
 	}
 	for _, job := range jobs {
-		spans, err := ops.Measure(ctx, t, job, protection)
+		spans, err := ops.Measure(ctx, t, alive, job, b.mode())
 		if err != nil {
 			return err
 		}
-		times, err := groupTimes(ctx, t, job.Op, spans)
+		times, err := groupTimes(ctx, alive, job.Op, spans)
 		if err == nil && t.Rank() == 0 {
 			err = json.NewEncoder(out).Encode(benchFiguresOf(job, t.Size(), times))
 		}

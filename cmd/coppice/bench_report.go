@@ -13,7 +13,7 @@ import (
 
 // writeBench prints the cells for people.
 func writeBench(w *bufio.Writer, cells []benchCell) {
-	fmt.Fprintf(w, "%s, %s\n\n", cells[0].Transport, cells[0].Mode)
+	fmt.Fprintf(w, "%s, %s\n\n", cells[0].Transport, cells[0].how())
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%-9s\tsize\tn\titerations\tmedian µs\tp99 µs\tMB/s\t\n", "")
 	for _, c := range cells {
@@ -24,6 +24,20 @@ func writeBench(w *bufio.Writer, cells []benchCell) {
 		fmt.Fprintf(table, "%-9s\t%s\t%d\t%d\t%.1f\t%.1f\t%s\t\n", c.Op, size, c.Processes, c.Iterations, c.Median, c.P99, rate)
 	}
 	table.Flush()
+}
+
+// how says how the broadcasts of a cell are protected, and against what.
+func (c *benchCell) how() string {
+	text := c.Mode
+	for _, word := range []string{c.Correction, c.Tree} {
+		if word != "" {
+			text += ", " + word
+		}
+	}
+	if len(c.Failed) > 0 {
+		text += fmt.Sprintf(", failed: %v", c.Failed)
+	}
+	return text
 }
 
 // sizeText writes a number of bytes as parseSize reads it.

@@ -22,6 +22,7 @@ type reproduceCmd struct {
 	Out     string   `default:"reproduction" placeholder:"DIR" help:"Where CSV, SVG and the report go, and cells/, from which interrupted work goes on (default ${default})."`
 	Seed    uint64   `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
 	Workers int      `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the results do not depend on it."`
+	N       []int    `name:"processes" short:"n" placeholder:"N" help:"Numbers of processes of what is measured, not simulated (default 4,8,16,32)."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 }
 
@@ -31,8 +32,13 @@ Simulates what the papers simulated, writes a CSV and an SVG for each figure and
 (report.md, report.html) that puts the paper's values beside ours. Interrupted work goes on where it
 was when the command is given again.
 
+trees-fig11 and trees-fig12 are measured on processes of this machine, which should be quiet: up to ten
+launches of each configuration share the runs, 500 a launch at most. What was measured into a directory stays there: to measure
+again, give another one. trees-fig11 needs Open MPI, and is skipped without it.
+
 	coppice reproduce list
 	coppice reproduce trees-table1 --runs 10000
+	coppice reproduce trees-fig12 -n 4,8
 	coppice reproduce all --out out --json
 `
 }
@@ -52,13 +58,23 @@ func (r *reproduceCmd) Run(c *console) error {
 	case r.Out == "":
 		return badInput{errors.New("no directory given; allowed: --out DIR")}
 	}
+	for _, n := range r.N {
+		if n < 2 || n > benchProcessesMax {
+			return badInput{fmt.Errorf("%d processes; allowed: 2 to %d", n, benchProcessesMax)}
+		}
+	}
 	if err := os.MkdirAll(r.Out, 0o777); err != nil {
 		return badInput{err}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	lab := &experiment.Lab{Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells")}
+	jobs := new(jobStarter)
+	defer jobs.close()
+	lab := &experiment.Lab{
+		Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells"),
+		Starter: jobs, Processes: r.N,
+	}
 	report, err := r.reproduce(ctx, c, lab, experiments)
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted; the same command goes on from here")
@@ -109,6 +125,7 @@ type reproduced struct {
 	Ours    string             `json:"ours"`
 	Verdict experiment.Verdict `json:"verdict"`
 	Claims  []experiment.Claim `json:"claims"`
+	Skipped string             `json:"skipped,omitempty"`
 	Seconds float64            `json:"seconds"`
 }
 
@@ -133,7 +150,7 @@ func (r *reproduceCmd) reproduce(ctx context.Context, c *console, lab *experimen
 		}
 		head := f.Headline()
 		report.Experiments = append(report.Experiments, reproduced{
-			Name: f.Name, Paper: head.Paper, Ours: head.Ours, Verdict: f.Verdict(), Claims: f.Claims, Seconds: f.Seconds,
+			Name: f.Name, Paper: head.Paper, Ours: head.Ours, Verdict: f.Verdict(), Claims: f.Claims, Skipped: f.Skipped, Seconds: f.Seconds,
 		})
 		if !r.JSON {
 			if err := c.print(func(w *bufio.Writer) { writeFinding(w, f) }); err != nil {
@@ -148,6 +165,10 @@ func (r *reproduceCmd) reproduce(ctx context.Context, c *console, lab *experimen
 // writeFinding prints a finding's claims.
 func writeFinding(w io.Writer, f *experiment.Finding) {
 	fmt.Fprintf(w, "%s: %s (%s)\n", f.Name, f.Title, f.Source)
+	if f.Skipped != "" {
+		fmt.Fprintf(w, "  %-8s %s\n", f.Verdict(), f.Skipped)
+		return
+	}
 	for _, c := range f.Claims {
 		fmt.Fprintf(w, "  %-8s %s: paper %s, ours %s", c.Verdict, c.What, c.Paper, c.Ours)
 		if c.Reason != "" {
@@ -155,7 +176,7 @@ func writeFinding(w io.Writer, f *experiment.Finding) {
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "  simulated in %s\n", f.Took())
+	fmt.Fprintf(w, "  %s in %s\n", strings.ToLower(f.How()), f.Took())
 }
 
 // reproduceLine is the line that shows progress.

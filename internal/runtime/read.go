@@ -43,6 +43,9 @@ func (q *peer) readOnce() (more bool) {
 		room = q.bodyRoom()
 	} else {
 		room = q.p.readRoom()
+		if len(q.parts) > 0 { // what comes is most likely a part, which has a place of its own
+			room = room[:len(q.partial)+headRoom]
+		}
 		at = copy(room, q.partial)
 	}
 	n, err := q.conn.Read(room[at:])
@@ -68,6 +71,9 @@ func (q *peer) readOnce() (more bool) {
 	}
 	return n == len(room)-at || q.conn != nil && q.conn.Buffered()
 }
+
+// headRoom is how much is read where the head of a large frame is expected.
+const headRoom = 4 << 10
 
 // readRoom is memory to read into.
 func (p *Process) readRoom() []byte {

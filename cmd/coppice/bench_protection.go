@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/coppice-go/coppice"
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+)
+
+// benchProtection is how broadcasts are protected while they are measured, and
+// against what. Tree and Correction may be empty.
+type benchProtection struct {
+	Mode, Tree, Correction string
+	Failed                 []int
+}
+
+func (b *benchCmd) protection() benchProtection {
+	return benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}
+}
+
+// words start a process that measures with this protection; its jobs follow.
+func (b benchProtection) words() []string {
+	words := []string{"bench-process"}
+	if b.Tree != "" {
+		words = append(words, "--tree="+b.Tree)
+	}
+	if b.Correction != "" {
+		words = append(words, "--correction="+b.Correction)
+	}
+	for _, r := range b.Failed {
+		words = append(words, "--failed="+strconv.Itoa(r))
+	}
+	return append(words, b.Mode)
+}
+
+// mode is the protection as the library has it.
+func (b benchProtection) mode() coppice.Protection {
+	p := coppice.Plain
+	if b.Mode == correctedMode {
+		p = coppice.Corrected(b.correction())
+	}
+	if b.Tree != "" {
+		p = p.Along(b.Tree)
+	}
+	return p
+}
+
+func (b benchProtection) correction() string {
+	if b.Correction == "" {
+		return "checked"
+	}
+	return b.Correction
+}
+
+// notBroadcast is the first of the operations that is none, or "".
+func notBroadcast(ops []string) string {
+	if i := slices.IndexFunc(ops, func(op string) bool { return op != benchloop.Broadcast }); i >= 0 {
+		return ops[i]
+	}
+	return ""
+}
+
+// checkProtection checks what is said of trees, corrections and failed ranks.
+func (b *benchCmd) checkProtection(ops []string) error {
+	switch op := notBroadcast(ops); {
+	case b.Tree != "" && op != "":
+		return fmt.Errorf("--tree with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case b.Mode != correctedMode && b.Correction != "":
+		return fmt.Errorf("--correction with mode %s; allowed with: corrected", b.Mode)
+	case b.Mode != correctedMode && len(b.Failed) > 0:
+		return fmt.Errorf("--failed with mode %s; allowed with: corrected", b.Mode)
+	case b.Transport == memory && len(b.Failed) > 0:
+		return fmt.Errorf("--failed with transport memory; allowed with: %s", strings.Join(benchTransports, ", "))
+	case b.Tree == "" && b.Correction == "":
+		return nil
+	}
+	var wrong error // what the library says to it
+	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
+		_, wrong = coppice.Broadcast(ctx, t, 0, coppice.Mode(b.protection().mode()))
+		return nil
+	})
+	return errors.Join(err, wrong)
+}
+
+// checkFailed checks the failed among n processes: the root is not, and nobody who
+// waits would wait forever.
+func (b *benchCmd) checkFailed(n int) error {
+	if len(b.Failed) == 0 {
+		return nil
+	}
+	seen := map[int]bool{}
+	faults := logp.Faults{}
+	for _, r := range b.Failed {
+		if r < 1 || r >= n || seen[r] {
+			return fmt.Errorf("failed rank %d of %d processes; allowed: 1 to %d, each once", r, n, n-1)
+		}
+		seen[r] = true
+		faults.Failed = append(faults.Failed, protocol.Rank(r))
+	}
+	p := b.protection()
+	name, reach, err := broadcast.ParseCorrection(p.correction())
+	if err != nil || name != "opportunistic" && name != "optimized" {
+		return err
+	}
+	if p.Tree == "" {
+		p.Tree = "binomial"
+	}
+	if strings.HasPrefix(p.Tree, "gossip") {
+		return fmt.Errorf("--failed with tree %s and correction %s, which may leave some unreached; allowed: correction checked", p.Tree, p.Correction)
+	}
+	runs, err := logp.Broadcast(broadcast.Spec{Tree: p.Tree, Correction: "checked", Synchronized: true},
+		logp.Network{P: n, L: 2, O: 1}, logp.Runs{Runs: 1, Workers: 1, Faults: logp.Sampling{Fixed: faults}})
+	if err == nil && int(runs[0].GapMax) > 2*int(reach) {
+		err = fmt.Errorf("without the failed ranks %d in a row are not reached along the tree, more than correction %s mends; allowed: correction checked", runs[0].GapMax, p.Correction)
+	}
+	return err
+}
+
+// survivors returns the group of those that live, when all that are to fail are
+// dead and this task knows it. A task that is to fail does not return.
+func (b benchProtection) survivors(ctx context.Context, t *coppice.Task) (*coppice.Task, error) {
+	if len(b.Failed) == 0 {
+		return t, nil
+	}
+	const last = 1 // the tag of the message upon which a process dies
+	color := 0
+	fails := slices.Contains(b.Failed, t.Rank())
+	if fails {
+		color = -1
+	}
+	alive, err := t.Split(ctx, color, t.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if fails {
+		if _, err := coppice.Recv[int](ctx, t, 0, last); err != nil {
+			return nil, err
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return nil, err
+		}
+		select {}
+	}
+	// Nobody dies before all are through with the split.
+	if err := coppice.Barrier(ctx, alive); err != nil {
+		return nil, err
+	}
+	for _, r := range b.Failed {
+		if t.Rank() == 0 {
+			if err := coppice.Send(ctx, t, r, last, 0); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := coppice.Recv[int](ctx, t, r, last); !errors.Is(err, coppice.ErrLost) {
+			return nil, fmt.Errorf("rank %d, which is to be dead: %w", r, err)
+		}
+	}
+	return alive, nil
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/openmpi"
+	"github.com/coppice-go/coppice/experiment"
+)
+
+// jobStarter starts the jobs of experiments: this command's own bench, or Open
+// MPI's loop, which it builds when it is first asked for.
+type jobStarter struct {
+	dir   string // of what is built and written; made when it is needed
+	built bool
+	mpi   openmpi.MPI
+	err   error // why there is no mpi
+}
+
+func (j *jobStarter) close() {
+	if j.dir != "" {
+		os.RemoveAll(j.dir)
+	}
+}
+
+// Missing says what a side needs that is not installed.
+func (j *jobStarter) Missing(ctx context.Context, s experiment.Side) (string, error) {
+	if s == experiment.Coppice {
+		return "", nil
+	}
+	err := j.build(ctx)
+	if errors.Is(err, openmpi.ErrMissing) {
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// build finds and builds what Open MPI's side needs, once.
+func (j *jobStarter) build(ctx context.Context) error {
+	if !j.built {
+		if j.dir, j.err = os.MkdirTemp("", "coppice-reproduce-"); j.err == nil {
+			j.mpi, j.err = openmpi.Build(ctx, j.dir)
+		}
+		j.built = true
+	}
+	if ctx.Err() != nil { // else what was not built for that reason is called broken
+		return ctx.Err()
+	}
+	return j.err
+}
+
+// Launch runs one job.
+func (j *jobStarter) Launch(ctx context.Context, l experiment.Launch) ([]float64, error) {
+	if l.Side == experiment.Coppice {
+		return launchOurs(ctx, l)
+	}
+	if err := j.build(ctx); err != nil {
+		return nil, err
+	}
+	return j.launchTheirs(ctx, l)
+}
+
+// launchOurs measures with `coppice bench`.
+func launchOurs(ctx context.Context, l experiment.Launch) ([]float64, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := benchloop.Launch(ctx, append([]string{self}, benchWords(l)...), len(l.Bytes))
+	if err != nil {
+		return nil, err
+	}
+	var report benchReport
+	if err := json.Unmarshal(out, &report); err != nil {
+		return nil, fmt.Errorf("what coppice bench printed: %w", err)
+	}
+	if report.benchCell != nil {
+		report.Cells = append(report.Cells, *report.benchCell)
+	}
+	var us []float64
+	for _, c := range report.Cells {
+		us = append(us, c.Median)
+	}
+	return us, nil
+}
+
+// benchWords are those by which `coppice bench` measures a launch.
+func benchWords(l experiment.Launch) []string {
+	number := strconv.Itoa
+	words := []string{
+		"bench", "--json", "--op", benchloop.Broadcast, "-n", number(l.Processes),
+		"--iterations", number(l.Iterations), "--warmup", number(l.Warmup), "--tree", l.Tree, "--mode",
+	}
+	if l.Correction == "" {
+		words = append(words, plainMode)
+	} else {
+		words = append(words, correctedMode, "--correction", l.Correction)
+	}
+	if len(l.Failed) > 0 {
+		words = append(words, "--failed", joined(l.Failed))
+	}
+	return append(words, "--size", joined(l.Bytes))
+}
+
+func joined(numbers []int) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ",")
+}
+
+// launchTheirs measures with Open MPI's loop.
+func (j *jobStarter) launchTheirs(ctx context.Context, l experiment.Launch) ([]float64, error) {
+	if l.Tree != "" || l.Correction != "" || len(l.Failed) > 0 {
+		return nil, errors.New("trees, corrections and failed processes for Open MPI; allowed: none")
+	}
+	transport, ok := map[experiment.Side]openmpi.Transport{
+		experiment.OpenMPITCP: openmpi.TCP, experiment.OpenMPIShared: openmpi.Shared,
+	}[l.Side]
+	if !ok {
+		return nil, fmt.Errorf("side %q; allowed: %s, %s, %s", l.Side, experiment.Coppice, experiment.OpenMPITCP, experiment.OpenMPIShared)
+	}
+	out, err := os.MkdirTemp(j.dir, "spans")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(out)
+	var jobs []benchloop.Job
+	for i, bytes := range l.Bytes {
+		jobs = append(jobs, benchloop.Job{
+			Op: benchloop.Broadcast, Bytes: bytes, Warmup: l.Warmup, Iterations: l.Iterations,
+			Out: filepath.Join(out, strconv.Itoa(i)),
+		})
+	}
+	if _, _, err := benchloop.Launch(ctx, j.mpi.Command(l.Processes, transport, jobs), len(jobs)); err != nil {
+		return nil, err
+	}
+	var medians []float64
+	for _, job := range jobs {
+		ranks, err := job.ReadRanks(l.Processes)
+		if err != nil {
+			return nil, err
+		}
+		medians = append(medians, medianTime(benchloop.Times(job.Op, ranks)))
+	}
+	return medians, nil
+}
+
+// medianTime is the median as `coppice bench` has it: a time that occurred.
+func medianTime(us []float64) float64 {
+	slices.Sort(us)
+	return us[(len(us)-1)/2]
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice/experiment"
+)
+
+func TestLaunchesAreWordsOfBench(t *testing.T) {
+	for _, c := range []struct {
+		launch experiment.Launch
+		want   string
+	}{
+		{
+			experiment.Launch{Tree: "binomial", Processes: 4, Bytes: []int{8}, Warmup: 10, Iterations: 100},
+			"bench --json --op broadcast -n 4 --iterations 100 --warmup 10 --tree binomial --mode plain --size 8",
+		},
+		{
+			experiment.Launch{Tree: "lame:2", Correction: "optimized:1", Processes: 8, Failed: []int{3, 5}, Bytes: []int{8, 1024}, Iterations: 1},
+			"bench --json --op broadcast -n 8 --iterations 1 --warmup 0 --tree lame:2 --mode corrected --correction optimized:1 --failed 3,5 --size 8,1024",
+		},
+	} {
+		if got := strings.Join(benchWords(c.launch), " "); got != c.want {
+			t.Errorf("%+v:\n got %s\nwant %s", c.launch, got, c.want)
+		}
+	}
+}
+
+func TestMedianTimeOccurred(t *testing.T) {
+	for _, c := range []struct {
+		us   []float64
+		want float64
+	}{{[]float64{3}, 3}, {[]float64{4, 2}, 2}, {[]float64{9, 1, 5}, 5}} {
+		if got := medianTime(c.us); got != c.want {
+			t.Errorf("%v: %g, want %g", c.us, got, c.want)
+		}
+	}
+}
+
+// TestWithoutOpenMPIItsFigureIsSkipped runs where no program can be found.
+func TestWithoutOpenMPIItsFigureIsSkipped(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "stdout"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	exit := run([]string{"reproduce", "trees-fig11", "-n", "4", "--runs", "1", "--out", filepath.Join(dir, "out")}, out, os.Stderr)
+	text, err := os.ReadFile(out.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "\n  skipped  no Open MPI here; to install it on Debian: bash .ci/install-openmpi\n"
+	if exit != 0 || !strings.Contains(string(text), want) {
+		t.Errorf("exit %d, said:\n%s", exit, text)
+	}
+}

@@ -1,0 +1,307 @@
+package experiment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Starter starts jobs of real processes, for what the papers measured and did not
+// simulate. The command has one: an experiment starts nothing by itself.
+type Starter interface {
+	// Missing says in one line what a side needs that is not installed, and how
+	// to get it; empty: nothing is missing.
+	Missing(context.Context, Side) (string, error)
+	// Launch runs one job and returns, for each of its sizes, the median of what
+	// a broadcast took, in µs.
+	Launch(context.Context, Launch) ([]float64, error)
+}
+
+// Side is whose broadcast is measured.
+type Side string
+
+// The sides.
+const (
+	Coppice       Side = "coppice"
+	OpenMPITCP    Side = "openmpi-tcp"
+	OpenMPIShared Side = "openmpi-shared" // memory
+)
+
+// Launch is one job to start.
+type Launch struct {
+	Side       Side   `json:"side"`
+	Tree       string `json:"tree,omitempty"`       // Coppice's
+	Correction string `json:"correction,omitempty"` // Coppice's; empty: none
+	Processes  int    `json:"processes"`
+	Failed     []int  `json:"failed,omitempty"` // ranks that are dead before the first broadcast
+	Bytes      []int  `json:"bytes"`            // the sizes, one after the other
+	Warmup     int    `json:"warmup"`
+	Iterations int    `json:"iterations"` // of each size
+}
+
+// launchesMax is how often a configuration is started at most: as often as in
+// Corrected Trees, §4.4. iterationsMax bounds what a launch repeats: more would not
+// make the medians of launches more alike.
+const (
+	launchesMax   = 10
+	iterationsMax = 500
+)
+
+// contender is one line of a figure that compares broadcasts.
+type contender struct {
+	name             string
+	side             Side
+	tree, correction string
+	gossip           int // with tree gossip: so many rounds more than twice ⌈log2 p⌉
+	failed           int // processes that are dead before the first broadcast
+}
+
+// launch is the contender's job of a round. The dead are drawn anew each time,
+// without the root.
+func (c contender) launch(p, round int, seed uint64) Launch {
+	l := Launch{Side: c.side, Tree: c.tree, Correction: c.correction, Processes: p}
+	if c.tree == gossipTree {
+		l.Tree = fmt.Sprintf("%s:%d", gossipTree, max(1, 2*log2(p)+c.gossip))
+	}
+	random := rand.New(rand.NewPCG(seed, uint64(p)<<32|uint64(round)))
+	for _, i := range random.Perm(p - 1)[:min(c.failed, p-1)] {
+		l.Failed = append(l.Failed, i+1)
+	}
+	slices.Sort(l.Failed)
+	return l
+}
+
+// contest is contenders measured side by side.
+type contest struct {
+	processes, bytes []int
+	contenders       []contender
+	rounds           int
+	iterations       int
+	us               map[heat][][]float64 // by round and size
+}
+
+// heat is what one row of a contest's figures is about.
+type heat struct {
+	contender string
+	p         int
+}
+
+// compete measures the contenders of an experiment in rounds: in each, every
+// contender is launched once, taking turns at going first, so that launches which
+// are compared are neighbours in time. What was measured is kept after each launch.
+func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
+	c.rounds = min(launchesMax, max(l.Runs, 1))
+	c.iterations = min(iterationsMax, max(1, l.Runs/c.rounds))
+	c.us = map[heat][][]float64{}
+	m := meter{progress: l.Progress, state: Progress{Cells: len(c.processes)}}
+	logs := map[heat]*launchLog{}
+	for _, p := range c.processes {
+		for _, who := range c.contenders {
+			log, err := l.loadLaunches(name, who, c, p)
+			if err != nil {
+				return err
+			}
+			logs[heat{who.name, p}] = log
+			m.state.Total += int64(max(c.rounds-len(log.US), 0)) * c.cost(p)
+		}
+	}
+	for i, p := range c.processes {
+		m.state.Cell = i + 1
+		for round := range c.rounds {
+			first := round % len(c.contenders)
+			for _, who := range append(slices.Clone(c.contenders[first:]), c.contenders[:first]...) {
+				log := logs[heat{who.name, p}]
+				if len(log.US) > round {
+					continue
+				}
+				m.at(m.state.Done)
+				if err := l.race(ctx, who, c, p, log); err != nil {
+					return err
+				}
+				m.state.Done += c.cost(p)
+			}
+		}
+	}
+	for _, p := range c.processes {
+		for _, who := range c.contenders { // in this order, so that the sum is the same every time
+			log := logs[heat{who.name, p}]
+			c.us[heat{who.name, p}] = log.US[:c.rounds]
+			l.launched += log.Seconds
+		}
+	}
+	return nil
+}
+
+// cost estimates a launch on p processes, in microseconds.
+func (c *contest) cost(p int) int64 {
+	return 300_000 + int64(len(c.bytes)*c.iterations*p*150)
+}
+
+// race launches a contender once more.
+func (l *Lab) race(ctx context.Context, who contender, c *contest, p int, log *launchLog) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	job := who.launch(p, len(log.US), l.Seed)
+	job.Bytes, job.Iterations, job.Warmup = c.bytes, c.iterations, max(10, c.iterations/10)
+	began := time.Now()
+	us, err := l.Starter.Launch(ctx, job)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err == nil {
+		err = checkTimes(us, len(c.bytes))
+	}
+	if err != nil {
+		return fmt.Errorf("%s, %d processes: %w", who.name, p, err)
+	}
+	log.US = append(log.US, us)
+	log.Seconds += time.Since(began).Seconds()
+	return log.save()
+}
+
+// checkTimes checks the times of a launch of so many sizes.
+func checkTimes(us []float64, sizes int) error {
+	if len(us) != sizes {
+		return fmt.Errorf("times of %d sizes, want %d", len(us), sizes)
+	}
+	for _, v := range us {
+		if !(v > 0) || v > 1e12 {
+			return fmt.Errorf("a time of %g µs", v)
+		}
+	}
+	return nil
+}
+
+// launchLog is what a contender's launches on one number of processes took, as it
+// is kept.
+type launchLog struct {
+	About   Launch      `json:"about"` // the first of them
+	US      [][]float64 `json:"us"`    // by launch and size
+	Seconds float64     `json:"seconds"`
+
+	path string // empty: nowhere
+}
+
+// loadLaunches returns what was measured of a contender before. Experiments share
+// no launches: what is compared was measured at the same time.
+func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*launchLog, error) {
+	log := &launchLog{About: who.launch(p, 0, l.Seed)}
+	log.About.Bytes, log.About.Iterations = c.bytes, c.iterations
+	if l.Dir == "" {
+		return log, nil
+	}
+	text, err := json.Marshal(struct {
+		Edition    int
+		Experiment string
+		Seed       uint64
+		Name       string
+		Launch
+	}{edition, name, l.Seed, who.name, log.About})
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	log.path = filepath.Join(l.Dir, "launches-"+hex.EncodeToString(sum[:12])+".json")
+	text, err = readFile(log.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return log, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, log)
+	}
+	for _, us := range log.US {
+		err = errors.Join(err, checkTimes(us, len(c.bytes)))
+	}
+	if err == nil && !(log.Seconds >= 0 && log.Seconds < 1e9) {
+		err = fmt.Errorf("%g seconds", log.Seconds)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", log.path, err)
+	}
+	return log, nil
+}
+
+func (log *launchLog) save() error {
+	if log.path == "" {
+		return nil
+	}
+	text, err := json.Marshal(log)
+	if err != nil {
+		return err
+	}
+	return writeFile(log.path, text)
+}
+
+// times are the µs of a contender's launches.
+func (c *contest) times(who string, p, bytes int) (us []float64) {
+	at := slices.Index(c.bytes, bytes)
+	for _, launch := range c.us[heat{who, p}] {
+		us = append(us, launch[at])
+	}
+	return us
+}
+
+// ratios are those of one contender's times to another's, round by round.
+func (c *contest) ratios(who, to string, p, bytes int) (ratios []float64) {
+	base := c.times(to, p, bytes)
+	for i, us := range c.times(who, p, bytes) {
+		ratios = append(ratios, us/base[i])
+	}
+	return ratios
+}
+
+// ratio sums up the ratios of one contender's times to another's on p processes.
+type ratio struct {
+	p                int
+	q25, median, q75 float64 // over the rounds
+}
+
+func (c *contest) ratio(who, to contender, p, bytes int) ratio {
+	all := c.ratios(who.name, to.name, p, bytes)
+	return ratio{p, quantile(all, 0.25), quantile(all, 0.5), quantile(all, 0.75)}
+}
+
+// ratiosOver returns the ratios for each number of processes.
+func (c *contest) ratiosOver(processes []int, who, to contender, bytes int) (all []ratio) {
+	for _, p := range processes {
+		all = append(all, c.ratio(who, to, p, bytes))
+	}
+	return all
+}
+
+// quantile interpolates between the values beside it.
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
+}
+
+func medians(ratios []ratio) (all []float64) {
+	for _, r := range ratios {
+		all = append(all, r.median)
+	}
+	return all
+}
+
+// geometricMean is that of positive values.
+func geometricMean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
+}
