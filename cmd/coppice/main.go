@@ -31,7 +31,7 @@ type commands struct {
 	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
 	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
-	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model."`
+	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`

@@ -12,7 +12,7 @@ import (
 )
 
 type tuneCmd struct {
-	P          int      `name:"processes" short:"P" required:"" placeholder:"N" help:"Number of processes."`
+	P          *int     `name:"processes" short:"P" placeholder:"N" help:"Number of processes; required without --collectives."`
 	L          int      `name:"latency" short:"L" default:"2" placeholder:"l" help:"LogP latency, 0 or more (default ${default})."`
 	O          int      `name:"overhead" short:"o" default:"1" placeholder:"o" help:"LogP overhead of a send and of a receive, 1 or more (default ${default})."`
 	Algo       string   `enum:"all,gos,ocg,ccg,fcg" default:"all" placeholder:"A" help:"gos (gossip alone), ocg (opportunistic correction), ccg (checked), fcg (failure-proof) or all (default ${default})."`
@@ -23,6 +23,8 @@ type tuneCmd struct {
 	Failed     int      `default:"0" placeholder:"N" help:"How many processes have failed before the start (default ${default})."`
 	Margin     bool     `default:"true" negatable:"" help:"Add one o to the best T of ocg, ccg and fcg, as the paper does; --margin=false for the formula's own."`
 	JSON       bool     `name:"json" help:"Print JSON."`
+
+	tuneCollectivesFlags
 }
 
 // all stands for every algorithm.
@@ -38,6 +40,13 @@ other T would come to. The least latency of most runs, rather than of nearly all
 	coppice tune -P 1024 -L 1 --algo ocg --delta 6.93e-7
 	coppice tune -P 65536 --algo ccg --delta 0.5 --failed 100 --json
 	coppice tune -P 4096 --algo ocg --success 0.99 --broadcasts 1000
+
+With --collectives: measure the algorithms of collective operations between processes of this machine,
+and write rules for which of them to use; docs/collectives-tuning.md says how. The machine should be
+quiet.
+
+	coppice tune --collectives --out rules.json
+	COPPICE_TUNING=$PWD/rules.json coppice run -n 8 -- ./program
 `
 }
 
@@ -86,6 +95,9 @@ type tuneReport struct {
 }
 
 func (t *tuneCmd) Run(c *console) error {
+	if t.Collectives {
+		return t.runCollectives(c)
+	}
 	report, err := t.tune()
 	if err != nil {
 		return badInput{err}
@@ -151,7 +163,13 @@ func tuneOne(tuner *model.Tuner, a model.Algorithm, o int) (*tuned, error) {
 // gossip turns the flags into what the model takes. What it does not check
 // itself is checked by the model.
 func (t *tuneCmd) gossip() (g model.Gossip, err error) {
-	g = model.Gossip{N: t.P, Failed: t.Failed, L: t.L, O: t.O, F: 1, Margin: t.Margin}
+	if flag := t.tuneCollectivesFlags.used(); flag != "" {
+		return g, fmt.Errorf("%s without --collectives; allowed with: --collectives", flag)
+	}
+	if t.P == nil {
+		return g, errors.New("missing flags: --processes=N; see coppice tune --help")
+	}
+	g = model.Gossip{N: *t.P, Failed: t.Failed, L: t.L, O: t.O, F: 1, Margin: t.Margin}
 	if t.F != nil {
 		g.F = *t.F
 		if t.Algo != all && t.Algo != string(model.FCG) {
