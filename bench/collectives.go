@@ -60,7 +60,7 @@ func besideTheTable() (all []line) {
 		for _, bytes := range []int{8, 1 << 10, 64 << 10} {
 			all = append(all, line{
 				what: "corrected broadcast " + sized(bytes), op: loop.Broadcast, p: p, bytes: bytes,
-				ours: coppiceCorrected, theirs: coppiceUnix, target: target{ratio: 1.3},
+				ours: coppiceCorrected, theirs: coppiceCopied, target: target{ratio: 1.3},
 			})
 		}
 	}

@@ -13,6 +13,7 @@ const (
 	coppiceUnix      side = "Coppice, Unix sockets"
 	coppiceTCP       side = "Coppice, TCP"
 	coppiceCorrected side = "Coppice, checked, Unix sockets"
+	coppiceCopied    side = "Coppice, copied, Unix sockets" // values, as in corrected broadcasts
 	coppiceLocal     side = "Coppice, goroutines"
 	rawUnix          side = "raw system calls, Unix socket"
 	openMPITCP       side = "Open MPI, TCP"

@@ -56,7 +56,7 @@ func goBuild(ctx context.Context, dir, folder string) program {
 // missing says why a side cannot run, or nil.
 func (ps *programs) missing(s side) error {
 	switch s {
-	case coppiceUnix, coppiceTCP, coppiceCorrected:
+	case coppiceUnix, coppiceTCP, coppiceCorrected, coppiceCopied:
 		return errors.Join(ps.launcher.err, ps.coppiceLoop.err)
 	case coppiceLocal:
 		return ps.coppiceLoop.err
@@ -78,6 +78,8 @@ func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
 		words = []string{ps.launcher.path, "run", "-n", n, "--env", "COPPICE_TRANSPORT=tcp", "--", ps.coppiceLoop.path}
 	case coppiceCorrected:
 		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "checked"}
+	case coppiceCopied:
+		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "copied"}
 	case coppiceLocal:
 		words = []string{ps.coppiceLoop.path, "-local", n}
 	case rawUnix:

@@ -19,14 +19,18 @@ import (
 
 func main() {
 	local := flag.Int("local", 0, "run this many processes as goroutines")
-	mode := flag.String("mode", "plain", "protection of broadcasts: plain, or a correction such as checked")
+	mode := flag.String("mode", "plain", "protection of broadcasts: plain, or a correction such as checked; copied: plain without lending memory, as corrected ones")
 	flag.Parse()
 	jobs, err := loop.Parse(flag.Args())
 	if err != nil {
 		fail(2, err)
 	}
 	protection := coppice.Plain
-	if *mode != "plain" {
+	switch *mode {
+	case "plain":
+	case "copied":
+		protection = coppice.Plain.Along("binomial")
+	default:
 		protection = coppice.Corrected(*mode)
 	}
 	program := func(ctx context.Context, t *coppice.Task) error { return run(ctx, t, jobs, protection) }

@@ -83,6 +83,17 @@ func (a *ahead) blocks(m *Member) bool {
 	return false
 }
 
+// passed tells whether all who were sent anything have completed an operation: they
+// have all that was sent to them in it.
+func (a *ahead) passed(seq uint64) bool {
+	for i := range a.ranks {
+		if r := &a.ranks[i]; r.sent > 0 && r.done < seq {
+			return false
+		}
+	}
+	return true
+}
+
 func (a *ahead) look(m *Member) {
 	if len(a.waiting) > 0 && !a.blocks(m) {
 		for _, w := range a.waiting {

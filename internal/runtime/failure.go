@@ -135,6 +135,10 @@ func (m *Member) lost() {
 	}
 	m.dropGone()
 	for o := range m.ops.all() {
+		if o.pausing > 0 { // there is reason to hurry now
+			o.pausing = 0
+			o.step()
+		}
 		if o.waits() {
 			o.needs()
 		}

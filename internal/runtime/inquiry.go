@@ -66,6 +66,15 @@ func (o *operation) askRank(r int) {
 		return
 	}
 	o.asking.asked[r] = false
+	o.ask(r)
+}
+
+// withheld marks a message of correction without its value: who has none asks for
+// it.
+const withheld = 0x80
+
+// ask asks a rank for the value.
+func (o *operation) ask(r int) {
 	o.m.ahead.owe(o.m, r)
 	e := o.m.to(r)
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
@@ -155,13 +164,13 @@ func (p Plan) remembered() bool {
 }
 
 // recentMax is how many bytes of values are kept for questions.
-const recentMax = 64 << 20
+const recentMax = 8 << 20
 
 // remember keeps the value of a finished corrected broadcast for questions. Who
 // sends to a task is not ahead of it by more than aheadMax, and so no task is by
 // more than that times the depth of a tree.
 func (m *Member) remember(o *operation) {
-	if !o.hasValue || !o.plan.remembered() {
+	if !o.hasValue || !o.plan.remembered() || o.seq < m.recentFirst { // a timer may have kept it for long
 		return
 	}
 	if m.recent == nil {
@@ -170,10 +179,13 @@ func (m *Member) remember(o *operation) {
 	m.recent[o.seq] = o
 	m.recentBytes += len(o.value)
 	most := aheadMax * (1 + bits.Len(uint(m.Size())))
-	for m.recentFirst == 0 || len(m.recent) > most || m.recentBytes > recentMax && len(m.recent) > 1 {
+	for m.recentFirst == 0 || len(m.recent) > most || m.recentBytes > recentMax && len(m.recent) > 4 {
 		if old := m.recent[m.recentFirst]; old != nil {
 			m.recentBytes -= len(old.value)
 			delete(m.recent, m.recentFirst)
+			if old.pooled && old.copies && (!old.shared || m.ahead.passed(old.seq)) {
+				m.p.buffers.put(old.value)
+			}
 		}
 		m.recentFirst++
 	}

@@ -151,6 +151,13 @@ func (m *Member) collective(from int, in *incoming) {
 		}
 		return
 	}
+	if in.kind&withheld != 0 {
+		in.kind &^= withheld
+		if !o.hasValue && o.err == nil {
+			o.ask(from)
+			return // the value will come, as if it had now
+		}
+	}
 	switch {
 	case o.hasValue || o.err != nil:
 		in.decline()

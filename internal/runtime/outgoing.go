@@ -62,7 +62,7 @@ func (q *peer) sendOn(t terms, e envelope, value []byte) {
 }
 
 // lingerTime is how long messages linger that almost never matter.
-const lingerTime = protocol.Time(2 * time.Millisecond)
+const lingerTime = protocol.Time(10 * time.Millisecond)
 
 // linger leaves what is to be written for later: until something else is written to
 // the peer, or the time has come.

@@ -55,7 +55,7 @@ func (o *operation) step() {
 // about as long as a message; to send faster is in vain. While nobody is known to
 // have died it is most likely not needed at all, and need not be in a hurry.
 const (
-	correctEvery   = protocol.Time(2 * time.Millisecond)
+	correctEvery   = lingerTime
 	correctHurried = protocol.Time(100 * time.Microsecond)
 )
 
@@ -90,10 +90,13 @@ func (o *operation) transmit(a action) {
 	if o.entered {
 		t.member = m
 	}
-	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.eager, t.lazy = min(t.eager, inlineMax), !m.p.someDead
-	}
 	q := m.peer(to)
+	if a.kind == protocol.Correct { // almost always the receiver has the value
+		t.lazy = !m.p.someDead
+		if len(value) > inlineMax && q.local == nil {
+			value, e.kind = nil, e.kind|withheld
+		}
+	}
 	if o.dies() {
 		if o.kill.Half {
 			q.half(e, value)
