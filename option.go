@@ -114,7 +114,7 @@ func protection(p Protection) Protection {
 // settings are the options of one operation.
 type settings struct {
 	root   int
-	mode   *Protection
+	mode   Protection
 	shared bool
 	into   any
 
@@ -122,13 +122,13 @@ type settings struct {
 }
 
 func (s *settings) read(opts []Option) {
-	s.mode = &Plain
+	s.mode = Plain
 	for i := range opts {
 		switch o := &opts[i]; o.kind {
 		case rootOption:
 			s.root = o.rank
 		case modeOption:
-			s.mode = &o.mode
+			s.mode = o.mode
 		case sharedOption:
 			s.shared = true
 		case intoOption:

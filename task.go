@@ -21,6 +21,7 @@ type Task struct {
 	// What operations give, in memory that the next one uses again.
 	small []byte
 	parts [][]byte
+	word  []byte
 }
 
 func newTask(m *runtime.Member, log *slog.Logger) *Task {

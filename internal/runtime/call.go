@@ -49,6 +49,7 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	if err := m.catchUp(ctx, name); err != nil {
 		return Result{}, err
 	}
+	clear(m.blocks) // of the last result, which may be large
 	o, err := m.enter(&c)
 	if err != nil {
 		return Result{}, err

@@ -83,6 +83,15 @@ func (m *Member) comparePast(from int, in *incoming) {
 	m.late = m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
 }
 
+// misused fails an operation that others call differently. Its task may have its
+// result already, and call nothing more.
+func (o *operation) misused(f *Failure) {
+	if o.left {
+		o.m.late = f
+	}
+	o.fail(f)
+}
+
 // announce tells all tasks of the group that it is misused.
 func (m *Member) announce(f *Failure) {
 	if m.broken != nil {

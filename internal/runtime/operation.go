@@ -132,7 +132,7 @@ func (m *Member) collective(from int, in *incoming) {
 	if !o.plan.same(in.plan) || o.sign != in.sign {
 		in.decline()
 		if o.err == nil {
-			o.fail(m.mismatchIn(m.caller(from, in.plan), in, o))
+			o.misused(m.mismatchIn(m.caller(from, in.plan), in, o))
 		}
 		return
 	}

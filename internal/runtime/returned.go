@@ -114,7 +114,7 @@ func (m *Member) probed(from int, in *incoming) {
 	switch {
 	case o != nil && o.err == nil && (!o.plan.same(plan) || o.sign != in.sign):
 		in.plan = plan
-		o.fail(m.mismatchIn(from, in, o))
+		o.misused(m.mismatchIn(from, in, o))
 	case in.seq > m.seq && returned:
 		m.p.tellGone(in)
 	case o == nil && in.seq > m.seq: // compare when the task comes to it
