@@ -14,7 +14,12 @@ import (
 // patience bounds tests that would otherwise hang.
 func patience(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 60*time.Second, errors.New("the test hangs"))
+	return patienceOf(t, 60*time.Second)
+}
+
+func patienceOf(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d, errors.New("the test hangs"))
 	t.Cleanup(cancel)
 	return ctx
 }

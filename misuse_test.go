@@ -17,13 +17,16 @@ const odd = 2
 
 var errOdd = errors.New("odd")
 
-// misuses are the deeds of a play: what task odd does, and what the others do.
-// What follows is the same for all: barriers.
-var misuses = map[string]struct {
-	deed, others func(ctx context.Context, t *coppice.Task) error
+// misuse is what task odd does, and what the others do. What follows is the same
+// for all: barriers.
+type misuse struct {
+	deed, others deed
 	returns      bool // the odd one does no more
 	kind         string
-}{
+}
+
+// misuses are the deeds of a play.
+var misuses = map[string]misuse{
 	"barrier, broadcast": {deed: coppice.Barrier, others: broadcastFrom[int](0), kind: "mismatch"},
 	"broadcast, barrier": {deed: broadcastFrom[int](0), others: coppice.Barrier, kind: "mismatch"},
 	"its own broadcast":  {deed: broadcastFrom[int](odd), others: coppice.Barrier, kind: "mismatch"},

@@ -39,6 +39,7 @@ var plays = map[string]func(tell func(line), args []string) coppice.Func{
 	"busy":    busy,
 	"again":   again,
 	"below":   below,
+	"dying":   dying,
 }
 
 // line is what a play tells.

@@ -1,0 +1,193 @@
+package coppice_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	goruntime "runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+// thrifty are small operations that need no memory in steady state.
+var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error{
+	"barrier": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error { return coppice.Barrier(ctx, t) }
+	},
+	"broadcast of int": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error { _, err := coppice.Broadcast(ctx, t, 7); return err }
+	},
+	"broadcast into": func(ctx context.Context, t *coppice.Task) func() error {
+		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
+		return func() error { _, err := coppice.Broadcast(ctx, t, v, into); return err }
+	},
+	"allreduce of int": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error { _, err := coppice.AllReduce(ctx, t, 7, coppice.Sum); return err }
+	},
+	"allreduce into": func(ctx context.Context, t *coppice.Task) func() error {
+		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
+		return func() error { _, err := coppice.AllReduce(ctx, t, v, coppice.Sum, into); return err }
+	},
+	"reduce of float64": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error { _, err := coppice.Reduce(ctx, t, 7.5, coppice.Max, coppice.Root(1)); return err }
+	},
+	"scan of int": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error { _, err := coppice.Scan(ctx, t, 7, coppice.Sum); return err }
+	},
+	"gather into": func(ctx context.Context, t *coppice.Task) func() error {
+		into := coppice.Into(make([]int, t.Size()))
+		return func() error { _, err := coppice.Gather(ctx, t, 7, into); return err }
+	},
+	"allgather into": func(ctx context.Context, t *coppice.Task) func() error {
+		into := coppice.Into(make([]int, t.Size()))
+		return func() error { _, err := coppice.AllGather(ctx, t, 7, into); return err }
+	},
+	"allgather of slices into": func(ctx context.Context, t *coppice.Task) func() error {
+		into := coppice.Into(fill(t.Size(), func(int) []int32 { return make([]int32, 10) }))
+		v := make([]int32, 10)
+		return func() error { _, err := coppice.AllGather(ctx, t, v, into); return err }
+	},
+	"alltoall into": func(ctx context.Context, t *coppice.Task) func() error {
+		into, parts := coppice.Into(make([]int, t.Size())), make([]int, t.Size())
+		return func() error { _, err := coppice.AllToAll(ctx, t, parts, into); return err }
+	},
+	"scatter of int": func(ctx context.Context, t *coppice.Task) func() error {
+		parts := make([]int, t.Size())
+		return func() error { _, err := coppice.Scatter(ctx, t, parts); return err }
+	},
+}
+
+// oneWay are operations in which some run ahead of others, more or less: what was
+// never so far ahead before needs memory once.
+var oneWay = regexp.MustCompile("^(broadcast|scatter|gather|reduce)")
+
+// TestSmallOperationsAllocateNothing: in steady state, about 0.1 allocations a task
+// at most.
+func TestSmallOperationsAllocateNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector, which goes with it, allocates")
+	}
+	for _, v := range []venue{{kind: inMemory, n: 4}, {kind: venueKinds[1], n: 4}, {kind: venueKinds[2], n: 6}} {
+		for _, name := range slices.Sorted(maps.Keys(thrifty)) {
+			t.Run(fmt.Sprintf("%s/%d/%s", v.kind, v.n, name), func(t *testing.T) {
+				got := allocations(t, v, thrifty[name])
+				t.Logf("%.3f allocations", got)
+				limit := 0.1
+				if oneWay.MatchString(name) {
+					limit = 0.3
+				}
+				if got > limit {
+					t.Error("too many")
+				}
+			})
+		}
+	}
+}
+
+// allocations counts them a task and operation. What runs beside the test counts,
+// too, so the best of a few counts.
+func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.Task) func() error) float64 {
+	t.Helper()
+	const warm, rounds, tries = 600, 600, 3
+	best := 1e9
+	var before, after goruntime.MemStats
+	err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+		call := op(ctx, task)
+		for try := range tries + 1 {
+			n := rounds
+			if try == 0 {
+				n = warm
+			}
+			if err := coppice.Barrier(ctx, task); err != nil {
+				return err
+			}
+			if task.Rank() == 0 {
+				goruntime.ReadMemStats(&before)
+			}
+			if err := coppice.Barrier(ctx, task); err != nil {
+				return err
+			}
+			for range n {
+				if err := call(); err != nil {
+					return err
+				}
+			}
+			if err := coppice.Barrier(ctx, task); err != nil {
+				return err
+			}
+			if task.Rank() == 0 {
+				goruntime.ReadMemStats(&after)
+				if try > 0 {
+					best = min(best, float64(after.Mallocs-before.Mallocs)/float64(rounds*v.n))
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return best
+}
+
+// TestSlowRootKeepsMemoryBounded: a root that does not call Gather while the
+// others are ahead of it holds what they may send ahead, and no more; what is
+// large waits where it is, and those who have it wait before there is too much.
+func TestSlowRootKeepsMemoryBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and a GiB")
+	}
+	const p = 16
+	for _, kind := range venueKinds[:2] {
+		for _, c := range []struct{ size, rounds, limit int }{{60 << 10, 300, 400 << 20}, {1 << 20, 60, 500 << 20}} {
+			v := venue{kind: kind, n: p}
+			goruntime.GC()
+			before := heapBytes()
+			var held uint64
+			err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+				value := make([]byte, c.size)
+				if task.Rank() == 0 {
+					held = settledHeap() - before
+				}
+				for i := range c.rounds {
+					if _, err := coppice.Gather(ctx, task, value); err != nil {
+						return fmt.Errorf("gather %d: %w", i, err)
+					}
+				}
+				return nil
+			})
+			t.Logf("%s: %d tasks ahead of a root with values of %d KiB: %d MiB in all", kind, p-1, c.size>>10, int64(held)>>20)
+			if err != nil {
+				t.Error(err)
+			}
+			if int64(held) > int64(c.limit) {
+				t.Errorf("%s: %d bytes", kind, held)
+			}
+		}
+	}
+}
+
+// settledHeap waits until the heap does not grow any more and returns its size.
+func settledHeap() (size uint64) {
+	for same := 0; same < 3; {
+		time.Sleep(100 * time.Millisecond)
+		now := heapBytes()
+		if same++; now > size+size/50 {
+			same = 0
+		}
+		size = now
+	}
+	return size
+}
+
+// heapBytes is what is in use.
+func heapBytes() uint64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,4 @@
+package coppice
+
+// NewTask is for tests that make the processes of a job themselves.
+var NewTask = newTask
