@@ -19,6 +19,7 @@ type aheadRank struct {
 	done  uint64 // the operations it has completed, as far as is known
 	told  uint64 // the operations that it was told this task has completed
 	heard uint64 // the last operation in which it sent something
+	loose bool   // it has left operations without their result
 	due   bool   // that is long after what it was told, so it is to be told again
 
 	sentBytes  int // since it last told what it has completed
@@ -87,7 +88,7 @@ func (a *ahead) blocks(m *Member) bool {
 // have all that was sent to them in it.
 func (a *ahead) passed(seq uint64) bool {
 	for i := range a.ranks {
-		if r := &a.ranks[i]; r.sent > 0 && r.done < seq {
+		if r := &a.ranks[i]; r.sent > 0 && (r.done < seq || r.loose) {
 			return false
 		}
 	}
@@ -100,6 +101,38 @@ func (a *ahead) look(m *Member) {
 			m.p.complete(w)
 		}
 		a.waiting = nil
+	}
+}
+
+// giveUp tells all that the task leaves an operation without its result: that it
+// comes to others does not mean that it has what was sent to it.
+func (m *Member) giveUp() {
+	if m.loose || m.p.dead {
+		return
+	}
+	m.loose = true
+	for r := range m.Size() {
+		if r != m.rank {
+			e := m.to(r)
+			e.plan, e.kind = Plan{op: opCredit}, creditLoose
+			m.peer(r).send(e, nil, nil)
+		}
+	}
+}
+
+// What a credit is about.
+const (
+	creditOperations = iota
+	creditStream
+	creditLoose
+)
+
+// entered takes note that a rank has come to an operation: it has completed those
+// before.
+func (a *ahead) entered(m *Member, from int, seq uint64) {
+	a.fit(m.Size())
+	if seq-1 > a.ranks[from].done && seq <= m.seq+aheadMax {
+		a.credited(m, from, seq-1)
 	}
 }
 

@@ -1,6 +1,9 @@
 package runtime
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // buffers are pieces of memory for what is received, used again as soon as the
 // operation that they were for is over and nobody else refers to them: to allocate
@@ -51,32 +54,62 @@ func (o *operation) borrow(m []byte) (loan int32) {
 	return int32(len(o.borrowed))
 }
 
-// giveBack ends all loans, except of memory that others may still read. What the
-// result is in goes back when the task calls its next operation, if it copies it.
+// giveBack ends all loans. What the result is in goes back when the task calls its
+// next operation, if it copies it; what was sent, when all have it.
 func (o *operation) giveBack() {
 	m := o.m
-	if o.pooled && !o.shared && o.copies {
-		m.later = append(m.later, o.value)
+	if o.pooled && o.copies {
+		m.giveBack(o.value, o.seq, o.shared, true)
 	}
 	for i, b := range o.borrowed {
 		sent, result := o.sched.store.Refers(int32(i + 1))
-		switch {
-		case sent, result && !o.copies:
-		case result:
-			m.later = append(m.later, b)
-		default:
-			m.p.buffers.put(b)
+		if !result || o.copies {
+			m.giveBack(b, o.seq, sent, result)
 		}
 		o.borrowed[i] = nil
 	}
-	o.borrowed = o.borrowed[:0]
+	for i, b := range o.bundles {
+		m.giveBack(b, o.seq, true, false)
+		o.bundles[i] = nil
+	}
+	o.borrowed, o.bundles = o.borrowed[:0], o.bundles[:0]
 }
 
-// giveBackResult ends the loans of the last result.
-func (m *Member) giveBackResult() {
+// giveBack gives back memory of operation seq, as soon as others have it if it was
+// sent, and the task has copied it if it is a result.
+func (m *Member) giveBack(b []byte, seq uint64, sent, result bool) {
+	switch {
+	case sent:
+		if len(m.parked) < parkedMax {
+			m.parked = append(m.parked, parked{b, seq})
+		}
+	case result:
+		m.later = append(m.later, b)
+	default:
+		m.p.buffers.put(b)
+	}
+}
+
+// parked is memory that was sent in an operation.
+type parked struct {
+	memory []byte
+	seq    uint64
+}
+
+// parkedMax is how many of them are kept.
+const parkedMax = 256
+
+// reclaim gives back what is no longer needed, as the task calls its next operation.
+func (m *Member) reclaim() {
 	for i, b := range m.later {
 		m.p.buffers.put(b)
 		m.later[i] = nil
 	}
 	m.later = m.later[:0]
+	n := 0
+	for n < len(m.parked) && m.ahead.passed(m.parked[n].seq) {
+		m.p.buffers.put(m.parked[n].memory)
+		n++
+	}
+	m.parked = slices.Delete(m.parked, 0, n)
 }

@@ -91,7 +91,7 @@ func (o *operation) await(ctx context.Context) (err error) {
 
 // enter begins the task's next operation.
 func (m *Member) enter(c *Call) (*operation, error) {
-	m.giveBackResult()
+	m.reclaim()
 	m.seq++
 	o := m.ops.get(m.seq)
 	if o == nil {

@@ -42,6 +42,7 @@ type Member struct {
 	out       map[streamKey]*outStream
 	ahead     ahead
 	unsent    int64          // bytes of its operations that wait to be sent
+	loose     bool           // the task has left an operation without its result
 	broken    *Failure       // misuse: nothing works any more
 	late      *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
@@ -49,6 +50,7 @@ type Member struct {
 	blocks    [][]byte // of the last result
 	lent      []bool
 	later     [][]byte // memory of the last result, which the task has copied when it calls the next
+	parked    []parked // memory that was sent, until all have it
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk

@@ -49,6 +49,7 @@ type operation struct {
 	work  *collective.Step
 
 	borrowed [][]byte // memory for what it receives
+	bundles  [][]byte // what was put together to be sent
 
 	w       *waiter
 	err     *Failure
@@ -90,7 +91,7 @@ func (o *operation) recycle() {
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles}
 	p.freeOps = append(p.freeOps, o)
 }
 
@@ -114,6 +115,9 @@ func (m *Member) factory(plan Plan) (factory, error) {
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
 	m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)))
+	if !in.plan.unasked() {
+		m.ahead.entered(m, from, in.seq)
+	}
 	o := m.ops.get(in.seq)
 	if o == nil {
 		if in.seq <= m.seq { // over, for this task
@@ -284,6 +288,9 @@ func (o *operation) leave() {
 	}
 	if o.err != nil {
 		o.finished = true
+	}
+	if !o.delivered {
+		o.m.giveUp()
 	}
 	o.m.ahead.completed(o.m)
 	o.retire()

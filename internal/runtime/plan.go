@@ -19,7 +19,14 @@ var (
 	correctionNames = []string{"none", "ack", "opportunistic", "opportunistic-sends", "optimized", "optimized-paper", "checked", "failure-proof", "delayed"}
 )
 
-const correctionAck = 1 // index of the last name that is no correction
+const (
+	correctionAck   = 1 // index of the last name that is no correction
+	correctionProof = 7 // of failure-proof correction
+)
+
+// repairs tells whether correction does nothing but repair: nobody who has the value
+// waits for it.
+func (p Plan) repairs() bool { return p.correction != correctionProof }
 
 func (p Plan) treeName() string { return named(treeNames, p.tree, p.treeArg) }
 

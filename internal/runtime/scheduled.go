@@ -198,7 +198,10 @@ func (o *operation) place(st *collective.Step, in *incoming, value []byte) (plac
 		in.moveTo(m)
 		return m, o.borrow(m)
 	default:
-		in.settle()
+		if in.settle(); in.pooled {
+			in.pooled = false
+			return in.value, o.borrow(in.value)
+		}
 	}
 	return in.value, 0
 }
@@ -223,18 +226,23 @@ const absentBlock = 1
 // which it is a piece, or that a block is absent.
 func (o *operation) load(step int32) (v []byte, extra uint64) {
 	p := o.m.p
-	v, copied := o.sched.store.Take(&o.sched.program.Steps[step], p.concat)
+	st := &o.sched.program.Steps[step]
+	room := p.concat
+	if n := o.sched.store.Bundle(st); n > inlineMax {
+		room = p.buffers.get(n)
+	}
+	v, copied := o.sched.store.Take(st, room)
 	switch {
 	case o.sched.program.Segments > 0:
 		extra = uint64(max(o.sched.store.Size(), 0))
 	case v == nil:
 		extra = absentBlock
 	}
-	if copied {
-		p.concat = nil
-		if len(v) <= inlineMax { // it is copied once more when it is sent
-			p.concat = v
-		}
+	switch {
+	case copied && len(v) > inlineMax:
+		o.bundles = append(o.bundles, v)
+	case copied:
+		p.concat = v // small: it is copied once more when it is sent
 	}
 	return v, extra
 }

@@ -62,7 +62,7 @@ const (
 // pause lets others be heard before more is sent than one message to each side.
 func (o *operation) pause() {
 	p := o.m.p
-	if o.corrections++; o.corrections < 2 {
+	if o.corrections++; o.corrections < 2 || !o.plan.repairs() {
 		return
 	}
 	d := correctEvery
@@ -92,7 +92,7 @@ func (o *operation) transmit(a action) {
 	}
 	q := m.peer(to)
 	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.lazy = !m.p.someDead
+		t.lazy = !m.p.someDead && o.plan.repairs()
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld
 		}

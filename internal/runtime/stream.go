@@ -249,7 +249,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	if s.taken-s.told >= aheadMax/2 {
 		s.told = s.taken
 		e := m.to(from)
-		e.seq, e.extra, e.plan, e.kind = s.taken, uint64(tag), Plan{op: opCredit}, 1
+		e.seq, e.extra, e.plan, e.kind = s.taken, uint64(tag), Plan{op: opCredit}, creditStream
 		m.peer(from).tell(e)
 	}
 	r := Result{Value: in.value, Shared: in.shared}
@@ -302,8 +302,13 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 // credit learns how far a receiver has come, of a stream or of the group's
 // operations.
 func (m *Member) credit(from int, in *incoming) {
-	if in.kind == 0 {
+	switch in.kind {
+	case creditOperations:
 		m.ahead.credited(m, from, in.seq)
+		return
+	case creditLoose:
+		m.ahead.fit(m.Size())
+		m.ahead.ranks[from].loose = true
 		return
 	}
 	if s := m.out[streamKey{from, in.extra}]; s != nil {

@@ -124,6 +124,10 @@ func (c *Conn) closePidfd() {
 	}
 }
 
+// sendBuffer is how much a Unix socket takes before its peer reads, if the system
+// allows it: with less, the writer of a large message waits again and again.
+const sendBuffer = 512 << 10
+
 // takeOver makes c the owner of the connection below conn, and closes conn.
 func (c *Conn) takeOver(conn net.Conn, sec *secure) error {
 	raw, err := conn.(syscall.Conn).SyscallConn()
@@ -141,6 +145,9 @@ func (c *Conn) takeOver(conn net.Conn, sec *secure) error {
 	c.fd, c.secure = fd, sec
 	if sec != nil {
 		sec.takeOver(fd)
+	}
+	if _, local := conn.(*net.UnixConn); local { // TCP finds its own size
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
 	}
 	_ = conn.Close()
 	return nil

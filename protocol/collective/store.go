@@ -180,6 +180,17 @@ func (s *Store) bounds(slots []int32) (lo, hi int) {
 // result tells whether a slot is one of the result, version 0.
 func (s *Store) result(slot int32) bool { return int(slot) < s.program.Segments }
 
+// Bundle is how many bytes a Send copies together; 0: none.
+func (s *Store) Bundle(st *Step) (n int) {
+	if s.program.Segments > 0 || len(st.Slots) == 1 {
+		return 0
+	}
+	for _, at := range st.Slots {
+		n += 8 + len(s.slots[at])
+	}
+	return n
+}
+
 // Take returns what a Send carries: the slots' own memory where it can be, else
 // it is copied, to scratch, which grows as needed.
 func (s *Store) Take(st *Step, scratch []byte) (value []byte, copied bool) {
