@@ -20,7 +20,7 @@ func TestNothingIsLeft(t *testing.T) {
 			work := func(rounds int) {
 				j.each(func(m *Member) error { return mixed(ctx, m, plans, rounds) })
 			}
-			work(600) // recent values, buffers and maps have their size
+			work(1600) // recent values, buffers and maps have their size
 			before, fds := heapBytes(), descriptors(t)
 			work(2500) // with four operations each
 			if grown := int64(heapBytes()) - int64(before); grown > 2<<20 {

@@ -168,8 +168,12 @@ func (o *operation) put(i, from int, in *incoming) {
 		}
 	}
 	st, s := &o.sched.program.Steps[i], &o.sched.store
-	value, loan := o.place(st, in, value)
-	if err := s.Put(st, value, in.shared); err != nil {
+	var loan int32
+	passing := in.brief && len(value) > inlineMax && !o.works && o.sched.state.At() == i && s.Consumes(i)
+	if !passing {
+		value, loan = o.place(st, in, value)
+	}
+	if err := s.Put(st, value, in.shared || passing); err != nil {
 		o.fail(o.m.badSize(from, o, err))
 		return
 	}
@@ -177,6 +181,9 @@ func (o *operation) put(i, from int, in *incoming) {
 		s.Lend(st, loan)
 	}
 	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
+	if passing {
+		o.step() // while the value is there
+	}
 }
 
 // place moves what came for a step to where it can stay: to the memory that there

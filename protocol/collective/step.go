@@ -154,6 +154,9 @@ func (s *StepState) Match(from Rank, lane uint16) int {
 
 func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
 
+// At is the number of the present step.
+func (s *StepState) At() int { return int(s.at) }
+
 // Next implements protocol.Protocol.
 func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
 	for int(s.at) < len(s.steps) {

@@ -227,6 +227,25 @@ func (s *Store) run(slots []int32) []byte {
 	return s.own[lo:hi:hi]
 }
 
+// Consumes tells whether a task that receives step i now combines what it brings at
+// once, and has other memory for the result: then it need not be kept.
+func (s *Store) Consumes(i int) bool {
+	g := s.program
+	if g.Segments == 0 || s.kind.Loose || i+1 >= len(g.Steps) {
+		return false
+	}
+	st, next := &g.Steps[i], &g.Steps[i+1]
+	if next.Kind != FoldStep || next.Keep || !slices.Equal(next.With, st.Slots) {
+		return false
+	}
+	for _, at := range next.Slots {
+		if s.lent[at] && !(s.result(at) && (g.Segments > 1 || s.roomFor(next))) {
+			return false
+		}
+	}
+	return true
+}
+
 // Room returns memory for what a Recv of so many bytes brings; nil: any will do.
 func (s *Store) Room(st *Step, n int) []byte {
 	if s.program.Segments == 0 {

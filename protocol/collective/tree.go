@@ -17,6 +17,8 @@
 
 package collective
 
+import "slices"
+
 // An edge of a tree as one of its ends sees it: the tasks lo … lo+n−1 are those
 // below it.
 type edge struct {
@@ -156,20 +158,17 @@ func reduceTree(tree edges, all bool) maker {
 			g.Out = []int32{0}
 		}
 		for s := range spans {
-			var have []partial
+			have := []partial{{int32(self), 1, 0}}
 			for i, e := range es {
 				st := Step{Peer: e.peer, Lane: uint16(s*lanesTree + laneUp)}
 				if e.up {
-					g.fold(self, have, spans, s)
 					st.Kind, st.Slots = SendStep, span(int32(s), 1)
-				} else {
-					st.Kind, st.Slots = RecvStep, span(int32((1+i)*spans+s), 1)
-					have = append(have, partial{e.lo, e.n, int32(1 + i)})
+					g.Steps = append(g.Steps, st)
+					continue
 				}
+				st.Kind, st.Slots = RecvStep, span(int32((1+i)*spans+s), 1)
 				g.Steps = append(g.Steps, st)
-			}
-			if len(es) == 0 || !es[len(es)-1].up {
-				g.fold(self, have, spans, s)
+				have = g.combine(have, partial{e.lo, e.n, int32(1 + i)}, p, s)
 			}
 		}
 		if all {
@@ -184,35 +183,34 @@ func reduceTree(tree edges, all bool) maker {
 // partial is the combined value of the tasks lo … lo+n−1, in a version.
 type partial struct{ lo, n, version int32 }
 
-// fold combines segment s of the task's own value, version 0, with others, in the
-// canonical association.
-func (g *Program) fold(self Rank, have []partial, spans, s int) {
-	parts := []partial{{int32(self), 1, 0}}
-	for _, h := range have { // by rank
-		i := len(parts)
-		for i > 0 && parts[i-1].lo > h.lo {
-			i--
-		}
-		parts = append(parts[:i], append([]partial{h}, parts[i:]...)...)
+// combine adds what came to what the task has of segment s, by rank, and combines
+// what can be: as early as possible, in the canonical association.
+func (g *Program) combine(have []partial, came partial, p, s int) []partial {
+	at := 0
+	for at < len(have) && have[at].lo < came.lo {
+		at++
 	}
-	for size := int32(1); len(parts) > 1; size *= 2 {
-		for i := 0; i+1 < len(parts); i++ {
-			a, b := parts[i], parts[i+1]
-			if a.lo%(2*size) != 0 || a.n > size || b.lo != a.lo+size {
-				continue
-			}
-			into, with, before := a.version, b.version, false
-			if b.version == 0 {
-				into, with, before = b.version, a.version, true
-			}
-			g.Steps = append(g.Steps, Step{
-				Kind: FoldStep, Before: before,
-				Slots: span(into*int32(spans)+int32(s), 1), With: span(with*int32(spans)+int32(s), 1),
-			})
-			parts[i] = partial{a.lo, a.n + b.n, into}
-			parts = append(parts[:i+1], parts[i+2:]...)
+	have = slices.Insert(have, at, came)
+	for i := 0; i+1 < len(have); {
+		a, b := have[i], have[i+1]
+		// A block and the next one of the same size, or what there is of it.
+		if b.lo != a.lo+a.n || a.lo%(2*a.n) != 0 || a.n&(a.n-1) != 0 || b.n != min(a.n, int32(p)-b.lo) {
+			i++
+			continue
 		}
+		into, with, before := a.version, b.version, false
+		if b.version == 0 {
+			into, with, before = b.version, a.version, true
+		}
+		k := int32(g.Segments)
+		g.Steps = append(g.Steps, Step{
+			Kind: FoldStep, Before: before,
+			Slots: span(into*k+int32(s), 1), With: span(with*k+int32(s), 1),
+		})
+		have = slices.Replace(have, i, i+2, partial{a.lo, a.n + b.n, into})
+		i = 0
 	}
+	return have
 }
 
 // delivers ends a program.
