@@ -139,6 +139,9 @@ func (m *Member) lost() {
 			o.pausing = 0
 			o.step()
 		}
+		if len(o.promises) > 0 && !o.hasValue && o.err == nil {
+			o.ask(o.promises[0].from)
+		}
 		if o.waits() {
 			o.needs()
 		}

@@ -73,6 +73,33 @@ func (o *operation) askRank(r int) {
 // it.
 const withheld = 0x80
 
+// promised takes a message of correction whose value was withheld. Most likely the
+// value is on its way along the tree; if it does not come, it is asked for.
+func (o *operation) promised(from int, in *incoming) {
+	p := o.m.p
+	o.promises = append(o.promises, arrival{in.stay(), from})
+	d := lingerTime
+	if p.someDead {
+		d = correctHurried
+	}
+	o.timed = true
+	p.at(p.now()+d, func() {
+		if !o.hasValue && o.err == nil && !o.m.goneRank(from).dead {
+			o.ask(from)
+		}
+	})
+	o.start(nil)
+}
+
+// keepPromises hands over the messages whose value is here now.
+func (o *operation) keepPromises() {
+	for _, a := range o.promises {
+		o.counted()
+		o.machine.receive(o.now(), protocol.Rank(a.from), word{extra: a.in.extra, round: a.in.round, kind: a.in.kind})
+	}
+	o.promises = nil
+}
+
 // ask asks a rank for the value.
 func (o *operation) ask(r int) {
 	o.m.ahead.owe(o.m, r)
@@ -164,7 +191,7 @@ func (p Plan) remembered() bool {
 }
 
 // recentMax is how many bytes of values are kept for questions.
-const recentMax = 8 << 20
+const recentMax = 2 << 20
 
 // remember keeps the value of a finished corrected broadcast for questions. Who
 // sends to a task is not ahead of it by more than aheadMax, and so no task is by
@@ -183,8 +210,8 @@ func (m *Member) remember(o *operation) {
 		if old := m.recent[m.recentFirst]; old != nil {
 			m.recentBytes -= len(old.value)
 			delete(m.recent, m.recentFirst)
-			if old.pooled && old.copies && (!old.shared || m.ahead.passed(old.seq)) {
-				m.p.buffers.put(old.value)
+			if old.pooled && old.copies {
+				m.giveBack(old.value, old.seq, old.shared, false)
 			}
 		}
 		m.recentFirst++

@@ -55,6 +55,8 @@ type operation struct {
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
 	asking  *asking
+
+	promises []arrival // messages of correction whose value was withheld
 }
 
 type arrival struct {
@@ -158,8 +160,8 @@ func (m *Member) collective(from int, in *incoming) {
 	if in.kind&withheld != 0 {
 		in.kind &^= withheld
 		if !o.hasValue && o.err == nil {
-			o.ask(from)
-			return // the value will come, as if it had now
+			o.promised(from, in)
+			return
 		}
 	}
 	switch {
@@ -272,6 +274,9 @@ func (o *operation) receive(from int, in *incoming) {
 	}
 	o.counted()
 	o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
+	if len(o.promises) > 0 && o.hasValue {
+		o.keepPromises()
+	}
 }
 
 // valueKind tells whether messages of a machine's kind carry the value.

@@ -86,17 +86,18 @@ func (o *operation) transmit(a action) {
 		value = o.value
 		o.shared = true
 	}
-	t := terms{eager: m.ahead.send(m, to, o.seq, min(len(value), eagerMax))}
+	q := m.peer(to)
+	var t terms
 	if o.entered {
 		t.member = m
 	}
-	q := m.peer(to)
 	if a.kind == protocol.Correct { // almost always the receiver has the value
 		t.lazy = !m.p.someDead && o.plan.repairs()
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld
 		}
 	}
+	t.eager = m.ahead.send(m, to, o.seq, min(len(value), eagerMax))
 	if o.dies() {
 		if o.kill.Half {
 			q.half(e, value)
