@@ -15,6 +15,7 @@ import (
 )
 
 func TestCandidatesAreAllThatFit(t *testing.T) {
+	someDefaults(t)
 	for _, c := range []struct {
 		op       collective.Op
 		p, bytes int
@@ -68,6 +69,7 @@ func fakeTuner(t *testing.T, rounds int, us func(r collective.Rule, l benchCell)
 }
 
 func TestTunerTakesTurnsAndLeavesOutTheHopeless(t *testing.T) {
+	someDefaults(t)
 	tuner, calls := fakeTuner(t, 2, func(r collective.Rule, l benchCell) float64 {
 		switch {
 		case r.Algorithm == collective.Rabenseifner && l.Bytes == 8:
@@ -99,6 +101,7 @@ func TestTunerTakesTurnsAndLeavesOutTheHopeless(t *testing.T) {
 }
 
 func TestTunedRulesAreWrittenReadAndChosen(t *testing.T) {
+	someDefaults(t)
 	tuner, _ := fakeTuner(t, 1, func(r collective.Rule, l benchCell) float64 {
 		if (r.Algorithm == collective.Doubling) == (l.Bytes == 8) {
 			return 10
@@ -129,6 +132,7 @@ func TestTunedRulesAreWrittenReadAndChosen(t *testing.T) {
 }
 
 func TestTunerNamesWhatFailed(t *testing.T) {
+	someDefaults(t)
 	tuner, _ := fakeTuner(t, 1, nil)
 	tuner.run = func([]byte, []benchCell, func(int)) error { return errors.New("no luck") }
 	const want = "allreduce by binomial among 4 processes: no luck"
@@ -140,6 +144,7 @@ func TestTunerNamesWhatFailed(t *testing.T) {
 // A task that dies at its 10th step of an operation dies only where there are so
 // many: with a value in pieces, as the rules say.
 func TestProcessesUseTheFileOfTheVariable(t *testing.T) {
+	someDefaults(t)
 	job := coppice.Job{Local: 2, Kill: []string{"1@allreduce#1/10"}}
 	sum := func(ctx context.Context, task *coppice.Task) error {
 		_, err := coppice.AllReduce(ctx, task, make([]float64, 16), coppice.Sum)

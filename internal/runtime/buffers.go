@@ -57,31 +57,32 @@ func (o *operation) borrow(m []byte) (loan int32) {
 // giveBack ends all loans. What the result is in goes back when the task calls its
 // next operation, if it copies it; what was sent, when all have it.
 func (o *operation) giveBack() {
-	m := o.m
 	if o.pooled && o.copies {
-		m.giveBack(o.value, o.seq, o.shared, true)
+		o.giveBackOne(o.value, o.shared, true)
 	}
 	for i, b := range o.borrowed {
 		sent, result := o.sched.store.Refers(int32(i + 1))
 		if !result || o.copies {
-			m.giveBack(b, o.seq, sent, result)
+			o.giveBackOne(b, sent, result)
 		}
 		o.borrowed[i] = nil
 	}
 	for i, b := range o.bundles {
-		m.giveBack(b, o.seq, true, false)
+		o.giveBackOne(b, true, false)
 		o.bundles[i] = nil
 	}
 	o.borrowed, o.bundles = o.borrowed[:0], o.bundles[:0]
 }
 
-// giveBack gives back memory of operation seq, as soon as others have it if it was
-// sent, and the task has copied it if it is a result.
-func (m *Member) giveBack(b []byte, seq uint64, sent, result bool) {
+// giveBackOne gives back memory, as soon as others have it if it was sent, and the
+// task has copied it if it is a result. If a task of this program may read it, it is
+// left to the garbage collector.
+func (o *operation) giveBackOne(b []byte, sent, result bool) {
+	m := o.m
 	switch {
 	case sent:
-		if len(m.parked) < parkedMax {
-			m.parked = append(m.parked, parked{b, seq})
+		if len(m.parked) < parkedMax && !o.lends {
+			m.parked = append(m.parked, parked{b, o.seq})
 		}
 	case result:
 		m.later = append(m.later, b)

@@ -125,16 +125,17 @@ func (in *incoming) makeRoom(n int) {
 	if len(in.value) >= in.filled+n && n > 0 {
 		return
 	}
-	value := in.room
+	value, pooled := in.room, false
 	switch {
 	case value != nil:
 	case in.plan.op != opSend && in.size <= 1<<bufferMax:
-		value, in.pooled = in.source.p.buffers.get(int(in.size)), true
+		value, pooled = in.source.p.buffers.get(int(in.size)), true
 	default:
 		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
 	}
 	copy(value, in.value[:in.filled])
-	in.value, in.brief = value, false
+	in.discard() // what had come of it
+	in.value, in.brief, in.pooled = value, false, pooled
 }
 
 // decline does without the rest of a large message.
@@ -142,6 +143,7 @@ func (in *incoming) decline() {
 	if in.complete || in.granted {
 		return
 	}
+	in.discard()
 	in.granted, in.complete, in.value = true, true, nil
 	delete(in.source.parts, in.id)
 	in.answer(1)

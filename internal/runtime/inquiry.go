@@ -211,7 +211,7 @@ func (m *Member) remember(o *operation) {
 			m.recentBytes -= len(old.value)
 			delete(m.recent, m.recentFirst)
 			if old.pooled && old.copies {
-				m.giveBack(old.value, old.seq, old.shared, false)
+				old.giveBackOne(old.value, old.shared, false)
 			}
 		}
 		m.recentFirst++

@@ -50,6 +50,7 @@ type operation struct {
 
 	borrowed [][]byte // memory for what it receives
 	bundles  [][]byte // what was put together to be sent
+	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
 
 	w       *waiter
 	err     *Failure

@@ -236,7 +236,10 @@ func (o *operation) load(step int32) (v []byte, extra uint64) {
 	st := &o.sched.program.Steps[step]
 	room := p.concat
 	if n := o.sched.store.Bundle(st); n > inlineMax {
-		room = p.buffers.get(n)
+		room = nil
+		if p.hub == nil {
+			room = p.buffers.get(n)
+		}
 	}
 	v, copied := o.sched.store.Take(st, room)
 	switch {

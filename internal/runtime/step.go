@@ -97,6 +97,9 @@ func (o *operation) transmit(a action) {
 			value, e.kind = nil, e.kind|withheld
 		}
 	}
+	if q.local != nil && len(value) > inlineMax {
+		o.lends = true
+	}
 	t.eager = m.ahead.send(m, to, o.seq, min(len(value), eagerMax))
 	if o.dies() {
 		if o.kill.Half {
