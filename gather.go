@@ -201,6 +201,9 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 	b.call.Rooms = nil
 	r, err := b.do(ctx)
 	if err != nil {
+		if ctx.Err() != nil { // the others may go on with the second half
+			b.t.m.Abandon(b.op)
+		}
 		return r, err
 	}
 	for _, v := range r.Values {

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -47,6 +48,8 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		return Result{}, err
 	}
 	if err := m.catchUp(ctx, name); err != nil {
+		m.seq++ // it has called it, as the others have
+		m.abandon(name)
 		return Result{}, err
 	}
 	clear(m.blocks) // of the last result, which may be large
@@ -70,6 +73,20 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		return Result{}, failure
 	default:
 		return Result{}, &Failure{Op: name, Err: err}
+	}
+}
+
+// Abandon tells the group that this task has given up an operation in a way that
+// leaves the others without it: all that the group calls fails from now on.
+func (m *Member) Abandon(op collective.Op) {
+	m.p.lock()
+	defer m.p.unlock()
+	m.abandon(op.String())
+}
+
+func (m *Member) abandon(op string) {
+	if m.usable(op) == nil {
+		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up operation %d of its group, %s", m.task, m.seq, op)})
 	}
 }
 

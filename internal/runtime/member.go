@@ -148,7 +148,9 @@ func (m *Member) Fork() *Member {
 	f := m.p.member(protocol.Mix(m.group, m.forks<<1), m.task)
 	if !f.known {
 		f.join(m.tasks)
-		f.broken = m.broken
+		if f.broken == nil { // what is wrong with it may have come before
+			f.broken = m.broken
+		}
 	}
 	return f
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -289,8 +288,7 @@ func valueKind(plan Plan, kind uint8) bool {
 func (o *operation) leave() {
 	o.left = true
 	if o.err == nil && !o.delivered && o.works { // nobody will combine values
-		m := o.m
-		m.announce(&Failure{Op: opName(o.plan.op), Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up %v", m.task, o.plan)})
+		o.m.abandon(opName(o.plan.op))
 	}
 	if o.err != nil {
 		o.finished = true

@@ -115,6 +115,7 @@ func (m *Member) probed(from int, in *incoming) {
 	case o != nil && o.err == nil && (!o.plan.same(plan) || o.sign != in.sign):
 		in.plan = plan
 		o.misused(m.mismatchIn(from, in, o))
+	case in.seq > m.seq && returned && plan.unasked() && int(plan.root) != m.rank: // it is passed on all the same
 	case in.seq > m.seq && returned:
 		m.p.tellGone(in)
 	case o == nil && in.seq > m.seq: // compare when the task comes to it
@@ -176,7 +177,7 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 	f := m.goneFailure("", rank)
 	o.fail(f)
 	switch {
-	case told || o.plan.unasked() && int(o.plan.root) != rank:
+	case told || o.plan.remembered() && int(o.plan.root) != rank:
 	case f.Err == ErrLeft:
 		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
 	default:
