@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,6 +136,7 @@ func (m *Member) lost() {
 	}
 	m.dropGone()
 	for o := range m.ops.all() {
+		o.dropUnfinished()
 		if o.pausing > 0 { // there is reason to hurry now
 			o.pausing = 0
 			o.step()
@@ -153,6 +155,22 @@ func (m *Member) lost() {
 		return nil
 	})
 	m.answerPending()
+}
+
+// dropUnfinished forgets what the dead began to send: the rest will not come, and
+// what others sent must not wait behind it.
+func (o *operation) dropUnfinished() {
+	was := len(o.arrived)
+	o.arrived = slices.DeleteFunc(o.arrived, func(a arrival) bool {
+		if a.in.complete || !o.m.goneRank(a.from).dead {
+			return false
+		}
+		a.in.taken()
+		return true
+	})
+	if len(o.arrived) < was && o.sched == nil {
+		o.catchUp()
+	}
 }
 
 // needs fails the operation if it needs a task that is dead, and asks about

@@ -265,11 +265,14 @@ func (s *inStream) await(ctx context.Context, op string) error {
 		s.wanted = false
 		s.w.reset()
 	}()
-	if in := s.head(); in != nil {
+	in := s.head()
+	if in != nil {
 		in.want()
-	} else if g := m.goneRank(s.from); g.dead {
+	}
+	switch g := m.goneRank(s.from); {
+	case g.dead && (in == nil || !in.complete): // the rest of it will not come
 		return m.goneFailure(op, s.from)
-	} else if g.returned {
+	case g.returned && in == nil:
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 	s.look()
