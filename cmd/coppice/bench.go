@@ -114,7 +114,7 @@ type benchReport struct {
 func (b *benchCmd) Run(c *console) error {
 	cells, err := b.cells()
 	if err == nil {
-		err = b.checkCSV()
+		err = checkNewFile("--csv", b.CSV)
 	}
 	if err != nil {
 		return badInput{err}

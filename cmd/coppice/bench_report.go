@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"text/tabwriter"
 )
@@ -51,21 +50,6 @@ func sizeText(bytes int) string {
 		}
 	}
 	return strconv.Itoa(bytes) + "B"
-}
-
-// checkCSV finds out about a bad name before anything is measured.
-func (b *benchCmd) checkCSV() error {
-	if b.CSV == "" {
-		return nil
-	}
-	dir := filepath.Dir(b.CSV)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--csv %s: there is no directory %s; allowed: a file in an existing one", b.CSV, dir)
-	}
-	if info, err := os.Stat(b.CSV); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--csv %s: that is no ordinary file; allowed: a new file, or one to write over", b.CSV)
-	}
-	return nil
 }
 
 // writeBenchCSV writes the cells to a file, under the keys that JSON has.

@@ -104,9 +104,9 @@ func (a *ahead) look(m *Member) {
 	}
 }
 
-// giveUp tells all that the task leaves an operation without its result: that it
+// tellLoose tells all that the task leaves an operation without its result: that it
 // comes to others does not mean that it has what was sent to it.
-func (m *Member) giveUp() {
+func (m *Member) tellLoose() {
 	if m.loose || m.p.dead {
 		return
 	}

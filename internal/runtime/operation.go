@@ -294,7 +294,7 @@ func (o *operation) leave() {
 		o.finished = true
 	}
 	if !o.delivered {
-		o.m.giveUp()
+		o.m.tellLoose()
 	}
 	o.m.ahead.completed(o.m)
 	o.retire()
