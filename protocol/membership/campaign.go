@@ -1,0 +1,435 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// campaign is a proposer's attempt to decide the next view, or to open the
+// present one.
+type campaign struct {
+	phase    phase
+	ballot   Ballot
+	value    *View  // that is proposed
+	best     Ballot // the highest accepted that a promise told of
+	known    *View  // and what
+	answered set    // ids that did, in this phase
+	attempt  uint32
+	began    protocol.Time // the phase
+	retryAt  protocol.Time
+	wait     protocol.Time
+}
+
+type phase uint8
+
+const (
+	resting    phase = iota
+	preparing        // asks for promises
+	recording        // its own acceptance
+	proposing        // asks for acceptances
+	confirming       // the view is chosen: are all in it?
+)
+
+func (c *campaign) deciding() bool {
+	return c.phase == preparing || c.phase == recording || c.phase == proposing
+}
+
+func (c *campaign) sign(f fingerprint) fingerprint {
+	f = f.with(uint64(c.phase)<<32 | uint64(c.attempt)).with(uint64(c.ballot)).view(c.value).with(uint64(c.best)).view(c.known)
+	for _, w := range c.answered {
+		f = f.with(w)
+	}
+	return f.with(uint64(len(c.answered))).with(uint64(c.began)).with(uint64(c.retryAt)).with(uint64(c.wait))
+}
+
+// set is a set of ids, a bit each.
+type set []uint64
+
+func (a set) has(id protocol.Rank) bool {
+	return int(id)/64 < len(a) && a[id/64]>>(id%64)&1 == 1
+}
+
+// with is the set with some more ids, except for others.
+func (a set) with(ids, except []protocol.Rank) set {
+	b := slices.Clone(a)
+	for _, id := range ids {
+		for int(id)/64 >= len(b) {
+			b = append(b, 0)
+		}
+		b[id/64] |= 1 << (id % 64)
+	}
+	for _, id := range except {
+		if int(id)/64 < len(b) && !a.has(id) {
+			b[id/64] &^= 1 << (id % 64)
+		}
+	}
+	return b
+}
+
+// chief is the one to propose: the lowest member that has not failed, as far as
+// this process knows.
+func (p *Protocol) chief(s *State) Member {
+	for _, m := range s.view.Members {
+		if m == s.self || !s.fails(m) {
+			return m
+		}
+	}
+	return s.self
+}
+
+// lead proposes, if that is for this process to do.
+func (p *Protocol) lead(s *State, now protocol.Time) {
+	for s.stage == inside && p.advance(s, now) {
+	}
+}
+
+// advance goes one step further; false: there is nothing to do now.
+func (p *Protocol) advance(s *State, now protocol.Time) bool {
+	if p.chief(s) != s.self {
+		s.campaign = campaign{}
+		return false
+	}
+	c := &s.campaign
+	switch c.phase {
+	case resting:
+		return p.start(s, now)
+	case preparing:
+		if p.quorum(s) {
+			return p.takeOver(s, now)
+		}
+	case recording:
+		if s.durable() {
+			c.phase, c.began = proposing, now
+			p.ask(s, now, Propose, false)
+			return true
+		}
+		return false
+	case proposing:
+		if p.quorum(s) {
+			p.choose(s, now)
+			return true
+		}
+	case confirming:
+		switch {
+		case s.anyFailed(): // decide without them, and open that
+			s.campaign = campaign{}
+			return true
+		case p.present(s):
+			s.campaign = campaign{}
+			s.opened()
+			p.passOn(s, &Letter{Kind: Stable, Number: s.view.Number, Base: s.view, Who: s.self, Route: p.route(s, s.view.Members)}, 0)
+			return true
+		}
+	}
+	return p.again(s, now)
+}
+
+// start begins a campaign if there is a reason.
+func (p *Protocol) start(s *State, now protocol.Time) bool {
+	if p.blocked(s) > now {
+		return false
+	}
+	b, v := s.highest()
+	switch fast := ballot(0, s.self.ID); {
+	case v == nil && !s.anyFailed() && !s.open:
+		s.campaign = campaign{phase: confirming, ballot: fast, answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
+		p.ask(s, now, Confirm, false)
+	case v == nil && !s.anyFailed() && len(s.joiners) == 0:
+		return false
+	case p.unasked(s) && b < fast:
+		if v == nil {
+			v = p.change(s)
+		}
+		p.propose(s, now, fast, v)
+	default:
+		next := ballot(max(s.seen, s.promised).Round()+1, s.self.ID)
+		s.promised, s.seen = next, next
+		s.campaign = campaign{phase: preparing, ballot: next, answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
+		p.ask(s, now, Prepare, false)
+	}
+	return true
+}
+
+// blocked is the time until which the process leaves proposing to another.
+func (p *Protocol) blocked(s *State) protocol.Time {
+	at := s.backoff
+	if m, in := s.view.Find(s.holder); in && s.hold > at && !s.fails(m) && m != s.self {
+		at = s.hold
+	}
+	return at
+}
+
+// unasked tells whether the process may use its ballot of round 0: see the
+// package comment.
+func (p *Protocol) unasked(s *State) bool {
+	mine := ballot(0, s.self.ID)
+	if s.promised >= mine || s.seen >= mine {
+		return false
+	}
+	for _, m := range s.view.Members {
+		if m.ID >= s.self.ID {
+			break
+		}
+		if !s.testified(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// highest is what was accepted at the highest ballot, as far as this process
+// and the dead tell.
+func (s *State) highest() (Ballot, *View) {
+	b, v := s.accepted, s.value
+	for i := range s.failures {
+		f := &s.failures[i]
+		if f.will != nil && f.will.Value != nil && f.will.Value.Number == s.view.Number+1 && s.view.Has(f.who) && f.will.Ballot > b {
+			b, v = f.will.Ballot, f.will.Value
+		}
+	}
+	return b, v
+}
+
+func (s *State) anyFailed() bool {
+	for i := range s.failures {
+		if s.view.Has(s.failures[i].who) {
+			return true
+		}
+	}
+	return false
+}
+
+// change is the next view as this process would have it; nil: as it is. A view
+// that adds somebody removes nobody.
+func (p *Protocol) change(s *State) *View {
+	if s.anyFailed() {
+		return s.view.Without(s.fails, p.cfg.Adopt)
+	}
+	if len(s.joiners) > 0 {
+		return s.view.With(s.joiners, p.cfg.Adopt)
+	}
+	return nil
+}
+
+// takeOver proposes what promises leave no choice about, or else a change.
+func (p *Protocol) takeOver(s *State, now protocol.Time) bool {
+	c := &s.campaign
+	b, v := s.highest()
+	if c.best > b {
+		v = c.known
+	}
+	if v == nil {
+		v = p.change(s)
+	}
+	if v == nil { // the reason has gone
+		s.campaign = campaign{}
+		return true
+	}
+	p.propose(s, now, c.ballot, v)
+	return true
+}
+
+// propose accepts a view, and proposes it once that is recorded.
+func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
+	s.accept(b, s.view, v)
+	s.campaign = campaign{
+		phase: recording, ballot: b, value: v, attempt: s.campaign.attempt + 1,
+		answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now,
+	}
+}
+
+// route is the way to some members: this process first, then those that have not
+// failed and have not answered.
+func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
+	route := make([]protocol.Rank, 1, len(members)+1)
+	route[0] = s.self.ID
+	for _, m := range members {
+		if m.ID != s.self.ID && !s.fails(m) && !s.campaign.answered.has(m.ID) {
+			route = append(route, m.ID)
+		}
+	}
+	return route
+}
+
+// voters are all who are asked in this phase.
+func (s *State) voters() []Member {
+	c := &s.campaign
+	if c.phase == preparing || c.phase == confirming {
+		return s.view.Members
+	}
+	all := append(slices.Clone(s.view.Members), c.value.Members...)
+	slices.SortFunc(all, byID)
+	return slices.CompactFunc(all, func(a, b Member) bool { return a.ID == b.ID })
+}
+
+// ask sends a sweep to all who have not answered.
+func (p *Protocol) ask(s *State, now protocol.Time, kind Kind, again bool) {
+	c := &s.campaign
+	if again {
+		c.attempt++
+	} else {
+		c.wait = p.cfg.Retry
+	}
+	c.retryAt = now + c.wait
+	c.wait *= 2
+	l := &Letter{
+		Kind: kind, Flat: again, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
+		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters()),
+	}
+	p.spread(s, l, 0, s.self)
+}
+
+// quorum tells whether those who answered are a quorum of the view in force.
+func (p *Protocol) quorum(s *State) bool {
+	c := &s.campaign
+	n, all := 0, !p.cfg.MajorityOnly
+	for _, m := range s.view.Members {
+		if c.answered.has(m.ID) {
+			n++
+		} else if !s.testified(m) {
+			all = false
+		}
+	}
+	return all || 2*n > len(s.view.Members)
+}
+
+// choose puts the view that was proposed in force.
+func (p *Protocol) choose(s *State, now protocol.Time) {
+	c, w, base := s.campaign, s.sweep, s.view
+	news := &Letter{Kind: Decided, Number: c.value.Number, Base: c.value}
+	if !c.value.Has(s.self) { // it was another's to propose; the members have to open it
+		for _, m := range c.value.Members {
+			if !s.dead(m) {
+				s.send(m.ID, m.Incarnation, news)
+			}
+		}
+		p.learn(s, now, c.value, false)
+		return
+	}
+	var removed []Member
+	for _, m := range base.Members {
+		if !c.value.Has(m) && !s.dead(m) {
+			removed = append(removed, m)
+		}
+	}
+	p.install(s, now, c.value)
+	if s.view != c.value {
+		return
+	}
+	for _, m := range removed {
+		s.send(m.ID, m.Incarnation, news)
+	}
+	s.sweep = w // answers that are still to come count
+	s.campaign = campaign{
+		phase: confirming, ballot: c.ballot, answered: c.answered, attempt: c.attempt,
+		began: now, retryAt: c.retryAt, wait: c.wait,
+	}
+}
+
+// present tells whether all members of the view in force that are not certainly
+// dead are known to be in it.
+func (p *Protocol) present(s *State) bool {
+	for _, m := range s.view.Members {
+		if !s.campaign.answered.has(m.ID) && !s.dead(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// silent lists who is asked, has not answered and is not known to have failed.
+func (s *State) silent() (silent []Member) {
+	for _, m := range s.voters() {
+		if !s.campaign.answered.has(m.ID) && !s.fails(m) {
+			silent = append(silent, m)
+		}
+	}
+	return silent
+}
+
+// again asks those again who have not answered, suspects those that never do, and
+// has suspects killed that stand in the way of a quorum.
+func (p *Protocol) again(s *State, now protocol.Time) bool {
+	c := &s.campaign
+	silent := s.silent()
+	switch {
+	case len(silent) == 0:
+		p.fence(s)
+		return false
+	case now >= c.began+p.cfg.Patience:
+		for _, m := range silent {
+			p.failed(s, now, failure{who: m})
+		}
+		return true
+	case len(s.sweep.waiting) > 0 && now < c.retryAt:
+		return false
+	}
+	kind := Propose
+	switch c.phase {
+	case preparing:
+		kind = Prepare
+	case confirming:
+		kind = Confirm
+	}
+	p.ask(s, now, kind, true)
+	return false
+}
+
+// fence asks for the end of suspects without whom there is no quorum: if more
+// than half of those that are not certainly dead have promised, or if only two
+// are left, where the launcher decides.
+func (p *Protocol) fence(s *State) {
+	if !s.campaign.deciding() || p.cfg.MajorityOnly {
+		return
+	}
+	answered, alive := 0, 0
+	for _, m := range s.view.Members {
+		if s.campaign.answered.has(m.ID) {
+			answered++
+		}
+		if !s.dead(m) {
+			alive++
+		}
+	}
+	majority := 2*answered > alive
+	if !majority && alive != 2 {
+		return
+	}
+	for i := range s.failures {
+		f := &s.failures[i]
+		if s.view.Has(f.who) && !f.certain && !f.fenced {
+			f.fenced = true
+			s.work(&Letter{Kind: Fence, Who: f.who, Certain: majority, Number: s.view.Number})
+		}
+	}
+}
+
+// rejected is told that a higher ballot was promised.
+func (p *Protocol) rejected(s *State, now protocol.Time, l *Letter) {
+	c := &s.campaign
+	if s.stage != inside || l.Number != s.view.Number || !c.deciding() || l.Asked != c.ballot {
+		return
+	}
+	s.seen = max(s.seen, l.Ballot)
+	s.rejects++
+	jitter := protocol.Time(protocol.Below(protocol.Mix(s.seed^uint64(s.self.ID), uint64(s.rejects)), uint64(p.cfg.Retry)))
+	s.backoff = now + p.cfg.Retry<<min(s.rejects-1, 5) + jitter
+	s.campaign = campaign{}
+}
+
+func (p *Protocol) leadDue(s *State) protocol.Time {
+	c := &s.campaign
+	switch {
+	case p.chief(s) != s.self || c.phase == recording:
+	case c.phase == resting:
+		if at := p.blocked(s); at > 0 {
+			if _, v := s.highest(); v != nil || s.anyFailed() || !s.open || len(s.joiners) > 0 {
+				return at
+			}
+		}
+	case len(s.silent()) > 0:
+		return min(c.retryAt, c.began+p.cfg.Patience)
+	}
+	return protocol.Never
+}

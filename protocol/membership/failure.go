@@ -1,0 +1,232 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// failure is what a process knows of another one that failed, or may have.
+type failure struct {
+	who     Member
+	certain bool
+	hearsay bool    // suspected by another process
+	fenced  bool    // its end was asked for
+	will    *Letter // what it recorded last; nil: unknown
+
+	since protocol.Time // it is known, or the view in force is
+	// Reports to the proposer.
+	to   protocol.Rank // told, −1: nobody yet
+	at   protocol.Time // when to tell, or to tell again
+	wait protocol.Time // and how long after that
+	seen bool          // it has been noted
+}
+
+func (x *failure) sign(f fingerprint) fingerprint {
+	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).letter(x.will)
+	return f.with(uint64(x.since)).with(uint64(uint32(x.to))).with(uint64(x.at)).with(uint64(x.wait))
+}
+
+// find returns what is known of the failure of an id; nil: nothing.
+func (s *State) find(id protocol.Rank) *failure {
+	i, ok := slices.BinarySearchFunc(s.failures, id, func(f failure, id protocol.Rank) int { return int(f.who.ID) - int(id) })
+	if !ok {
+		return nil
+	}
+	return &s.failures[i]
+}
+
+// fails tells whether this life of a process has failed, or may have.
+func (s *State) fails(m Member) bool {
+	f := s.find(m.ID)
+	return f != nil && f.who.Incarnation >= m.Incarnation
+}
+
+// dead tells whether this life of a process has certainly ended.
+func (s *State) dead(m Member) bool {
+	f := s.find(m.ID)
+	return f != nil && (f.who.Incarnation > m.Incarnation || f.certain && f.who == m)
+}
+
+// testified tells whether it has, and what it recorded is known.
+func (s *State) testified(m Member) bool {
+	f := s.find(m.ID)
+	return f != nil && f.certain && f.who == m && f.will != nil
+}
+
+// failed takes note of a failure.
+func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
+	if s.stage == excluded || s.stage == inside && x.who.Incarnation < s.view.Last(x.who.ID) {
+		return
+	}
+	if s.stage == inside && !s.view.Has(x.who) && x.who.Incarnation == s.view.Last(x.who.ID) {
+		return // it is out already
+	}
+	f := s.find(x.who.ID)
+	switch {
+	case f == nil:
+		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
+		i, _ := slices.BinarySearchFunc(s.failures, x.who.ID, func(f failure, id protocol.Rank) int { return int(f.who.ID) - int(id) })
+		s.failures = slices.Insert(s.failures, i, x)
+	case f.who.Incarnation > x.who.Incarnation:
+		return
+	case f.who.Incarnation < x.who.Incarnation:
+		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
+		*f = x
+	default:
+		if x.certain && !f.certain { // worth telling anew
+			f.to, f.seen, f.at = nobody, false, now+p.cfg.Report
+		}
+		f.certain = f.certain || x.certain
+		f.hearsay = f.hearsay || x.hearsay
+		if f.will == nil {
+			f.will = x.will
+		}
+	}
+	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return s.fails(m) })
+	p.forsake(s)
+	if s.stage == joining {
+		p.inherit(s, now)
+	}
+}
+
+// willed takes note of what a process, now dead, recorded last. Its Death notice
+// follows.
+func (p *Protocol) willed(s *State, now protocol.Time, who Member, will *Letter) {
+	if who == s.self || s.stage == excluded {
+		return
+	}
+	p.failed(s, now, failure{who: who, certain: true, will: will})
+	p.read(s, now, will)
+}
+
+// read draws the conclusions from what a dead process recorded.
+func (p *Protocol) read(s *State, now protocol.Time, will *Letter) {
+	if will.Value == nil {
+		return
+	}
+	if s.stage == inside && will.Value.Number == s.view.Number+1 {
+		s.seen = max(s.seen, will.Ballot)
+		if c := &s.campaign; c.deciding() && will.Ballot > c.ballot {
+			s.campaign = campaign{}
+		}
+		return
+	}
+	p.learn(s, now, will.Base, false) // it took part in deciding what follows
+}
+
+// heard takes note of a sign of life.
+func (s *State) heard(m Member, now protocol.Time) {
+	f := s.find(m.ID)
+	if f == nil || f.certain || f.hearsay || f.who != m {
+		return
+	}
+	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(x failure) bool { return x.who.ID == m.ID })
+	if c := &s.campaign; c.phase != resting { // it may answer now
+		c.retryAt = now
+	}
+}
+
+// report tells the proposer of failures.
+func (p *Protocol) report(s *State, now protocol.Time) {
+	chief := p.chief(s)
+	if chief == s.self {
+		return
+	}
+	for i := range s.failures {
+		f := &s.failures[i]
+		if now < p.reportAt(s, f, chief) {
+			continue
+		}
+		if f.to != chief.ID {
+			f.wait = p.cfg.Retry
+		}
+		f.to, f.seen, f.at, f.wait = chief.ID, false, now+f.wait, 2*f.wait
+		l := &Letter{Kind: Failure, Who: f.who, Certain: f.certain, Number: s.view.Number}
+		if f.will != nil {
+			l.Willed, l.Base, l.Value, l.Ballot = true, f.will.Base, f.will.Value, f.will.Ballot
+		}
+		s.send(chief.ID, chief.Incarnation, l)
+	}
+}
+
+// reportAt is when to tell the proposer of a failure.
+func (p *Protocol) reportAt(s *State, f *failure, chief Member) protocol.Time {
+	switch {
+	case s.told || !s.view.Has(f.who), f.to == chief.ID && f.seen:
+		return protocol.Never
+	case s.value != nil && !s.value.Has(f.who) && !s.fails(s.proposer()):
+		return protocol.Never // it is being done
+	case f.to != nobody && f.to != chief.ID:
+		return f.since + p.cfg.Report
+	}
+	return f.at
+}
+
+// proposer is who proposed what was accepted.
+func (s *State) proposer() Member {
+	m, _ := s.view.Find(s.accepted.By())
+	return m
+}
+
+func (p *Protocol) reportDue(s *State) protocol.Time {
+	chief, at := p.chief(s), protocol.Never
+	if chief == s.self {
+		return at
+	}
+	for i := range s.failures {
+		at = min(at, p.reportAt(s, &s.failures[i], chief))
+	}
+	return at
+}
+
+// reported is told of a failure by another process.
+func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter) {
+	if s.stage != inside {
+		return
+	}
+	s.send(from.ID, from.Incarnation, &Letter{Kind: Noted, Who: l.Who})
+	switch {
+	case l.Who == s.self || s.fails(from): // two that accuse each other: the first one is believed
+	case l.Certain:
+		var will *Letter
+		if l.Willed {
+			will = &Letter{Kind: Will, Number: l.Number, Base: l.Base, Value: l.Value, Ballot: l.Ballot}
+		}
+		p.failed(s, now, failure{who: l.Who, certain: true, will: will})
+		if will != nil {
+			p.read(s, now, will)
+		}
+	default:
+		p.failed(s, now, failure{who: l.Who, hearsay: true})
+	}
+}
+
+// noted is told that the proposer knows of a failure.
+func (s *State) noted(by protocol.Rank, who Member) {
+	if f := s.find(who.ID); f != nil && f.who == who && f.to == by {
+		f.seen = true
+	}
+}
+
+// despair tells the user if the failed are still in after all patience.
+func (p *Protocol) despair(s *State, now protocol.Time) {
+	if now < p.despairDue(s) {
+		return
+	}
+	s.told = true
+	s.deliver(&Letter{Kind: NoQuorum, Number: s.view.Number, Base: s.view})
+}
+
+func (p *Protocol) despairDue(s *State) protocol.Time {
+	at := protocol.Never
+	if s.told {
+		return at
+	}
+	for i := range s.failures {
+		if f := &s.failures[i]; s.view.Has(f.who) {
+			at = min(at, f.since+p.cfg.Patience)
+		}
+	}
+	return at
+}

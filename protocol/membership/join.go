@@ -1,0 +1,129 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// A process joins by asking a member, the lowest it knows, then the next, until a
+// view has it. Whom it asks passes the wish on to the proposer. A process that
+// was in before comes back under its old id with a higher incarnation; if its
+// earlier life is still in, that goes first.
+
+// joinState is that of a process that asks to be let in.
+type joinState struct {
+	at    protocol.Time // when to ask the next
+	until protocol.Time // when to give up
+	next  int           // place of the next in the list
+	view  *View         // the last it heard of; nil: the first
+	base  *View         // of what it accepted
+}
+
+// beginJoin begins to ask.
+func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
+	if s.stage != outside && incarnation <= s.self.Incarnation || incarnation == 0 {
+		return
+	}
+	failures := s.failures
+	*s = State{
+		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: failures,
+		join: joinState{at: now, until: now + p.cfg.Patience},
+	}
+}
+
+// contacts are the ones to ask.
+func (p *Protocol) contacts(s *State) []Member {
+	if s.join.view != nil {
+		return s.join.view.Members
+	}
+	return p.cfg.First.Members
+}
+
+// join asks the next member.
+func (p *Protocol) join(s *State, now protocol.Time) {
+	p.climb(s)
+	j := &s.join
+	if s.told || now < j.at {
+		return
+	}
+	if now >= j.until {
+		s.told = true
+		s.deliver(&Letter{Kind: NoQuorum})
+		return
+	}
+	all := p.contacts(s)
+	for range all {
+		m := all[j.next%len(all)]
+		j.next++
+		if m.ID != s.self.ID && !s.dead(m) {
+			s.send(m.ID, 0, &Letter{Kind: Join, Who: s.self})
+			break
+		}
+	}
+	j.at = min(now+p.cfg.Retry, j.until)
+}
+
+func (p *Protocol) joinDue(s *State) protocol.Time {
+	if s.told {
+		return protocol.Never
+	}
+	return s.join.at
+}
+
+// asked is told that a process wants to join.
+func (p *Protocol) asked(s *State, now protocol.Time, who Member) {
+	if s.stage != inside || s.fails(who) {
+		return
+	}
+	if s.view.Last(who.ID) >= who.Incarnation { // it is in, or out for ever
+		if s.open || !s.view.Has(who) {
+			s.send(who.ID, who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+		}
+		return
+	}
+	if earlier, in := s.view.Find(who.ID); in {
+		p.failed(s, now, failure{who: earlier, hearsay: true})
+	}
+	if chief := p.chief(s); chief != s.self {
+		s.send(chief.ID, chief.Incarnation, &Letter{Kind: Join, Who: who})
+		return
+	}
+	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return m.ID == who.ID && m.Incarnation < who.Incarnation })
+	if i, has := slices.BinarySearchFunc(s.joiners, who, byID); !has {
+		s.joiners = slices.Insert(s.joiners, i, who)
+	}
+}
+
+// courted prepares a joiner for a proposal that has it in, and tells whether that
+// is news.
+func (p *Protocol) courted(s *State, l *Letter) bool {
+	if s.value != nil && s.value.Number > l.Value.Number {
+		return false
+	}
+	if s.value != nil && s.value.Number < l.Value.Number {
+		s.promised, s.accepted, s.value = 0, 0, nil
+	}
+	s.join.base = l.Base
+	return true
+}
+
+// inherit lets a joiner that was accepted go on alone if all who could decide
+// have died: what they recorded at the highest ballot is what they decided.
+func (p *Protocol) inherit(s *State, now protocol.Time) {
+	base := s.join.base
+	if base == nil || s.value == nil {
+		return
+	}
+	b, v := s.accepted, s.value
+	for _, m := range base.Members {
+		f := s.find(m.ID)
+		if f == nil || !f.certain || f.will == nil || f.who != m {
+			return
+		}
+		if w := f.will; w.Value != nil && w.Value.Number == base.Number+1 && w.Ballot > b {
+			b, v = w.Ballot, w.Value
+		}
+	}
+	p.learn(s, now, v, false)
+}

@@ -1,0 +1,162 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Ballot is a proposer's attempt to decide the next view: a round and the
+// proposer's id, so that no two proposers share one. 0: none.
+type Ballot uint64
+
+// ballot returns a proposer's ballot of a round.
+func ballot(round uint32, by protocol.Rank) Ballot { return Ballot(round)<<32 | Ballot(by+1) }
+
+// Round is the ballot's round, By its proposer.
+func (b Ballot) Round() uint32 { return uint32(b >> 32) }
+
+// By is the ballot's proposer.
+func (b Ballot) By() protocol.Rank { return protocol.Rank(uint32(b)) - 1 }
+
+func (b Ballot) String() string {
+	if b == 0 {
+		return "no ballot"
+	}
+	return fmt.Sprintf("%d.%d", b.Round(), b.By())
+}
+
+// Kind is the kind of a Letter.
+type Kind uint8
+
+// The kinds of letters. Names of the thesis in brackets.
+const (
+	// Between processes, on the tree.
+	Prepare Kind = iota // down: promise to take part in no ballot below this one
+	Promise             // up: promised; what was accepted so far
+	Propose             // down: accept this view (FAILED_NODE, ROOT_DEAD, NEW_NODE_JOIN, ALIVE_NODE_JOIN)
+	Accept              // up: accepted (FAILURE_ACK)
+	Confirm             // down: this view is chosen; be in it
+	Present             // up: in it
+	Stable              // down: all that live are in it
+
+	// Between two processes.
+	Reject  // a higher ballot was promised
+	Decided // a later view is chosen
+	Failure // a process has failed (NODE_FAILURE, ROOT_FAILURE)
+	Noted   // that is known (FAILURE_DET_ACK)
+	Join    // a process wants to join (NEW_NODE, NODE_ALIVE)
+
+	// From a process to its driver, and back.
+	Record   // Work: keep this where it outlives the process
+	Fence    // Work: have a suspect killed
+	Opened   // Deliver: a view is open
+	Excluded // Deliver: this process is out
+	NoQuorum // Deliver: the failed cannot be voted out
+	Will     // what a dead process recorded last; comes before its Death notice
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join",
+	"record", "fence", "opened", "excluded", "no quorum", "will",
+}
+
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Letter is what processes tell each other. It is never changed, and shared.
+type Letter struct {
+	Kind    Kind
+	Flat    bool // down: the route is no tree, all are children of the first
+	Open    bool // Decided: the view is open
+	Certain bool // Failure: the kernel says so; Fence: a majority has promised
+	Willed  bool // Failure: Base, Ballot and Value are what the dead recorded
+
+	Attempt uint32
+	Number  uint64 // of Base, also where that is left out
+	Ballot  Ballot // of Value, or that was promised
+	Asked   Ballot // Reject: the ballot that is refused; Promise: the one promised
+	Base    *View  // the view that is in force
+	Value   *View  // the one to follow it
+	Who     Member
+	Route   []protocol.Rank // the nodes of the tree, the proposer first
+	Missing []protocol.Rank // up: nodes below that did not answer
+}
+
+// Message is a letter on its way, with the lives of sender and receiver.
+type Message struct {
+	*Letter
+	From, To uint32 // incarnations; To 0: whichever
+}
+
+// Fingerprint stands for the message.
+func (m Message) Fingerprint() [2]uint64 {
+	f := fingerprint{uint64(m.From), uint64(m.To)}
+	if m.Letter != nil {
+		f = f.and(m.Letter.fingerprint())
+	}
+	return f
+}
+
+func (l *Letter) fingerprint() fingerprint {
+	f := fingerprint{uint64(l.Kind), uint64(l.Attempt)}
+	f = f.flag(l.Flat).flag(l.Open).flag(l.Certain).flag(l.Willed)
+	f = f.with(l.Number).with(uint64(l.Ballot)).with(uint64(l.Asked)).view(l.Base).view(l.Value)
+	return f.member(l.Who).ranks(l.Route).ranks(l.Missing)
+}
+
+// Size is about how many bytes the message takes on a wire.
+func (m Message) Size() int64 {
+	n := 24 + 2*len(m.Route) + 2*len(m.Missing)
+	for _, v := range []*View{m.Base, m.Value} {
+		if v != nil {
+			n += 8 + 2*len(v.Members)
+		}
+	}
+	return int64(n)
+}
+
+func (m Message) String() string {
+	if m.Letter == nil {
+		return "nothing"
+	}
+	l := m.Letter
+	var b strings.Builder
+	b.WriteString(l.Kind.String())
+	if l.Ballot != 0 {
+		fmt.Fprintf(&b, " ballot %v", l.Ballot)
+	}
+	if l.Asked != 0 {
+		fmt.Fprintf(&b, " asked %v", l.Asked)
+	}
+	if l.Value != nil {
+		fmt.Fprintf(&b, " %v", l.Value)
+	}
+	if l.Base != nil {
+		fmt.Fprintf(&b, " on %v", l.Base)
+	} else if l.Number > 0 {
+		fmt.Fprintf(&b, " on view %d", l.Number)
+	}
+	if l.Who != (Member{}) {
+		fmt.Fprintf(&b, " of %v", l.Who)
+	}
+	if l.Certain {
+		b.WriteString(" certain")
+	}
+	if len(l.Missing) > 0 {
+		fmt.Fprintf(&b, " without %v", l.Missing)
+	}
+	return b.String()
+}
+
+// down tells whether letters of a kind go down the tree and are answered.
+func (k Kind) down() bool { return k == Prepare || k == Propose || k == Confirm }
+
+// answer is the kind that goes up for one that goes down.
+func (k Kind) answer() Kind { return k + 1 }

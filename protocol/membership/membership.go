@@ -1,0 +1,271 @@
+// Package membership agrees, again and again, on who is alive: views, numbered,
+// the same at all survivors.
+//
+// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on
+// HPC Systems (NCSU 2006), chapter 3, made safe where the thesis leaves gaps by
+// rule 2 of docs/design.md. The first view is known without messages. A process
+// that learns of a failure tells the proposer, the lowest that lives; the
+// proposer sends the next view down a radix tree, acceptances come up, and a
+// notice that the view is stable goes down. Underneath it is one Paxos instance
+// a view, decided by the members of the view before.
+//
+// # What makes it safe
+//
+// View n+1 is chosen when a quorum of view n has accepted it at one ballot: (a)
+// every member that is not certainly dead, or (b) more than half of the members,
+// the dead counted among those who did not. An acceptance is recorded where it
+// outlives the process before it is answered, a proposer's own before it
+// proposes; with the notice of a certain death comes the record, so that the
+// dead count as if they had answered. A later proposer asks for promises first
+// and takes over what it hears was accepted. A chosen view opens when all its
+// members that are not certainly dead have accepted it. docs/views.md has the
+// schedules that broke weaker rules.
+//
+// # Ballots without promises
+//
+// Round 0 needs no promises. Ballot 0.p may be used by member p once all members
+// with lower ids are certainly dead and their records are known: the ballots
+// below are theirs, and whatever was proposed in one is in its proposer's record.
+// If there is such a value, p proposes it again. So the death of the proposer, or
+// of a chain of them, costs no more than any other.
+//
+// # Costs
+//
+// One failure among N: 3(N−2) messages and, with a children a node, three times
+// the height of the tree: T_s of the thesis is the first two.
+// No node has more than a children, whoever dies: the tree is that of the ranks
+// within the route, which is made anew for each sweep.
+//
+// # The driver's duties
+//
+//  1. A certain death is told by Notify with Death, and before it, as a message
+//     from the dead, by Receive with its Will: what it recorded last, empty if it
+//     recorded nothing. A death told without a will counts as certain, but not
+//     for quorum (a).
+//  2. Work with a Record is done when the record is where it outlives the
+//     process; it may be read from when Next has returned it. Work with a Fence is
+//     done when the request is on its way; whether the suspect dies, a Death
+//     notice tells.
+//  3. A process that joins is told Begin, with its incarnation.
+//  4. Suspect is told of who may have failed. A process that is heard again is
+//     not suspected any more, except by the word of others.
+package membership
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Config is what all processes know.
+type Config struct {
+	// First is the first view. Processes that are not in it may join, and take
+	// its members for the ones to ask.
+	First *View
+
+	// Fanout is the number of children of a node in the radix tree: a power of
+	// two. model.MembershipFanout chooses one. Default 2.
+	Fanout int
+
+	// Report is how long a process that learns of a failure waits for a proposal
+	// before it tells the proposer; 0: it does at once, as in the thesis. Where
+	// the proposer is told by other means it saves N messages.
+	Report protocol.Time
+
+	// Retry is when what was not answered is sent again, then after twice the
+	// time, and so on. Default 100.
+	Retry protocol.Time
+
+	// Patience is when a process gives up hope that the failed will be voted
+	// out, and when a proposer suspects those who do not answer. Default 20 times
+	// Retry.
+	Patience protocol.Time
+
+	// MajorityOnly leaves out quorum (a): for jobs without host agents that let
+	// processes join.
+	MajorityOnly bool
+
+	// Adopt gives the tasks of those who leave to those who stay.
+	Adopt bool
+}
+
+// Protocol is the membership protocol, configured.
+type Protocol struct {
+	cfg  Config
+	bits int // of a digit of the radix tree
+}
+
+// New returns the protocol.
+func New(cfg Config) (*Protocol, error) {
+	if cfg.Fanout == 0 {
+		cfg.Fanout = 2
+	}
+	if cfg.Retry == 0 {
+		cfg.Retry = 100
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 20 * cfg.Retry
+	}
+	switch {
+	case cfg.First == nil || len(cfg.First.Members) == 0:
+		return nil, fmt.Errorf("membership without a first view; allowed: one with members")
+	case cfg.Fanout < 2 || cfg.Fanout&(cfg.Fanout-1) != 0:
+		return nil, fmt.Errorf("fan-out %d; allowed: a power of two from 2", cfg.Fanout)
+	case cfg.Report < 0 || cfg.Retry < 0 || cfg.Patience < cfg.Retry:
+		return nil, fmt.Errorf("report after %d, retry after %d, patience %d; allowed: from 0, from 1, from retry", cfg.Report, cfg.Retry, cfg.Patience)
+	}
+	cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
+	p := &Protocol{cfg: cfg}
+	for 1<<p.bits < cfg.Fanout {
+		p.bits++
+	}
+	return p, nil
+}
+
+// Init implements protocol.Protocol.
+func (p *Protocol) Init(s *State, self protocol.Rank, seed uint64) {
+	*s = State{self: Member{self, 1}, seed: seed}
+	if m, in := p.cfg.First.Find(self); in {
+		s.self, s.view, s.open, s.stage = m, p.cfg.First, true, inside
+	}
+}
+
+// Notify implements protocol.Protocol.
+func (p *Protocol) Notify(s *State, now protocol.Time, n protocol.Notice) {
+	who := Member{n.Rank, uint32(n.Value)}
+	switch n.Kind {
+	case protocol.Begin:
+		p.beginJoin(s, now, uint32(n.Value))
+	case protocol.Death:
+		if who != s.self {
+			p.failed(s, now, failure{who: who, certain: true})
+		}
+	case protocol.Suspect:
+		if who != s.self {
+			p.failed(s, now, failure{who: who})
+		}
+	case protocol.WorkDone:
+		if len(s.works) > 0 {
+			if s.works[0] == Record {
+				s.recorded++
+			}
+			s.works = s.works[1:]
+		}
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Message) {
+	switch {
+	case m.Letter == nil || s.stage == outside && m.Kind != Will:
+		return
+	case m.To != 0 && m.To != s.self.Incarnation: // for an earlier life
+		return
+	case m.Kind == Will:
+		p.willed(s, now, Member{from, m.From}, m.Letter)
+		return
+	case s.stage == excluded:
+		if m.Kind != Decided {
+			s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view})
+		}
+		return
+	case p.outlived(s, from, m):
+		return
+	}
+	s.heard(Member{from, m.From}, now)
+	switch m.Kind {
+	case Prepare, Propose, Confirm:
+		p.descend(s, now, from, m)
+	case Promise, Accept, Present:
+		p.ascend(s, from, m.Letter)
+	case Stable:
+		p.stable(s, now, m.Letter)
+	case Reject:
+		p.rejected(s, now, m.Letter)
+	case Decided:
+		p.learn(s, now, m.Base, m.Open)
+	case Failure:
+		p.reported(s, now, Member{from, m.From}, m.Letter)
+	case Noted:
+		s.noted(from, m.Who)
+	case Join:
+		p.asked(s, now, m.Who)
+	}
+}
+
+// outlived answers a process that is out but does not know it, and tells
+// whether it is.
+func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
+	if s.stage != inside {
+		return false
+	}
+	last := s.view.Last(from)
+	_, in := s.view.Find(from)
+	if m.From > last || m.From == last && in {
+		return false
+	}
+	if m.Kind != Decided {
+		s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+	}
+	return true
+}
+
+// Next implements protocol.Protocol.
+func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
+	p.progress(s, now)
+	if len(s.out) > 0 {
+		a := s.out[0]
+		s.out = s.out[1:]
+		if len(s.out) == 0 {
+			s.out = nil
+		}
+		if a.Kind == protocol.Work {
+			s.works = append(s.works[:len(s.works):len(s.works)], a.Msg.Kind)
+			if a.Msg.Kind == Record {
+				s.will = a.Msg.Letter
+			}
+		}
+		return a
+	}
+	if at := p.due(s); at < protocol.Never {
+		return protocol.Action[Message]{Kind: protocol.Wait, At: at}
+	}
+	return protocol.Action[Message]{Kind: protocol.Idle}
+}
+
+// progress does what time, or what came since, asks for. Where there is nothing
+// to do it changes nothing.
+func (p *Protocol) progress(s *State, now protocol.Time) {
+	switch s.stage {
+	case joining:
+		p.join(s, now)
+	case inside:
+		p.climb(s)
+		p.lead(s, now)
+		p.report(s, now)
+		p.despair(s, now)
+	}
+}
+
+// due is when there will be something to do though nothing arrives.
+func (p *Protocol) due(s *State) protocol.Time {
+	switch s.stage {
+	case joining:
+		return p.joinDue(s)
+	case inside:
+		return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+	}
+	return protocol.Never
+}
+
+// Testament is what a process would leave if it died now: the message that
+// others get before they are told of its death.
+func Testament(s *State) Message {
+	l := &Letter{Kind: Will}
+	if s.will != nil {
+		will := *s.will
+		will.Kind = Will
+		l = &will
+	}
+	return Message{Letter: l, From: s.self.Incarnation}
+}

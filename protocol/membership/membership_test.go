@@ -1,0 +1,229 @@
+package membership
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Section 3.1.3: a detector tells the root, the root everybody, and all have the
+// same view without the failed one.
+func TestOneFailureGivesOneNewView(t *testing.T) {
+	for _, a := range []int{2, 4, 8} {
+		c := newCluster(t, 12, 0, func(cfg *Config) { cfg.Fanout = a })
+		c.kill(4)
+		c.notice(4, 11)
+		c.run()
+		c.agreed("view 2 {0 1 2 3 5 6 7 8 9 10 11}")
+		if want := 2 + 3*10; c.messages != want { // the report, its note, then down, up and down again
+			t.Errorf("fan-out %d: %d messages, want %d", a, c.messages, want)
+		}
+	}
+}
+
+func TestTheFirstViewNeedsNoMessages(t *testing.T) {
+	c := newCluster(t, 5, 0)
+	c.run()
+	c.agreed("view 1 {0 1 2 3 4}")
+	if c.messages != 0 || c.now != 0 {
+		t.Errorf("%d messages, time %d", c.messages, c.now)
+	}
+}
+
+// Section 3.1.4: several failures, at once and while the tree stabilizes.
+func TestSeveralFailuresAtOnce(t *testing.T) {
+	c := newCluster(t, 12, 0)
+	c.kill(4, 5, 9)
+	for _, r := range []protocol.Rank{4, 5, 9} {
+		c.notice(r)
+	}
+	c.run()
+	c.agreed("view 2 {0 1 2 3 6 7 8 10 11}")
+}
+
+func TestAFailureWhileTheTreeStabilizes(t *testing.T) {
+	for steps := range 40 {
+		c := newCluster(t, 8, 0)
+		c.kill(7)
+		c.notice(7)
+		c.actAll()
+		for range steps {
+			c.deliver()
+		}
+		c.kill(1) // an inner node
+		c.notice(1)
+		c.run()
+		for r, s := range c.states {
+			if c.alive[r] && (!s.Open() || len(s.view.Members) != 6) {
+				t.Fatalf("after %d steps process %d is in %v, open %v", steps, r, s.view, s.Open())
+			}
+		}
+	}
+}
+
+// Section 3.1.5: the next in the list takes the root's place; here without
+// asking first, so that it costs no more.
+func TestTheRootAndThoseAfterItFail(t *testing.T) {
+	c := newCluster(t, 9, 0, func(cfg *Config) { cfg.Report = 10 })
+	c.kill(0, 1, 2)
+	for _, r := range []protocol.Rank{0, 1, 2} {
+		c.notice(r)
+	}
+	c.run()
+	c.agreed("view 2 {3 4 5 6 7 8}")
+	if want := 3 * 5; c.messages != want {
+		t.Errorf("%d messages, want %d", c.messages, want)
+	}
+}
+
+func TestTheRootFailsWhileItProposes(t *testing.T) {
+	for steps := range 40 {
+		c := newCluster(t, 6, 0)
+		c.kill(5)
+		c.notice(5)
+		c.actAll()
+		for range steps {
+			c.deliver()
+		}
+		c.kill(0)
+		c.notice(0)
+		c.run()
+		for r, s := range c.states {
+			if c.alive[r] && (!s.Open() || len(s.view.Members) != 4) {
+				t.Fatalf("after %d steps process %d is in %v, open %v", steps, r, s.view, s.Open())
+			}
+		}
+	}
+}
+
+func TestOneSurvivorGoesOnAlone(t *testing.T) {
+	c := newCluster(t, 5, 0)
+	c.kill(0, 1, 3, 4)
+	for _, r := range []protocol.Rank{0, 1, 3, 4} {
+		c.notice(r)
+		c.run()
+	}
+	if s := &c.states[2]; !s.Open() || len(s.view.Members) != 1 {
+		t.Errorf("%v, open %v", s.view, s.Open())
+	}
+}
+
+// Section 3.1.6.
+func TestProcessesJoinAndComeBack(t *testing.T) {
+	c := newCluster(t, 3, 2)
+	c.begin(4, 1)
+	c.run()
+	c.agreed("view 2 {0 1 2 4}")
+	c.kill(1)
+	c.notice(1)
+	c.run()
+	c.agreed("view 3 {0 2 4}")
+	c.p.Init(&c.states[1], 1, 7)
+	c.begin(1, 2)
+	c.run()
+	c.agreed("view 4 {0 1.2 2 4}")
+	c.begin(3, 1)
+	c.kill(0)
+	c.notice(0)
+	c.run()
+	c.agreed("view 6 {1.2 2 3 4}")
+}
+
+func TestAJoinerThatComesBackBeforeItsDeathIsKnown(t *testing.T) {
+	c := newCluster(t, 3, 0)
+	c.kill(2)
+	c.p.Init(&c.states[2], 2, 7)
+	c.begin(2, 2)
+	c.run()
+	c.agreed("view 3 {0 1 2.2}")
+}
+
+func TestALifeThatIsOutNeverComesBack(t *testing.T) {
+	c := newCluster(t, 3, 0)
+	c.kill(2)
+	c.notice(2)
+	c.run()
+	c.alive[2] = true // the notice was wrong, as with a mistaken detector
+	s := &c.states[2]
+	s.stage, s.join = joining, joinState{until: c.now + 1000}
+	c.run()
+	if !s.Out() {
+		t.Errorf("process 2 is in %v", s.view)
+	}
+	c.agreed("view 2 {0 1}", 2)
+}
+
+func TestAMinorityHasNoQuorumAndTheMajorityGoesOn(t *testing.T) {
+	c := newCluster(t, 5, 0)
+	small := func(r protocol.Rank) bool { return r < 2 }
+	c.cut = func(a, b protocol.Rank) bool { return small(a) != small(b) }
+	for a := range protocol.Rank(5) {
+		for b := range protocol.Rank(5) {
+			if small(a) != small(b) {
+				c.suspect(a, b)
+			}
+		}
+	}
+	c.run()
+	c.agreed("view 2 {2 3 4}", 0, 1)
+	for r := range 2 {
+		if s := &c.states[r]; !s.Hopeless() || s.view.Number != 1 {
+			t.Errorf("process %d is in %v, hopeless %v", r, s.view, s.Hopeless())
+		}
+	}
+	c.cut = nil
+	c.run()
+	for r := range 2 {
+		if s := &c.states[r]; !s.Out() {
+			t.Errorf("after the cut process %d is in %v", r, s.view)
+		}
+	}
+	c.agreed("view 2 {2 3 4}", 0, 1)
+}
+
+func TestTwoLeftAndOneSilentIsFenced(t *testing.T) {
+	c := newCluster(t, 2, 0)
+	c.cut = func(a, b protocol.Rank) bool { return true }
+	c.suspect(0, 1)
+	c.settle()
+	if len(c.fenced) != 1 || c.fenced[0].ID != 1 {
+		t.Fatalf("fenced %v", c.fenced)
+	}
+	c.kill(1)
+	c.notice(1)
+	c.run()
+	c.agreed("view 2 {0}")
+}
+
+func TestASuspectThatIsHeardAgainStays(t *testing.T) {
+	c := newCluster(t, 4, 0, func(cfg *Config) { cfg.Report = 10 })
+	c.suspect(2, 3)
+	c.actAll()
+	c.p.Receive(&c.states[2], c.now, 3, Message{Letter: &Letter{Kind: Noted}, From: 1})
+	c.run()
+	c.agreed("view 1 {0 1 2 3}")
+}
+
+func TestOwnersFollowTheView(t *testing.T) {
+	for _, adopt := range []bool{false, true} {
+		c := newCluster(t, 4, 1, func(cfg *Config) {
+			cfg.First = First(4, []protocol.Rank{0, 0, 1, 2, 3, 3, 3})
+			cfg.Adopt = adopt
+		})
+		c.kill(3)
+		c.notice(3)
+		c.run()
+		c.begin(4, 1)
+		c.run()
+		want := []protocol.Rank{0, 0, 1, 2, nobody, nobody, nobody}
+		if adopt {
+			want = []protocol.Rank{0, 0, 1, 2, 1, 2, 0}
+		}
+		got := c.states[4].view.Owners
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("adopt %v: owners %v, want %v", adopt, got, want)
+			}
+		}
+	}
+}

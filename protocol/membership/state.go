@@ -1,0 +1,161 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// State is that of one process.
+type State struct {
+	self  Member
+	seed  uint64
+	stage stage
+	view  *View // in force: the last one known to be chosen; excluded: the one that did it
+	open  bool  // and known to be open
+	told  bool  // the user, that there is no quorum
+
+	// What it owes the decision of the view after.
+	promised Ballot
+	accepted Ballot
+	value    *View  // that it accepted
+	seen     Ballot // the highest it has heard of
+
+	failures []failure // in the order of ids
+	joiners  []Member  // that asked this process
+
+	sweep    sweep
+	campaign campaign
+	hold     protocol.Time // leave the proposing to holder until then
+	holder   protocol.Rank
+	backoff  protocol.Time // do not propose before
+	rejects  uint32
+	join     joinState
+
+	will     *Letter // what it recorded last
+	works    []Kind  // asked for, not done
+	records  uint32  // asked for
+	recorded uint32  // done
+
+	out []protocol.Action[Message] // to do, in order
+}
+
+type stage uint8
+
+const (
+	outside  stage = iota // neither in nor joining
+	joining               // has asked to be let in
+	inside                // a member of view
+	excluded              // out, for ever
+)
+
+// Self is this life of the process.
+func (s *State) Self() Member { return s.self }
+
+// View is the view in force: the last that is known to be chosen. Of a process
+// that is out it is the one that did it; nil: it was never in.
+func (s *State) View() *View { return s.view }
+
+// Open tells whether the view in force is open for work.
+func (s *State) Open() bool { return s.stage == inside && s.open }
+
+// Member tells whether the process is in.
+func (s *State) Member() bool { return s.stage == inside }
+
+// Out tells whether the process is out, for ever.
+func (s *State) Out() bool { return s.stage == excluded }
+
+// Hopeless tells whether the user was told that there is no quorum, and nothing
+// better has happened since.
+func (s *State) Hopeless() bool { return s.told }
+
+// Accepted is what the process has accepted to follow the view in force; nil:
+// nothing.
+func (s *State) Accepted() (Ballot, *View) { return s.accepted, s.value }
+
+// Failed lists the members of the view in force that the process takes for
+// failed, certainly or not.
+func (s *State) Failed() (failed []Member) {
+	for _, f := range s.failures {
+		if s.view != nil && s.view.Has(f.who) {
+			failed = append(failed, f.who)
+		}
+	}
+	return failed
+}
+
+func (s *State) send(to protocol.Rank, incarnation uint32, l *Letter) {
+	s.out = append(s.out, protocol.Action[Message]{
+		Kind: protocol.Send, To: to,
+		Msg: Message{Letter: l, From: s.self.Incarnation, To: incarnation},
+	})
+}
+
+func (s *State) deliver(l *Letter) {
+	s.out = append(s.out, protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{Letter: l, From: s.self.Incarnation}})
+}
+
+func (s *State) work(l *Letter) {
+	s.out = append(s.out, protocol.Action[Message]{Kind: protocol.Work, Msg: Message{Letter: l, From: s.self.Incarnation}})
+}
+
+// accept accepts a view and has that recorded.
+func (s *State) accept(b Ballot, base, value *View) {
+	s.promised, s.seen = max(s.promised, b), max(s.seen, b)
+	if s.accepted == b && s.value.Same(value) {
+		return
+	}
+	s.accepted, s.value = b, value
+	s.records++
+	s.work(&Letter{Kind: Record, Ballot: b, Number: base.Number, Base: base, Value: value})
+}
+
+// durable tells whether all that was accepted is recorded.
+func (s *State) durable() bool { return s.recorded == s.records }
+
+// Clone returns a copy that shares nothing that changes.
+func (s *State) Clone() State {
+	c := *s
+	c.failures = slices.Clone(s.failures)
+	c.joiners = slices.Clone(s.joiners)
+	c.works = slices.Clone(s.works)
+	c.out = slices.Clone(s.out)
+	c.sweep.waiting = slices.Clone(s.sweep.waiting)
+	c.sweep.missing = slices.Clone(s.sweep.missing)
+	c.campaign.answered = slices.Clone(s.campaign.answered)
+	return c
+}
+
+// Fingerprint stands for the state.
+func (s *State) Fingerprint() [2]uint64 {
+	f := fingerprint{s.seed, uint64(s.stage)}.member(s.self).view(s.view).flag(s.open).flag(s.told)
+	f = f.with(uint64(s.promised)).with(uint64(s.accepted)).view(s.value).with(uint64(s.seen))
+	for i := range s.failures {
+		f = s.failures[i].sign(f)
+	}
+	f = f.with(uint64(len(s.failures)))
+	for _, m := range s.joiners {
+		f = f.member(m)
+	}
+	f = f.with(uint64(len(s.joiners)))
+	f = s.campaign.sign(s.sweep.sign(f))
+	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
+	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).view(s.join.view)
+	f = f.letter(s.will).with(uint64(s.records)<<32 | uint64(s.recorded))
+	for _, k := range s.works {
+		f = f.with(uint64(k))
+	}
+	f = f.with(uint64(len(s.works)))
+	for i := range s.out {
+		a := &s.out[i]
+		f = f.with(uint64(a.Kind)<<32 | uint64(uint32(a.To))).and(fingerprint(a.Msg.Fingerprint()))
+	}
+	return f.with(uint64(len(s.out)))
+}
+
+func (f fingerprint) letter(l *Letter) fingerprint {
+	if l == nil {
+		return f.with(0)
+	}
+	return f.and(l.fingerprint())
+}

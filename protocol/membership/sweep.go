@@ -1,0 +1,283 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// A sweep goes down the tree and comes up again. The tree is the radix tree of
+// the places on the route, which the proposer chose and the letter carries, so
+// its nodes never have more than a children. Who has waited for all its children
+// answers its parent and names those below that did not answer: usually nobody.
+// What the tree loses, because a node on it fails, the proposer sends again, to
+// each that did not answer, directly.
+
+// sweep is the last one that a process took part in.
+type sweep struct {
+	letter  *Letter // that came down; nil: none
+	parent  Member
+	at      int     // own place on the route
+	waiting []int32 // places of children that have not answered
+	missing []protocol.Rank
+	ballot  Ballot // the highest accepted here and below, for promises
+	value   *View
+	done    bool // answered
+}
+
+func (w *sweep) sign(f fingerprint) fingerprint {
+	f = f.letter(w.letter).member(w.parent).with(uint64(w.at)).flag(w.done).with(uint64(w.ballot)).view(w.value)
+	for _, c := range w.waiting {
+		f = f.with(uint64(c))
+	}
+	return f.with(uint64(len(w.waiting))).ranks(w.missing)
+}
+
+// children calls f with the places of the children of a place.
+func (p *Protocol) children(l *Letter, at int, f func(child int)) {
+	n := len(l.Route)
+	if l.Flat {
+		for c := 1; at == 0 && c < n; c++ {
+			f(c)
+		}
+		return
+	}
+	// topology.RadixTree: the i-th child of r at level ℓ is r + i·a^ℓ.
+	level := 0
+	for r := at; r > 0; level++ {
+		r = p.parentPlace(r)
+	}
+	step := 1 << (p.bits * level)
+	for i := 1; i <= 1<<p.bits && at+i*step < n; i++ {
+		f(at + i*step)
+	}
+}
+
+// parentPlace is the place above one in the radix tree.
+func (p *Protocol) parentPlace(at int) int {
+	start, step := 0, 1 // of the level of at, and the number of places in it
+	for at >= start+step {
+		start += step
+		step <<= p.bits
+	}
+	step >>= p.bits
+	return start - step + (at-start)%step
+}
+
+// below lists who is at a place and below it.
+func (p *Protocol) below(l *Letter, at int, list []protocol.Rank) []protocol.Rank {
+	list = append(list, l.Route[at])
+	p.children(l, at, func(c int) { list = p.below(l, c, list) })
+	return list
+}
+
+// place finds an id on a route.
+func (l *Letter) place(id protocol.Rank) (int, bool) {
+	if len(l.Route) > 0 && l.Route[0] == id {
+		return 0, true
+	}
+	i, ok := slices.BinarySearch(l.Route[1:], id)
+	return i + 1, ok
+}
+
+// member is the life of an id on the route.
+func (l *Letter) member(id protocol.Rank) Member {
+	if l.Value != nil {
+		if m, ok := l.Value.Find(id); ok {
+			return m
+		}
+	}
+	m, ok := l.Base.Find(id)
+	if !ok {
+		m = l.Who // a proposer that is in neither
+	}
+	return m
+}
+
+// descend takes part in a sweep that comes down.
+func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Message) {
+	l := m.Letter
+	at, on := l.place(s.self.ID)
+	if !on || at == 0 || !p.follow(s, now, l) {
+		return
+	}
+	if l.Kind != Confirm {
+		if l.Ballot < s.promised {
+			s.send(l.Who.ID, l.Who.Incarnation, &Letter{Kind: Reject, Number: l.Base.Number, Asked: l.Ballot, Ballot: s.promised})
+			return
+		}
+		s.promised, s.seen = l.Ballot, max(s.seen, l.Ballot)
+		if c := &s.campaign; c.deciding() && c.ballot < l.Ballot {
+			s.campaign = campaign{}
+		}
+	}
+	s.hold, s.holder = now+2*p.cfg.Retry, l.Who.ID
+	p.spread(s, l, at, Member{from, m.From})
+	if l.Kind == Propose {
+		s.accept(l.Ballot, l.Base, l.Value)
+	}
+}
+
+// follow brings the process to the view that a sweep builds on, and tells whether
+// it can take part.
+func (p *Protocol) follow(s *State, now protocol.Time, l *Letter) bool {
+	p.learn(s, now, l.Base, false)
+	switch s.stage {
+	case joining:
+		return l.Kind == Propose && l.Value.Has(s.self) && p.courted(s, l)
+	case inside:
+		if s.view.Same(l.Base) {
+			return true
+		}
+	}
+	s.send(l.Who.ID, l.Who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.Open()})
+	return false
+}
+
+// spread sends a letter on to the children of a place, and begins to wait for
+// them.
+func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
+	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value}
+	p.children(l, at, func(c int) {
+		m := l.member(l.Route[c])
+		if s.fails(m) {
+			s.sweep.missing = p.below(l, c, s.sweep.missing)
+			return
+		}
+		s.sweep.waiting = append(s.sweep.waiting, int32(c))
+		s.send(m.ID, m.Incarnation, l)
+	})
+}
+
+// climb answers the parent once the children have answered and the own
+// acceptance is recorded.
+func (p *Protocol) climb(s *State) {
+	w := &s.sweep
+	if w.letter == nil || w.at == 0 || w.done || len(w.waiting) > 0 || w.letter.Kind == Propose && !s.durable() {
+		return
+	}
+	w.done = true
+	l := w.letter
+	up := &Letter{Kind: l.Kind.answer(), Number: l.Base.Number, Attempt: l.Attempt, Asked: l.Ballot, Missing: w.missing}
+	if l.Kind == Prepare {
+		up.Ballot, up.Value = w.ballot, w.value
+	}
+	s.send(w.parent.ID, w.parent.Incarnation, up)
+}
+
+// ascend takes an answer of a child.
+func (p *Protocol) ascend(s *State, from protocol.Rank, l *Letter) {
+	w := &s.sweep
+	if w.letter == nil || w.letter.Kind.answer() != l.Kind || w.letter.Base.Number != l.Number ||
+		w.letter.Ballot != l.Asked || w.letter.Attempt != l.Attempt {
+		return // of an earlier one
+	}
+	at, on := w.letter.place(from)
+	i := slices.Index(w.waiting, int32(at))
+	if !on || i < 0 {
+		return
+	}
+	w.waiting = slices.Delete(slices.Clone(w.waiting), i, i+1)
+	w.missing = append(w.missing[:len(w.missing):len(w.missing)], l.Missing...)
+	if l.Kind == Promise && l.Ballot > w.ballot {
+		w.ballot, w.value = l.Ballot, l.Value
+	}
+	if c := &s.campaign; w.at == 0 && c.phase != resting {
+		if w.ballot > c.best && l.Kind == Promise {
+			c.best, c.known = w.ballot, w.value
+		}
+		c.answered = c.answered.with(p.below(w.letter, at, nil), l.Missing)
+	}
+}
+
+// forsake stops waiting for children that have failed.
+func (p *Protocol) forsake(s *State) {
+	w := &s.sweep
+	if w.letter == nil || len(w.waiting) == 0 {
+		return
+	}
+	var waiting []int32
+	for _, c := range w.waiting {
+		if s.fails(w.letter.member(w.letter.Route[c])) {
+			w.missing = p.below(w.letter, int(c), w.missing[:len(w.missing):len(w.missing)])
+		} else {
+			waiting = append(waiting, c)
+		}
+	}
+	w.waiting = waiting
+}
+
+// stable is told that a view is open.
+func (p *Protocol) stable(s *State, now protocol.Time, l *Letter) {
+	p.learn(s, now, l.Base, true)
+	if at, on := l.place(s.self.ID); on && at > 0 && s.stage == inside && s.view.Same(l.Base) {
+		p.passOn(s, l, at)
+	}
+}
+
+// passOn sends the notice that a view is open to the children of a place; those
+// of the dead are reached over their heads.
+func (p *Protocol) passOn(s *State, l *Letter, at int) {
+	p.children(l, at, func(c int) {
+		m := l.member(l.Route[c])
+		if s.dead(m) {
+			p.passOn(s, l, c)
+			return
+		}
+		s.send(m.ID, m.Incarnation, l)
+	})
+}
+
+// learn is told that a view is chosen, and perhaps open.
+func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
+	switch {
+	case s.stage == outside || s.stage == excluded || v == nil:
+	case s.stage == inside && v.Number < s.view.Number:
+	case s.stage == inside && v.Number == s.view.Number:
+		if open && v.Same(s.view) {
+			s.opened()
+		}
+	case v.Has(s.self):
+		p.install(s, now, v)
+		if open && v.Same(s.view) {
+			s.opened()
+		}
+	case s.stage == joining && v.Last(s.self.ID) < s.self.Incarnation:
+		if s.join.view == nil || v.Number > s.join.view.Number {
+			s.join.view = v // its members are the ones to ask
+		}
+	default:
+		s.stage, s.view, s.open, s.campaign, s.sweep = excluded, v, false, campaign{}, sweep{}
+		s.deliver(&Letter{Kind: Excluded, Number: v.Number, Base: v})
+	}
+}
+
+// opened makes the view in force open.
+func (s *State) opened() {
+	if s.open {
+		return
+	}
+	s.open, s.told = true, false
+	s.deliver(&Letter{Kind: Opened, Number: s.view.Number, Base: s.view})
+}
+
+// install makes a chosen view the one in force.
+func (p *Protocol) install(s *State, now protocol.Time, v *View) {
+	s.stage, s.view, s.open = inside, v, false
+	s.promised, s.accepted, s.value, s.seen = 0, 0, nil, 0
+	s.hold, s.backoff, s.rejects = 0, 0, 0
+	s.campaign, s.sweep, s.join = campaign{}, sweep{}, joinState{}
+	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return v.Last(m.ID) >= m.Incarnation })
+	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(f failure) bool {
+		return !v.Has(f.who) && (v.Last(f.who.ID) >= f.who.Incarnation || !f.certain)
+	})
+	for i := range s.failures {
+		f := &s.failures[i]
+		f.since, f.to, f.at, f.wait, f.seen = now, nobody, now+p.cfg.Report, p.cfg.Retry, false
+	}
+	for _, f := range slices.Clone(s.failures) { // what the dead recorded may say more now
+		if f.will != nil && s.view == v {
+			p.read(s, now, f.will)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Member is one life of a process: the next one under the same id has a higher
+// incarnation. The first is 1.
+type Member struct {
+	ID          protocol.Rank
+	Incarnation uint32
+}
+
+func (m Member) String() string {
+	if m.Incarnation == 1 {
+		return fmt.Sprint(m.ID)
+	}
+	return fmt.Sprintf("%d.%d", m.ID, m.Incarnation)
+}
+
+// View is who is in, and who owns what. It is never changed, and shared.
+type View struct {
+	Number  uint64
+	Members []Member // in the order of their ids
+	// Gone are the last lives of ids that are in no more. A life that has gone
+	// never comes back.
+	Gone []Member
+	// Owners is, by task, who owns it, −1 for nobody; nil: there are no tasks.
+	Owners []protocol.Rank
+
+	print fingerprint
+}
+
+// NewView returns a view; the members are sorted.
+func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *View {
+	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners)}
+	slices.SortFunc(v.Members, byID)
+	slices.SortFunc(v.Gone, byID)
+	return v.signed()
+}
+
+// First returns the first view of n processes, which everybody knows without a
+// message. owners may be nil.
+func First(n int, owners []protocol.Rank) *View {
+	members := make([]Member, n)
+	for i := range members {
+		members[i] = Member{protocol.Rank(i), 1}
+	}
+	return NewView(1, members, nil, owners)
+}
+
+func byID(a, b Member) int { return int(a.ID) - int(b.ID) }
+
+func (v *View) signed() *View {
+	f := fingerprint{}.with(v.Number)
+	for _, list := range [][]Member{v.Members, v.Gone} {
+		for _, m := range list {
+			f = f.with(uint64(uint32(m.ID))<<32 | uint64(m.Incarnation))
+		}
+		f = f.with(uint64(len(list)))
+	}
+	for _, o := range v.Owners {
+		f = f.with(uint64(uint32(o)))
+	}
+	v.print = f
+	return v
+}
+
+// Same tells whether two views are the same, in everything.
+func (v *View) Same(w *View) bool {
+	return v == w || v != nil && w != nil && v.print == w.print
+}
+
+// Find returns the member of an id.
+func (v *View) Find(id protocol.Rank) (Member, bool) { return find(v.Members, id) }
+
+func find(list []Member, id protocol.Rank) (Member, bool) {
+	i, ok := slices.BinarySearchFunc(list, id, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
+	if !ok {
+		return Member{}, false
+	}
+	return list[i], true
+}
+
+// Has tells whether this life of a process is in.
+func (v *View) Has(m Member) bool {
+	is, ok := v.Find(m.ID)
+	return ok && is == m
+}
+
+// Last returns the last incarnation of an id that is or was in, as far as the
+// view tells; 0: none.
+func (v *View) Last(id protocol.Rank) uint32 {
+	m, ok := v.Find(id)
+	if !ok {
+		m, _ = find(v.Gone, id)
+	}
+	return m.Incarnation
+}
+
+// Without is the next view, without some members.
+func (v *View) Without(out func(Member) bool, adopt bool) *View {
+	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone)}
+	for _, m := range v.Members {
+		if !out(m) {
+			next.Members = append(next.Members, m)
+			continue
+		}
+		next.Gone = append(next.Gone, m)
+	}
+	slices.SortFunc(next.Gone, byID)
+	next.Owners = assign(v.Owners, next.Members, adopt)
+	return next.signed()
+}
+
+// With is the next view, with more members, none of which is or was in.
+func (v *View) With(joiners []Member, adopt bool) *View {
+	next := &View{Number: v.Number + 1, Members: append(slices.Clone(v.Members), joiners...)}
+	slices.SortFunc(next.Members, byID)
+	for _, m := range v.Gone {
+		if _, back := next.Find(m.ID); !back {
+			next.Gone = append(next.Gone, m)
+		}
+	}
+	next.Owners = assign(v.Owners, next.Members, adopt)
+	return next.signed()
+}
+
+func (v *View) String() string {
+	if v == nil {
+		return "no view"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "view %d {", v.Number)
+	for i, m := range v.Members {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(m.String())
+	}
+	b.WriteByte('}')
+	return b.String()
+}
