@@ -3,8 +3,11 @@ package control_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -17,6 +20,53 @@ func BenchmarkMeet(b *testing.B) {
 				meet(b, n)
 			}
 		})
+	}
+}
+
+// BenchmarkDeathNotice kills a process again and again and tells when the others,
+// processes of their own, are told: the one of the lowest rank, and the last. How
+// the process ended a launcher says at once, or when it comes to it.
+func BenchmarkDeathNotice(b *testing.B) {
+	for name, late := range map[string]time.Duration{"named at once": 0, "named late": 5 * time.Millisecond} {
+		b.Run(name, func(b *testing.B) { noticeDeaths(b, late) })
+	}
+}
+
+func noticeDeaths(b *testing.B, late time.Duration) {
+	const watchers = 8
+	s := serve(b, control.ServerConfig{Size: watchers + 1})
+	var others []*actor
+	for rank := range watchers {
+		others = append(others, start(b, "clock", s.Place(rank, 1).Vars()))
+	}
+	for _, a := range others {
+		a.lines.expect(b, "joined")
+	}
+	var first, last []time.Duration
+	incarnation := uint64(0)
+	for b.Loop() {
+		incarnation++
+		victim := start(b, "work", s.Place(watchers, incarnation).Vars())
+		s.Started(watchers, incarnation, victim.cmd.Process.Pid)
+		victim.lines.expect(b, "joined")
+		time.Sleep(10 * time.Millisecond) // until all have heard of it
+		began := time.Now()
+		victim.signal(b, syscall.SIGKILL)
+		time.Sleep(late)
+		victim.cmd.Wait()
+		s.Exited(watchers, incarnation, "killed by SIGKILL")
+		told := make([]time.Duration, watchers)
+		for i, a := range others {
+			var rank, of, at int64
+			fmt.Sscanf(a.lines.expect(b, fmt.Sprintf("died %d %d ", watchers, incarnation)), "died %d %d %d", &rank, &of, &at)
+			told[i] = time.Unix(0, at).Sub(began)
+		}
+		first, last = append(first, told[0]), append(last, slices.Max(told))
+	}
+	for name, all := range map[string][]time.Duration{"lowest": first, "last": last} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2].Nanoseconds())/1e3, name+"-median-µs")
+		b.ReportMetric(float64(all[len(all)*9/10].Nanoseconds())/1e3, name+"-p90-µs")
 	}
 }
 

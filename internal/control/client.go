@@ -41,6 +41,10 @@ type Welcome struct {
 	LocalSize int             // of it on the coordinator's host
 	Silence   time.Duration   // after which a process is fenced
 	Settings  json.RawMessage // the launcher's
+	Grow      int             // so many may join beyond Size while the job runs
+	Joins     bool            // this process is one of them, or has come back
+	Live      []Peer          // then: who is there to be asked. The handler is told of them as well
+	Before    []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
 }
 
 // joinTimeout is how long a process waits for the others to begin.
@@ -114,7 +118,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
 	c.silence = w.Silence
-	c.heard = heard{peers: make([]Peer, w.Size), deaths: make([]Death, w.Size), returned: make([]bool, w.Size)}
+	c.heard.reach(w.Size - 1)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.conn = l.conn
 	c.wg.Go(func() { c.run(l) })
@@ -190,7 +194,7 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	if err != nil {
 		return nil, Welcome{}, err
 	}
-	l := &link{conn: conn, lines: newLines(conn), local: c.place.How == RunHow && filepath.IsAbs(address)}
+	l := &link{conn: conn, lines: newLines(conn, tellMax), local: c.place.How == RunHow && filepath.IsAbs(address)}
 	w, err := c.welcomed(l)
 	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
 		err = wire.OtherJob
@@ -247,12 +251,16 @@ func (c *Client) welcomed(l *link) (Welcome, error) {
 	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
 	}
-	return Welcome{Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings}, nil
+	return Welcome{
+		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
+		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before,
+	}, nil
 }
 
 // Announce tells where this process listens and on which host it is.
 func (c *Client) Announce(addresses []string, host string) {
-	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Pid: os.Getpid()}.line()
+	name, _ := os.Hostname() // for people: it may be missing
+	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Name: name, Pid: os.Getpid()}.line()
 	c.mu.Lock()
 	c.announce = line
 	c.mu.Unlock()
@@ -290,6 +298,15 @@ func (c *Client) Suspect(rank int, incarnation uint64, why string) {
 	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
 }
 
+// Fence asks for the death of a process that this one suspects. With quorum this
+// process holds promises of a majority of those not certainly dead, and the suspect
+// is killed. Without, they must be the last two: the suspect is killed if it is
+// silent, and the one of the higher rank if both are heard of, which may be this
+// one. The handler is told of the death when it is certain.
+func (c *Client) Fence(rank int, incarnation uint64, why string, quorum bool) {
+	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Quorum: quorum}.line())
+}
+
 // Emit puts an event into the event stream, under this process's rank. One that
 // is too large, or that finds no room, is dropped.
 func (c *Client) Emit(e Event) {
@@ -311,11 +328,11 @@ func (c *Client) Emit(e Event) {
 func (c *Client) say(line []byte) { c.out.put(line, 0) }
 
 // Close leaves the job. Before Finished that is a failure: the others are told
-// that this process is dead.
+// that this process is dead, and what it has recorded, which must be all.
 func (c *Client) Close() {
 	c.once.Do(func() {
-		c.say(message{Type: sayBye}.line())
 		c.mu.Lock()
+		c.bye()
 		c.closing = true
 		c.conn.SetDeadline(time.Now().Add(farewellMax))
 		c.mu.Unlock()
@@ -328,6 +345,21 @@ func (c *Client) Close() {
 		patience = leaveMax
 	}
 	c.users.leave(patience)
+}
+
+// bye says that this process leaves. On the coordinator's host that one reads the
+// record itself; a large one on another host is left to the agent there, which sees
+// the process exit. c.mu is held.
+func (c *Client) bye() {
+	last := message{Type: sayBye}
+	if _, local := c.conn.(*net.UnixConn); !local {
+		record, err := ReadRecord(c.place.Dir, c.place.Rank, c.place.Incarnation)
+		if err != nil || len(record) > sayMax/2 {
+			return
+		}
+		last.Record = record
+	}
+	c.say(last.line())
 }
 
 func (c *Client) isClosing() bool {
@@ -469,7 +501,7 @@ func (c *Client) hear(m message) error {
 		return nil
 	}
 	h := &c.heard
-	if m.Rank < 0 || m.Rank >= len(h.deaths) {
+	if !h.reach(m.Rank) {
 		return nil
 	}
 	switch m.Type {
@@ -478,13 +510,13 @@ func (c *Client) hear(m message) error {
 			c.handler.Peers(fresh)
 		}
 	case tellDied:
-		d := Death{Rank: m.Rank, Incarnation: m.Incarnation, Certain: m.Certain, How: m.Why}
-		if h.newDeath(d) {
+		d := Death{Rank: m.Rank, Incarnation: m.Incarnation, Certain: m.Certain, How: m.Why, Record: m.Record}
+		if h.newDeath(d) && (d.Rank != c.place.Rank || d.Incarnation >= c.place.Incarnation) {
 			c.handler.Died(d)
 		}
 	case tellReturned:
 		for _, rank := range m.Ranks {
-			if rank >= 0 && rank < len(h.returned) && rank != c.place.Rank && !h.returned[rank] {
+			if h.reach(rank) && rank != c.place.Rank && !h.returned[rank] {
 				h.returned[rank] = true
 				c.handler.PeerReturned(rank, m.Why)
 			}
@@ -505,10 +537,23 @@ func (c *Client) hear(m message) error {
 	return nil
 }
 
+// reach makes room for a rank, if it can be one: a job may grow.
+func (h *heard) reach(rank int) bool {
+	if rank < 0 || rank >= SizeMax {
+		return false
+	}
+	if more := rank + 1 - len(h.peers); more > 0 {
+		h.peers = append(h.peers, make([]Peer, more)...)
+		h.deaths = append(h.deaths, make([]Death, more)...)
+		h.returned = append(h.returned, make([]bool, more)...)
+	}
+	return true
+}
+
 // fresh are the peers that are news.
 func (h *heard) fresh(peers []Peer) (fresh []Peer) {
 	for _, p := range peers {
-		if p.Rank < 0 || p.Rank >= len(h.peers) {
+		if !h.reach(p.Rank) {
 			continue
 		}
 		d, old := h.deaths[p.Rank], h.peers[p.Rank]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"slices"
 	"strings"
@@ -82,6 +83,10 @@ func (r *recorder) Peers(peers []control.Peer) {
 }
 
 func (r *recorder) Died(d control.Death) {
+	if len(d.Record) > 0 {
+		sum := crc32.ChecksumIEEE(d.Record)
+		r.note("record %d.%d %d bytes %08x", d.Rank, d.Incarnation, len(d.Record), sum)
+	}
 	r.note("died %d.%d %v %s", d.Rank, d.Incarnation, d.Certain, d.How)
 }
 
@@ -93,7 +98,7 @@ func (r *recorder) Stop(reason string) { r.note("stop %s", reason) }
 func (r *recorder) Lost(err error)     { r.note("lost %v", err) }
 
 // await waits until something holds of what was noted.
-func (r *recorder) await(t *testing.T, what string, holds func() bool) {
+func (r *recorder) await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	timer := time.AfterFunc(patience, func() { r.cond.Broadcast() })
 	defer timer.Stop()
@@ -109,7 +114,7 @@ func (r *recorder) await(t *testing.T, what string, holds func() bool) {
 }
 
 // expect waits for a note that begins so, and returns it.
-func (r *recorder) expect(t *testing.T, prefix string) (note string) {
+func (r *recorder) expect(t testing.TB, prefix string) (note string) {
 	t.Helper()
 	r.await(t, fmt.Sprintf("%q", prefix), func() bool {
 		i := slices.IndexFunc(r.notes, func(n string) bool { return strings.HasPrefix(n, prefix) })
@@ -121,7 +126,7 @@ func (r *recorder) expect(t *testing.T, prefix string) (note string) {
 	return note
 }
 
-func (r *recorder) awaitPeers(t *testing.T, n int) {
+func (r *recorder) awaitPeers(t testing.TB, n int) {
 	t.Helper()
 	r.await(t, fmt.Sprintf("%d peers", n), func() bool { return len(r.peers) == n })
 }
@@ -134,7 +139,7 @@ func (r *recorder) has(prefix string) bool {
 }
 
 // serve starts a coordinator in a directory of its own.
-func serve(t *testing.T, cfg control.ServerConfig) *control.Server {
+func serve(t testing.TB, cfg control.ServerConfig) *control.Server {
 	t.Helper()
 	if cfg.Dir == "" {
 		dir, err := control.MakeDir(os.Getenv)
@@ -157,7 +162,7 @@ func serve(t *testing.T, cfg control.ServerConfig) *control.Server {
 }
 
 // join lets a rank of this very process join.
-func join(t *testing.T, p control.Place) (*control.Client, *recorder) {
+func join(t testing.TB, p control.Place) (*control.Client, *recorder) {
 	t.Helper()
 	r := newRecorder()
 	c, _, err := control.Join(t.Context(), p, r, nil)

@@ -39,12 +39,29 @@ func MakeDir(getenv func(string) string) (string, error) {
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
 
+// Keep keeps a directory that MakeDir made from being swept until remove is called,
+// which removes it: for an agent, which reads there what the dead have left.
+func Keep(dir string) (remove func(), err error) {
+	users, err := lock(dir, usersName, syscall.LOCK_SH)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		users.release()
+		removeDir(dir)
+	}, nil
+}
+
 // sweep removes the directories that were in use and no longer are.
 func sweep(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {
 		dir := filepath.Join(parent, e.Name())
 		if !strings.HasPrefix(e.Name(), dirPrefix) || checkDir(dir) != nil {
+			continue
+		}
+		if strings.HasSuffix(dir, goneSuffix) { // who began that was killed
+			os.RemoveAll(dir)
 			continue
 		}
 		// One without the file is about to be used.
@@ -215,9 +232,19 @@ func (l *lease) leave(patience time.Duration) {
 	}
 }
 
-// removeDir removes a job's directory, and nothing that is not one.
+// goneSuffix is that of a directory which is about to be removed.
+const goneSuffix = ".gone"
+
+// removeDir removes a job's directory, and nothing that is not one. It loses its
+// name first: who does not find a file in it can tell whether that was ever there.
 func removeDir(dir string) {
-	if strings.HasPrefix(filepath.Base(dir), dirPrefix) && checkDir(dir) == nil {
-		os.RemoveAll(dir)
+	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) || checkDir(dir) != nil {
+		return
 	}
+	gone := dir + goneSuffix
+	os.RemoveAll(gone) // of an earlier job of the name, whose remover was killed
+	if os.Rename(dir, gone) == nil {
+		dir = gone
+	}
+	os.RemoveAll(dir)
 }

@@ -34,14 +34,16 @@ const (
 	EventLeft        = "left"
 	EventFinished    = "finished"
 	EventStop        = "stop"
+	EventView        = "view" // a process's: it has opened one
 	EventStatus      = "status"
 	EventEnd         = "end"
 )
 
-// eventMax bounds an event in bytes, eventsKept how many a newcomer can still
-// see.
+// eventMax bounds an event in bytes, viewMax one that tells a view, eventsKept how
+// many a newcomer can still see.
 const (
 	eventMax   = 16 << 10
+	viewMax    = sayMax / 2
 	eventsKept = 10_000
 )
 
@@ -91,8 +93,12 @@ func (e Event) line() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > eventMax {
-		return nil, fmt.Errorf("event of %d bytes; allowed: up to %d", len(b), eventMax)
+	most := eventMax
+	if e.Type == EventView {
+		most = viewMax
+	}
+	if len(b) > most {
+		return nil, fmt.Errorf("event of %d bytes; allowed: up to %d", len(b), most)
 	}
 	return append(b, '\n'), nil
 }

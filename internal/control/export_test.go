@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"io"
 	"net"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -21,3 +22,27 @@ func Shake(ctx context.Context, address string, p Place) (net.Conn, error) {
 	conn, _, err := shake(ctx, address, p.Key, id)
 	return conn, err
 }
+
+// RemoveDir removes a job's directory.
+func RemoveDir(dir string) { removeDir(dir) }
+
+// LatestRecord is what is read from a file with these slots.
+func LatestRecord(first, second []byte) ([]byte, error) { return latest(slots{first, second}) }
+
+// slots are those of a file that is not there.
+type slots [2][]byte
+
+func (s slots) ReadAt(b []byte, at int64) (int, error) {
+	slot := s[at/slotSize]
+	if at %= slotSize; at >= int64(len(slot)) {
+		return 0, io.EOF
+	}
+	n := copy(b, slot[at:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// TCPAddress is where processes on other hosts find the coordinator.
+func TCPAddress(s *Server) string { return s.listeners[1].Addr().String() }

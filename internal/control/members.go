@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -22,6 +23,10 @@ type member struct {
 	failure     string // of its tasks
 	failedAt    time.Time
 	death       *Death
+	obituary    []byte  // the line that tells of it
+	before      *member // the incarnation before; nil: none is known
+	local       bool    // it is on this host, and in the directory that we serve
+	hostName    string  // for people
 
 	child    int           // what the launcher started for it: the process or a wrapper; 0: unknown
 	exit     string        // how that ended, once the launcher has said so
@@ -49,6 +54,7 @@ type Death struct {
 	Incarnation uint64
 	Certain     bool   // the kernel says so; otherwise it is a suspicion
 	How         string // "killed by SIGKILL", "exited with 3", "never joined: exited with 0", "fenced: silent for 3.0s", …
+	Record      []byte // what it has left; of the certainly dead only, and complete
 }
 
 // nameMax is how long the notice of a death waits for what the dead process
@@ -69,7 +75,7 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 		return wire.Accepted
 	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance:
 		return wire.OtherJob
-	case int64(id.From) >= int64(s.cfg.Size) || id.Incarnation == 0:
+	case int64(id.From) >= int64(len(s.members)) || id.Incarnation == 0:
 		return wire.Excluded
 	}
 	switch m := s.members[id.From]; {
@@ -106,14 +112,14 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 		if m.joined && m.death == nil {
 			s.die(m, Death{Certain: true, How: m.how()})
 		}
-		m = newMember(m.rank, id.Incarnation)
-		s.members[m.rank] = m
+		m = s.renew(m.rank, id.Incarnation)
 	}
 	if m.session != nil {
 		m.session.raw.Close()
 		delete(s.sessions, m.session)
 	}
 	m.session = newSession(m, conn, raw, sessionRoom)
+	_, m.local = conn.(*net.UnixConn)
 	m.heard = time.Now()
 	s.sessions[m.session] = true
 	s.wg.Go(m.session.write)
@@ -163,11 +169,17 @@ func (s *Server) awaitExit(m *member, p *process) {
 	if session != nil {
 		await(session.heardAll) // its last words: the kernel has kept them
 	}
+	how, known := "", false
 	if child == p.pid {
-		await(m.named)
+		if how, known = endingOf(p.pid); !known { // the launcher was faster, and is about to tell
+			await(m.named)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if known {
+		m.name(how)
+	}
 	if m.death == nil || !m.death.Certain {
 		s.die(m, Death{Certain: true, How: m.how()})
 	}
@@ -190,6 +202,23 @@ func (m *member) how() string {
 	return m.exit
 }
 
+// name notes how what the launcher started has ended.
+func (m *member) name(how string) {
+	if m.exit == "" {
+		m.exit = how
+		close(m.named)
+	}
+}
+
+// lives are the incarnations of a rank that are known, the first one first.
+func (m *member) lives() (all []*member) {
+	for ; m != nil; m = m.before {
+		all = append(all, m)
+	}
+	slices.Reverse(all)
+	return all
+}
+
 // drop closes a pidfd. s.mu is held.
 func (s *Server) drop(p *process) {
 	delete(s.processes, p)
@@ -199,7 +228,10 @@ func (s *Server) drop(p *process) {
 // die takes note of a death and tells everybody. s.mu is held.
 func (s *Server) die(m *member, d Death) {
 	d.Rank, d.Incarnation = m.rank, m.incarnation
-	m.death = &d
+	if d.Certain && d.Record == nil && m.local {
+		s.readRecord(&d)
+	}
+	m.death, m.obituary = &d, d.message().line()
 	if m.session != nil {
 		m.session.raw.Close()
 		delete(s.sessions, m.session)
@@ -212,23 +244,55 @@ func (s *Server) die(m *member, d Death) {
 		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "how", d.How)
 		return
 	}
+	s.tellDeath(m.obituary) // before all else: others wait for it
 	s.log.Info("control: died", "rank", m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 	s.emit(EventDied, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
-	s.tellAll(d.message())
 	s.settle()
 }
 
-func (d Death) message() message {
-	return message{Type: tellDied, Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, Why: d.How}
+// readRecord adds what the dead process has left on this host. If that cannot be
+// read, nobody may count on knowing what it has promised: then its death is no
+// better than a suspicion.
+func (s *Server) readRecord(d *Death) {
+	record, err := ReadRecord(s.cfg.Dir, d.Rank, d.Incarnation)
+	if d.Record = record; err != nil {
+		d.unread(err.Error())
+	}
 }
 
-// settle finishes the job if every live process has returned. s.mu is held.
+// unread makes a suspicion of a death without the record.
+func (d *Death) unread(why string) {
+	d.Certain = false
+	d.How += ", but its record cannot be read: " + why
+}
+
+// tellDeath tells all processes of a death, the one of the lowest rank first: it is
+// the one who proposes the next view.
+func (s *Server) tellDeath(line []byte) {
+	first := true
+	for _, m := range s.members {
+		if m.session == nil {
+			continue
+		}
+		if !first || !m.session.tellAtOnce(line) {
+			m.session.tellDeath(line)
+		}
+		first = false
+	}
+}
+
+func (d Death) message() message {
+	return message{Type: tellDied, Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, Why: d.How, Record: d.Record}
+}
+
+// settle finishes the job if every live process has returned, or has joined later
+// and has nothing to do. s.mu is held.
 func (s *Server) settle() {
 	if s.finished || s.closing {
 		return
 	}
 	for _, m := range s.members {
-		if m.death == nil && !m.returned {
+		if s.awaited(m) && !m.returned && !s.idle(m) {
 			return
 		}
 	}
@@ -252,7 +316,7 @@ func (s *Server) member(rank int, incarnation uint64) *member {
 		} else if m.joined && m.death == nil {
 			s.die(m, Death{Certain: true, How: m.how()})
 		}
-		s.members[rank] = newMember(rank, incarnation)
+		s.renew(rank, incarnation)
 	}
 	return s.members[rank]
 }
@@ -268,28 +332,57 @@ func (s *Server) Started(rank int, incarnation uint64, pid int) {
 	}
 }
 
-// Exited is told by a launcher how what it started for a rank has ended, here or,
-// by an agent, on another host. If the rank never joined, or if that was its
-// process, the rank is dead. If that was a wrapper, the rank lives as long as
-// its process.
+// Exited is told by a launcher how what it started for a rank has ended here. If
+// the rank never joined, or if that was its process, the rank is dead. If that was
+// a wrapper, the rank lives as long as its process.
 func (s *Server) Exited(rank int, incarnation uint64, how string) {
+	s.exited(rank, incarnation, how, Will{})
+}
+
+// Will is what an agent found in the record of a process that has exited on its
+// host.
+type Will struct {
+	Record []byte `json:"record,omitempty"`
+	Unread string `json:"unread,omitempty"` // why it could not be read
+}
+
+// ReadWill reads what one incarnation of a rank has left in the directory of its
+// host, for an agent to pass on.
+func ReadWill(dir string, rank int, incarnation uint64) (w Will) {
+	record, err := ReadRecord(dir, rank, incarnation)
+	if w.Record = record; err != nil {
+		w.Unread = err.Error()
+	}
+	return w
+}
+
+// ExitedThere is Exited for a process on another host, whose agent says so.
+func (s *Server) ExitedThere(rank int, incarnation uint64, how string, w Will) {
+	s.exited(rank, incarnation, how, w)
+}
+
+func (s *Server) exited(rank int, incarnation uint64, how string, w Will) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.member(rank, incarnation)
 	if m == nil || m.exit != "" {
 		return
 	}
-	m.exit = how
-	close(m.named)
+	m.name(how)
 	switch {
 	case m.death != nil && m.death.Certain:
 		if m.death.How == exited { // the notice could not wait: better late than never
 			m.death.How = m.how()
+			m.obituary = m.death.message().line()
 		}
 	case !m.joined:
 		s.die(m, Death{Certain: true, How: "never joined: " + how})
 	case m.process == nil && m.child != 0 && m.child == m.pid: // an agent on its host says so
-		s.die(m, Death{Certain: true, How: m.how()})
+		d := Death{Certain: true, How: m.how(), Record: w.Record}
+		if w.Unread != "" {
+			d.unread(w.Unread)
+		}
+		s.die(m, d)
 	}
 }
 
@@ -312,6 +405,7 @@ type Status struct {
 	State       State    `json:"state"`
 	Pid         int      `json:"pid,omitempty"`
 	Host        string   `json:"host,omitempty"`
+	HostName    string   `json:"host_name,omitempty"` // for people
 	Addresses   []string `json:"addresses,omitempty"`
 	Connected   bool     `json:"connected"`
 	How         string   `json:"how,omitempty"`     // of the dead
@@ -323,7 +417,7 @@ type Status struct {
 
 func (m *member) status() Status {
 	st := Status{
-		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid,
+		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid, HostName: m.hostName,
 		Connected: m.session != nil, Failure: m.failure, FailedAt: m.failedAt, State: Absent,
 	}
 	if m.peer != nil {
@@ -342,13 +436,34 @@ func (m *member) status() Status {
 	return st
 }
 
-// Status tells who is there, dead or returned, by rank.
+// Status tells who is there, dead or returned, by rank: those of the job's size,
+// and those beyond up to the last that has been heard of.
 func (s *Server) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]Status, len(s.members))
-	for rank, m := range s.members {
+	return s.present()
+}
+
+func (s *Server) present() []Status {
+	n := len(s.members)
+	for n > s.cfg.Size && s.members[n-1].incarnation == 0 {
+		n--
+	}
+	all := make([]Status, n)
+	for rank, m := range s.members[:n] {
 		all[rank] = m.status()
+	}
+	return all
+}
+
+// former tells of the incarnations that others have followed.
+func (s *Server) former() (all []Status) {
+	for _, m := range s.members {
+		if m.before != nil {
+			for _, life := range m.before.lives() {
+				all = append(all, life.status())
+			}
+		}
 	}
 	return all
 }
@@ -358,7 +473,10 @@ func (s *Server) Status() []Status {
 func (s *Server) Joined() []Peer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var peers []Peer
+	return s.live()
+}
+
+func (s *Server) live() (peers []Peer) {
 	for _, m := range s.members {
 		if m.peer != nil && m.death == nil {
 			peers = append(peers, *m.peer)

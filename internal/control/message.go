@@ -17,8 +17,12 @@ const (
 	observerID    = ^uint32(1)
 )
 
-// lineMax bounds a message.
-const lineMax = 1 << 20
+// sayMax bounds what a client says, tellMax what the coordinator tells: a death
+// with the largest record takes the most.
+const (
+	sayMax  = 1 << 20
+	tellMax = recordMax/3*4 + sayMax
+)
 
 // message is a line on a control connection, either way. Type says which of
 // the others count.
@@ -38,30 +42,42 @@ type message struct {
 	Settings    json.RawMessage `json:"settings,omitempty"`
 	Peers       []Peer          `json:"peers,omitempty"`
 	Event       json.RawMessage `json:"event,omitempty"`
+	Record      []byte          `json:"record,omitempty"`
+	Quorum      bool            `json:"quorum,omitempty"`
+	Grow        int             `json:"grow,omitempty"`
+	Joins       bool            `json:"joins,omitempty"`
+	Before      []Death         `json:"before,omitempty"`
+	Name        string          `json:"name,omitempty"` // of a host, for people
+	Request     *JoinRequest    `json:"request,omitempty"`
+	Joined      []Joiner        `json:"joined,omitempty"`
 }
 
 // What a client says.
 const (
-	sayAnnounce = "announce" // Addresses, Host, Pid: where it listens
+	sayAnnounce = "announce" // Addresses, Host, Name, Pid: where it listens
 	sayBeat     = "beat"     // it is alive
 	sayReturned = "returned" // Why: its tasks have returned, how
 	sayAsk      = "ask"      // Rank: is it alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
+	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
 	sayEvent    = "event"    // Event
-	sayBye      = "bye"      // it leaves
+	sayBye      = "bye"      // Record: it leaves
 	sayWatch    = "watch"    // an observer: it wants events
+	sayJoin     = "join"     // an observer: Request
 )
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings: the first line
+	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Peers
-	tellDied     = "died"     // Rank, Incarnation, Certain, Why
+	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellReturned = "returned" // Ranks, Why
 	tellFinished = "finished"
 	tellStop     = "stop"    // Why
 	tellBeat     = "beat"    // the answer to one: the coordinator is alive
 	tellClosing  = "closing" // it ends: do not come back
+	tellJoined   = "joined"  // Joined: the answer to an observer's request
+	tellRefused  = "refused" // Why: the other one
 )
 
 // line is a message as it is written.
@@ -74,9 +90,9 @@ func (m message) line() []byte {
 }
 
 // newLines reads lines of bounded length.
-func newLines(r io.Reader) *bufio.Scanner {
+func newLines(r io.Reader, most int) *bufio.Scanner {
 	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 4096), lineMax)
+	s.Buffer(make([]byte, 0, 4096), most)
 	return s
 }
 
@@ -114,6 +130,13 @@ func (m *mailbox[T]) take() (things []T, last bool) {
 	defer m.mu.Unlock()
 	things, m.things, m.bytes = m.things, nil, 0
 	return things, m.closed
+}
+
+// empty tells whether nothing waits to be fetched.
+func (m *mailbox[T]) empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.things) == 0 && !m.closed
 }
 
 // close lets who fetches end when it has what is there.

@@ -8,8 +8,6 @@ import (
 	"iter"
 	"net"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/wire"
 )
 
 // emit publishes an event of the coordinator's own, with its attributes in
@@ -53,13 +51,21 @@ func (s *Server) reportEvents() {
 
 // observe serves an observer: the past, the present, and then what happens.
 func (s *Server) observe(conn, raw net.Conn) {
-	lines := newLines(conn)
+	lines := newLines(conn, sayMax)
 	conn.SetReadDeadline(time.Now().Add(handshakeMax))
 	var m message
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &m) != nil || m.Type != sayWatch {
+	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &m) != nil {
 		return
 	}
 	conn.SetReadDeadline(time.Time{})
+	switch m.Type {
+	case sayWatch:
+	case sayJoin:
+		s.answer(conn, m.Request)
+		return
+	default:
+		return
+	}
 	o := newSession(nil, conn, raw, 0)
 	if !s.addObserver(o) {
 		return
@@ -78,11 +84,8 @@ func (s *Server) addObserver(o *session) bool {
 	if s.closing || len(s.observers) >= observersMax {
 		return false
 	}
-	present := make([]Status, len(s.members))
-	for rank, m := range s.members {
-		present[rank] = m.status()
-	}
-	line, err := json.Marshal(Event{Time: time.Now(), Type: EventStatus, Rank: -1, Attrs: map[string]any{"members": present}})
+	now := map[string]any{"members": s.present(), "former": s.former(), "view": s.view}
+	line, err := json.Marshal(Event{Time: time.Now(), Type: EventStatus, Rank: -1, Attrs: now})
 	if err != nil {
 		return false
 	}
@@ -113,14 +116,7 @@ func Watch(ctx context.Context, dir string) iter.Seq2[Event, error] {
 }
 
 func watch(ctx context.Context, dir string, yield func(Event) bool) error {
-	if err := checkDir(dir); err != nil {
-		return err
-	}
-	key, err := readKey(dir)
-	if err != nil {
-		return err
-	}
-	conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
+	conn, err := visit(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -129,8 +125,7 @@ func watch(ctx context.Context, dir string, yield func(Event) bool) error {
 	if _, err := conn.Write(message{Type: sayWatch}.line()); err != nil {
 		return err
 	}
-	lines := newLines(conn)
-	lines.Buffer(make([]byte, 0, 4096), statusMax)
+	lines := newLines(conn, statusMax)
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {

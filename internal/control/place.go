@@ -22,6 +22,7 @@ type Place struct {
 	Host        bool   // this process hosts the coordinator
 	LocalRank   int
 	LocalSize   int
+	Grow        int    // so many processes may join beyond Size: ranks go up to Size+Grow−1
 	How         string // RunHow, MpirunHow, SrunHow, ManualHow or AloneHow
 }
 
@@ -41,6 +42,7 @@ const (
 	VarRank        = "COPPICE_RANK"
 	VarSize        = "COPPICE_SIZE"
 	VarIncarnation = "COPPICE_INCARNATION"
+	VarGrow        = "COPPICE_GROW"
 	VarCoordinator = "COPPICE_COORDINATOR"
 	VarKeyFile     = "COPPICE_KEY_FILE"
 	VarKey         = "COPPICE_KEY"
@@ -69,6 +71,9 @@ func (p Place) Vars() []string {
 		"WORLD_SIZE=" + strconv.Itoa(p.Size),
 		"LOCAL_RANK=" + strconv.Itoa(p.LocalRank),
 		"LOCAL_WORLD_SIZE=" + strconv.Itoa(p.LocalSize),
+	}
+	if p.Grow > 0 {
+		vars = append(vars, VarGrow+"="+strconv.Itoa(p.Grow))
 	}
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		vars = append(vars, VarCoordinator+"="+p.Coordinator)
@@ -124,13 +129,13 @@ func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (e
 	if p.Size, err = e.number(size, 1, SizeMax); err != nil {
 		return err
 	}
-	if p.Rank, err = e.number(rank, 0, p.Size-1); err != nil {
+	if p.Rank, err = e.number(rank, 0, p.Size+p.Grow-1); err != nil {
 		return err
 	}
 	if p.LocalSize, err = e.numberOr(localSize, 1, p.Size, p.Size); err != nil {
 		return err
 	}
-	p.LocalRank, err = e.numberOr(localRank, 0, p.LocalSize-1, min(p.Rank, p.LocalSize-1))
+	p.LocalRank, err = e.numberOr(localRank, 0, p.LocalSize+p.Grow-1, min(p.Rank, p.LocalSize-1))
 	return err
 }
 
@@ -140,6 +145,11 @@ func (e environment) started() (Place, error) {
 	if !filepath.IsAbs(p.Dir) {
 		return p, fmt.Errorf("%s=%q; allowed: the absolute path of a job's directory", VarDir, p.Dir)
 	}
+	grow, err := e.numberOr(VarGrow, 0, SizeMax, 0)
+	if err != nil {
+		return p, err
+	}
+	p.Grow = grow
 	if err := e.ranks(&p, VarRank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
 		return p, err
 	}

@@ -22,8 +22,11 @@ import (
 
 // play is what a started process does.
 func play(role string) int {
-	if role == "launch" {
+	switch role {
+	case "launch":
 		return launch()
+	case "scribe":
+		return scribe()
 	}
 	p, err := control.FromEnvironment(os.Getenv)
 	if err != nil {
@@ -45,6 +48,7 @@ func play(role string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r := newSpeaker()
+	r.clock = role == "clock"
 	c, _, err := control.Join(ctx, p, r, nil)
 	if err != nil {
 		fmt.Println("error", err)
@@ -56,6 +60,14 @@ func play(role string) int {
 	switch role {
 	case "return":
 		c.Returned("")
+	case "record":
+		if err := leaveRecord(p); err != nil {
+			fmt.Println("error", err)
+			return 2
+		}
+		fmt.Println("recorded")
+	case "fence": // the other one of two
+		c.Fence(1-p.Rank, 1, "no frames", false)
 	}
 	select {
 	case <-r.over:
@@ -91,6 +103,7 @@ type speaker struct {
 	over  chan struct{}
 	once  sync.Once
 	known int
+	clock bool // it says when
 }
 
 func newSpeaker() *speaker { return &speaker{over: make(chan struct{})} }
@@ -100,7 +113,14 @@ func (s *speaker) Peers(peers []control.Peer) {
 	fmt.Println("peers", s.known)
 }
 
-func (s *speaker) Died(d control.Death)     { fmt.Println("died", d.Rank, d.Incarnation, d.Certain, d.How) }
+func (s *speaker) Died(d control.Death) {
+	if s.clock {
+		fmt.Println("died", d.Rank, d.Incarnation, time.Now().UnixNano(), d.How)
+		return
+	}
+	fmt.Println("died", d.Rank, d.Incarnation, d.Certain, d.How)
+}
+
 func (s *speaker) PeerReturned(int, string) {}
 func (s *speaker) Stop(reason string)       { fmt.Println("stop", reason) }
 func (s *speaker) Finished()                { fmt.Println("finished"); s.once.Do(func() { close(s.over) }) }
@@ -115,7 +135,7 @@ type actor struct {
 }
 
 // start starts a process with these variables beside a bare environment.
-func start(t *testing.T, role string, vars []string, command ...string) *actor {
+func start(t testing.TB, role string, vars []string, command ...string) *actor {
 	t.Helper()
 	if len(command) == 0 {
 		command = []string{os.Args[0]}
@@ -149,14 +169,14 @@ func (a *actor) listen(out io.Reader) {
 }
 
 // run starts a process for a rank of a server, as a launcher would.
-func run(t *testing.T, s *control.Server, rank int, command ...string) *actor {
+func run(t testing.TB, s *control.Server, rank int, command ...string) *actor {
 	t.Helper()
 	a := start(t, "work", s.Place(rank, 1).Vars(), command...)
 	s.Started(rank, 1, a.cmd.Process.Pid)
 	return a
 }
 
-func (a *actor) signal(t *testing.T, sig syscall.Signal) {
+func (a *actor) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := a.cmd.Process.Signal(sig); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ type ServerConfig struct {
 	Job  [16]byte // zero: a new one is drawn
 	Key  []byte   // nil: a new one is drawn and put into Dir
 	Size int      // processes, ranks 0 … Size−1
+	Grow int      // so many may join beyond them while the job runs, with ranks from Size on; the dead may come back if it is above 0
 
 	LocalSize int             // of them on this host; 0: all
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
@@ -36,6 +37,13 @@ type ServerConfig struct {
 	// not certainly; 0: never. A launcher that waits for its children needs
 	// none.
 	JoinTimeout time.Duration
+
+	// Kill has the agent on its host kill a process, for certain and soon; it does
+	// not block. nil: there are no agents.
+	Kill func(rank int, incarnation uint64, why string)
+	// Join starts processes that an observer asks for; it may take its time. nil:
+	// nobody does.
+	Join func(JoinRequest) ([]Joiner, error)
 
 	Events func(Event)  // told every event, in order, by one goroutine; nil: nobody
 	Logger *slog.Logger // nil: silent
@@ -76,6 +84,7 @@ type Server struct {
 	observers map[*session]bool
 	processes map[*process]bool // whose pidfds are open
 	book      addressBook
+	view      *View     // the latest that a process told of; nil: none
 	news      []*member // have returned, and the others do not know
 	past      history
 	events    *mailbox[Event]
@@ -92,7 +101,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, instance: drawNumber(),
 		lobby: newLobby(256 + cfg.Size), quit: make(chan struct{}), done: make(chan struct{}),
-		began: time.Now(), members: make([]*member, cfg.Size),
+		began: time.Now(), members: make([]*member, cfg.Size+cfg.Grow),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 	}
@@ -104,7 +113,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
 	s.mu.Lock()
-	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "pid", os.Getpid())
+	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "grow", cfg.Grow, "pid", os.Getpid())
 	s.mu.Unlock()
 	s.wg.Go(s.watchSilence)
 	s.wg.Go(s.reportEvents)
@@ -146,6 +155,8 @@ func (c *ServerConfig) complete() error {
 	switch {
 	case c.Size < 1 || c.Size > SizeMax:
 		return fmt.Errorf("size %d; allowed: 1 to %d", c.Size, SizeMax)
+	case c.Grow < 0 || c.Grow > SizeMax-c.Size:
+		return fmt.Errorf("growth by %d; allowed: 0 to %d", c.Grow, SizeMax-c.Size)
 	case len(c.Dir) > dirMax:
 		return fmt.Errorf("directory %s: %d bytes; allowed: up to %d, for its sockets", c.Dir, len(c.Dir), dirMax)
 	case len(c.Settings) > settingsMax:
@@ -188,6 +199,9 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	os.Remove(controlPath(dir))
+	if err := forgetRecords(dir); err != nil {
+		return err
+	}
 	if s.cfg.Key == nil {
 		s.cfg.Key = newKey()
 	}
@@ -211,10 +225,15 @@ func (s *Server) open() (err error) {
 
 // Place is that of a process which a launcher is about to start.
 func (s *Server) Place(rank int, incarnation uint64) Place {
+	return s.place(newMember(rank, incarnation))
+}
+
+func (s *Server) place(m *member) Place {
+	rank, incarnation := m.rank, m.incarnation
 	return Place{
 		Dir: s.cfg.Dir, Job: s.cfg.Job, Key: s.cfg.Key, Rank: rank, Size: s.cfg.Size,
 		Incarnation: incarnation, Coordinator: controlPath(s.cfg.Dir),
-		LocalRank: rank, LocalSize: s.cfg.LocalSize, How: RunHow,
+		LocalRank: rank, LocalSize: s.cfg.LocalSize, Grow: s.cfg.Grow, How: RunHow,
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -14,6 +16,7 @@ type session struct {
 	conn     net.Conn
 	raw      net.Conn // below it: closing that never blocks
 	out      *mailbox[[]byte]
+	writing  sync.Mutex    // held by who writes
 	told     int           // entries of the address book
 	heardAll chan struct{} // closed when nothing more will be read
 }
@@ -30,6 +33,40 @@ func (c *session) tell(line []byte) {
 	}
 }
 
+// tellDeath queues the line of a death. All sessions share it, so it hardly counts
+// as what waits for this one.
+func (c *session) tellDeath(line []byte) {
+	if !c.out.put(line, min(len(line), eventMax)) {
+		c.raw.Close()
+	}
+}
+
+// tellAtOnce writes a line itself, if nothing waits to be written, this cannot
+// block and there is no encryption below: a writer that has to be woken costs time.
+func (c *session) tellAtOnce(line []byte) bool {
+	conn, ok := c.conn.(*net.UnixConn)
+	if !ok || !c.writing.TryLock() {
+		return false
+	}
+	defer c.writing.Unlock()
+	raw, err := conn.SyscallConn()
+	if err != nil || !c.out.empty() {
+		return false
+	}
+	n := 0
+	err = raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), line) // the descriptor does not block
+		return true
+	})
+	if err != nil || n <= 0 {
+		return false
+	}
+	if n < len(line) {
+		c.tellDeath(line[n:])
+	}
+	return true
+}
+
 // write writes what is queued until the mailbox or the connection is closed.
 func (c *session) write() {
 	for {
@@ -39,16 +76,21 @@ func (c *session) write() {
 			c.raw.Close()
 			return
 		}
-		lines, last := c.out.take()
-		if writeLines(c.conn, lines) != nil {
+		if last, err := c.writeQueued(); err != nil {
 			c.raw.Close()
 			return
-		}
-		if last {
+		} else if last {
 			closeWrite(c.conn)
 			return
 		}
 	}
+}
+
+func (c *session) writeQueued() (last bool, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	lines, last := c.out.take()
+	return last, writeLines(c.conn, lines)
 }
 
 // closeWrite lets the peer read all and then the end.
@@ -71,13 +113,25 @@ func (s *Server) tellAll(m message) {
 // welcome tells a process that connects all there is to know but the address
 // book, which comes with the next batch. s.mu is held.
 func (s *Server) welcome(c *session) {
-	c.tell(message{
+	first := message{
 		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
-	}.line())
+		Grow: s.cfg.Grow, Joins: s.joins(c.member),
+	}
+	if first.Joins {
+		first.Peers = s.live()
+		for _, life := range c.member.lives() {
+			if life.death != nil {
+				first.Before = append(first.Before, *life.death)
+			}
+		}
+	}
+	c.tell(first.line())
 	for _, m := range s.members {
-		if m.death != nil {
-			c.tell(m.death.message().line())
+		for _, life := range m.lives() {
+			if life.death != nil {
+				c.tellDeath(life.obituary)
+			}
 		}
 		if m.returned {
 			c.tell(message{Type: tellReturned, Ranks: []int{m.rank}, Why: m.failure}.line())
@@ -96,7 +150,7 @@ func (s *Server) welcome(c *session) {
 
 // serve reads what a process says until its connection ends.
 func (s *Server) serve(c *session) {
-	lines := newLines(c.conn)
+	lines := newLines(c.conn, sayMax)
 	for lines.Scan() {
 		var m message
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
@@ -143,10 +197,12 @@ func (s *Server) hear(c *session, said message) bool {
 		s.asked(c, said.Rank)
 	case saySuspect:
 		s.suspected(c, said)
+	case sayFence:
+		s.fenceAsked(c, said)
 	case sayEvent:
 		s.relay(m, said.Event)
 	case sayBye:
-		s.left(m)
+		s.left(m, said.Record)
 		return false
 	default:
 		s.log.Warn("control: unknown message", "rank", m.rank, "type", said.Type)
@@ -162,8 +218,8 @@ func (s *Server) announced(m *member, said message) {
 	if m.peer != nil && m.peer.Host == peer.Host && slices.Equal(m.peer.Addresses, peer.Addresses) {
 		return // said again after a reconnect
 	}
-	m.peer = &peer
-	s.emit(EventAnnounced, m.rank, "incarnation", m.incarnation, "addresses", said.Addresses, "host", said.Host)
+	m.peer, m.hostName = &peer, said.Name
+	s.emit(EventAnnounced, m.rank, "incarnation", m.incarnation, "addresses", said.Addresses, "host", said.Host, "host_name", said.Name)
 	s.book.add(peer)
 	if s.allThere() {
 		s.flush()
@@ -213,16 +269,16 @@ func (s *Server) asked(c *session, rank int) {
 		return
 	}
 	// One that has exited just now is in awaitExit's hands, which tells all.
-	if d := s.members[rank].death; d != nil {
-		c.tell(d.message().line())
+	if m := s.members[rank]; m.death != nil {
+		c.tellDeath(m.obituary)
 	}
 }
 
 // left takes note of a process that leaves. Before the job's end that is as good
 // as its death: it has said, knowing the key, that it will never act again.
-func (s *Server) left(m *member) {
+func (s *Server) left(m *member, record []byte) {
 	if m.death == nil {
-		s.die(m, Death{Certain: true, How: "left before the end"})
+		s.die(m, Death{Certain: true, How: "left before the end", Record: record})
 	}
 }
 
@@ -234,6 +290,9 @@ func (s *Server) relay(m *member, raw json.RawMessage) {
 		return
 	}
 	e.Rank = m.rank
+	if e.Type == EventView && !s.viewed(m, raw) {
+		return
+	}
 	s.publish(e)
 }
 
@@ -246,7 +305,7 @@ type addressBook struct {
 }
 
 // batchMax bounds the addresses of one message in bytes.
-const batchMax = lineMax / 2
+const batchMax = 512 << 10
 
 func (b *addressBook) add(p Peer) {
 	entry, err := json.Marshal(p)
@@ -281,7 +340,7 @@ func (b *addressBook) batches(from int) (lines [][]byte) {
 // allThere tells whether every process that lives has announced itself.
 func (s *Server) allThere() bool {
 	for _, m := range s.members {
-		if m.death == nil && m.peer == nil {
+		if s.awaited(m) && m.peer == nil {
 			return false
 		}
 	}

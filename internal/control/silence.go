@@ -53,7 +53,7 @@ func (s *Server) forgive(now time.Time, late time.Duration) {
 // listen does what has to be done about a process that is silent.
 func (s *Server) listen(m *member, now time.Time) {
 	switch silent := now.Sub(m.heard); {
-	case m.death != nil || s.finished || s.closing:
+	case !s.awaited(m) || s.finished || s.closing:
 	case !m.joined:
 		if t := s.cfg.JoinTimeout; t > 0 && now.Sub(s.began) > t {
 			m.incarnation = max(m.incarnation, 1)
@@ -86,7 +86,7 @@ func (s *Server) suspected(c *session, said message) {
 	s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", c.member.rank, "why", said.Why, "silent_seconds", silent.Seconds())
 	switch {
 	case m.death != nil:
-		c.tell(m.death.message().line())
+		c.tellDeath(m.obituary)
 	case m.fenced != "":
 	case silent < s.cfg.Silence/2:
 		s.emit(EventUnreachable, m.rank, "incarnation", m.incarnation, "from", c.member.rank)
@@ -104,10 +104,14 @@ func (s *Server) fence(m *member, why string) {
 		s.die(m, Death{How: why})
 		return
 	}
-	m.fenced, m.fencedAt = why, time.Now()
-	s.log.Warn("control: fenced", "rank", m.rank, "incarnation", m.incarnation, "pid", m.pid, "why", why)
-	s.emit(EventFenced, m.rank, "incarnation", m.incarnation, "why", why)
+	s.noteFence(m, why)
 	if err := m.process.kill(); err != nil && !m.process.exited() {
 		s.log.Warn("control: cannot kill", "rank", m.rank, "error", err)
 	}
+}
+
+func (s *Server) noteFence(m *member, why string) {
+	m.fenced, m.fencedAt = why, time.Now()
+	s.log.Warn("control: fenced", "rank", m.rank, "incarnation", m.incarnation, "pid", m.pid, "why", why)
+	s.emit(EventFenced, m.rank, "incarnation", m.incarnation, "why", why)
 }

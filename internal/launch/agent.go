@@ -35,7 +35,7 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := a.start(); err != nil {
 		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
 	}
-	defer os.RemoveAll(a.place.Dir)
+	defer a.remove()
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -60,6 +60,7 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 type agent struct {
 	orders agentOrders
 	place  control.Place // what all processes here have in common
+	remove func()        // the job's directory on this host
 	to     *lineWriter
 	crew   *crew
 }
@@ -86,7 +87,7 @@ func (a *agent) start() (err error) {
 		at := a.place
 		at.Rank, at.LocalRank = rank, i
 		list[i] = order{
-			rank: rank, path: path, argv: append([]string{a.orders.Program}, a.orders.Args...), dir: a.orders.Dir,
+			rank: rank, life: at.Incarnation, path: path, argv: append([]string{a.orders.Program}, a.orders.Args...), dir: a.orders.Dir,
 			env:   merge(common, at.Vars()),
 			stdin: none,
 		}
@@ -100,7 +101,7 @@ func (a *agent) start() (err error) {
 		}
 	}
 	if a.crew, err = startCrew(list); err != nil {
-		os.RemoveAll(a.place.Dir)
+		a.remove()
 		return programError(a.orders.Program, err)
 	}
 	for i, p := range a.crew.procs {
@@ -109,7 +110,8 @@ func (a *agent) start() (err error) {
 		}
 	}
 	a.crew.watch(list, func(int) {}, func(e ending) {
-		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status}) // the same
+		will := control.ReadWill(a.place.Dir, e.rank, e.life)
+		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // the same
 	})
 	return nil
 }
@@ -127,12 +129,15 @@ func (a *agent) prepare() error {
 	if err != nil {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
+	if a.remove, err = control.Keep(dir); err != nil {
+		return err
+	}
 	if err := os.WriteFile(filepath.Join(dir, "key"), a.orders.Key, 0o600); err != nil {
-		os.RemoveAll(dir)
+		a.remove()
 		return err
 	}
 	a.place = control.Place{
-		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Incarnation: firstIncarnation,
+		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Grow: a.orders.Grow, Incarnation: max(a.orders.Life, firstIncarnation),
 		Coordinator: net.JoinHostPort(host, port), LocalSize: len(a.orders.Ranks),
 	}
 	return nil

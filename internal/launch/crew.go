@@ -17,6 +17,7 @@ type crew struct {
 // ending is the end of a process.
 type ending struct {
 	rank   int
+	life   uint64 // its incarnation
 	status status
 	at     time.Time
 	lost   string // it is not known how: why its host is lost
@@ -66,7 +67,7 @@ func (c *crew) watch(orders []order, linger func(rank int), ended func(ending)) 
 			p.exited()
 			at := time.Now()
 			linger(orders[i].rank)
-			ended(ending{rank: orders[i].rank, status: p.reap(), at: at})
+			ended(ending{rank: orders[i].rank, life: orders[i].life, status: p.reap(), at: at})
 			p.drained()
 		})
 	}

@@ -11,7 +11,7 @@ import (
 
 // placeVars tell a process its place: the launcher sets them, and nobody else.
 var placeVars = []string{
-	control.VarDir, control.VarJob, control.VarRank, control.VarSize, control.VarIncarnation,
+	control.VarDir, control.VarJob, control.VarRank, control.VarSize, control.VarIncarnation, control.VarGrow,
 	control.VarCoordinator, control.VarKeyFile, control.VarKey,
 	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,13 +37,22 @@ type job struct {
 	server   *control.Server
 	stations []station
 	endings  chan ending
-	running  map[int]bool      // ranks whose process has not ended
+	running  map[int]uint64  // ranks whose process has not ended, and its incarnation
+	at       map[int]station // where each rank runs, or ran last
+	entry    map[int]int     // where the report has it
+	joins    chan joinCall   // that somebody asks for
+	grown    chan *growth    // what came of those on other hosts
+	calling  int             // so many are being carried out there
+	calls    context.Context // ends when no process shall be started any more
+	hangUp   context.CancelFunc
+	over     chan struct{}     // closed when nobody is overseen any more
+	close    func()            // closes it
 	why      map[int]string    // the launcher ended it
 	kills    chan control.Kill // that are due
 	suspects chan suspect      // on other hosts: the coordinator gave them up
 	began    time.Time
 	tcp      string           // where other hosts find the coordinator
-	threads  *threads         // that called them; nil: none
+	threads  []*threads       // that called them
 	early    os.Signal        // came while they were called; nil: none
 	grace    <-chan time.Time // when who was passed a signal has to be gone
 	hurry    bool             // the user has no patience left
@@ -57,36 +67,51 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		Plan:    p,
 		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
 		endings: make(chan ending, p.N),
-		running: map[int]bool{},
+		running: map[int]uint64{},
+		at:      map[int]station{},
+		entry:   map[int]int{},
 		why:     map[int]string{},
 		kills:   make(chan control.Kill, len(p.Kills)),
+		joins:   make(chan joinCall),
+		grown:   make(chan *growth),
+		over:    make(chan struct{}),
 
-		suspects: make(chan suspect, p.N),
+		suspects: make(chan suspect, p.N+p.Grow),
 		report:   Report{Tasks: make([]TaskReport, p.N)},
 	}
+	j.close = sync.OnceFunc(func() { close(j.over) })
+	j.calls, j.hangUp = context.WithCancel(ctx)
+	defer j.hangUp()
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	defer j.server.Close()
+	defer j.close()
 	if err := j.start(); err != nil {
 		return nil, err
 	}
 	stop := j.schedule()
 	j.oversee(ctx)
+	j.close()
 	stop()
 	j.finish()
 	return &j.report, nil
 }
 
-// stationOf is where a rank runs.
-func (j *job) stationOf(rank int) station { return j.stations[max(j.places[rank].host, 0)] }
+// end tells that a process has ended.
+func (j *job) end(e ending) {
+	select {
+	case j.endings <- e:
+	case <-j.over:
+	}
+}
 
 // finish waits for the rest of the output and makes the report.
 func (j *job) finish() {
 	j.report.Seconds = time.Since(j.began).Seconds()
 	j.drain()
-	for rank, s := range j.server.Status() {
-		j.report.Tasks[rank].learn(s, j.killOf(rank))
+	for _, s := range j.server.Status() {
+		j.learn(s)
 	}
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
@@ -95,6 +120,20 @@ func (j *job) finish() {
 			j.notice("--kill %v never came about", k)
 		}
 	}
+}
+
+// learn takes over into the report what the coordinator knows of a rank's latest
+// process.
+func (j *job) learn(s control.Status) {
+	i, started := j.entry[s.Rank]
+	if !started {
+		return
+	}
+	kill := ""
+	if s.Incarnation == firstIncarnation {
+		kill = j.killOf(s.Rank)
+	}
+	j.report.Tasks[i].learn(s, kill)
 }
 
 // drain waits until all that the processes wrote is shown, or the user has no
@@ -106,8 +145,8 @@ func (j *job) drain() {
 		for _, s := range j.stations {
 			s.close()
 		}
-		if j.threads != nil {
-			j.threads.close()
+		for _, t := range j.threads {
+			t.close()
 		}
 	}()
 	var late <-chan time.Time
@@ -160,8 +199,12 @@ func (j *job) oversee(ctx context.Context) {
 	if j.early != nil {
 		j.interrupt(j.early)
 	}
-	for len(j.running) > 0 {
+	for len(j.running) > 0 || j.calling > 0 {
 		select {
+		case c := <-j.joins:
+			j.join(c)
+		case g := <-j.grown:
+			j.settleGrowth(g)
 		case e := <-j.endings:
 			j.ended(e)
 		case s := <-j.Signals:
@@ -189,7 +232,29 @@ func (j *job) oversee(ctx context.Context) {
 // suspect is a process that the coordinator takes for dead.
 type suspect struct {
 	rank int
+	life uint64 // 0: the one that runs
 	how  string
+}
+
+// agentKill is what the coordinator calls to have a process on another host killed;
+// nil: there is no other.
+func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
+	if j.Hosts == nil {
+		return nil
+	}
+	return func(rank int, incarnation uint64, why string) {
+		select {
+		case j.suspects <- suspect{rank, incarnation, "fenced: " + why}:
+		default: // there is one for each rank already
+		}
+	}
+}
+
+// kill kills the process of a rank, if its station has begun.
+func (j *job) kill(rank int) {
+	if at := j.at[rank]; at != nil {
+		at.kill(rank)
+	}
 }
 
 // observe looks for suspects. Here the coordinator kills them itself, on another
@@ -201,20 +266,20 @@ func (j *job) observe(e control.Event) {
 	}
 	how, _ := e.Attrs["how"].(string)
 	select {
-	case j.suspects <- suspect{e.Rank, how}:
+	case j.suspects <- suspect{rank: e.Rank, how: how}:
 	default: // there is one for each rank already
 	}
 }
 
 // fence makes sure that a suspect is dead.
 func (j *job) fence(s suspect) {
-	if !j.running[s.rank] {
+	if j.running[s.rank] == 0 || s.life != 0 && s.life != j.running[s.rank] {
 		return
 	}
 	if j.why[s.rank] == "" {
 		j.why[s.rank] = s.how
 	}
-	j.stationOf(s.rank).kill(s.rank)
+	j.kill(s.rank)
 }
 
 // What the launcher did to a process.
@@ -226,11 +291,11 @@ const (
 
 // ended notes the end of a process.
 func (j *job) ended(e ending) {
-	if !j.running[e.rank] {
+	if j.running[e.rank] != e.life {
 		return
 	}
 	delete(j.running, e.rank)
-	t := &j.report.Tasks[e.rank]
+	t := &j.report.Tasks[j.entry[e.rank]]
 	t.ended, t.Seconds = e.at, e.at.Sub(j.began).Seconds()
 	t.Why = j.why[e.rank]
 	t.Core = e.status.Core
@@ -256,6 +321,7 @@ func (j *job) interrupt(s os.Signal) {
 		j.killAll(whyInterrupted)
 		return
 	}
+	j.hangUp()
 	j.report.Signal = signalName(sig)
 	j.grace = time.After(j.graceTime())
 	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
@@ -278,6 +344,7 @@ func (j *job) graceTime() time.Duration {
 
 // timeout asks the processes for what they are doing.
 func (j *job) timeout() {
+	j.hangUp()
 	j.report.Timeout = true
 	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	j.report.timeout, j.report.late = j.Timeout, j.ranks()
@@ -289,11 +356,11 @@ func (j *job) timeout() {
 
 // killOne is a kill that the user asked for.
 func (j *job) killOne(k control.Kill) {
-	if !j.running[k.Task] {
+	if j.running[k.Task] != firstIncarnation {
 		return
 	}
 	j.why[k.Task] = whyKill + k.String()
-	j.stationOf(k.Task).kill(k.Task)
+	j.kill(k.Task)
 }
 
 // killAll kills all processes that still run.
@@ -303,7 +370,7 @@ func (j *job) killAll(why string) {
 		s.signal(syscall.SIGKILL)
 	}
 	for rank := range j.running {
-		j.stationOf(rank).kill(rank)
+		j.kill(rank)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/internal/detect"
 )
 
-// firstIncarnation is that of every process a launcher starts.
+// firstIncarnation is that of every process a launcher starts with the job.
 const firstIncarnation = 1
 
 // local is the station of the processes on this host. A process may start
@@ -30,10 +30,10 @@ func startLocal(server *control.Server, orders []order, ended func(ending)) (*lo
 	}
 	for i, p := range l.crew.procs {
 		l.ranks[orders[i].rank] = p
-		server.Started(orders[i].rank, firstIncarnation, p.Pid)
+		server.Started(orders[i].rank, orders[i].life, p.Pid)
 	}
 	l.crew.watch(orders, l.linger, func(e ending) {
-		server.Exited(e.rank, firstIncarnation, e.status.String())
+		server.Exited(e.rank, e.life, e.status.String())
 		ended(e)
 	})
 	return l, nil

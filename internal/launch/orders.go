@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"syscall"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // What a launcher and the agent on another host say to each other, as JSON, one
@@ -21,9 +23,11 @@ type agentOrders struct {
 	Job         [16]byte `json:"job"`
 	Key         []byte   `json:"key"`
 	Size        int      `json:"size"`
+	Grow        int      `json:"grow,omitempty"`
 	Coordinator string   `json:"coordinator"` // HOST:PORT; without HOST: where the agent was called from
 	Fallback    string   `json:"fallback"`    // HOST, should the agent not know that
 	Ranks       []int    `json:"ranks"`
+	Life        uint64   `json:"incarnation"` // of all of them
 	Program     string   `json:"program"`
 	Args        []string `json:"args"`
 	Dir         string   `json:"dir"`
@@ -46,6 +50,7 @@ type notice struct {
 	Data   []byte  `json:"data,omitempty"`
 	Status *status `json:"status,omitempty"`
 	Text   string  `json:"text,omitempty"`
+	control.Will
 }
 
 // The types of notices.
@@ -53,7 +58,7 @@ const (
 	noticeStarted = "started" // Rank, PID
 	noticeOutput  = "output"  // Rank, Stream, Data
 	noticeClosed  = "closed"  // Rank, Stream: no more of that
-	noticeExited  = "exited"  // Rank, Status
+	noticeExited  = "exited"  // Rank, Status, Will
 	noticeRefused = "refused" // Text: nothing could be started, and why
 )
 
@@ -74,8 +79,8 @@ func (l *lineWriter) say(message any) error {
 	return err
 }
 
-// messageMax bounds a message in bytes.
-const messageMax = 4 << 20
+// messageMax bounds a message in bytes: an end with a large record takes the most.
+const messageMax = 32 << 20
 
 func newLineReader(r io.Reader) *bufio.Scanner {
 	s := bufio.NewScanner(r)

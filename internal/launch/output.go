@@ -79,8 +79,13 @@ type relay struct {
 	text []byte // about to be shown
 }
 
-// newRelays makes the relays of one process.
-func (o *Output) newRelays(s *screen, rank int) (relays [streams]*relay, err error) {
+// newRelays makes the relays of one process; again: its rank had one before, whose
+// logs it goes on with.
+func (o *Output) newRelays(s *screen, rank int, again bool) (relays [streams]*relay, err error) {
+	how := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if again {
+		how = os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	}
 	shown := o.Ranks == nil
 	for _, r := range o.Ranks {
 		shown = shown || r == rank
@@ -92,7 +97,7 @@ func (o *Output) newRelays(s *screen, rank int) (relays [streams]*relay, err err
 			r.prefix = prefix(rank, i == stdout && o.PaintStdout || i == stderr && o.PaintStderr)
 		}
 		if o.LogDir != "" {
-			if r.log, err = os.Create(filepath.Join(o.LogDir, strconv.Itoa(rank)+"."+name)); err != nil {
+			if r.log, err = os.OpenFile(filepath.Join(o.LogDir, strconv.Itoa(rank)+"."+name), how, 0o666); err != nil {
 				return relays, errors.Join(err, closeLogs(relays))
 			}
 		}

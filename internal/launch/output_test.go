@@ -103,7 +103,7 @@ func TestLogsHaveEveryByteWhetherShownOrNot(t *testing.T) {
 	o := Output{Stdout: &b, Prefix: true, Ranks: []int{1}, LogDir: dir}
 	s := &screen{to: [streams]io.Writer{o.Stdout, o.Stderr}}
 	for rank := range 2 {
-		relays, err := o.newRelays(s, rank)
+		relays, err := o.newRelays(s, rank, false)
 		if err != nil {
 			t.Fatal(err)
 		}

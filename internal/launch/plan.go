@@ -23,6 +23,7 @@ const processesMax = 4096
 // is its default.
 type Config struct {
 	N       int      // number of processes; required
+	Grow    int      // so many may join while the job runs
 	Program string   // as the user names it; required
 	Args    []string // of the program
 	Dir     string   // working directory of the processes; "": the launcher's
@@ -78,6 +79,8 @@ func (p *Plan) checkCount() error {
 		most = min(most, slots(p.Hosts))
 	}
 	switch {
+	case p.Grow < 0 || p.Grow > max(most-p.N, 0) && p.N >= 1 && p.N <= most:
+		return fmt.Errorf("growth by %d of %d processes; allowed: 0 to %d", p.Grow, p.N, max(most-p.N, 0))
 	case p.N > most && p.Hosts != nil:
 		return fmt.Errorf("%d processes on hosts with %d slots; allowed: 1 to %d", p.N, slots(p.Hosts), most)
 	case p.N < 1 || p.N > most:

@@ -27,7 +27,7 @@ type PreviewedProcess struct {
 func (p *Plan) Preview() Preview {
 	var v Preview
 	for rank := range p.N {
-		at := control.Place{Rank: rank, Size: p.N, Incarnation: firstIncarnation, LocalRank: p.places[rank].local, LocalSize: p.places[rank].localCount}
+		at := control.Place{Rank: rank, Size: p.N, Incarnation: firstIncarnation, Grow: p.Grow, LocalRank: p.places[rank].local, LocalSize: p.places[rank].localCount}
 		vars := slices.DeleteFunc(at.Vars(), func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
 			return name == control.VarDir || name == control.VarJob

@@ -1,11 +1,12 @@
 package launch
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"sync"
 	"syscall"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // status is how a process ended.
@@ -15,12 +16,7 @@ type status struct {
 	Core   bool           `json:"core,omitempty"`   // it left a core dump
 }
 
-func (s status) String() string {
-	if s.Signal != 0 {
-		return "killed by " + signalName(s.Signal)
-	}
-	return fmt.Sprintf("exited with %d", s.Exit)
-}
+func (s status) String() string { return control.Ending(s.Exit, s.Signal) }
 
 // process is a started process, the leader of a group of its own.
 type process struct {
@@ -36,6 +32,7 @@ type process struct {
 // order is what to start: one process.
 type order struct {
 	rank  int
+	life  uint64 // the incarnation
 	path  string // of the program
 	argv  []string
 	env   []string

@@ -25,6 +25,9 @@ const programVar = "LAUNCH_TEST_PROGRAM"
 var programs = map[string]func(args []string) (exit int){
 	"member":   member,
 	"patient":  patient,
+	"awaiting": awaiting,
+	"heir":     heir,
+	"fencer":   fencer,
 	"flood":    flood,
 	"secrets":  secrets,
 	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
@@ -112,11 +115,16 @@ type events struct {
 	stop     chan string
 	lost     chan error
 	deaths   chan control.Death
+	peers    chan control.Peer
 }
 
 func (e *events) Peers(peers []control.Peer) {
-	if e.known += len(peers); e.known == e.size {
+	before := e.known
+	if e.known += len(peers); before < e.size && e.known >= e.size {
 		close(e.all)
+	}
+	for _, p := range peers {
+		e.peers <- p
 	}
 }
 func (e *events) Died(d control.Death)     { e.deaths <- d }
@@ -133,6 +141,7 @@ func join() (*control.Client, control.Welcome, *events) {
 	e := &events{
 		size: place.Size, all: make(chan struct{}), finished: make(chan struct{}),
 		stop: make(chan string, 1), lost: make(chan error, 1), deaths: make(chan control.Death, 10_000),
+		peers: make(chan control.Peer, 10_000),
 	}
 	client, welcome, err := control.Join(context.Background(), place, e, nil)
 	if err != nil {
@@ -179,6 +188,71 @@ func patient([]string) int {
 		fmt.Println("death:", d)
 	case <-e.lost:
 		return 3
+	}
+	client.Returned("")
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// awaiting joins and stays until it knows the process that its arguments name, by
+// rank and incarnation; then it returns.
+func awaiting(args []string) int {
+	client, welcome, e := join()
+	fmt.Println("pid", os.Getpid(), "joins", welcome.Joins)
+	for {
+		select {
+		case p := <-e.peers:
+			if fmt.Sprint(p.Rank, p.Incarnation) != strings.Join(args, " ") {
+				continue
+			}
+		case <-e.finished:
+		case <-e.lost:
+			return 3
+		}
+		break
+	}
+	client.Returned("")
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// heir joins. Rank 1 records something and is killed; the others tell what they
+// inherit, and return.
+func heir([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 1 {
+		r, err := control.OpenRecord(w.Place.Dir, 1, 1)
+		if err != nil {
+			panic(err)
+		}
+		if err := r.Write([]byte(strings.Repeat("promised ", 100_000))); err != nil {
+			panic(err)
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	d := <-e.deaths
+	fmt.Println("inherited", d.Rank, d.Certain, len(d.Record), strings.Count(string(d.Record), "promised "))
+	client.Returned("")
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// fencer joins. Rank 0 has rank 1 fenced; all return when one is dead for certain.
+func fencer([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 0 {
+		client.Fence(1, 1, "a test", true)
+	}
+	for d := range e.deaths {
+		fmt.Println("death:", d)
+		if d.Certain {
+			break
+		}
 	}
 	client.Returned("")
 	<-e.finished

@@ -34,6 +34,8 @@ type remote struct {
 	running map[int]bool // whose end was not told
 	started chan error   // one: nil when all processes have started
 	left    chan struct{}
+
+	dismissed bool // we ended it: it could not start its processes, or too late
 }
 
 // call calls the host. It must be called on a thread that outlives the call;
@@ -77,7 +79,7 @@ func (r *remote) listen() {
 	_, _ = io.Copy(io.Discard, r.stdout)
 	lost := r.explain(errors.Join(err, said.Err(), r.ssh.Wait()))
 	for rank := range r.running {
-		r.ended(ending{rank: rank, at: time.Now(), lost: lost.Error()})
+		r.ended(ending{rank: rank, life: r.orders.Life, at: time.Now(), lost: lost.Error()})
 	}
 	for _, relays := range r.relays {
 		_ = relays[stdout].end() // a failure is noted where it is shown
@@ -144,8 +146,8 @@ func (r *remote) hear(n notice) error {
 			return fmt.Errorf("the agent tells the end of rank %d twice", n.Rank)
 		}
 		delete(r.running, n.Rank)
-		r.server.Exited(n.Rank, firstIncarnation, n.Status.String())
-		r.ended(ending{rank: n.Rank, status: *n.Status, at: time.Now()})
+		r.server.ExitedThere(n.Rank, r.orders.Life, n.Status.String(), n.Will)
+		r.ended(ending{rank: n.Rank, life: r.orders.Life, status: *n.Status, at: time.Now()})
 	}
 	return nil
 }
@@ -157,7 +159,7 @@ func (r *remote) begin(n notice) error {
 		return fmt.Errorf("the agent tells the start of rank %d twice", n.Rank)
 	}
 	r.pids[n.Rank], r.running[n.Rank] = n.PID, true
-	r.server.Started(n.Rank, firstIncarnation, n.PID)
+	r.server.Started(n.Rank, r.orders.Life, n.PID)
 	if len(r.pids) < len(r.orders.Ranks) {
 		return nil
 	}
@@ -182,6 +184,16 @@ func (r *remote) kill(rank int) { _ = r.say.say(command{Kill: &rank}) }
 func (r *remote) close() {
 	r.stdin.Close()
 	<-r.left
+}
+
+// lost tells whether the agent has ended by itself.
+func (r *remote) lost() bool {
+	select {
+	case <-r.left:
+		return !r.dismissed
+	default:
+		return false
+	}
 }
 
 // hangUp ends the call, if need be by force; the agent notices.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ type Report struct {
 	Exit    int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
 	Killed  []int        `json:"killed"`            // tasks whose process a signal ended
 	Lost    []int        `json:"lost"`              // tasks that nobody finished, of those
+	Joined  []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
 	Seconds float64      `json:"seconds"`           // from the start of the first process to the end of the last
 	Cause   string       `json:"cause,omitempty"`   // what went wrong first
 	Timeout bool         `json:"timeout,omitempty"` // the time-out struck
@@ -31,6 +33,7 @@ type Report struct {
 // TaskReport is what came of one task's process.
 type TaskReport struct {
 	Rank    int     `json:"rank"`
+	Again   uint64  `json:"incarnation,omitempty"` // if it is not the first of its rank
 	Host    string  `json:"host,omitempty"`
 	PID     int     `json:"pid"`
 	Joined  bool    `json:"joined"`            // it took part in the job's communication
@@ -43,6 +46,7 @@ type TaskReport struct {
 
 	ended  time.Time
 	failed time.Time // when it said so itself
+	extra  bool      // beyond the job's tasks: it joined under an id of its own
 }
 
 // wrong is when a task went wrong: a process may live on for a while after.
@@ -92,6 +96,14 @@ func (t *TaskReport) well() bool { return t.Exit != nil && *t.Exit == 0 && t.Fai
 // with an exit code other than 0 has failed.
 func (t *TaskReport) died() bool { return t.Exit == nil }
 
+// name says whose process it is.
+func (t *TaskReport) name() string {
+	if t.extra {
+		return fmt.Sprintf("process %d", t.Rank)
+	}
+	return fmt.Sprintf("task %d", t.Rank)
+}
+
 // how says how a task's process ended.
 func (t *TaskReport) how() string {
 	text := "ended well"
@@ -128,18 +140,27 @@ func oneLine(text string) string {
 // conclude fills in what follows from how the tasks ended.
 func (r *Report) conclude() {
 	r.Killed, r.Lost = []int{}, []int{} // never null in JSON
+	if r.Joined == nil {
+		r.Joined = []int{}
+	}
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
 		switch t := &r.Tasks[i]; {
 		case t.died():
 			r.Killed = append(r.Killed, t.Rank)
-			r.Lost = append(r.Lost, t.Rank) // nobody takes it over yet
+			if !t.extra {
+				r.Lost = append(r.Lost, t.Rank) // nobody takes it over yet
+			}
 		case t.well():
 			survivors++
 		default:
 			survivors++
 			failed++
 		}
+	}
+	for _, ranks := range []*[]int{&r.Killed, &r.Lost} { // a rank may die more than once
+		slices.Sort(*ranks)
+		*ranks = slices.Compact(*ranks)
 	}
 	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.broke != nil {
 		r.Exit = 1
@@ -154,13 +175,13 @@ func (r *Report) cause() string {
 	switch {
 	case first == nil:
 	case r.Exit == 0 && others == 0:
-		text = fmt.Sprintf("task %d %s; the others ended well", first.Rank, first.how())
+		text = fmt.Sprintf("%s %s; the others ended well", first.name(), first.how())
 	case r.Exit == 0:
-		text = fmt.Sprintf("task %d %s; then %s; the rest ended well", first.Rank, first.how(), counted(others, "other died", "others died"))
+		text = fmt.Sprintf("%s %s; then %s; the rest ended well", first.name(), first.how(), counted(others, "other died", "others died"))
 	case others == 0:
-		text = fmt.Sprintf("task %d %s", first.Rank, first.how())
+		text = first.name() + " " + first.how()
 	default:
-		text = fmt.Sprintf("task %d %s; then %s", first.Rank, first.how(), counted(others, "other failed", "others failed"))
+		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other failed", "others failed"))
 	}
 	var end string
 	switch {
@@ -215,9 +236,4 @@ func counted(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-func signalName(s syscall.Signal) string {
-	if name := unix.SignalName(s); name != "" {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(s))
-}
+func signalName(s syscall.Signal) string { return control.SignalName(s) }

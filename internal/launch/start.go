@@ -28,7 +28,7 @@ func (j *job) open() error {
 	}
 	j.server, err = control.Serve(control.ServerConfig{
 		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, TCP: j.tcp, Logger: j.Logger,
-		Events: j.observe,
+		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {
 		os.RemoveAll(dir)
@@ -59,7 +59,7 @@ func (j *job) start() (err error) {
 		}
 	}()
 	for rank := range relays {
-		if relays[rank], err = j.Output.newRelays(j.screen, rank); err != nil {
+		if relays[rank], err = j.Output.newRelays(j.screen, rank, false); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (j *job) start() (err error) {
 		return err
 	}
 	for rank := range j.N {
-		j.running[rank] = true
+		j.running[rank], j.entry[rank] = firstIncarnation, rank
 	}
 	return nil
 }
@@ -85,26 +85,37 @@ func (j *job) startHere(relays [][streams]*relay) error {
 	}
 	defer input.close()
 	list := make([]order, j.N)
-	common := merge(inherited(), working(j.Dir), j.Env)
 	for rank := range list {
-		out, err := relays[rank][stdout], relays[rank][stderr]
-		list[rank] = order{
-			rank: rank, path: j.path, argv: append([]string{j.Program}, j.Args...), dir: j.Dir,
-			env:   merge(common, j.server.Place(rank, firstIncarnation).Vars()),
-			stdin: input.of(rank == j.StdinRank),
-			take:  [streams]func([]byte) error{out.take, err.take},
-			end:   [streams]func() error{out.end, err.end},
-		}
+		list[rank] = j.order(j.server.Place(rank, firstIncarnation), program{j.path, append([]string{j.Program}, j.Args...)}, relays[rank])
+		list[rank].stdin = input.of(rank == j.StdinRank)
 	}
-	here, err := startLocal(j.server, list, func(e ending) { j.endings <- e })
+	here, err := startLocal(j.server, list, j.end)
 	if err != nil {
 		return programError(j.Program, err)
 	}
 	j.stations = append(j.stations, here)
 	for rank, p := range here.ranks {
+		j.at[rank] = here
 		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.Pid}
 	}
 	return nil
+}
+
+// program is what a process of this host runs.
+type program struct {
+	path string
+	argv []string
+}
+
+// order is what to start here for a place; what it reads is left open.
+func (j *job) order(at control.Place, p program, relays [streams]*relay) order {
+	out, err := relays[stdout], relays[stderr]
+	return order{
+		rank: at.Rank, life: at.Incarnation, path: p.path, argv: p.argv, dir: j.Dir,
+		env:  merge(inherited(), working(j.Dir), j.Env, at.Vars()),
+		take: [streams]func([]byte) error{out.take, err.take},
+		end:  [streams]func() error{out.end, err.end},
+	}
 }
 
 // startThere starts all processes on other hosts. If one host cannot, none
@@ -112,8 +123,9 @@ func (j *job) startHere(relays [][streams]*relay) error {
 func (j *job) startThere(relays [][streams]*relay) error {
 	remotes := j.remotes(relays)
 	called := make([]error, len(remotes))
-	j.threads = newThreads(len(remotes))
-	j.threads.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
+	callers := newThreads(len(remotes))
+	j.threads = append(j.threads, callers)
+	callers.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
 	failed := errors.Join(called...)
 	for i, r := range remotes {
 		if called[i] == nil {
@@ -129,11 +141,12 @@ func (j *job) startThere(relays [][streams]*relay) error {
 		for _, s := range j.stations {
 			s.(*remote).hangUp()
 		}
-		j.threads.close()
+		callers.close()
 		return failed
 	}
 	for _, r := range remotes {
 		for rank, pid := range r.pids {
+			j.at[rank] = r
 			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid}
 		}
 	}
@@ -165,25 +178,29 @@ func (j *job) await(r *remote) error {
 
 // remotes prepares the stations on other hosts.
 func (j *job) remotes(relays [][streams]*relay) (all []*remote) {
-	here, err := os.Hostname()
-	if err != nil {
-		here = "localhost"
-	}
-	place := j.server.Place(0, firstIncarnation)
 	for rank := range j.N {
 		if j.places[rank].local == 0 {
-			all = append(all, &remote{
-				host: j.hostName(rank), server: j.server, relays: map[int][streams]*relay{},
-				ended: func(e ending) { j.endings <- e },
-				orders: agentOrders{
-					Job: place.Job, Key: place.Key, Size: j.N, Coordinator: j.tcp, Fallback: here,
-					Program: j.Program, Args: j.Args, Dir: j.Dir, Env: merge(carried(), j.Env),
-				},
-			})
+			all = append(all, j.remote(j.hostName(rank), firstIncarnation, append([]string{j.Program}, j.Args...)))
 		}
 		r := all[len(all)-1]
 		r.orders.Ranks = append(r.orders.Ranks, rank)
 		r.relays[rank] = relays[rank]
 	}
 	return all
+}
+
+// remote prepares a station on another host, for ranks to be added.
+func (j *job) remote(host string, life uint64, argv []string) *remote {
+	here, err := os.Hostname()
+	if err != nil {
+		here = "localhost"
+	}
+	place := j.server.Place(0, firstIncarnation)
+	return &remote{
+		host: host, server: j.server, relays: map[int][streams]*relay{}, ended: j.end,
+		orders: agentOrders{
+			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.tcp, Fallback: here,
+			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
+		},
+	}
 }

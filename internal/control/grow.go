@@ -1,0 +1,198 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// A job may grow while it runs: the launcher starts a process under a new id, or
+// under the id of a dead one with the next incarnation. Whether and when it becomes
+// a member is for the views to decide.
+
+// JoinRequest asks a launcher for more processes.
+type JoinRequest struct {
+	Count   int      `json:"count"`             // how many
+	Rank    int      `json:"rank"`              // the id of a dead process, for one; −1: new ids
+	Program []string `json:"program,omitempty"` // with its arguments; nil: the job's own
+	Dir     string   `json:"dir,omitempty"`     // where a relative path of it begins
+}
+
+// Joiner is a process that was started to join a running job.
+type Joiner struct {
+	Rank        int    `json:"id"`
+	Incarnation uint64 `json:"incarnation"`
+	Pid         int    `json:"pid"`
+	Host        string `json:"host,omitempty"` // "": the launcher's
+}
+
+// Refused is why a launcher does not start a process: what was asked for cannot be.
+type Refused string
+
+func (r Refused) Error() string { return string(r) }
+
+// joins tells whether a process joins a job that runs.
+func (s *Server) joins(m *member) bool { return m.rank >= s.cfg.Size || m.incarnation > 1 }
+
+// awaited tells whether the job's end waits for a process: it lives, as far as is
+// known, or is about to.
+func (s *Server) awaited(m *member) bool {
+	return m.death == nil && (m.rank < s.cfg.Size || m.incarnation > 0)
+}
+
+// idle tells whether a process joined and has no tasks: it has returned when all
+// others have.
+func (s *Server) idle(m *member) bool {
+	return s.joins(m) && len(s.view.Tasks(m.rank, m.incarnation)) == 0
+}
+
+// Reserve gives places to processes that a launcher is about to start: for a rank
+// of −1 so many new ids, otherwise that one, with its next incarnation. From then on
+// the job's end waits for them.
+func (s *Server) Reserve(count, rank int) ([]Place, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.cfg.Grow == 0:
+		return nil, Refused("the job does not grow; allowed: jobs of coppice run --grow MAX")
+	case s.finished || s.closing:
+		return nil, Refused("the job has finished; allowed: one that runs")
+	case rank >= 0:
+		return s.reserveAgain(rank)
+	}
+	var free []*member
+	for _, m := range s.members[s.cfg.Size:] {
+		if m.incarnation == 0 {
+			free = append(free, m)
+		}
+	}
+	switch {
+	case count < 1:
+		return nil, Refused(fmt.Sprintf("%d processes; allowed: 1 or more", count))
+	case len(free) == 0:
+		return nil, Refused(fmt.Sprintf("the job has grown by %d of %d processes; allowed: --rank R, the id of a dead one", s.cfg.Grow, s.cfg.Grow))
+	case count > len(free):
+		return nil, Refused(fmt.Sprintf("%d processes, but the job has grown by %d of %d; allowed: 1 to %d", count, s.cfg.Grow-len(free), s.cfg.Grow, len(free)))
+	}
+	places := make([]Place, count)
+	for i, m := range free[:count] {
+		places[i] = s.place(s.renew(m.rank, 1))
+	}
+	return places, nil
+}
+
+// reserveAgain gives the id of a dead process to its next incarnation.
+func (s *Server) reserveAgain(rank int) ([]Place, error) {
+	var dead []int
+	for _, m := range s.members {
+		if m.death != nil {
+			dead = append(dead, m.rank)
+		}
+	}
+	allowed := "a dead one, and none is"
+	if len(dead) > 0 {
+		allowed = "a dead one: " + numberList(dead)
+	}
+	switch {
+	case rank >= len(s.members) || s.members[rank].incarnation == 0 && rank >= s.cfg.Size:
+		return nil, Refused(fmt.Sprintf("there is no rank %d; allowed: %s", rank, allowed))
+	case s.members[rank].death == nil:
+		return nil, Refused(fmt.Sprintf("rank %d is alive; allowed: %s", rank, allowed))
+	}
+	return []Place{s.place(s.renew(rank, s.members[rank].incarnation+1))}, nil
+}
+
+// numberList writes numbers with commas.
+func numberList(numbers []int) (text string) {
+	for i, n := range numbers {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(n)
+	}
+	return text
+}
+
+// Withdraw takes a place back: its process could not be started.
+func (s *Server) Withdraw(p Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.members[p.Rank]
+	if m.incarnation != p.Incarnation || m.joined {
+		return
+	}
+	s.members[m.rank] = m.before
+	if m.before == nil {
+		s.members[m.rank] = newMember(m.rank, 0)
+	}
+	s.settle()
+}
+
+// renew begins the next life of a rank. s.mu is held.
+func (s *Server) renew(rank int, incarnation uint64) *member {
+	m := newMember(rank, incarnation)
+	if old := s.members[rank]; old.incarnation > 0 {
+		m.before = old
+	}
+	s.members[rank] = m
+	return m
+}
+
+// answer does what an observer asks of the launcher.
+func (s *Server) answer(conn net.Conn, request *JoinRequest) {
+	reply := message{Type: tellRefused, Why: "the job was not started by coppice run; allowed: one that was"}
+	if s.cfg.Join != nil && request != nil {
+		joined, err := s.cfg.Join(*request)
+		reply = message{Type: tellJoined, Joined: joined}
+		if err != nil {
+			reply = message{Type: tellRefused, Why: brief(err.Error())}
+		}
+	}
+	conn.SetWriteDeadline(time.Now().Add(farewellMax))
+	_, _ = conn.Write(reply.line()) // who asked may have gone
+}
+
+// RequestJoin asks the launcher of the job in a directory for more processes, and
+// waits until they are started. The error is a Refused if the launcher says no.
+func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner, error) {
+	conn, err := visit(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := conn.Write(message{Type: sayJoin, Request: &request}.line()); err != nil {
+		return nil, err
+	}
+	lines := newLines(conn, sayMax)
+	if !lines.Scan() {
+		return nil, errors.Join(io.ErrUnexpectedEOF, lines.Err())
+	}
+	var reply message
+	if err := json.Unmarshal(lines.Bytes(), &reply); err != nil {
+		return nil, err
+	}
+	if reply.Type != tellJoined {
+		return nil, Refused(reply.Why)
+	}
+	return reply.Joined, nil
+}
+
+// visit connects with the coordinator of the job in a directory as an observer.
+func visit(ctx context.Context, dir string) (net.Conn, error) {
+	if err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	key, err := readKey(dir)
+	if err != nil {
+		return nil, err
+	}
+	conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
+	return conn, err
+}

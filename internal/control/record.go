@@ -1,0 +1,194 @@
+package control
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// A record is what a process leaves behind of what it has promised (rule 2 of the
+// design): the view it accepted last. It lies in a file of the job's directory, so
+// the kernel keeps it when the process is killed, at whatever moment, and who sees
+// the death reads it there. It need not survive the host: a host that fails takes
+// its processes and their agent with it, and nobody calls those certainly dead.
+//
+// The file has two slots, written in turn, so that one of them is whole at any
+// time:
+//
+//	magic     4 bytes
+//	checksum  4 bytes, of all that follows
+//	length    8 bytes, of the record
+//	sequence  8 bytes: the higher of the two slots counts
+//	record
+//
+// A write that was cut short shows as the record before. The second slot begins at
+// slotSize; what is between takes no space.
+
+const (
+	recordMax  = 16 << 20
+	slotSize   = recordMax + 4096
+	slotHeader = 24
+)
+
+var (
+	recordMagic = [4]byte{'r', 'e', 'c', '1'}
+	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// recordName is the name of the file of one incarnation of a rank.
+func recordName(rank int, incarnation uint64) string {
+	return strconv.Itoa(rank) + "." + strconv.FormatUint(incarnation, 10) + recordSuffix
+}
+
+const recordSuffix = ".record"
+
+// Record is where a process writes what must outlive it. It is used by one
+// goroutine at a time.
+type Record struct {
+	file     *os.File
+	sequence uint64
+	buf      []byte
+}
+
+// OpenRecord makes the record, still empty, of one incarnation of a rank in the
+// job's directory.
+func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
+	name := filepath.Join(dir, recordName(rank, incarnation))
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	return &Record{file: f}, nil
+}
+
+// Write puts b in the place of what was written before. When it has returned, b
+// outlives the process. After an error the record is the one before.
+func (r *Record) Write(b []byte) error {
+	if len(b) > recordMax {
+		return fmt.Errorf("record of %d bytes; allowed: up to %d", len(b), recordMax)
+	}
+	r.buf = appendSlot(r.buf[:0], r.sequence+1, b)
+	at := int64(r.sequence%2) * slotSize
+	if _, err := r.file.WriteAt(r.buf, at); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	r.sequence++
+	return nil
+}
+
+// Close closes the file, and leaves it where it is.
+func (r *Record) Close() error { return r.file.Close() }
+
+func appendSlot(b []byte, sequence uint64, record []byte) []byte {
+	b = append(b, recordMagic[:]...)
+	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(record)))
+	b = binary.LittleEndian.AppendUint64(b, sequence)
+	b = append(b, record...)
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(b[8:], castagnoli))
+	return b
+}
+
+// ReadRecord reads what one incarnation of a rank has left in the job's
+// directory; it is empty if that has written nothing. The incarnation must be
+// dead. If the directory is gone, or about to be, nobody knows what was written:
+// that is an error (fs.ErrNotExist).
+func ReadRecord(dir string, rank int, incarnation uint64) ([]byte, error) {
+	b, err := readRecord(dir, recordName(rank, incarnation))
+	if err != nil {
+		return nil, fmt.Errorf("record of rank %d (incarnation %d): %w", rank, incarnation, err)
+	}
+	return b, nil
+}
+
+func readRecord(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		// A directory loses its name before it loses its files (removeDir).
+		opened, err1 := root.Stat(".")
+		named, err2 := os.Lstat(dir)
+		if err1 != nil || err2 != nil || !os.SameFile(opened, named) {
+			return nil, fmt.Errorf("%s is gone: %w", dir, fs.ErrNotExist)
+		}
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return latest(f)
+}
+
+var errDamaged = errors.New("neither slot is whole")
+
+// latest is the record of the slot that was written last and is whole. A slot
+// that was never written, or only in part while the other was empty, is none.
+func latest(f io.ReaderAt) ([]byte, error) {
+	var (
+		best     []byte
+		sequence uint64
+		broken   int
+	)
+	for at := range int64(2) {
+		record, n, err := readSlot(f, at*slotSize)
+		switch {
+		case errors.Is(err, errDamaged):
+			broken++
+		case err != nil:
+			return nil, err
+		case n > sequence:
+			best, sequence = record, n
+		}
+	}
+	if broken == 2 { // no process that is killed leaves that
+		return nil, errDamaged
+	}
+	return best, nil
+}
+
+// readSlot reads a slot. Sequence 0: there is nothing in it.
+func readSlot(f io.ReaderAt, at int64) (record []byte, sequence uint64, err error) {
+	var h [slotHeader]byte
+	switch n, err := f.ReadAt(h[:], at); {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, 0, err
+	case n == 0 || h == [slotHeader]byte{}:
+		return nil, 0, nil
+	case n < slotHeader || [4]byte(h[:4]) != recordMagic:
+		return nil, 0, errDamaged
+	}
+	length := binary.LittleEndian.Uint64(h[8:])
+	if length > recordMax {
+		return nil, 0, errDamaged
+	}
+	body := io.NewSectionReader(f, at+slotHeader, int64(length))
+	if record, err = io.ReadAll(body); err != nil {
+		return nil, 0, err
+	}
+	sum := crc32.Update(crc32.Checksum(h[8:], castagnoli), castagnoli, record)
+	if uint64(len(record)) != length || sum != binary.LittleEndian.Uint32(h[4:]) {
+		return nil, 0, errDamaged
+	}
+	return record, binary.LittleEndian.Uint64(h[16:]), nil
+}
+
+// forgetRecords removes what the processes of a job that was killed have left
+// where the next one begins.
+func forgetRecords(dir string) error {
+	old, err := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
+	for _, name := range old {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}

@@ -1,0 +1,304 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// joinCall is somebody's request for more processes.
+type joinCall struct {
+	control.JoinRequest
+	reply chan joinReply // with room for the one
+}
+
+type joinReply struct {
+	joined []control.Joiner
+	err    error
+}
+
+// growth is a request that is being carried out.
+type growth struct {
+	call   joinCall
+	places []control.Place
+	relays [][streams]*relay
+
+	// On other hosts:
+	remotes []*remote
+	callers *threads
+	begun   chan struct{} // closed when the job knows of the processes
+	err     error         // why they could not be started
+}
+
+// requestJoin hands a request to who oversees the job, and waits for the answer. The
+// coordinator calls it, from goroutines of its own.
+func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
+	c := joinCall{r, make(chan joinReply, 1)}
+	select {
+	case j.joins <- c:
+	case <-j.over:
+		return nil, control.Refused("the job has finished; allowed: one that runs")
+	}
+	answer := <-c.reply
+	return answer.joined, answer.err
+}
+
+// join does what somebody asks for, if it can be done.
+func (j *job) join(c joinCall) {
+	g := &growth{call: c}
+	if err := j.reserve(g); err != nil {
+		c.reply <- joinReply{err: err}
+		return
+	}
+	for _, at := range g.places {
+		relays, err := j.Output.newRelays(j.screen, at.Rank, at.Incarnation > firstIncarnation)
+		if err != nil {
+			j.refuse(g, err)
+			return
+		}
+		g.relays = append(g.relays, relays)
+	}
+	if j.Hosts == nil {
+		j.joinHere(g)
+	} else {
+		j.joinThere(g)
+	}
+}
+
+// ending tells whether the job is about to end.
+func (j *job) ending() bool { return j.calls.Err() != nil }
+
+// reserve gets places for the processes.
+func (j *job) reserve(g *growth) (err error) {
+	rank, known := g.call.Rank, j.server.Status()
+	if j.ending() {
+		return control.Refused("the job is about to end; allowed: one that goes on")
+	}
+	if rank >= 0 && j.running[rank] != 0 && known[rank].State == control.Dead {
+		return control.Refused(fmt.Sprintf("rank %d is taken for dead, but its process still runs; allowed: a dead one", rank))
+	}
+	if g.places, err = j.server.Reserve(g.call.Count, rank); err == nil && rank >= 0 {
+		j.learn(known[rank]) // nobody will know it of the life before
+	}
+	return err
+}
+
+// refuse takes back what was prepared, and tells why.
+func (j *job) refuse(g *growth, err error) {
+	for _, r := range g.relays {
+		_ = closeLogs(r) // there is nothing in them
+	}
+	for _, at := range g.places {
+		j.server.Withdraw(at)
+	}
+	g.call.reply <- joinReply{err: err}
+}
+
+// accept takes note of processes that were started, and tells who asked.
+func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
+	var answer joinReply
+	for _, at := range g.places {
+		station, pid, host := where(at.Rank)
+		j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = station, at.Incarnation, len(j.report.Tasks)
+		delete(j.why, at.Rank)
+		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N}
+		if at.Incarnation > firstIncarnation {
+			t.Again = at.Incarnation
+		}
+		j.report.Tasks = append(j.report.Tasks, t)
+		j.report.Joined = append(j.report.Joined, at.Rank)
+		answer.joined = append(answer.joined, control.Joiner{Rank: at.Rank, Incarnation: at.Incarnation, Pid: pid, Host: host})
+	}
+	g.call.reply <- answer
+}
+
+// program is what the processes of a request run on this host: the job's own
+// program, unless it names another.
+func (c joinCall) program(p *Plan) (program, error) {
+	argv := c.argv(p)
+	if len(c.Program) == 0 {
+		return program{p.path, argv}, nil
+	}
+	path, err := exec.LookPath(argv[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return program{}, programError(c.Program[0], err)
+	}
+	return program{path, argv}, nil
+}
+
+// argv is the program with its arguments. A relative path begins where the request
+// was made.
+func (c joinCall) argv(p *Plan) []string {
+	if len(c.Program) == 0 {
+		return append([]string{p.Program}, p.Args...)
+	}
+	name := c.Program[0]
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		name = filepath.Join(c.Dir, name)
+	}
+	return append([]string{name}, c.Program[1:]...)
+}
+
+// joinHere starts processes on this host.
+func (j *job) joinHere(g *growth) {
+	here, err := j.startMore(g)
+	if err != nil {
+		j.refuse(g, err)
+		return
+	}
+	j.stations = append(j.stations, here)
+	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].Pid, "" })
+}
+
+func (j *job) startMore(g *growth) (*local, error) {
+	runs, err := g.call.program(j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer none.Close()
+	list := make([]order, len(g.places))
+	for i, at := range g.places {
+		list[i] = j.order(at, runs, g.relays[i])
+		list[i].stdin = none
+	}
+	here, err := startLocal(j.server, list, j.end)
+	if err != nil {
+		return nil, programError(runs.argv[0], err)
+	}
+	return here, nil
+}
+
+// joinThere starts processes on other hosts, each through an agent of its own: what
+// came of it comes through j.grown.
+func (j *job) joinThere(g *growth) {
+	g.begun = make(chan struct{})
+	taken := j.taken()
+	of := map[string]*remote{}
+	for i, at := range g.places {
+		host, ok := j.freeHost(at.Rank, taken)
+		if !ok {
+			j.refuse(g, control.Refused(fmt.Sprintf("all %d slots of the hosts are taken, or lost; allowed: when a process has ended", slots(j.Hosts))))
+			return
+		}
+		taken[host]++
+		r := of[host]
+		if r == nil {
+			r = j.remote(host, at.Incarnation, g.call.argv(j.Plan))
+			r.ended = func(e ending) {
+				<-g.begun
+				j.end(e)
+			}
+			of[host], g.remotes = r, append(g.remotes, r)
+		}
+		r.orders.Ranks = append(r.orders.Ranks, at.Rank)
+		r.relays[at.Rank] = g.relays[i]
+	}
+	g.callers = newThreads(len(g.remotes))
+	j.calling++
+	go func() {
+		g.err = g.callAll(j.calls, j.SSH, j.Agent)
+		j.grown <- g
+	}()
+}
+
+// taken counts the processes that run on each host.
+func (j *job) taken() map[string]int {
+	taken := map[string]int{}
+	for rank := range j.running {
+		if r, ok := j.at[rank].(*remote); ok {
+			taken[r.host]++
+		}
+	}
+	return taken
+}
+
+// freeHost is a host with a free slot, that of the rank's last process if possible.
+func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
+	lost := map[string]bool{}
+	for _, s := range j.stations {
+		if r := s.(*remote); r.lost() {
+			lost[r.host] = true
+		}
+	}
+	var last string
+	if r, ok := j.at[rank].(*remote); ok {
+		last = r.host
+	}
+	for _, h := range j.Hosts {
+		if free := taken[h.Name] < h.Slots && !lost[h.Name]; free && (!ok || h.Name == last) {
+			name, ok = h.Name, true
+		}
+	}
+	return name, ok
+}
+
+// callAll calls the hosts and waits until their processes have started.
+func (g *growth) callAll(ctx context.Context, ssh, agent []string) error {
+	called := make([]error, len(g.remotes))
+	g.callers.each(len(g.remotes), func(i int) { called[i] = g.remotes[i].call(ssh, agent) })
+	if err := errors.Join(called...); err != nil {
+		return err
+	}
+	late := time.NewTimer(callTime)
+	defer late.Stop()
+	for _, r := range g.remotes {
+		select {
+		case err := <-r.started:
+			if err != nil {
+				return err
+			}
+		case <-late.C:
+			return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
+		case <-ctx.Done():
+			return control.Refused("the job is about to end; allowed: one that goes on")
+		}
+	}
+	return nil
+}
+
+// settleGrowth takes note of what came of processes on other hosts.
+func (j *job) settleGrowth(g *growth) {
+	defer close(g.begun)
+	j.calling--
+	if g.err == nil && j.ending() {
+		g.err = control.Refused("the job is about to end; allowed: one that goes on")
+	}
+	j.threads = append(j.threads, g.callers)
+	where := map[int]*remote{}
+	for _, r := range g.remotes {
+		if r.left == nil { // it was not called
+			continue
+		}
+		j.stations = append(j.stations, r)
+		if g.err != nil {
+			r.dismissed = true
+			r.stdin.Close() // the agent kills what it has started, and ends
+		}
+		for _, rank := range r.orders.Ranks {
+			where[rank] = r
+		}
+	}
+	if g.err != nil {
+		g.relays = nil // theirs to close
+		j.refuse(g, g.err)
+		return
+	}
+	j.accept(g, func(rank int) (station, int, string) {
+		r := where[rank]
+		return r, r.pids[rank], r.host
+	})
+}
