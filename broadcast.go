@@ -12,7 +12,7 @@ import (
 // Barrier returns when all tasks of the group have called it.
 func Barrier(ctx context.Context, t *Task) error {
 	_, err := t.m.Do(ctx, runtime.Call{Plan: runtime.BarrierPlan()})
-	return failed("barrier", err)
+	return t.failed("barrier", err)
 }
 
 // Broadcast gives the root's v to all tasks; what the others pass is ignored. It
@@ -55,7 +55,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	}
 	r, err := t.do(ctx, call)
 	if err != nil {
-		return zero, failed("broadcast", err)
+		return zero, t.failed("broadcast", err)
 	}
 	if root {
 		return v, nil

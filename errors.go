@@ -21,6 +21,12 @@ var (
 	// ErrUnreached: a corrected broadcast did not reach this task, and will
 	// not: its root died before anybody alive had the value.
 	ErrUnreached = errors.New("broadcast did not arrive")
+	// ErrExcluded: the others have decided to go on without this process,
+	// which they could not reach. It may come back as a new process.
+	ErrExcluded = errors.New("excluded from the job")
+	// ErrNoQuorum: this process can reach too few of the others to go on
+	// without the rest; these may be going on without it.
+	ErrNoQuorum = errors.New("no quorum")
 	// ErrAbandoned: the job has ended under this process: whoever started it
 	// is gone, or has given it up.
 	ErrAbandoned = errors.New("job abandoned")
@@ -65,11 +71,16 @@ func tasks(list []int) string {
 	return "tasks " + strings.Join(words, ", ")
 }
 
-// view is the number of the view: one, until views can change.
-const view = 1
+// failed translates an error of an operation.
+func (t *Task) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return failed(op, t.m.Sight().View.Number, err)
+}
 
 // failed translates an error of the runtime.
-func failed(op string, err error) error {
+func failed(op string, view uint64, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -86,6 +97,10 @@ func failed(op string, err error) error {
 		e.Err = ErrLost
 	case errors.Is(f.Err, runtime.ErrLeft), errors.Is(f.Err, runtime.ErrMisuse):
 		e.Err = ErrMismatch
+	case errors.Is(f.Err, runtime.ErrExcluded):
+		e.Err, e.text = ErrExcluded, f.Err.Error()
+	case errors.Is(f.Err, runtime.ErrNoQuorum):
+		e.Err, e.text = ErrNoQuorum, f.Err.Error()
 	case errors.Is(f.Err, runtime.ErrUnreached):
 		e.Err, e.text = ErrUnreached, fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
 	}

@@ -71,6 +71,32 @@ func ExampleErrAbandoned() {
 	// Output: abandoned: true
 }
 
+// A process that the others could not reach finds that they have gone on without
+// it. It may be started again, as a new process. Here the example ends it.
+func ExampleErrExcluded() {
+	ctx, exclude := context.WithCancelCause(context.Background())
+	_ = coppice.Local(ctx, 1, func(ctx context.Context, t *coppice.Task) error {
+		exclude(coppice.ErrExcluded)
+		_, err := coppice.Recv[int](ctx, t, 0, 0) // nobody sends
+		fmt.Println("excluded:", errors.Is(err, coppice.ErrExcluded))
+		return err
+	})
+	// Output: excluded: true
+}
+
+// On the smaller side of a cut network, operations end with ErrNoQuorum: the
+// larger side may be going on. Here the example ends it.
+func ExampleErrNoQuorum() {
+	ctx, cut := context.WithCancelCause(context.Background())
+	_ = coppice.Local(ctx, 1, func(ctx context.Context, t *coppice.Task) error {
+		cut(coppice.ErrNoQuorum)
+		_, err := coppice.Recv[int](ctx, t, 0, 0) // nobody sends
+		fmt.Println("no quorum:", errors.Is(err, coppice.ErrNoQuorum))
+		return err
+	})
+	// Output: no quorum: true
+}
+
 // failedBarrier returns what task 1 gets that waits for task 0, which is killed.
 func failedBarrier() (failed *coppice.FailedError) {
 	job := coppice.Job{Local: 2, Kill: []string{"0@barrier#1"}}
@@ -89,8 +115,9 @@ func ExampleFailedError() {
 }
 
 func ExampleFailedError_Error() {
-	fmt.Println(failedBarrier().Error())
-	// Output: barrier in view 1: task 0 is dead: killed
+	err := coppice.FailedError{Op: "barrier", View: 3, Tasks: []int{0}, Err: coppice.ErrLost}
+	fmt.Println(err.Error())
+	// Output: barrier in view 3: task lost (task 0)
 }
 
 func ExampleFailedError_Unwrap() {

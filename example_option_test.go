@@ -65,6 +65,10 @@ func rehearseDeaths(n int, mode coppice.Protection, dead ...int) {
 		}
 		return err
 	})
+	var failed *coppice.FailedError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("%s needs %d", failed.Op, failed.Tasks)
+	}
 	fmt.Printf("%d of %d have the value; failures: %v\n", have.Load(), n-len(dead), err)
 }
 
@@ -83,7 +87,7 @@ func ExampleProtection() {
 // In a binomial tree of 8 tasks, 7 stands below 3, and nothing else does.
 func ExamplePlain() {
 	rehearseDeaths(8, coppice.Plain, 3)
-	// Output: 6 of 7 have the value; failures: task 7: broadcast in view 1: task 3 is dead: killed
+	// Output: 6 of 7 have the value; failures: broadcast needs [3]
 }
 
 func ExampleCorrected() {

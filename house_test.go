@@ -47,6 +47,7 @@ var rooms = []room{
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect"},
 	{in: "internal/codec internal/fold"},
 	{in: "internal/detect"},
+	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "dashboard"},

@@ -157,7 +157,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func) error {
 	wg.Wait()
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r] = misused(errs[r], p.Misuse())
+			errs[r] = misused(p, errs[r], p.Misuse())
 		}
 	}
 	return errors.Join(errs...)
@@ -165,12 +165,12 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func) error {
 
 // misused is the error of a process: that of its tasks, or misuse that came to
 // light only after they had returned.
-func misused(err, misuse error) error {
+func misused(p *runtime.Process, err, misuse error) error {
 	var f *runtime.Failure
 	if err != nil || !errors.As(misuse, &f) {
 		return err
 	}
-	return failed(f.Op, misuse)
+	return failed(f.Op, p.Sight().View.Number, misuse)
 }
 
 // runTasks runs the program of a process's tasks.

@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // runJoined runs the tasks of one process of a job.
@@ -46,7 +50,12 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 	if err := overrule(&cfg, welcome.Settings); err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
-	p, err := newJoined(cfg, client, welcome)
+	record, err := control.OpenRecord(welcome.Place.Dir, welcome.Place.Rank, welcome.Place.Incarnation)
+	if err != nil {
+		return fmt.Errorf("coppice: %w", err)
+	}
+	defer record.Close()
+	p, err := newJoined(cfg, host{client, record, &m.near}, welcome)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
@@ -55,18 +64,27 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())
 	}
+	if name := os.Getenv(detectVariable); name != "" {
+		d, err := startDetector(name, p, client, welcome)
+		if err != nil {
+			return errors.Join(fmt.Errorf("coppice: %s: %w", detectVariable, err), p.Close())
+		}
+		defer d.Close()
+		m.detect(d)
+		addresses = append(addresses, detectKind+d.Address())
+	}
 	client.Announce(addresses, transport.HostID())
-	err = misused(runTasks(ctx, p, p.Logger(), f), p.Settle(ctx))
+	err = misused(p, runTasks(ctx, p, p.Logger(), f), p.Settle(ctx))
 	client.Returned(text(err))
 	<-m.finished
-	return errors.Join(misused(err, p.Misuse()), m.lost(), p.Close())
+	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
 }
 
 // newJoined makes the process that a welcome describes.
-func newJoined(cfg runtime.Config, client *control.Client, w control.Welcome) (*runtime.Process, error) {
+func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process, error) {
 	place := w.Place
-	cfg.Rank, cfg.Size = place.Rank, w.Size
-	cfg.Host = host{client}
+	cfg.Rank, cfg.Size, cfg.Joins = place.Rank, w.Size, w.Joins
+	cfg.Host = h
 	cfg.Silence = w.Silence
 	cfg.Logger = cfg.Logger.With("process", place.Rank)
 	here := place.LocalSize // processes of this host
@@ -83,6 +101,35 @@ func newJoined(cfg runtime.Config, client *control.Client, w control.Welcome) (*
 		return nil, err
 	}
 	return runtime.New(cfg, runtime.Socket{Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places})
+}
+
+// detectVariable names a detector of silence that the program imports, such as
+// swim; it must be the same for all processes of a job.
+const detectVariable = "COPPICE_DETECT"
+
+// detectKind stands before the address of a detector among those of a process.
+const detectKind = "detect:"
+
+// startDetector starts the detector of a process, at the address where other hosts
+// reach it, and hands its suspicions to the coordinator.
+func startDetector(name string, p *runtime.Process, client *control.Client, w control.Welcome) (detect.Detector, error) {
+	start, err := detect.Registered(name)
+	if err != nil {
+		return nil, err
+	}
+	bind := netip.MustParseAddr("127.0.0.1") // all on one host
+	for _, a := range p.Addresses() {
+		if a.Host.IsValid() {
+			bind = a.Host.Addr()
+			break
+		}
+	}
+	return start(detect.Outside{
+		Rank: w.Place.Rank, Incarnation: w.Place.Incarnation, Key: w.Place.Key,
+		Bind: netip.AddrPortFrom(bind, 0).String(), Silence: w.Silence, Logger: p.Logger(),
+		Suspect: client.Suspect,
+		Alive:   func(int, uint64) {},
+	})
 }
 
 // listenVariable says where a process listens besides its Unix socket: such as
@@ -112,10 +159,43 @@ func listenAt(place control.Place) ([]transport.Place, error) {
 	}
 }
 
-// host is what the runtime asks of the coordinator.
-type host struct{ client *control.Client }
+// host is what the runtime asks of the coordinator and of the machine it is on.
+type host struct {
+	client *control.Client
+	record *control.Record
+	near   *neighbours
+}
 
 func (h host) Ask(rank int) { h.client.Ask(rank) }
+
+func (h host) Record(record []byte) error { return h.record.Write(record) }
+
+func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
+	dir := h.near.dir(rank, incarnation)
+	if dir == "" {
+		return nil, errNoDir
+	}
+	return control.ReadRecord(dir, rank, incarnation)
+}
+
+var errNoDir = errors.New("it is not known where it keeps its record")
+
+func (h host) Fence(rank int, incarnation uint64, why string, majority bool) {
+	h.client.Fence(rank, incarnation, why, majority)
+}
+
+func (h host) Opened(v *membership.View) {
+	members, owners := make([]control.Identity, len(v.Members)), make([]int, len(v.Owners))
+	for i, m := range v.Members {
+		members[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
+	}
+	for t, id := range v.Owners {
+		owners[t] = int(id)
+	}
+	h.client.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
+		"number": v.Number, "members": members, "owners": owners, "opened": true,
+	}})
+}
 
 func (h host) Suspect(rank int, incarnation uint64, why string) {
 	h.client.Suspect(rank, incarnation, why)
@@ -127,9 +207,12 @@ type mediator struct {
 	cancel   context.CancelCauseFunc
 	finished chan struct{}
 	orphan   bool // an orphan must not live on
+	near     neighbours
 
 	mu    sync.Mutex
 	p     *runtime.Process
+	meet  func(address string) // the detector's; nil: there is none
+	met   []string             // before there was one
 	early []func(*runtime.Process)
 	err   error
 	over  bool
@@ -145,6 +228,69 @@ func (m *mediator) connect(p *runtime.Process) {
 	m.p, m.early = p, nil
 }
 
+// detect makes d the detector.
+func (m *mediator) detect(d detect.Detector) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, address := range m.met {
+		d.Meet(address)
+	}
+	m.meet, m.met = d.Meet, nil
+}
+
+// life is one of a process.
+type life struct {
+	rank        int
+	incarnation uint64
+}
+
+// neighbours are the processes of this host: where they keep their records. It has
+// a lock of its own, since the runtime asks while it holds its.
+type neighbours struct {
+	mu   sync.Mutex
+	dirs map[life]string
+}
+
+// add notes where a process listens, and with that where it keeps its record.
+func (n *neighbours) add(peer control.Peer, of []transport.Address) {
+	if peer.Host != transport.HostID() {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range of {
+		if a.Kind == transport.Unix {
+			if n.dirs == nil {
+				n.dirs = map[life]string{}
+			}
+			n.dirs[life{peer.Rank, peer.Incarnation}] = filepath.Dir(a.Path)
+		}
+	}
+}
+
+func (n *neighbours) dir(rank int, incarnation uint64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dirs[life{rank, incarnation}]
+}
+
+// introduce names the detectors of others.
+func (m *mediator) introduce(peers []control.Peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, peer := range peers {
+		for _, text := range peer.Addresses {
+			switch address, is := strings.CutPrefix(text, detectKind); {
+			case !is:
+			case m.meet == nil:
+				m.met = append(m.met, address)
+			default:
+				m.meet(address)
+			}
+		}
+	}
+}
+
 func (m *mediator) tell(f func(*runtime.Process)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,6 +303,7 @@ func (m *mediator) tell(f func(*runtime.Process)) {
 
 // Peers implements control.Handler.
 func (m *mediator) Peers(peers []control.Peer) {
+	m.introduce(peers)
 	m.tell(func(p *runtime.Process) {
 		for _, peer := range peers {
 			var of []transport.Address
@@ -165,6 +312,7 @@ func (m *mediator) Peers(peers []control.Peer) {
 					of = append(of, a)
 				}
 			}
+			m.near.add(peer, of)
 			a, err := transport.Choose(transport.HostID(), peer.Host, of)
 			if err != nil {
 				p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err)
@@ -177,7 +325,9 @@ func (m *mediator) Peers(peers []control.Peer) {
 
 // Died implements control.Handler.
 func (m *mediator) Died(d control.Death) {
-	m.tell(func(p *runtime.Process) { p.Died(d.Rank, d.Certain, d.How) })
+	m.tell(func(p *runtime.Process) {
+		p.Tell(runtime.Death{Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, How: d.How, Record: d.Record})
+	})
 }
 
 // PeerReturned implements control.Handler.

@@ -40,6 +40,7 @@ var plays = map[string]func(tell func(line), args []string) coppice.Func{
 	"again":   again,
 	"below":   below,
 	"dying":   dying,
+	"watch":   watching,
 }
 
 // line is what a play tells.
@@ -74,7 +75,7 @@ func failure(what string, err error) line {
 	l.Kind, l.Text = "other", err.Error()
 	for kind, of := range map[string]error{
 		"lost": coppice.ErrLost, "mismatch": coppice.ErrMismatch, "unreached": coppice.ErrUnreached,
-		"abandoned": coppice.ErrAbandoned, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
+		"abandoned": coppice.ErrAbandoned, "excluded": coppice.ErrExcluded, "no quorum": coppice.ErrNoQuorum, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 	} {
 		if errors.Is(err, of) {
 			l.Kind = kind

@@ -179,7 +179,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	call.Plan = t.m.Choose(what, choice)
 	r, err := t.do(ctx, call)
 	if err != nil {
-		return result, failed(what.String(), err)
+		return result, t.failed(what.String(), err)
 	}
 	if what == collective.Reduce && t.Rank() != s.root {
 		return result, nil

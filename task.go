@@ -62,7 +62,7 @@ func (t *Task) Fork() *Task { return &Task{m: t.m.Fork(), log: t.log} }
 func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
 	m, err := t.m.Split(ctx, color, key)
 	if err != nil || m == nil {
-		return nil, failed("split", err)
+		return nil, t.failed("split", err)
 	}
 	return &Task{m: m, log: t.log}, nil
 }

@@ -158,6 +158,18 @@ func (s *Silence) Joined(rank int, now time.Time) {
 	}
 }
 
+// Grow makes room on the ring for processes up to the n-th. New ones are on it
+// from the start.
+func (s *Silence) Grow(n int, now time.Time) {
+	if n <= len(s.ring.gone) {
+		return
+	}
+	gone := s.ring.gone
+	s.ring = newRing(n)
+	copy(s.ring.gone, gone)
+	s.watch(now)
+}
+
 // watch looks to the predecessors on the ring as it is now. Whom it watched
 // before it goes on watching, a new one begins with all of its allowance.
 func (s *Silence) watch(now time.Time) {

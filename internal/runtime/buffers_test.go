@@ -36,7 +36,7 @@ func TestRoomIsNotOurs(t *testing.T) {
 	defer l.Close()
 	p := l.Processes[0]
 	room := make([]byte, 1<<20)
-	in := &incoming{source: &p.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in := &incoming{source: p.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.plan, in.size = Plan{op: opAllGather, flags: scheduled}, 1<<20
 	in.settle() // it came before the task
 	in.room = room

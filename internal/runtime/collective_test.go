@@ -471,7 +471,7 @@ func TestDeadNeedNotKeepUp(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, 4, nil)
 			for _, p := range j.ps[:3] {
-				p.Died(3, true, "for the test")
+				p.Tell(Death{Rank: 3, Certain: true, How: "for the test"})
 			}
 			plan := mustPlan(t, "binomial", "checked")
 			err := each(j.ps[:3], func(m *Member) error {

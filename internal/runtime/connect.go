@@ -53,6 +53,7 @@ type Socket struct {
 
 // New returns a process that reaches its peers by sockets.
 func New(cfg Config, s Socket) (*Process, error) {
+	cfg.Incarnation = s.Incarnation
 	p, err := newProcess(cfg)
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 	}
 	p.sockets = &sockets{}
 	p.sockets.ctx, p.sockets.cancel = context.WithCancel(context.Background())
-	p.sockets.silence, err = detect.NewSilence(cfg.Rank, cfg.Size, p.cfg.Silence, time.Now())
+	p.sockets.silence, err = detect.NewSilence(cfg.Rank, len(p.peers), p.cfg.Silence, time.Now())
 	if err != nil {
 		p.poll.close()
 		return nil, err
@@ -84,6 +85,10 @@ func New(cfg Config, s Socket) (*Process, error) {
 	p.lock()
 	p.at(p.now()+patrolEvery, p.patrol)
 	p.listen()
+	if cfg.Joins {
+		p.joinViews()
+	}
+	p.warmLater()
 	p.unlock()
 	go p.inBackground()
 	return p, nil
@@ -97,11 +102,11 @@ func (p *Process) Peers(all ...Address) {
 	p.lock()
 	defer p.unlock()
 	for _, a := range all {
-		q := &p.peers[a.Rank]
 		if a.Rank == p.cfg.Rank {
 			continue
 		}
-		q.way.known, q.way.address, q.incarnation = true, a.At, a.Incarnation
+		q := p.reborn(a.Rank, a.Incarnation)
+		q.way.known, q.way.address = true, a.At
 		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
 			q.connect()
 		}
@@ -183,16 +188,21 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	p.lock()
 	defer p.unlock()
 	rank := int(id.From)
-	if id.From >= uint32(len(p.peers)) || rank == p.cfg.Rank {
+	if id.From >= ranksMax || rank == p.cfg.Rank {
 		return me, wire.NotMe
 	}
-	q := &p.peers[rank]
+	if q := p.peerAt(rank); q.dead || q.incarnation == 0 {
+		p.reborn(rank, id.Incarnation)
+	}
+	q := p.peers[rank]
 	w := &q.way
 	switch {
 	case p.closed:
 		return me, wire.Closing
-	case q.dead:
+	case q.dead || id.Incarnation < q.incarnation:
 		return me, wire.Excluded
+	case id.Incarnation > q.incarnation: // the life before is not known to be over
+		return me, wire.Crossed
 	case w.dialing && p.cfg.Rank < rank, w.accepting:
 		return me, wire.Crossed
 	case q.link != nil && id.Received < q.link.Acked():
@@ -211,7 +221,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 func (p *Process) established(conn *transport.Conn) {
 	p.lock()
 	defer p.unlock()
-	q := &p.peers[conn.Peer().From]
+	q := p.peers[conn.Peer().From]
 	if conn.Self().Link != q.way.turn { // ours came in between
 		conn.Close()
 		return
@@ -222,7 +232,7 @@ func (p *Process) established(conn *transport.Conn) {
 func (p *Process) abandoned(id wire.Identity) {
 	p.lock()
 	defer p.unlock()
-	q := &p.peers[id.From]
+	q := p.peers[id.From]
 	q.way.accepting = false
 	if q.link != nil {
 		q.retry(0)
@@ -341,7 +351,7 @@ func (p *Process) suspect(q *peer, why string) {
 	q.way.suspected = true
 	p.cfg.Logger.Warn("suspected", "peer", q.rank, "by", p.cfg.Rank, "why", why)
 	if p.cfg.Host == nil {
-		p.died(q.rank, false, why)
+		p.viewSuspect(q.rank, q.incarnation)
 		return
 	}
 	go p.cfg.Host.Suspect(q.rank, q.incarnation, why)

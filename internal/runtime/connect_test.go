@@ -94,7 +94,7 @@ func settled(t *testing.T, j *job, want int) {
 		for _, p := range j.ps {
 			p.lock()
 			for r := range p.peers {
-				q := &p.peers[r]
+				q := p.peers[r]
 				if r == p.cfg.Rank {
 					continue
 				}
@@ -140,7 +140,7 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 					w.suspects = nil
 					w.mu.Unlock()
 					if n > 0 {
-						j.ps[0].Died(1, true, "it was not there")
+						j.ps[0].Tell(Death{Rank: 1, Certain: true, How: "it was not there"})
 						return
 					}
 					time.Sleep(time.Millisecond)

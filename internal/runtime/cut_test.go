@@ -93,7 +93,7 @@ var errCut = errors.New("cut by the test")
 // cut cuts the connection of a process to another, in one of several ways.
 func cut(j *job, p *Process, rank, how int) bool {
 	p.lock()
-	q := &p.peers[rank]
+	q := p.peers[rank]
 	if q.conn == nil {
 		p.unlock()
 		return false
@@ -112,7 +112,7 @@ func cut(j *job, p *Process, rank, how int) bool {
 		p.unlock()
 		o := j.ps[rank]
 		o.lock()
-		if q := &o.peers[p.cfg.Rank]; q.conn != nil {
+		if q := o.peers[p.cfg.Rank]; q.conn != nil {
 			q.broken(errCut)
 		}
 		o.unlock()

@@ -16,6 +16,10 @@ func (p *Process) dispatch(in *incoming) {
 	if p.dead || p.closed {
 		return
 	}
+	if in.plan.op == opView {
+		p.viewLetter(in)
+		return
+	}
 	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
 		p.late(in)
 		return

@@ -28,6 +28,7 @@ const (
 	opHaveNot  // the answer: not here
 	opMismatch // tasks called different operations; the value says which
 	opBeat     // nothing but a sign of life
+	opView     // a letter of the membership protocol
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

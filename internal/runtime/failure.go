@@ -68,14 +68,6 @@ func (m *Member) goneFailure(op string, rank int) *Failure {
 	return f
 }
 
-// Died tells that a process is dead, certainly or as far as this one is
-// concerned.
-func (p *Process) Died(rank int, certain bool, how string) {
-	p.lock()
-	defer p.unlock()
-	p.died(rank, certain, how)
-}
-
 // nameTime is how long a death that the kernel tells waits for the coordinator to
 // say how it came about.
 const nameTime = protocol.Time(5 * time.Millisecond)
@@ -84,18 +76,26 @@ const nameTime = protocol.Time(5 * time.Millisecond)
 func (q *peer) exited() {
 	p := q.p
 	dead := func() { p.died(q.rank, true, "its process has exited") }
+	for q.conn != nil && q.read() { // what it still said
+	}
 	if p.cfg.Host == nil {
+		p.viewDeath(q.rank, q.incarnation, nil)
 		dead()
 		return
 	}
 	p.poll.remove(q.pidfd) // it has said what it has to say
+	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
+		p.viewDeath(q.rank, q.incarnation, record)
+	} else {
+		p.cfg.Logger.Error("no record", "peer", q.rank, "error", err)
+	}
 	go p.cfg.Host.Ask(q.rank)
 	p.at(p.now()+nameTime, dead)
 }
 
 // died handles a death: after what the dead sent, so that it counts.
 func (p *Process) died(rank int, certain bool, how string) {
-	q := &p.peers[rank]
+	q := p.peers[rank]
 	if q.dead || p.closed {
 		return
 	}

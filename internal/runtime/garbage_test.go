@@ -302,7 +302,7 @@ func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
 		p.lock()
-		q := &p.peers[1]
+		q := p.peers[1]
 		done := q.conn == nil || q.link.Arrived()+1 >= x.next
 		up := q.conn != nil
 		p.unlock()
@@ -422,7 +422,7 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 	defer p.poll.close()
 	p.lock()
 	defer p.unlock()
-	q, m := &p.peers[1], p.members[memberKey{world, 0}]
+	q, m := p.peers[1], p.members[memberKey{world, 0}]
 	q.attach(s.conn(t))
 	// The task waits in a broadcast and for a message.
 	if _, err := m.enter(&Call{Plan: mustPlan(t, "binomial", "checked").WithRoot(1), Sign: 5}); err != nil {

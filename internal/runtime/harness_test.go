@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/membership"
 
 	"go.uber.org/goleak"
 )
@@ -45,6 +46,9 @@ type witness struct {
 	mu       sync.Mutex
 	asked    int
 	suspects []string
+	fenced   []int
+	record   []byte
+	wills    func(rank int) []byte
 }
 
 func (w *witness) Ask(int) {
@@ -58,6 +62,28 @@ func (w *witness) Suspect(rank int, _ uint64, why string) {
 	defer w.mu.Unlock()
 	w.suspects = append(w.suspects, fmt.Sprintf("process %d: %s", rank, why))
 }
+
+func (w *witness) Record(record []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.record = record
+	return nil
+}
+
+func (w *witness) Will(rank int, _ uint64) ([]byte, error) {
+	if w.wills == nil {
+		return nil, nil
+	}
+	return w.wills(rank), nil
+}
+
+func (w *witness) Fence(rank int, _ uint64, _ string, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fenced = append(w.fenced, rank)
+}
+
+func (w *witness) Opened(*membership.View) {}
 
 // job is processes of this program, in memory or joined by sockets.
 type job struct {
@@ -113,7 +139,7 @@ func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)
 			continue
 		}
 		c := cfg
-		w := &witness{}
+		w := &witness{wills: j.will}
 		c.Rank, c.Size, c.Host = r, n, w
 		if c.Silence == 0 {
 			c.Silence = 10 * time.Minute // a busy machine is not a silent peer, and no beat helps out of a stall
@@ -127,6 +153,14 @@ func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)
 	t.Cleanup(j.close)
 	j.introduce()
 	return j
+}
+
+// will is what a process has recorded.
+func (j *job) will(rank int) []byte {
+	w := j.hosts[rank]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.record
 }
 
 // introduce tells all where all are.

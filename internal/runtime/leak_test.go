@@ -95,7 +95,7 @@ func leftovers(t *testing.T, p *Process) {
 			}
 		}
 		for r := range p.peers {
-			if q := &p.peers[r]; len(q.asked)+len(q.parts)+len(q.queue) > 0 {
+			if q := p.peers[r]; len(q.asked)+len(q.parts)+len(q.queue) > 0 {
 				what = fmt.Sprintf("to process %d: %d asked, %d in parts, %d queued", r, len(q.asked), len(q.parts), len(q.queue))
 			}
 		}

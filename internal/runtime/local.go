@@ -3,6 +3,8 @@ package runtime
 import (
 	"sync"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Local is a job whose processes are goroutines of this program.
@@ -65,10 +67,11 @@ func (l *Local) Returned(p *Process, failure string) {
 // killed tells of a process that died. The lock of p is held.
 func (l *Local) killed(p *Process) {
 	p.end(ErrKilled)
+	record := membership.Testament(&p.views.state).Append(nil)
 	go func() {
 		for _, q := range l.Processes {
 			if q != p {
-				q.Died(p.cfg.Rank, true, "killed")
+				q.Tell(Death{Rank: p.cfg.Rank, Certain: true, How: "killed", Record: record})
 			}
 		}
 	}()
@@ -88,6 +91,9 @@ func (l *Local) Close() {
 	for _, p := range l.Processes {
 		p.lock()
 		p.closed = true
+		if p.views.clock != nil {
+			p.views.clock.Stop()
+		}
 		p.unlock()
 	}
 }
@@ -138,7 +144,7 @@ func (p *Process) takeMail() {
 	for i := range letters {
 		l := &letters[i]
 		in := p.passing()
-		in.envelope, in.source, in.shared = l.envelope, &p.peers[l.rank], l.shared
+		in.envelope, in.source, in.shared = l.envelope, p.peers[l.rank], l.shared
 		if l.origin == nil {
 			in.value, in.filled, in.complete = l.value, len(l.value), true
 		} else {

@@ -110,6 +110,9 @@ func (m *Member) Size() int {
 	return len(m.tasks)
 }
 
+// Sight returns the view that is open.
+func (m *Member) Sight() *Sight { return m.p.Sight() }
+
 // Name tells groups apart, the same at all tasks.
 func (m *Member) Name() uint64 { return m.group }
 
@@ -129,7 +132,7 @@ func (m *Member) rankOf(task uint32) (int, bool) {
 }
 
 // peer returns the process of a rank.
-func (m *Member) peer(rank int) *peer { return &m.p.peers[m.p.owner[m.taskOf(rank)]] }
+func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.owner[m.taskOf(rank)]] }
 
 // to is an envelope from this task to a rank of the group.
 func (m *Member) to(rank int) envelope {

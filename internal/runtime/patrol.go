@@ -27,7 +27,7 @@ func (p *Process) inspect() {
 		}
 	}
 	for r := range p.peers {
-		q := &p.peers[r]
+		q := p.peers[r]
 		if q.way.down != 0 && !q.dead && !q.left && p.now()-q.way.down > protocol.Time(p.cfg.Silence) {
 			p.suspect(q, fmt.Sprintf("no connection for %v", p.cfg.Silence))
 		}
@@ -76,7 +76,7 @@ func (p *Process) listen() {
 	now := time.Now()
 	s := p.sockets.silence
 	for r := range p.peers {
-		if q := &p.peers[r]; !q.heard.IsZero() {
+		if q := p.peers[r]; !q.heard.IsZero() {
 			s.Heard(r, q.heard)
 			q.heard = time.Time{}
 		}
@@ -89,7 +89,7 @@ func (p *Process) listen() {
 		p.cfg.Logger.Info("silent", "peer", w.Rank, "by", p.cfg.Rank, "why", w.Why)
 	}
 	for _, sus := range todo.Suspects {
-		p.suspect(&p.peers[sus.Rank], sus.Why)
+		p.suspect(p.peers[sus.Rank], sus.Why)
 	}
 	p.at(p.now()+protocol.Time(time.Until(todo.At)), p.listen)
 }

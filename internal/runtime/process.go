@@ -10,13 +10,16 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Config is what a process is told of itself.
 type Config struct {
-	Rank  int // of this process
-	Size  int // number of processes
-	Tasks int // number of tasks; 0: one a process
+	Rank        int    // of this process
+	Size        int    // number of processes
+	Tasks       int    // number of tasks; 0: one a process
+	Joins       bool   // it joins a running job, and owns no task
+	Incarnation uint64 // of this process; default 1
 
 	// Owner is, by task, the process that owns it; nil: tasks in order, about as
 	// many for each process. A process may own none.
@@ -28,6 +31,7 @@ type Config struct {
 	Buffer  int64         // bytes that may wait to be sent; default 1 GiB
 	Kills   []Kill
 	Rules   collective.Table // which algorithms to use; nil: the default ones
+	Fanout  int              // children of a node in the tree of views: a power of two; default 4
 	Logger  *slog.Logger
 
 	// Host is told what the rest of the job must know; nil if there is none.
@@ -38,6 +42,11 @@ type Config struct {
 type Host interface {
 	Ask(rank int)                                     // the link to a process broke: is it alive?
 	Suspect(rank int, incarnation uint64, why string) // a process is silent, or cannot be reached
+
+	Record(record []byte) error                                    // keep it, in place of the one before, where it outlives the process
+	Will(rank int, incarnation uint64) ([]byte, error)             // what a process of this host, now dead, recorded last
+	Fence(rank int, incarnation uint64, why string, majority bool) // end a suspect; for a majority, or if only two are left
+	Opened(v *membership.View)                                     // a view is open: told by its lowest member
 }
 
 // Kill is an order to die: in the Seq-th operation of a name that a task enters,
@@ -68,7 +77,7 @@ type Process struct {
 	began time.Time
 
 	mu        sync.Mutex
-	peers     []peer  // by rank of process
+	peers     []*peer // by rank of process
 	owner     []int32 // by task: the process that owns it
 	gone      []gone  // by task
 	members   map[memberKey]*Member
@@ -109,6 +118,7 @@ type Process struct {
 	standing   []*waiter
 	resting    bool
 	rested     chan struct{}
+	hurry      chan struct{} // the background is to drive at once
 	stopped    chan struct{}
 	watched    <-chan struct{}
 	unwatch    func() bool
@@ -126,6 +136,7 @@ type Process struct {
 	spareInbox []mail
 
 	sockets *sockets
+	views   views
 }
 
 // gone tells of a task that takes part no more.
@@ -139,7 +150,7 @@ func newProcess(cfg Config) (*Process, error) {
 	if cfg.Tasks == 0 {
 		cfg.Tasks = cmp.Or(len(cfg.Owner), cfg.Size)
 	}
-	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Owner == nil && cfg.Tasks < cfg.Size {
+	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size && !cfg.Joins || cfg.Owner == nil && cfg.Tasks < cfg.Size {
 		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
 	}
 	owner, err := cfg.owners()
@@ -151,6 +162,7 @@ func newProcess(cfg Config) (*Process, error) {
 			return nil, fmt.Errorf("kill of task %d of %d; allowed: 0 to %d", k.Task, cfg.Tasks, cfg.Tasks-1)
 		}
 	}
+	cfg.Incarnation = max(cfg.Incarnation, 1)
 	if cfg.Pause == 0 {
 		cfg.Pause = time.Millisecond
 	}
@@ -168,17 +180,19 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p := &Process{
 		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
-		peers: make([]peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
+		peers: make([]*peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
-		rested: make(chan struct{}, 1), stopped: make(chan struct{}),
+		rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for r := range p.peers {
-		p.peers[r] = peer{p: p, rank: r, pidfd: -1}
+		p.peers[r] = &peer{p: p, rank: r, pidfd: -1}
 	}
-	for t, r := range p.owner {
-		if int(r) == cfg.Rank {
-			p.member(world, t).join(nil)
-		}
+	p.peerAt(cfg.Rank)
+	for _, t := range p.Tasks() {
+		p.member(world, t).join(nil)
+	}
+	if err := p.initViews(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -205,6 +219,9 @@ func (c *Config) owners() ([]int32, error) {
 
 // Tasks returns the tasks that the process owns.
 func (p *Process) Tasks() (tasks []int) {
+	if p.cfg.Joins {
+		return nil
+	}
 	for t, r := range p.owner {
 		if int(r) == p.cfg.Rank {
 			tasks = append(tasks, t)
@@ -292,6 +309,10 @@ func (p *Process) end(why error) {
 	}
 	p.settlesNow()
 	p.roomAgain()
+	if !p.views.over {
+		p.views.over = true
+		close(p.views.sight.come)
+	}
 }
 
 // roomAgain lets those look again who wait for room to send.

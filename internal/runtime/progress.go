@@ -145,6 +145,7 @@ func (p *Process) handOver() {
 		p.resting = false
 		p.rested <- struct{}{}
 	}
+	p.hurryViews()
 }
 
 // wakeOn sees to it that the driver wakes when ctx ends.
@@ -252,7 +253,7 @@ func (p *Process) react(got []ready) {
 			continue
 		}
 		rank, pid := int(ev.data>>1), ev.data&1 == 1
-		q := &p.peers[rank]
+		q := p.peers[rank]
 		switch {
 		case pid && q.pidfd == ev.fd:
 			q.exited()
@@ -268,6 +269,18 @@ func (p *Process) react(got []ready) {
 	}
 }
 
+// pause lets a moment pass, and tells whether it was cut short.
+func (p *Process) pause() (hurried bool) {
+	timer := time.NewTimer(p.cfg.Pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-p.hurry:
+		return true
+	}
+}
+
 // inBackground drives while nobody waits. It looks once in a while whether
 // anybody did, and rests while somebody does.
 func (p *Process) inBackground() {
@@ -278,7 +291,7 @@ func (p *Process) inBackground() {
 	for !p.closed {
 		before := p.drives
 		p.unlock()
-		time.Sleep(p.cfg.Pause)
+		hurried := p.pause()
 		p.lock()
 		switch {
 		case p.closed:
@@ -287,7 +300,7 @@ func (p *Process) inBackground() {
 			p.unlock()
 			<-p.rested
 			p.lock()
-		case p.drives == before:
+		case p.drives == before || hurried:
 			p.driver = &p.background
 			p.drive(ctx, &p.background, false)
 			if p.driver == &p.background {

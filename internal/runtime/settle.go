@@ -40,7 +40,7 @@ const beatAnswer = 1
 // settled tells whether nothing is on its way to a peer that lives.
 func (p *Process) settled() bool {
 	for r := range p.peers {
-		q := &p.peers[r]
+		q := p.peers[r]
 		if !q.dead && !q.left && q.link != nil && (len(q.queue) > 0 || !q.link.Settled()) {
 			return false
 		}

@@ -37,7 +37,7 @@ func (x *intruder) begin(t *testing.T, p *Process, change func(*envelope)) {
 func TestReceiveWhatTheDeadBegan(t *testing.T) {
 	j, x := intrude(t)
 	x.begin(t, j.ps[0], func(e *envelope) { e.plan = Plan{op: opSend} })
-	j.ps[0].Died(1, true, "killed")
+	j.ps[0].Tell(Death{Rank: 1, Certain: true, How: "killed"})
 	if _, err := j.ps[0].World(0).Recv(patience(t), 1, 0, 5, "bytes"); !errors.Is(err, ErrGone) {
 		t.Errorf("recv: %v", err)
 	}
@@ -65,7 +65,7 @@ func TestOthersSendWhatTheDeadBegan(t *testing.T) {
 	})
 	time.Sleep(20 * time.Millisecond)
 	for _, r := range []int{0, 2} {
-		j.ps[r].Died(1, true, "killed")
+		j.ps[r].Tell(Death{Rank: 1, Certain: true, How: "killed"})
 	}
 	wg.Wait()
 }

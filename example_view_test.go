@@ -1,0 +1,61 @@
+package coppice_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice"
+)
+
+func ExampleTask_View() {
+	runExample(3, func(ctx context.Context, t *coppice.Task) error {
+		if t.Rank() == 0 {
+			v := t.View()
+			fmt.Println(v.Number, v.Processes, v.Owners)
+		}
+		return nil
+	})
+	// Output: 1 [{0 1} {1 1} {2 1}] [0 1 2]
+}
+
+// Task 1 dies in the barrier; the others watch the view change.
+func ExampleTask_Views() {
+	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		if t.Rank() == 1 {
+			return coppice.Barrier(ctx, t)
+		}
+		for v := range t.Views(ctx) {
+			if t.Rank() == 2 {
+				fmt.Println(v.Number, v.Processes)
+			}
+			if len(v.Processes) == 2 {
+				break
+			}
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// 1 [{0 1} {1 1} {2 1}]
+	// 2 [{0 1} {2 1}]
+	// <nil>
+}
+
+// Who owns a task, and is its process still there?
+func ExampleView() {
+	v := coppice.View{Number: 2, Processes: []coppice.Process{{ID: 0, Incarnation: 1}}, Owners: []int{0, -1}}
+	for task, owner := range v.Owners {
+		fmt.Println("task", task, "is owned by", owner)
+	}
+	// Output:
+	// task 0 is owned by 0
+	// task 1 is owned by -1
+}
+
+// A process that comes back has the id of its earlier life.
+func ExampleProcess() {
+	before, after := coppice.Process{ID: 3, Incarnation: 1}, coppice.Process{ID: 3, Incarnation: 2}
+	fmt.Println(before == after, before.ID == after.ID)
+	// Output: false true
+}

@@ -1,0 +1,118 @@
+package swim
+
+import (
+	"sync"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// news are what happened to members and was not told yet. memberlist holds its own
+// lock when it calls, so nobody is told from within: one entry for each process,
+// the last, waits for the goroutine that tells it.
+type news struct {
+	self  string
+	tells Config
+
+	mu      sync.Mutex
+	changed sync.Cond
+	fresh   map[process]state
+	order   []process // of fresh, as they came
+	over    bool
+}
+
+type process struct {
+	rank        int
+	incarnation uint64
+}
+
+type state bool
+
+const (
+	alive state = true
+	gone  state = false
+)
+
+func newNews(cfg Config) *news {
+	n := &news{
+		self: name(cfg.Rank, cfg.Incarnation), tells: cfg,
+		fresh: map[process]state{},
+	}
+	n.changed.L = &n.mu
+	return n
+}
+
+// NotifyAlive implements memberlist.AliveDelegate: who has no proper name is no
+// member.
+func (n *news) NotifyAlive(peer *memberlist.Node) error {
+	_, _, err := parseName(peer.Name)
+	return err
+}
+
+// NotifyJoin implements memberlist.EventDelegate.
+func (n *news) NotifyJoin(m *memberlist.Node) { n.note(m.Name, alive) }
+
+// NotifyUpdate implements memberlist.EventDelegate. Members have nothing to update.
+func (n *news) NotifyUpdate(*memberlist.Node) {}
+
+// NotifyLeave implements memberlist.EventDelegate. Nobody leaves with a word: it is
+// the end of a suspicion that was not denied.
+func (n *news) NotifyLeave(m *memberlist.Node) { n.note(m.Name, gone) }
+
+func (n *news) note(member string, is state) {
+	if member == n.self {
+		return
+	}
+	rank, incarnation, err := parseName(member)
+	if err != nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := process{rank, incarnation}
+	if _, waits := n.fresh[p]; !waits {
+		n.order = append(n.order, p)
+	}
+	n.fresh[p] = is
+	n.changed.Signal()
+}
+
+// next waits for something to tell.
+func (n *news) next() (p process, is state, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.order) == 0 && !n.over {
+		n.changed.Wait()
+	}
+	if n.over {
+		return p, is, false
+	}
+	p, n.order = n.order[0], n.order[1:]
+	is = n.fresh[p]
+	delete(n.fresh, p)
+	return p, is, true
+}
+
+// why is what is known of a suspect: who probed it is memberlist's secret.
+const why = "no answer to probes, neither directly nor through others nor over TCP, and no denial"
+
+// run tells the news until stop.
+func (n *news) run() {
+	for {
+		p, is, ok := n.next()
+		switch {
+		case !ok:
+			return
+		case is == alive:
+			n.tells.Alive(p.rank, p.incarnation)
+		default:
+			n.tells.Suspect(p.rank, p.incarnation, why)
+		}
+	}
+}
+
+func (n *news) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
+	n.changed.Signal()
+}

@@ -1,0 +1,225 @@
+package swim
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Config is what a detector needs. All fields but Peers and Logger are required.
+type Config struct {
+	Rank        int
+	Incarnation uint64
+	Bind        string        // IP:PORT of this host where the others reach it, by UDP and TCP; port 0: any
+	Peers       []string      // IP:PORT of members to meet; Meet may name them later
+	Key         []byte        // the job's secret, 16 bytes or more
+	Silence     time.Duration // about how long a process may be silent; see Start
+	Logger      *slog.Logger  // what memberlist says, as debugging; nil: nothing is logged
+
+	// News are told by one goroutine, which is not memberlist's: it may take its
+	// time, and learns only the last of what happened to a process meanwhile. It must
+	// not call Close.
+	Suspect func(rank int, incarnation uint64, why string)
+	Alive   func(rank int, incarnation uint64) // first, and again after a suspicion
+}
+
+// Bounds of what a detector is given.
+const (
+	SilenceMin = 500 * time.Millisecond // a probe has a twentieth of it
+	keyMin     = 16                     // bytes
+	rankMax    = 1 << 20
+)
+
+// Detector is the part of one process.
+type Detector struct {
+	list *memberlist.Memberlist
+	news *news
+
+	meet chan string
+	quit chan struct{}
+	end  sync.Once
+	wg   sync.WaitGroup
+}
+
+// meetMax is how many addresses may wait to be met. More are not needed: whom one
+// meets tells of all the others.
+const meetMax = 16
+
+// Start starts the detector of a process. With a silence of S and up to 10 processes
+// one that is stopped is suspected 0.6 to 1.3 S later, by all others within S/10 of
+// each other; with n processes the time to refute, 0.4 to 0.8 S of it, is log10 n
+// times as long. One that finds itself slow gives others more time.
+func Start(cfg Config) (*Detector, error) {
+	at, err := cfg.check()
+	if err != nil {
+		return nil, err
+	}
+	key, err := hkdf.Key(sha256.New, cfg.Key, nil, "coppice: detection by SWIM", sha256.Size)
+	if err != nil {
+		return nil, err
+	}
+	d := &Detector{
+		news: newNews(cfg),
+		meet: make(chan string, meetMax),
+		quit: make(chan struct{}),
+	}
+	d.list, err = memberlist.Create(d.settings(cfg, at, key))
+	if err != nil {
+		return nil, fmt.Errorf("detection by SWIM at %s: %w", cfg.Bind, err)
+	}
+	d.wg.Go(d.news.run)
+	d.wg.Go(d.introduce)
+	for _, peer := range cfg.Peers {
+		d.Meet(peer)
+	}
+	return d, nil
+}
+
+func (c *Config) check() (at netip.AddrPort, err error) {
+	at, err = netip.ParseAddrPort(c.Bind)
+	switch {
+	case err != nil || at.Addr().IsUnspecified() || at.Addr().Zone() != "":
+		return at, fmt.Errorf("address %q to be found at; allowed: IP:PORT, the IP one of this host", c.Bind)
+	case c.Rank < 0 || c.Rank >= rankMax:
+		return at, fmt.Errorf("rank %d; allowed: 0 to %d", c.Rank, rankMax-1)
+	case len(c.Key) < keyMin:
+		return at, fmt.Errorf("key of %d bytes; allowed: %d or more", len(c.Key), keyMin)
+	case c.Silence < SilenceMin:
+		return at, fmt.Errorf("silence of %v; allowed: %v or more", c.Silence, SilenceMin)
+	case c.Suspect == nil || c.Alive == nil:
+		return at, errors.New("nobody to tell the news; allowed: functions Suspect and Alive")
+	}
+	for _, peer := range c.Peers {
+		if _, err := netip.ParseAddrPort(peer); err != nil {
+			return at, fmt.Errorf("address %q of a peer; allowed: IP:PORT", peer)
+		}
+	}
+	return at, nil
+}
+
+// settings are memberlist's. What takes time is a part of the silence S; the rest
+// is its preset for local networks. With the suspicion's multiple of 4, two
+// confirmations by others shorten its time from 0.8 S to 0.4 S.
+func (d *Detector) settings(cfg Config, at netip.AddrPort, key []byte) *memberlist.Config {
+	m := memberlist.DefaultLANConfig()
+	m.Name = name(cfg.Rank, cfg.Incarnation)
+	m.BindAddr, m.BindPort, m.AdvertisePort = at.Addr().String(), int(at.Port()), int(at.Port())
+	m.SecretKey = key
+	m.ProbeInterval = cfg.Silence / 10
+	m.ProbeTimeout = cfg.Silence / 20
+	m.SuspicionMult = 4
+	m.SuspicionMaxTimeoutMult = 2
+	m.GossipInterval = cfg.Silence / 50
+	m.GossipToTheDeadTime = 10 * cfg.Silence // they may have been stopped, and refute it
+	m.PushPullInterval = 10 * cfg.Silence
+	m.TCPTimeout = cfg.Silence
+	m.DNSConfigPath = "" // addresses are numbers
+	m.Events, m.Alive = d.news, d.news
+	m.Logger = log.New(logged{cfg.Logger}, "", 0)
+	return m
+}
+
+// Address is where the others meet this process.
+func (d *Detector) Address() string {
+	n := d.list.LocalNode()
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	return netip.AddrPortFrom(ip.Unmap(), n.Port).String()
+}
+
+// Meet names the address of another process. It does not wait: the two will be
+// introduced, with all that either knows. What is more than can wait is dropped,
+// and so is an address that is none; members that are known already are not met
+// again.
+func (d *Detector) Meet(address string) {
+	if _, err := netip.ParseAddrPort(address); err != nil {
+		return
+	}
+	select {
+	case d.meet <- address:
+	default:
+	}
+}
+
+// introduce meets those that were named, each a few times if need be.
+func (d *Detector) introduce() {
+	for {
+		select {
+		case <-d.quit:
+			return
+		case address := <-d.meet:
+			d.greet(address)
+		}
+	}
+}
+
+// A process that cannot be met yet may still be starting.
+const (
+	greetings  = 5
+	greetAgain = 100 * time.Millisecond // then twice as long, and so on
+)
+
+func (d *Detector) greet(address string) {
+	pause := greetAgain
+	for range greetings {
+		if d.knows(address) {
+			return
+		}
+		if n, _ := d.list.Join([]string{address}); n > 0 {
+			return
+		}
+		select {
+		case <-d.quit:
+			return
+		case <-time.After(pause):
+			pause *= 2
+		}
+	}
+}
+
+// knows tells whether a live member has the address.
+func (d *Detector) knows(address string) bool {
+	for _, n := range d.list.Members() {
+		if n.Address() == address {
+			return true
+		}
+	}
+	return false
+}
+
+// Close ends the detector, without a word to the others, who come to suspect this
+// process: that it has returned, and is not to be missed, they know from elsewhere.
+// Nothing is told any more when Close has returned; its sockets and goroutines are
+// gone, but for what memberlist awaits for another S/10.
+func (d *Detector) Close() error {
+	var err error
+	d.end.Do(func() {
+		close(d.quit)
+		d.news.stop()
+		err = d.list.Shutdown()
+		d.wg.Wait()
+	})
+	return err
+}
+
+// logged hands memberlist's lines to a logger. They are all debugging: a stranger
+// who knocks must not be able to fill a log.
+type logged struct{ to *slog.Logger }
+
+func (l logged) Write(line []byte) (int, error) {
+	if l.to != nil {
+		l.to.Debug(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
+}
+
+var _ io.Writer = logged{}

@@ -1,0 +1,333 @@
+package swim_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"go.uber.org/goleak"
+
+	"github.com/coppice-go/coppice/internal/detect/swim"
+)
+
+const silence = time.Second
+
+var jobKey = bytes.Repeat([]byte("k"), 32)
+
+// memberVariable makes this binary a member, to be stopped from outside: the
+// address of whom it meets.
+const memberVariable = "SWIM_TEST_MEETS"
+
+func TestMain(m *testing.M) {
+	if peer := os.Getenv(memberVariable); peer != "" {
+		beMember(peer)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// beMember is a member of rank 9 until standard input ends.
+func beMember(peer string) {
+	d, err := swim.Start(config(9, 3, new(witness), peer))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("here")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = d.Close()
+}
+
+// witness keeps what it was told.
+type witness struct {
+	mu      sync.Mutex
+	alive   []string
+	suspect []string
+}
+
+func (w *witness) Alive(rank int, incarnation uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alive = append(w.alive, fmt.Sprintf("%d.%d", rank, incarnation))
+}
+
+func (w *witness) Suspect(rank int, incarnation uint64, _ string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.suspect = append(w.suspect, fmt.Sprintf("%d.%d", rank, incarnation))
+}
+
+func (w *witness) told() (alive, suspect []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.alive), slices.Clone(w.suspect)
+}
+
+func config(rank int, incarnation uint64, w *witness, peers ...string) swim.Config {
+	return swim.Config{
+		Rank: rank, Incarnation: incarnation, Bind: "127.0.0.1:0", Peers: peers,
+		Key: jobKey, Silence: silence, Suspect: w.Suspect, Alive: w.Alive,
+	}
+}
+
+func start(t *testing.T, cfg swim.Config) *swim.Detector {
+	t.Helper()
+	d, err := swim.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// group starts n members that all know each other when it returns.
+func group(t *testing.T, n int) ([]*swim.Detector, []*witness) {
+	t.Helper()
+	var ds []*swim.Detector
+	var ws []*witness
+	for rank := range n {
+		w := new(witness)
+		cfg := config(rank, 1, w)
+		if rank > 0 {
+			cfg.Peers = []string{ds[0].Address()}
+		}
+		ds, ws = append(ds, start(t, cfg)), append(ws, w)
+	}
+	for rank, w := range ws {
+		eventually(t, fmt.Sprintf("%d knows all others", rank), func() bool {
+			alive, _ := w.told()
+			return len(alive) == n-1
+		})
+	}
+	return ds, ws
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * silence); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, 20*silence)
+		}
+	}
+}
+
+func suspects(w *witness, members ...string) func() bool {
+	return func() bool {
+		_, suspect := w.told()
+		return slices.Equal(suspect, members)
+	}
+}
+
+func TestTheSilentOneIsSuspectedByAllAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	const n, silent = 8, 5
+	ds, ws := group(t, n)
+	time.Sleep(2 * silence)
+	for rank, w := range ws {
+		if !suspects(w)() {
+			t.Fatalf("%d suspects %v, and all live", rank, w.suspect)
+		}
+	}
+	began := time.Now()
+	if err := ds[silent].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for rank, w := range ws {
+		if rank != silent {
+			eventually(t, fmt.Sprintf("%d suspects 5.1 alone", rank), suspects(w, "5.1"))
+		}
+	}
+	t.Logf("suspected by all after %.1f times the silence", float64(time.Since(began))/float64(silence))
+	time.Sleep(2 * silence)
+	for rank, w := range ws {
+		want := []string{"5.1"}
+		if rank == silent {
+			want = nil // it is told nothing after Close
+		}
+		if !suspects(w, want...)() {
+			t.Errorf("%d suspects %v, want %v", rank, w.suspect, want)
+		}
+	}
+}
+
+func TestALaterIncarnationIsAnotherMember(t *testing.T) {
+	t.Parallel()
+	ds, ws := group(t, 5)
+	if err := ds[4].Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, config(4, 2, new(witness)))
+	again.Meet(ds[0].Address())
+	for _, w := range ws[:4] {
+		eventually(t, "4.1 is suspected", suspects(w, "4.1"))
+		eventually(t, "4.2 lives", func() bool {
+			alive, _ := w.told()
+			return slices.Contains(alive, "4.2")
+		})
+	}
+}
+
+// A process that the kernel has stopped does not answer, though its sockets are
+// there; when it goes on, it denies that it is dead.
+func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
+	t.Parallel()
+	ds, ws := group(t, 5)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), memberVariable+"="+ds[0].Address())
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Signal(syscall.SIGCONT)
+		_ = in.Close()
+		_ = child.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
+		t.Fatalf("the member said %q, %v", line, err)
+	}
+	heard := func(w *witness, times int) func() bool {
+		return func() bool {
+			alive, _ := w.told()
+			return len(alive) == 4+times && alive[len(alive)-1] == "9.3"
+		}
+	}
+	for _, w := range ws {
+		eventually(t, "9.3 lives", heard(w, 1))
+	}
+	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range ws {
+		eventually(t, "9.3 is suspected", suspects(w, "9.3"))
+	}
+	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range ws {
+		eventually(t, "9.3 lives again", heard(w, 2))
+	}
+}
+
+// knock is a member of memberlist's own making, to try and meet the others.
+func knock(t *testing.T, name string, key []byte, at string) (met int) {
+	t.Helper()
+	cfg := memberlist.DefaultLocalConfig()
+	cfg.Name, cfg.SecretKey = name, key
+	cfg.BindAddr, cfg.BindPort, cfg.AdvertisePort = "127.0.0.1", 0, 0
+	cfg.LogOutput = io.Discard
+	m, err := memberlist.Create(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Shutdown()
+	_, err = m.Join([]string{at})
+	if met = m.NumMembers() - 1; err != nil && met > 0 {
+		t.Errorf("met %d in spite of %v", met, err)
+	}
+	time.Sleep(silence / 2) // for what it may say by packets
+	return met
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	t.Parallel()
+	ds, ws := group(t, 5)
+	for what, key := range map[string][]byte{
+		"no key":              nil,
+		"another key":         bytes.Repeat([]byte("x"), 32),
+		"the job's key as is": jobKey,
+	} {
+		if met := knock(t, "7.1", key, ds[0].Address()); met > 0 {
+			t.Errorf("a stranger with %s met %d", what, met)
+		}
+	}
+	// One of ours, of another job.
+	w := new(witness)
+	cfg := config(7, 1, w, ds[0].Address())
+	cfg.Key = bytes.Repeat([]byte("j"), 32)
+	start(t, cfg)
+	time.Sleep(2 * silence)
+	if alive, _ := w.told(); len(alive) > 0 {
+		t.Errorf("a process of another job sees %v", alive)
+	}
+	for rank, w := range ws {
+		if alive, suspect := w.told(); len(alive) != 4 || len(suspect) > 0 {
+			t.Errorf("%d was told of %v alive and %v suspect", rank, alive, suspect)
+		}
+	}
+}
+
+func TestABadConfigurationIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		breaks func(*swim.Config)
+		want   string
+	}{
+		{func(c *swim.Config) { c.Bind = "" }, "allowed: IP:PORT"},
+		{func(c *swim.Config) { c.Bind = "localhost:0" }, "allowed: IP:PORT"},
+		{func(c *swim.Config) { c.Bind = "0.0.0.0:0" }, "allowed: IP:PORT, the IP one of this host"},
+		{func(c *swim.Config) { c.Bind = "192.0.2.1:0" }, "detection by SWIM at 192.0.2.1:0"},
+		{func(c *swim.Config) { c.Peers = []string{"node1:7000"} }, `address "node1:7000" of a peer; allowed: IP:PORT`},
+		{func(c *swim.Config) { c.Rank = -1 }, "rank -1; allowed: 0 to"},
+		{func(c *swim.Config) { c.Rank = 1 << 20 }, "rank 1048576; allowed: 0 to 1048575"},
+		{func(c *swim.Config) { c.Key = nil }, "key of 0 bytes; allowed: 16 or more"},
+		{func(c *swim.Config) { c.Silence = time.Millisecond }, "silence of 1ms; allowed: 500ms or more"},
+		{func(c *swim.Config) { c.Suspect = nil }, "allowed: functions Suspect and Alive"},
+		{func(c *swim.Config) { c.Alive = nil }, "allowed: functions Suspect and Alive"},
+	} {
+		cfg := config(0, 1, new(witness))
+		c.breaks(&cfg)
+		d, err := swim.Start(cfg)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one line with %q", err, c.want)
+		}
+		if d != nil {
+			_ = d.Close()
+		}
+	}
+}
+
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	ignore := goleak.IgnoreCurrent()
+	d := start(t, config(0, 1, new(witness), "127.0.0.1:1", "127.0.0.1:2")) // nobody is there
+	for range 100 {
+		d.Meet("127.0.0.1:3") // more than can wait
+	}
+	d.Meet("no address")
+	began := time.Now()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > silence {
+		t.Errorf("it took %v", took)
+	}
+	goleak.VerifyNone(t, ignore)
+	if err := d.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	cfg := config(0, 2, new(witness))
+	cfg.Bind = d.Address()
+	if again := start(t, cfg); again.Address() != cfg.Bind {
+		t.Errorf("at %s, want %s", again.Address(), cfg.Bind)
+	}
+}

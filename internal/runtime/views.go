@@ -1,0 +1,371 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// What ends a process's part in a job.
+var (
+	// ErrExcluded: the others have decided to go on without this process.
+	ErrExcluded = errors.New("excluded")
+	// ErrNoQuorum: too few can be reached to decide without the others.
+	ErrNoQuorum = errors.New("no quorum")
+)
+
+// Death is the end of a process, as somebody tells of it.
+type Death struct {
+	Rank        int
+	Incarnation uint64 // 0: the one that is known
+	Certain     bool   // the kernel says so; otherwise it is a suspicion
+	How         string
+	Record      []byte // of a certain death: what the process recorded last
+}
+
+// Sight is a view that was open, and the way to the next one.
+type Sight struct {
+	View *membership.View
+	next *Sight
+	come chan struct{} // closed when there is a next one, or there will be none
+}
+
+// Next waits for the next view. It returns nil when there will be none.
+func (s *Sight) Next(ctx context.Context) (*Sight, error) {
+	select {
+	case <-s.come:
+		return s.next, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// views is a process's part in the membership of its job.
+type views struct {
+	protocol *membership.Protocol
+	state    membership.State
+	sight    *Sight
+	stepping bool
+	timer    protocol.Time // the earliest that is set, if it is to come
+	clock    *time.Timer   // where processes are goroutines
+	over     bool
+	buf      []byte
+}
+
+// Times of the membership protocol. What is lost is sent again much later than it
+// usually takes; a death that all are told of need not be reported by all.
+const (
+	viewRetryMax    = 250 * time.Millisecond
+	viewPatienceMin = 3 * time.Second
+	warmAfter       = protocol.Time(300 * time.Millisecond)
+	viewFanout      = 4
+)
+
+// initViews makes the first view, which all processes know.
+func (p *Process) initViews() error {
+	owners := make([]protocol.Rank, len(p.owner))
+	for t, r := range p.owner {
+		owners[t] = protocol.Rank(r)
+	}
+	retry := min(viewRetryMax, p.cfg.Silence/4)
+	if p.cfg.Fanout == 0 {
+		p.cfg.Fanout = viewFanout
+	}
+	first := membership.First(p.cfg.Size, owners)
+	m, err := membership.New(membership.Config{
+		First: first, Fanout: p.cfg.Fanout,
+		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
+		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
+	})
+	if err != nil {
+		return err
+	}
+	v := &p.views
+	v.protocol, v.sight = m, &Sight{View: first, come: make(chan struct{})}
+	m.Init(&v.state, protocol.Rank(p.cfg.Rank), uint64(p.cfg.Rank))
+	return nil
+}
+
+// joinViews asks to be let in, if the process joins a running job.
+func (p *Process) joinViews() {
+	p.views.protocol.Notify(&p.views.state, p.now(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
+	p.stepViews()
+}
+
+// Sight returns the view that is open.
+func (p *Process) Sight() *Sight {
+	p.lock()
+	defer p.unlock()
+	return p.views.sight
+}
+
+// stepViews lets the membership machine do all it can now.
+func (p *Process) stepViews() {
+	v := &p.views
+	if v.stepping || p.closed || p.dead {
+		return
+	}
+	v.stepping = true
+	defer func() { v.stepping = false }()
+	for !p.closed && !p.dead {
+		switch a := v.protocol.Next(&v.state, p.now()); a.Kind {
+		case protocol.Send:
+			p.sendView(int(a.To), a.Msg)
+		case protocol.Deliver:
+			p.viewNews(a.Msg)
+		case protocol.Work:
+			p.viewWork(a.Msg)
+			v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.WorkDone})
+		case protocol.Wait:
+			p.stepViewsAt(a.At)
+			p.hurryViews()
+			return
+		default:
+			p.hurryViews()
+			return
+		}
+	}
+}
+
+// stepViewsAt lets the machine act again at a time.
+func (p *Process) stepViewsAt(at protocol.Time) {
+	v := &p.views
+	switch {
+	case p.poll != nil && (v.timer <= p.now() || at < v.timer):
+		v.timer = at
+		p.at(at, p.stepViews)
+	case p.poll != nil:
+	case v.clock == nil:
+		v.clock = time.AfterFunc(time.Duration(at-p.now()), func() {
+			p.lock()
+			defer p.unlock()
+			p.stepViews()
+		})
+	default:
+		v.clock.Reset(time.Duration(at - p.now()))
+	}
+}
+
+// hurryViews has the background drive at once if nobody does and a view is on its
+// way.
+func (p *Process) hurryViews() {
+	if p.poll == nil || p.driver != nil || p.views.state.Settled() {
+		return
+	}
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Process) sendView(to int, m membership.Message) {
+	p.views.buf = m.Append(p.views.buf[:0])
+	value := p.views.buf
+	if len(value) > inlineMax { // it is not copied
+		value = append([]byte(nil), value...)
+	}
+	p.peerAt(to).send(envelope{plan: Plan{op: opView}}, value, nil)
+}
+
+// viewLetter takes a letter of the membership protocol.
+func (p *Process) viewLetter(in *incoming) {
+	if !in.complete {
+		in.arrived = func() {
+			p.viewLetter(in)
+			in.taken()
+		}
+		in.want()
+		return
+	}
+	m, err := membership.Decode(in.value)
+	if err != nil {
+		p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
+		return
+	}
+	p.views.protocol.Receive(&p.views.state, p.now(), protocol.Rank(in.source.rank), m)
+	p.stepViews()
+}
+
+// viewWork does what the machine asks of its host.
+func (p *Process) viewWork(m membership.Message) {
+	h := p.cfg.Host
+	if h == nil {
+		return
+	}
+	switch m.Kind {
+	case membership.Record:
+		if err := h.Record(m.Append(nil)); err != nil {
+			// What is not recorded must not be said: better to be dead.
+			p.cfg.Logger.Error("no record", "error", err)
+			p.end(fmt.Errorf("%w: %w", ErrExcluded, err))
+		}
+	case membership.Fence:
+		why := fmt.Sprintf("stands in the way of view %d", m.Number+1)
+		go h.Fence(int(m.Who.ID), uint64(m.Who.Incarnation), why, m.Certain)
+	}
+}
+
+// viewNews is told that a view is open, or that there will be none.
+func (p *Process) viewNews(m membership.Message) {
+	switch m.Kind {
+	case membership.Opened:
+		p.viewOpened(m.Base)
+	case membership.Excluded:
+		p.cfg.Logger.Warn("excluded", "view", m.Number)
+		p.end(fmt.Errorf("%w by view %d", ErrExcluded, m.Number))
+	case membership.NoQuorum:
+		p.cfg.Logger.Warn("no quorum", "view", m.Number, "failed", fmt.Sprint(p.views.state.Failed()))
+		p.end(fmt.Errorf("%w to follow view %d", ErrNoQuorum, m.Number))
+	}
+}
+
+// viewOpened makes a view the one that is open.
+func (p *Process) viewOpened(v *membership.View) {
+	before := p.views.sight
+	now := &Sight{View: v, come: make(chan struct{})}
+	before.next, p.views.sight = now, now
+	close(before.come)
+	p.cfg.Logger.Info("view", "number", v.Number, "members", len(v.Members))
+	for r, q := range p.peers {
+		m, in := v.Find(protocol.Rank(r))
+		switch {
+		case r == p.cfg.Rank:
+		case in && !before.View.Has(m):
+			p.welcome(r, m)
+		case !in && !q.dead && v.Last(protocol.Rank(r)) > 0:
+			// If it is dead, whoever saw it will say how; if not, it is out all the same.
+			p.at(p.now()+nameTime, func() {
+				if p.peers[r] == q {
+					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				}
+			})
+		}
+	}
+	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
+		go p.cfg.Host.Opened(v)
+	}
+	p.warmLater()
+}
+
+// welcome takes note of a process that has joined.
+func (p *Process) welcome(rank int, m membership.Member) {
+	p.reborn(rank, uint64(m.Incarnation))
+	if s := p.sockets; s != nil {
+		s.silence.Grow(len(p.peers), time.Now())
+		s.silence.Joined(rank, time.Now())
+	}
+}
+
+// viewDeath tells the machine of a certain death.
+func (p *Process) viewDeath(rank int, incarnation uint64, record []byte) {
+	v := &p.views
+	q := p.peerAt(rank)
+	if q.left || p.closed {
+		return
+	}
+	p.cfg.Logger.Info("dead", "peer", rank)
+	life := uint32(max(incarnation, q.incarnation, 1))
+	if incarnation != 0 {
+		life = uint32(incarnation)
+	}
+	will, err := membership.Message{Letter: &membership.Letter{Kind: membership.Will}}, error(nil)
+	if len(record) > 0 {
+		will, err = membership.Decode(record)
+	}
+	if err == nil {
+		l := *will.Letter
+		l.Kind = membership.Will
+		v.protocol.Receive(&v.state, p.now(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
+	} else {
+		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
+	}
+	v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
+	p.stepViews()
+}
+
+// viewSuspect tells the machine of a suspicion.
+func (p *Process) viewSuspect(rank int, incarnation uint64) {
+	v := &p.views
+	if q := p.peerAt(rank); incarnation == 0 {
+		incarnation = max(q.incarnation, 1)
+	}
+	v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
+	p.stepViews()
+}
+
+// viewHeard tells the machine that a suspect is alive.
+func (p *Process) viewHeard(q *peer) {
+	v := &p.views
+	v.protocol.Heard(&v.state, p.now(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
+	p.stepViews()
+}
+
+// warmLater connects the process with its children in the tree of the view, in a
+// while, so that the next view has not to wait for connections.
+func (p *Process) warmLater() {
+	if p.sockets == nil {
+		return
+	}
+	v := p.views.sight.View
+	p.at(p.now()+warmAfter, func() {
+		if p.views.sight.View != v {
+			return
+		}
+		for _, id := range p.views.protocol.Children(v, protocol.Rank(p.cfg.Rank)) {
+			if q := p.peerAt(int(id)); q.link == nil {
+				q.beat()
+			}
+		}
+	})
+}
+
+// ranksMax bounds the ranks of processes that join.
+const ranksMax = 1 << 20
+
+// peerAt returns the process of a rank, also one that is not known yet.
+func (p *Process) peerAt(rank int) *peer {
+	for len(p.peers) <= rank {
+		p.peers = append(p.peers, &peer{p: p, rank: len(p.peers), pidfd: -1})
+	}
+	return p.peers[rank]
+}
+
+// reborn makes room for the next life of a process.
+func (p *Process) reborn(rank int, incarnation uint64) *peer {
+	q := p.peerAt(rank)
+	switch {
+	case q.incarnation >= incarnation || rank == p.cfg.Rank:
+	case q.incarnation == 0 && !q.dead:
+		q.incarnation = incarnation
+	default:
+		if !q.dead {
+			p.died(rank, false, "its place was taken by its next life")
+		}
+		p.peers[rank] = &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
+		q = p.peers[rank]
+	}
+	return q
+}
+
+// Tell is told of a death.
+func (p *Process) Tell(d Death) {
+	p.lock()
+	defer p.unlock()
+	if q := p.peerAt(d.Rank); d.Incarnation != 0 && d.Incarnation < q.incarnation {
+		return // of an earlier life
+	}
+	if !d.Certain {
+		p.viewSuspect(d.Rank, d.Incarnation)
+		return
+	}
+	if q := p.peers[d.Rank]; !q.dead && q.conn != nil {
+		for q.read() { // what it still said
+		}
+	}
+	p.viewDeath(d.Rank, d.Incarnation, d.Record)
+	p.died(d.Rank, true, d.How)
+}
