@@ -11,11 +11,13 @@ import (
 type campaign struct {
 	phase    phase
 	ballot   Ballot
-	value    *View  // that is proposed
-	best     Ballot // the highest accepted that a promise told of
-	known    *View  // and what
-	answered set    // ids that did, in this phase
+	value    *View   // that is proposed
+	best     Ballot  // the highest accepted that a promise told of
+	known    *View   // and what
+	asks     *Letter // the sweep whose answers count
+	answered set     // ids that did, in this phase
 	attempt  uint32
+	tries    uint8         // that did not reach all; from the second on, all are asked directly
 	began    protocol.Time // the phase
 	retryAt  protocol.Time
 	wait     protocol.Time
@@ -36,11 +38,11 @@ func (c *campaign) deciding() bool {
 }
 
 func (c *campaign) sign(f fingerprint) fingerprint {
-	f = f.with(uint64(c.phase)<<32 | uint64(c.attempt)).with(uint64(c.ballot)).view(c.value).with(uint64(c.best)).view(c.known)
+	f = f.with(uint64(c.phase)<<32 | uint64(c.attempt)).with(uint64(c.tries)).with(uint64(c.ballot)).view(c.value).with(uint64(c.best)).view(c.known)
 	for _, w := range c.answered {
 		f = f.with(w)
 	}
-	return f.with(uint64(len(c.answered))).with(uint64(c.began)).with(uint64(c.retryAt)).with(uint64(c.wait))
+	return f.flag(c.asks != nil).with(uint64(len(c.answered))).with(uint64(c.began)).with(uint64(c.retryAt)).with(uint64(c.wait))
 }
 
 // set is a set of ids, a bit each.
@@ -86,11 +88,12 @@ func (p *Protocol) lead(s *State, now protocol.Time) {
 
 // advance goes one step further; false: there is nothing to do now.
 func (p *Protocol) advance(s *State, now protocol.Time) bool {
-	if p.chief(s) != s.self {
+	c := &s.campaign
+	// Who has brought a view about opens it, even if there is a lower id in it now.
+	if p.chief(s) != s.self && (c.phase != confirming || s.anyFailed()) {
 		s.campaign = campaign{}
 		return false
 	}
-	c := &s.campaign
 	switch c.phase {
 	case resting:
 		return p.start(s, now)
@@ -268,15 +271,17 @@ func (p *Protocol) ask(s *State, now protocol.Time, kind Kind, again bool) {
 	c := &s.campaign
 	if again {
 		c.attempt++
+		c.tries++
 	} else {
-		c.wait = p.cfg.Retry
+		c.wait, c.tries = p.cfg.Retry, 0
 	}
 	c.retryAt = now + c.wait
 	c.wait *= 2
 	l := &Letter{
-		Kind: kind, Flat: again, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
+		Kind: kind, Flat: c.tries > 1, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
 		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters()),
 	}
+	c.asks = l
 	p.spread(s, l, 0, s.self)
 }
 
@@ -299,8 +304,8 @@ func (p *Protocol) choose(s *State, now protocol.Time) {
 	c, w, base := s.campaign, s.sweep, s.view
 	news := &Letter{Kind: Decided, Number: c.value.Number, Base: c.value}
 	if !c.value.Has(s.self) { // it was another's to propose; the members have to open it
-		for _, m := range c.value.Members {
-			if !s.dead(m) {
+		for _, m := range s.voters() {
+			if m != s.self && !s.dead(m) {
 				s.send(m.ID, m.Incarnation, news)
 			}
 		}
@@ -322,8 +327,8 @@ func (p *Protocol) choose(s *State, now protocol.Time) {
 	}
 	s.sweep = w // answers that are still to come count
 	s.campaign = campaign{
-		phase: confirming, ballot: c.ballot, answered: c.answered, attempt: c.attempt,
-		began: now, retryAt: c.retryAt, wait: c.wait,
+		phase: confirming, ballot: c.ballot, asks: c.asks, answered: c.answered, attempt: c.attempt,
+		began: now, retryAt: c.retryAt, wait: c.wait, tries: c.tries,
 	}
 }
 
@@ -421,7 +426,7 @@ func (p *Protocol) rejected(s *State, now protocol.Time, l *Letter) {
 func (p *Protocol) leadDue(s *State) protocol.Time {
 	c := &s.campaign
 	switch {
-	case p.chief(s) != s.self || c.phase == recording:
+	case p.chief(s) != s.self && c.phase != confirming || c.phase == recording:
 	case c.phase == resting:
 		if at := p.blocked(s); at > 0 {
 			if _, v := s.highest(); v != nil || s.anyFailed() || !s.open || len(s.joiners) > 0 {

@@ -137,7 +137,7 @@ func (l *Letter) sound() bool {
 		return (l.Ballot != 0) == (l.Value != nil)
 	case Will, Failure:
 		return (l.Value == nil) == (l.Base == nil)
-	case Accept, Present, Reject, Noted, Join, Record:
+	case Accept, Present, Reject, Noted, Join, Ask, Record:
 		return true
 	}
 	return false // not for others

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -10,7 +11,8 @@ import (
 type failure struct {
 	who     Member
 	certain bool
-	hearsay bool    // suspected by another process
+	hearsay bool    // suspected by another process:
+	by      Member  // this one
 	fenced  bool    // its end was asked for
 	will    *Letter // what it recorded last; nil: unknown
 
@@ -23,35 +25,47 @@ type failure struct {
 }
 
 func (x *failure) sign(f fingerprint) fingerprint {
-	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).letter(x.will)
+	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).member(x.by).letter(x.will)
 	return f.with(uint64(x.since)).with(uint64(uint32(x.to))).with(uint64(x.at)).with(uint64(x.wait))
 }
 
-// find returns what is known of the failure of an id; nil: nothing.
-func (s *State) find(id protocol.Rank) *failure {
-	i, ok := slices.BinarySearchFunc(s.failures, id, func(f failure, id protocol.Rank) int { return int(f.who.ID) - int(id) })
-	if !ok {
-		return nil
-	}
-	return &s.failures[i]
+// search returns the place of a life among those that failed, and whether it is
+// there.
+func (s *State) search(m Member) (int, bool) {
+	return slices.BinarySearchFunc(s.failures, m, func(f failure, m Member) int {
+		return cmp.Or(cmp.Compare(f.who.ID, m.ID), cmp.Compare(f.who.Incarnation, m.Incarnation))
+	})
 }
 
-// fails tells whether this life of a process has failed, or may have.
+// find returns what is known of the failure of a life; nil: nothing.
+func (s *State) find(m Member) *failure {
+	if i, ok := s.search(m); ok {
+		return &s.failures[i]
+	}
+	return nil
+}
+
+// fails tells whether this life of a process has failed, or may have: itself, or
+// a later one.
 func (s *State) fails(m Member) bool {
-	f := s.find(m.ID)
-	return f != nil && f.who.Incarnation >= m.Incarnation
+	i, _ := s.search(m)
+	return i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
 
 // dead tells whether this life of a process has certainly ended.
 func (s *State) dead(m Member) bool {
-	f := s.find(m.ID)
-	return f != nil && (f.who.Incarnation > m.Incarnation || f.certain && f.who == m)
+	i, exact := s.search(m)
+	if exact && !s.failures[i].certain {
+		i++
+		exact = false
+	}
+	return exact || i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
 
 // testified tells whether it has, and what it recorded is known.
 func (s *State) testified(m Member) bool {
-	f := s.find(m.ID)
-	return f != nil && f.certain && f.who == m && f.will != nil
+	f := s.find(m)
+	return f != nil && f.certain && f.will != nil
 }
 
 // failed takes note of a failure.
@@ -62,23 +76,18 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	if s.stage == inside && !s.view.Has(x.who) && x.who.Incarnation == s.view.Last(x.who.ID) {
 		return // it is out already
 	}
-	f := s.find(x.who.ID)
-	switch {
-	case f == nil:
+	if f := s.find(x.who); f == nil {
 		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
-		i, _ := slices.BinarySearchFunc(s.failures, x.who.ID, func(f failure, id protocol.Rank) int { return int(f.who.ID) - int(id) })
-		s.failures = slices.Insert(s.failures, i, x)
-	case f.who.Incarnation > x.who.Incarnation:
-		return
-	case f.who.Incarnation < x.who.Incarnation:
-		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
-		*f = x
-	default:
+		i, _ := s.search(x.who)
+		s.failures = slices.Insert(slices.Clip(s.failures), i, x)
+	} else {
 		if x.certain && !f.certain { // worth telling anew
 			f.to, f.seen, f.at = nobody, false, now+p.cfg.Report
 		}
 		f.certain = f.certain || x.certain
-		f.hearsay = f.hearsay || x.hearsay
+		if x.hearsay && !f.hearsay {
+			f.hearsay, f.by = true, x.by
+		}
 		if f.will == nil {
 			f.will = x.will
 		}
@@ -115,15 +124,24 @@ func (p *Protocol) read(s *State, now protocol.Time, will *Letter) {
 	p.learn(s, now, will.Base, false) // it took part in deciding what follows
 }
 
-// heard takes note of a sign of life.
-func (s *State) heard(m Member, now protocol.Time) {
-	f := s.find(m.ID)
-	if f == nil || f.certain || f.hearsay || f.who != m {
+// Heard tells that a process gave a sign of life other than a message.
+func (p *Protocol) Heard(s *State, now protocol.Time, m Member) { p.heard(s, now, m) }
+
+// heard takes note of a sign of life. What another process says of a member
+// stands all the same: one of the two has to go. But one that this process
+// would follow is believed, and its accuser is the one to go.
+func (p *Protocol) heard(s *State, now protocol.Time, m Member) {
+	f := s.find(m)
+	if f == nil || f.certain || f.hearsay && m.ID > s.self.ID {
 		return
 	}
-	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(x failure) bool { return x.who.ID == m.ID })
+	accuser := f.by
+	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(x failure) bool { return x.who == m })
 	if c := &s.campaign; c.phase != resting { // it may answer now
 		c.retryAt = now
+	}
+	if accuser != (Member{}) && accuser != s.self {
+		p.failed(s, now, failure{who: accuser, hearsay: true, by: m})
 	}
 }
 
@@ -198,18 +216,19 @@ func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter)
 			p.read(s, now, will)
 		}
 	default:
-		p.failed(s, now, failure{who: l.Who, hearsay: true})
+		p.failed(s, now, failure{who: l.Who, hearsay: true, by: from})
 	}
 }
 
 // noted is told that the proposer knows of a failure.
 func (s *State) noted(by protocol.Rank, who Member) {
-	if f := s.find(who.ID); f != nil && f.who == who && f.to == by {
+	if f := s.find(who); f != nil && f.to == by {
 		f.seen = true
 	}
 }
 
-// despair tells the user if the failed are still in after all patience.
+// despair tells the user if the failed are still in, or the view is not open, after
+// all patience.
 func (p *Protocol) despair(s *State, now protocol.Time) {
 	if now < p.despairDue(s) {
 		return
@@ -222,6 +241,9 @@ func (p *Protocol) despairDue(s *State) protocol.Time {
 	at := protocol.Never
 	if s.told {
 		return at
+	}
+	if !s.open {
+		at = s.since + p.cfg.Patience
 	}
 	for i := range s.failures {
 		if f := &s.failures[i]; s.view.Has(f.who) {

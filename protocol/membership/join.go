@@ -77,9 +77,7 @@ func (p *Protocol) asked(s *State, now protocol.Time, who Member) {
 		return
 	}
 	if s.view.Last(who.ID) >= who.Incarnation { // it is in, or out for ever
-		if s.open || !s.view.Has(who) {
-			s.send(who.ID, who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
-		}
+		s.send(who.ID, who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
 		return
 	}
 	if earlier, in := s.view.Find(who.ID); in {
@@ -117,11 +115,10 @@ func (p *Protocol) inherit(s *State, now protocol.Time) {
 	}
 	b, v := s.accepted, s.value
 	for _, m := range base.Members {
-		f := s.find(m.ID)
-		if f == nil || !f.certain || f.will == nil || f.who != m {
+		if !s.testified(m) {
 			return
 		}
-		if w := f.will; w.Value != nil && w.Value.Number == base.Number+1 && w.Ballot > b {
+		if w := s.find(m).will; w.Value != nil && w.Value.Number == base.Number+1 && w.Ballot > b {
 			b, v = w.Ballot, w.Value
 		}
 	}

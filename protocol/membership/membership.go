@@ -64,7 +64,7 @@ type Config struct {
 	First *View
 
 	// Fanout is the number of children of a node in the radix tree: a power of
-	// two. model.MembershipFanout chooses one. Default 2.
+	// two. model.FanoutFor chooses one. Default 2.
 	Fanout int
 
 	// Report is how long a process that learns of a failure waits for a proposal
@@ -172,7 +172,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	case p.outlived(s, from, m):
 		return
 	}
-	s.heard(Member{from, m.From}, now)
+	p.heard(s, now, Member{from, m.From})
 	switch m.Kind {
 	case Prepare, Propose, Confirm:
 		p.descend(s, now, from, m)
@@ -190,6 +190,10 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		s.noted(from, m.Who)
 	case Join:
 		p.asked(s, now, m.Who)
+	case Ask:
+		if s.stage == inside {
+			s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+		}
 	}
 }
 
@@ -256,6 +260,13 @@ func (p *Protocol) due(s *State) protocol.Time {
 		return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
 	}
 	return protocol.Never
+}
+
+// Fetch asks another process for its view, which is later than this one's.
+func (p *Protocol) Fetch(s *State, from protocol.Rank) {
+	if s.stage == inside {
+		s.send(from, 0, &Letter{Kind: Ask, Number: s.view.Number})
+	}
 }
 
 // Testament is what a process would leave if it died now: the message that

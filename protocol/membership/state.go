@@ -11,9 +11,10 @@ type State struct {
 	self  Member
 	seed  uint64
 	stage stage
-	view  *View // in force: the last one known to be chosen; excluded: the one that did it
-	open  bool  // and known to be open
-	told  bool  // the user, that there is no quorum
+	view  *View         // in force: the last one known to be chosen; excluded: the one that did it
+	open  bool          // and known to be open
+	since protocol.Time // it is in force
+	told  bool          // the user, that there is no quorum
 
 	// What it owes the decision of the view after.
 	promised Ballot
@@ -68,6 +69,12 @@ func (s *State) Out() bool { return s.stage == excluded }
 // Hopeless tells whether the user was told that there is no quorum, and nothing
 // better has happened since.
 func (s *State) Hopeless() bool { return s.told }
+
+// Settled tells whether nothing is under way: the view is open, and nobody in it
+// has failed.
+func (s *State) Settled() bool {
+	return s.stage != inside || s.open && s.value == nil && !s.anyFailed() && len(s.joiners) == 0
+}
 
 // Accepted is what the process has accepted to follow the view in force; nil:
 // nothing.
@@ -128,7 +135,7 @@ func (s *State) Clone() State {
 
 // Fingerprint stands for the state.
 func (s *State) Fingerprint() [2]uint64 {
-	f := fingerprint{s.seed, uint64(s.stage)}.member(s.self).view(s.view).flag(s.open).flag(s.told)
+	f := fingerprint{s.seed, uint64(s.stage)}.member(s.self).view(s.view).with(uint64(s.since)).flag(s.open).flag(s.told)
 	f = f.with(uint64(s.promised)).with(uint64(s.accepted)).view(s.value).with(uint64(s.seen))
 	for i := range s.failures {
 		f = s.failures[i].sign(f)

@@ -10,8 +10,8 @@ import (
 // the places on the route, which the proposer chose and the letter carries, so
 // its nodes never have more than a children. Who has waited for all its children
 // answers its parent and names those below that did not answer: usually nobody.
-// What the tree loses, because a node on it fails, the proposer sends again, to
-// each that did not answer, directly.
+// What the tree loses, because a node on it fails, the proposer sends again, on a
+// tree of those that did not answer; and if that is not enough, to each directly.
 
 // sweep is the last one that a process took part in.
 type sweep struct {
@@ -69,6 +69,19 @@ func (p *Protocol) below(l *Letter, at int, list []protocol.Rank) []protocol.Ran
 	list = append(list, l.Route[at])
 	p.children(l, at, func(c int) { list = p.below(l, c, list) })
 	return list
+}
+
+// Children lists the children of a member in the tree on which its view's next
+// sweep will go, if nothing fails but leaves.
+func (p *Protocol) Children(v *View, id protocol.Rank) (ids []protocol.Rank) {
+	l := &Letter{Route: make([]protocol.Rank, len(v.Members))}
+	for i, m := range v.Members {
+		l.Route[i] = m.ID
+	}
+	if at, on := l.place(id); on {
+		p.children(l, at, func(c int) { ids = append(ids, l.Route[c]) })
+	}
+	return ids
 }
 
 // place finds an id on a route.
@@ -182,7 +195,7 @@ func (p *Protocol) ascend(s *State, from protocol.Rank, l *Letter) {
 	if l.Kind == Promise && l.Ballot > w.ballot {
 		w.ballot, w.value = l.Ballot, l.Value
 	}
-	if c := &s.campaign; w.at == 0 && c.phase != resting {
+	if c := &s.campaign; c.asks == w.letter {
 		if w.ballot > c.best && l.Kind == Promise {
 			c.best, c.known = w.ballot, w.value
 		}
@@ -263,7 +276,7 @@ func (s *State) opened() {
 
 // install makes a chosen view the one in force.
 func (p *Protocol) install(s *State, now protocol.Time, v *View) {
-	s.stage, s.view, s.open = inside, v, false
+	s.stage, s.view, s.open, s.since = inside, v, false, now
 	s.promised, s.accepted, s.value, s.seen = 0, 0, nil, 0
 	s.hold, s.backoff, s.rejects = 0, 0, 0
 	s.campaign, s.sweep, s.join = campaign{}, sweep{}, joinState{}
