@@ -85,8 +85,11 @@ func New(cfg Config, s Socket) (*Process, error) {
 	p.lock()
 	p.at(p.now()+patrolEvery, p.patrol)
 	p.listen()
-	if cfg.Joins {
+	switch {
+	case cfg.Joins:
 		p.joinViews()
+	case cfg.Rank == 0 && cfg.Host != nil:
+		go cfg.Host.Opened(p.views.sight.View)
 	}
 	p.warmLater()
 	p.unlock()

@@ -315,7 +315,7 @@ func (p *Process) warmLater() {
 		if p.views.sight.View != v {
 			return
 		}
-		for _, id := range p.views.protocol.Children(v, protocol.Rank(p.cfg.Rank)) {
+		for _, id := range p.views.protocol.Children(&p.views.state) {
 			if q := p.peerAt(int(id)); q.link == nil {
 				q.beat()
 			}

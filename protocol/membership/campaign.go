@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -52,18 +53,39 @@ func (a set) has(id protocol.Rank) bool {
 	return int(id)/64 < len(a) && a[id/64]>>(id%64)&1 == 1
 }
 
+func (a set) add(id protocol.Rank) set {
+	for int(id)/64 >= len(a) {
+		a = append(a, 0)
+	}
+	a[id/64] |= 1 << (id % 64)
+	return a
+}
+
+func (a set) remove(id protocol.Rank) {
+	if int(id)/64 < len(a) {
+		a[id/64] &^= 1 << (id % 64)
+	}
+}
+
+// list appends the ids of the set to a list.
+func (a set) list(ids []protocol.Rank) []protocol.Rank {
+	for i, w := range a {
+		for ; w != 0; w &= w - 1 {
+			ids = append(ids, protocol.Rank(64*i+bits.TrailingZeros64(w)))
+		}
+	}
+	return ids
+}
+
 // with is the set with some more ids, except for others.
 func (a set) with(ids, except []protocol.Rank) set {
 	b := slices.Clone(a)
 	for _, id := range ids {
-		for int(id)/64 >= len(b) {
-			b = append(b, 0)
-		}
-		b[id/64] |= 1 << (id % 64)
+		b = b.add(id)
 	}
 	for _, id := range except {
-		if int(id)/64 < len(b) && !a.has(id) {
-			b[id/64] &^= 1 << (id % 64)
+		if !a.has(id) {
+			b.remove(id)
 		}
 	}
 	return b
@@ -121,7 +143,8 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 		case p.present(s):
 			s.campaign = campaign{}
 			s.opened()
-			p.passOn(s, &Letter{Kind: Stable, Number: s.view.Number, Base: s.view, Who: s.self, Route: p.route(s, s.view.Members)}, 0)
+			s.route = p.route(s, s.view.Members)
+			p.passOn(s, &Letter{Kind: Stable, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
 			return true
 		}
 	}
@@ -240,19 +263,6 @@ func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
 		phase: recording, ballot: b, value: v, attempt: s.campaign.attempt + 1,
 		answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now,
 	}
-}
-
-// route is the way to some members: this process first, then those that have not
-// failed and have not answered.
-func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
-	route := make([]protocol.Rank, 1, len(members)+1)
-	route[0] = s.self.ID
-	for _, m := range members {
-		if m.ID != s.self.ID && !s.fails(m) && !s.campaign.answered.has(m.ID) {
-			route = append(route, m.ID)
-		}
-	}
-	return route
 }
 
 // voters are all who are asked in this phase.

@@ -22,7 +22,7 @@ const idMax = 1 << 24
 func (m Message) Append(b []byte) []byte {
 	l := m.Letter
 	b = append(b, byte(l.Kind), l.flags())
-	for _, x := range []uint64{uint64(m.From), uint64(m.To), uint64(l.Attempt), l.Number, uint64(l.Ballot), uint64(l.Asked)} {
+	for _, x := range []uint64{uint64(m.From), uint64(m.To), uint64(m.At), uint64(l.Attempt), l.Number, uint64(l.Ballot), uint64(l.Asked)} {
 		b = binary.AppendUvarint(b, x)
 	}
 	b = binary.AppendUvarint(b, uint64(l.Who.ID))
@@ -90,7 +90,7 @@ func Decode(b []byte) (Message, error) {
 	r := reader{b: b}
 	l := &Letter{Kind: Kind(r.byte())}
 	flags := r.byte()
-	m := Message{Letter: l, From: r.small(), To: r.small()}
+	m := Message{Letter: l, From: r.small(), To: r.small(), At: r.small()}
 	l.Attempt, l.Number, l.Ballot, l.Asked = r.small(), r.uvarint(), Ballot(r.uvarint()), Ballot(r.uvarint())
 	l.Flat, l.Open, l.Certain, l.Willed = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 	l.Who = Member{protocol.Rank(r.below(idMax)), r.small()}
@@ -114,11 +114,6 @@ func Decode(b []byte) (Message, error) {
 func (l *Letter) sound() bool {
 	if l.Base != nil && l.Value != nil && l.Value.Number != l.Base.Number+1 {
 		return false
-	}
-	for i := 2; i < len(l.Route); i++ {
-		if l.Route[i] <= l.Route[i-1] {
-			return false
-		}
 	}
 	for _, id := range l.Route {
 		in := l.Base != nil && l.Base.Last(id) > 0 || l.Value != nil && l.Value.Last(id) > 0 || id == l.Who.ID

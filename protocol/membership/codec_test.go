@@ -26,7 +26,7 @@ func letters() (all []Message) {
 		{Kind: Ask, Number: 3},
 		{Kind: Will},
 	} {
-		all = append(all, Message{Letter: &l, From: 1, To: 2})
+		all = append(all, Message{Letter: &l, From: 1, To: 2, At: 3})
 	}
 	return all
 }

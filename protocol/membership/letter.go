@@ -90,15 +90,18 @@ type Letter struct {
 	Missing []protocol.Rank // up: nodes below that did not answer
 }
 
-// Message is a letter on its way, with the lives of sender and receiver.
+// Message is a letter on its way, with the lives of sender and receiver, and
+// on the tree the place that the letter is about: down the receiver's, up the
+// sender's.
 type Message struct {
 	*Letter
 	From, To uint32 // incarnations; To 0: whichever
+	At       uint32
 }
 
 // Fingerprint stands for the message.
 func (m Message) Fingerprint() [2]uint64 {
-	f := fingerprint{uint64(m.From), uint64(m.To)}
+	f := fingerprint{uint64(m.From), uint64(m.To)<<32 | uint64(m.At)}
 	if m.Letter != nil {
 		f = f.and(m.Letter.fingerprint())
 	}

@@ -33,8 +33,8 @@
 //
 // One failure among N: 3(N−2) messages and, with a children a node, three times
 // the height of the tree: T_s of the thesis is the first two.
-// No node has more than a children, whoever dies: the tree is that of the ranks
-// within the route, which is made anew for each sweep.
+// No node has more than a children, whoever dies: the tree is that of the places on
+// a route, and the last takes the place of one that has gone.
 //
 // # The driver's duties
 //
@@ -177,9 +177,9 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	case Prepare, Propose, Confirm:
 		p.descend(s, now, from, m)
 	case Promise, Accept, Present:
-		p.ascend(s, from, m.Letter)
+		p.ascend(s, from, m)
 	case Stable:
-		p.stable(s, now, m.Letter)
+		p.stable(s, now, m)
 	case Reject:
 		p.rejected(s, now, m.Letter)
 	case Decided:

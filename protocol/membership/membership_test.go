@@ -227,3 +227,45 @@ func TestOwnersFollowTheView(t *testing.T) {
 		}
 	}
 }
+
+// The degree stays bounded whoever dies, and a death moves at most two members:
+// those around it and around the last have new links, the others keep theirs.
+func TestADeathMakesFewLinksNew(t *testing.T) {
+	for _, a := range []int{2, 4} {
+		c := newCluster(t, 40, 1, func(cfg *Config) { cfg.Fanout = a })
+		links := func() map[[2]protocol.Rank]bool {
+			all := map[[2]protocol.Rank]bool{}
+			for r := range c.states {
+				if c.alive[r] && c.states[r].Open() {
+					children := c.p.Children(&c.states[r])
+					if len(children) > a {
+						t.Fatalf("fan-out %d: process %d has the children %v", a, r, children)
+					}
+					for _, child := range children {
+						all[[2]protocol.Rank{protocol.Rank(r), child}] = true
+					}
+				}
+			}
+			return all
+		}
+		before := links()
+		for i, victim := range []protocol.Rank{7, 0, 39, 3, 1, 20, 12, 2} {
+			c.kill(victim)
+			c.notice(victim)
+			c.run()
+			after, fresh := links(), 0
+			for l := range after {
+				if !before[l] {
+					fresh++
+				}
+			}
+			if len(after) != 38-i {
+				t.Fatalf("fan-out %d: %d links among %d members", a, len(after), 39-i)
+			}
+			if fresh > 2*(a+1) {
+				t.Errorf("fan-out %d: the death of %d makes %d links new", a, victim, fresh)
+			}
+			before = after
+		}
+	}
+}

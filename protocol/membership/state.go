@@ -25,6 +25,7 @@ type State struct {
 	failures []failure // in the order of ids
 	joiners  []Member  // that asked this process
 
+	route    []protocol.Rank // of the last view that opened; nil: in the order of ids
 	sweep    sweep
 	campaign campaign
 	hold     protocol.Time // leave the proposing to holder until then
@@ -92,9 +93,14 @@ func (s *State) Failed() (failed []Member) {
 }
 
 func (s *State) send(to protocol.Rank, incarnation uint32, l *Letter) {
+	s.sendAt(to, incarnation, l, 0)
+}
+
+// sendAt sends a letter on the tree.
+func (s *State) sendAt(to protocol.Rank, incarnation uint32, l *Letter, at int) {
 	s.out = append(s.out, protocol.Action[Message]{
 		Kind: protocol.Send, To: to,
-		Msg: Message{Letter: l, From: s.self.Incarnation, To: incarnation},
+		Msg: Message{Letter: l, From: s.self.Incarnation, To: incarnation, At: uint32(at)},
 	})
 }
 
@@ -145,7 +151,7 @@ func (s *State) Fingerprint() [2]uint64 {
 		f = f.member(m)
 	}
 	f = f.with(uint64(len(s.joiners)))
-	f = s.campaign.sign(s.sweep.sign(f))
+	f = s.campaign.sign(s.sweep.sign(f)).ranks(s.route)
 	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
 	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).view(s.join.view)
 	f = f.letter(s.will).with(uint64(s.records)<<32 | uint64(s.recorded))

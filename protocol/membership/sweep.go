@@ -8,7 +8,9 @@ import (
 
 // A sweep goes down the tree and comes up again. The tree is the radix tree of
 // the places on the route, which the proposer chose and the letter carries, so
-// its nodes never have more than a children. Who has waited for all its children
+// its nodes never have more than a children. From view to view places stay: the
+// place of one that has gone is taken by the last, as in a heap, and who joins is
+// added at the end, so that few links are new. Who has waited for all its children
 // answers its parent and names those below that did not answer: usually nobody.
 // What the tree loses, because a node on it fails, the proposer sends again, on a
 // tree of those that did not answer; and if that is not enough, to each directly.
@@ -71,26 +73,71 @@ func (p *Protocol) below(l *Letter, at int, list []protocol.Rank) []protocol.Ran
 	return list
 }
 
-// Children lists the children of a member in the tree on which its view's next
-// sweep will go, if nothing fails but leaves.
-func (p *Protocol) Children(v *View, id protocol.Rank) (ids []protocol.Rank) {
-	l := &Letter{Route: make([]protocol.Rank, len(v.Members))}
-	for i, m := range v.Members {
-		l.Route[i] = m.ID
+// Children lists the children of a process in the tree on which the next sweep
+// will go, if nothing fails but leaves.
+func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
+	if s.stage != inside {
+		return nil
 	}
-	if at, on := l.place(id); on {
+	l := &Letter{Route: s.places()}
+	if at := slices.Index(l.Route, s.self.ID); at >= 0 {
 		p.children(l, at, func(c int) { ids = append(ids, l.Route[c]) })
 	}
 	return ids
 }
 
-// place finds an id on a route.
-func (l *Letter) place(id protocol.Rank) (int, bool) {
-	if len(l.Route) > 0 && l.Route[0] == id {
-		return 0, true
+// places is the order of the last view that opened.
+func (s *State) places() []protocol.Rank {
+	if s.route != nil {
+		return s.route
 	}
-	i, ok := slices.BinarySearch(l.Route[1:], id)
-	return i + 1, ok
+	ids := make([]protocol.Rank, len(s.view.Members))
+	for i, m := range s.view.Members {
+		ids[i] = m.ID
+	}
+	return ids
+}
+
+// gap stands for a place whose process has gone.
+const gap protocol.Rank = -1
+
+// route is the way to some members: this process first, then those that have not
+// failed and have not answered, at the places that they had.
+func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
+	var wanted set
+	for _, m := range members {
+		if m.ID == s.self.ID || !s.fails(m) && !s.campaign.answered.has(m.ID) {
+			wanted = wanted.add(m.ID)
+		}
+	}
+	wanted = wanted.add(s.self.ID)
+	var route []protocol.Rank
+	for _, id := range s.places() {
+		if !wanted.has(id) {
+			id = gap
+		} else {
+			wanted.remove(id)
+		}
+		route = append(route, id)
+	}
+	route = wanted.list(route)
+	first := slices.Index(route, s.self.ID)
+	route[0], route[first] = route[first], route[0]
+	for i := 0; i < len(route); i++ {
+		for len(route) > i && route[len(route)-1] == gap {
+			route = route[:len(route)-1]
+		}
+		if i < len(route) && route[i] == gap {
+			route[i] = route[len(route)-1]
+			route = route[:len(route)-1]
+		}
+	}
+	return route
+}
+
+// at tells whether an id is at a place below the first.
+func (l *Letter) at(place int, id protocol.Rank) bool {
+	return place > 0 && place < len(l.Route) && l.Route[place] == id
 }
 
 // member is the life of an id on the route.
@@ -110,8 +157,8 @@ func (l *Letter) member(id protocol.Rank) Member {
 // descend takes part in a sweep that comes down.
 func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Message) {
 	l := m.Letter
-	at, on := l.place(s.self.ID)
-	if !on || at == 0 || !p.follow(s, now, l) {
+	at := int(m.At)
+	if !l.at(at, s.self.ID) || !p.follow(s, now, l) {
 		return
 	}
 	if l.Kind != Confirm {
@@ -158,7 +205,7 @@ func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
 			return
 		}
 		s.sweep.waiting = append(s.sweep.waiting, int32(c))
-		s.send(m.ID, m.Incarnation, l)
+		s.sendAt(m.ID, m.Incarnation, l, c)
 	})
 }
 
@@ -175,19 +222,18 @@ func (p *Protocol) climb(s *State) {
 	if l.Kind == Prepare {
 		up.Ballot, up.Value = w.ballot, w.value
 	}
-	s.send(w.parent.ID, w.parent.Incarnation, up)
+	s.sendAt(w.parent.ID, w.parent.Incarnation, up, w.at)
 }
 
 // ascend takes an answer of a child.
-func (p *Protocol) ascend(s *State, from protocol.Rank, l *Letter) {
-	w := &s.sweep
+func (p *Protocol) ascend(s *State, from protocol.Rank, m Message) {
+	w, l, at := &s.sweep, m.Letter, int(m.At)
 	if w.letter == nil || w.letter.Kind.answer() != l.Kind || w.letter.Base.Number != l.Number ||
 		w.letter.Ballot != l.Asked || w.letter.Attempt != l.Attempt {
 		return // of an earlier one
 	}
-	at, on := w.letter.place(from)
 	i := slices.Index(w.waiting, int32(at))
-	if !on || i < 0 {
+	if i < 0 || !w.letter.at(at, from) {
 		return
 	}
 	w.waiting = slices.Delete(slices.Clone(w.waiting), i, i+1)
@@ -221,10 +267,12 @@ func (p *Protocol) forsake(s *State) {
 }
 
 // stable is told that a view is open.
-func (p *Protocol) stable(s *State, now protocol.Time, l *Letter) {
+func (p *Protocol) stable(s *State, now protocol.Time, m Message) {
+	l := m.Letter
 	p.learn(s, now, l.Base, true)
-	if at, on := l.place(s.self.ID); on && at > 0 && s.stage == inside && s.view.Same(l.Base) {
-		p.passOn(s, l, at)
+	if l.at(int(m.At), s.self.ID) && s.stage == inside && s.view.Same(l.Base) {
+		s.route = l.Route
+		p.passOn(s, l, int(m.At))
 	}
 }
 
@@ -237,7 +285,7 @@ func (p *Protocol) passOn(s *State, l *Letter, at int) {
 			p.passOn(s, l, c)
 			return
 		}
-		s.send(m.ID, m.Incarnation, l)
+		s.sendAt(m.ID, m.Incarnation, l, c)
 	})
 }
 
