@@ -93,6 +93,8 @@ type Config struct {
 type Protocol struct {
 	cfg  Config
 	bits int // of a digit of the radix tree
+
+	first []protocol.Rank // the places of the first view
 }
 
 // New returns the protocol.
@@ -116,6 +118,9 @@ func New(cfg Config) (*Protocol, error) {
 	}
 	cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
 	p := &Protocol{cfg: cfg}
+	for _, m := range cfg.First.Members {
+		p.first = append(p.first, m.ID)
+	}
 	for 1<<p.bits < cfg.Fanout {
 		p.bits++
 	}

@@ -25,7 +25,7 @@ type State struct {
 	failures []failure // in the order of ids
 	joiners  []Member  // that asked this process
 
-	route    []protocol.Rank // of the last view that opened; nil: in the order of ids
+	route    []protocol.Rank // of the last view that opened; nil: that of the first
 	sweep    sweep
 	campaign campaign
 	hold     protocol.Time // leave the proposing to holder until then

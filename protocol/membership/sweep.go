@@ -79,7 +79,7 @@ func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
 	if s.stage != inside {
 		return nil
 	}
-	l := &Letter{Route: s.places()}
+	l := &Letter{Route: p.places(s)}
 	if at := slices.Index(l.Route, s.self.ID); at >= 0 {
 		p.children(l, at, func(c int) { ids = append(ids, l.Route[c]) })
 	}
@@ -87,15 +87,11 @@ func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
 }
 
 // places is the order of the last view that opened.
-func (s *State) places() []protocol.Rank {
+func (p *Protocol) places(s *State) []protocol.Rank {
 	if s.route != nil {
 		return s.route
 	}
-	ids := make([]protocol.Rank, len(s.view.Members))
-	for i, m := range s.view.Members {
-		ids[i] = m.ID
-	}
-	return ids
+	return p.first
 }
 
 // gap stands for a place whose process has gone.
@@ -112,7 +108,7 @@ func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
 	}
 	wanted = wanted.add(s.self.ID)
 	var route []protocol.Rank
-	for _, id := range s.places() {
+	for _, id := range p.places(s) {
 		if !wanted.has(id) {
 			id = gap
 		} else {
