@@ -48,7 +48,12 @@ type Engine[S, M any] struct {
 	result   Result
 	first    protocol.Time // of the first correction send
 	err      error
-	sized    Sized[M] // nil: all messages are short
+
+	// What makes messages differ, see flushSlowly.
+	slow      bool
+	sized     Sized[M]     // nil: all are short
+	computing Computing[M] // nil: nothing is computed for them
+	router    *router[M]   // nil: all travel equally long
 }
 
 // NewEngine prepares simulations of p.
@@ -89,7 +94,7 @@ func (e *Engine[S, M]) Run(seed uint64, faults Faults, inputs ...Input) (Result,
 		return Result{}, err
 	}
 	e.reset(seed, faults, inputs)
-	for e.err == nil && e.calendar.advance(min(e.deaths.next(), e.nextInput())) {
+	for e.err == nil && e.calendar.advance(min(e.deaths.next(), e.nextInput(), e.router.next())) {
 		now := e.calendar.now
 		if e.net.Until > 0 && now >= e.net.Until {
 			break
@@ -110,6 +115,9 @@ func (e *Engine[S, M]) Run(seed uint64, faults Faults, inputs ...Input) (Result,
 // the processes do.
 func (e *Engine[S, M]) moment(now protocol.Time) {
 	e.deaths.until(now, e.kill)
+	if e.router != nil {
+		e.arrive(now)
+	}
 	s := e.calendar.take()
 	if s.ready == nil && (s.first != nil || e.nextInput() == now) {
 		s.ready = e.calendar.readyAt(now)
@@ -119,7 +127,7 @@ func (e *Engine[S, M]) moment(now protocol.Time) {
 		e.receive(now, s.first, s.ready)
 	}
 	e.tell(now, s.ready)
-	if e.calendar.bytes() > flightMax {
+	if e.calendar.bytes()+e.router.bytes() > flightMax {
 		e.err = fmt.Errorf("more than %d GiB of messages in flight; allowed: fewer processes, or a protocol without storms", flightMax>>30)
 	}
 	if s.ready != nil {
@@ -139,6 +147,9 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 	clear(e.receives)
 	clear(e.sends)
 	e.calendar.reset()
+	if e.router != nil {
+		e.router.reset()
+	}
 	e.result, e.err, e.put, e.findings = Result{}, nil, 0, nil
 	e.inputs = slices.Clone(inputs)
 	slices.SortStableFunc(e.inputs, func(a, b Input) int { return cmp.Compare(a.At, b.At) })
@@ -384,8 +395,8 @@ func (e *Engine[S, M]) bury() {
 // flush sends what was put aside. Most receives start at the arrival: such
 // neighbours in the outbox are handed over as one.
 func (e *Engine[S, M]) flush(now protocol.Time) {
-	if e.sized != nil {
-		e.flushSized(now)
+	if e.slow {
+		e.flushSlowly(now)
 		return
 	}
 	out := e.outbox[:e.put]

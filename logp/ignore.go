@@ -30,7 +30,7 @@ func (e *Engine[S, M]) ignore() {
 	if corrects {
 		e.ignored, e.skip = math.MinInt32, protocol.Correct
 	}
-	if !e.net.NoQueue || e.sends != nil || e.deaths.bySends != nil {
+	if !e.net.NoQueue || e.slow || e.sends != nil || e.deaths.bySends != nil {
 		e.skip = protocol.Idle
 	}
 }

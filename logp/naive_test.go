@@ -21,6 +21,9 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		from, to   protocol.Rank
 		correction bool
 		msg        M
+
+		at  protocol.Time // its next station, on networks where messages have some
+		way []int         // switches to pass before the receive port
 	}
 	gap := max(net.O, net.G)
 	state := make([]S, net.P)
@@ -35,12 +38,36 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		dead[r] = true
 	}
 	var flying []message
+	switchFree := make([]protocol.Time, net.P+1)
 	var res logp.Result
 	first := protocol.Time(-1)
 	for now := protocol.Time(0); now <= steps; now++ {
 		for _, d := range faults.Deaths {
 			if d.AfterSends == 0 && d.At == now {
 				dead[d.Rank] = true
+			}
+		}
+		for i := range flying {
+			m := &flying[i]
+			for m.at == now && len(m.way) > 0 {
+				begun := max(now, switchFree[m.way[0]])
+				switchFree[m.way[0]] = begun + net.Switch.Packet
+				if m.way = m.way[1:]; len(m.way) > 0 {
+					m.at = begun + net.Switch.Uplink
+				} else {
+					m.at = begun + net.L
+				}
+			}
+			if m.at == now && m.end == 0 {
+				m.end = now
+				if !dead[m.to] {
+					if !net.NoQueue {
+						m.end = max(m.end, receiveFree[m.to])
+						receiveFree[m.to] = m.end + gap
+					}
+					m.end += net.O
+				}
+				res.Quiescence = max(res.Quiescence, m.end)
 			}
 		}
 		flying = slices.DeleteFunc(flying, func(m message) bool {
@@ -85,6 +112,11 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 				res.Disseminations++
 			} else if res.Corrections++; first < 0 {
 				first = now
+			}
+			if at, way := naiveRoute(net, m.from, m.to); at >= 0 {
+				m.at, m.way = now+at, way
+				flying = append(flying, m)
+				continue
 			}
 			m.end = now + net.O + net.L
 			if !dead[m.to] {

@@ -35,6 +35,11 @@ type Network struct {
 	// heartbeats: what would happen then or later does not. 0: a run ends
 	// when nothing happens any more.
 	Until protocol.Time
+
+	// Torus and Switch make messages take longer to some than to others, or wait
+	// for each other on the way; see there. Zero: all take L.
+	Torus  Torus  `json:",omitzero"`
+	Switch Switch `json:",omitzero"`
 }
 
 // Bounds of parameters and of simulated time, so that sums cannot overflow.
@@ -61,5 +66,5 @@ func (n Network) Check() error {
 	case n.Until < 0 || n.Until > timeMax:
 		return fmt.Errorf("end of the run at %d; allowed: 0 to 2^40", n.Until)
 	}
-	return nil
+	return n.checkRoute()
 }

@@ -23,44 +23,24 @@ type Sized[M any] interface {
 	Bytes(from protocol.Rank, m M) int64
 }
 
-// measure finds out whether messages differ in size.
+// measure finds out whether messages differ: in size, in what is computed for
+// them, in how far they go.
 func (e *Engine[S, M]) measure() {
 	if sized, ok := any(e.protocol).(Sized[M]); ok && e.net.PerByte > 0 {
 		e.sized = sized
 		e.sends = make([]protocol.Time, e.net.P)
 	}
+	e.computing, _ = any(e.protocol).(Computing[M])
+	if e.net.routed() {
+		e.router = newRouter[M](e.net)
+	}
+	e.slow = e.sized != nil || e.computing != nil || e.router != nil
 }
 
 // Extra is the time that a message of so many bytes takes beyond that of one byte:
 // (k−1)·G, rounded.
 func (n Network) Extra(bytes int64) protocol.Time {
 	return protocol.Time(min(math.Round(n.PerByte*float64(max(bytes, 1)-1)), float64(timeMax)))
-}
-
-// flushSized is flush where messages take different times.
-func (e *Engine[S, M]) flushSized(now protocol.Time) {
-	arrival := now + e.net.O + e.net.L
-	for i := range e.put {
-		one := e.outbox[i : i+1]
-		at := arrival
-		if e.prompt(arrival, one) == 0 {
-			at = e.late(arrival, &one[0])
-		}
-		if at != dropped {
-			extra := e.extra(&one[0])
-			e.receives[one[0].to] += extra
-			e.transmit(at+extra, one)
-		}
-	}
-	if e.err != nil {
-		return
-	}
-	if e.observer != nil {
-		e.observeSends(now, e.outbox[:e.put])
-	}
-	e.count(now)
-	e.occupy(now)
-	e.put = 0
 }
 
 func (e *Engine[S, M]) extra(ev *event[M]) protocol.Time {

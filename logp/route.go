@@ -1,0 +1,226 @@
+// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on
+// HPC Systems (NCSU 2006), section 6.1: machines on which a message takes longer
+// to who is farther away, and on which switches handle one message after the other.
+//
+// On such networks a message may overtake one that was sent before it by somebody
+// else. So when its receive begins is not known when it is sent, as it is on plain
+// LogP networks: it goes from station to station, and each serves what comes in the
+// order of arrival, of equals first what was sent first. The last station is the
+// receive port. Between two processes messages stay in order.
+//
+// Cost: a heap of messages on their way; nothing where networks are plain.
+
+package logp
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Torus is a network of X × Y × Z nodes, each connected to its neighbours in both
+// directions of three rings. A message takes L for each hop. Rank r is at x = r mod
+// X, y = r/X mod Y and z = r/(X·Y): x grows fastest, which is how Blue Gene/L places
+// processes unless it is told otherwise. Links are never occupied.
+type Torus struct{ X, Y, Z int }
+
+// Hops is how many hops the shortest way from one rank to another has.
+func (t Torus) Hops(from, to protocol.Rank) int {
+	a, b := int(from), int(to)
+	return ringHops(a%t.X, b%t.X, t.X) + ringHops(a/t.X%t.Y, b/t.X%t.Y, t.Y) + ringHops(a/t.X/t.Y, b/t.X/t.Y, t.Z)
+}
+
+func ringHops(a, b, n int) int {
+	d := max(a-b, b-a)
+	return min(d, n-d)
+}
+
+// Switch is a network of switches that handle one message at a time. A message
+// reaches its sender's switch after O, waits until the switch has begun all that
+// came before it, Packet for each, and goes on; L is its latency when nobody is in
+// the way. Switches with Nodes ranks each are connected by one more: a message
+// between two of them waits in three, with Uplink of latency between each.
+//
+// A link that passes one message at a time is what the gap G describes.
+type Switch struct {
+	Packet protocol.Time // from one message to the next; 0: there is no switch
+	Nodes  int           // ranks on each; 0: all are on one
+	Uplink protocol.Time // latency between a switch and the one that connects them
+}
+
+// checkRoute says what is wrong with the way of messages.
+func (n Network) checkRoute() error {
+	t, s := n.Torus, n.Switch
+	switch {
+	case t != Torus{} && (t.X < 1 || t.Y < 1 || t.Z < 1):
+		return fmt.Errorf("torus of %d×%d×%d; allowed: 1 or more each way", t.X, t.Y, t.Z)
+	case t != Torus{} && (t.X > 1<<20 || t.Y > 1<<20 || t.Z > 1<<20 || t.X*t.Y*t.Z < n.P):
+		return fmt.Errorf("torus of %d×%d×%d for %d processes; allowed: a node for each, up to 2^20 each way", t.X, t.Y, t.Z, n.P)
+	case t != Torus{} && s != Switch{}:
+		return errors.New("a torus and switches; allowed: one of them")
+	case s.Packet < 0 || s.Packet > paramMax:
+		return fmt.Errorf("a switch is busy for %d with a message; allowed: 1 to 2^30, or 0 for no switch", s.Packet)
+	case s.Packet == 0 && s != Switch{}:
+		return errors.New("switches that are busy for 0 with a message; allowed: 1 to 2^30")
+	case s.Nodes < 0:
+		return fmt.Errorf("%d ranks on a switch; allowed: 1 or more, or 0 for all", s.Nodes)
+	case s.Uplink < 0 || s.Uplink > paramMax:
+		return fmt.Errorf("latency %d between switches; allowed: 0 to 2^30", s.Uplink)
+	}
+	return nil
+}
+
+// routed tells whether messages differ in how long they travel.
+func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch{} }
+
+// router carries messages from their send ports to their receive ports.
+type router[M any] struct {
+	net    Network
+	free   []protocol.Time // of each switch, when it can begin the next message; last, the one between
+	flying []flight[M]     // a heap: the first to arrive at its next station is at 0
+	sent   uint64          // numbers messages
+}
+
+// flight is a message on its way to a station.
+type flight[M any] struct {
+	at      protocol.Time
+	number  uint64
+	station station
+	event   event[M]
+}
+
+// station is where a message has to wait for others.
+type station uint8
+
+const (
+	port    station = iota // of the receiver
+	nearest                // the sender's switch
+	between                // the one that connects switches
+	far                    // the receiver's switch
+)
+
+func newRouter[M any](net Network) *router[M] {
+	r := &router[M]{net: net}
+	if net.Switch.Packet > 0 {
+		r.free = make([]protocol.Time, r.switchOf(protocol.Rank(net.P-1))+2)
+	}
+	return r
+}
+
+func (r *router[M]) reset() {
+	clear(r.free)
+	clear(r.flying) // they may hold memory
+	r.flying, r.sent = r.flying[:0], 0
+}
+
+func (r *router[M]) switchOf(rank protocol.Rank) int {
+	if r.net.Switch.Nodes == 0 {
+		return 0
+	}
+	return int(rank) / r.net.Switch.Nodes
+}
+
+// send takes over a message whose send begins now.
+func (r *router[M]) send(now protocol.Time, ev event[M]) {
+	r.sent++
+	f := flight[M]{number: r.sent, event: ev}
+	if r.net.Switch.Packet > 0 {
+		f.at, f.station = now+r.net.O, nearest
+	} else {
+		from, _ := ev.sender()
+		f.at, f.station = now+r.net.O+protocol.Time(r.net.Torus.Hops(from, ev.to))*r.net.L, port
+	}
+	r.push(f)
+}
+
+// next is when a message arrives at its next station.
+func (r *router[M]) next() protocol.Time {
+	if r == nil || len(r.flying) == 0 {
+		return protocol.Never
+	}
+	return r.flying[0].at
+}
+
+// bytes is what the messages on their way take.
+func (r *router[M]) bytes() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.flying) * int(reflect.TypeFor[flight[M]]().Size())
+}
+
+// pass lets a switch serve a message and sends it on.
+func (r *router[M]) pass(f flight[M]) {
+	from, _ := f.event.sender()
+	here, there := r.switchOf(from), r.switchOf(f.event.to)
+	at := here
+	switch f.station {
+	case between:
+		at = len(r.free) - 1
+	case far:
+		at = there
+	}
+	begun := max(f.at, r.free[at])
+	r.free[at] = begun + r.net.Switch.Packet
+	switch {
+	case f.station == nearest && here != there:
+		f.at, f.station = begun+r.net.Switch.Uplink, between
+	case f.station == between:
+		f.at, f.station = begun+r.net.Switch.Uplink, far
+	default:
+		f.at, f.station = begun+r.net.L, port
+	}
+	r.push(f)
+}
+
+// push and pop keep the heap.
+func (r *router[M]) push(f flight[M]) {
+	r.flying = append(r.flying, f)
+	for i := len(r.flying) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !r.flying[i].before(&r.flying[up]) {
+			return
+		}
+		r.flying[i], r.flying[up] = r.flying[up], r.flying[i]
+		i = up
+	}
+}
+
+func (r *router[M]) pop() flight[M] {
+	first, last := r.flying[0], len(r.flying)-1
+	r.flying[0] = r.flying[last]
+	r.flying[last] = flight[M]{} // it may hold memory
+	r.flying = r.flying[:last]
+	for i := 0; ; {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < last && r.flying[child].before(&r.flying[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		r.flying[i], r.flying[least] = r.flying[least], r.flying[i]
+		i = least
+	}
+}
+
+func (f *flight[M]) before(g *flight[M]) bool {
+	return f.at < g.at || f.at == g.at && f.number < g.number
+}
+
+// arrive brings messages on from the stations that they have reached. Nothing
+// comes of it before the next moment, for a receive takes O.
+func (e *Engine[S, M]) arrive(now protocol.Time) {
+	for e.router.next() <= now {
+		f := e.router.pop()
+		if f.station != port {
+			e.router.pass(f)
+			continue
+		}
+		e.land(now, []event[M]{f.event})
+	}
+}
