@@ -76,7 +76,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 	client.Announce(addresses, transport.HostID())
 	err = misused(p, runTasks(ctx, p, p.Logger(), f), p.Settle(ctx))
 	client.Returned(text(err))
-	<-m.finished
+	select {
+	case <-m.finished:
+	case <-p.Over(): // for this process
+	}
 	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
 }
 
@@ -344,9 +347,28 @@ func (m *mediator) Stop(reason string) { m.cancel(fmt.Errorf("%w: %s", ErrAbando
 // orphanTime is how long an orphan has to come to its end by itself.
 const orphanTime = time.Second
 
-// Lost implements control.Handler.
+// Lost implements control.Handler. A cut network looks like a lost coordinator,
+// too: where no launcher has to be obeyed, the views may know better.
 func (m *mediator) Lost(err error) {
+	timeout := control.TimedOut(err)
 	err = fmt.Errorf("%w: %w", ErrAbandoned, err)
+	if m.orphan || !timeout {
+		m.abandon(err)
+		return
+	}
+	m.tell(func(p *runtime.Process) {
+		go func() {
+			select {
+			case <-p.Over():
+			case <-time.After(p.Patience()):
+			}
+			m.abandon(err)
+		}()
+	})
+}
+
+// abandon ends this process's part in the job.
+func (m *mediator) abandon(err error) {
 	if m.orphan { // who read our output is gone as well: to write must not end us before our time
 		signal.Ignore(syscall.SIGPIPE)
 	}

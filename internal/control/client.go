@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -71,6 +72,7 @@ type Client struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	once    sync.Once
+	word    atomic.Int64 // when the coordinator was heard of last, since epoch
 
 	mu       sync.Mutex
 	conn     net.Conn
@@ -121,8 +123,19 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	c.heard.reach(w.Size - 1)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.conn = l.conn
+	c.word.Store(int64(time.Since(epoch)))
 	c.wg.Go(func() { c.run(l) })
 	return c, w, nil
+}
+
+// epoch is where monotonic times begin.
+var epoch = time.Now()
+
+// Silent is how long nothing has been heard of the coordinator. Its beats come
+// twelve times in a silence: if it is half of that, what this process says does not
+// reach the coordinator either, and nobody decides for it.
+func (c *Client) Silent() time.Duration {
+	return time.Since(epoch) - time.Duration(c.word.Load())
 }
 
 // join tries to connect until the coordinator is there.
@@ -136,7 +149,7 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 		if err == nil {
 			return l, w, nil
 		}
-		if told == nil || !timedOut(err) {
+		if told == nil || !TimedOut(err) {
 			told = err
 		}
 		switch {
@@ -161,10 +174,12 @@ func transient(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, wire.Crossed) || errors.Is(err, wire.Closing) ||
-		timedOut(err)
+		TimedOut(err)
 }
 
-func timedOut(err error) bool {
+// TimedOut tells whether a coordinator was lost because it was silent, not because it
+// is gone.
+func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
@@ -407,6 +422,7 @@ func (c *Client) converse(l *link) (err error) {
 		if !l.lines.Scan() {
 			break
 		}
+		c.word.Store(int64(time.Since(epoch)))
 		var m message
 		if e := json.Unmarshal(l.lines.Bytes(), &m); e != nil {
 			c.log.Warn("control: bad message", "error", e)

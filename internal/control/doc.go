@@ -9,7 +9,7 @@
 //
 // A Unix socket in the job's directory, or TCP with TLS from other hosts; the
 // handshake of package wire with the job's key; then messages, one JSON object a
-// line, up to 1 MiB each (message.go lists them). Broken connections are made
+// line, of bounded length (message.go lists them). Broken connections are made
 // again by the client: the coordinator tells everything once more, and the
 // client hands on only what is news. A key belongs to one run of a coordinator,
 // where it makes the key itself, so nobody meets the coordinator of another run.
@@ -18,8 +18,9 @@
 //
 // The coordinator takes the pidfd of who connects before the challenge: when it
 // becomes readable, that incarnation is dead, for certain. The notice waits up
-// to 2 ms for what the process still said and for the launcher to say how it
-// ended. All else is suspicion:
+// to 2 ms for what the process still said, and for the launcher to say how it
+// ended if it is no child of ours. The live process of the lowest rank is told
+// first. All else is suspicion:
 //
 //   - A process whose connection is broken may come back.
 //   - A process that is silent for Silence, by the coordinator's clock and
@@ -29,6 +30,13 @@
 //     of is only unreachable for who suspects it, and told so to that one alone.
 //   - On another host, and in the coordinator's own process, nobody can be
 //     fenced: the death that is told is not certain.
+//   - A process may ask for the death of another one (Fence), with promises of a
+//     majority or as one of the last two; on another host the agent there kills.
+//
+// What a process must not forget, even dead, it writes to its record, a file of the
+// job's directory on its host (OpenRecord). Who reports a certain death has read it
+// first: the coordinator on its own host, the agent on another. If it cannot be
+// read, the death is not certain.
 //
 // Leaving is dying, before all have returned. A death that was told is final: the
 // incarnation is turned away from then on.
@@ -36,16 +44,24 @@
 // When the coordinator dies, the job ends: every client's handler is told at
 // once that it is lost. The last process to leave the directory removes it.
 //
+// # Growth
+//
+// A job may be allowed to grow (Grow). Processes that join while it runs have ranks
+// from Size on, or that of a dead one and its next incarnation (Reserve); an observer
+// asks the launcher for them (RequestJoin). They are welcomed with the addresses of
+// all that live. The job's end waits for them only if they own a task, by the latest
+// view that was told.
+//
 // # The event stream
 //
 // An observer (Watch) connects like a process, under an id of its own, and is
 // sent events, one JSON object a line, with "time", "type", "rank" if it is about
 // one, and these attributes:
 //
-//	job          job, size, pid            the coordinator has begun
+//	job          job, size, grow, pid      the coordinator has begun
 //	started      incarnation, pid          the launcher has started a process, or its wrapper
 //	joined       incarnation, pid, again   it has connected; again: not for the first time
-//	announced    incarnation, addresses, host
+//	announced    incarnation, addresses, host, host_name
 //	broken       incarnation               its connection is; it may come back
 //	suspected    incarnation, by, why, silent_seconds    by: a rank, or "coordinator"
 //	unreachable  incarnation, from         suspected by a rank, though it is heard of
@@ -55,10 +71,13 @@
 //	left         incarnation, how          it has ended after all had returned
 //	finished                               every live process has returned
 //	stop         reason                    a graceful end is asked for
-//	status       members                   for a new observer, after the past: Status of each rank
+//	status       members, former, view     for a new observer, after the past: Status of each rank,
+//	                                       those of earlier incarnations, the latest view
 //	end                                    the last
 //
-// Processes add events of other types (Emit), always under their own rank. The
-// last 10,000 events are kept for newcomers. An observer that does not read is
+// Processes add events of other types (Emit), always under their own rank. One is
+// known here: view, with number, members ([id, incarnation] each), owners (the id of
+// each task's owner, −1: nobody) and opened. Of those that tell of the same view the
+// first is kept. The last 10,000 events are kept for newcomers. An observer that does not read is
 // dropped; nothing waits for it.
 package control

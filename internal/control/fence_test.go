@@ -80,6 +80,44 @@ func TestOfTheLastTwoOneIsFenced(t *testing.T) {
 	}
 }
 
+// TestTwoAreNotFencedByEachOther: whoever asks first is served, and nobody else as
+// long as that death is on its way.
+func TestTwoAreNotFencedByEachOther(t *testing.T) {
+	killed := make(chan int, 10)
+	s := serve(t, control.ServerConfig{
+		Size: 2, TCP: "127.0.0.1:0",
+		Kill: func(rank int, _ uint64, _ string) { killed <- rank },
+	})
+	var clients []*control.Client
+	var notes []*recorder
+	for rank := range 2 {
+		p := s.Place(rank, 1)
+		p.Coordinator, p.Dir = control.TCPAddress(s), elsewhere(t)
+		c, r := join(t, p)
+		clients, notes = append(clients, c), append(notes, r)
+	}
+	for _, quorum := range []bool{true, false} {
+		clients[1].Fence(0, 1, "no frames", quorum)
+		clients[0].Fence(1, 1, "no frames", quorum)
+		clients[1].Fence(0, 1, "no frames", quorum)
+	}
+	for _, c := range clients { // after this, all was heard
+		c.Emit(control.Event{Type: "said"})
+	}
+	said := 0
+	for e := range control.Watch(t.Context(), s.Place(0, 1).Dir) {
+		if e.Type == "said" {
+			said++
+		}
+		if said == len(clients) {
+			break
+		}
+	}
+	if len(killed) != 1 {
+		t.Errorf("%d were killed; noted %q, %q", len(killed), notes[0].notes, notes[1].notes)
+	}
+}
+
 // TestAgentFencesOnItsHost: the launcher has it killed, and its end is certain when
 // the agent tells; if the agent cannot, the suspect is given up.
 func TestAgentFencesOnItsHost(t *testing.T) {

@@ -2,8 +2,8 @@ package control
 
 import (
 	"fmt"
+	"iter"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -211,12 +211,17 @@ func (m *member) name(how string) {
 }
 
 // lives are the incarnations of a rank that are known, the first one first.
-func (m *member) lives() (all []*member) {
-	for ; m != nil; m = m.before {
-		all = append(all, m)
+func (m *member) lives() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		if m.before != nil {
+			for life := range m.before.lives() {
+				if !yield(life) {
+					return
+				}
+			}
+		}
+		yield(m)
 	}
-	slices.Reverse(all)
-	return all
 }
 
 // drop closes a pidfd. s.mu is held.
@@ -460,7 +465,7 @@ func (s *Server) present() []Status {
 func (s *Server) former() (all []Status) {
 	for _, m := range s.members {
 		if m.before != nil {
-			for _, life := range m.before.lives() {
+			for life := range m.before.lives() {
 				all = append(all, life.status())
 			}
 		}

@@ -66,6 +66,8 @@ func play(role string) int {
 			return 2
 		}
 		fmt.Println("recorded")
+	case "vanish":
+		os.Exit(5)
 	case "fence": // the other one of two
 		c.Fence(1-p.Rank, 1, "no frames", false)
 	}
@@ -228,6 +230,34 @@ func TestKillIsToldToAllOthersAtOnce(t *testing.T) {
 	}
 	if named == 0 { // a notice waits for it, though no more than 2 ms
 		t.Error("no death was named in time")
+	}
+}
+
+// TestDeathOfAChildIsNamedByTheKernel: nobody need wait for the launcher to say it.
+func TestDeathOfAChildIsNamedByTheKernel(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3})
+	_, notes := join(t, s.Place(0, 1))
+	a := run(t, s, 1)
+	a.lines.expect(t, "joined")
+	a.signal(t, syscall.SIGKILL)
+	notes.expect(t, "died 1.1 true killed by SIGKILL")
+	// The number of a process that is not ours to wait for tells nothing.
+	wrapped := run(t, s, 2, "sh", "-c", `CONTROL_TEST_ROLE=vanish "$SELF"; kill -STOP $$`)
+	wrapped.lines.expect(t, "joined")
+	notes.expect(t, "died 2.1 true exited")
+}
+
+func TestExitCodeOfAChildIsNamedByTheKernel(t *testing.T) {
+	for range 5 {
+		s := serve(t, control.ServerConfig{Size: 2})
+		_, notes := join(t, s.Place(0, 1))
+		known := filepath.Join(t.TempDir(), "known")
+		a := start(t, "vanish", s.Place(1, 1).Vars(), "sh", "-c", "until [ -e "+known+` ]; do :; done; exec "$SELF"`)
+		s.Started(1, 1, a.cmd.Process.Pid)
+		if err := os.WriteFile(known, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		notes.expect(t, "died 1.1 true exited with 5")
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *Server) welcome(c *session) {
 	}
 	if first.Joins {
 		first.Peers = s.live()
-		for _, life := range c.member.lives() {
+		for life := range c.member.lives() {
 			if life.death != nil {
 				first.Before = append(first.Before, *life.death)
 			}
@@ -128,7 +128,7 @@ func (s *Server) welcome(c *session) {
 	}
 	c.tell(first.line())
 	for _, m := range s.members {
-		for _, life := range m.lives() {
+		for life := range m.lives() {
 			if life.death != nil {
 				c.tellDeath(life.obituary)
 			}

@@ -1,14 +1,17 @@
 package control_test
 
 import (
+	"bufio"
 	"fmt"
 	"hash/crc32"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -141,6 +144,7 @@ func TestLeftoverRecordsAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("RECORD_BYTES", "20")
 	if err := leaveRecord(control.Place{Dir: dir, Rank: 1, Incarnation: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -152,4 +156,55 @@ func TestLeftoverRecordsAreForgotten(t *testing.T) {
 	if notes.has("record") {
 		t.Errorf("%q", notes.notes)
 	}
+}
+
+// TestLowestRankIsToldFirst: when anybody else has heard of a death, it has.
+func TestLowestRankIsToldFirst(t *testing.T) {
+	const others = 6
+	s := serve(t, control.ServerConfig{Size: others + 1, Grow: 1})
+	conns := make([]net.Conn, others)
+	for rank := range conns {
+		conn, err := control.Shake(t.Context(), s.Place(rank, 1).Coordinator, s.Place(rank, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for !strings.Contains(waiting(t, conn), "welcome") {
+			time.Sleep(time.Millisecond)
+		}
+		conns[rank] = conn
+	}
+	for life := uint64(1); life <= 20; life++ {
+		c, _ := join(t, s.Place(others, life))
+		c.Close()
+		last := bufio.NewScanner(conns[others-1])
+		word := fmt.Sprintf(`"died","rank":%d,"incarnation":%d,`, others, life)
+		for last.Scan() && !strings.Contains(last.Text(), word) {
+		}
+		if got := waiting(t, conns[0]); !strings.Contains(got, word) {
+			t.Fatalf("life %d: rank 0 has heard %q", life, got)
+		}
+		for _, conn := range conns[1 : others-1] {
+			for began := time.Now(); !strings.Contains(waiting(t, conn), word); time.Sleep(time.Millisecond) {
+				if time.Since(began) > patience {
+					t.Fatal("not told")
+				}
+			}
+		}
+	}
+}
+
+// waiting is what can be read from a connection now.
+func waiting(t *testing.T, conn net.Conn) string {
+	t.Helper()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf, n := make([]byte, 1<<16), 0
+	raw.Read(func(fd uintptr) bool {
+		n, _ = syscall.Read(int(fd), buf)
+		return true
+	})
+	return string(buf[:max(n, 0)])
 }

@@ -130,6 +130,7 @@ func (a *agent) prepare() error {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	if a.remove, err = control.Keep(dir); err != nil {
+		os.RemoveAll(dir)
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "key"), a.orders.Key, 0o600); err != nil {

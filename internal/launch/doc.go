@@ -17,6 +17,8 @@
 //  3. Death and failure are kept apart: a process that a signal ended has died,
 //     which the others may survive; one that ended with an exit code other than
 //     0 has failed, and with it the run. The report names the first.
-//  4. A signal to the launcher is passed on; the second one kills, and so does
+//  4. A job grows only if it was allowed to, and only on request: the new
+//     processes are looked after like the first ones.
+//  5. A signal to the launcher is passed on; the second one kills, and so does
 //     time (Grace). A time-out asks for goroutines first.
 package launch

@@ -358,6 +358,12 @@ func (p *Process) suspect(q *peer, why string) {
 		return
 	}
 	go p.cfg.Host.Suspect(q.rank, q.incarnation, why)
+	// Who is cut off from the one who decides has to decide for itself.
+	p.at(p.now()+protocol.Time(p.cfg.Silence/2), func() {
+		if p.peers[q.rank] == q && !q.dead && q.way.suspected {
+			p.viewSuspect(q.rank, q.incarnation)
+		}
+	})
 }
 
 // Close ends the process: peers are told that it leaves, and everything it holds

@@ -53,6 +53,7 @@ type views struct {
 	timer    protocol.Time // the earliest that is set, if it is to come
 	clock    *time.Timer   // where processes are goroutines
 	over     bool
+	patience time.Duration
 	buf      []byte
 }
 
@@ -72,6 +73,7 @@ func (p *Process) initViews() error {
 		owners[t] = protocol.Rank(r)
 	}
 	retry := min(viewRetryMax, p.cfg.Silence/4)
+	p.views.patience = max(2*p.cfg.Silence, viewPatienceMin)
 	if p.cfg.Fanout == 0 {
 		p.cfg.Fanout = viewFanout
 	}
@@ -79,7 +81,7 @@ func (p *Process) initViews() error {
 	m, err := membership.New(membership.Config{
 		First: first, Fanout: p.cfg.Fanout,
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
-		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
+		Patience: protocol.Time(p.views.patience),
 	})
 	if err != nil {
 		return err
@@ -95,6 +97,10 @@ func (p *Process) joinViews() {
 	p.views.protocol.Notify(&p.views.state, p.now(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
 	p.stepViews()
 }
+
+// Patience is how long it takes at most, after a silence was noticed, until the
+// process knows that it is out or has no quorum, if so it is.
+func (p *Process) Patience() time.Duration { return p.cfg.Silence + p.views.patience }
 
 // Sight returns the view that is open.
 func (p *Process) Sight() *Sight {
