@@ -26,6 +26,8 @@ type commands struct {
 	Bench     benchCmd     `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
 	Demo      demoCmd      `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
+	Join      joinCmd      `cmd:"" help:"Add processes to a running job."`
+	Members   membersCmd   `cmd:"" help:"Show who is in which view of a running job."`
 	Probe     probeCmd     `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
 	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
 	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
@@ -33,6 +35,10 @@ type commands struct {
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
+
+	BenchMembership        benchMembershipCmd        `cmd:"" hidden:"" help:"Measure how fast the survivors of a death have a new view."`
+	BenchMembershipProcess benchMembershipProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench membership starts."`
+	BenchFloorProcess      benchFloorProcessCmd      `cmd:"" hidden:"" help:"Be one of the processes that it compares them with."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
 	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
@@ -72,7 +78,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 	if err != nil {
 		return fail(stderr, err)
 	}
-	ctx, err := parser.Parse(joinValues(args))
+	ctx, err := parser.Parse(joinValues(oneWord(args)))
 	if err != nil {
 		return fail(stderr, badInput{explain(err, parser.Model, args)})
 	}
@@ -105,7 +111,7 @@ func explain(err error, app *kong.Application, args []string) error {
 	}
 	if slices.Contains(names, args[0]) {
 		text := missingValue.ReplaceAllString(err.Error(), "$1: missing value")
-		return fmt.Errorf("%s; see coppice %s --help", text, args[0])
+		return fmt.Errorf("%s; see coppice %s --help", text, written(args))
 	}
 	if strings.HasPrefix(args[0], "-") {
 		return fmt.Errorf("%w; see coppice --help", err)
@@ -115,6 +121,27 @@ func explain(err error, app *kong.Application, args []string) error {
 
 // missingValue matches kong's words for a flag at the end, or before another.
 var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
+
+// twoWords are the commands of two words, which kong knows by one.
+var twoWords = map[string]string{"bench membership": "bench-membership"}
+
+// written is the command as the user wrote it.
+func written(args []string) string {
+	if len(args) > 1 && twoWords[args[0]+" "+args[1]] != "" {
+		return args[0] + " " + args[1]
+	}
+	return args[0]
+}
+
+// oneWord writes a command of two words as one.
+func oneWord(args []string) []string {
+	if len(args) > 1 {
+		if word := twoWords[args[0]+" "+args[1]]; word != "" {
+			return append([]string{word}, args[2:]...)
+		}
+	}
+	return args
+}
 
 // joinValues writes flags so that kong understands more of them: -P=8 as -P8,
 // and as one argument a flag and its value where that is a negative number,

@@ -36,6 +36,7 @@ type runCmd struct {
 
 	hostFlags
 
+	Grow    int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
 	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
 
 	DryRun  bool `help:"Print what would be started, and start nothing."`
@@ -97,7 +98,10 @@ func (r *runCmd) Run(c *console) error {
 
 // plan turns the flags into a plan.
 func (r *runCmd) plan(c *console) (*launch.Plan, error) {
-	program, err := r.program()
+	program, err := afterFlags(r.Program, "coppice run [flags] -- PROG ARGS")
+	if err == nil && program == nil {
+		err = errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +116,7 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if r.N != nil {
 		config.N = *r.N
 	}
+	config.Grow = r.Grow
 	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if r.Verbose {
 		config.Logger = slog.New(slog.NewTextHandler(c.stderr, nil))
 	}
-	if config.Output, err = r.output(c, config.N); err != nil {
+	if config.Output, err = r.output(c, config.N+max(config.Grow, 0)); err != nil {
 		return nil, err
 	}
 	return launch.New(config)
@@ -146,17 +151,16 @@ func duration(what string, d *time.Duration, example string) (time.Duration, err
 	return *d, nil
 }
 
-// program is what follows the flags. Without -- before it, its own flags could
-// have been changed on the way (joinValues).
-func (r *runCmd) program() ([]string, error) {
-	words := r.Program
+// afterFlags is the program that follows the flags; nil: none does. Without --
+// before it, its own flags could have been changed on the way (joinValues).
+func afterFlags(words []string, allowed string) ([]string, error) {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	} else if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, "-") }) {
-		return nil, errors.New("the program has flags of its own; allowed: coppice run [flags] -- PROG ARGS")
+		return nil, errors.New("the program has flags of its own; allowed: " + allowed)
 	}
 	if len(words) == 0 {
-		return nil, errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
+		return nil, nil
 	}
 	return words, nil
 }

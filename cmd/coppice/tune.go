@@ -22,6 +22,7 @@ type tuneCmd struct {
 	F          *int     `name:"f" placeholder:"F" help:"Failures during a run that fcg survives (default 1)."`
 	Failed     int      `default:"0" placeholder:"N" help:"How many processes have failed before the start (default ${default})."`
 	Margin     bool     `default:"true" negatable:"" help:"Add one o to the best T of ocg, ccg and fcg, as the paper does; --margin=false for the formula's own."`
+	Membership bool     `help:"Instead of choosing T: choose the fan-out of the membership's tree."`
 	JSON       bool     `name:"json" help:"Print JSON."`
 
 	tuneCollectivesFlags
@@ -40,6 +41,11 @@ other T would come to. The least latency of most runs, rather than of nearly all
 	coppice tune -P 1024 -L 1 --algo ocg --delta 6.93e-7
 	coppice tune -P 65536 --algo ccg --delta 0.5 --failed 100 --json
 	coppice tune -P 4096 --algo ocg --success 0.99 --broadcasts 1000
+
+With --membership: choose the fan-out of the tree on which views are agreed on, a power of two, by the
+model of stabilization; docs/membership-models.md says what it is worth.
+
+	coppice tune --membership -P 65536 -L 2 -o 1
 
 With --collectives: measure the algorithms of collective operations between processes of this machine,
 and write rules for which of them to use; docs/collectives-tuning.md says how. The machine should be
@@ -95,7 +101,10 @@ type tuneReport struct {
 }
 
 func (t *tuneCmd) Run(c *console) error {
-	if t.Collectives {
+	switch {
+	case t.Membership:
+		return t.runMembership(c)
+	case t.Collectives:
 		return t.runCollectives(c)
 	}
 	report, err := t.tune()

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/coppice-go/coppice/model"
+)
+
+// deathFigures sum up the deaths of one kind: µs, medians over the rounds unless
+// said otherwise.
+type deathFigures struct {
+	Median        float64 `json:"median_us"` // SIGKILL → all survivors have the view
+	P99           float64 `json:"p99_us"`
+	Detection     float64 `json:"detection_us"` // SIGKILL → the first survivor knows
+	Proposer      float64 `json:"proposer_us"`  // SIGKILL → the proposer knows
+	Stabilization float64 `json:"stabilization_us"`
+}
+
+// membershipRatios are medians of the rounds' own ratios, whose two sides are
+// neighbours in time; memberlist's is one of medians, as it has fewer rounds.
+type membershipRatios struct {
+	StabilizationToBarrier float64  `json:"stabilization_to_barrier"`
+	TotalToFloor           float64  `json:"total_to_floor"`
+	MemberlistToTotal      *float64 `json:"memberlist_to_total,omitempty"`
+}
+
+// What the ratios should be.
+const (
+	stabilizationToBarrierMax = 3
+	totalToFloorMax           = 2
+	memberlistToTotalMin      = 200
+)
+
+// membershipSize is what came of one number of processes.
+type membershipSize struct {
+	Processes int `json:"processes"`
+	deathFigures
+	Root       deathFigures     `json:"root"` // the same when rank 0 is killed, the proposer
+	Barrier    float64          `json:"barrier_us"`
+	Floor      float64          `json:"floor_us"`
+	Memberlist *float64         `json:"memberlist_us,omitempty"`
+	Ratios     membershipRatios `json:"ratios"`
+}
+
+// membershipReport is the whole; the only size stands at the top of the document.
+type membershipReport struct {
+	*membershipSize
+	Sizes      []membershipSize `json:"sizes,omitempty"`
+	Fit        *logFit          `json:"fit,omitempty"`
+	Rounds     int              `json:"rounds"`
+	Fanout     int              `json:"fanout,omitempty"`
+	Processors int              `json:"processors"`
+	Seconds    float64          `json:"seconds"`
+}
+
+func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipReport {
+	r := &membershipReport{Rounds: p.rounds, Fanout: p.fanout, Processors: runtime.NumCPU()}
+	for _, s := range sides {
+		r.Sizes = append(r.Sizes, s.sumUp())
+	}
+	if len(r.Sizes) == 1 {
+		r.membershipSize, r.Sizes = &r.Sizes[0], nil
+		return r
+	}
+	fit := fitLog(r.Sizes)
+	r.Fit = &fit
+	return r
+}
+
+func (s *membershipSides) sumUp() membershipSize {
+	m := membershipSize{
+		Processes: s.n, deathFigures: deathFiguresOf(s.any), Root: deathFiguresOf(s.root),
+		Barrier: model.Median(s.barrier), Floor: model.Median(s.floor),
+	}
+	var toBarrier, toFloor []float64
+	for i, v := range s.any {
+		toBarrier = append(toBarrier, v.stabilization()/s.barrier[i])
+		toFloor = append(toFloor, v.total/s.floor[i])
+	}
+	m.Ratios.StabilizationToBarrier, m.Ratios.TotalToFloor = model.Median(toBarrier), model.Median(toFloor)
+	if len(s.memberlist) > 0 {
+		us := model.Median(s.memberlist)
+		ratio := us / m.Median
+		m.Memberlist, m.Ratios.MemberlistToTotal = &us, &ratio
+	}
+	return m
+}
+
+func deathFiguresOf(changes []viewChange) deathFigures {
+	of := func(figure func(viewChange) float64) (all []float64) {
+		for _, v := range changes {
+			all = append(all, figure(v))
+		}
+		return all
+	}
+	totals := of(func(v viewChange) float64 { return v.total })
+	slices.Sort(totals)
+	return deathFigures{
+		Median:        model.Median(totals),
+		P99:           totals[(len(totals)*99+99)/100-1],
+		Detection:     model.Median(of(func(v viewChange) float64 { return v.detection })),
+		Proposer:      model.Median(of(func(v viewChange) float64 { return v.proposer })),
+		Stabilization: model.Median(of(viewChange.stabilization)),
+	}
+}
+
+// logFit is the straight line that fits stabilization over log2 N best, by least
+// squares: intercept + slope·log2 N.
+type logFit struct {
+	Slope     float64 `json:"slope_us"` // for each doubling of N
+	Intercept float64 `json:"intercept_us"`
+	R2        float64 `json:"r2"` // the part of the variance that it explains
+}
+
+func fitLog(sizes []membershipSize) logFit {
+	var x, y []float64
+	for _, s := range sizes {
+		x, y = append(x, math.Log2(float64(s.Processes))), append(y, s.Stabilization)
+	}
+	return leastSquares(x, y)
+}
+
+func leastSquares(x, y []float64) (f logFit) {
+	n := float64(len(x))
+	var meanX, meanY, xx, xy, yy float64
+	for i := range x {
+		meanX, meanY = meanX+x[i]/n, meanY+y[i]/n
+	}
+	for i := range x {
+		dx, dy := x[i]-meanX, y[i]-meanY
+		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
+	}
+	f.Slope = xy / xx
+	f.Intercept = meanY - f.Slope*meanX
+	f.R2 = 1 // a level line explains all of nothing
+	if yy > 0 {
+		f.R2 = xy * xy / (xx * yy)
+	}
+	return f
+}
+
+// write prints the report for people.
+func (r *membershipReport) write(w *bufio.Writer) {
+	sizes := r.Sizes
+	if r.membershipSize != nil {
+		sizes = []membershipSize{*r.membershipSize}
+	}
+	fmt.Fprintf(w, "a process is killed; %s, medians in µs, %.0f s\n\n", count(r.Rounds, "round"), r.Seconds)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "n\tkilled\tfirst knows\tproposer knows\tstabilization\tall have the view\tp99\t")
+	for _, s := range sizes {
+		for _, row := range []struct {
+			killed string
+			deathFigures
+		}{{"another", s.deathFigures}, {"rank 0", s.Root}} {
+			fmt.Fprintf(table, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n",
+				s.Processes, row.killed, row.Detection, row.Proposer, row.Stabilization, row.Median, row.P99)
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(w)
+	fmt.Fprintln(table, "n\tbarrier\tfloor\tmemberlist\tstabilization/barrier\ttotal/floor\tmemberlist/total\t")
+	for _, s := range sizes {
+		theirs, ratio := "", ""
+		if s.Memberlist != nil {
+			theirs = fmt.Sprintf("%.0f", *s.Memberlist)
+			ratio = verdict(*s.Ratios.MemberlistToTotal, *s.Ratios.MemberlistToTotal >= memberlistToTotalMin)
+		}
+		b, f := s.Ratios.StabilizationToBarrier, s.Ratios.TotalToFloor
+		fmt.Fprintf(table, "%d\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t\n", s.Processes, s.Barrier, s.Floor, theirs,
+			verdict(b, b <= stabilizationToBarrierMax), verdict(f, f <= totalToFloorMax), ratio)
+	}
+	table.Flush()
+	fmt.Fprintf(w, "\ntargets: stabilization/barrier ≤ %d, total/floor ≤ %d, memberlist/total ≥ %d; ! misses\n",
+		stabilizationToBarrierMax, totalToFloorMax, memberlistToTotalMin)
+	if f := r.Fit; f != nil {
+		fmt.Fprintf(w, "stabilization ≈ %.0f µs + %.0f µs · log2 n, r² = %.2f\n", f.Intercept, f.Slope, f.R2)
+	}
+}
+
+// verdict marks a ratio that misses its target.
+func verdict(ratio float64, ok bool) string {
+	text := fmt.Sprintf("%.2f", ratio)
+	if !ok {
+		text += " !"
+	}
+	return text
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestVictimsAreSpreadOverAllRanksButZero(t *testing.T) {
+	for n := membershipProcessesMin; n <= membershipProcessesMax; n++ {
+		for round := range 3 * n {
+			if v := victimOf(n, round); v < 1 || v >= n {
+				t.Fatalf("round %d of %d processes: %d dies", round, n, v)
+			}
+		}
+	}
+	for _, n := range []int{8, 16, 32, 64, 128, 256, 512} {
+		died := map[int]bool{}
+		for round := range 9 {
+			died[victimOf(n, round)] = true
+		}
+		if len(died) < min(n-1, 9) {
+			t.Errorf("%d processes: %d of 9 victims differ", n, len(died))
+		}
+	}
+}
+
+func TestAMembershipPlanIsWhatWasAskedFor(t *testing.T) {
+	number, yes, no := func(n int) *int { return &n }, true, false
+	for _, c := range []struct {
+		cmd  benchMembershipCmd
+		want membershipPlan
+	}{
+		{benchMembershipCmd{Rounds: 9}, membershipPlan{[]int{64}, 9, 0, true}},
+		{benchMembershipCmd{Rounds: 1, N: number(3), Memberlist: &no}, membershipPlan{[]int{3}, 1, 0, false}},
+		{benchMembershipCmd{Rounds: 2, Sizes: []int{8, 4}, Fanout: 4}, membershipPlan{[]int{8, 4}, 2, 4, false}},
+		{benchMembershipCmd{Rounds: 2, Sizes: []int{4, 8}, Memberlist: &yes}, membershipPlan{[]int{4, 8}, 2, 0, true}},
+	} {
+		if got, err := c.cmd.plan(); err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: %+v, %v; want %+v", c.cmd, got, err, c.want)
+		}
+	}
+}
+
+// death is what four processes wrote when rank 2 was killed at 1000.
+var deathLines = []string{
+	`[0] {"rank":0,"pid":10}`, `[1] {"rank":1,"pid":11}`, `[2] {"rank":2,"pid":12}`, `[3] {"rank":3,"pid":13}`,
+	`[3] {"rank":3,"learned":3000,"opened":9000}`,
+	`[0] {"rank":0,"learned":4000,"opened":7000}`,
+	`[1] {"rank":1,"learned":5000,"opened":8000}`,
+}
+
+func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
+	sink := newMembershipSink(4)
+	text := strings.Join(deathLines, "\n") + "\n"
+	for len(text) > 0 { // in pieces, as they come
+		piece := text[:min(7, len(text))]
+		if n, err := sink.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+		text = text[len(piece):]
+	}
+	select {
+	case <-sink.ready:
+	default:
+		t.Error("all are ready, and it does not say so")
+	}
+	if sink.pids[2] != 12 {
+		t.Errorf("processes %v", sink.pids)
+	}
+	got, err := sink.change(1000, 2)
+	if want := (viewChange{detection: 2, proposer: 3, total: 8}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	if s := got.stabilization(); s != 5 {
+		t.Errorf("stabilization %v, want 5", s)
+	}
+}
+
+// The proposal may be faster than the news: then a survivor learns by the view.
+func TestASurvivorMayLearnByTheView(t *testing.T) {
+	sink := newMembershipSink(3)
+	for _, line := range []string{`{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`} {
+		if err := sink.take([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := sink.change(1000, 1)
+	if want := (viewChange{detection: 2, proposer: 2, total: 7}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestTheFirstWordOfADeathCounts(t *testing.T) {
+	var shown bytes.Buffer
+	d := &deathLog{victim: 3, errors: slog.NewTextHandler(&shown, nil)}
+	log := slog.New(d).With("process", 3)
+	log.Info("dead", "peer", 2)
+	log.Info("connection broken", "peer", 3)
+	log.Warn("process given up", "peer", 3)
+	log.Debug("dead", "peer", 3)
+	log.Info("dead", "process", 3)
+	if at := d.at.Load(); at != 0 || shown.Len() > 0 {
+		t.Errorf("dead at %d, shown %q; want neither", at, shown.String())
+	}
+	log.Info("dead", "peer", 3)
+	at := d.at.Load()
+	log.Info("dead", "peer", 3)
+	if at == 0 || d.at.Load() != at {
+		t.Errorf("dead at %d, then %d", at, d.at.Load())
+	}
+	if log.Error("broken"); !strings.Contains(shown.String(), "broken") {
+		t.Errorf("an error is not shown: %q", shown.String())
+	}
+}
+
+func TestWhoProposesWhenRankZeroDies(t *testing.T) {
+	sink := newMembershipSink(3)
+	for _, line := range []string{`{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`} {
+		if err := sink.take([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := sink.change(1000, 0)
+	if want := (viewChange{detection: 2, proposer: 3, total: 7}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
+	for what, lines := range map[string][]string{
+		"one is missing":              deathLines[:6],
+		"the proposer does not know":  {`{"rank":0,"opened":9000}`, deathLines[4], deathLines[6]},
+		"the dead saw it too":         append(slices.Clone(deathLines[:6]), `{"rank":2,"learned":5000,"opened":8000}`),
+		"known before it happened":    append(slices.Clone(deathLines[:6]), `{"rank":1,"learned":500,"opened":8000}`),
+		"a view before it is decided": {`{"rank":0,"learned":9000,"opened":1500}`, `{"rank":1,"learned":9000,"opened":1500}`, `{"rank":3,"learned":9000,"opened":1500}`},
+	} {
+		sink := newMembershipSink(4)
+		for _, line := range lines {
+			if err := sink.take([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v, err := sink.change(1000, 2); err == nil {
+			t.Errorf("%s: %+v, want an error", what, v)
+		}
+	}
+	for _, line := range []string{"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`} {
+		if _, err := newMembershipSink(4).Write([]byte(line + "\n")); err == nil {
+			t.Errorf("%q: no error", line)
+		}
+	}
+}
+
+func TestLeastSquaresFindTheLine(t *testing.T) {
+	for _, c := range []struct {
+		x, y []float64
+		want logFit
+	}{
+		{[]float64{1, 2, 3}, []float64{5, 7, 9}, logFit{Slope: 2, Intercept: 3, R2: 1}},
+		{[]float64{1, 2, 3}, []float64{4, 4, 4}, logFit{Slope: 0, Intercept: 4, R2: 1}},
+		{[]float64{0, 1, 2}, []float64{0, 3, 0}, logFit{Slope: 0, Intercept: 1, R2: 0}},
+		{[]float64{0, 1, 2, 3}, []float64{1, 3, 2, 4}, logFit{Slope: 0.8, Intercept: 1.3, R2: 0.64}},
+	} {
+		got := leastSquares(c.x, c.y)
+		if math.Abs(got.Slope-c.want.Slope)+math.Abs(got.Intercept-c.want.Intercept)+math.Abs(got.R2-c.want.R2) > 1e-9 {
+			t.Errorf("%v, %v: %+v, want %+v", c.x, c.y, got, c.want)
+		}
+	}
+}
+
+// sides are three rounds with so many processes; the second was disturbed.
+func sides(n int, memberlist ...float64) membershipSides {
+	return membershipSides{
+		n:   n,
+		any: []viewChange{{10, 20, 120}, {10, 20, 9020}, {12, 30, 150}},
+		root: []viewChange{
+			{10, 20, 220}, {10, 20, 320}, {10, 20, 420},
+		},
+		barrier: []float64{50, 4500, 40}, floor: []float64{100, 9020, 50}, memberlist: memberlist,
+	}
+}
+
+func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
+	s := sides(8, 30_000, 60_000)
+	got := s.sumUp()
+	memberlist, ratio := 45_000.0, 300.0
+	want := membershipSize{
+		Processes:    8,
+		deathFigures: deathFigures{Median: 150, P99: 9020, Detection: 10, Proposer: 20, Stabilization: 120},
+		Root:         deathFigures{Median: 320, P99: 420, Detection: 10, Proposer: 20, Stabilization: 300},
+		Barrier:      50, Floor: 100, Memberlist: &memberlist,
+		Ratios: membershipRatios{StabilizationToBarrier: 2, TotalToFloor: 1.2, MemberlistToTotal: &ratio},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTheOnlySizeStandsAtTheTop(t *testing.T) {
+	keysOf := func(sizes ...membershipSides) map[string]any {
+		t.Helper()
+		text, err := json.Marshal(newMembershipReport(membershipPlan{rounds: 3}, sizes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys map[string]any
+		if err := json.Unmarshal(text, &keys); err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	one, two := keysOf(sides(8)), keysOf(sides(8), sides(16))
+	for _, key := range []string{
+		"processes", "median_us", "p99_us", "detection_us", "proposer_us", "stabilization_us",
+		"root", "barrier_us", "floor_us", "ratios", "rounds", "seconds",
+	} {
+		if one[key] == nil {
+			t.Errorf("one size: no key %s", key)
+		}
+	}
+	if one["sizes"] != nil || one["fit"] != nil || one["memberlist_us"] != nil || two["sizes"] == nil || two["fit"] == nil || two["median_us"] != nil {
+		t.Errorf("one size: %v, two: %v", one, two)
+	}
+}
+
+func TestAMissedTargetIsMarked(t *testing.T) {
+	late := sides(16, 15_000) // 100 times as long as ours
+	late.floor = []float64{10, 10, 10}
+	var text bytes.Buffer
+	w := bufio.NewWriter(&text)
+	newMembershipReport(membershipPlan{rounds: 3}, []membershipSides{sides(8, 45_000), late}).write(w)
+	w.Flush()
+	var rows [][]string
+	for line := range strings.Lines(text.String()) {
+		rows = append(rows, strings.Fields(line))
+	}
+	for _, want := range []string{
+		"8 another 10 20 120 150 9020", "16 rank 0 10 20 300 320 420",
+		"8 50 100 45000 2.00 1.20 300.00", "16 50 10 15000 2.00 15.00 ! 100.00 !",
+		"stabilization ≈ 120 µs + 0 µs · log2 n, r² = 1.00",
+	} {
+		if !slices.ContainsFunc(rows, func(row []string) bool { return strings.Join(row, " ") == want }) {
+			t.Errorf("no line %q in\n%s", want, text.String())
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+type joinCmd struct {
+	jobFlag
+	N    int  `name:"processes" short:"n" default:"1" placeholder:"K" help:"How many processes (default ${default})."`
+	Rank *int `placeholder:"R" help:"One process, in the place of the dead one of this rank."`
+	JSON bool `name:"json" help:"Print JSON."`
+
+	Program []string `arg:"" optional:"" name:"prog" passthrough:"partial" help:"The program and its arguments, after -- (default: the job's own)."`
+}
+
+func (joinCmd) Help() string {
+	return `
+Asks the launcher of a running job to start more processes, which join the job. It must have been
+started with --grow. They run the job's own program with its arguments, unless another one is given; the
+launcher shows what they write.
+
+	coppice run -n 4 --grow 4 -- ./prog
+	coppice join
+	coppice join -n 2
+	coppice join --rank 3
+`
+}
+
+// joinReport is what came of a request.
+type joinReport struct {
+	Job    string           `json:"job"`
+	Joined []control.Joiner `json:"joined"`
+}
+
+func (j *joinCmd) Run(c *console) error {
+	request, err := j.request()
+	if err != nil {
+		return badInput{err}
+	}
+	dir, err := j.find()
+	if err != nil {
+		return badInput{err}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	joined, err := control.RequestJoin(ctx, dir, request)
+	switch {
+	case errors.As(err, new(control.Refused)):
+		return badInput{err}
+	case err != nil:
+		return fmt.Errorf("job %s: %w", control.JobName(dir), err)
+	case j.JSON:
+		return c.printJSON(joinReport{control.JobName(dir), joined})
+	}
+	return c.print(func(w *bufio.Writer) {
+		for _, p := range joined {
+			fmt.Fprintf(w, "process %v joins job %s: pid %d", control.Identity{uint64(p.Rank), p.Incarnation}, control.JobName(dir), p.Pid)
+			if p.Host != "" {
+				fmt.Fprintf(w, " on %s", p.Host)
+			}
+			fmt.Fprintln(w)
+		}
+	})
+}
+
+func (j *joinCmd) request() (r control.JoinRequest, err error) {
+	r = control.JoinRequest{Count: j.N, Rank: -1}
+	if j.Rank != nil {
+		r.Rank = *j.Rank
+	}
+	switch {
+	case j.N < 1:
+		return r, fmt.Errorf("%d processes; allowed: 1 or more", j.N)
+	case j.Rank != nil && *j.Rank < 0:
+		return r, fmt.Errorf("rank %d; allowed: 0 or more", *j.Rank)
+	case j.Rank != nil && j.N > 1:
+		return r, fmt.Errorf("%d processes of rank %d; allowed: 1", j.N, *j.Rank)
+	}
+	if r.Program, err = afterFlags(j.Program, "coppice join [flags] -- PROG ARGS"); err != nil {
+		return r, err
+	}
+	r.Dir, err = os.Getwd()
+	return r, err
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// jobFlag names a running job.
+type jobFlag struct {
+	Job string `placeholder:"JOB" help:"The job: its name or its directory (default: the one we are part of, or the only one of this user on this host)."`
+}
+
+// find is the directory of the job.
+func (f jobFlag) find() (dir string, err error) {
+	jobs := control.Jobs(os.Getenv)
+	names := make([]string, len(jobs))
+	for i, dir := range jobs {
+		names[i] = control.JobName(dir)
+	}
+	wanted := f.Job
+	if wanted == "" {
+		wanted = os.Getenv(control.VarDir)
+	}
+	switch {
+	case strings.Contains(wanted, "/"):
+		if dir, err = filepath.Abs(wanted); err != nil {
+			return "", err
+		}
+	case wanted != "":
+		if i := slices.Index(names, control.JobName(wanted)); i >= 0 {
+			return jobs[i], nil
+		}
+	case len(jobs) == 1:
+		return jobs[0], nil
+	}
+	if dir != "" && (slices.Contains(jobs, dir) || control.Runs(dir)) {
+		return dir, nil
+	}
+	switch {
+	case wanted == "" && len(jobs) > 1:
+		return "", fmt.Errorf("%d jobs run here; allowed: --job with one of %s", len(jobs), strings.Join(names, ", "))
+	case len(jobs) == 0 && wanted == "":
+		return "", errors.New("no job runs here; allowed: one that coppice run has started on this host")
+	case len(jobs) == 0:
+		return "", fmt.Errorf("no job %s; allowed: one that runs, and none does here", wanted)
+	}
+	return "", fmt.Errorf("no job %s; allowed: %s", wanted, strings.Join(names, ", "))
+}

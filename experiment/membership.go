@@ -1,0 +1,224 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/model"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Membership (Varma, NCSU 2006), section 6.1: the time in which a group is
+// stable again after one failure, T_s, on four networks of three machines. The thesis measured it;
+// its curves are not in the text. Here our protocol is simulated on networks with
+// the thesis's constants, beside its models, and what the text says of the curves is
+// what is compared. docs/membership-models.md says what each network is made of.
+
+var membershipExperiments = []Experiment{
+	{
+		Name: "membership-fig6.1", Title: "Stabilization on a torus, two children", Source: "Membership, Figure 6.1 and §6.1.1", run: membershipFig61,
+		About: "T_s after one failure on Blue Gene/L's torus, simulated, and by the base and the distance model; by the number of nodes that are left.",
+	},
+	{
+		Name: "membership-fig6.2", Title: "Stabilization on a torus, four children", Source: "Membership, Figure 6.2 and §6.1.1", run: membershipFig62,
+		About: "The same with four children a node.",
+	},
+	{
+		Name: "membership-fig6.3", Title: "Stabilization over TCP and Fast Ethernet, two children", Source: "Membership, Figure 6.3 and §6.1.2", run: membershipFig63,
+		About: "T_s after one failure on the OS cluster, simulated, and by the base and the contention models; by the number of nodes that are left.",
+	},
+	{
+		Name: "membership-fig6.4", Title: "Stabilization over TCP and Fast Ethernet, four children", Source: "Membership, Figure 6.4 and §6.1.2", run: membershipFig64,
+		About: "The same with four children a node.",
+	},
+	{
+		Name: "membership-fig6.5", Title: "Latency under contention, TCP and Fast Ethernet", Source: "Membership, Figure 6.5 and §6.1.2", run: membershipFig65,
+		About: "Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).",
+	},
+	{
+		Name: "membership-fig6.6", Title: "Stabilization over Myrinet, two children", Source: "Membership, Figure 6.6 and §6.1.2", run: membershipFig66,
+		About: "T_s after one failure on the OS cluster over Myrinet, simulated, and by the base and the contention models; by the number of nodes that are left.",
+	},
+	{
+		Name: "membership-fig6.7", Title: "Stabilization over Myrinet, four children", Source: "Membership, Figure 6.7 and §6.1.2", run: membershipFig67,
+		About: "The same with four children a node.",
+	},
+	{
+		Name: "membership-fig6.8", Title: "Latency under contention, Myrinet", Source: "Membership, Figure 6.8 and §6.1.2", run: membershipFig68,
+		About: "Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).",
+	},
+	{
+		Name: "membership-fig6.9", Title: "Stabilization over TCP and Gigabit Ethernet, two children", Source: "Membership, Figure 6.9 and §6.1.3", run: membershipFig69,
+		About: "T_s after one failure on XTORC, simulated, and by the base and the contention models; by the number of nodes that are left.",
+	},
+	{
+		Name: "membership-fig6.10", Title: "Latency under contention, TCP and Gigabit Ethernet", Source: "Membership, Figure 6.10 and §6.1.3", run: membershipFig610,
+		About: "Half a round trip between the two of a pair, or a parent and its children, while all nodes of XTORC do the same, simulated (marks) and by the model (lines).",
+	},
+	{
+		Name: "membership-fig6.11", Title: "Stabilization over TCP and Gigabit Ethernet, four children", Source: "Membership, Figure 6.11 and §6.1.3", run: membershipFig611,
+		About: "The same as Figure 6.9 with four children a node.",
+	},
+	{
+		Name: "membership-scaling", Title: "Stabilization up to 65,536 processes", Source: "Membership, chapter 4, §3.1.3 to §3.1.6 and §6.1", run: membershipScaling,
+		About: "T_s on a LogP network, L = 2, o = 1, for two, four and eight children, simulated (marks) and by the model (lines); several failures, failures of roots, and joins.",
+	},
+	{
+		Name: "membership-measured", Title: "Stabilization on real processes", Source: "Membership, §6.1", run: membershipMeasured,
+		About: "Median time from the proposer's knowledge of a failure until the view without the dead is open at all, on processes of this machine, with two, four and eight children a node.",
+	},
+}
+
+// The simulated clock of the thesis's machines: hundredths of a µs. The thesis
+// gives no overhead o; its L holds both. The least the simulator takes stands for
+// it, so that nothing but what a figure is about makes messages wait.
+const (
+	ticks                   = 100 // a µs
+	leastO    protocol.Time = 1
+	bothLeast               = 2 * leastO
+)
+
+func inTicks(us float64) protocol.Time { return protocol.Time(math.Round(us * ticks)) }
+
+func inUS(t protocol.Time) float64 { return float64(t) / ticks }
+
+// curve is T_s by the number of nodes left: of the simulation and of models.
+type curve struct {
+	names  []string // of the models
+	points []curvePoint
+}
+
+type curvePoint struct {
+	n      int
+	run    stabilized
+	ours   float64   // T_s as simulated, in µs
+	models []float64 // T_s by each
+}
+
+// stabilize simulates one failure for each number of nodes that are left and puts
+// the models beside it.
+func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) error {
+	began := time.Now()
+	for _, n := range sizes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run()
+		if err != nil {
+			return err
+		}
+		by, err := models(n)
+		if err != nil {
+			return err
+		}
+		c.points = append(c.points, curvePoint{n, r, inUS(r.accepted), by})
+	}
+	lab.launched += time.Since(began).Seconds()
+	return nil
+}
+
+// show makes the table and the chart of a curve.
+func (f *Finding) show(c *curve, fanout int, log float64) {
+	t := Table{Columns: []string{"nodes", "levels", "simulated_us", "simulated_last_us", "messages"}}
+	f.Chart = &chart.Chart{
+		Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"},
+		Series: []chart.Series{{Name: "simulated protocol", Style: chart.Marks}},
+	}
+	for _, name := range c.names {
+		t.Columns = append(t.Columns, columnName(name))
+		f.Chart.Series = append(f.Chart.Series, chart.Series{Name: name, Style: chart.Line})
+	}
+	for _, p := range c.points {
+		row := []any{p.n, model.Levels(fanout, p.n), p.ours, inUS(p.run.stable), p.run.messages}
+		f.Chart.Series[0].Points = append(f.Chart.Series[0].Points, chart.Point{X: float64(p.n), Y: p.ours})
+		for i, y := range p.models {
+			row = append(row, y)
+			s := &f.Chart.Series[i+1]
+			s.Points = append(s.Points, chart.Point{X: float64(p.n), Y: y})
+		}
+		t.Add(row...)
+	}
+	f.Tables = append(f.Tables, t)
+	f.note("T_s is from the proposer's knowledge of the failure until it has all acceptances; «last» until the last process knows that the view is stable, one more sweep down, which the thesis does not have.")
+}
+
+func columnName(name string) string {
+	out := []rune(name)
+	for i, r := range out {
+		if r == ' ' {
+			out[i] = '_'
+		}
+	}
+	return string(out) + "_us"
+}
+
+// last is the point with the most nodes.
+func (c *curve) last() curvePoint { return c.points[len(c.points)-1] }
+
+// off is the largest relative distance between the simulation and a model, over the
+// sizes that count.
+func (c *curve) off(m int, counts func(n int) bool) (most float64) {
+	for _, p := range c.points {
+		if counts(p.n) {
+			most = max(most, math.Abs(p.ours/p.models[m]-1))
+		}
+	}
+	return most
+}
+
+func everywhere(int) bool { return true }
+
+// full tells whether the radix tree of n nodes has no room left in its levels.
+func full(fanout int) func(n int) bool {
+	return func(n int) bool { return n > 1 && model.Levels(fanout, n+1) > model.Levels(fanout, n) }
+}
+
+// leastSquares is the line through points: its slope, and how much of their
+// variation it explains.
+func leastSquares(points []model.Point) (slope, r2 float64) {
+	var x, y float64
+	for _, p := range points {
+		x += p.X / float64(len(points))
+		y += p.Y / float64(len(points))
+	}
+	var xx, xy, yy float64
+	for _, p := range points {
+		xx += (p.X - x) * (p.X - x)
+		xy += (p.X - x) * (p.Y - y)
+		yy += (p.Y - y) * (p.Y - y)
+	}
+	return xy / xx, xy * xy / (xx * yy)
+}
+
+// grows claims that T_s grows with the logarithm of the number of nodes: a line over
+// log N explains it well, and better than one over N does.
+func (f *Finding) grows(what string, points []model.Point, unit, why string) {
+	over := slices.Clone(points)
+	for i := range over {
+		over[i].X = math.Log2(over[i].X)
+	}
+	slope, r2 := leastSquares(over)
+	_, linear := leastSquares(points)
+	f.shape(what, "scales logarithmically", fmt.Sprintf("%s %s more for each doubling; r² = %.3f over log N, %.3f over N", text(round(slope)), unit, r2, linear),
+		slope > 0 && r2 >= 0.9 && r2 > linear, why)
+}
+
+// results are T_s as simulated, over the number of nodes.
+func (c *curve) results() (points []model.Point) {
+	for _, p := range c.points {
+		points = append(points, model.Point{X: float64(p.n), Y: p.ours})
+	}
+	return points
+}
+
+// within claims a magnitude.
+func (f *Finding) within(what, paper string, us, low, high float64) {
+	f.shape(what, paper, text(round(us))+" µs", us >= low && us < high, "")
+}
+
+func percent(share float64) string { return text(math.Round(1000*share)/10) + "%" }

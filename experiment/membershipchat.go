@@ -1,0 +1,122 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// chat is how the thesis measured latency under contention (6.1.3), as we read it:
+// nodes form groups of a parent and its children, by rank; the parent sends to each,
+// each answers, and when all have the parent begins anew. All groups talk at once
+// and nobody waits for another group.
+type chat struct {
+	n, children int
+	rounds      int
+}
+
+type chatState struct {
+	self    protocol.Rank
+	parent  protocol.Rank
+	ours    int // children of a parent; 0: it is none
+	sent    int
+	answers int
+	round   int
+	owed    bool // a child's answer
+	told    bool // a parent's round
+}
+
+// Init implements protocol.Protocol.
+func (c *chat) Init(s *chatState, self protocol.Rank, _ uint64) {
+	group := protocol.Rank(c.children + 1)
+	*s = chatState{self: self, parent: self / group * group}
+	if s.self == s.parent {
+		s.ours = min(c.children, c.n-1-int(self))
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (c *chat) Receive(s *chatState, _ protocol.Time, _ protocol.Rank, _ int) {
+	if s.self != s.parent {
+		s.owed = true
+		return
+	}
+	if s.answers++; s.answers == s.ours {
+		s.sent, s.answers, s.told = 0, 0, true
+		s.round++
+	}
+}
+
+// Notify implements protocol.Protocol.
+func (c *chat) Notify(*chatState, protocol.Time, protocol.Notice) {}
+
+// Next implements protocol.Protocol.
+func (c *chat) Next(s *chatState, _ protocol.Time) protocol.Action[int] {
+	switch {
+	case s.owed:
+		s.owed = false
+		return protocol.Action[int]{Kind: protocol.Send, To: s.parent}
+	case s.told:
+		s.told = false
+		return protocol.Action[int]{Kind: protocol.Deliver, Msg: s.round}
+	case s.sent < s.ours && s.round < c.rounds:
+		s.sent++
+		return protocol.Action[int]{Kind: protocol.Send, To: s.self + protocol.Rank(s.sent)}
+	}
+	return protocol.Action[int]{Kind: protocol.Idle}
+}
+
+// chatWatch notes when each group ended its first and its last round that counts.
+type chatWatch struct {
+	from, to    int
+	first, last map[protocol.Rank]protocol.Time
+}
+
+// Sent implements logp.Observer.
+func (*chatWatch) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, int) {}
+
+// Received implements logp.Observer.
+func (*chatWatch) Received(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, int) {}
+
+// Died implements logp.Observer.
+func (*chatWatch) Died(protocol.Time, protocol.Rank) {}
+
+// Delivered implements logp.Observer.
+func (w *chatWatch) Delivered(at protocol.Time, r protocol.Rank, round int) {
+	switch round {
+	case w.from:
+		w.first[r] = at
+	case w.to:
+		w.last[r] = at
+	}
+}
+
+// How many rounds are simulated, and from which on they count: by then who talks
+// has found its turn.
+const (
+	chatWarmup = 20
+	chatRounds = 60
+)
+
+// chatLatency is half a round of a group, in the mean of all groups, in µs.
+func chatLatency(n, children int, net logp.Network) (float64, error) {
+	net.P = n
+	e, err := logp.NewEngine(&chat{n: n, children: children, rounds: chatRounds}, net)
+	if err != nil {
+		return 0, err
+	}
+	w := &chatWatch{from: chatWarmup, to: chatRounds, first: map[protocol.Rank]protocol.Time{}, last: map[protocol.Rank]protocol.Time{}}
+	e.Observe(w)
+	if _, err := e.Run(1, logp.Faults{}); err != nil {
+		return 0, err
+	}
+	if len(w.last) == 0 {
+		return 0, fmt.Errorf("nobody talks among %d", n)
+	}
+	sum := protocol.Time(0)
+	for r, at := range w.last {
+		sum += at - w.first[r]
+	}
+	return inUS(sum) / float64(len(w.last)) / (chatRounds - chatWarmup) / 2, nil
+}

@@ -1,0 +1,67 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+)
+
+// Stabilizer is a Starter that can also measure membership: it starts processes,
+// kills one of them, not the lowest, and returns the times in µs from when the
+// proposer knows of it until the view without it is open at all survivors, one of
+// each round.
+type Stabilizer interface {
+	Stabilize(ctx context.Context, processes, fanout, rounds int) ([]float64, error)
+}
+
+// stabilizeRounds bounds how many processes are killed for one figure: each takes a
+// new group.
+const stabilizeRounds = 20
+
+func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
+	f.Measured = true
+	starter, ok := lab.Starter.(Stabilizer)
+	if !ok {
+		f.Skipped = "nothing here measures membership; coppice bench membership does"
+		return nil
+	}
+	processes := measuredProcesses
+	if len(lab.Processes) > 0 {
+		f.Processes = lab.Processes
+		processes = slices.Compact(slices.Sorted(slices.Values(lab.Processes)))
+	}
+	if processes[0] < 3 {
+		return errors.New("fewer than 3 processes; allowed: 3 or more, as one is killed")
+	}
+	rounds := min(stabilizeRounds, max(lab.Runs, 1))
+	began := time.Now()
+	t := Table{Columns: []string{"processes", "children", "median_us", "q25_us", "q75_us", "rounds"}}
+	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (µs)"}}
+	for _, fanout := range []int{2, 4, 8} {
+		s := chart.Series{Name: fmt.Sprintf("%d children", fanout), Style: chart.Line | chart.Marks}
+		for _, p := range processes {
+			us, err := starter.Stabilize(ctx, p, fanout, rounds)
+			if err == nil {
+				err = checkTimes(us, rounds)
+			}
+			if err != nil {
+				return fmt.Errorf("%d processes, %d children: %w", p, fanout, err)
+			}
+			low, median, high := quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
+			t.Add(p, fanout, median, low, high, rounds)
+			s.Points = append(s.Points, chart.Point{X: float64(p), Y: median, Low: low, High: high})
+		}
+		last := s.Points[len(s.Points)-1]
+		f.within(fmt.Sprintf("T_s with %d children, %.0f processes (§6.1.3)", fanout, last.X), "single-digit ms at 47 nodes over TCP", last.Y, 0, 10_000)
+		f.Chart.Series = append(f.Chart.Series, s)
+	}
+	f.Tables = append(f.Tables, t)
+	lab.launched += time.Since(began).Seconds()
+	f.note("Measured on %s/%s, %d cores, over which the processes are spread.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	return nil
+}
