@@ -271,19 +271,31 @@ func (d *Death) unread(why string) {
 	d.How += ", but its record cannot be read: " + why
 }
 
-// tellDeath tells all processes of a death, the one of the lowest rank first: it is
-// the one who proposes the next view.
+// tellDeath tells the process of the lowest rank of a death at once, since it is the
+// one who proposes the next view, and the others with the next batch: most of them
+// learn it from the view, and should not be kept from deciding it.
 func (s *Server) tellDeath(line []byte) {
-	first := true
 	for _, m := range s.members {
 		if m.session == nil {
 			continue
 		}
-		if !first || !m.session.tellAtOnce(line) {
+		if !m.session.tellAtOnce(line) {
 			m.session.tellDeath(line)
 		}
-		first = false
+		break
 	}
+	s.deaths = append(s.deaths, line)
+	s.flushSoon()
+}
+
+// tellDeaths tells all processes of the deaths since the last batch. s.mu is held.
+func (s *Server) tellDeaths() {
+	for c := range s.sessions {
+		for _, line := range s.deaths {
+			c.tellDeath(line)
+		}
+	}
+	s.deaths = nil
 }
 
 func (d Death) message() message {

@@ -86,6 +86,7 @@ type Server struct {
 	book      addressBook
 	view      *View     // the latest that a process told of; nil: none
 	news      []*member // have returned, and the others do not know
+	deaths    [][]byte  // that not all know
 	past      history
 	events    *mailbox[Event]
 	finished  bool

@@ -364,11 +364,12 @@ func (s *Server) flushSoon() {
 	})
 }
 
-// flush tells all sessions what they do not know of the address book, and who
-// has returned. s.mu is held.
+// flush tells all sessions who has died, what they do not know of the address book,
+// and who has returned. s.mu is held.
 func (s *Server) flush() {
 	s.book.pending = false
 	s.book.stop()
+	s.tellDeaths()
 	s.tellReturns()
 	encoded := map[int][][]byte{} // by what was told: most sessions share it
 	for c := range s.sessions {
