@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -92,6 +93,11 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 			return cfg, fmt.Errorf("%s: %w", tuningVariable, err)
 		}
 	}
+	if text := os.Getenv(fanoutVariable); text != "" {
+		if cfg.Fanout, err = strconv.Atoi(text); err != nil || cfg.Fanout < 2 || cfg.Fanout&(cfg.Fanout-1) != 0 {
+			return cfg, fmt.Errorf("%s=%q; allowed: a power of two from 2", fanoutVariable, text)
+		}
+	}
 	for _, text := range j.Kill {
 		k, err := control.ParseKill(text)
 		if err != nil {
@@ -108,6 +114,10 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 // algorithm: what coppice tune --collectives writes. It must be the same for all
 // processes of a job.
 const tuningVariable = "COPPICE_TUNING"
+
+// fanoutVariable is the number of children of a node in the tree on which views are
+// decided. It must be the same for all processes of a job.
+const fanoutVariable = "COPPICE_FANOUT"
 
 func addKill(cfg *runtime.Config, k control.Kill) error {
 	if k.Op == "" {

@@ -144,7 +144,7 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 			s.campaign = campaign{}
 			s.opened()
 			s.route = p.route(s, s.view.Members)
-			p.passOn(s, &Letter{Kind: Stable, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
+			p.passOn(s, &Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
 			return true
 		}
 	}
@@ -288,7 +288,7 @@ func (p *Protocol) ask(s *State, now protocol.Time, kind Kind, again bool) {
 	c.retryAt = now + c.wait
 	c.wait *= 2
 	l := &Letter{
-		Kind: kind, Flat: c.tries > 1, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
+		Kind: kind, Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
 		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters()),
 	}
 	c.asks = l

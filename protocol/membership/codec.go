@@ -21,7 +21,7 @@ const idMax = 1 << 24
 // Append appends the message to b.
 func (m Message) Append(b []byte) []byte {
 	l := m.Letter
-	b = append(b, byte(l.Kind), l.flags())
+	b = append(b, byte(l.Kind), l.flags(), l.Bits)
 	for _, x := range []uint64{uint64(m.From), uint64(m.To), uint64(m.At), uint64(l.Attempt), l.Number, uint64(l.Ballot), uint64(l.Asked)} {
 		b = binary.AppendUvarint(b, x)
 	}
@@ -90,6 +90,7 @@ func Decode(b []byte) (Message, error) {
 	r := reader{b: b}
 	l := &Letter{Kind: Kind(r.byte())}
 	flags := r.byte()
+	l.Bits = r.byte()
 	m := Message{Letter: l, From: r.small(), To: r.small(), At: r.small()}
 	l.Attempt, l.Number, l.Ballot, l.Asked = r.small(), r.uvarint(), Ballot(r.uvarint()), Ballot(r.uvarint())
 	l.Flat, l.Open, l.Certain, l.Willed = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
@@ -120,6 +121,9 @@ func (l *Letter) sound() bool {
 		if !in {
 			return false
 		}
+	}
+	if len(l.Route) > 0 && (l.Bits < 1 || l.Bits > bitsMax) {
+		return false
 	}
 	switch l.Kind {
 	case Propose:

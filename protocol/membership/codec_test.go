@@ -11,12 +11,12 @@ func letters() (all []Message) {
 	v := First(5, []protocol.Rank{0, 0, 1, 2, 4, nobody})
 	next := v.Without(func(m Member) bool { return m.ID == 3 }, true)
 	for _, l := range []Letter{
-		{Kind: Propose, Attempt: 3, Number: 1, Ballot: ballot(2, 1), Base: v, Value: next, Who: Member{1, 1}, Route: []protocol.Rank{1, 0, 2, 4}},
-		{Kind: Prepare, Flat: true, Number: 1, Ballot: ballot(2, 4), Base: v, Who: Member{4, 1}, Route: []protocol.Rank{4, 0, 2}},
+		{Kind: Propose, Attempt: 3, Number: 1, Ballot: ballot(2, 1), Base: v, Value: next, Who: Member{1, 1}, Bits: 2, Route: []protocol.Rank{1, 0, 2, 4}},
+		{Kind: Prepare, Flat: true, Number: 1, Ballot: ballot(2, 4), Base: v, Who: Member{4, 1}, Bits: 2, Route: []protocol.Rank{4, 0, 2}},
 		{Kind: Promise, Number: 1, Asked: ballot(2, 1), Ballot: ballot(0, 0), Value: next, Missing: []protocol.Rank{4, 1}},
 		{Kind: Accept, Number: 1, Asked: ballot(0, 0)},
-		{Kind: Confirm, Number: 2, Base: next, Who: Member{0, 1}, Route: []protocol.Rank{0, 1}},
-		{Kind: Stable, Number: 2, Base: next, Who: Member{0, 1}, Route: []protocol.Rank{0, 1}},
+		{Kind: Confirm, Number: 2, Base: next, Who: Member{0, 1}, Bits: 2, Route: []protocol.Rank{0, 1}},
+		{Kind: Stable, Number: 2, Base: next, Who: Member{0, 1}, Bits: 2, Route: []protocol.Rank{0, 1}},
 		{Kind: Present, Number: 2},
 		{Kind: Reject, Number: 1, Asked: ballot(0, 0), Ballot: ballot(1, 3)},
 		{Kind: Decided, Number: 2, Base: next, Open: true},

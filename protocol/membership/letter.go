@@ -74,10 +74,11 @@ func (k Kind) String() string {
 // Letter is what processes tell each other. It is never changed, and shared.
 type Letter struct {
 	Kind    Kind
-	Flat    bool // down: the route is no tree, all are children of the first
-	Open    bool // Decided: the view is open
-	Certain bool // Failure: the kernel says so; Fence: a majority has promised
-	Willed  bool // Failure: Base, Ballot and Value are what the dead recorded
+	Flat    bool  // down: the route is no tree, all are children of the first
+	Open    bool  // Decided: the view is open
+	Certain bool  // Failure: the kernel says so; Fence: a majority has promised
+	Willed  bool  // Failure: Base, Ballot and Value are what the dead recorded
+	Bits    uint8 // down: of a digit of the radix tree, whose nodes have 2^Bits children
 
 	Attempt uint32
 	Number  uint64 // of Base, also where that is left out
@@ -109,7 +110,7 @@ func (m Message) Fingerprint() [2]uint64 {
 }
 
 func (l *Letter) fingerprint() fingerprint {
-	f := fingerprint{uint64(l.Kind), uint64(l.Attempt)}
+	f := fingerprint{uint64(l.Kind), uint64(l.Attempt)<<8 | uint64(l.Bits)}
 	f = f.flag(l.Flat).flag(l.Open).flag(l.Certain).flag(l.Willed)
 	f = f.with(l.Number).with(uint64(l.Ballot)).with(uint64(l.Asked)).view(l.Base).view(l.Value)
 	return f.member(l.Who).ranks(l.Route).ranks(l.Missing)

@@ -89,10 +89,13 @@ type Config struct {
 	Adopt bool
 }
 
+// bitsMax bounds the fan-out: 2^bitsMax.
+const bitsMax = 16
+
 // Protocol is the membership protocol, configured.
 type Protocol struct {
 	cfg  Config
-	bits int // of a digit of the radix tree
+	bits uint8 // of a digit of the radix tree
 
 	first []protocol.Rank // the places of the first view
 }
@@ -111,8 +114,8 @@ func New(cfg Config) (*Protocol, error) {
 	switch {
 	case cfg.First == nil || len(cfg.First.Members) == 0:
 		return nil, fmt.Errorf("membership without a first view; allowed: one with members")
-	case cfg.Fanout < 2 || cfg.Fanout&(cfg.Fanout-1) != 0:
-		return nil, fmt.Errorf("fan-out %d; allowed: a power of two from 2", cfg.Fanout)
+	case cfg.Fanout < 2 || cfg.Fanout > 1<<bitsMax || cfg.Fanout&(cfg.Fanout-1) != 0:
+		return nil, fmt.Errorf("fan-out %d; allowed: a power of two from 2 to %d", cfg.Fanout, 1<<bitsMax)
 	case cfg.Report < 0 || cfg.Retry < 0 || cfg.Patience < cfg.Retry:
 		return nil, fmt.Errorf("report after %d, retry after %d, patience %d; allowed: from 0, from 1, from retry", cfg.Report, cfg.Retry, cfg.Patience)
 	}

@@ -36,7 +36,7 @@ func (w *sweep) sign(f fingerprint) fingerprint {
 }
 
 // children calls f with the places of the children of a place.
-func (p *Protocol) children(l *Letter, at int, f func(child int)) {
+func (l *Letter) children(at int, f func(child int)) {
 	n := len(l.Route)
 	if l.Flat {
 		for c := 1; at == 0 && c < n; c++ {
@@ -47,29 +47,29 @@ func (p *Protocol) children(l *Letter, at int, f func(child int)) {
 	// topology.RadixTree: the i-th child of r at level ℓ is r + i·a^ℓ.
 	level := 0
 	for r := at; r > 0; level++ {
-		r = p.parentPlace(r)
+		r = l.parent(r)
 	}
-	step := 1 << (p.bits * level)
-	for i := 1; i <= 1<<p.bits && at+i*step < n; i++ {
+	step := 1 << (int(l.Bits) * level)
+	for i := 1; i <= 1<<l.Bits && at+i*step < n; i++ {
 		f(at + i*step)
 	}
 }
 
-// parentPlace is the place above one in the radix tree.
-func (p *Protocol) parentPlace(at int) int {
+// parent is the place above one in the radix tree.
+func (l *Letter) parent(at int) int {
 	start, step := 0, 1 // of the level of at, and the number of places in it
 	for at >= start+step {
 		start += step
-		step <<= p.bits
+		step <<= l.Bits
 	}
-	step >>= p.bits
+	step >>= l.Bits
 	return start - step + (at-start)%step
 }
 
 // below lists who is at a place and below it.
-func (p *Protocol) below(l *Letter, at int, list []protocol.Rank) []protocol.Rank {
+func (l *Letter) below(at int, list []protocol.Rank) []protocol.Rank {
 	list = append(list, l.Route[at])
-	p.children(l, at, func(c int) { list = p.below(l, c, list) })
+	l.children(at, func(c int) { list = l.below(c, list) })
 	return list
 }
 
@@ -79,9 +79,9 @@ func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
 	if s.stage != inside {
 		return nil
 	}
-	l := &Letter{Route: p.places(s)}
+	l := &Letter{Route: p.places(s), Bits: p.bits}
 	if at := slices.Index(l.Route, s.self.ID); at >= 0 {
-		p.children(l, at, func(c int) { ids = append(ids, l.Route[c]) })
+		l.children(at, func(c int) { ids = append(ids, l.Route[c]) })
 	}
 	return ids
 }
@@ -194,10 +194,10 @@ func (p *Protocol) follow(s *State, now protocol.Time, l *Letter) bool {
 // them.
 func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
 	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value}
-	p.children(l, at, func(c int) {
+	l.children(at, func(c int) {
 		m := l.member(l.Route[c])
 		if s.fails(m) {
-			s.sweep.missing = p.below(l, c, s.sweep.missing)
+			s.sweep.missing = l.below(c, s.sweep.missing)
 			return
 		}
 		s.sweep.waiting = append(s.sweep.waiting, int32(c))
@@ -241,7 +241,7 @@ func (p *Protocol) ascend(s *State, from protocol.Rank, m Message) {
 		if w.ballot > c.best && l.Kind == Promise {
 			c.best, c.known = w.ballot, w.value
 		}
-		c.answered = c.answered.with(p.below(w.letter, at, nil), l.Missing)
+		c.answered = c.answered.with(w.letter.below(at, nil), l.Missing)
 	}
 }
 
@@ -254,7 +254,7 @@ func (p *Protocol) forsake(s *State) {
 	var waiting []int32
 	for _, c := range w.waiting {
 		if s.fails(w.letter.member(w.letter.Route[c])) {
-			w.missing = p.below(w.letter, int(c), w.missing[:len(w.missing):len(w.missing)])
+			w.missing = w.letter.below(int(c), w.missing[:len(w.missing):len(w.missing)])
 		} else {
 			waiting = append(waiting, c)
 		}
@@ -275,7 +275,7 @@ func (p *Protocol) stable(s *State, now protocol.Time, m Message) {
 // passOn sends the notice that a view is open to the children of a place; those
 // of the dead are reached over their heads.
 func (p *Protocol) passOn(s *State, l *Letter, at int) {
-	p.children(l, at, func(c int) {
+	l.children(at, func(c int) {
 		m := l.member(l.Route[c])
 		if s.dead(m) {
 			p.passOn(s, l, c)
