@@ -78,7 +78,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 	client.Returned(text(err))
 	select {
 	case <-m.finished:
-	case <-p.Over(): // for this process
+	case <-p.Out(): // nobody waits for this process, nor is it of use to anybody
+		if err == nil {
+			err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: p.Ended()})
+		}
 	}
 	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
 }
@@ -333,6 +336,11 @@ func (m *mediator) Died(d control.Death) {
 	})
 }
 
+// Alive implements control.Handler.
+func (m *mediator) Alive(rank int) {
+	m.tell(func(p *runtime.Process) { p.Alive(rank) })
+}
+
 // PeerReturned implements control.Handler.
 func (m *mediator) PeerReturned(rank int, failure string) {
 	m.tell(func(p *runtime.Process) { p.PeerReturned(rank, failure) })
@@ -347,33 +355,22 @@ func (m *mediator) Stop(reason string) { m.cancel(fmt.Errorf("%w: %s", ErrAbando
 // orphanTime is how long an orphan has to come to its end by itself.
 const orphanTime = time.Second
 
-// Lost implements control.Handler. A cut network looks like a lost coordinator,
-// too: where no launcher has to be obeyed, the views may know better.
+// Lost implements control.Handler.
 func (m *mediator) Lost(err error) {
-	timeout := control.TimedOut(err)
 	err = fmt.Errorf("%w: %w", ErrAbandoned, err)
-	if m.orphan || !timeout {
-		m.abandon(err)
-		return
-	}
-	m.tell(func(p *runtime.Process) {
-		go func() {
-			select {
-			case <-p.Over():
-			case <-time.After(p.Patience()):
-			}
-			m.abandon(err)
-		}()
-	})
-}
-
-// abandon ends this process's part in the job.
-func (m *mediator) abandon(err error) {
 	if m.orphan { // who read our output is gone as well: to write must not end us before our time
 		signal.Ignore(syscall.SIGPIPE)
 	}
+	m.tell(func(p *runtime.Process) {
+		p.Lost(err)
+		go m.bereave(p, err)
+	})
+}
+
+// bereave ends the process once it is known what the loss of the coordinator means.
+func (m *mediator) bereave(p *runtime.Process, err error) {
+	<-p.Out()
 	m.cancel(err)
-	m.tell(func(p *runtime.Process) { p.End(err) })
 	m.finish(err)
 	if m.orphan {
 		time.AfterFunc(orphanTime, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })

@@ -30,7 +30,7 @@ type network struct {
 // host is a process that does nothing, and its namespaces.
 type host struct {
 	cmd *exec.Cmd
-	dir string // a host's, for the directories of jobs
+	dir string // for the directories of jobs; "": there are none, on the router
 }
 
 // netnsVariable has tests make network namespaces.
@@ -92,13 +92,13 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// command is one to run in the host; nsenter becomes it, so it has its pid.
+// command is one to run on the host; nsenter becomes it, so it has its pid.
 func (h *host) command(program string, args ...string) *exec.Cmd {
 	pid := strconv.Itoa(h.cmd.Process.Pid)
-	return exec.Command("nsenter", append([]string{"--target", pid, "--net", "--mount", "--wd=.", program}, args...)...)
+	return exec.Command("nsenter", append([]string{"--target", pid, "--net", "--mount", program}, args...)...)
 }
 
-// ip carries out commands of ip in the host, one a line.
+// ip carries out commands of ip on the host, one a line.
 func (h *host) ip(t testing.TB, lines string) {
 	t.Helper()
 	cmd := h.command("ip", "-batch", "-")
@@ -109,25 +109,24 @@ func (h *host) ip(t testing.TB, lines string) {
 }
 
 // enter runs f on a thread that is in the host's network: the sockets that f opens
-// stay there.
-func (h *host) enter(f func() error) (err error) {
-	onThread(func() {
-		home, err1 := os.Open("/proc/thread-self/ns/net")
-		there, err2 := os.Open(fmt.Sprintf("/proc/%d/ns/net", h.cmd.Process.Pid))
-		if err = errors.Join(err1, err2); err != nil {
-			return
+// stay there. So does the thread, for good: it may not be allowed back, and if it
+// ended, so would the processes that it has started.
+func (h *host) enter(f func() error) error {
+	ended := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", h.cmd.Process.Pid))
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+			ns.Close()
 		}
-		defer home.Close()
-		defer there.Close()
-		if err = unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-			return
+		if err == nil {
+			err = f()
 		}
-		err = f()
-		if e := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); e != nil {
-			panic(e) // what is started next would be there, too
-		}
-	})
-	return err
+		ended <- err
+		select {}
+	}()
+	return <-ended
 }
 
 // onThread runs f on a thread that lasts as long as this process: what it starts is
@@ -246,6 +245,27 @@ func (h *host) play(t testing.TB, name string, s scene, env ...string) *guest {
 	return g
 }
 
+// until waits for what a process is to tell.
+func (g *guest) until(t testing.TB, want string, told func() bool) {
+	t.Helper()
+	late := time.After(patienceTime)
+	for {
+		next := g.next() // before the look, or a line between the two is missed
+		if told() {
+			return
+		}
+		select {
+		case <-next:
+		case <-g.over:
+			if !told() { // its last words may be the ones
+				t.Fatalf("%s has ended without %s: %v", g.name, want, g.of("end"))
+			}
+		case <-late:
+			t.Fatalf("%s: not %s", g.name, want)
+		}
+	}
+}
+
 // signal sends a signal.
 func (g *guest) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
@@ -265,7 +285,7 @@ func (g *guest) end(t testing.TB) line {
 		t.Fatalf("%s hangs", g.name)
 	}
 	ends := g.of("end")
-	if len(ends) != 1 {
+	if len(ends) != 1 || !g.cmd.ProcessState.Success() { // it exits well, whatever it tells
 		t.Fatalf("%s: %v: told %v", g.name, g.cmd.ProcessState, ends)
 	}
 	return ends[0]

@@ -143,6 +143,7 @@ func (m *membershipBench) close() {
 type membershipSides struct {
 	n          int
 	any, root  []viewChange // the death of another rank than 0, and of rank 0
+	first      []viewChange // the first death of a job, of one process more
 	barrier    []float64    // µs, the median of each launch
 	floor      []float64    // µs
 	memberlist []float64    // µs
@@ -155,10 +156,10 @@ func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds i
 	for round := range m.plan.rounds {
 		victim := victimOf(n, round)
 		steps := []func() error{
-			func() error { return measured(&s.any, func() (viewChange, error) { return m.killOne(ctx, n, victim) }) },
+			func() error { return m.kills(ctx, &s, &s.any, victim) },
 			func() error { return measured(&s.barrier, func() (float64, error) { return m.barrier(n) }) },
 			func() error { return measured(&s.floor, func() (float64, error) { return m.floor(ctx, n, victim) }) },
-			func() error { return measured(&s.root, func() (viewChange, error) { return m.killOne(ctx, n, 0) }) },
+			func() error { return m.kills(ctx, &s, &s.root, 0) },
 		}
 		if m.peer != "" && round < memberlistRounds {
 			steps = append(steps, func() error {
@@ -179,6 +180,16 @@ func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds i
 		done(round + 1)
 	}
 	return s, nil
+}
+
+// kills measures one death.
+func (m *membershipBench) kills(ctx context.Context, s *membershipSides, to *[]viewChange, victim int) error {
+	first, v, err := m.killOne(ctx, s.n, victim)
+	if err == nil {
+		s.first = append(s.first, first)
+		*to = append(*to, v)
+	}
+	return err
 }
 
 // measured appends what was measured.

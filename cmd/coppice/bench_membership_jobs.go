@@ -20,6 +20,7 @@ import (
 	"github.com/coppice-go/coppice/bench/clock"
 	"github.com/coppice-go/coppice/bench/floor"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/transport"
 )
@@ -39,6 +40,7 @@ func (v viewChange) stabilization() float64 { return v.total - v.proposer }
 type membershipLine struct {
 	Rank    int   `json:"rank"`
 	PID     int   `json:"pid,omitempty"`     // ready
+	Death   int   `json:"death,omitempty"`   // which, from 0
 	Learned int64 `json:"learned,omitempty"` // absent: only by the view
 	Opened  int64 `json:"opened,omitempty"`
 }
@@ -46,16 +48,21 @@ type membershipLine struct {
 // membershipSink takes the lines of all processes of a job.
 type membershipSink struct {
 	n     int
-	ready chan struct{} // closed when all are ready
+	ready []chan struct{} // closed when all are ready for a death
 
 	mu   sync.Mutex
 	rest []byte
 	pids map[int]int
-	seen map[int]membershipLine
+	seen []map[int]membershipLine // by death and rank
 }
 
-func newMembershipSink(n int) *membershipSink {
-	return &membershipSink{n: n, ready: make(chan struct{}), pids: map[int]int{}, seen: map[int]membershipLine{}}
+func newMembershipSink(n, deaths int) *membershipSink {
+	s := &membershipSink{n: n, pids: map[int]int{}}
+	for range deaths {
+		s.ready = append(s.ready, make(chan struct{}))
+		s.seen = append(s.seen, map[int]membershipLine{})
+	}
+	return s
 }
 
 func (s *membershipSink) Write(text []byte) (int, error) {
@@ -78,37 +85,41 @@ func (s *membershipSink) Write(text []byte) (int, error) {
 func (s *membershipSink) take(line []byte) error {
 	var l membershipLine
 	begin := max(0, bytes.IndexByte(line, '{'))
-	if err := json.Unmarshal(line[begin:], &l); err != nil || l.Rank < 0 || l.Rank >= s.n {
+	if err := json.Unmarshal(line[begin:], &l); err != nil || l.Rank < 0 || l.Rank >= s.n || l.Death < 0 || l.Death >= len(s.seen) {
 		return fmt.Errorf("line %q of a process; want what it saw", line)
 	}
-	if l.PID == 0 {
-		s.seen[l.Rank] = l
+	if l.PID != 0 {
+		if s.pids[l.Rank] = l.PID; len(s.pids) == s.n {
+			close(s.ready[0])
+		}
 		return nil
 	}
-	if s.pids[l.Rank] = l.PID; len(s.pids) == s.n {
-		close(s.ready)
+	seen := s.seen[l.Death]
+	if seen[l.Rank] = l; len(seen) == s.n-1-l.Death && l.Death+1 < len(s.ready) {
+		close(s.ready[l.Death+1])
 	}
 	return nil
 }
 
-// change sums up what the survivors saw.
-func (s *membershipSink) change(killed int64, victim int) (v viewChange, err error) {
+// change sums up what the survivors of a death saw.
+func (s *membershipSink) change(death int, killed int64, victims []int) (v viewChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, sees := s.seen[victim]; sees || len(s.seen) != s.n-1 {
-		return v, fmt.Errorf("%d survivors of rank %d saw a new view; want %d", len(s.seen), victim, s.n-1)
+	seen, victim := s.seen[death], victims[death]
+	if _, sees := seen[victim]; sees || len(seen) != s.n-1-death {
+		return v, fmt.Errorf("%d survivors of rank %d saw a new view; want %d", len(seen), victim, s.n-1-death)
 	}
 	since := func(at int64) float64 { return float64(at-killed) / 1e3 }
 	proposer := 0
-	if victim == 0 {
-		proposer = 1
+	for slices.Contains(victims[:death+1], proposer) {
+		proposer++
 	}
-	if s.seen[proposer].Learned == 0 {
+	if seen[proposer].Learned == 0 {
 		return v, fmt.Errorf("death of rank %d: no word of it in the log of rank %d, which proposes the view", victim, proposer)
 	}
-	v.proposer = since(s.seen[proposer].Learned)
+	v.proposer = since(seen[proposer].Learned)
 	v.detection = v.proposer
-	for _, l := range s.seen {
+	for _, l := range seen {
 		if l.Learned != 0 {
 			v.detection = min(v.detection, since(l.Learned))
 		}
@@ -124,55 +135,92 @@ func (s *membershipSink) change(killed int64, victim int) (v viewChange, err err
 // it takes them to connect with their children in the tree of the view.
 const settleTime = 600 * time.Millisecond
 
+// jobSilence is how long a process may be silent: longer than it waits for its turn
+// where hundreds share a processor. Here it is the kernel that tells of a death.
+const jobSilence = 30 * time.Second
+
 // jobTime bounds a job of n processes.
 func jobTime(n int) time.Duration { return 30*time.Second + time.Duration(n)*200*time.Millisecond }
 
-// killOne starts a job, kills one of its processes and returns how the others got
-// over it.
-func (m *membershipBench) killOne(ctx context.Context, n, victim int) (v viewChange, err error) {
+// killOne starts a job, kills two of its processes, one after the other, and returns
+// how the others got over the second: the first death is a rehearsal, in which code
+// runs that has never run, and n processes are left then. Its figures come first.
+func (m *membershipBench) killOne(ctx context.Context, n, victim int) (first, v viewChange, err error) {
+	victims := []int{n, victim}
+	n++
+	sink := newMembershipSink(n, len(victims))
+	killed, err := m.kill(ctx, n, victims, sink)
+	if err == nil {
+		first, err = sink.change(0, killed[0], victims)
+	}
+	if err == nil {
+		v, err = sink.change(1, killed[1], victims)
+	}
+	return first, v, err
+}
+
+// kill starts a job of n processes, kills some of them as soon as the others are over
+// the last death, and returns when.
+func (m *membershipBench) kill(ctx context.Context, n int, victims []int, sink *membershipSink) ([]int64, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return v, err
+		return nil, err
 	}
-	sink := newMembershipSink(n)
 	env := []string{transport.ChooseVariable + "=" + transport.Unix}
 	if m.plan.fanout > 0 {
 		env = append(env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))
 	}
 	plan, err := launch.New(launch.Config{
-		N: n, StdinRank: -1, Timeout: jobTime(n), Env: env,
-		Program: self, Args: []string{"bench-membership-process", strconv.Itoa(victim)},
-		Output: launch.Output{Stdout: sink, Stderr: m.console.stderr, Prefix: true},
+		N: n, StdinRank: -1, Env: env, Settings: control.Settings{Silence: jobSilence},
+		Program: self, Args: append([]string{"bench-membership-process"}, decimals(victims)...),
+		Output: launch.Output{Stdout: sink, Prefix: true},
 	})
 	if err != nil {
-		return v, err
+		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, jobTime(n))
 	defer cancel()
-	killed := make(chan int64, 1)
-	go func() {
-		defer close(killed)
+	times := make(chan []int64, 1)
+	go func() { times <- killInTurn(ctx, sink, victims) }()
+	run, err := plan.Run(ctx)
+	late := ctx.Err() == context.DeadlineExceeded
+	cancel()
+	killed := <-times
+	if err != nil {
+		return nil, err
+	}
+	if late {
+		return nil, fmt.Errorf("deaths of ranks %v of %d: no end within %v", victims, n, jobTime(n))
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(run.Killed)), slices.Sorted(slices.Values(victims))) || run.Exit != 0 || len(killed) != len(victims) {
+		return nil, fmt.Errorf("deaths of ranks %v of %d: %s", victims, n, cmp.Or(run.Cause, "nobody died"))
+	}
+	return killed, nil
+}
+
+// killInTurn kills processes, each when all are ready for it, and returns when.
+func killInTurn(ctx context.Context, sink *membershipSink, victims []int) (killed []int64) {
+	for i, victim := range victims {
 		select {
-		case <-sink.ready:
+		case <-sink.ready[i]:
 		case <-ctx.Done():
-			return
+			return killed
 		}
 		time.Sleep(settleTime)
 		at := clock.Now()
-		if syscall.Kill(sink.pids[victim], syscall.SIGKILL) == nil {
-			killed <- at
+		if syscall.Kill(sink.pids[victim], syscall.SIGKILL) != nil {
+			return killed
 		}
-	}()
-	run, err := plan.Run(ctx)
-	cancel()
-	at := <-killed
-	if err != nil {
-		return v, err
+		killed = append(killed, at)
 	}
-	if !slices.Equal(run.Killed, []int{victim}) || run.Exit != 0 {
-		return v, fmt.Errorf("death of rank %d of %d: %s", victim, n, cmp.Or(run.Cause, "nobody died"))
+	return killed
+}
+
+func decimals(numbers []int) (words []string) {
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
 	}
-	return sink.change(at, victim)
+	return words
 }
 
 // floor is a death among plain processes.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,14 +21,14 @@ import (
 const fanoutVariable = "COPPICE_FANOUT"
 
 // benchMembershipProcessCmd is what `coppice bench membership` starts: one process
-// of a job in which another one, or itself, is killed. It waits in views and in
-// nothing else.
+// of a job in which others, or itself, are killed one after the other. It waits in
+// views and in nothing else.
 type benchMembershipProcessCmd struct {
-	Victim int `arg:""`
+	Victims []int `arg:""`
 }
 
 func (b *benchMembershipProcessCmd) Run(c *console) error {
-	death := &deathLog{victim: int64(b.Victim), errors: slog.NewTextHandler(c.stderr, nil)}
+	death := &deathLog{at: make([]atomic.Int64, len(b.Victims)), victims: b.Victims, errors: slog.NewTextHandler(c.stderr, nil)}
 	job := coppice.Job{Logger: slog.New(death)}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -38,30 +40,45 @@ func (b *benchMembershipProcessCmd) Run(c *console) error {
 		if err := out.Encode(membershipLine{Rank: t.Rank(), PID: os.Getpid()}); err != nil {
 			return err
 		}
-		opened, err := outlive(ctx, t, b.Victim)
-		if err != nil {
-			return err
-		}
-		return out.Encode(membershipLine{Rank: t.Rank(), Learned: death.at.Load(), Opened: opened})
+		return outlive(ctx, t, b.Victims, func(i int, opened int64) error {
+			return out.Encode(membershipLine{Rank: t.Rank(), Death: i, Learned: death.at[i].Load(), Opened: opened})
+		})
 	})
 }
 
-// outlive waits for the view without the victim, and returns when it was there.
-func outlive(ctx context.Context, t *coppice.Task, victim int) (opened int64, err error) {
+// outlive waits for the views without the victims, one after the other, and tells
+// when each was there. If somebody else is missing, what is measured would be another
+// thing.
+func outlive(ctx context.Context, t *coppice.Task, victims []int, tell func(i int, opened int64) error) error {
+	gone := 0
 	for v := range t.Views(ctx) {
-		if !slices.ContainsFunc(v.Processes, func(p coppice.Process) bool { return p.ID == victim }) {
-			return clock.Now(), nil
+		now := clock.Now()
+		missing := t.Size() - len(v.Processes)
+		if missing == gone {
+			continue
+		}
+		in := slices.ContainsFunc(v.Processes, func(p coppice.Process) bool { return p.ID == victims[gone] })
+		if missing != gone+1 || in {
+			return fmt.Errorf("view %d is without %d processes; want %v", v.Number, missing, victims[:gone+1])
+		}
+		if err := tell(gone, now); err != nil {
+			return err
+		}
+		if gone++; gone == len(victims) {
+			return nil
 		}
 	}
-	return 0, fmt.Errorf("no view without rank %d: %w", victim, context.Cause(ctx))
+	return fmt.Errorf("no view without rank %d: %w", victims[gone], cmp.Or(context.Cause(ctx), errNoMoreViews))
 }
 
-// deathLog notes when the library first logs the death of the victim: that is when
+var errNoMoreViews = errors.New("this process is in no view any more")
+
+// deathLog notes when the library first logs the death of a victim: that is when
 // it knows, which a task learns of later. Of all else only errors are shown.
 type deathLog struct {
-	victim int64
-	at     atomic.Int64 // by the common clock; 0: not yet
-	errors slog.Handler
+	victims []int
+	at      []atomic.Int64 // by the common clock; 0: not yet
+	errors  slog.Handler
 }
 
 // What the library logs of a death.
@@ -80,8 +97,10 @@ func (d *deathLog) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == deathOf && a.Value.Kind() == slog.KindInt64 && a.Value.Int64() == d.victim {
-			d.at.CompareAndSwap(0, clock.Now())
+		if a.Key == deathOf && a.Value.Kind() == slog.KindInt64 {
+			if i := slices.Index(d.victims, int(a.Value.Int64())); i >= 0 {
+				d.at[i].CompareAndSwap(0, clock.Now())
+			}
 		}
 		return true
 	})

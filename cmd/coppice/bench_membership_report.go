@@ -40,7 +40,8 @@ const (
 type membershipSize struct {
 	Processes int `json:"processes"`
 	deathFigures
-	Root       deathFigures     `json:"root"` // the same when rank 0 is killed, the proposer
+	Root       deathFigures     `json:"root"`  // the same when rank 0 is killed, the proposer
+	First      deathFigures     `json:"first"` // the first death of a job, in which everything is new
 	Barrier    float64          `json:"barrier_us"`
 	Floor      float64          `json:"floor_us"`
 	Memberlist *float64         `json:"memberlist_us,omitempty"`
@@ -74,7 +75,7 @@ func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipR
 
 func (s *membershipSides) sumUp() membershipSize {
 	m := membershipSize{
-		Processes: s.n, deathFigures: deathFiguresOf(s.any), Root: deathFiguresOf(s.root),
+		Processes: s.n, deathFigures: deathFiguresOf(s.any), Root: deathFiguresOf(s.root), First: deathFiguresOf(s.first),
 		Barrier: model.Median(s.barrier), Floor: model.Median(s.floor),
 	}
 	var toBarrier, toFloor []float64
@@ -157,7 +158,7 @@ func (r *membershipReport) write(w *bufio.Writer) {
 		for _, row := range []struct {
 			killed string
 			deathFigures
-		}{{"another", s.deathFigures}, {"rank 0", s.Root}} {
+		}{{"another", s.deathFigures}, {"rank 0", s.Root}, {"the first", s.First}} {
 			fmt.Fprintf(table, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n",
 				s.Processes, row.killed, row.Detection, row.Proposer, row.Stabilization, row.Median, row.P99)
 		}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -57,7 +58,7 @@ var deathLines = []string{
 }
 
 func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
-	sink := newMembershipSink(4)
+	sink := newMembershipSink(4, 1)
 	text := strings.Join(deathLines, "\n") + "\n"
 	for len(text) > 0 { // in pieces, as they come
 		piece := text[:min(7, len(text))]
@@ -67,14 +68,14 @@ func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 		text = text[len(piece):]
 	}
 	select {
-	case <-sink.ready:
+	case <-sink.ready[0]:
 	default:
 		t.Error("all are ready, and it does not say so")
 	}
 	if sink.pids[2] != 12 {
 		t.Errorf("processes %v", sink.pids)
 	}
-	got, err := sink.change(1000, 2)
+	got, err := sink.change(0, 1000, []int{2})
 	if want := (viewChange{detection: 2, proposer: 3, total: 8}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -85,13 +86,13 @@ func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 
 // The proposal may be faster than the news: then a survivor learns by the view.
 func TestASurvivorMayLearnByTheView(t *testing.T) {
-	sink := newMembershipSink(3)
+	sink := newMembershipSink(3, 1)
 	for _, line := range []string{`{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`} {
 		if err := sink.take([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := sink.change(1000, 1)
+	got, err := sink.change(0, 1000, []int{1})
 	if want := (viewChange{detection: 2, proposer: 2, total: 7}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -99,21 +100,21 @@ func TestASurvivorMayLearnByTheView(t *testing.T) {
 
 func TestTheFirstWordOfADeathCounts(t *testing.T) {
 	var shown bytes.Buffer
-	d := &deathLog{victim: 3, errors: slog.NewTextHandler(&shown, nil)}
+	d := &deathLog{victims: []int{7, 3}, at: make([]atomic.Int64, 2), errors: slog.NewTextHandler(&shown, nil)}
 	log := slog.New(d).With("process", 3)
 	log.Info("dead", "peer", 2)
 	log.Info("connection broken", "peer", 3)
 	log.Warn("process given up", "peer", 3)
 	log.Debug("dead", "peer", 3)
 	log.Info("dead", "process", 3)
-	if at := d.at.Load(); at != 0 || shown.Len() > 0 {
+	if at := d.at[1].Load(); at != 0 || shown.Len() > 0 {
 		t.Errorf("dead at %d, shown %q; want neither", at, shown.String())
 	}
 	log.Info("dead", "peer", 3)
-	at := d.at.Load()
+	at := d.at[1].Load()
 	log.Info("dead", "peer", 3)
-	if at == 0 || d.at.Load() != at {
-		t.Errorf("dead at %d, then %d", at, d.at.Load())
+	if at == 0 || d.at[1].Load() != at {
+		t.Errorf("dead at %d, then %d", at, d.at[1].Load())
 	}
 	if log.Error("broken"); !strings.Contains(shown.String(), "broken") {
 		t.Errorf("an error is not shown: %q", shown.String())
@@ -121,13 +122,13 @@ func TestTheFirstWordOfADeathCounts(t *testing.T) {
 }
 
 func TestWhoProposesWhenRankZeroDies(t *testing.T) {
-	sink := newMembershipSink(3)
+	sink := newMembershipSink(3, 1)
 	for _, line := range []string{`{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`} {
 		if err := sink.take([]byte(line)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := sink.change(1000, 0)
+	got, err := sink.change(0, 1000, []int{0})
 	if want := (viewChange{detection: 2, proposer: 3, total: 7}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -141,18 +142,18 @@ func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
 		"known before it happened":    append(slices.Clone(deathLines[:6]), `{"rank":1,"learned":500,"opened":8000}`),
 		"a view before it is decided": {`{"rank":0,"learned":9000,"opened":1500}`, `{"rank":1,"learned":9000,"opened":1500}`, `{"rank":3,"learned":9000,"opened":1500}`},
 	} {
-		sink := newMembershipSink(4)
+		sink := newMembershipSink(4, 1)
 		for _, line := range lines {
 			if err := sink.take([]byte(line)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if v, err := sink.change(1000, 2); err == nil {
+		if v, err := sink.change(0, 1000, []int{2}); err == nil {
 			t.Errorf("%s: %+v, want an error", what, v)
 		}
 	}
 	for _, line := range []string{"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`} {
-		if _, err := newMembershipSink(4).Write([]byte(line + "\n")); err == nil {
+		if _, err := newMembershipSink(4, 1).Write([]byte(line + "\n")); err == nil {
 			t.Errorf("%q: no error", line)
 		}
 	}
@@ -249,5 +250,27 @@ func TestAMissedTargetIsMarked(t *testing.T) {
 		if !slices.ContainsFunc(rows, func(row []string) bool { return strings.Join(row, " ") == want }) {
 			t.Errorf("no line %q in\n%s", want, text.String())
 		}
+	}
+}
+
+// The second death has one survivor less, and is waited for.
+func TestASecondDeathIsSummedUpByItself(t *testing.T) {
+	sink := newMembershipSink(4, 2)
+	for _, line := range []string{
+		`{"rank":0,"learned":2000,"opened":3000}`, `{"rank":1,"learned":2000,"opened":3000}`, `{"rank":2,"learned":2000,"opened":3000}`,
+		`{"rank":1,"death":1,"learned":14000,"opened":17000}`, `{"rank":2,"death":1,"learned":13000,"opened":18000}`,
+	} {
+		if err := sink.take([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-sink.ready[1]:
+	default:
+		t.Error("all are over the first death, and it does not say so")
+	}
+	got, err := sink.change(1, 10_000, []int{3, 0})
+	if want := (viewChange{detection: 3, proposer: 4, total: 8}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }

@@ -15,13 +15,20 @@ import (
 
 type chaosCmd struct {
 	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
-	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once) or all (each that keeps its promises; default ${default})."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}) or membership."`
 	groupFlags
 	ringFlags
 
 	Crashes *int `placeholder:"K" help:"So many processes at most crash during the run, at any moment (default: as many as the protocol survives)."`
 	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
 
+	Joiners    int  `placeholder:"K" help:"Membership: so many processes join."`
+	Suspicions int  `placeholder:"K" help:"Membership: so often at most a process is told that another may be dead, for no reason."`
+	Cuts       int  `placeholder:"K" help:"Membership: so often at most the processes are cut in two sides; a cut heals."`
+	Restarts   int  `placeholder:"K" help:"Membership: so often at most a dead process comes back."`
+	Agentless  bool `help:"Membership: no host agents; a majority is needed."`
+
+	Delays     *int   `placeholder:"D" help:"Membership: explore every schedule that differs from the ordinary one in at most so many steps."`
 	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
 	States     int    `default:"2000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
 	Runs       int    `default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
@@ -47,6 +54,12 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol checked --exhaustive
 	coppice chaos --protocol optimized-paper:2 -P 16 --count
 	coppice chaos --protocol none --tree bfb -P 9 --crashes 3
+	coppice chaos --protocol membership -P 4 --joiners 1 --crashes 2 --cuts 1 --restarts 1
+	coppice chaos --protocol membership -P 3 --crashes 1 --suspicions 1 --exhaustive
+	coppice chaos --protocol membership -P 5 --crashes 2 --delays 3
+
+Membership agrees on views. It must never open two views of one number, nor forget who is in; and whoever
+lives ends in the one open view, or is told that it is out or that there is no quorum.
 `
 }
 
@@ -56,7 +69,10 @@ var promised = []string{
 	"delayed:0", "delayed:5", "failure-proof:0", "failure-proof:1", "failure-proof:2", many,
 }
 
-const many = "many"
+const (
+	many  = "many"
+	views = "membership"
+)
 
 // chaosReport is what the command prints.
 type chaosReport struct {
@@ -100,8 +116,8 @@ func (x *chaosCmd) Run(c *console) error {
 			if x.Protocol == "all" && x.unfit(name) {
 				continue
 			}
-			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many {
-				err = fmt.Errorf("%w, many, all", unknown)
+			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != views {
+				err = fmt.Errorf("%w, many, all, membership", unknown)
 			}
 			return badInput{err}
 		}
@@ -109,7 +125,7 @@ func (x *chaosCmd) Run(c *console) error {
 		if x.JSON {
 			continue
 		}
-		if err := c.print(func(w *bufio.Writer) { one.write(w, x.Exhaustive) }); err != nil {
+		if err := c.print(func(w *bufio.Writer) { one.write(w, x.Exhaustive || x.Delays != nil) }); err != nil {
 			return err
 		}
 	}
@@ -151,6 +167,10 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("%d dead from the start; allowed: 0 to %d, since the root stays", *x.Dead, x.P-1)
 	case x.Exhaustive && x.Count:
 		return errors.New("--count with --exhaustive, which ends at the first violation; allowed with: random schedules")
+	case x.Protocol != views && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):
+		return fmt.Errorf("--joiners, --suspicions, --cuts, --restarts, --agentless or --delays with --protocol %s; allowed with: membership", x.Protocol)
+	case x.Protocol == views:
+		return x.checkViews()
 	case x.Exhaustive && x.Protocol == many:
 		return errors.New("--exhaustive with many broadcasts; allowed: random schedules")
 	case x.Protocol == many && x.Crashes != nil && *x.Crashes > 0:
@@ -161,6 +181,29 @@ func (x *chaosCmd) check() error {
 		_, err = spec.Build() // the tree, whatever the correction
 	}
 	return err
+}
+
+// checkViews is check for membership.
+func (x *chaosCmd) checkViews() error {
+	for _, number := range []struct {
+		name string
+		is   int
+	}{{"joiners", x.Joiners}, {"suspicions", x.Suspicions}, {"cuts", x.Cuts}, {"restarts", x.Restarts}} {
+		if number.is < 0 {
+			return fmt.Errorf("%d %s; allowed: 0 or more", number.is, number.name)
+		}
+	}
+	switch {
+	case x.P+x.Joiners > chaosMax:
+		return fmt.Errorf("%d processes and joiners; allowed: at most %d", x.P+x.Joiners, chaosMax)
+	case x.Delays != nil && *x.Delays < 0:
+		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
+	case x.Delays != nil && (x.Exhaustive || x.Count):
+		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
+	case x.Dead != nil || x.Reorder:
+		return errors.New("--dead or --reorder with membership, which has neither; allowed: --crashes, --lossy")
+	}
+	return nil
 }
 
 // chaosMax bounds the group: a schedule costs at least P² steps.
@@ -179,7 +222,30 @@ func (x *chaosCmd) unfit(name string) bool {
 	return err != nil
 }
 
+func (x *chaosCmd) attackViews() (chaos.Report, error) {
+	m := chaos.Membership{
+		P: x.P, Joiners: x.Joiners, Crashes: x.P - 1, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts,
+		Agentless: x.Agentless, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+	}
+	if x.Exhaustive || x.Delays != nil {
+		m.Crashes = min(m.Crashes, 1)
+	}
+	if x.Crashes != nil {
+		m.Crashes = *x.Crashes
+	}
+	switch {
+	case x.Delays != nil:
+		return m.DelayBounded(*x.Delays)
+	case x.Exhaustive:
+		return m.Exhaustive()
+	}
+	return m.Random(x.Seed, x.Runs, x.Workers)
+}
+
 func (x *chaosCmd) attack(name string) (chaos.Report, error) {
+	if name == views {
+		return x.attackViews()
+	}
 	dead := x.P - 1
 	if x.Dead != nil {
 		dead = *x.Dead

@@ -172,7 +172,7 @@ func (r *roster) note(kind string, who control.Identity, h happening) (news stri
 		return fmt.Sprintf("%v returned", who)
 	case control.EventLeft:
 		s.State, s.How, s.Certain = control.Dead, h.How, true
-		return fmt.Sprintf("%v left: %s", who, h.How)
+		return fmt.Sprintf("%v has ended: %s", who, h.How)
 	}
 	s.State, s.How, s.Certain = control.Dead, h.How, h.Certain
 	if !h.Certain {

@@ -57,6 +57,19 @@ func (j *jobStarter) build(ctx context.Context) error {
 	return j.err
 }
 
+// Stabilize implements experiment.Stabilizer.
+func (j *jobStarter) Stabilize(ctx context.Context, processes, fanout, rounds int) (us []float64, err error) {
+	m := &membershipBench{plan: membershipPlan{fanout: fanout}}
+	for round := range rounds {
+		_, v, err := m.killOne(ctx, processes, victimOf(processes, round))
+		if err != nil {
+			return nil, err
+		}
+		us = append(us, v.stabilization())
+	}
+	return us, nil
+}
+
 // Launch runs one job.
 func (j *jobStarter) Launch(ctx context.Context, l experiment.Launch) ([]float64, error) {
 	if l.Side == experiment.Coppice {

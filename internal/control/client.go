@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +28,7 @@ import (
 type Handler interface {
 	Peers(peers []Peer)                    // newly known
 	Died(d Death)                          // once; if it was a suspicion, perhaps once more when it is certain
+	Alive(rank int)                        // a process that was suspected is, for all the coordinator knows
 	PeerReturned(rank int, failure string) // its tasks have; failure "": well
 	Finished()                             // every live process has returned
 	Stop(reason string)                    // a graceful end is asked for
@@ -72,7 +72,6 @@ type Client struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	once    sync.Once
-	word    atomic.Int64 // when the coordinator was heard of last, since epoch
 
 	mu       sync.Mutex
 	conn     net.Conn
@@ -123,19 +122,8 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	c.heard.reach(w.Size - 1)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.conn = l.conn
-	c.word.Store(int64(time.Since(epoch)))
 	c.wg.Go(func() { c.run(l) })
 	return c, w, nil
-}
-
-// epoch is where monotonic times begin.
-var epoch = time.Now()
-
-// Silent is how long nothing has been heard of the coordinator. Its beats come
-// twelve times in a silence: if it is half of that, what this process says does not
-// reach the coordinator either, and nobody decides for it.
-func (c *Client) Silent() time.Duration {
-	return time.Since(epoch) - time.Duration(c.word.Load())
 }
 
 // join tries to connect until the coordinator is there.
@@ -149,7 +137,7 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 		if err == nil {
 			return l, w, nil
 		}
-		if told == nil || !TimedOut(err) {
+		if told == nil || !timedOut(err) {
 			told = err
 		}
 		switch {
@@ -174,12 +162,10 @@ func transient(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, wire.Crossed) || errors.Is(err, wire.Closing) ||
-		TimedOut(err)
+		timedOut(err)
 }
 
-// TimedOut tells whether a coordinator was lost because it was silent, not because it
-// is gone.
-func TimedOut(err error) bool {
+func timedOut(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
@@ -422,7 +408,6 @@ func (c *Client) converse(l *link) (err error) {
 		if !l.lines.Scan() {
 			break
 		}
-		c.word.Store(int64(time.Since(epoch)))
 		var m message
 		if e := json.Unmarshal(l.lines.Bytes(), &m); e != nil {
 			c.log.Warn("control: bad message", "error", e)
@@ -530,6 +515,8 @@ func (c *Client) hear(m message) error {
 		if h.newDeath(d) && (d.Rank != c.place.Rank || d.Incarnation >= c.place.Incarnation) {
 			c.handler.Died(d)
 		}
+	case tellAlive:
+		c.handler.Alive(m.Rank)
 	case tellReturned:
 		for _, rank := range m.Ranks {
 			if h.reach(rank) && rank != c.place.Rank && !h.returned[rank] {

@@ -19,8 +19,9 @@
 // The coordinator takes the pidfd of who connects before the challenge: when it
 // becomes readable, that incarnation is dead, for certain. The notice waits up
 // to 2 ms for what the process still said, and for the launcher to say how it
-// ended if it is no child of ours. The live process of the lowest rank is told
-// first. All else is suspicion:
+// ended if it is no child of ours. The live process of the lowest rank is told at
+// once, since it proposes the next view, the others with the next batch, some
+// milliseconds later. All else is suspicion:
 //
 //   - A process whose connection is broken may come back.
 //   - A process that is silent for Silence, by the coordinator's clock and

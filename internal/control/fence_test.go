@@ -16,7 +16,7 @@ func TestMajorityMayFenceWhoIsHeardOf(t *testing.T) {
 	a.lines.expect(t, "joined")
 	c.Fence(2, 7, "another life of it", true)
 	c.Fence(2, 1, "no frames", false) // three are left, and it is heard of
-	notes.expect(t, "died 2.1 false unreachable from here")
+	notes.expect(t, "alive 2")
 	if a.lines.has("end") {
 		t.Fatal("it was killed without a majority")
 	}

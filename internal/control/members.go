@@ -32,6 +32,7 @@ type member struct {
 	exit     string        // how that ended, once the launcher has said so
 	named    chan struct{} // closed then
 	fenced   string        // why it was killed
+	doubts   map[int]doubt // by rank: who found it silent
 	fencedAt time.Time
 }
 

@@ -71,6 +71,7 @@ const (
 	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Peers
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
+	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
 	tellReturned = "returned" // Ranks, Why
 	tellFinished = "finished"
 	tellStop     = "stop"    // Why

@@ -278,7 +278,11 @@ func (s *Server) asked(c *session, rank int) {
 // as its death: it has said, knowing the key, that it will never act again.
 func (s *Server) left(m *member, record []byte) {
 	if m.death == nil {
-		s.die(m, Death{Certain: true, How: "left before the end", Record: record})
+		how := "left before the end"
+		if s.finished {
+			how = "left"
+		}
+		s.die(m, Death{Certain: true, How: how, Record: record})
 	}
 }
 

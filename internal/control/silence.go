@@ -88,12 +88,40 @@ func (s *Server) suspected(c *session, said message) {
 	case m.death != nil:
 		c.tellDeath(m.obituary)
 	case m.fenced != "":
+	case silent < s.cfg.Silence/2 && m.local && c.member.local && m.doubted(c.member.rank, s.cfg.Silence) < doubtsMax:
+		c.tell(message{Type: tellAlive, Rank: m.rank}.line())
 	case silent < s.cfg.Silence/2:
 		s.emit(EventUnreachable, m.rank, "incarnation", m.incarnation, "from", c.member.rank)
 		c.tell(Death{Rank: m.rank, Incarnation: m.incarnation, How: "unreachable from here"}.message().line())
 	default:
 		s.fence(m, fmt.Sprintf("silent for %s, suspected by rank %d: %s", seconds(silent), c.member.rank, said.Why))
 	}
+}
+
+// doubtsMax is how often in a row a process of this host must find another one of it
+// silent that is heard here: there is no network between the two that could be cut,
+// and a busy machine makes many silent for a while.
+const doubtsMax = 3
+
+// doubt is what one process has said of another.
+type doubt struct {
+	times int
+	last  time.Time
+}
+
+// doubted counts how often in a row a process was found silent by another.
+func (m *member) doubted(by int, silence time.Duration) int {
+	if m.doubts == nil {
+		m.doubts = map[int]doubt{}
+	}
+	d := m.doubts[by]
+	if time.Since(d.last) > 2*silence {
+		d.times = 0
+	}
+	d.times++
+	d.last = time.Now()
+	m.doubts[by] = d
+	return d.times
 }
 
 // fence turns a suspicion into certainty: it kills the process, and the kernel

@@ -158,10 +158,11 @@ func TestLeftoverRecordsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestLowestRankIsToldFirst: when anybody else has heard of a death, it has.
+// TestLowestRankIsToldFirst: when it hears of a death, the others have not, and they
+// hear of it soon.
 func TestLowestRankIsToldFirst(t *testing.T) {
-	const others = 6
-	s := serve(t, control.ServerConfig{Size: others + 1, Grow: 1})
+	const others, lives = 6, 30
+	s := serve(t, control.ServerConfig{Size: others + 1})
 	conns := make([]net.Conn, others)
 	for rank := range conns {
 		conn, err := control.Shake(t.Context(), s.Place(rank, 1).Coordinator, s.Place(rank, 1))
@@ -169,28 +170,28 @@ func TestLowestRankIsToldFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		for !strings.Contains(waiting(t, conn), "welcome") {
-			time.Sleep(time.Millisecond)
-		}
 		conns[rank] = conn
 	}
-	for life := uint64(1); life <= 20; life++ {
+	first := bufio.NewScanner(conns[0])
+	early := 0 // the last had heard of it, too
+	for life := uint64(1); life <= lives; life++ {
 		c, _ := join(t, s.Place(others, life))
 		c.Close()
-		last := bufio.NewScanner(conns[others-1])
 		word := fmt.Sprintf(`"died","rank":%d,"incarnation":%d,`, others, life)
-		for last.Scan() && !strings.Contains(last.Text(), word) {
+		for first.Scan() && !strings.Contains(first.Text(), word) {
 		}
-		if got := waiting(t, conns[0]); !strings.Contains(got, word) {
-			t.Fatalf("life %d: rank 0 has heard %q", life, got)
+		if strings.Contains(waiting(t, conns[others-1]), word) {
+			early++
+			continue
 		}
-		for _, conn := range conns[1 : others-1] {
-			for began := time.Now(); !strings.Contains(waiting(t, conn), word); time.Sleep(time.Millisecond) {
-				if time.Since(began) > patience {
-					t.Fatal("not told")
-				}
+		for began := time.Now(); !strings.Contains(waiting(t, conns[others-1]), word); time.Sleep(time.Millisecond) {
+			if time.Since(began) > patience {
+				t.Fatalf("life %d: the last is not told", life)
 			}
 		}
+	}
+	if early > lives/3 { // a busy machine may have kept us from looking
+		t.Errorf("the last had heard of %d deaths of %d when the first did", early, lives)
 	}
 }
 

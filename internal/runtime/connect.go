@@ -144,6 +144,10 @@ func (q *peer) dial(at transport.Address, me wire.Identity) {
 	q.way.dialing = false
 	var refusal wire.Refusal
 	switch {
+	case err == nil && q.incarnation != 0 && conn.Peer().Incarnation != q.incarnation:
+		// Its next life listens where it did; we shall be told of that.
+		conn.Close()
+		q.retry(p.cfg.Silence / 8)
 	case err == nil && q.identity().Received != me.Received:
 		// Theirs came in between and brought something: what the peer was told
 		// is not true any more.
@@ -364,6 +368,22 @@ func (p *Process) suspect(q *peer, why string) {
 			p.viewSuspect(q.rank, q.incarnation)
 		}
 	})
+}
+
+// Alive tells that a process that this one suspects is alive, for all its host
+// knows: the silence begins anew.
+func (p *Process) Alive(rank int) {
+	p.lock()
+	defer p.unlock()
+	q := p.peerAt(rank)
+	if q.dead || p.closed || p.sockets == nil {
+		return
+	}
+	q.way.suspected = false
+	if q.way.down != 0 {
+		q.way.down = p.now()
+	}
+	p.sockets.silence.Heard(rank, time.Now())
 }
 
 // Close ends the process: peers are told that it leaves, and everything it holds

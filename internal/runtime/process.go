@@ -104,7 +104,7 @@ type Process struct {
 	closed    bool
 	dead      bool // killed, where a process is a goroutine
 	ended     error
-	over      chan struct{} // closed then
+	out       chan struct{} // closed then
 
 	// Progress; see progress.go.
 	poll       *poller
@@ -183,7 +183,7 @@ func newProcess(cfg Config) (*Process, error) {
 		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
 		peers: make([]*peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
-		rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), over: make(chan struct{}), stopped: make(chan struct{}),
+		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for r := range p.peers {
 		p.peers[r] = &peer{p: p, rank: r, pidfd: -1}
@@ -305,6 +305,7 @@ func (p *Process) end(why error) {
 		return
 	}
 	p.ended = why
+	close(p.out)
 	for _, m := range p.members {
 		m.fail(func(o *operation) *Failure { return &Failure{Err: why} })
 	}
@@ -314,11 +315,7 @@ func (p *Process) end(why error) {
 		p.views.over = true
 		close(p.views.sight.come)
 	}
-	close(p.over)
 }
-
-// Over is closed when every operation fails: the job is over for this process.
-func (p *Process) Over() <-chan struct{} { return p.over }
 
 // roomAgain lets those look again who wait for room to send.
 func (p *Process) roomAgain() {

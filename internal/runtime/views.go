@@ -53,7 +53,7 @@ type views struct {
 	timer    protocol.Time // the earliest that is set, if it is to come
 	clock    *time.Timer   // where processes are goroutines
 	over     bool
-	patience time.Duration
+	lost     error // the coordinator is, and what that means is not known yet
 	buf      []byte
 }
 
@@ -73,7 +73,6 @@ func (p *Process) initViews() error {
 		owners[t] = protocol.Rank(r)
 	}
 	retry := min(viewRetryMax, p.cfg.Silence/4)
-	p.views.patience = max(2*p.cfg.Silence, viewPatienceMin)
 	if p.cfg.Fanout == 0 {
 		p.cfg.Fanout = viewFanout
 	}
@@ -81,7 +80,7 @@ func (p *Process) initViews() error {
 	m, err := membership.New(membership.Config{
 		First: first, Fanout: p.cfg.Fanout,
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
-		Patience: protocol.Time(p.views.patience),
+		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
 	})
 	if err != nil {
 		return err
@@ -98,15 +97,34 @@ func (p *Process) joinViews() {
 	p.stepViews()
 }
 
-// Patience is how long it takes at most, after a silence was noticed, until the
-// process knows that it is out or has no quorum, if so it is.
-func (p *Process) Patience() time.Duration { return p.cfg.Silence + p.views.patience }
-
 // Sight returns the view that is open.
 func (p *Process) Sight() *Sight {
 	p.lock()
 	defer p.unlock()
 	return p.views.sight
+}
+
+// Lost is told that the coordinator is out of reach. A process that suspects others
+// may be cut off like it: then the views tell, in bounded time, whether it can go on.
+// If it can, or knew that, the job is over all the same.
+func (p *Process) Lost(why error) {
+	p.lock()
+	defer p.unlock()
+	if p.views.state.Settled() || p.closed || p.ended != nil {
+		p.end(why)
+		return
+	}
+	p.views.lost = why
+}
+
+// Out is closed when the process takes no more part in the job.
+func (p *Process) Out() <-chan struct{} { return p.out }
+
+// Ended is why it takes no more part; nil: it does.
+func (p *Process) Ended() error {
+	p.lock()
+	defer p.unlock()
+	return p.ended
 }
 
 // stepViews lets the membership machine do all it can now.
@@ -242,7 +260,7 @@ func (p *Process) viewOpened(v *membership.View) {
 		case r == p.cfg.Rank:
 		case in && !before.View.Has(m):
 			p.welcome(r, m)
-		case !in && !q.dead && v.Last(protocol.Rank(r)) > 0:
+		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
 			// If it is dead, whoever saw it will say how; if not, it is out all the same.
 			p.at(p.now()+nameTime, func() {
 				if p.peers[r] == q {
@@ -253,6 +271,9 @@ func (p *Process) viewOpened(v *membership.View) {
 	}
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
 		go p.cfg.Host.Opened(v)
+	}
+	if p.views.lost != nil {
+		p.end(p.views.lost)
 	}
 	p.warmLater()
 }

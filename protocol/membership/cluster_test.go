@@ -48,7 +48,9 @@ func newCluster(t *testing.T, n, more int, change ...func(*Config)) *cluster {
 	return c
 }
 
-func (c *cluster) log(format string, args ...any) { c.events = append(c.events, fmt.Sprintf(format, args...)) }
+func (c *cluster) log(format string, args ...any) {
+	c.events = append(c.events, fmt.Sprintf(format, args...))
+}
 
 // act lets a process do all it can now.
 func (c *cluster) act(r protocol.Rank) {

@@ -123,7 +123,7 @@ func (d *Detector) settings(cfg Config, at netip.AddrPort, key []byte) *memberli
 	m.SuspicionMaxTimeoutMult = 2
 	m.GossipInterval = cfg.Silence / 50
 	m.GossipToTheDeadTime = 10 * cfg.Silence // they may have been stopped, and refute it
-	m.PushPullInterval = 3 * cfg.Silence // brings what gossip has missed
+	m.PushPullInterval = 3 * cfg.Silence     // brings what gossip has missed
 	m.TCPTimeout = cfg.Silence
 	m.DNSConfigPath = "" // addresses are numbers
 	m.Events, m.Alive = d.news, d.news

@@ -1,0 +1,242 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/model"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Localized views (Varma, NCSU 2006, end of chapter 5): the future work of the
+// thesis, up to a million processes, L = 2, o = 1.
+
+var localExperiments = []Experiment{
+	{
+		Name: "membership-localized", Title: "Localized views up to a million processes", Source: "Membership, end of chapter 5, future work", run: membershipLocalized,
+		About: "T_s on a LogP network, L = 2, o = 1, of processes that keep no list of members, for two and four children, simulated (marks) and by the model (lines); what a process keeps; many failures, failures of roots, and joins.",
+	},
+}
+
+// localScene is a change of the membership of localized views.
+type localScene struct {
+	name   string
+	n      int // processes, the dead included
+	fanout int
+	dead   []protocol.Rank
+	joins  int // so many more
+}
+
+// localOutcome is what it came to. Times are from the moment the proposer learned
+// of the change.
+type localOutcome struct {
+	accepted protocol.Time // until it had all acceptances for the first view: T_s of the thesis
+	last     protocol.Time // until the last process knew that the last view is open
+	messages int64
+	views    int // that were opened
+	size     int // of the last view
+}
+
+// run simulates the scene. The detector tells of the dead at the moment 1.
+func (c localScene) run() (localOutcome, error) {
+	machine, err := membership.NewLocalized(membership.LocalConfig{Members: c.n, Capacity: c.n + c.joins, Fanout: c.fanout})
+	if err != nil {
+		return localOutcome{}, err
+	}
+	watched, err := machine.Watched(c.dead...)
+	if err != nil {
+		return localOutcome{}, err
+	}
+	net := logp.Network{P: c.n + c.joins, L: 2, O: 1, Detect: learned}
+	e, err := logp.NewEngine(watched, net)
+	if err != nil {
+		return localOutcome{}, err
+	}
+	var inputs []logp.Input
+	for i := range c.joins {
+		inputs = append(inputs, logp.Input{At: learned, Rank: protocol.Rank(c.n + i), Notice: protocol.Notice{Kind: protocol.Begin}})
+	}
+	watch := &localWatch{opened: make(map[uint32]int)}
+	e.Observe(watch)
+	result, err := e.Run(1, logp.Faults{Failed: c.dead}, inputs...)
+	if err != nil {
+		return localOutcome{}, err
+	}
+	if live := c.n + c.joins - len(c.dead); watch.opened[watch.number] != live || watch.size != live {
+		return localOutcome{}, fmt.Errorf("%s: a view of %d opened at %d of %d processes", c.name, watch.size, watch.opened[watch.number], live)
+	}
+	if watch.learned == 0 { // nobody is left to propose to
+		watch.learned = learned
+	}
+	return localOutcome{
+		accepted: watch.first - watch.learned, last: watch.last - watch.learned,
+		messages: result.Sent(), views: len(watch.opened), size: watch.size,
+	}, nil
+}
+
+// localWatch notes what the proposer learned when, and when views opened.
+type localWatch struct {
+	learned, first, last protocol.Time
+	number               uint32
+	size                 int
+	opened               map[uint32]int // how many opened it
+}
+
+// Sent implements logp.Observer. Who proposes without having been told found out by
+// itself.
+func (w *localWatch) Sent(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
+	if w.learned == 0 && m.Kind == membership.LocalPropose {
+		w.learned = at
+	}
+}
+
+// Received implements logp.Observer.
+func (w *localWatch) Received(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
+	if w.learned == 0 && (m.Kind == membership.LocalReport || m.Kind == membership.LocalJoin) {
+		w.learned = at
+	}
+}
+
+// Delivered implements logp.Observer.
+func (w *localWatch) Delivered(at protocol.Time, _ protocol.Rank, m membership.LocalMessage) {
+	if m.Kind != membership.LocalOpened {
+		return
+	}
+	if len(w.opened) == 0 {
+		w.first = at
+	}
+	w.opened[m.Number]++
+	w.number, w.size, w.last = max(w.number, m.Number), int(m.Size), at
+}
+
+// Died implements logp.Observer.
+func (w *localWatch) Died(protocol.Time, protocol.Rank) {}
+
+// localSizes are the full trees up to a million or somewhat more.
+func localSizes(fanout, most int) (sizes []int) {
+	for n := 1 + fanout; n <= most; n = n*fanout + 1 {
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// localScenes are what can happen to n processes.
+func localScenes(n, fanout int) []localScene {
+	hundred := map[protocol.Rank]bool{}
+	for i := uint64(0); len(hundred) < min(100, n/4); i++ {
+		hundred[protocol.Rank(1+protocol.Below(protocol.Mix(1, i), uint64(n-1)))] = true
+	}
+	var many []protocol.Rank
+	for r := range hundred {
+		many = append(many, r)
+	}
+	slices.Sort(many)
+	return []localScene{
+		{name: "one failure, a leaf", n: n, fanout: fanout, dead: []protocol.Rank{protocol.Rank(n - 1)}},
+		{name: "one failure, below the root", n: n, fanout: fanout, dead: []protocol.Rank{1}},
+		{name: "the root", n: n, fanout: fanout, dead: []protocol.Rank{0}},
+		{name: "a chain of 5 roots", n: n, fanout: fanout, dead: []protocol.Rank{0, 1, 2, 3, 4}},
+		{name: fmt.Sprintf("%d failures at once", len(many)), n: n, fanout: fanout, dead: many},
+		{name: "one joins", n: n, fanout: fanout, joins: 1},
+		{name: "100 join at once", n: n, fanout: fanout, joins: 100},
+	}
+}
+
+// localSizeMax is the largest group that is simulated.
+var localSizeMax = 1_400_000
+
+func membershipLocalized(ctx context.Context, lab *Lab, f *Finding) error {
+	began := time.Now()
+	defer func() { lab.launched += time.Since(began).Seconds() }()
+	if err := localScaling(ctx, f); err != nil {
+		return err
+	}
+	if err := localCases(ctx, f); err != nil {
+		return err
+	}
+	f.localMemory()
+	f.note("T_s is from the proposer's knowledge of the change until it has all acceptances for the first view; «last» until the last process knows that the last view is open.")
+	f.note("The detector tells those who watch the dead at once; a simulated process and its detector take %d bytes, a message %d.", reflect.TypeFor[membership.LocalWatchedState]().Size(), reflect.TypeFor[membership.LocalMessage]().Size())
+	return nil
+}
+
+// localScaling simulates one failure in full trees: what is left of the tree when
+// its last leaf is gone is as deep as before.
+func localScaling(ctx context.Context, f *Finding) error {
+	t := Table{Columns: []string{"children", "processes", "levels", "T_s", "T_s_model", "last", "last_model", "messages_per_process"}}
+	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
+	worst, largest := 0.0, 0
+	for _, a := range []int{2, 4} {
+		ours := chart.Series{Name: fmt.Sprintf("%d children", a), Style: chart.Marks}
+		byModel := chart.Series{Name: fmt.Sprintf("model, %d children", a), Style: chart.Line}
+		for _, n := range localSizes(a, localSizeMax) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r, err := localScenes(n, a)[0].run()
+			if err != nil {
+				return err
+			}
+			// One more sweep down, to who is told last.
+			want := model.StabilizationFilled(a, n-1, model.LogGP{L: 2, O: 1}, 0)
+			stable := want + float64(model.Levels(a, n-1)-1)*float64(4+a-1)
+			t.Add(a, n, model.Levels(a, n), int(r.accepted), want, int(r.last), stable, float64(r.messages)/float64(n))
+			ours.Points = append(ours.Points, chart.Point{X: float64(n), Y: float64(r.accepted)})
+			byModel.Points = append(byModel.Points, chart.Point{X: float64(n), Y: want})
+			worst, largest = max(worst, float64(r.accepted)/want-1, 1-float64(r.accepted)/want), max(largest, n)
+		}
+		f.Chart.Series = append(f.Chart.Series, ours, byModel)
+	}
+	f.Tables = append(f.Tables, t)
+	f.claim("T_s of one failure, largest distance from the model in per cent", 0, 100*worst, 0, "the model of trees that are not full, under LogP")
+	f.shape("processes for which localized views are enough", "tens of thousands of nodes and beyond", fmt.Sprint(largest), largest >= 20_000, "the sizes were limited")
+	return nil
+}
+
+// localCases simulates what else can happen, to about a million processes.
+func localCases(ctx context.Context, f *Finding) error {
+	t := Table{Name: "cases", Columns: []string{"case", "children", "processes", "views", "T_s_first", "last", "messages_per_process"}}
+	for _, a := range []int{2, 4} {
+		sizes := localSizes(a, localSizeMax)
+		for _, c := range localScenes(sizes[len(sizes)-1], a) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r, err := c.run()
+			if err != nil {
+				return err
+			}
+			t.Add(c.name, a, c.n, r.views, int(r.accepted), int(r.last), float64(r.messages)/float64(c.n))
+		}
+	}
+	f.Tables = append(f.Tables, t)
+	return nil
+}
+
+// localMemory tells what a process keeps, beside a list of the members.
+func (f *Finding) localMemory() {
+	t := Table{Name: "memory", Columns: []string{"processes", "entries_2", "bytes_2", "entries_4", "bytes_4", "list_bytes"}}
+	state := int(reflect.TypeFor[membership.LocalState]().Size())
+	most := 0
+	for n := 10; n <= 1_000_000; n *= 10 {
+		row := []any{n}
+		for _, a := range []int{2, 4} {
+			l, err := membership.NewLocalized(membership.LocalConfig{Members: n, Fanout: a})
+			if err != nil {
+				panic(err) // both are allowed for all of these
+			}
+			used := state - (membership.LocalEntries-l.DegreeMax(n))*8
+			most = max(most, used)
+			row = append(row, l.DegreeMax(n), used)
+		}
+		t.Add(append(row, 4*n)...)
+	}
+	f.Tables = append(f.Tables, t)
+	f.shape("memory of a process", "a constant size", fmt.Sprintf("at most %d bytes of %d up to a million processes", most, state), most <= state && state <= 512, "")
+}
