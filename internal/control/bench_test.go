@@ -82,7 +82,7 @@ func (c *counter) Peers(peers []control.Peer) {
 	}
 }
 func (c *counter) Died(control.Death)       {}
-func (c *counter) Alive(int) {}
+func (c *counter) Alive(int)                {}
 func (c *counter) PeerReturned(int, string) {}
 func (c *counter) Finished()                {}
 func (c *counter) Stop(string)              {}

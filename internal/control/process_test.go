@@ -123,7 +123,7 @@ func (s *speaker) Died(d control.Death) {
 	fmt.Println("died", d.Rank, d.Incarnation, d.Certain, d.How)
 }
 
-func (s *speaker) Alive(int) {}
+func (s *speaker) Alive(int)                {}
 func (s *speaker) PeerReturned(int, string) {}
 func (s *speaker) Stop(reason string)       { fmt.Println("stop", reason) }
 func (s *speaker) Finished()                { fmt.Println("finished"); s.once.Do(func() { close(s.over) }) }

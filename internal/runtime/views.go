@@ -342,7 +342,8 @@ func (p *Process) warmLater() {
 		if p.views.sight.View != v {
 			return
 		}
-		for _, id := range p.views.protocol.Children(&p.views.state) {
+		m, s := p.views.protocol, &p.views.state
+		for _, id := range append(m.Children(s), m.Heir(s)...) {
 			if q := p.peerAt(int(id)); q.link == nil {
 				q.beat()
 			}

@@ -377,7 +377,7 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 			p.failed(s, now, failure{who: m})
 		}
 		return true
-	case len(s.sweep.waiting) > 0 && now < c.retryAt:
+	case now < c.retryAt && (len(s.sweep.waiting) > 0 || s.sweep.letter != c.asks):
 		return false
 	}
 	kind := Propose

@@ -51,7 +51,7 @@ func appendRanks(b []byte, list []protocol.Rank) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	last := protocol.Rank(0)
 	for _, r := range list {
-		b = binary.AppendVarint(b, int64(r-last))
+		b = binary.AppendVarint(b, int64(r-last)) // a gap is −1
 		last = r
 	}
 	return b
@@ -113,17 +113,20 @@ func Decode(b []byte) (Message, error) {
 
 // sound tells whether a letter has what its kind needs.
 func (l *Letter) sound() bool {
-	if l.Base != nil && l.Value != nil && l.Value.Number != l.Base.Number+1 {
+	switch {
+	case l.Base != nil && l.Value != nil && l.Value.Number != l.Base.Number+1:
+		return false
+	case len(l.Route) > 0 && (l.Bits < 1 || l.Bits > bitsMax):
 		return false
 	}
-	for _, id := range l.Route {
+	for i, id := range l.Route {
+		if id == gap && i > 0 && l.leaf(i) {
+			continue
+		}
 		in := l.Base != nil && l.Base.Last(id) > 0 || l.Value != nil && l.Value.Last(id) > 0 || id == l.Who.ID
 		if !in {
 			return false
 		}
-	}
-	if len(l.Route) > 0 && (l.Bits < 1 || l.Bits > bitsMax) {
-		return false
 	}
 	switch l.Kind {
 	case Propose:
@@ -197,7 +200,7 @@ func (r *reader) ranks() []protocol.Rank {
 	last := int64(0)
 	for i := range list {
 		x, k := binary.Varint(r.b)
-		if last += x; k <= 0 || last < 0 || last >= idMax {
+		if last += x; k <= 0 || last < int64(gap) || last >= idMax {
 			r.bad, r.b = true, nil
 			return nil
 		}

@@ -11,7 +11,7 @@ func letters() (all []Message) {
 	v := First(5, []protocol.Rank{0, 0, 1, 2, 4, nobody})
 	next := v.Without(func(m Member) bool { return m.ID == 3 }, true)
 	for _, l := range []Letter{
-		{Kind: Propose, Attempt: 3, Number: 1, Ballot: ballot(2, 1), Base: v, Value: next, Who: Member{1, 1}, Bits: 2, Route: []protocol.Rank{1, 0, 2, 4}},
+		{Kind: Propose, Attempt: 3, Number: 1, Ballot: ballot(2, 1), Base: v, Value: next, Who: Member{1, 1}, Bits: 2, Route: []protocol.Rank{1, 0, 2, gap, 4}},
 		{Kind: Prepare, Flat: true, Number: 1, Ballot: ballot(2, 4), Base: v, Who: Member{4, 1}, Bits: 2, Route: []protocol.Rank{4, 0, 2}},
 		{Kind: Promise, Number: 1, Asked: ballot(2, 1), Ballot: ballot(0, 0), Value: next, Missing: []protocol.Rank{4, 1}},
 		{Kind: Accept, Number: 1, Asked: ballot(0, 0)},

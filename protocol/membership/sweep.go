@@ -8,9 +8,9 @@ import (
 
 // A sweep goes down the tree and comes up again. The tree is the radix tree of
 // the places on the route, which the proposer chose and the letter carries, so
-// its nodes never have more than a children. From view to view places stay: the
-// place of one that has gone is taken by the last, as in a heap, and who joins is
-// added at the end, so that few links are new. Who has waited for all its children
+// its nodes never have more than a children. From view to view places stay, so that
+// few links are new: the place of a leaf that has gone stays empty until somebody
+// joins, that of another node is taken by the last leaf, as in a heap. Who has waited for all its children
 // answers its parent and names those below that did not answer: usually nobody.
 // What the tree loses, because a node on it fails, the proposer sends again, on a
 // tree of those that did not answer; and if that is not enough, to each directly.
@@ -40,7 +40,9 @@ func (l *Letter) children(at int, f func(child int)) {
 	n := len(l.Route)
 	if l.Flat {
 		for c := 1; at == 0 && c < n; c++ {
-			f(c)
+			if l.Route[c] != gap {
+				f(c)
+			}
 		}
 		return
 	}
@@ -51,8 +53,17 @@ func (l *Letter) children(at int, f func(child int)) {
 	}
 	step := 1 << (int(l.Bits) * level)
 	for i := 1; i <= 1<<l.Bits && at+i*step < n; i++ {
-		f(at + i*step)
+		if l.Route[at+i*step] != gap { // nobody is below one
+			f(at + i*step)
+		}
 	}
+}
+
+// leaf tells whether nobody is below a place.
+func (l *Letter) leaf(at int) bool {
+	is := true
+	l.children(at, func(int) { is = false })
+	return is
 }
 
 // parent is the place above one in the radix tree.
@@ -80,9 +91,25 @@ func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
 		return nil
 	}
 	l := &Letter{Route: p.places(s), Bits: p.bits}
-	if at := slices.Index(l.Route, s.self.ID); at >= 0 {
+	at := slices.Index(l.Route, s.self.ID)
+	if at >= 0 {
 		l.children(at, func(c int) { ids = append(ids, l.Route[c]) })
 	}
+	return ids
+}
+
+// Heir lists, for the process that would propose if the proposer died, the children
+// of the proposer, which would be its own then; for others nobody.
+func (p *Protocol) Heir(s *State) (ids []protocol.Rank) {
+	if s.stage != inside || len(s.view.Members) < 2 || s.view.Members[1] != s.self {
+		return nil
+	}
+	l := &Letter{Route: p.places(s), Bits: p.bits}
+	l.children(0, func(c int) {
+		if l.Route[c] != s.self.ID {
+			ids = append(ids, l.Route[c])
+		}
+	})
 	return ids
 }
 
@@ -94,7 +121,7 @@ func (p *Protocol) places(s *State) []protocol.Rank {
 	return p.first
 }
 
-// gap stands for a place whose process has gone.
+// gap stands for an empty place.
 const gap protocol.Rank = -1
 
 // route is the way to some members: this process first, then those that have not
@@ -107,28 +134,43 @@ func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
 		}
 	}
 	wanted = wanted.add(s.self.ID)
-	var route []protocol.Rank
+	l := &Letter{Bits: p.bits}
 	for _, id := range p.places(s) {
-		if !wanted.has(id) {
+		if id == gap || !wanted.has(id) {
 			id = gap
 		} else {
 			wanted.remove(id)
 		}
-		route = append(route, id)
+		l.Route = append(l.Route, id)
 	}
-	route = wanted.list(route)
-	first := slices.Index(route, s.self.ID)
-	route[0], route[first] = route[first], route[0]
-	for i := 0; i < len(route); i++ {
-		for len(route) > i && route[len(route)-1] == gap {
-			route = route[:len(route)-1]
-		}
-		if i < len(route) && route[i] == gap {
-			route[i] = route[len(route)-1]
-			route = route[:len(route)-1]
+	l.settle(wanted.list(nil))
+	first := slices.Index(l.Route, s.self.ID)
+	l.Route[0], l.Route[first] = l.Route[first], l.Route[0]
+	l.close()
+	return l.Route
+}
+
+// settle gives places to newcomers: those that are empty first.
+func (l *Letter) settle(newcomers []protocol.Rank) {
+	for i := 0; i < len(l.Route) && len(newcomers) > 0; i++ {
+		if l.Route[i] == gap {
+			l.Route[i], newcomers = newcomers[0], newcomers[1:]
 		}
 	}
-	return route
+	l.Route = append(l.Route, newcomers...)
+}
+
+// close fills empty places that have somebody below them with the last leaves.
+func (l *Letter) close() {
+	for i := len(l.Route) - 1; i >= 0; i-- { // from below, so that what is below a place is settled
+		for l.Route[len(l.Route)-1] == gap {
+			l.Route = l.Route[:len(l.Route)-1]
+		}
+		if last := len(l.Route) - 1; i < last && l.Route[i] == gap && !l.leaf(i) {
+			l.Route[i] = l.Route[last]
+			l.Route = l.Route[:last]
+		}
+	}
 }
 
 // at tells whether an id is at a place below the first.
@@ -156,6 +198,13 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	at := int(m.At)
 	if !l.at(at, s.self.ID) || !p.follow(s, now, l) {
 		return
+	}
+	p.heard(s, now, l.Who) // whoever passed it on
+	if c := &s.campaign; l.Kind == Confirm && c.phase == confirming {
+		if s.self.ID < l.Who.ID {
+			return // the other one will yield
+		}
+		s.campaign = campaign{}
 	}
 	if l.Kind != Confirm {
 		if l.Ballot < s.promised {
