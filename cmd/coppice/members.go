@@ -112,7 +112,7 @@ func (r *roster) write(w *bufio.Writer) {
 	fmt.Fprintln(table, "id\tincarnation\thost\tpid\tstate\ttasks")
 	for _, p := range report.Members {
 		state := string(p.State)
-		if p.State == control.Returned && len(p.Tasks) == 0 && p.Failure == "" {
+		if p.State == control.Returned && len(p.Tasks) == 0 {
 			state = "spare" // it has nothing to do, and is there if somebody dies
 		}
 		if r.view != nil && !p.InView {
