@@ -13,12 +13,19 @@ type event uint64
 type eventKind uint8
 
 const (
-	receive  eventKind = iota // at receives from the channel from→at
-	next                      // at is asked Next
-	input                     // at is handed its next input
-	workDone                  // at is told that its work is done
-	death                     // at is told that from is dead
-	crash                     // at crashes
+	receive   eventKind = iota // at receives from the channel from→at
+	next                       // at is asked Next
+	input                      // at is handed its next input
+	workDone                   // at is told that its work is done
+	death                      // at is told that from is dead
+	crash                      // at crashes
+	fenced                     // at is killed by its agent, for from
+	restart                    // at comes back
+	cut                        // the processes are cut in two sides
+	heal                       // the cut ends
+	suspect                    // at is told that from, on the other side of a cut, may be dead
+	suspicion                  // at is told that from may be dead, for no reason
+	pass                       // time passes, or the run ends; never on the agenda
 )
 
 const (
@@ -63,20 +70,29 @@ func (a *agenda) remove(i int) {
 	a.events = a.events[:last]
 }
 
-// forget takes all events at r off and returns how many of them were of the
-// given kind.
-func (a *agenda) forget(r int, kind eventKind) (n int) {
+// arrives tells whether the event hands something to a process.
+func (e event) arrives() bool {
+	switch e.kind() {
+	case receive, input, workDone, death, suspect, suspicion:
+		return true
+	}
+	return false
+}
+
+// forget takes all events at r off.
+func (a *agenda) forget(r int) { a.events = without(a.events, r) }
+
+// without drops the events at r, but not those that concern everybody, or that
+// concern r whatever it does.
+func without(events []event, r int) []event {
 	kept := 0
-	for _, e := range a.events {
-		a.events[kept] = e
-		if e.at() != r {
+	for _, e := range events {
+		events[kept] = e
+		if k := e.kind(); e.at() != r || k == cut || k == heal || k == fenced {
 			kept++
-		} else if e.kind() == kind {
-			n++
 		}
 	}
-	a.events = a.events[:kept]
-	return n
+	return events[:kept]
 }
 
 // index finds an event, whatever its number; −1: it cannot happen.

@@ -2,8 +2,10 @@ package chaos
 
 // channel is a queue that reuses its memory.
 type channel[M any] struct {
-	queue []M
-	head  int
+	queue  []M
+	head   int
+	signed bool        // print is up to date; explorers only
+	print  fingerprint // of what is in it
 }
 
 func (ch *channel[M]) len() int { return len(ch.queue) - ch.head }

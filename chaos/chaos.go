@@ -15,6 +15,11 @@
 //     (with Config.Detect) that another process is dead;
 //   - a process crashes, while the budget Config.Crashes lasts. What it has
 //     sent still arrives, unless Config.LossyCrashes takes some of it away;
+//   - more befalls processes, as often as the configuration says: who is dead
+//     comes back to a new life (Config.Restarts), all are cut in two sides that
+//     do not reach each other, until the cut heals (Config.Cuts), one is told
+//     that another may be dead (Config.Suspicions, Config.DetectCuts), or has it
+//     killed (Config.Fence);
 //   - when nothing else can happen, time passes to the earliest moment a
 //     process waits for; with Config.EagerTimers it may do so at any moment,
 //     which makes every time-out premature that can be.
@@ -24,23 +29,26 @@
 // that may be late. The run ends when nothing can happen and nobody waits.
 // A run that does not end within Config.StepsMax transitions is a livelock.
 //
-// # Two ways to choose
+// # Three ways to choose
 //
 // [Random] draws schedules from a seed, of several kinds: uniform ones find
 // little that needs one process to be late for long. [Exhaustive] explores
 // every schedule of a small world, with a reduction that is argued in
 // exhaustive.go. Random answers «not in ten million schedules», Exhaustive
-// «never, for this many processes».
+// «never, for this many processes». [DelayBounded] stands between the two: every
+// schedule that differs from the ordinary one in a few transitions, of worlds too
+// large for all.
 //
-// Both report a violation as the shortest script they could find, and as the
+// All report a violation as the shortest script they could find, and as the
 // choices that [Replay] turns into the same run again.
 //
 // # The caller's duties
 //
 //  1. The protocol keeps the contract of package protocol: above all, the same
 //     calls give the same answers. Otherwise a violation does not replay.
-//  2. Check, Step, Vary and MayCrash are pure: they are called from several
-//     goroutines and in any order, and they keep nothing of the World.
+//  2. Check, Step, Witness, Vary and the other functions of Config are pure:
+//     they are called from several goroutines and in any order, and they keep
+//     nothing of the World.
 //  3. Check says what must hold at the end: what must not happen (safety) and
 //     what must have happened (liveness). What happened and was undone it does
 //     not see: that is for Step.
@@ -85,6 +93,40 @@ type Config[S, M any] struct {
 	// by a Death notice at any later moment and in any order.
 	Detect bool
 
+	// Testament says what a process that dies in this state leaves behind, if
+	// anything. With Detect, whoever is told of the death gets it first, as a
+	// message from the dead, in the same transition.
+	Testament func(*S) (m M, ok bool)
+
+	// Restarts is how often processes that died, fenced ones too, come back, at
+	// any later moment: Init, the first Next, then a Begin notice whose Value
+	// is the number of the life, before anything else arrives. What was sent to
+	// the earlier life, and Inputs it was not handed, are lost; what it sent
+	// still arrives. A new life is told of all deaths of others.
+	Restarts int
+
+	// Cuts is how often the processes may be cut in two sides, any two, one cut
+	// at a time. Messages, notices of deaths and fencing wait at the cut until
+	// it heals, which can be at any moment. Time may pass CutTicks times
+	// (default 4) before the cut heals at the latest; so does a cut when the run
+	// would end. CutsStay: the run ends then, with the cut.
+	Cuts, CutTicks int
+	CutsStay       bool
+
+	// DetectCuts lets every process be told to suspect every process on the
+	// other side of a cut. Before time passes or the run ends they all are;
+	// what was not told when the cut heals may be told later.
+	DetectCuts bool
+
+	// Suspicions is how often a process may be told, at any moment and for no
+	// reason, to suspect another.
+	Suspicions int
+
+	// Fence says which process, in which life, a Work wants dead. Its agent
+	// kills it: a crash that is not counted by Crashes and has to come before
+	// time passes or the run ends, unless the two are cut from each other.
+	Fence func(M) (rank protocol.Rank, life uint64, ok bool)
+
 	// Inputs are notices from outside, for instance Begin. Each is handed over
 	// once, at any moment; those of one process in the order given.
 	Inputs []Input
@@ -127,8 +169,18 @@ type Config[S, M any] struct {
 	// Check says what is wrong at the end of a run; nil error: nothing.
 	Check func(*World[S, M]) error
 
-	// Step says what is wrong after a transition. Random only: Exhaustive
-	// skips states that differ only in who has looked into its mail.
+	// Claim says what a message (sent, delivered, or to work on) claims: that
+	// the value of a key is this one. Two values of one key, ever, by whomever,
+	// are ErrClaims.
+	Claim func(M) (key, value uint64, ok bool)
+
+	// Witness says what is wrong right after a process has delivered. Exhaustive
+	// keeps the order of what is delivered here and what is sent elsewhere, but
+	// others may yet have to look into their mail.
+	Witness func(*World[S, M], protocol.Rank) error
+
+	// Step says what is wrong after a transition. Random and DelayBounded only:
+	// Exhaustive skips states that differ only in who has looked into its mail.
 	Step func(*World[S, M]) error
 }
 
@@ -167,6 +219,7 @@ var (
 	ErrLivelock = errors.New("livelock")
 	ErrContract = errors.New("contract broken") // of package protocol, by the machine
 	ErrPanic    = errors.New("panic")
+	ErrClaims   = errors.New("contradiction") // see Config.Claim
 )
 
 func (cfg *Config[S, M]) stepsMax() int {
@@ -174,6 +227,13 @@ func (cfg *Config[S, M]) stepsMax() int {
 		return cfg.StepsMax
 	}
 	return 10_000 + 100*cfg.P*cfg.P
+}
+
+func (cfg *Config[S, M]) cutTicks() int {
+	if cfg.CutTicks > 0 {
+		return cfg.CutTicks
+	}
+	return 4
 }
 
 func (cfg *Config[S, M]) statesMax() int {
@@ -191,8 +251,16 @@ func (cfg *Config[S, M]) validate() error {
 		return fmt.Errorf("chaos: P is %d, allowed are 1 … %d", cfg.P, ranksMax)
 	case cfg.Crashes < 0:
 		return fmt.Errorf("chaos: Crashes is %d, allowed are 0 and more", cfg.Crashes)
-	case cfg.Check == nil && cfg.Step == nil:
-		return errors.New("chaos: neither Check nor Step: nothing to find")
+	case cfg.Check == nil && cfg.Step == nil && cfg.Witness == nil && cfg.Claim == nil:
+		return errors.New("chaos: neither Check nor Step nor Witness nor Claim: nothing to find")
+	}
+	for _, number := range []struct {
+		name string
+		is   int
+	}{{"Restarts", cfg.Restarts}, {"Cuts", cfg.Cuts}, {"CutTicks", cfg.CutTicks}, {"Suspicions", cfg.Suspicions}} {
+		if number.is < 0 {
+			return fmt.Errorf("chaos: %s is %d, allowed are 0 and more", number.name, number.is)
+		}
 	}
 	if cfg.ExtraNext {
 		if _, ok := any(new(S)).(Cloner[S]); !ok && !isPlain(reflect.TypeFor[S]()) {

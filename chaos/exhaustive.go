@@ -66,11 +66,15 @@ import (
 // again and again. The second is found by Config.StepsMax, and so is a process
 // that never rests within one stretch.
 
-// Exhaustive explores every schedule of cfg. The error is a mistake in cfg,
+// Exhaustive explores every schedule of cfg; search.go does so where more than
+// crashes befalls processes. The error is a mistake in cfg,
 // Report.First, or ErrIncomplete.
 func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	if err := cfg.validate(); err != nil {
 		return Report{}, err
+	}
+	if cfg.eventful() {
+		return newSearch(&cfg).run(0)
 	}
 	if err := explorable(&cfg); err != nil {
 		return Report{}, err

@@ -202,7 +202,7 @@ func (n *naive[S, M]) transitions(w naiveWorld[S, M], r int) (all []naiveWorld[S
 	for k, dead := range p.Untold {
 		arrival(func(_ *naiveWorld[S, M], q *naiveProc[S, M]) {
 			q.Untold = slices.Delete(q.Untold, k, k+1)
-			proto.Notify(&q.State, w.Now, protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(dead)})
+			proto.Notify(&q.State, w.Now, protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(dead), Value: 1})
 		})
 	}
 	return all
@@ -223,7 +223,7 @@ func (n *naive[S, M]) next(w naiveWorld[S, M], r int) naiveWorld[S, M] {
 			p.Rest, p.Until = Waiting, a.At
 		}
 	case protocol.Deliver:
-		p.Delivered = append(p.Delivered, Delivery[M]{a.Msg, w.Now})
+		p.Delivered = append(p.Delivered, Delivery[M]{a.Msg, w.Now, 1})
 	case protocol.Work:
 		p.Works++
 	case protocol.Done:

@@ -42,25 +42,50 @@ type drawing[S, M any] struct {
 	cfg        *Config[S, M]
 	seed       uint64
 	runs       int64
-	horizon    int
+	horizon    horizons
 	taken      atomic.Int64 // runs handed out
 	first      atomic.Int64 // lowest run with a violation
 	violations atomic.Int64
 }
 
-// horizon is how many effects a process usually has: as many as the busiest
-// one in the most ordinary run.
-func horizon[S, M any](cfg *Config[S, M]) int {
+// horizons are how many effects there usually are: those of the busiest process,
+// and those of all.
+type horizons struct{ one, all int }
+
+// horizon takes them from the most ordinary run. Where more befalls processes
+// than crashes, that may be a run in which nothing happens: then from what
+// happens in some others, on average.
+func horizon[S, M any](cfg *Config[S, M]) horizons {
 	bare := *cfg
-	bare.Check, bare.Step = nil, nil
+	bare.Check, bare.Step, bare.Witness, bare.Claim = nil, nil, nil, nil
 	w := newWorld(&bare)
 	w.choices.fromScript(nil)
 	_ = w.play() // if this violates something, so will a run
-	most := int32(0)
-	for r := range w.procs {
-		most = max(most, w.procs[r].effects())
+	h := w.busy()
+	if !cfg.eventful() {
+		return h
 	}
-	return int(most)
+	const samples = 64
+	sum, n := h, 1
+	for i := range uint64(samples) {
+		w.horizon = horizons{sum.one / n, sum.all / n}
+		if w.draw(mix(i), false) != nil {
+			continue
+		}
+		if b := w.busy(); b.all > 0 {
+			sum, n = horizons{sum.one + b.one, sum.all + b.all}, n+1
+		}
+	}
+	return horizons{sum.one / n, sum.all / n}
+}
+
+// busy counts the effects of the run just made.
+func (w *World[S, M]) busy() (h horizons) {
+	for r := range w.procs {
+		n := int(w.procs[r].effects())
+		h.one, h.all = max(h.one, n), h.all+n
+	}
+	return h
 }
 
 // work makes runs until all are taken, or until one that was made is a

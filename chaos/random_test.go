@@ -249,6 +249,17 @@ func TestRunsThatDoNotEndAreLivelocks(t *testing.T) {
 	}
 }
 
+// Of a run without end, the beginning is told.
+func TestLivelocksAreToldInPart(t *testing.T) {
+	cfg := toyConfig{P: 2, Check: nothing[toyState, string], StepsMax: 5000, Protocol: toy{
+		next: func(s *toyState, _ protocol.Time) protocol.Action[string] { return send(1-s.self, "ping") },
+	}}
+	report, err := Random(cfg, 1, 1, 1)
+	if !errors.Is(err, ErrLivelock) || len(report.First.Steps) != loopLines+1 {
+		t.Errorf("%d lines, %.100v", len(report.First.Steps), err)
+	}
+}
+
 // Nothing but the number of sends grows, and that is no part of a state: p0 is
 // where it was, and a crash in between does not help.
 func TestSameStateAgainAndAgainIsALivelock(t *testing.T) {
@@ -452,7 +463,7 @@ func TestRunsDoNotAllocate(t *testing.T) {
 		Check:  nothing[floodState, wave],
 	}
 	w := newWorld(&cfg)
-	w.horizon = 6
+	w.horizon = horizons{6, 20}
 	seed := uint64(0)
 	run := func() {
 		seed++
@@ -475,6 +486,9 @@ func TestMistakesInTheConfigurationAreNotViolations(t *testing.T) {
 		"no processes":      func(c *toyConfig) { c.P = 0 },
 		"too many":          func(c *toyConfig) { c.P = 1 << 20 },
 		"negative crashes":  func(c *toyConfig) { c.Crashes = -1 },
+		"negative restarts": func(c *toyConfig) { c.Restarts = -1 },
+		"negative cuts":     func(c *toyConfig) { c.Cuts = -1 },
+		"negative doubts":   func(c *toyConfig) { c.Suspicions = -1 },
 		"nothing to check":  func(c *toyConfig) { c.Check = nil },
 		"unknown failed":    func(c *toyConfig) { c.Failed = []protocol.Rank{2} },
 		"unknown input":     func(c *toyConfig) { c.Inputs = []Input{{Rank: -1}} },

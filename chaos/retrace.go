@@ -28,7 +28,8 @@ func (x *explorer[S, M]) retrace() (choices []uint64) {
 		_ = recover() // the violation may be a panic at the end of the path
 		choices = w.choices.script
 	}()
-	script := append(append([]uint64(nil), x.prelude...), x.crashChoices()...)
+	script := append(append([]uint64(nil), x.prelude...), placed)
+	script = append(script, x.crashChoices()...)
 	w.choices.fromScript(script)
 	if w.reset() != nil {
 		return nil
@@ -61,7 +62,7 @@ type step[S, M any] struct {
 func (t *retracing[S, M]) retrace(i int, m step[S, M]) {
 	switch {
 	case m.move == passing:
-		for !t.eager && t.agenda.len() > t.crashing {
+		for !t.eager && t.agenda.len() > t.whims {
 			e := t.agenda.events[t.agenda.aged(0)]
 			for k := 1; e.kind() == crash; k++ {
 				e = t.agenda.events[t.agenda.aged(k)]
@@ -184,7 +185,7 @@ var passing = move{k: -1}
 // choiceOf is the choice, or the two, that make a move happen now.
 func (w *World[S, M]) choiceOf(m move) []uint64 {
 	n := w.agenda.len()
-	canPass := n == w.crashing || w.eager && w.waiting > 0
+	canPass := n == w.whims || w.eager && w.waiting > 0
 	var choices []uint64
 	if m == passing {
 		if n > 0 {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -16,9 +17,34 @@ func (s *script[M]) add(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
+// loopLines is how much of a run without end is told: more of it is the same.
+const loopLines = 300
+
+// shortened is what is told of a run that violates something.
+func (s *script[M]) shortened(err error) []string {
+	if n := len(s.lines) - loopLines; n > 0 && errors.Is(err, ErrLivelock) {
+		return append(s.lines[:loopLines:loopLines], fmt.Sprintf("… and so on, for %d more lines", n))
+	}
+	return s.lines
+}
+
 func (s *script[M]) failed(r int) { s.add("p%d is dead from the start", r) }
 
-func (s *script[M]) crashed(r int) { s.add("p%d crashes", r) }
+func (s *script[M]) crashed(e event) {
+	if e.kind() == fenced {
+		s.add("p%d is killed for p%d", e.at(), e.from())
+		return
+	}
+	s.add("p%d crashes", e.at())
+}
+
+func (s *script[M]) restarted(r int, life uint32) { s.add("p%d comes back, in its life %d", r, life) }
+
+func (s *script[M]) cut(one, other []int) { s.add("%v is cut from %v", one, other) }
+
+func (s *script[M]) healed() { s.add("the cut heals") }
+
+func (s *script[M]) left(e event, m M) { s.add("p%d reads what p%d left: %v", e.at(), e.from(), m) }
 
 func (s *script[M]) lost(from, to, n int) {
 	s.add("… and the last of its messages to p%d are lost: %d", to, n)
@@ -37,14 +63,22 @@ func (s *script[M]) notified(e event, n protocol.Notice) {
 	case protocol.WorkDone:
 		s.add("p%d has done its work", e.at())
 	case protocol.Death:
-		s.add("p%d is told that p%d is dead", e.at(), n.Rank)
+		s.add("p%d is told that p%d is dead%s", e.at(), n.Rank, inLife(n))
 	case protocol.Suspect:
-		s.add("p%d is told that p%d may be dead", e.at(), n.Rank)
+		s.add("p%d is told that p%d may be dead%s", e.at(), n.Rank, inLife(n))
 	case protocol.NewView:
 		s.add("p%d is told of view %d", e.at(), n.Value)
 	default:
 		s.add("p%d is told %+v", e.at(), n)
 	}
+}
+
+// inLife names a life that is not the first.
+func inLife(n protocol.Notice) string {
+	if n.Value <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" in its life %d", n.Value)
 }
 
 // acted writes down the answer to Next, before it takes effect.
@@ -63,7 +97,7 @@ func (s *script[M]) acted(at int, a protocol.Action[M], lost bool) {
 			s.add("p%d waits until %d", at, a.At)
 		}
 	case protocol.Work:
-		s.add("p%d works", at)
+		s.add("p%d works on %v", at, a.Msg)
 	case protocol.Done:
 		s.add("p%d is done", at)
 	}

@@ -19,7 +19,7 @@ type shrinker[S, M any] struct {
 
 // size orders runs by how much there is to understand.
 type size struct {
-	deaths, steps, choices int
+	deaths, steps, choices int // deaths: and whatever else befell processes
 	sum                    uint64
 }
 
@@ -53,7 +53,7 @@ func (w *World[S, M]) shrink(choices []uint64) *Violation {
 
 // measure sizes the run just made.
 func (s *shrinker[S, M]) measure(choices []uint64) size {
-	z := size{deaths: s.w.crashes, steps: s.w.steps, choices: len(choices)}
+	z := size{deaths: s.w.crashes + s.w.fate.blows, steps: s.w.steps, choices: len(choices)}
 	for _, failed := range s.w.setup.failed {
 		if failed {
 			z.deaths++

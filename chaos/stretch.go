@@ -255,7 +255,7 @@ func (t *tour[S, M]) arrive(at *point[S, M], m move) {
 		running.Notify(&p.state, t.g.now, protocol.Notice{Kind: protocol.WorkDone})
 	case death:
 		p.told |= 1 << from
-		running.Notify(&p.state, t.g.now, protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(from)})
+		running.Notify(&p.state, t.g.now, protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(from), Value: 1})
 	}
 	t.x.current = nil
 	p.reached, p.rest, p.until = true, Runnable, 0
@@ -278,7 +278,7 @@ func (t *tour[S, M]) next(at *point[S, M], m move) *point[S, M] {
 		return nil
 	case protocol.Deliver:
 		n := len(p.delivered)
-		p.delivered = append(p.delivered[:n:n], Delivery[M]{Msg: a.Msg, At: t.g.now})
+		p.delivered = append(p.delivered[:n:n], Delivery[M]{Msg: a.Msg, At: t.g.now, Life: 1})
 	case protocol.Work:
 		p.works++
 	case protocol.Idle:

@@ -73,7 +73,7 @@ func (w *World[S, M]) replay(choices []uint64) *Violation {
 	if err == nil {
 		return nil
 	}
-	return &Violation{Err: err, Choices: trimmed(w.choices.made), Steps: w.script.lines}
+	return &Violation{Err: err, Choices: trimmed(w.choices.made), Steps: w.script.shortened(err)}
 }
 
 // play makes the run whose choices have been started. A panic of the protocol
@@ -93,7 +93,7 @@ func (w *World[S, M]) play() (err error) {
 // nature tells violations apart that have nothing to do with each other.
 // Shortening keeps it: a lost message must not become a livelock on the way.
 func nature(err error) error {
-	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, errSetup} {
+	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, ErrClaims, errSetup} {
 		if errors.Is(err, kind) {
 			return kind
 		}

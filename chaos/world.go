@@ -14,6 +14,7 @@ type World[S, M any] struct {
 	procs    []proc[S, M]
 	channels []channel[M] // [from·P + to]
 	agenda   agenda
+	held     []event // what waits for the cut to heal
 	choices  Choices
 	strategy strategy
 	script   *script[M] // what happens, in words; nil: nobody reads it
@@ -23,11 +24,13 @@ type World[S, M any] struct {
 	p        int
 	steps    int
 	stepsMax int
-	horizon  int  // usual number of a process's effects, for placing crashes
-	crashing int  // crash events in agenda
+	horizon  horizons
+	whims    int  // events in agenda that may come and are never due
 	waiting  int  // processes that wait for a moment
 	eager    bool // cfg's, at hand
-	crashes  int
+	crashes  int  // fenced ones included
+	fate     fate[M]
+	snapshot bool // states are shared with other worlds: copy before a change
 }
 
 // Rest says what a process is doing.
@@ -57,9 +60,13 @@ type proc[S, M any] struct {
 	sends      int32
 	crashAfter int32 // effects after which it may crash; −1: never
 	input      int32 // next of the inputs
-	rest       Rest
 	life       life
+	number     uint32 // of the life, from 1
+	rest       Rest
 	reached    bool
+	begins     bool        // has come back, and not been told to begin
+	signed     bool        // print is up to date; explorers only
+	print      fingerprint // of all that matters here
 }
 
 // effects counts what a process did that others, or its user, can see.
@@ -67,8 +74,9 @@ func (p *proc[S, M]) effects() int32 { return p.sends + int32(len(p.delivered)) 
 
 // Delivery is one result handed to the user.
 type Delivery[M any] struct {
-	Msg M
-	At  protocol.Time
+	Msg  M
+	At   protocol.Time
+	Life uint32 // of the process, from 1
 }
 
 // P is the number of processes.
@@ -122,14 +130,17 @@ func newWorld[S, M any](cfg *Config[S, M]) *World[S, M] {
 		cfg: cfg, p: cfg.P, stepsMax: cfg.stepsMax(), eager: cfg.EagerTimers,
 		procs:    make([]proc[S, M], cfg.P),
 		channels: make([]channel[M], cfg.P*cfg.P),
+		fate:     newFate(cfg),
 	}
 }
 
 // reset makes the world that of a new run, whose choices have been started.
 func (w *World[S, M]) reset() error {
-	w.now, w.steps, w.crashes, w.crashing, w.waiting = 0, 0, 0, 0, 0
+	w.now, w.steps, w.crashes, w.whims, w.waiting = 0, 0, 0, 0, 0
 	w.verdict = nil
 	w.agenda.reset()
+	w.held = w.held[:0]
+	w.fate.reset()
 	for i := range w.channels {
 		w.channels[i].clear()
 	}
@@ -139,9 +150,10 @@ func (w *World[S, M]) reset() error {
 	w.protocol = w.setup.Protocol
 	for r := range w.procs {
 		p := &w.procs[r]
-		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1}
+		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
+			w.fate.bury(r, nil)
 			if w.script != nil {
 				w.script.failed(r)
 			}
@@ -158,7 +170,11 @@ func (w *World[S, M]) reset() error {
 			}
 		}
 	}
-	w.placeCrashes()
+	w.fate.free = w.choices.given(placed) == free
+	if !w.fate.free {
+		w.placeCrashes()
+		w.placeFate()
+	}
 	return nil
 }
 
@@ -170,6 +186,7 @@ func (w *World[S, M]) placeCrashes() {
 		return
 	}
 	for range w.choices.Choose(w.cfg.Crashes + 1) {
+		w.fate.crashes++
 		n := 0
 		for r := range w.procs {
 			if w.mayCrash(r) {
@@ -180,7 +197,7 @@ func (w *World[S, M]) placeCrashes() {
 			return
 		}
 		victim := w.choices.Choose(n)
-		after := w.choices.skewed(w.horizon)
+		after := w.choices.skewed(w.horizon.one)
 		for r := range w.procs {
 			if !w.mayCrash(r) {
 				continue
@@ -204,8 +221,7 @@ func (w *World[S, M]) mayCrash(r int) bool {
 
 func (w *World[S, M]) enableCrash(r int) {
 	if w.procs[r].crashAfter == w.procs[r].effects() {
-		w.crashing++
-		w.agenda.add(happening(crash, r, 0))
+		w.add(happening(crash, r, 0))
 	}
 }
 
@@ -220,11 +236,12 @@ func (w *World[S, M]) enableInput(r int) {
 	}
 }
 
-// announce lets everybody be told of the death of r.
+// announce lets everybody be told of the death of r, and of those before it
+// first.
 func (w *World[S, M]) announce(r int) {
 	for to := range w.procs {
-		if w.procs[to].rest != Done {
-			w.agenda.add(happening(death, to, r))
+		if w.procs[to].rest != Done && w.fate.untold(to, r) == 1 {
+			w.enable(happening(death, to, r))
 		}
 	}
 }
@@ -254,8 +271,11 @@ func (w *World[S, M]) run() error {
 // the run ends, is the choice after all the events. A crash may come but is
 // never due, so it holds up neither.
 func (w *World[S, M]) advance() bool {
+	if w.fate.free {
+		return w.advanceFreely()
+	}
 	n := len(w.agenda.events)
-	if n == w.crashing || w.eager && w.waiting > 0 {
+	if n == w.whims || w.eager && w.waiting > 0 {
 		n++
 	}
 	i := 0
@@ -267,24 +287,53 @@ func (w *World[S, M]) advance() bool {
 		return w.passTime()
 	}
 	e := w.agenda.events[i]
-	p := &w.procs[e.at()]
-	if p.rest == Unstarted && e.kind() != next && e.kind() != crash {
-		// A driver's duty 3: the first Next comes before all that arrives.
-		e = happening(next, e.at(), 0)
-		i = w.agenda.index(e)
+	if first := w.first(e); first != e {
+		e, i = first, w.agenda.index(first)
 	}
-	w.agenda.remove(i)
+	w.remove(i)
+	w.happen(e)
+	return true
+}
+
+// first is what must come before e at the same process, or e itself: the first
+// Next comes before all that arrives (a driver's duty 3), and to who has come
+// back, the call to begin before all else.
+func (w *World[S, M]) first(e event) event {
+	p := &w.procs[e.at()]
+	switch {
+	case !e.arrives():
+		return e
+	case p.rest == Unstarted:
+		return happening(next, e.at(), 0)
+	case p.begins && e.kind() != input:
+		return happening(input, e.at(), 0)
+	}
+	return e
+}
+
+// happen makes e happen, which is off the agenda.
+func (w *World[S, M]) happen(e event) {
+	p := &w.procs[e.at()]
+	p.signed = false
+	if w.snapshot && e.kind() != cut && e.kind() != heal {
+		p.state = clone(&p.state)
+	}
 	switch e.kind() {
 	case receive:
 		w.receive(p, e)
 	case next:
 		w.next(p, e.at())
-	case crash:
-		w.crash(p, e.at())
+	case crash, fenced:
+		w.crash(p, e)
+	case restart:
+		w.restart(p, e.at())
+	case cut:
+		w.cut()
+	case heal:
+		w.heal()
 	default:
 		w.notify(p, e)
 	}
-	return true
 }
 
 func (w *World[S, M]) receive(p *proc[S, M], e event) {
@@ -297,6 +346,7 @@ func (w *World[S, M]) receive(p *proc[S, M], e event) {
 	if ch.len() > 0 {
 		w.agenda.add(e.ageless())
 	}
+	ch.signed = false
 	w.protocol.Receive(&p.state, w.now, protocol.Rank(e.from()), m)
 	if w.script != nil {
 		w.script.received(e, m)
@@ -308,13 +358,20 @@ func (w *World[S, M]) notify(p *proc[S, M], e event) {
 	var n protocol.Notice
 	switch e.kind() {
 	case input:
+		if p.begins {
+			p.begins = false
+			n = protocol.Notice{Kind: protocol.Begin, Value: uint64(p.number)}
+			break
+		}
 		n = w.setup.Inputs[p.input].Notice
 		p.input++
 		w.enableInput(e.at())
 	case workDone:
 		n.Kind = protocol.WorkDone
 	case death:
-		n = protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(e.from())}
+		n = w.tell(p, e)
+	case suspect, suspicion:
+		n = w.doubt(e)
 	}
 	w.protocol.Notify(&p.state, w.now, n)
 	if w.script != nil {
@@ -346,14 +403,19 @@ func (w *World[S, M]) next(p *proc[S, M], at int) {
 		p.reached = true
 	}
 	p.rest = Runnable
+	if a.Kind.Sends() || a.Kind == protocol.Deliver || a.Kind == protocol.Work {
+		w.hear(at, a.Msg)
+	}
 	switch a.Kind {
 	case protocol.Send, protocol.Correct:
 		w.send(p, at, a.To, a.Msg)
 	case protocol.Deliver:
-		p.delivered = append(p.delivered, Delivery[M]{Msg: a.Msg, At: w.now})
-		w.enableCrash(at)
+		p.delivered = append(p.delivered, Delivery[M]{Msg: a.Msg, At: w.now, Life: p.number})
+		w.effected(at)
+		w.witness(at)
 	case protocol.Work:
 		w.agenda.add(happening(workDone, at, 0))
+		w.fence(at, a.Msg)
 	case protocol.Idle:
 		p.rest = Idle
 	case protocol.Wait:
@@ -391,36 +453,50 @@ func (w *World[S, M]) send(p *proc[S, M], at int, to protocol.Rank, m M) {
 		return
 	}
 	p.sends++
-	w.enableCrash(at)
+	w.fate.loud = true
+	w.effected(at)
 	if w.procs[to].rest == Done {
 		return
 	}
 	ch := &w.channels[at*w.p+int(to)]
 	if ch.len() == 0 {
-		w.agenda.add(happening(receive, int(to), at))
+		w.enable(happening(receive, int(to), at))
 	}
 	ch.queue = append(ch.queue, m)
+	ch.signed = false
+}
+
+// effected notes that r did something that others, or its user, can see.
+func (w *World[S, M]) effected(r int) {
+	w.enableCrash(r)
+	w.fate.effects++
+	if len(w.fate.placed) > 0 {
+		w.enablePlaced()
+	}
 }
 
 func (w *World[S, M]) knows(r protocol.Rank) bool { return r >= 0 && int(r) < w.p }
 
-func (w *World[S, M]) crash(p *proc[S, M], r int) {
-	w.crashing--
+func (w *World[S, M]) crash(p *proc[S, M], e event) {
+	r := e.at()
 	w.crashes++
 	if p.rest == Waiting {
 		w.waiting--
 	}
+	w.fate.bury(r, w.testament(p))
 	p.life, p.rest = crashed, Done
 	if w.script != nil {
-		w.script.crashed(r)
+		w.script.crashed(e)
 	}
 	w.forget(r)
+	w.unfence(r)
 	if w.cfg.LossyCrashes {
 		w.lose(r)
 	}
 	if w.cfg.Detect {
 		w.announce(r)
 	}
+	w.placeRestart(e)
 }
 
 // lose drops the last of the messages that are on their way from r.
@@ -432,9 +508,10 @@ func (w *World[S, M]) lose(r int) {
 			continue
 		}
 		ch.queue = ch.queue[:len(ch.queue)-n]
+		ch.signed = false
 		if ch.len() == 0 {
 			ch.clear()
-			w.agenda.remove(w.agenda.index(happening(receive, to, r)))
+			w.drop(happening(receive, to, r))
 		}
 		if w.script != nil {
 			w.script.lost(r, to, n)
@@ -444,17 +521,27 @@ func (w *World[S, M]) lose(r int) {
 
 // forget drops everything that could still happen at r.
 func (w *World[S, M]) forget(r int) {
-	w.crashing -= w.agenda.forget(r, crash)
+	w.agenda.forget(r)
+	w.held = without(w.held, r)
+	w.recount()
 	for from := range w.procs {
-		w.channels[from*w.p+r].clear()
+		ch := &w.channels[from*w.p+r]
+		ch.clear()
+		ch.signed = false
 	}
 }
 
 // passTime goes to the earliest moment a process waits for; false: there is
 // none.
 func (w *World[S, M]) passTime() bool {
+	if w.fate.isCut {
+		if w.waiting == 0 || w.fate.ticks == w.cfg.cutTicks() {
+			return w.healOrEnd()
+		}
+		w.fate.ticks++
+	}
 	if w.waiting == 0 {
-		return false
+		return w.bringForward()
 	}
 	w.now = protocol.Never
 	for r := range w.procs {
@@ -468,7 +555,7 @@ func (w *World[S, M]) passTime() bool {
 	for r := range w.procs {
 		p := &w.procs[r]
 		if p.rest == Waiting && p.until <= w.now {
-			p.rest = Runnable
+			p.rest, p.signed = Runnable, false
 			w.waiting--
 			w.agenda.add(happening(next, r, 0))
 		} else if w.cfg.ExtraNext && (p.rest == Waiting || p.rest == Idle) {

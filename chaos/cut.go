@@ -1,0 +1,160 @@
+package chaos
+
+// A cut parts the processes, and their agents, into two sides. What crosses
+// it waits: messages, notices of deaths, fencing. When it heals, everything
+// that waited can happen.
+
+// sidesMax is the largest group whose sides are one choice among all.
+const sidesMax = 16
+
+// cut parts the processes.
+func (w *World[S, M]) cut() {
+	if w.fate.isCut || w.p < 2 {
+		return
+	}
+	w.fate.loud = true
+	w.fate.blows++
+	w.fate.parted++
+	w.chooseSides()
+	w.fate.isCut, w.fate.ticks = true, 0
+	if w.fate.free {
+		w.fate.cuts++
+	}
+	kept := 0
+	for _, e := range w.agenda.events {
+		if w.crosses(e) {
+			w.held = append(w.held, e)
+			continue
+		}
+		w.agenda.events[kept] = e
+		kept++
+	}
+	w.agenda.events = w.agenda.events[:kept]
+	for r := range w.procs {
+		w.suspectAcross(r)
+	}
+	w.recount()
+	w.place(happening(heal, 0, 0))
+	if w.script != nil {
+		var sides [2][]int
+		for r, other := range w.fate.side {
+			if other {
+				sides[1] = append(sides[1], r)
+			} else {
+				sides[0] = append(sides[0], r)
+			}
+		}
+		w.script.cut(sides[0], sides[1])
+	}
+}
+
+// chooseSides draws which: all bipartitions are equally likely. The last rank
+// is on the first side.
+func (w *World[S, M]) chooseSides() {
+	side := w.fate.side
+	clear(side)
+	if w.p <= sidesMax {
+		mask := 1 + w.choices.Choose(1<<(w.p-1)-1)
+		for r := range side {
+			side[r] = mask>>r&1 == 1
+		}
+		return
+	}
+	some := false
+	for r := range w.p - 1 {
+		side[r] = w.choices.Choose(2) == 1
+		some = some || side[r]
+	}
+	if !some {
+		side[0] = true
+	}
+}
+
+// suspectAcross lets r be told to suspect those on the other side.
+func (w *World[S, M]) suspectAcross(r int) {
+	if !w.cfg.DetectCuts || w.procs[r].rest == Done {
+		return
+	}
+	for of := range w.procs {
+		e := happening(suspect, r, of)
+		if w.fate.side[of] != w.fate.side[r] && w.agenda.index(e) < 0 {
+			w.add(e)
+		}
+	}
+}
+
+// crosses tells whether e has to wait for the cut to heal.
+func (w *World[S, M]) crosses(e event) bool {
+	switch e.kind() {
+	case receive, death, fenced:
+		return w.fate.side[e.at()] != w.fate.side[e.from()]
+	}
+	return false
+}
+
+// heal ends the cut. Suspicion that nobody has voiced may still come.
+func (w *World[S, M]) heal() {
+	if !w.fate.isCut {
+		return
+	}
+	w.fate.loud = true
+	w.fate.isCut, w.fate.ticks = false, 0
+	clear(w.fate.side)
+	for _, e := range w.held {
+		w.agenda.add(e.ageless())
+	}
+	w.held = w.held[:0]
+	w.drop(happening(heal, 0, 0))
+	w.recount()
+	if w.script != nil {
+		w.script.healed()
+	}
+}
+
+// healOrEnd ends the cut because the run cannot end with it, or the run.
+func (w *World[S, M]) healOrEnd() bool {
+	if w.cfg.CutsStay {
+		return false
+	}
+	w.heal()
+	return true
+}
+
+// enable makes e something that can happen, now or when the cut has healed.
+func (w *World[S, M]) enable(e event) {
+	if w.fate.isCut && w.crosses(e) {
+		w.held = append(w.held, e)
+		return
+	}
+	w.agenda.add(e)
+}
+
+// pending tells whether e can happen, now or when the cut has healed.
+func (w *World[S, M]) pending(e event) bool {
+	if w.agenda.index(e) >= 0 {
+		return true
+	}
+	for _, f := range w.held {
+		if f.ageless() == e {
+			return true
+		}
+	}
+	return false
+}
+
+// drop takes e off, wherever it is.
+func (w *World[S, M]) drop(e event) {
+	if i := w.agenda.index(e); i >= 0 {
+		w.remove(i)
+		return
+	}
+	for i, f := range w.held {
+		if f.ageless() == e {
+			w.held = append(w.held[:i], w.held[i+1:]...)
+			return
+		}
+	}
+}
+
+// Cut tells whether the processes are cut in two sides.
+func (w *World[S, M]) Cut() bool { return w.fate.isCut }

@@ -1,0 +1,317 @@
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Mistakes that membership protocols have, planted to see that they are found.
+// They are planted in the machine's own source: the tests of this package are
+// built once more with a few lines of it replaced, each by a line that does the
+// wrong thing if the environment says so.
+
+// mistake is one of them.
+type mistake struct {
+	name     string
+	file     string // of protocol/membership
+	old, new string // the line that is replaced; wrong(«name») tells whether to go wrong
+	found    string // by this test: a schedule or a world
+	by       error  // in this way; nil: in any
+}
+
+var mistakes = []mistake{
+	{
+		name: "quorum without the dead", file: "campaign.go",
+		old: `return all || 2*n > len(s.view.Members)`,
+		new: `if wrong("quorum without the dead") {
+			for _, m := range s.view.Members {
+				if !c.answered.has(m.ID) && s.dead(m) {
+					n++
+				}
+			}
+		}
+		return all || 2*n > len(s.view.Members)`,
+		found: "schedule quorum without the dead",
+	},
+	{
+		name: "union instead of re-proposal", file: "campaign.go",
+		old: `	if v == nil {
+		v = p.change(s)
+	}
+	if v == nil { // the reason has gone`,
+		new: `	if v == nil || wrong("union instead of re-proposal") && p.change(s) != nil {
+		v = p.change(s)
+	}
+	if v == nil { // the reason has gone`,
+		found: "world five of whom two are suspected",
+	},
+	{
+		name: "reset taken as death", file: "membership.go",
+		old: `p.failed(s, now, failure{who: who})
+		}
+	case protocol.WorkDone`,
+		new: `if wrong("reset taken as death") {
+				p.failed(s, now, failure{who: who, certain: true, will: &Letter{Kind: Will}})
+			}
+			p.failed(s, now, failure{who: who})
+		}
+	case protocol.WorkDone`,
+		found: "world three cut in two",
+	},
+	{
+		name: "notices without the record", file: "membership.go",
+		old:   `p.willed(s, now, Member{from, m.From}, m.Letter)`,
+		new:   `p.willed(s, now, Member{from, m.From}, forgotten("notices without the record", m.Letter))`,
+		found: "schedule notices that carry only a number",
+	},
+	{
+		name: "joins without the record", file: "membership.go",
+		old: `case m.Kind == Will:`,
+		new: `case m.Kind == Will && wrong("joins without the record"):
+		p.willed(s, now, Member{from, m.From}, &Letter{Kind: Will})
+		return
+	case m.Kind == Will:`,
+		found: "schedule joins without the record",
+	},
+	{
+		name: "no incarnation check", file: "membership.go",
+		old: `	case protocol.Death:
+`,
+		new: `	case protocol.Death:
+		if m, in := s.view.findIn(who.ID); in && wrong("no incarnation check") {
+			who = m
+		}
+`,
+		found: "world three with a crash and a return", by: errNobody,
+	},
+	{
+		name: "stale stable notice", file: "sweep.go",
+		old: `p.learn(s, now, l.Base, true)`,
+		new: `p.learn(s, now, l.Base, true)
+	if wrong("stale stable notice") && s.stage == inside {
+		s.opened()
+	}`,
+		found: "world six of whom three crash", by: errAccepted,
+	},
+	{
+		name: "two values in one ballot", file: "campaign.go",
+		old: `	if again {
+		c.attempt++`,
+		new: `	if v := p.change(s); wrong("two values in one ballot") && again && kind == Propose && v != nil {
+		c.value = v
+	}
+	if again {
+		c.attempt++`,
+		found: "world four cut in two with a crash",
+	},
+	{
+		name: "view that can never open", file: "campaign.go",
+		old:   `case v == nil && !s.anyFailed() && !s.open:`,
+		new:   `case v == nil && !s.anyFailed() && !s.open && !wrong("view that can never open"):`,
+		found: "schedule a view that another chose", by: errStuck,
+	},
+	{
+		name: "opening before all have accepted", file: "campaign.go",
+		old: `if !s.campaign.answered.has(m.ID) && !s.dead(m) {
+			return false`,
+		new: `if !s.campaign.answered.has(m.ID) && !s.dead(m) && !wrong("opening before all have accepted") {
+			return false`,
+		found: "world five of whom two are suspected", by: errAccepted,
+	},
+	{
+		name: "a broken promise", file: "sweep.go",
+		old:   `if l.Ballot < s.promised {`,
+		new:   `if l.Ballot < s.promised && !wrong("a broken promise") {`,
+		found: "world five of whom two are suspected",
+	},
+	{
+		name: "a proposal sent before it is recorded", file: "campaign.go",
+		old: `p.propose(s, now, c.ballot, v)
+	return true`,
+		new: `if wrong("a proposal sent before it is recorded") {
+		b, attempt := c.ballot, c.attempt+1
+		s.campaign = campaign{phase: proposing, ballot: b, value: v, attempt: attempt,
+			answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
+		p.ask(s, now, Propose, false)
+		s.accept(b, s.view, v)
+		return true
+	}
+	p.propose(s, now, c.ballot, v)
+	return true`,
+		found: "schedule a proposal sent before it is recorded",
+	},
+	{
+		name: "excluded and silent", file: "membership.go",
+		old: `case s.stage == excluded:
+		if m.Kind != Decided {`,
+		new: `case s.stage == excluded:
+		if m.Kind != Decided && !wrong("excluded and silent") {`,
+		found: "schedule excluded and silent",
+	},
+	{
+		name: "nobody left", file: "failure.go",
+		old: `	if s.stage == inside && will.Value.Number == s.view.Number+1 {`,
+		new: `	if wrong("nobody left") && s.stage == inside && will.Value.Number > s.view.Number {
+		p.learn(s, now, will.Value.Without(func(m Member) bool { return m == s.self }, false), false)
+		return
+	}
+	if s.stage == inside && will.Value.Number == s.view.Number+1 {`,
+		found: "schedule nobody left",
+	},
+}
+
+// planting is a file of its own in the machine's package.
+const planting = `package membership
+
+import (
+	"os"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+var mistake = os.Getenv("` + mistakeVariable + `")
+
+func wrong(name string) bool { return mistake == name }
+
+func (v *View) findIn(id protocol.Rank) (Member, bool) {
+	if v == nil {
+		return Member{}, false
+	}
+	return v.Find(id)
+}
+
+func forgotten(name string, l *Letter) *Letter {
+	if wrong(name) {
+		return &Letter{Kind: Will}
+	}
+	return l
+}
+`
+
+// worlds are where the mistakes are looked for.
+var worlds = []struct {
+	name  string
+	world Membership
+	runs  int
+}{
+	{"three cut in two", Membership{P: 3, Cuts: 1}, 20_000},
+	{"three with a crash and a return", Membership{P: 3, Crashes: 1, Restarts: 1}, 60_000},
+	{"six of whom three crash", Membership{P: 6, Crashes: 3}, 100_000},
+	{"three and a joiner with a crash", Membership{P: 3, Joiners: 1, Crashes: 1}, 20_000},
+	{"four of whom two crash", Membership{P: 4, Crashes: 2}, 20_000},
+	{"four cut in two with a crash", Membership{P: 4, Cuts: 1, Crashes: 1}, 60_000},
+	{"five of whom two are suspected", Membership{P: 5, Suspicions: 2, Crashes: 1}, 60_000},
+}
+
+func TestMembershipKeepsItsPromises(t *testing.T) {
+	for _, w := range worlds {
+		t.Run(w.name, func(t *testing.T) {
+			report, err := w.world.Random(1, w.runs, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d schedules in %.1f s", report.Schedules, report.Seconds)
+		})
+	}
+}
+
+// test is the test that must find m, as -test.run has it.
+func (m *mistake) test() string {
+	kind, name, _ := strings.Cut(m.found, " ")
+	outer := map[string]string{"schedule": "TestSchedulesThatBrokeDraftsOfTheViewRule", "world": "TestMembershipKeepsItsPromises"}[kind]
+	return fmt.Sprintf("^%s$/^%s$", outer, strings.ReplaceAll(name, " ", "_"))
+}
+
+func TestMistakesPlantedInMembershipAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the tests once more")
+	}
+	planted := plant(t)
+	run := func(name, test string) (string, error) {
+		cmd := exec.Command(planted, "-test.v", "-test.run", test, "-test.timeout", "2m")
+		cmd.Env = append(os.Environ(), mistakeVariable+"="+name)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, m := range mistakes {
+		t.Run(m.name, func(t *testing.T) {
+			begin := time.Now()
+			out, err := run(m.name, m.test())
+			var failed *exec.ExitError
+			switch {
+			case err == nil:
+				t.Fatalf("not found by %s\n%s", m.found, out)
+			case !errors.As(err, &failed) || !strings.Contains(out, "--- FAIL"):
+				t.Fatalf("%v\n%s", err, out)
+			case m.by != nil && !strings.Contains(out, m.by.Error()):
+				t.Errorf("found, but not as: %v\n%s", m.by, out)
+			}
+			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdictOf(out))
+		})
+	}
+	if out, err := run("none of them", "^TestSchedulesThatBrokeDraftsOfTheViewRule$"); err != nil {
+		t.Errorf("without a mistake: %v\n%s", err, out)
+	}
+}
+
+// verdictOf is the line of a failing test that says what is wrong.
+func verdictOf(out string) string {
+	for line := range strings.Lines(out) {
+		if i := strings.Index(line, "=> "); i >= 0 {
+			return strings.TrimSpace(line[i:])
+		}
+	}
+	return "?"
+}
+
+// plant builds the tests of this package with the mistakes, and returns where.
+func plant(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	machine, err := filepath.Abs("../protocol/membership")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{}
+	sources := map[string]string{"planted.go": planting}
+	for _, m := range mistakes {
+		if sources[m.file] == "" {
+			text, err := os.ReadFile(filepath.Join(machine, m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[m.file] = string(text)
+		}
+		if n := strings.Count(sources[m.file], m.old); n != 1 {
+			t.Fatalf("%s: the line to replace occurs %d times in %s:\n%s", m.name, n, m.file, m.old)
+		}
+		sources[m.file] = strings.Replace(sources[m.file], m.old, m.new, 1)
+	}
+	for name, text := range sources {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replace[filepath.Join(machine, name)] = path
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "planted.test")
+	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
