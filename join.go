@@ -60,6 +60,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	m.connect(p)
+	go func() {
+		<-p.Out()
+		cancel(failed("run", p.Sight().View.Number, &runtime.Failure{Err: p.Ended()}))
+	}()
 	var addresses []string
 	for _, a := range p.Addresses() {
 		addresses = append(addresses, a.String())

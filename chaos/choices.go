@@ -61,15 +61,6 @@ func (c *Choices) number() uint64 {
 	return c.note(c.next())
 }
 
-// given answers with v when drawn; a script may say otherwise. Enumeration does
-// not vary it.
-func (c *Choices) given(v uint64) uint64 {
-	if c.replaying {
-		return c.reread(0)
-	}
-	return c.note(v)
-}
-
 // skewed answers with a number that is mostly at most usual and sometimes far
 // beyond: an estimate of how long something lasts is only an estimate.
 func (c *Choices) skewed(usual int) int {

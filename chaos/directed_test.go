@@ -105,7 +105,7 @@ type director struct {
 func direct(t *testing.T, d directed, cfg memberConfig) ([]string, error) {
 	w := newWorld(&cfg)
 	w.script = &script[memberMessage]{}
-	w.choices.fromScript([]uint64{0, free})
+	w.choices.fromScript([]uint64{free})
 	if err := w.reset(); err != nil {
 		t.Fatal(err)
 	}

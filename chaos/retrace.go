@@ -28,8 +28,7 @@ func (x *explorer[S, M]) retrace() (choices []uint64) {
 		_ = recover() // the violation may be a panic at the end of the path
 		choices = w.choices.script
 	}()
-	script := append(append([]uint64(nil), x.prelude...), placed)
-	script = append(script, x.crashChoices()...)
+	script := append(append([]uint64(nil), x.prelude...), x.crashChoices()...)
 	w.choices.fromScript(script)
 	if w.reset() != nil {
 		return nil

@@ -92,7 +92,8 @@ func (x *search[S, M]) run(delays int) (Report, error) {
 			return Report{}, err
 		}
 		script = w.choices.following()
-		x.prelude = append(append(x.prelude[:0], w.choices.made...), free)
+		x.prelude = append(x.prelude[:0], w.choices.made...)
+		x.prelude[0] = free
 		w.choices.fromScript(x.prelude)
 		if err := w.reset(); err != nil {
 			return Report{}, err

@@ -25,6 +25,7 @@ type Setup[S, M any] struct {
 	Inputs []Input
 
 	failed []bool
+	free   bool // see whim.go
 }
 
 // P is the number of processes.
@@ -72,6 +73,9 @@ func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 		s.failed[r] = true
 	}
 	s.Seed = c.number()
+	if s.free = s.Seed == free; s.free {
+		s.Seed = 0
+	}
 	if cfg.Vary == nil {
 		return nil
 	}

@@ -15,12 +15,9 @@ import (
 // explores every schedule is free instead: all whims that the configuration
 // still allows can happen all the time. The menu of what can happen then lists
 // what is due first, oldest first, so that 0 stays the ordinary choice. Which
-// of the two a run is, is its first choice after those of Vary; free is a number
-// that shortening does not come upon.
-const (
-	placed uint64 = 0
-	free   uint64 = 0x66726565 << 24
-)
+// of the two a run is, its first choice tells, which is Init's seed: free stands
+// for seed 0 and free whims.
+const free uint64 = 0x66726565 << 24
 
 // placement is a whim that can happen after so many effects.
 type placement struct {

@@ -170,7 +170,7 @@ func (w *World[S, M]) reset() error {
 			}
 		}
 	}
-	w.fate.free = w.choices.given(placed) == free
+	w.fate.free = w.setup.free
 	if !w.fate.free {
 		w.placeCrashes()
 		w.placeFate()

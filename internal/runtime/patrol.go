@@ -79,6 +79,9 @@ func (p *Process) listen() {
 		if q := p.peers[r]; !q.heard.IsZero() {
 			s.Heard(r, q.heard)
 			q.heard = time.Time{}
+			if !p.views.state.Settled() {
+				p.viewHeard(q)
+			}
 		}
 	}
 	todo := s.Tick(now)

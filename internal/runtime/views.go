@@ -146,13 +146,21 @@ func (p *Process) stepViews() {
 			v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Wait:
 			p.stepViewsAt(a.At)
-			p.hurryViews()
+			p.viewsRest()
 			return
 		default:
-			p.hurryViews()
+			p.viewsRest()
 			return
 		}
 	}
+}
+
+// viewsRest looks what is to be done while the machine waits.
+func (p *Process) viewsRest() {
+	if v := &p.views; v.lost != nil && v.state.Settled() {
+		p.end(v.lost)
+	}
+	p.hurryViews()
 }
 
 // stepViewsAt lets the machine act again at a time.
