@@ -81,6 +81,14 @@ var schedules = []directed{
 		open: []protocol.Rank{3},
 	},
 	{
+		name: "a notice that comes late", world: Membership{P: 7, Fanout: 8, Crashes: 2},
+		// p0 opens view 2 and dies. p1 has view 3 chosen, which waits for 5, when
+		// it hears from p0 that view 2 is open.
+		steps: `crash 6; tell 0 6; act 0; hear 1 0; act 1; hear 2 0; act 2; hear 3 0; act 3; hear 4 0; act 4; hear 5 0; act 5
+			hear 0 1; hear 0 2; hear 0 3; hear 0 4; hear 0 5; act 0; crash 0; tell 1 0; act 1; settle 1 2 3 4; hear 1 0; act 1`,
+		open: []protocol.Rank{1, 2, 3, 4, 5},
+	},
+	{
 		name: "a view that another chose", world: Membership{P: 3, Joiners: 1, Fanout: 8, Suspicions: 1, EagerTimers: true},
 		// p1 suspects p0 and has what p0 proposed, {0 1 2 3}, chosen. Then it
 		// hears p0, who is the one to open it.

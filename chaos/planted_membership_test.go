@@ -92,13 +92,15 @@ var mistakes = []mistake{
 		found: "world three with a crash and a return", by: errNobody,
 	},
 	{
-		name: "stale stable notice", file: "sweep.go",
-		old: `p.learn(s, now, l.Base, true)`,
-		new: `p.learn(s, now, l.Base, true)
-	if wrong("stale stable notice") && s.stage == inside {
+		name: "stale stable notice", file: "membership.go",
+		old: `	case p.outlived(s, from, m):
+`,
+		new: `	case m.Kind == Stable && s.stage == inside && wrong("stale stable notice"):
 		s.opened()
-	}`,
-		found: "world six of whom three crash", by: errAccepted,
+		return
+	case p.outlived(s, from, m):
+`,
+		found: "schedule a notice that comes late", by: errAccepted,
 	},
 	{
 		name: "two values in one ballot", file: "campaign.go",
@@ -203,7 +205,7 @@ var worlds = []struct {
 }{
 	{"three cut in two", Membership{P: 3, Cuts: 1}, 20_000},
 	{"three with a crash and a return", Membership{P: 3, Crashes: 1, Restarts: 1}, 60_000},
-	{"six of whom three crash", Membership{P: 6, Crashes: 3}, 100_000},
+	{"six of whom three crash", Membership{P: 6, Crashes: 3}, 20_000},
 	{"three and a joiner with a crash", Membership{P: 3, Joiners: 1, Crashes: 1}, 20_000},
 	{"four of whom two crash", Membership{P: 4, Crashes: 2}, 20_000},
 	{"four cut in two with a crash", Membership{P: 4, Cuts: 1, Crashes: 1}, 60_000},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/bench/clock"
@@ -41,10 +42,14 @@ func (b *benchMembershipProcessCmd) Run(c *console) error {
 			return err
 		}
 		return outlive(ctx, t, b.Victims, func(i int, opened int64) error {
+			time.Sleep(reportAfter) // to report is not to get in the way of those who are not through
 			return out.Encode(membershipLine{Rank: t.Rank(), Death: i, Learned: death.at[i].Load(), Opened: opened})
 		})
 	})
 }
+
+// reportAfter is when a process reports a view: all have it by then.
+const reportAfter = 300 * time.Millisecond
 
 // outlive waits for the views without the victims, one after the other, and tells
 // when each was there. If somebody else is missing, what is measured would be another

@@ -78,9 +78,10 @@ func derivedDir(getenv func(string) string, name []string) string {
 	return filepath.Join(parentDir(getenv), dirPrefix+hex.EncodeToString(sum[:10]))
 }
 
-// parentDir is where directories of jobs are made.
+// parentDir is where directories of jobs are made: in memory, if nothing else is
+// asked for, since what is recorded there must not wait for a disk.
 func parentDir(getenv func(string) string) string {
-	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), os.TempDir()} {
+	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/dev/shm", os.TempDir()} {
 		if len(dir)+1+len(dirPrefix)+20 <= dirMax && usable(dir) {
 			return dir
 		}

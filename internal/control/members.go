@@ -273,8 +273,8 @@ func (d *Death) unread(why string) {
 }
 
 // tellDeath tells the process of the lowest rank of a death at once, since it is the
-// one who proposes the next view, and the others with the next batch: most of them
-// learn it from the view, and should not be kept from deciding it.
+// one who proposes the next view, and the others in a while: they learn it from the
+// view, and should not be kept from deciding it.
 func (s *Server) tellDeath(line []byte) {
 	for _, m := range s.members {
 		if m.session == nil {
@@ -285,9 +285,20 @@ func (s *Server) tellDeath(line []byte) {
 		}
 		break
 	}
+	if s.deaths == nil {
+		time.AfterFunc(deathsTime, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.closing {
+				s.tellDeaths()
+			}
+		})
+	}
 	s.deaths = append(s.deaths, line)
-	s.flushSoon()
 }
+
+// deathsTime is how long the others wait for word of a death: who needs it asks.
+const deathsTime = 100 * time.Millisecond
 
 // tellDeaths tells all processes of the deaths since the last batch. s.mu is held.
 func (s *Server) tellDeaths() {

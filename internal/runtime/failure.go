@@ -72,6 +72,9 @@ func (m *Member) goneFailure(op string, rank int) *Failure {
 // say how it came about.
 const nameTime = protocol.Time(5 * time.Millisecond)
 
+// askTime is when it is asked, if it has not told before: the next view comes first.
+const askTime = protocol.Time(2 * time.Millisecond)
+
 // exited learns from the kernel that the peer's process is dead.
 func (q *peer) exited() {
 	p := q.p
@@ -89,8 +92,22 @@ func (q *peer) exited() {
 	} else {
 		p.cfg.Logger.Error("no record", "peer", q.rank, "error", err)
 	}
-	go p.cfg.Host.Ask(q.rank)
+	p.at(p.now()+askTime, func() {
+		if !q.dead {
+			go p.cfg.Host.Ask(q.rank)
+		}
+	})
 	p.at(p.now()+nameTime, dead)
+}
+
+// rename takes note of how a process died that is known to be dead: what was said
+// before was said by who did not know.
+func (p *Process) rename(rank int, how string) {
+	for t, r := range p.owner {
+		if int(r) == rank && p.gone[t].dead {
+			p.gone[t].why = how
+		}
+	}
 }
 
 // died handles a death: after what the dead sent, so that it counts.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -13,6 +14,10 @@ import (
 type poller struct {
 	epoll int
 	wakes int // an event descriptor
+
+	// The same epoll descriptor as Go's own poller knows it; see rest.
+	file *os.File
+	raw  syscall.RawConn
 }
 
 // A ready descriptor: what the poller was told with it, and whether there is
@@ -34,11 +39,31 @@ func newPoller() (*poller, error) {
 		return nil, fmt.Errorf("eventfd: %w", e)
 	}
 	p := &poller{epoll: epoll, wakes: int(r)}
-	if err := p.add(p.wakes, -1); err != nil {
+	err = p.add(p.wakes, -1)
+	if err == nil {
+		err = p.enlist()
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// enlist makes the descriptor known to Go's own poller.
+func (p *poller) enlist() error {
+	fd, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(p.epoll), syscall.F_DUPFD_CLOEXEC, 0)
+	if e != 0 {
+		return fmt.Errorf("epoll: %w", e)
+	}
+	if err := syscall.SetNonblock(int(fd), true); err != nil {
+		syscall.Close(int(fd))
+		return fmt.Errorf("epoll: %w", err)
+	}
+	p.file = os.NewFile(fd, "epoll")
+	var err error
+	p.raw, err = p.file.SyscallConn()
+	return err
 }
 
 // add watches a descriptor for input, and tells data when there is some.
@@ -96,6 +121,25 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 	return room.ready[:n]
 }
 
+// rest is wait for one that expects to wait for long. It leaves the waiting to Go's
+// own poller: a thread that blocks in a system call keeps its processor for up to
+// 10 ms, in which Go's monitor looks at it some sixty times, and with more processes
+// than processors that is most of what they do.
+func (p *poller) rest(room *events, d time.Duration) (got []ready) {
+	var until time.Time
+	if d >= 0 {
+		until = time.Now().Add(d)
+	}
+	if p.file.SetReadDeadline(until) != nil {
+		return p.wait(room, d)
+	}
+	_ = p.raw.Read(func(uintptr) bool {
+		got = p.wait(room, 0)
+		return len(got) > 0
+	})
+	return got
+}
+
 // wake makes a wait, present or next, return.
 func (p *poller) wake() {
 	var one [8]byte
@@ -110,6 +154,9 @@ func (p *poller) woken() {
 }
 
 func (p *poller) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
 	syscall.Close(p.wakes)
 	syscall.Close(p.epoll)
 }

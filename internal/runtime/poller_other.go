@@ -101,6 +101,9 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 	return *room
 }
 
+// rest is wait for one that expects to wait for long.
+func (p *poller) rest(room *events, d time.Duration) []ready { return p.wait(room, d) }
+
 // wake makes a wait, present or next, return.
 func (p *poller) wake() { _, _ = syscall.Write(p.wakes[1], []byte{1}) }
 

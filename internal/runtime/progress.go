@@ -181,7 +181,12 @@ func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
 		d := p.untilTimer()
 		p.asleep = w
 		p.unlock()
-		got := p.poll.wait(&room, d)
+		var got []ready
+		if w == &p.background {
+			got = p.poll.rest(&room, d)
+		} else {
+			got = p.poll.wait(&room, d)
+		}
 		p.lock()
 		if p.asleep == w {
 			p.asleep = nil

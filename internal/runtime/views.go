@@ -270,6 +270,9 @@ func (p *Process) viewOpened(v *membership.View) {
 			p.welcome(r, m)
 		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
 			// If it is dead, whoever saw it will say how; if not, it is out all the same.
+			if p.cfg.Host != nil && p.driver != &p.background {
+				go p.cfg.Host.Ask(r)
+			}
 			p.at(p.now()+nameTime, func() {
 				if p.peers[r] == q {
 					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
@@ -403,5 +406,6 @@ func (p *Process) Tell(d Death) {
 		}
 	}
 	p.viewDeath(d.Rank, d.Incarnation, d.Record)
+	p.rename(d.Rank, d.How)
 	p.died(d.Rank, true, d.How)
 }
