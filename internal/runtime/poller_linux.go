@@ -15,7 +15,7 @@ type poller struct {
 	epoll int
 	wakes int // an event descriptor
 
-	// The same epoll descriptor as Go's own poller knows it; see rest.
+	// The epoll descriptor as Go's own poller knows it; see rest.
 	file *os.File
 	raw  syscall.RawConn
 }
@@ -52,15 +52,10 @@ func newPoller() (*poller, error) {
 
 // enlist makes the descriptor known to Go's own poller.
 func (p *poller) enlist() error {
-	fd, _, e := syscall.Syscall(syscall.SYS_FCNTL, uintptr(p.epoll), syscall.F_DUPFD_CLOEXEC, 0)
-	if e != 0 {
-		return fmt.Errorf("epoll: %w", e)
-	}
-	if err := syscall.SetNonblock(int(fd), true); err != nil {
-		syscall.Close(int(fd))
+	if err := syscall.SetNonblock(p.epoll, true); err != nil { // only such ones it takes
 		return fmt.Errorf("epoll: %w", err)
 	}
-	p.file = os.NewFile(fd, "epoll")
+	p.file = os.NewFile(uintptr(p.epoll), "epoll")
 	var err error
 	p.raw, err = p.file.SyscallConn()
 	return err
@@ -154,9 +149,10 @@ func (p *poller) woken() {
 }
 
 func (p *poller) close() {
+	syscall.Close(p.wakes)
 	if p.file != nil {
 		p.file.Close()
+	} else {
+		syscall.Close(p.epoll)
 	}
-	syscall.Close(p.wakes)
-	syscall.Close(p.epoll)
 }
