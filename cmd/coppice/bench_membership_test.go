@@ -184,6 +184,7 @@ func sides(n int, memberlist ...float64) membershipSides {
 		root: []viewChange{
 			{10, 20, 220}, {10, 20, 320}, {10, 20, 420},
 		},
+		first:   []viewChange{{10, 20, 500}},
 		barrier: []float64{50, 4500, 40}, floor: []float64{100, 9020, 50}, memberlist: memberlist,
 	}
 }
@@ -196,6 +197,7 @@ func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
 		Processes:    8,
 		deathFigures: deathFigures{Median: 150, P99: 9020, Detection: 10, Proposer: 20, Stabilization: 120},
 		Root:         deathFigures{Median: 320, P99: 420, Detection: 10, Proposer: 20, Stabilization: 300},
+		First:        deathFigures{Median: 500, P99: 500, Detection: 10, Proposer: 20, Stabilization: 480},
 		Barrier:      50, Floor: 100, Memberlist: &memberlist,
 		Ratios: membershipRatios{StabilizationToBarrier: 2, TotalToFloor: 1.2, MemberlistToTotal: &ratio},
 	}

@@ -18,6 +18,9 @@ type poller struct {
 	// The epoll descriptor as Go's own poller knows it; see rest.
 	file *os.File
 	raw  syscall.RawConn
+	room events // of rest, whose caller is always the same
+	got  []ready
+	look func(uintptr) bool
 }
 
 // A ready descriptor: what the poller was told with it, and whether there is
@@ -58,6 +61,10 @@ func (p *poller) enlist() error {
 	p.file = os.NewFile(uintptr(p.epoll), "epoll")
 	var err error
 	p.raw, err = p.file.SyscallConn()
+	p.look = func(uintptr) bool {
+		p.got = p.wait(&p.room, 0)
+		return len(p.got) > 0
+	}
 	return err
 }
 
@@ -120,19 +127,17 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 // own poller: a thread that blocks in a system call keeps its processor for up to
 // 10 ms, in which Go's monitor looks at it some sixty times, and with more processes
 // than processors that is most of what they do.
-func (p *poller) rest(room *events, d time.Duration) (got []ready) {
+func (p *poller) rest(d time.Duration) []ready {
 	var until time.Time
 	if d >= 0 {
 		until = time.Now().Add(d)
 	}
 	if p.file.SetReadDeadline(until) != nil {
-		return p.wait(room, d)
+		return p.wait(&p.room, d)
 	}
-	_ = p.raw.Read(func(uintptr) bool {
-		got = p.wait(room, 0)
-		return len(got) > 0
-	})
-	return got
+	p.got = nil
+	_ = p.raw.Read(p.look)
+	return p.got
 }
 
 // wake makes a wait, present or next, return.

@@ -102,7 +102,7 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 }
 
 // rest is wait for one that expects to wait for long.
-func (p *poller) rest(room *events, d time.Duration) []ready { return p.wait(room, d) }
+func (p *poller) rest(d time.Duration) []ready { return p.wait(new(events), d) }
 
 // wake makes a wait, present or next, return.
 func (p *poller) wake() { _, _ = syscall.Write(p.wakes[1], []byte{1}) }

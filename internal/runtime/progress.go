@@ -183,7 +183,7 @@ func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
 		p.unlock()
 		var got []ready
 		if w == &p.background {
-			got = p.poll.rest(&room, d)
+			got = p.poll.rest(d)
 		} else {
 			got = p.poll.wait(&room, d)
 		}
@@ -275,9 +275,8 @@ func (p *Process) react(got []ready) {
 }
 
 // pause lets a moment pass, and tells whether it was cut short.
-func (p *Process) pause() (hurried bool) {
-	timer := time.NewTimer(p.cfg.Pause)
-	defer timer.Stop()
+func (p *Process) pause(timer *time.Timer) (hurried bool) {
+	timer.Reset(p.cfg.Pause)
 	select {
 	case <-timer.C:
 		return false
@@ -291,12 +290,14 @@ func (p *Process) pause() (hurried bool) {
 func (p *Process) inBackground() {
 	defer close(p.stopped)
 	ctx := context.Background()
+	timer := time.NewTimer(p.cfg.Pause)
+	defer timer.Stop()
 	p.lock()
 	defer p.unlock()
 	for !p.closed {
 		before := p.drives
 		p.unlock()
-		hurried := p.pause()
+		hurried := p.pause(timer)
 		p.lock()
 		switch {
 		case p.closed:
