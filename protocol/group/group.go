@@ -249,22 +249,18 @@ func (g *Group) release(s *State, now protocol.Time) {
 // Next implements protocol.Protocol.
 func (g *Group) Next(s *State, now protocol.Time) protocol.Action[Frame] {
 	until := protocol.Never
-	for {
-		a := g.cfg.Membership.Next(&s.members, now)
-		switch a.Kind {
-		case protocol.Idle:
-		case protocol.Wait:
-			until = a.At
-		default:
-			if a.Kind == protocol.Work {
-				s.works = append(slices.Clip(s.works), 0)
-			}
-			if a.Kind == protocol.Deliver {
-				g.news(s, now, a.Msg)
-			}
-			return protocol.Action[Frame]{Kind: a.Kind, At: a.At, To: a.To, Msg: Frame{Letter: a.Msg}}
+	switch a := g.cfg.Membership.Next(&s.members, now); a.Kind {
+	case protocol.Idle:
+	case protocol.Wait:
+		until = a.At
+	default:
+		if a.Kind == protocol.Work {
+			s.works = append(slices.Clip(s.works), 0)
 		}
-		break
+		if a.Kind == protocol.Deliver {
+			g.news(s, now, a.Msg)
+		}
+		return protocol.Action[Frame]{Kind: a.Kind, At: a.At, To: a.To, Msg: Frame{Letter: a.Msg}}
 	}
 	for i := 0; i < len(s.running) && !s.over; i++ {
 		op := s.running[i].op

@@ -11,18 +11,17 @@ import (
 // cluster is a small driver for directed tests: messages arrive in the order they
 // were sent, unless a test says otherwise.
 type cluster struct {
-	t         *testing.T
-	p         *Protocol
-	states    []State
-	alive     []bool
-	now       protocol.Time
-	mail      []letterTo
-	opened    []*View // the last, by process
-	events    []string
-	cut       func(from, to protocol.Rank) bool
-	messages  int
-	fenced    []Member
-	stopFence bool
+	t        *testing.T
+	p        *Protocol
+	states   []State
+	alive    []bool
+	now      protocol.Time
+	mail     []letterTo
+	opened   []*View // the last, by process
+	events   []string
+	cut      func(from, to protocol.Rank) bool
+	messages int
+	fenced   []Member
 }
 
 type letterTo struct {

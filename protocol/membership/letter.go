@@ -160,8 +160,5 @@ func (m Message) String() string {
 	return b.String()
 }
 
-// down tells whether letters of a kind go down the tree and are answered.
-func (k Kind) down() bool { return k == Prepare || k == Propose || k == Confirm }
-
 // answer is the kind that goes up for one that goes down.
 func (k Kind) answer() Kind { return k + 1 }
