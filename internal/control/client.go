@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,15 +80,6 @@ type Client struct {
 
 	heard heard // the reading goroutine's
 	lost  bool  // the same, and Close's when that has ended
-}
-
-// heard is what the handler has been told: the last of each rank.
-type heard struct {
-	peers    []Peer  // incarnation 0: none
-	deaths   []Death // incarnation 0: none
-	returned []bool
-	finished bool
-	stopped  bool
 }
 
 // link is one connection with the coordinator.
@@ -492,93 +482,4 @@ func (c *Client) resume(l *link) error {
 		}
 	}
 	return nil
-}
-
-var errClosing = errors.New("the coordinator has ended")
-
-// hear hands on what the coordinator tells, once.
-func (c *Client) hear(m message) error {
-	if c.isClosing() {
-		return nil
-	}
-	h := &c.heard
-	if !h.reach(m.Rank) {
-		return nil
-	}
-	switch m.Type {
-	case tellPeers:
-		if fresh := h.fresh(m.Peers); len(fresh) > 0 {
-			c.handler.Peers(fresh)
-		}
-	case tellDied:
-		d := Death{Rank: m.Rank, Incarnation: m.Incarnation, Certain: m.Certain, How: m.Why, Record: m.Record}
-		if h.newDeath(d) && (d.Rank != c.place.Rank || d.Incarnation >= c.place.Incarnation) {
-			c.handler.Died(d)
-		}
-	case tellAlive:
-		c.handler.Alive(m.Rank)
-	case tellReturned:
-		for _, rank := range m.Ranks {
-			if h.reach(rank) && rank != c.place.Rank && !h.returned[rank] {
-				h.returned[rank] = true
-				c.handler.PeerReturned(rank, m.Why)
-			}
-		}
-	case tellFinished:
-		if !h.finished {
-			h.finished = true
-			c.handler.Finished()
-		}
-	case tellStop:
-		if !h.stopped {
-			h.stopped = true
-			c.handler.Stop(m.Why)
-		}
-	case tellClosing:
-		return errClosing
-	}
-	return nil
-}
-
-// reach makes room for a rank, if it can be one: a job may grow.
-func (h *heard) reach(rank int) bool {
-	if rank < 0 || rank >= SizeMax {
-		return false
-	}
-	if more := rank + 1 - len(h.peers); more > 0 {
-		h.peers = append(h.peers, make([]Peer, more)...)
-		h.deaths = append(h.deaths, make([]Death, more)...)
-		h.returned = append(h.returned, make([]bool, more)...)
-	}
-	return true
-}
-
-// fresh are the peers that are news.
-func (h *heard) fresh(peers []Peer) (fresh []Peer) {
-	for _, p := range peers {
-		if !h.reach(p.Rank) {
-			continue
-		}
-		d, old := h.deaths[p.Rank], h.peers[p.Rank]
-		dead := d.Certain && p.Incarnation <= d.Incarnation
-		again := p.Incarnation == old.Incarnation && p.Host == old.Host && slices.Equal(p.Addresses, old.Addresses)
-		if dead || again || p.Incarnation < old.Incarnation {
-			continue
-		}
-		h.peers[p.Rank] = p
-		fresh = append(fresh, p)
-	}
-	return fresh
-}
-
-// newDeath tells whether a death is news: of a later incarnation, or certain
-// where it was not.
-func (h *heard) newDeath(d Death) bool {
-	old := h.deaths[d.Rank]
-	if d.Incarnation < old.Incarnation || d.Incarnation == old.Incarnation && (old.Certain || !d.Certain) {
-		return false
-	}
-	h.deaths[d.Rank] = d
-	h.returned[d.Rank] = false // its next incarnation may return too
-	return true
 }

@@ -1,0 +1,106 @@
+package chaos
+
+import (
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// placeCrashes draws who may crash, and after how many effects. Crash points
+// matter only between effects, so drawing the number of effects instead of a
+// step gives the first send and the last the same chance.
+func (w *World[S, M]) placeCrashes() {
+	if w.cfg.Crashes == 0 {
+		return
+	}
+	for range w.choices.Choose(w.cfg.Crashes + 1) {
+		w.fate.crashes++
+		n := 0
+		for r := range w.procs {
+			if w.mayCrash(r) {
+				n++
+			}
+		}
+		if n == 0 {
+			return
+		}
+		victim := w.choices.Choose(n)
+		after := w.choices.skewed(w.horizon.one)
+		for r := range w.procs {
+			if !w.mayCrash(r) {
+				continue
+			}
+			if victim == 0 {
+				w.procs[r].crashAfter = int32(after)
+				w.enableCrash(r)
+				break
+			}
+			victim--
+		}
+	}
+}
+
+// mayCrash tells whether r can still be made a victim.
+func (w *World[S, M]) mayCrash(r int) bool {
+	p := &w.procs[r]
+	return p.life == alive && p.crashAfter < 0 &&
+		(w.cfg.MayCrash == nil || w.cfg.MayCrash(protocol.Rank(r)))
+}
+
+func (w *World[S, M]) enableCrash(r int) {
+	if w.procs[r].crashAfter == w.procs[r].effects() {
+		w.add(happening(crash, r, 0))
+	}
+}
+
+func (w *World[S, M]) crash(p *proc[S, M], e event) {
+	r := e.at()
+	w.crashes++
+	if p.rest == Waiting {
+		w.waiting--
+	}
+	w.fate.bury(r, w.testament(p))
+	p.life, p.rest = crashed, Done
+	if w.script != nil {
+		w.script.crashed(e)
+	}
+	w.forget(r)
+	w.unfence(r)
+	if w.cfg.LossyCrashes {
+		w.lose(r)
+	}
+	if w.cfg.Detect {
+		w.announce(r)
+	}
+	w.placeRestart(e)
+}
+
+// lose drops the last of the messages that are on their way from r.
+func (w *World[S, M]) lose(r int) {
+	for to := range w.procs {
+		ch := &w.channels[r*w.p+to]
+		n := w.choices.Choose(ch.len() + 1)
+		if n == 0 {
+			continue
+		}
+		ch.queue = ch.queue[:len(ch.queue)-n]
+		ch.signed = false
+		if ch.len() == 0 {
+			ch.clear()
+			w.drop(happening(receive, to, r))
+		}
+		if w.script != nil {
+			w.script.lost(r, to, n)
+		}
+	}
+}
+
+// forget drops everything that could still happen at r.
+func (w *World[S, M]) forget(r int) {
+	w.agenda.forget(r)
+	w.held = without(w.held, r)
+	w.recount()
+	for from := range w.procs {
+		ch := &w.channels[from*w.p+r]
+		ch.clear()
+		ch.signed = false
+	}
+}

@@ -1,0 +1,158 @@
+package control
+
+import (
+	"time"
+)
+
+// Death is the end of an incarnation.
+type Death struct {
+	Rank        int
+	Incarnation uint64
+	Certain     bool   // the kernel says so; otherwise it is a suspicion
+	How         string // "killed by SIGKILL", "exited with 3", "never joined: exited with 0", "fenced: silent for 3.0s", …
+	Record      []byte // what it has left; of the certainly dead only, and complete
+}
+
+// nameMax is how long the notice of a death waits for what the dead process
+// still said and for how it ended.
+const nameMax = 2 * time.Millisecond
+
+// awaitExit reports the death of a process.
+func (s *Server) awaitExit(m *member, p *process) {
+	if !p.wait() {
+		return
+	}
+	s.mu.Lock()
+	session, child := m.session, m.child
+	s.mu.Unlock()
+	timer := time.NewTimer(nameMax)
+	defer timer.Stop()
+	expired := false
+	await := func(c <-chan struct{}) {
+		if expired {
+			return
+		}
+		select {
+		case <-c:
+		case <-timer.C:
+			expired = true
+		}
+	}
+	if session != nil {
+		await(session.heardAll) // its last words: the kernel has kept them
+	}
+	how, known := "", false
+	if child == p.pid {
+		if how, known = endingOf(p.pid); !known { // the launcher was faster, and is about to tell
+			await(m.named)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known {
+		m.name(how)
+	}
+	if m.death == nil || !m.death.Certain {
+		s.die(m, Death{Certain: true, How: m.how()})
+	}
+	s.drop(p)
+}
+
+// exited is the end of a process of which nobody says more.
+const exited = "exited"
+
+// how names the end of a process that has exited.
+func (m *member) how() string {
+	switch {
+	case m.fenced != "":
+		return "fenced: " + m.fenced
+	case m.exit == "" || m.child != 0 && m.child != m.pid:
+		return exited
+	case m.death != nil && !m.death.Certain:
+		return m.death.How + ", then " + m.exit
+	}
+	return m.exit
+}
+
+// die takes note of a death and tells everybody. s.mu is held.
+func (s *Server) die(m *member, d Death) {
+	d.Rank, d.Incarnation = m.rank, m.incarnation
+	if d.Certain && d.Record == nil && m.local {
+		s.readRecord(&d)
+	}
+	m.death, m.obituary = &d, d.message().line()
+	if m.session != nil {
+		m.session.raw.Close()
+		delete(s.sessions, m.session)
+		m.session = nil
+	}
+	if d.Certain && m.process != nil {
+		s.drop(m.process)
+	}
+	if s.finished || s.closing { // leaving is not failing
+		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "how", d.How)
+		return
+	}
+	s.tellDeath(m.obituary) // before all else: others wait for it
+	s.log.Info("control: died", "rank", m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
+	s.emit(EventDied, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
+	s.settle()
+}
+
+// readRecord adds what the dead process has left on this host. If that cannot be
+// read, nobody may count on knowing what it has promised: then its death is no
+// better than a suspicion.
+func (s *Server) readRecord(d *Death) {
+	record, err := ReadRecord(s.cfg.Dir, d.Rank, d.Incarnation)
+	if d.Record = record; err != nil {
+		d.unread(err.Error())
+	}
+}
+
+// unread makes a suspicion of a death without the record.
+func (d *Death) unread(why string) {
+	d.Certain = false
+	d.How += ", but its record cannot be read: " + why
+}
+
+// tellDeath tells the process of the lowest rank of a death at once, since it is the
+// one who proposes the next view, and the others in a while: they learn it from the
+// view, and should not be kept from deciding it.
+func (s *Server) tellDeath(line []byte) {
+	for _, m := range s.members {
+		if m.session == nil {
+			continue
+		}
+		if !m.session.tellAtOnce(line) {
+			m.session.tellDeath(line)
+		}
+		break
+	}
+	if s.deaths == nil {
+		time.AfterFunc(deathsTime, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !s.closing {
+				s.tellDeaths()
+			}
+		})
+	}
+	s.deaths = append(s.deaths, line)
+}
+
+// deathsTime is how long the others wait for word of a death: who needs it asks.
+const deathsTime = 100 * time.Millisecond
+
+// tellDeaths tells all processes of the deaths since the last batch. s.mu is held.
+func (s *Server) tellDeaths() {
+	for c := range s.sessions {
+		for _, line := range s.deaths {
+			c.tellDeath(line)
+		}
+	}
+	s.deaths = nil
+}
+
+func (d Death) message() message {
+	return message{Type: tellDied, Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, Why: d.How, Record: d.Record}
+}
