@@ -18,27 +18,31 @@ func ExampleTask_View() {
 	// Output: 1 [{0 1} {1 1} {2 1}] [0 1 2]
 }
 
-// Task 1 dies in the barrier; the others watch the view change.
+// Task 1 dies, in a barrier, once task 0 looks on; the view without it follows.
 func ExampleTask_Views() {
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
+	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() == 1 {
+			if _, err := coppice.Recv[bool](ctx, t, 0, 0); err != nil {
+				return err
+			}
 			return coppice.Barrier(ctx, t)
 		}
 		for v := range t.Views(ctx) {
-			if t.Rank() == 2 {
-				fmt.Println(v.Number, v.Processes)
-			}
-			if len(v.Processes) == 2 {
+			fmt.Println(v.Number, v.Processes)
+			if len(v.Processes) == 1 {
 				break
+			}
+			if err := coppice.Send(ctx, t, 1, 0, true); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// 1 [{0 1} {1 1} {2 1}]
-	// 2 [{0 1} {2 1}]
+	// 1 [{0 1} {1 1}]
+	// 2 [{0 1}]
 	// <nil>
 }
 
