@@ -394,10 +394,13 @@ func (p *Process) Close() error {
 		p.unlock()
 		return nil
 	}
+	well := p.ended == nil
 	p.end(errOver)
 	p.closed = true
 	for _, q := range slices.Clone(p.up) {
-		q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
+		if well { // otherwise the others take it for dead, as it is for them
+			q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
+		}
 		q.flush()
 	}
 	for r := range p.peers {

@@ -18,6 +18,8 @@ func (p *Process) patrol() {
 }
 
 func (p *Process) inspect() {
+	p.viewNow()
+	p.views.looked = p.now()
 	for _, m := range p.members {
 		for o := range m.ops.all() {
 			o.patrol()

@@ -52,6 +52,9 @@ type views struct {
 	stepping bool
 	timer    protocol.Time // the earliest that is set, if it is to come
 	clock    *time.Timer   // where processes are goroutines
+	looked   protocol.Time // when the process was last known to run
+	slept    protocol.Time // so much of its time it did not
+	latest   protocol.Time // that the machine was told
 	over     bool
 	lost     error // the coordinator is, and what that means is not known yet
 	buf      []byte
@@ -93,7 +96,7 @@ func (p *Process) initViews() error {
 
 // joinViews asks to be let in, if the process joins a running job.
 func (p *Process) joinViews() {
-	p.views.protocol.Notify(&p.views.state, p.now(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
+	p.views.protocol.Notify(&p.views.state, p.viewNow(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
 	p.stepViews()
 }
 
@@ -136,14 +139,14 @@ func (p *Process) stepViews() {
 	v.stepping = true
 	defer func() { v.stepping = false }()
 	for !p.closed && !p.dead {
-		switch a := v.protocol.Next(&v.state, p.now()); a.Kind {
+		switch a := v.protocol.Next(&v.state, p.viewNow()); a.Kind {
 		case protocol.Send:
 			p.sendView(int(a.To), a.Msg)
 		case protocol.Deliver:
 			p.viewNews(a.Msg)
 		case protocol.Work:
 			p.viewWork(a.Msg)
-			v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.WorkDone})
+			v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Wait:
 			p.stepViewsAt(a.At)
 			p.viewsRest()
@@ -163,9 +166,26 @@ func (p *Process) viewsRest() {
 	p.hurryViews()
 }
 
+// viewNow is the time as the membership machine has it: without that in which this
+// process did not run, when it was stopped or the machine asleep. Others may have
+// spoken to it meanwhile, and it has yet to read what they said.
+func (p *Process) viewNow() protocol.Time {
+	v, now := &p.views, p.now()
+	if gap := now - v.looked; gap > pauseMin {
+		v.slept += gap
+		v.looked = now
+	}
+	v.latest = max(v.latest, now-v.slept) // time does not run backwards
+	return v.latest
+}
+
+// pauseMin is what counts as a pause: many patrols that did not take place.
+const pauseMin = 8 * patrolEvery
+
 // stepViewsAt lets the machine act again at a time.
 func (p *Process) stepViewsAt(at protocol.Time) {
 	v := &p.views
+	at += v.slept
 	switch {
 	case p.poll != nil && (v.timer <= p.now() || at < v.timer):
 		v.timer = at
@@ -218,7 +238,7 @@ func (p *Process) viewLetter(in *incoming) {
 		p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
 		return
 	}
-	p.views.protocol.Receive(&p.views.state, p.now(), protocol.Rank(in.source.rank), m)
+	p.views.protocol.Receive(&p.views.state, p.viewNow(), protocol.Rank(in.source.rank), m)
 	p.stepViews()
 }
 
@@ -243,6 +263,9 @@ func (p *Process) viewWork(m membership.Message) {
 
 // viewNews is told that a view is open, or that there will be none.
 func (p *Process) viewNews(m membership.Message) {
+	if p.ended != nil { // it only answers others now
+		return
+	}
 	switch m.Kind {
 	case membership.Opened:
 		p.viewOpened(m.Base)
@@ -317,11 +340,11 @@ func (p *Process) viewDeath(rank int, incarnation uint64, record []byte) {
 	if err == nil {
 		l := *will.Letter
 		l.Kind = membership.Will
-		v.protocol.Receive(&v.state, p.now(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
+		v.protocol.Receive(&v.state, p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
 	} else {
 		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
 	}
-	v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
+	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
 	p.stepViews()
 }
 
@@ -331,14 +354,14 @@ func (p *Process) viewSuspect(rank int, incarnation uint64) {
 	if q := p.peerAt(rank); incarnation == 0 {
 		incarnation = max(q.incarnation, 1)
 	}
-	v.protocol.Notify(&v.state, p.now(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
+	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
 	p.stepViews()
 }
 
 // viewHeard tells the machine that a suspect is alive.
 func (p *Process) viewHeard(q *peer) {
 	v := &p.views
-	v.protocol.Heard(&v.state, p.now(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
+	v.protocol.Heard(&v.state, p.viewNow(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
 	p.stepViews()
 }
 
