@@ -50,6 +50,7 @@ receive, divided by the median; reductions add numbers of 8 bytes. The machine s
 	coppice bench --op broadcast --size 8B -n 8
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
 	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
+	coppice bench membership --help     # how fast survivors have a new view
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
 	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
 `
