@@ -95,6 +95,9 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return s.fails(m) })
 	p.forsake(s)
 	if s.stage == joining {
+		if j := &s.join; j.asked.ID == x.who.ID { // it will not answer
+			j.at = min(j.at, now)
+		}
 		p.inherit(s, now)
 	}
 }

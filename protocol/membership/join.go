@@ -16,6 +16,7 @@ type joinState struct {
 	at    protocol.Time // when to ask the next
 	until protocol.Time // when to give up
 	next  int           // place of the next in the list
+	asked Member        // the last
 	view  *View         // the last it heard of; nil: the first
 	base  *View         // of what it accepted
 }
@@ -58,6 +59,7 @@ func (p *Protocol) join(s *State, now protocol.Time) {
 		j.next++
 		if m.ID != s.self.ID && !s.dead(m) {
 			s.send(m.ID, 0, &Letter{Kind: Join, Who: s.self})
+			j.asked = m
 			break
 		}
 	}

@@ -153,7 +153,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	f = f.with(uint64(len(s.joiners)))
 	f = s.campaign.sign(s.sweep.sign(f)).ranks(s.route)
 	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
-	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).view(s.join.view)
+	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).member(s.join.asked).view(s.join.view).view(s.join.base)
 	f = f.letter(s.will).with(uint64(s.records)<<32 | uint64(s.recorded))
 	for _, k := range s.works {
 		f = f.with(uint64(k))
