@@ -162,7 +162,7 @@ func TestLeftoverRecordsAreForgotten(t *testing.T) {
 // hear of it soon.
 func TestLowestRankIsToldFirst(t *testing.T) {
 	const others, lives = 6, 30
-	s := serve(t, control.ServerConfig{Size: others + 1})
+	s := serve(t, control.ServerConfig{Size: others + 1, Silence: time.Minute}) // these say nothing
 	conns := make([]net.Conn, others)
 	for rank := range conns {
 		conn, err := control.Shake(t.Context(), s.Place(rank, 1).Coordinator, s.Place(rank, 1))
