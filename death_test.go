@@ -537,7 +537,8 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 		}
 		s.kills, s.Kill = s.Kill, nil
 		x, _ = s.real(t)
-		if inReal, became := outcome(t, s, "processes", x, victim); became && inReal != inLocal {
+		// Among gossipers it is chance whether a step is a send or a receive.
+		if inReal, became := outcome(t, s, "processes", x, victim); became && inReal != inLocal && mode != "gossip" {
 			t.Errorf("%s: %s in processes, %s in Local", kill, inReal, inLocal)
 		}
 	}
