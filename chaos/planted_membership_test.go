@@ -215,7 +215,11 @@ var worlds = []struct {
 func TestMembershipKeepsItsPromises(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
-			report, err := w.world.Random(1, w.runs, 0)
+			runs := w.runs
+			if testing.Short() {
+				runs /= 8
+			}
+			report, err := w.world.Random(1, runs, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

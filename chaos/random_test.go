@@ -251,7 +251,7 @@ func TestRunsThatDoNotEndAreLivelocks(t *testing.T) {
 
 // Of a run without end, the beginning is told.
 func TestLivelocksAreToldInPart(t *testing.T) {
-	cfg := toyConfig{P: 2, Check: nothing[toyState, string], StepsMax: 5000, Protocol: toy{
+	cfg := toyConfig{P: 2, Check: nothing[toyState, string], StepsMax: 2000, Protocol: toy{
 		next: func(s *toyState, _ protocol.Time) protocol.Action[string] { return send(1-s.self, "ping") },
 	}}
 	report, err := Random(cfg, 1, 1, 1)
