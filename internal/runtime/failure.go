@@ -78,17 +78,21 @@ const askTime = protocol.Time(2 * time.Millisecond)
 // exited learns from the kernel that the peer's process is dead.
 func (q *peer) exited() {
 	p := q.p
-	dead := func() { p.died(q.rank, true, "its process has exited") }
+	dead := func() {
+		if p.peers[q.rank] == q { // its next life may be there
+			p.died(q.rank, true, "its process has exited")
+		}
+	}
 	for q.conn != nil && q.read() { // what it still said
 	}
 	if p.cfg.Host == nil {
-		p.viewDeath(q.rank, q.incarnation, nil)
+		p.viewDeath(q.rank, q.incarnation, nil, false) // nobody has kept a record
 		dead()
 		return
 	}
 	p.poll.remove(q.pidfd) // it has said what it has to say
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
-		p.viewDeath(q.rank, q.incarnation, record)
+		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {
 		p.cfg.Logger.Error("no record", "peer", q.rank, "error", err)
 	}

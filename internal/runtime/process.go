@@ -311,10 +311,7 @@ func (p *Process) end(why error) {
 	}
 	p.settlesNow()
 	p.roomAgain()
-	if !p.views.over {
-		p.views.over = true
-		close(p.views.sight.come)
-	}
+	close(p.views.sight.come)
 }
 
 // roomAgain lets those look again who wait for room to send.

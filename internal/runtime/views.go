@@ -55,7 +55,6 @@ type views struct {
 	looked   protocol.Time // when the process was last known to run
 	slept    protocol.Time // so much of its time it did not
 	latest   protocol.Time // that the machine was told
-	over     bool
 	lost     error // the coordinator is, and what that means is not known yet
 	buf      []byte
 }
@@ -321,8 +320,9 @@ func (p *Process) welcome(rank int, m membership.Member) {
 	}
 }
 
-// viewDeath tells the machine of a certain death.
-func (p *Process) viewDeath(rank int, incarnation uint64, record []byte) {
+// viewDeath tells the machine of a certain death. What the dead recorded is known,
+// unless willed is false.
+func (p *Process) viewDeath(rank int, incarnation uint64, record []byte, willed bool) {
 	v := &p.views
 	q := p.peerAt(rank)
 	if q.left || p.closed {
@@ -337,11 +337,11 @@ func (p *Process) viewDeath(rank int, incarnation uint64, record []byte) {
 	if len(record) > 0 {
 		will, err = membership.Decode(record)
 	}
-	if err == nil {
+	if err == nil && willed {
 		l := *will.Letter
 		l.Kind = membership.Will
 		v.protocol.Receive(&v.state, p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
-	} else {
+	} else if err != nil {
 		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
 	}
 	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
@@ -428,7 +428,7 @@ func (p *Process) Tell(d Death) {
 		for q.read() { // what it still said
 		}
 	}
-	p.viewDeath(d.Rank, d.Incarnation, d.Record)
+	p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
 	p.rename(d.Rank, d.How)
 	p.died(d.Rank, true, d.How)
 }
