@@ -106,7 +106,7 @@ var mistakes = []mistake{
 		name: "two values in one ballot", file: "campaign.go",
 		old: `	if again {
 		c.attempt++`,
-		new: `	if v := p.change(s); wrong("two values in one ballot") && again && kind == Propose && v != nil {
+		new: `	if v := p.change(s); wrong("two values in one ballot") && again && c.phase == proposing && v != nil {
 		c.value = v
 	}
 	if again {
@@ -141,7 +141,7 @@ var mistakes = []mistake{
 		b, attempt := c.ballot, c.attempt+1
 		s.campaign = campaign{phase: proposing, ballot: b, value: v, attempt: attempt,
 			answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
-		p.ask(s, now, Propose, false)
+		p.ask(s, now, false)
 		s.accept(b, s.view, v)
 		return true
 	}

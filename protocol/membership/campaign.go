@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -34,6 +33,17 @@ const (
 	confirming       // the view is chosen: are all in it?
 )
 
+// asks is the kind of letter that is sent in a phase.
+func (f phase) asks() Kind {
+	switch f {
+	case preparing:
+		return Prepare
+	case confirming:
+		return Confirm
+	}
+	return Propose
+}
+
 func (c *campaign) deciding() bool {
 	return c.phase == preparing || c.phase == recording || c.phase == proposing
 }
@@ -44,51 +54,6 @@ func (c *campaign) sign(f fingerprint) fingerprint {
 		f = f.with(w)
 	}
 	return f.flag(c.asks != nil).with(uint64(len(c.answered))).with(uint64(c.began)).with(uint64(c.retryAt)).with(uint64(c.wait))
-}
-
-// set is a set of ids, a bit each.
-type set []uint64
-
-func (a set) has(id protocol.Rank) bool {
-	return int(id)/64 < len(a) && a[id/64]>>(id%64)&1 == 1
-}
-
-func (a set) add(id protocol.Rank) set {
-	for int(id)/64 >= len(a) {
-		a = append(a, 0)
-	}
-	a[id/64] |= 1 << (id % 64)
-	return a
-}
-
-func (a set) remove(id protocol.Rank) {
-	if int(id)/64 < len(a) {
-		a[id/64] &^= 1 << (id % 64)
-	}
-}
-
-// list appends the ids of the set to a list.
-func (a set) list(ids []protocol.Rank) []protocol.Rank {
-	for i, w := range a {
-		for ; w != 0; w &= w - 1 {
-			ids = append(ids, protocol.Rank(64*i+bits.TrailingZeros64(w)))
-		}
-	}
-	return ids
-}
-
-// with is the set with some more ids, except for others.
-func (a set) with(ids, except []protocol.Rank) set {
-	b := slices.Clone(a)
-	for _, id := range ids {
-		b = b.add(id)
-	}
-	for _, id := range except {
-		if !a.has(id) {
-			b.remove(id)
-		}
-	}
-	return b
 }
 
 // chief is the one to propose: the lowest member that has not failed, as far as
@@ -126,7 +91,7 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 	case recording:
 		if s.durable() {
 			c.phase, c.began = proposing, now
-			p.ask(s, now, Propose, false)
+			p.ask(s, now, false)
 			return true
 		}
 		return false
@@ -159,8 +124,8 @@ func (p *Protocol) start(s *State, now protocol.Time) bool {
 	b, v := s.highest()
 	switch fast := ballot(0, s.self.ID); {
 	case v == nil && !s.anyFailed() && !s.open:
-		s.campaign = campaign{phase: confirming, ballot: fast, answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
-		p.ask(s, now, Confirm, false)
+		s.campaign = campaign{phase: confirming, ballot: fast, answered: set(nil).add(s.self.ID), began: now}
+		p.ask(s, now, false)
 	case v == nil && !s.anyFailed() && len(s.joiners) == 0:
 		return false
 	case p.unasked(s) && b < fast:
@@ -171,8 +136,8 @@ func (p *Protocol) start(s *State, now protocol.Time) bool {
 	default:
 		next := ballot(max(s.seen, s.promised).Round()+1, s.self.ID)
 		s.promised, s.seen = next, next
-		s.campaign = campaign{phase: preparing, ballot: next, answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
-		p.ask(s, now, Prepare, false)
+		s.campaign = campaign{phase: preparing, ballot: next, answered: set(nil).add(s.self.ID), began: now}
+		p.ask(s, now, false)
 	}
 	return true
 }
@@ -261,7 +226,7 @@ func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
 	s.accept(b, s.view, v)
 	s.campaign = campaign{
 		phase: recording, ballot: b, value: v, attempt: s.campaign.attempt + 1,
-		answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now,
+		answered: set(nil).add(s.self.ID), began: now,
 	}
 }
 
@@ -277,7 +242,7 @@ func (s *State) voters() []Member {
 }
 
 // ask sends a sweep to all who have not answered.
-func (p *Protocol) ask(s *State, now protocol.Time, kind Kind, again bool) {
+func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	c := &s.campaign
 	if again {
 		c.attempt++
@@ -288,7 +253,7 @@ func (p *Protocol) ask(s *State, now protocol.Time, kind Kind, again bool) {
 	c.retryAt = now + c.wait
 	c.wait *= 2
 	l := &Letter{
-		Kind: kind, Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
+		Kind: c.phase.asks(), Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
 		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters()),
 	}
 	c.asks = l
@@ -380,14 +345,7 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 	case now < c.retryAt && (len(s.sweep.waiting) > 0 || s.sweep.letter != c.asks):
 		return false
 	}
-	kind := Propose
-	switch c.phase {
-	case preparing:
-		kind = Prepare
-	case confirming:
-		kind = Confirm
-	}
-	p.ask(s, now, kind, true)
+	p.ask(s, now, true)
 	return false
 }
 
