@@ -158,13 +158,14 @@ func (q *peer) dial(at transport.Address, me wire.Identity) {
 	case p.closed || q.dead || q.conn != nil: // no matter: it is dead, or theirs came
 	case errors.As(err, &refusal) && (refusal == wire.Closing || refusal == wire.Excluded):
 		p.cfg.Logger.Info("turned away", "peer", q.rank, "why", refusal)
+		q.ask()
 		q.retry(p.cfg.Silence / 8)
 	case errors.As(err, &refusal) && refusal == wire.Crossed:
 		q.retry(20 * time.Millisecond) // theirs comes; if it does not, again
 	default:
 		p.cfg.Logger.Debug("no connection", "peer", q.rank, "error", err)
-		if q.way.tries == 0 && p.cfg.Host != nil {
-			go p.cfg.Host.Ask(q.rank)
+		if q.way.tries == 0 {
+			q.ask()
 		}
 		q.retry(0)
 	}
@@ -322,11 +323,16 @@ func (q *peer) reconnect() {
 	if p.closed || q.dead || q.left {
 		return
 	}
-	if p.cfg.Host != nil {
-		go p.cfg.Host.Ask(q.rank)
-	}
+	q.ask()
 	q.way.down = p.now()
 	q.connect()
+}
+
+// ask asks who knows whether the peer lives.
+func (q *peer) ask() {
+	if h := q.p.cfg.Host; h != nil {
+		go h.Ask(q.rank)
+	}
 }
 
 // forget drops all that a dead peer leaves.
