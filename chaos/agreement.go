@@ -1,0 +1,275 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/agreement"
+	"github.com/coppice-go/coppice/protocol/group"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Agreement is a group whose members of the first view call agreements, one after
+// the other, each at any moment, while all that can befall a Membership befalls
+// it. Who joins or comes back takes no part in them.
+type Agreement struct {
+	Membership
+
+	// Instances is the number of agreements (default 1), Cancels at most how often
+	// a process votes to abort one, at any moment.
+	Instances, Cancels int
+}
+
+type (
+	agreementWorld  = World[callerState, group.Frame]
+	agreementConfig = Config[callerState, group.Frame]
+)
+
+// Random runs the group under random schedules.
+func (a Agreement) Random(seed uint64, runs, workers int) (Report, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return Report{}, err
+	}
+	return Random(cfg, seed, runs, workers)
+}
+
+// Exhaustive runs the group under every schedule.
+func (a Agreement) Exhaustive() (Report, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return Report{}, err
+	}
+	return Exhaustive(cfg)
+}
+
+// DelayBounded runs the group under every schedule with so many delays.
+func (a Agreement) DelayBounded(delays int) (Report, error) {
+	cfg, err := a.Config()
+	if err != nil {
+		return Report{}, err
+	}
+	return DelayBounded(cfg, delays)
+}
+
+// Config is the world.
+func (a Agreement) Config() (agreementConfig, error) {
+	a.Instances = max(a.Instances, 1)
+	if a.Cancels < 0 || a.Instances > InstancesMax {
+		return agreementConfig{}, fmt.Errorf("chaos: %d agreements and %d votes to abort, allowed are up to %d, 0 and more", a.Instances, a.Cancels, InstancesMax)
+	}
+	of, err := a.Membership.Config()
+	if err != nil {
+		return agreementConfig{}, err
+	}
+	m := of.Protocol.(*membership.Protocol)
+	g, err := group.New(group.Config{Membership: m, Begin: a.begin})
+	if err != nil {
+		return agreementConfig{}, err
+	}
+	cfg := agreementConfig{
+		Protocol: caller{g, m}, P: of.P, Detect: true, Inputs: a.calls(),
+		Crashes: of.Crashes, LossyCrashes: of.LossyCrashes, Restarts: of.Restarts, Suspicions: of.Suspicions,
+		Cuts: of.Cuts, CutTicks: of.CutTicks, CutsStay: of.CutsStay, DetectCuts: true,
+		EagerTimers: of.EagerTimers, ExtraNext: of.ExtraNext, KeepGoing: of.KeepGoing,
+		StatesMax: of.StatesMax, StepsMax: of.StepsMax,
+		Fence: wishedDead, Claim: claimDecision, Witness: a.witness, Check: a.check,
+	}
+	cfg.Inputs = append(cfg.Inputs, of.Inputs...)
+	if a.Cancels > 0 {
+		cfg.Vary = a.vary
+	}
+	if !a.Agentless {
+		cfg.Testament = func(s *callerState) (group.Frame, bool) { return group.Testament(&s.group), true }
+	}
+	return cfg, nil
+}
+
+// begin makes the part of self in an instance, which it calls in a view.
+func (a Agreement) begin(op uint64, self protocol.Rank, v *membership.View) group.Operation {
+	x := &agreeing{}
+	x.Init(self, a.participants())
+	x.Begin(contribution(op, self))
+	x.NewView(0, v)
+	return x
+}
+
+func (a Agreement) participants() (ranks []protocol.Rank) {
+	for r := range protocol.Rank(a.P) {
+		ranks = append(ranks, r)
+	}
+	return ranks
+}
+
+// calls are those of all members: every instance, in order.
+func (a Agreement) calls() (inputs []Input) {
+	for _, r := range a.participants() {
+		for op := range uint64(a.Instances) {
+			inputs = append(inputs, Input{r, protocol.Notice{Kind: protocol.Begin, Value: call | (op + 1)}})
+		}
+	}
+	return inputs
+}
+
+// vary lets some processes vote to abort, before they call or after.
+func (a Agreement) vary(s *Setup[callerState, group.Frame]) {
+	for range s.Choose(a.Cancels + 1) {
+		r, op, after := protocol.Rank(s.Choose(a.P)), uint64(s.Choose(a.Instances)), s.Choose(2)
+		at := slices.IndexFunc(s.Inputs, func(in Input) bool { return in.Rank == r && in.Notice.Value == call|(op+1) })
+		vote := Input{r, protocol.Notice{Kind: protocol.Cancel, Value: op + 1}}
+		s.Inputs = slices.Insert(slices.Clone(s.Inputs), at+after, vote)
+	}
+}
+
+// wishedDead is whom a Work wants dead: by the membership, or an exit.
+func wishedDead(f group.Frame) (protocol.Rank, uint64, bool) {
+	l := f.Letter.Letter
+	if l == nil || l.Kind != membership.Fence {
+		return 0, 0, false
+	}
+	return l.Who.ID, uint64(l.Who.Incarnation), true
+}
+
+// What must hold of agreements.
+var (
+	errReturnsAgain = errors.New("an agreement returns twice")
+	errInvalid      = errors.New("a decision is not what was contributed")
+	errUnbound      = errors.New("a decision does not bind those it should")
+	errDisagree     = errors.New("those who live disagree")
+	errNoReturn     = errors.New("an agreement does not return")
+	errHeld         = errors.New("a process holds frames at the end")
+)
+
+// decisionOf is the decision that a process delivers, of an instance; 0: none.
+func decisionOf(f group.Frame) (m agreement.Message, op uint64) {
+	m, _ = f.Body.(agreement.Message)
+	return m, f.Op
+}
+
+// claimDecision: an instance has one decision in a view, whoever passes it on; and
+// views are as those of a Membership.
+func claimDecision(f group.Frame) (key, value uint64, ok bool) {
+	m, op := decisionOf(f)
+	switch {
+	case op == 0:
+		return claimView(f.Letter)
+	case m.Decided == 0:
+		return 0, 0, false
+	}
+	m.Kind, m.View = 0, 0
+	return op<<32 | m.Decided, m.Fingerprint()[0], true
+}
+
+// witness says what is wrong with what r has just delivered.
+func (a Agreement) witness(w *agreementWorld, r protocol.Rank) error {
+	all := w.Delivered(r)
+	last := &all[len(all)-1]
+	m, op := decisionOf(last.Msg)
+	if op == 0 {
+		return nil
+	}
+	for i := range all[:len(all)-1] {
+		if all[i].Msg.Op == op {
+			return fmt.Errorf("%w: number %d at p%d", errReturnsAgain, op, r)
+		}
+	}
+	if err := a.valid(w, op, m); err != nil {
+		return fmt.Errorf("%w: p%d returns from number %d with %v", err, r, op, m)
+	}
+	for q := range protocol.Rank(a.P) {
+		for i := range w.Delivered(q) {
+			d := &w.Delivered(q)[i]
+			if o, of := decisionOf(d.Msg); of == op && !o.Same(m) && a.bound(w, r, last.Msg.View, q, d.Msg.View) {
+				return fmt.Errorf("%w: p%d returns in view %d with %v, p%d in view %d with %v", errUnbound, r, last.Msg.View, m, q, d.Msg.View, o)
+			}
+		}
+	}
+	return nil
+}
+
+// bound tells whether p and q, which return in views n and m, must return the same:
+// who was first is in the view in which the other returns.
+func (a Agreement) bound(w *agreementWorld, p protocol.Rank, n uint64, q protocol.Rank, m uint64) bool {
+	if n > m {
+		p, n, q, m = q, m, p, n
+	}
+	return n == m || slices.Contains(a.inView(w, m), p)
+}
+
+// inView lists the participants that are in a view.
+func (a Agreement) inView(w *agreementWorld, number uint64) []protocol.Rank {
+	if number == 1 {
+		return a.participants()
+	}
+	for r := range protocol.Rank(w.P()) {
+		for i := range w.Delivered(r) {
+			f := &w.Delivered(r)[i].Msg
+			if v := f.Letter.Letter; f.Op == 0 && v.Kind == membership.Opened && v.Base.Number == number {
+				return slices.DeleteFunc(firstLives(v.Base), func(r protocol.Rank) bool { return int(r) >= a.P })
+			}
+		}
+	}
+	return nil
+}
+
+// valid says whether a decision is what those in its view contributed.
+func (a Agreement) valid(w *agreementWorld, op uint64, m agreement.Message) error {
+	in := a.inView(w, m.Decided)
+	var failed []protocol.Rank
+	for _, r := range a.participants() {
+		if !slices.Contains(in, r) {
+			failed = append(failed, r)
+		}
+	}
+	want := ""
+	if m.Abort {
+		if !slices.ContainsFunc(w.setup.Inputs, func(i Input) bool {
+			return i.Notice == protocol.Notice{Kind: protocol.Cancel, Value: op} && slices.Contains(in, i.Rank)
+		}) {
+			return fmt.Errorf("%w, nobody voted to abort", errInvalid)
+		}
+	} else if len(in) > 0 {
+		want = combined(op, in)
+	}
+	if string(m.Value) != want || !slices.Equal(m.Failed, failed) {
+		return fmt.Errorf("%w, %q without %v", errInvalid, want, failed)
+	}
+	return nil
+}
+
+// check says what is wrong at the end of a run: who lives and is neither out nor
+// without hope has returned from all, with what the others have.
+func (a Agreement) check(w *agreementWorld) error {
+	type result struct {
+		of protocol.Rank
+		m  agreement.Message
+	}
+	first := make(map[uint64]result)
+	for r := range protocol.Rank(a.P) {
+		if !w.Alive(r) || w.Life(r) != 1 || w.Cut() {
+			continue
+		}
+		s := w.State(r)
+		switch {
+		case s.group.Over():
+			continue
+		case s.returned < uint64(a.Instances):
+			return fmt.Errorf("%w: number %d at p%d, in %v", errNoReturn, s.returned+1, r, s.group.View())
+		case s.group.Holds() > 0:
+			return fmt.Errorf("%w: p%d", errHeld, r)
+		}
+		for i := range w.Delivered(r) {
+			m, op := decisionOf(w.Delivered(r)[i].Msg)
+			if op == 0 {
+				continue
+			}
+			if f, ok := first[op]; ok && !f.m.Same(m) {
+				return fmt.Errorf("%w: on number %d, p%d has %v, p%d %v", errDisagree, op, f.of, f.m, r, m)
+			}
+			first[op] = result{r, m}
+		}
+	}
+	return nil
+}
