@@ -428,6 +428,13 @@ func (x *explorer[S, M]) tooMany() error {
 	return fmt.Errorf("chaos: %w: more than %d states", ErrIncomplete, x.cfg.statesMax())
 }
 
+// Add adds what was explored elsewhere.
+func (r *Report) Add(one Report) {
+	r.Schedules = saturating(r.Schedules, one.Schedules)
+	r.States, r.Transitions = r.States+one.States, r.Transitions+one.Transitions
+	r.Terminals, r.Violations = r.Terminals+one.Terminals, r.Violations+one.Violations
+}
+
 // saturating adds, up to the largest number there is.
 func saturating(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {

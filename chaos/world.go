@@ -121,6 +121,9 @@ func (w *World[S, M]) Reached(rank protocol.Rank) bool { return w.procs[rank].re
 // a Step can count; to Exhaustive, runs that differ in that alone are one.
 func (w *World[S, M]) Sent(rank protocol.Rank) bool { return w.procs[rank].sends > 0 }
 
+// Steps is how many there have been.
+func (w *World[S, M]) Steps() int { return w.steps }
+
 // Delivered lists what rank handed to its user, in order. A process that
 // crashed later has delivered all the same.
 func (w *World[S, M]) Delivered(rank protocol.Rank) []Delivery[M] { return w.procs[rank].delivered }

@@ -9,26 +9,35 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/recovery"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 type chaosCmd struct {
 	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
-	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}) or membership."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}), membership, agreement or replay."`
 	groupFlags
 	ringFlags
 
 	Crashes *int `placeholder:"K" help:"So many processes at most crash during the run, at any moment (default: as many as the protocol survives)."`
 	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
 
-	Joiners    int  `placeholder:"K" help:"Membership: so many processes join."`
-	Suspicions int  `placeholder:"K" help:"Membership: so often at most a process is told that another may be dead, for no reason."`
-	Cuts       int  `placeholder:"K" help:"Membership: so often at most the processes are cut in two sides; a cut heals."`
-	Restarts   int  `placeholder:"K" help:"Membership: so often at most a dead process comes back."`
-	Agentless  bool `help:"Membership: no host agents; a majority is needed."`
+	Joiners    int  `placeholder:"K" help:"Membership, agreement, replay: so many processes join."`
+	Suspicions int  `placeholder:"K" help:"Membership, agreement: so often at most a process is told that another may be dead, for no reason."`
+	Cuts       int  `placeholder:"K" help:"Membership, agreement: so often at most the processes are cut in two sides; a cut heals."`
+	Restarts   int  `placeholder:"K" help:"Membership, agreement: so often at most a dead process comes back."`
+	Agentless  bool `help:"Membership, agreement: no host agents; a majority is needed."`
 
-	Delays     *int   `placeholder:"D" help:"Membership: explore every schedule that differs from the ordinary one in at most so many steps."`
+	Instances *int `placeholder:"K" help:"Agreement: so many, one after the other (default 2; 1 with --exhaustive and --delays)."`
+	Cancels   int  `placeholder:"K" help:"Agreement: so often at most a process votes to abort one."`
+
+	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all)."`
+	Operations int    `default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
+	Tasks      int    `placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
+
+	Delays     *int   `placeholder:"D" help:"Membership, agreement, replay: explore every schedule that differs from the ordinary one in at most so many steps."`
 	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
 	States     int    `default:"2000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
 	Runs       int    `default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
@@ -57,9 +66,23 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol membership -P 4 --joiners 1 --crashes 2 --cuts 1 --restarts 1
 	coppice chaos --protocol membership -P 3 --crashes 1 --suspicions 1 --exhaustive
 	coppice chaos --protocol membership -P 5 --crashes 2 --delays 3
+	coppice chaos --protocol agreement -P 4 --crashes 3 --cancels 1
+	coppice chaos --protocol agreement -P 3 --crashes 2 --exhaustive
+	coppice chaos --protocol replay -P 5 --runs 1000
+	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
 
 Membership agrees on views. It must never open two views of one number, nor forget who is in; and whoever
 lives ends in the one open view, or is told that it is out or that there is no quorum.
+
+Agreements are called by the members of such a group, one after the other. A decision must be what those
+in its view contributed, and name the others as failed; it binds whoever is in a later view with one who
+returned it; and whoever lives and is in the last view returns.
+
+Replay runs the tasks of the dead again. Each run is another random program; every task must return with
+the bits that it gets without any message, in every attempt, as long as one process lives. --exhaustive
+takes every algorithm and root of the operations instead, and lets up to K processes crash (default 2) at
+every point of the ordinary schedule, with --lossy also such that what they sent is lost; --delays takes
+every schedule near it.
 `
 }
 
@@ -72,6 +95,8 @@ var promised = []string{
 const (
 	many  = "many"
 	views = "membership"
+	agree = "agreement"
+	rerun = "replay"
 )
 
 // chaosReport is what the command prints.
@@ -116,8 +141,8 @@ func (x *chaosCmd) Run(c *console) error {
 			if x.Protocol == "all" && x.unfit(name) {
 				continue
 			}
-			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != views {
-				err = fmt.Errorf("%w, many, all, membership", unknown)
+			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != rerun && !x.inViews() {
+				err = fmt.Errorf("%w, agreement, replay, many, all, membership", unknown)
 			}
 			return badInput{err}
 		}
@@ -167,9 +192,15 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("%d dead from the start; allowed: 0 to %d, since the root stays", *x.Dead, x.P-1)
 	case x.Exhaustive && x.Count:
 		return errors.New("--count with --exhaustive, which ends at the first violation; allowed with: random schedules")
-	case x.Protocol != views && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):
+	case x.Protocol != agree && (x.Instances != nil || x.Cancels != 0):
+		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement", x.Protocol)
+	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Operations != operationsDefault):
+		return fmt.Errorf("--op, --tasks or --operations with --protocol %s; allowed with: replay", x.Protocol)
+	case x.Protocol == rerun:
+		return x.checkReplay()
+	case !x.inViews() && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):
 		return fmt.Errorf("--joiners, --suspicions, --cuts, --restarts, --agentless or --delays with --protocol %s; allowed with: membership", x.Protocol)
-	case x.Protocol == views:
+	case x.inViews():
 		return x.checkViews()
 	case x.Exhaustive && x.Protocol == many:
 		return errors.New("--exhaustive with many broadcasts; allowed: random schedules")
@@ -183,12 +214,15 @@ func (x *chaosCmd) check() error {
 	return err
 }
 
-// checkViews is check for membership.
+// inViews tells whether what is attacked lives in views.
+func (x *chaosCmd) inViews() bool { return x.Protocol == views || x.Protocol == agree }
+
+// checkViews is check for what lives in views.
 func (x *chaosCmd) checkViews() error {
 	for _, number := range []struct {
 		name string
 		is   int
-	}{{"joiners", x.Joiners}, {"suspicions", x.Suspicions}, {"cuts", x.Cuts}, {"restarts", x.Restarts}} {
+	}{{"joiners", x.Joiners}, {"suspicions", x.Suspicions}, {"cuts", x.Cuts}, {"restarts", x.Restarts}, {"cancels", x.Cancels}} {
 		if number.is < 0 {
 			return fmt.Errorf("%d %s; allowed: 0 or more", number.is, number.name)
 		}
@@ -201,9 +235,61 @@ func (x *chaosCmd) checkViews() error {
 	case x.Delays != nil && (x.Exhaustive || x.Count):
 		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
 	case x.Dead != nil || x.Reorder:
-		return errors.New("--dead or --reorder with membership, which has neither; allowed: --crashes, --lossy")
+		return fmt.Errorf("--dead or --reorder with %s, which has neither; allowed: --crashes, --lossy", x.Protocol)
+	case x.Instances != nil && (*x.Instances < 1 || *x.Instances > chaos.InstancesMax):
+		return fmt.Errorf("%d instances; allowed: 1 to %d", *x.Instances, chaos.InstancesMax)
 	}
 	return nil
+}
+
+// operationsDefault is the length of random programs.
+const operationsDefault = 300
+
+// checkReplay is check for replay.
+func (x *chaosCmd) checkReplay() error {
+	switch {
+	case x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Dead != nil || x.Reorder:
+		return errors.New("--suspicions, --cuts, --restarts, --agentless, --dead or --reorder with replay; allowed: --crashes, --lossy, --joiners")
+	case x.Joiners < 0 || x.P+x.Joiners > chaosMax:
+		return fmt.Errorf("%d joiners; allowed: 0 to %d", x.Joiners, chaosMax-x.P)
+	case x.Crashes != nil && *x.Crashes > x.P-1:
+		return fmt.Errorf("%d crashes with replay; allowed: 0 to %d, since one process survives", *x.Crashes, x.P-1)
+	case x.Tasks < 0 || x.Tasks > chaosMax:
+		return fmt.Errorf("%d tasks; allowed: 1 to %d, or 0 for as many as processes", x.Tasks, chaosMax)
+	case x.Operations < 1:
+		return fmt.Errorf("programs of %d operations; allowed: 1 or more", x.Operations)
+	case x.Delays != nil && *x.Delays < 0:
+		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
+	case x.Delays != nil && (x.Exhaustive || x.Count):
+		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
+	case x.Op == "":
+		return nil
+	}
+	_, err := replay.ParseOp(x.Op)
+	return err
+}
+
+func (x *chaosCmd) attackReplay() (chaos.Report, error) {
+	r := recovery.Job{
+		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
+		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+	}
+	if op, err := replay.ParseOp(x.Op); err == nil {
+		r.Ops = []replay.Op{op}
+	}
+	if x.Exhaustive || x.Delays != nil {
+		r.Crashes = min(r.Crashes, 2)
+	}
+	if x.Crashes != nil {
+		r.Crashes = *x.Crashes
+	}
+	switch {
+	case x.Delays != nil:
+		return r.DelayBounded(*x.Delays, x.Workers)
+	case x.Exhaustive:
+		return r.CrashPoints(x.Workers)
+	}
+	return r.Random(x.Seed, x.Runs, x.Workers)
 }
 
 // chaosMax bounds the group: a schedule costs at least P² steps.
@@ -222,29 +308,47 @@ func (x *chaosCmd) unfit(name string) bool {
 	return err != nil
 }
 
+// attacked is a world that can be explored in three ways.
+type attacked interface {
+	Random(seed uint64, runs, workers int) (chaos.Report, error)
+	Exhaustive() (chaos.Report, error)
+	DelayBounded(delays int) (chaos.Report, error)
+}
+
 func (x *chaosCmd) attackViews() (chaos.Report, error) {
 	m := chaos.Membership{
 		P: x.P, Joiners: x.Joiners, Crashes: x.P - 1, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts,
 		Agentless: x.Agentless, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
 	}
+	instances := 2
 	if x.Exhaustive || x.Delays != nil {
-		m.Crashes = min(m.Crashes, 1)
+		m.Crashes, instances = min(m.Crashes, 1), 1
 	}
 	if x.Crashes != nil {
 		m.Crashes = *x.Crashes
 	}
+	if x.Instances != nil {
+		instances = *x.Instances
+	}
+	var w attacked = m
+	if x.Protocol == agree {
+		w = chaos.Agreement{Membership: m, Instances: instances, Cancels: x.Cancels}
+	}
 	switch {
 	case x.Delays != nil:
-		return m.DelayBounded(*x.Delays)
+		return w.DelayBounded(*x.Delays)
 	case x.Exhaustive:
-		return m.Exhaustive()
+		return w.Exhaustive()
 	}
-	return m.Random(x.Seed, x.Runs, x.Workers)
+	return w.Random(x.Seed, x.Runs, x.Workers)
 }
 
 func (x *chaosCmd) attack(name string) (chaos.Report, error) {
-	if name == views {
+	if x.inViews() {
 		return x.attackViews()
+	}
+	if name == rerun {
+		return x.attackReplay()
 	}
 	dead := x.P - 1
 	if x.Dead != nil {

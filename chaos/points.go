@@ -1,0 +1,142 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Crash points: one schedule, the ordinary one, in which what is due longest happens
+// next, and in it every way in which up to Config.Crashes processes crash, one after
+// the other, each right before something that happens at it. A crash at any other
+// moment is one of these for everybody else, but for when they may be told of it.
+
+// points explores them. There is a world for every number of crashes.
+type points[S, M any] struct {
+	cfg    *Config[S, M]
+	worlds []*World[S, M]
+	path   []uint64 // choices made
+	report Report
+	err    error
+}
+
+// CrashPoints runs, in one schedule, every case in which up to cfg.Crashes processes
+// crash. It needs states that can be cloned, as Exhaustive does.
+func CrashPoints[S, M any](config Config[S, M]) (Report, error) {
+	cfg := &config
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	if err := searchable(cfg); err != nil {
+		return Report{}, err
+	}
+	begin := time.Now()
+	x := &points[S, M]{cfg: cfg, path: []uint64{free}}
+	for range cfg.Crashes + 1 {
+		x.worlds = append(x.worlds, newWorld(cfg))
+	}
+	w := x.worlds[0]
+	w.choices.fromScript(x.path)
+	if err := w.reset(); err != nil {
+		return Report{}, err
+	}
+	x.play(0)
+	x.report.Seconds = time.Since(begin).Seconds()
+	if x.report.First != nil {
+		x.report.Violations = 1
+	}
+	return x.report, x.err
+}
+
+// play runs the world of so many crashes to its end, and before whatever happens, the
+// worlds in which it does not because its process crashes. A panic of the protocol or
+// of a check is a violation.
+func (x *points[S, M]) play(crashes int) {
+	defer func() {
+		if v := recover(); v != nil {
+			x.violated(fmt.Errorf("%w: %v", ErrPanic, v))
+		}
+	}()
+	w := x.worlds[crashes]
+	for x.err == nil {
+		menu, _ := w.menu(w.fate.menu[:0])
+		w.fate.menu = menu
+		e := menu[0]
+		if at := protocol.Rank(e.at()); e.kind() != pass && crashes < x.cfg.Crashes && (x.cfg.MayCrash == nil || x.cfg.MayCrash(at)) {
+			x.crash(crashes, len(menu), indexOf(menu, happening(crash, e.at(), 0)), e.at())
+		}
+		if x.err != nil {
+			return
+		}
+		if len(menu) > 1 {
+			x.path = append(x.path, 0)
+		}
+		x.report.States++
+		x.report.Transitions++
+		goesOn := w.take(e)
+		if err := x.verdict(w, goesOn); err != nil {
+			x.violated(err)
+		}
+		if !goesOn {
+			x.report.Schedules++
+			return
+		}
+	}
+}
+
+// crash runs the worlds in which a process crashes now: with nothing of what it sent
+// lost and, if crashes are lossy, with all of it.
+func (x *points[S, M]) crash(crashes, of, choice, at int) {
+	n := len(x.path)
+	for _, lost := range []uint64{0, 1 << 30} {
+		if choice < 0 || x.err != nil || lost > 0 && !x.cfg.LossyCrashes {
+			break
+		}
+		w := x.worlds[crashes+1]
+		w.become(x.worlds[crashes])
+		for r := range w.procs {
+			w.procs[r].state = clone(&w.procs[r].state)
+		}
+		w.snapshot = false // nobody else has these
+		if of > 1 {
+			x.path = append(x.path, uint64(choice))
+		}
+		script := make([]uint64, len(w.procs))
+		for i := range script {
+			script[i] = lost
+		}
+		w.choices.fromScript(script)
+		w.take(happening(crash, at, 0))
+		x.path = append(x.path, w.choices.made...)
+		w.choices.fromScript(nil)
+		x.play(crashes + 1)
+		if x.err == nil {
+			x.path = x.path[:n]
+		}
+	}
+}
+
+// verdict says what is wrong after a transition.
+func (x *points[S, M]) verdict(w *World[S, M], goesOn bool) error {
+	switch {
+	case w.verdict != nil:
+		return w.verdict
+	case w.steps >= w.stepsMax:
+		return fmt.Errorf("%w: no end after %d steps", ErrLivelock, w.steps)
+	case goesOn || x.cfg.Check == nil:
+		return nil
+	}
+	return x.cfg.Check(w)
+}
+
+// violated ends the exploration: the path violates something.
+func (x *points[S, M]) violated(err error) {
+	v := newWorld(x.cfg).shrink(trimmed(x.path))
+	if v == nil {
+		x.err = errors.Join(errors.New("chaos: a violation does not replay: the protocol or a check is not deterministic"), err)
+		return
+	}
+	x.report.First, x.err = v, v
+}

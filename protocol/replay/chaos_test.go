@@ -1,0 +1,120 @@
+package replay_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/recovery"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// recoveries are where mistakes of the recovery rule are looked for.
+var recoveries = []struct {
+	name  string
+	world recovery.Job
+	runs  int
+}{
+	{"two", recovery.Job{P: 2, Crashes: 1, Operations: 6}, 4000},
+	{"three that lose what is on its way", recovery.Job{P: 3, Crashes: 2, Operations: 6, LossyCrashes: true}, 4000},
+	{"four with two tasks each", recovery.Job{P: 4, Tasks: 8, Crashes: 3, Operations: 4}, 1500},
+	{"six of whom three are spares", recovery.Job{P: 6, Tasks: 3, Crashes: 5, Operations: 6}, 3000},
+	{"three and two joiners", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 6}, 3000},
+	{"four of whom three crash", recovery.Job{P: 4, Crashes: 3, Operations: 4}, 3000},
+	{"six of whom five crash", recovery.Job{P: 6, Crashes: 5, Operations: 6, LossyCrashes: true}, 2000},
+	{"two and sums", recovery.Job{P: 2, Tasks: 4, Crashes: 1, Operations: 30, Ops: []replay.Op{replay.Broadcast, replay.Reduce, replay.AllReduce}}, 1000},
+}
+
+func TestRecoveryKeepsItsPromises(t *testing.T) {
+	for _, w := range recoveries {
+		t.Run(w.name, func(t *testing.T) {
+			runs := w.runs
+			if testing.Short() {
+				runs /= 8
+			}
+			report, err := w.world.Random(1, runs, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d schedules in %.1f s", report.Schedules, report.Seconds)
+		})
+	}
+}
+
+func TestLongProgramsOutliveAllProcessesButOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, r := range []recovery.Job{
+		{P: 5, Crashes: 4, Operations: 300},
+		{P: 12, Crashes: 11, Operations: 60},
+	} {
+		report, err := r.Random(1, 40, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d processes: %d programs in %.1f s", r.P, report.Schedules, report.Seconds)
+	}
+}
+
+func TestTasksSurviveACrashAtEveryPointOfEveryOperation(t *testing.T) {
+	cases := []recovery.Job{
+		{P: 1},
+		{P: 2, Crashes: 1, LossyCrashes: true},
+		{P: 2, Tasks: 4, Crashes: 1},
+		{P: 3, Crashes: 1, LossyCrashes: true},
+		{P: 4, Crashes: 1},
+		{P: 3, Tasks: 1, Crashes: 2},
+	}
+	if !testing.Short() {
+		cases = append(
+			cases,
+			recovery.Job{P: 3, Crashes: 2},
+			recovery.Job{P: 2, Tasks: 5, Crashes: 1, LossyCrashes: true},
+			recovery.Job{P: 5, Crashes: 1},
+			recovery.Job{P: 6, Crashes: 1, Ops: []replay.Op{replay.Barrier, replay.AllToAll, replay.AllReduce, replay.Scan}},
+		)
+	}
+	sum := uint64(0)
+	for _, r := range cases {
+		report, err := r.CrashPoints(0)
+		if err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		t.Logf("%+v: %d cases in %.1f s", r, report.Schedules, report.Seconds)
+		sum += report.Schedules
+	}
+	t.Logf("%d cases", sum)
+}
+
+func TestTasksSurviveACrashInEverySchedule(t *testing.T) {
+	r := recovery.Job{P: 2, Crashes: 1, Ops: []replay.Op{replay.Barrier, replay.AllReduce, replay.Scan, replay.Send}}
+	report, err := r.Exhaustive(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
+}
+
+func TestTasksSurviveCrashesWithDelays(t *testing.T) {
+	r := recovery.Job{P: 3, Crashes: 1, Ops: []replay.Op{replay.Scan, replay.Send}}
+	report, err := r.DelayBounded(2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
+}
+
+func TestRecoveryWithoutSurvivorsIsRefused(t *testing.T) {
+	for _, r := range []recovery.Job{
+		{P: 0, Operations: 1},
+		{P: 2, Crashes: 2, Operations: 1},
+		{P: 2, Crashes: -1, Operations: 1},
+		{P: 2, Operations: 0},
+	} {
+		_, err := r.Random(1, 1, 1)
+		if found := new(chaos.Violation); err == nil || errors.As(err, &found) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+}

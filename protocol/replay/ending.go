@@ -1,0 +1,68 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// ending is the coordinator's. It ends the job when every process of the latest view
+// that it has heard of has returned from all its tasks, in that view or in one before
+// that has nobody in it who is out since.
+//
+// Then every task has returned somewhere: its owner in the latest view was its owner in
+// the view in which it returned, too, since whoever else was would be out since. That a
+// process died after it returned does not matter, and need not be known.
+type ending struct {
+	first *membership.View
+	in    []*membership.View // by process, the last one in which all its tasks had returned
+	told  int                // processes that were told of the end
+}
+
+func newEnding(first *membership.View, processes int) *ending {
+	return &ending{first: first, in: make([]*membership.View, processes)}
+}
+
+func (e *ending) returned(r protocol.Rank, v *membership.View) { e.in[r] = v }
+
+// ready tells whether the job has come to its end.
+func (e *ending) ready() bool {
+	latest := e.first
+	for _, v := range e.in {
+		if v != nil && v.Number > latest.Number {
+			latest = v
+		}
+	}
+	for _, m := range latest.Members {
+		v := e.in[m.ID]
+		if v == nil || slices.ContainsFunc(v.Members, func(m membership.Member) bool { return !latest.Has(m) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *ending) next() protocol.Action[Message] {
+	if e.told == len(e.in) {
+		return protocol.Action[Message]{Kind: protocol.Done}
+	}
+	if e.told == 0 && !e.ready() {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	e.told++
+	return protocol.Action[Message]{Kind: protocol.Send, To: protocol.Rank(e.told - 1), Msg: Message{Kind: End}}
+}
+
+func (e *ending) clone() *ending {
+	return &ending{e.first, slices.Clone(e.in), e.told}
+}
+
+func (e *ending) sign(f fingerprint) fingerprint {
+	for r, v := range e.in {
+		if v != nil {
+			f = f.with(uint64(r)).with(v.Number)
+		}
+	}
+	return f.with(uint64(e.told))
+}

@@ -1,0 +1,89 @@
+package replay
+
+import (
+	"encoding/binary"
+	"iter"
+)
+
+// Log is what one task has sent to the others of a group, by the rank of who was to
+// receive it and in the order it was sent. A message is a head, of the same length in
+// all of them, and a value. Heads and small values are copied into pages without
+// pointers, so that a log of many messages costs the garbage collector nothing.
+type Log struct {
+	head  int
+	ranks []sent
+}
+
+// sent is what was sent to one rank.
+type sent struct {
+	pages [][]byte
+	large [][]byte // values that are not in the pages
+}
+
+// Sizes of a log's memory.
+const (
+	Inline  = 2 << 10  // values of up to so many bytes are copied
+	pageMin = 512      // bytes
+	pageMax = 64 << 10 // of a page
+	isLarge = 1 << 31  // in place of a length: the value is elsewhere
+)
+
+// NewLog returns the log of a task whose messages have heads of so many bytes.
+func NewLog(head int) *Log { return &Log{head: head} }
+
+// Add adds a message. A value of more than Inline bytes is kept as it is: it must
+// not change any more. Add returns how much memory the log takes more than before.
+func (l *Log) Add(to int, head, value []byte) (grown int) {
+	for len(l.ranks) <= to {
+		l.ranks = append(l.ranks, sent{})
+	}
+	s := &l.ranks[to]
+	n, inline := uint32(len(value)), value
+	if len(value) > Inline {
+		n, inline = isLarge|uint32(len(s.large)), nil
+		s.large = append(s.large, value)
+		grown = len(value) + 24
+	}
+	need := l.head + 4 + len(inline)
+	last := len(s.pages) - 1
+	if last < 0 || len(s.pages[last])+need > cap(s.pages[last]) {
+		size := pageMin
+		if last >= 0 {
+			size = min(2*cap(s.pages[last]), pageMax)
+		}
+		size = max(size, need)
+		s.pages = append(s.pages, make([]byte, 0, size))
+		last++
+		grown += size
+	}
+	page := append(s.pages[last], head[:l.head]...)
+	page = binary.LittleEndian.AppendUint32(page, n)
+	s.pages[last] = append(page, inline...)
+	return grown
+}
+
+// To goes through the messages to a rank that are in the log now, in order. Heads and
+// values must not be changed.
+func (l *Log) To(rank int) iter.Seq2[[]byte, []byte] {
+	return func(yield func(head, value []byte) bool) {
+		if rank >= len(l.ranks) {
+			return
+		}
+		s := l.ranks[rank]
+		for _, page := range s.pages {
+			for len(page) > 0 {
+				head, n := page[:l.head:l.head], binary.LittleEndian.Uint32(page[l.head:])
+				page = page[l.head+4:]
+				var value []byte
+				if n&isLarge != 0 {
+					value = s.large[n&^isLarge]
+				} else {
+					value, page = page[:n:n], page[n:]
+				}
+				if !yield(head, value) {
+					return
+				}
+			}
+		}
+	}
+}

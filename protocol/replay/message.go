@@ -1,0 +1,129 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Name names a message between two tasks. Its bits are a function of its name:
+// it does not matter which attempt of a task sends it, when, or how often.
+type Name struct {
+	Op       int32 // the number of the operation
+	From, To protocol.Rank
+	Lane     uint16
+}
+
+func (n Name) String() string { return fmt.Sprintf("%d:%d→%d/%d", n.Op, n.From, n.To, n.Lane) }
+
+// Key stands for the name.
+func (n Name) Key() uint64 {
+	return protocol.Mix(uint64(n.Op)<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
+}
+
+// headLen is the length of a name in the log, and of whether there is a value.
+const headLen = 15
+
+func (f *Frame) head() (b [headLen]byte) {
+	binary.LittleEndian.PutUint32(b[:], uint32(f.Op))
+	binary.LittleEndian.PutUint32(b[4:], uint32(f.From))
+	binary.LittleEndian.PutUint32(b[8:], uint32(f.To))
+	binary.LittleEndian.PutUint16(b[12:], f.Lane)
+	if f.Value == nil {
+		b[14] = 1
+	}
+	return b
+}
+
+// logged is the message of an entry of a log.
+func logged(head, value []byte) *Frame {
+	n := Name{
+		Op: int32(binary.LittleEndian.Uint32(head)), Lane: binary.LittleEndian.Uint16(head[12:]),
+		From: protocol.Rank(binary.LittleEndian.Uint32(head[4:])), To: protocol.Rank(binary.LittleEndian.Uint32(head[8:])),
+	}
+	if head[14] == 1 {
+		value = nil
+	} else if value == nil {
+		value = []byte{}
+	}
+	return &Frame{n, value}
+}
+
+// Frame is a message between two tasks. It is never changed, and shared.
+type Frame struct {
+	Name
+	Value []byte // nil: a block that is absent
+}
+
+// Sum stands for what is in the frame.
+func (f *Frame) Sum() uint64 { return hash(absentOr(f.Value), f.Value) }
+
+// Kind is the kind of a Message.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	View     Kind = iota // of the membership
+	Data                 // between two tasks
+	Returned             // to the coordinator: all tasks that this process owns in a view have returned
+	End                  // from the coordinator: so it is everywhere
+	Result               // Deliver: a task has returned
+)
+
+// Message is what processes send each other, and what they deliver.
+type Message struct {
+	Letter membership.Message // View; Returned: the view is its Base
+	Frame  *Frame             // Data
+	Result *Attempt           // Result
+	Kind   Kind
+}
+
+// Attempt is a task's run that came to its end. It is never changed.
+type Attempt struct {
+	Task    protocol.Rank
+	View    uint64   // in which it began
+	Digests []uint64 // after each operation
+}
+
+// Fingerprint stands for the message.
+func (m Message) Fingerprint() [2]uint64 {
+	f := fingerprint{uint64(m.Kind), 0}
+	switch {
+	case m.Frame != nil:
+		f = f.with(m.Frame.Key()).with(m.Frame.Sum())
+	case m.Result != nil:
+		f = f.with(uint64(m.Result.Task)).with(m.Result.View)
+		for _, d := range m.Result.Digests {
+			f = f.with(d)
+		}
+	default:
+		f = f.and(m.Letter.Fingerprint())
+	}
+	return f
+}
+
+func (m Message) String() string {
+	switch m.Kind {
+	case Data:
+		return fmt.Sprintf("message %v", m.Frame.Name)
+	case Returned:
+		return fmt.Sprintf("returned in %v", m.Letter.Base)
+	case End:
+		return "the end"
+	case Result:
+		return fmt.Sprintf("the return of task %d, begun in view %d", m.Result.Task, m.Result.View)
+	}
+	return m.Letter.String()
+}
+
+// fingerprint stands for a value: different values have different ones, but for a chance
+// of 2^−128 or so.
+type fingerprint [2]uint64
+
+func (f fingerprint) with(x uint64) fingerprint {
+	return fingerprint{protocol.Mix(f[0]^0x243f6a8885a308d3, x), protocol.Mix(f[1]+0x13198a2e03707344, x^f[0])}
+}
+
+func (f fingerprint) and(g [2]uint64) fingerprint { return f.with(g[0]).with(g[1]) }

@@ -1,0 +1,190 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Op is an operation of a program.
+type Op uint8
+
+// The operations.
+const (
+	Barrier Op = iota
+	Broadcast
+	Scatter
+	Gather
+	AllGather
+	AllToAll
+	Reduce
+	AllReduce
+	Scan
+	Send // to a task some ranks on, and receive from the one as far back
+	ops
+)
+
+var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send"}
+
+func (o Op) String() string {
+	if o < ops {
+		return opNames[o]
+	}
+	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Ops lists the operations.
+func Ops() (all []Op) {
+	for o := range ops {
+		all = append(all, o)
+	}
+	return all
+}
+
+// ParseOp reads the name of an operation.
+func ParseOp(name string) (Op, error) {
+	i := slices.Index(opNames[:], name)
+	if i < 0 {
+		return 0, fmt.Errorf("operation %q; allowed: %s", name, strings.Join(opNames[:], ", "))
+	}
+	return Op(i), nil
+}
+
+// Plan is a way to carry out an operation: an algorithm, a root, a number of
+// pieces. It does not depend on who owns which task. It is never changed, and
+// shared.
+type Plan struct {
+	Op        Op
+	Algorithm string
+	Root      protocol.Rank // Send: the distance
+	Spans     int
+
+	exact    bool // sums of integers, in any order; otherwise of floats
+	barrier  *collective.Barrier
+	schedule *collective.Schedule
+	programs []collective.Program // by task
+}
+
+func (p *Plan) String() string {
+	s := fmt.Sprintf("%v by %s", p.Op, p.Algorithm)
+	switch p.Op {
+	case Broadcast, Scatter, Gather, Reduce:
+		s += fmt.Sprintf(" root %d", p.Root)
+	case Send:
+		return fmt.Sprintf("send %d on", p.Root)
+	}
+	if p.Spans > 1 {
+		s += fmt.Sprintf(" in %d pieces", p.Spans)
+	}
+	return s
+}
+
+// Plans lists every way to carry out an operation among so many tasks.
+func Plans(op Op, tasks int) ([]*Plan, error) {
+	switch op {
+	case Barrier:
+		return barriers(tasks)
+	case Send:
+		return shifts(tasks), nil
+	}
+	var all []*Plan
+	of := collective.Op(op)
+	for _, a := range collective.Algorithms(of, tasks, true) {
+		spans := []int{1}
+		if collective.Spans(of, a) {
+			spans = append(spans, 3)
+		}
+		for _, n := range spans {
+			for root := range roots(op, tasks) {
+				exact := op == AllReduce && a == collective.Ring // which keeps no association
+				spec := collective.Spec{Op: of, Algorithm: a, P: tasks, Root: root, Spans: n, AnyOrder: exact}
+				schedule, err := collective.New(spec)
+				if err != nil {
+					return nil, err
+				}
+				p := &Plan{Op: op, Algorithm: a.String(), Root: root, Spans: n, exact: exact, schedule: schedule}
+				all = append(all, p.programmed(tasks))
+			}
+		}
+	}
+	return all, nil
+}
+
+// roots is how many tasks may be the root of an operation.
+func roots(op Op, tasks int) protocol.Rank {
+	switch op {
+	case Broadcast, Scatter, Gather, Reduce:
+		return protocol.Rank(tasks)
+	}
+	return 1
+}
+
+func (p *Plan) programmed(tasks int) *Plan {
+	for t := range protocol.Rank(tasks) {
+		p.programs = append(p.programs, p.schedule.Program(t))
+	}
+	return p
+}
+
+func barriers(tasks int) (all []*Plan, err error) {
+	for _, shape := range []collective.Shape{collective.Dissemination, collective.UpDown, collective.Star} {
+		if shape == collective.Star && tasks > collective.StarMax {
+			continue
+		}
+		b, err := collective.NewBarrier(tasks, shape)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b})
+	}
+	return all, nil
+}
+
+// shifts are the messages from every task to the one some ranks on.
+func shifts(tasks int) (all []*Plan) {
+	n := protocol.Rank(tasks)
+	for k := range n {
+		if k == 0 && n > 1 {
+			continue // to itself, only if there is nobody else
+		}
+		schedule := &collective.Schedule{P: tasks, Program: func(self protocol.Rank) collective.Program {
+			return collective.Program{Slots: 2, In: []int32{0}, Out: []int32{1}, Steps: []collective.Step{
+				{Kind: collective.SendStep, Peer: (self + k) % n, Slots: []int32{0}},
+				{Kind: collective.RecvStep, Peer: (self - k + n) % n, Slots: []int32{1}},
+				{Kind: collective.DeliverStep},
+			}}
+		}}
+		p := &Plan{Op: Send, Algorithm: "direct", Root: k, Spans: 1, schedule: schedule}
+		all = append(all, p.programmed(tasks))
+	}
+	return all
+}
+
+// Messages is how many messages the tasks send each other.
+func (p *Plan) Messages() (n int) {
+	if p.barrier != nil {
+		return p.barrierMessages()
+	}
+	for _, g := range p.programs {
+		for _, st := range g.Steps {
+			if st.Kind == collective.SendStep {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (p *Plan) barrierMessages() int {
+	if p.barrier.Shape != collective.Dissemination {
+		return 2 * (p.barrier.P - 1)
+	}
+	rounds := 0
+	for 1<<rounds < p.barrier.P {
+		rounds++
+	}
+	return p.barrier.P * rounds
+}

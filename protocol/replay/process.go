@@ -1,0 +1,369 @@
+// Package replay is the recovery rule: the tasks of a dead process are run again by
+// survivors, and get again what they were sent.
+//
+// Source: message logging at the sender with deterministic re-execution (Johnson,
+// Zwaenepoel, Sender-Based Message Logging, FTCS 1987; Elnozahy, Alvisi, Wang,
+// Johnson, A Survey of Rollback-Recovery Protocols, 2002, section 4), between tasks
+// instead of processes, and without its record of the order of receipt: a task
+// receives by name, so its bits do not depend on that order. Rules 3, 5 and 6 of
+// docs/design.md.
+//
+// # The rule
+//
+//   - A message between tasks is named: operation, from, to, lane. Its bits are a
+//     function of its name, since programs are deterministic and schedules are over
+//     tasks, whoever owns them.
+//   - Every process logs what its tasks send to tasks of others. What tasks of one
+//     process send each other is not logged: they die together.
+//   - When a view gives a task to another process, the new owner runs it from the
+//     top, and everybody sends what its log has for that task to the new owner.
+//   - A task takes a message that it misses and drops one that it has had. One to a
+//     task that a process does not own is kept: the view that gives it the task is
+//     on its way.
+//   - Nothing else happens. Who waits for a message of the dead goes on waiting.
+//   - A process serves its log until the job ends: when every process of the latest view
+//     has returned from all tasks that it owns there.
+//
+// Deaths during recovery are the same again. Only if nobody is left is anything lost.
+//
+// # Cost
+//
+// Nothing but the log's memory while nobody dies. A death costs a view, the run of
+// the lost tasks, and at most as many messages as were ever sent to and by them.
+//
+// # The model
+//
+// Log is what the runtime uses. The rest is the rule as a machine, for package chaos:
+// a Job is a protocol.Protocol whose processes run the tasks of a Program, real bytes
+// through collective.Store, on the views of package membership. The last rank is the
+// coordinator, which never dies.
+package replay
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Config is what all processes of a job know.
+type Config struct {
+	Program   *Program
+	Processes int
+	Joiners   int // processes that may join; their ranks follow. The notice Begin calls them
+
+	// Owners is, by task, the process that owns it in the first view. Processes that
+	// own none are spares. nil: task t belongs to process t modulo their number.
+	Owners []protocol.Rank
+
+	// Fanout is that of the membership.
+	Fanout int
+}
+
+// Job is the protocol of a job's processes and, at the rank that follows theirs, of
+// its coordinator. It implements protocol.Protocol[State, Message].
+type Job struct {
+	program   *Program
+	processes int // joiners included
+	members   *membership.Protocol
+	first     *membership.View
+}
+
+// New returns the protocol of a job.
+func New(cfg Config) (*Job, error) {
+	if cfg.Program == nil || cfg.Processes < 1 || cfg.Joiners < 0 {
+		return nil, fmt.Errorf("a job of %d processes and %d joiners; allowed: 1 or more, 0 or more, and a program", cfg.Processes, cfg.Joiners)
+	}
+	owners := cfg.Owners
+	if owners == nil {
+		for t := range cfg.Program.Tasks {
+			owners = append(owners, protocol.Rank(t%cfg.Processes))
+		}
+	}
+	if len(owners) != cfg.Program.Tasks {
+		return nil, fmt.Errorf("owners of %d tasks; allowed: %d", len(owners), cfg.Program.Tasks)
+	}
+	for t, o := range owners {
+		if o < 0 || int(o) >= cfg.Processes {
+			return nil, fmt.Errorf("task %d of process %d; allowed: 0 to %d", t, o, cfg.Processes-1)
+		}
+	}
+	first := membership.First(cfg.Processes, owners)
+	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first}, nil
+}
+
+// Program is what the job's tasks do.
+func (j *Job) Program() *Program { return j.program }
+
+// Coordinator is its rank.
+func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }
+
+// State is that of one process.
+type State struct {
+	job     *Job
+	self    protocol.Rank
+	members membership.State
+	view    *membership.View // open, or the last that was; nil: not in yet
+	tasks   []*task          // that it owns, by number
+	held    []*Frame         // for tasks that it does not own yet
+	told    uint64           // the view in which it has told the coordinator that all have returned
+	ended   bool
+	over    error   // why there is nothing more to hope for
+	ending  *ending // the coordinator's
+}
+
+// View is the view that is open, or the last that was; nil: the process is not in yet.
+func (s *State) View() *membership.View { return s.view }
+
+// Err says what went wrong in a process; nil: nothing.
+func (s *State) Err() error {
+	if s.over != nil {
+		return s.over
+	}
+	for _, t := range s.tasks {
+		if t.err != nil {
+			return fmt.Errorf("task %d, operation %d: %w", t.number, t.op, t.err)
+		}
+	}
+	return nil
+}
+
+// Runs tells whether the process runs a task, and since which view.
+func (s *State) Runs(number protocol.Rank) (since uint64, ok bool) {
+	if t := s.find(number); t != nil {
+		return t.view, true
+	}
+	return 0, false
+}
+
+func (s *State) find(number protocol.Rank) *task {
+	for _, t := range s.tasks {
+		if t.number == number {
+			return t
+		}
+	}
+	return nil
+}
+
+// Init implements protocol.Protocol.
+func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
+	*s = State{job: j, self: self}
+	if self == j.Coordinator() {
+		s.ending = newEnding(j.first, j.processes)
+		return
+	}
+	j.members.Init(&s.members, self, seed)
+	s.view = s.members.View()
+	for t, owner := range j.first.Owners {
+		if owner == self {
+			s.tasks = append(s.tasks, newTask(j.program, protocol.Rank(t), j.first.Number))
+		}
+	}
+}
+
+// Receive implements protocol.Protocol.
+func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message) {
+	switch m.Kind {
+	case View:
+		if s.ending == nil {
+			j.members.Receive(&s.members, now, from, m.Letter)
+		}
+	case Data:
+		j.accept(s, m.Frame)
+	case Returned:
+		s.ending.returned(from, m.Letter.Base)
+	case End:
+		s.ended = true
+	}
+}
+
+// accept hands a message to its task.
+func (j *Job) accept(s *State, f *Frame) {
+	if t := s.find(f.To); t != nil {
+		t.accept(j.program, f)
+		return
+	}
+	s.held = append(slices.Clip(s.held), f)
+}
+
+// Notify implements protocol.Protocol.
+func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
+	if s.ending == nil {
+		j.members.Notify(&s.members, now, n)
+	}
+}
+
+// Next implements protocol.Protocol.
+func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
+	switch {
+	case s.ending != nil:
+		return s.ending.next()
+	case s.ended:
+		return protocol.Action[Message]{Kind: protocol.Done}
+	}
+	a := j.members.Next(&s.members, now)
+	if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
+		if a.Kind == protocol.Deliver {
+			j.news(s, a.Msg)
+		}
+		return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
+	}
+	if s.view != nil {
+		if b := j.work(s); b.Kind != protocol.Idle {
+			return b
+		}
+	}
+	return protocol.Action[Message]{Kind: a.Kind, At: a.At}
+}
+
+// news is told by the membership of a view that is open, or that there will be none.
+func (j *Job) news(s *State, m membership.Message) {
+	switch m.Kind {
+	case membership.Opened:
+		j.opened(s, m.Base)
+	case membership.Excluded, membership.NoQuorum:
+		s.over = fmt.Errorf("process %d: %v", s.self, m.Kind)
+	}
+}
+
+// opened does what a view asks for: the tasks that are new here are run from the top,
+// and those that have another owner are sent what they were sent before.
+func (j *Job) opened(s *State, v *membership.View) {
+	before := s.view
+	s.view = v
+	for i := range v.Owners {
+		to := protocol.Rank(i)
+		if life(before, to) == life(v, to) {
+			continue
+		}
+		for _, t := range s.tasks {
+			t.again(to)
+		}
+		if v.Owners[to] == s.self {
+			at, _ := slices.BinarySearchFunc(s.tasks, to, func(t *task, n protocol.Rank) int { return int(t.number - n) })
+			s.tasks = slices.Insert(slices.Clone(s.tasks), at, newTask(j.program, to, v.Number))
+		}
+	}
+	held := s.held
+	s.held = nil
+	for _, f := range held {
+		j.accept(s, f)
+	}
+}
+
+// life is the process that owns a task in a view.
+func life(v *membership.View, task protocol.Rank) membership.Member {
+	if v == nil {
+		return membership.Member{}
+	}
+	m, _ := v.Find(v.Owners[task])
+	return m
+}
+
+// work lets the tasks go on until there is something to do for the driver.
+func (j *Job) work(s *State) protocol.Action[Message] {
+	for moved := true; moved; {
+		moved = false
+		for _, t := range s.tasks {
+			moved = moved || len(t.out) > 0
+			if a := j.post(s, t); a.Kind != protocol.Idle {
+				return a
+			}
+			if t.advance(j.program, func(f *Frame) { j.send(s, t, f) }) {
+				moved = true
+			}
+			if t.returned && !t.announced {
+				t.announced = true
+				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{
+					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests},
+				}}
+			}
+		}
+	}
+	if s.told < s.view.Number && s.returned() {
+		s.told = s.view.Number
+		m := Message{Kind: Returned}
+		m.Letter.Letter = &membership.Letter{Base: s.view}
+		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
+	}
+	return protocol.Action[Message]{Kind: protocol.Idle}
+}
+
+// returned tells whether all tasks of the process have.
+func (s *State) returned() bool {
+	return !slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.returned })
+}
+
+// send hands a message to a task of this process, or logs it and has it sent.
+func (j *Job) send(s *State, t *task, f *Frame) {
+	if s.view.Owners[f.To] == s.self {
+		j.accept(s, f)
+		return
+	}
+	t.keep(f)
+}
+
+// post sends what a task has to send next, unless it is for a task that this process
+// has adopted.
+func (j *Job) post(s *State, t *task) protocol.Action[Message] {
+	for len(t.out) > 0 {
+		f := t.out[0]
+		t.out = t.out[1:]
+		if owner := s.view.Owners[f.To]; owner != s.self {
+			return protocol.Action[Message]{Kind: protocol.Send, To: owner, Msg: Message{Kind: Data, Frame: f}}
+		}
+		j.accept(s, f)
+	}
+	return protocol.Action[Message]{Kind: protocol.Idle}
+}
+
+// Testament is what a process would leave if it died now.
+func Testament(s *State) Message { return Message{Letter: membership.Testament(&s.members)} }
+
+// Clone returns a copy that shares nothing that changes.
+func (s *State) Clone() State {
+	c := *s
+	if s.ending != nil {
+		c.ending = s.ending.clone()
+		return c
+	}
+	c.members = s.members.Clone()
+	c.tasks = make([]*task, len(s.tasks))
+	for i, t := range s.tasks {
+		c.tasks[i] = t.clone(s.job.program)
+	}
+	c.held = slices.Clip(s.held)
+	return c
+}
+
+// Fingerprint stands for the state.
+func (s *State) Fingerprint() [2]uint64 {
+	if s.ending != nil {
+		return s.ending.sign(fingerprint{1, 0})
+	}
+	f := fingerprint{}.and(s.members.Fingerprint()).with(s.told)
+	if s.view != nil {
+		f = f.with(s.view.Number)
+	}
+	for _, t := range s.tasks {
+		f = t.sign(f)
+	}
+	sum := uint64(0)
+	for _, h := range s.held {
+		sum += protocol.Mix(h.Key(), h.Sum())
+	}
+	f = f.with(sum).with(uint64(len(s.held))<<2 | bit(s.ended)<<1 | bit(s.over != nil))
+	return f
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

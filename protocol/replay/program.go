@@ -1,0 +1,306 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Program is what every task of a job does: operations, one after the other. It
+// plays the user's function. What a task gives to an operation follows from the
+// seed, the operation, the task and all results that the task has got so far, so a
+// wrong bit in one of them spoils everything after it. It is never changed, and
+// shared.
+type Program struct {
+	Tasks int
+	Seed  uint64
+	Calls []Call
+
+	serial [][]uint64 // by task, its digest after each operation
+}
+
+// Call is an operation of a program.
+type Call struct {
+	*Plan
+	Elems int // of a vector; blocks have up to so many
+}
+
+// NewProgram returns a program, with its results computed without any message.
+func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
+	g := &Program{Tasks: tasks, Seed: seed, Calls: calls}
+	g.serial = make([][]uint64, tasks)
+	digests := make([]uint64, tasks)
+	for at := range calls {
+		results := g.results(at, digests)
+		for t := range digests {
+			digests[t] = digestOf(digests[t], results[t])
+			g.serial[t] = append(g.serial[t], digests[t])
+		}
+	}
+	return g
+}
+
+// Menu is what random programs are made of.
+type Menu struct {
+	tasks int
+	plans [][]*Plan // by operation
+}
+
+// NewMenu returns the menu of all plans among so many tasks, or of those of some
+// operations.
+func NewMenu(tasks int, some ...Op) (*Menu, error) {
+	if tasks < 1 {
+		return nil, fmt.Errorf("%d tasks; allowed: 1 or more", tasks)
+	}
+	if len(some) == 0 {
+		some = Ops()
+	}
+	m := &Menu{tasks: tasks}
+	for _, op := range some {
+		plans, err := Plans(op, tasks)
+		if err != nil {
+			return nil, err
+		}
+		m.plans = append(m.plans, plans)
+	}
+	return m, nil
+}
+
+// Random returns a program of n operations drawn from a seed: of most the same
+// number, each with any algorithm, root and size.
+func (m *Menu) Random(seed uint64, n int) *Program {
+	calls := make([]Call, n)
+	for i := range calls {
+		x := protocol.Mix(seed, uint64(i))
+		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
+		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
+		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks)}
+	}
+	return NewProgram(m.tasks, seed, calls...)
+}
+
+// MessagesMax is how many messages there are at most in a program of n operations.
+func (m *Menu) MessagesMax(n int) int {
+	most := 0
+	for _, plans := range m.plans {
+		for _, p := range plans {
+			most = max(most, p.Messages())
+		}
+	}
+	return n * most
+}
+
+// elems draws a size: mostly small, sometimes nothing, sometimes so large that the log
+// does not copy a block or the part of a vector that there is for each task.
+func (p *Plan) elems(x uint64, tasks int) int {
+	switch n := int(x % 64); {
+	case n == 0 && (p.schedule == nil || p.programs[0].Segments == 0):
+		return Inline/8 + 5
+	case n == 0:
+		return (Inline/8 + 1) * tasks
+	case n < 8:
+		return 0
+	default:
+		return 1 + n%6
+	}
+}
+
+// Digests are, by task, those after each operation.
+func (g *Program) Digests(task protocol.Rank) []uint64 { return g.serial[task] }
+
+// Messages is how many messages the tasks send each other.
+func (g *Program) Messages() (n int) {
+	for _, c := range g.Calls {
+		n += c.Messages()
+	}
+	return n
+}
+
+func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
+	return protocol.Mix(protocol.Mix(g.Seed, uint64(at)), protocol.Mix(digest, uint64(task)))
+}
+
+// vector is what a task gives to an operation on vectors.
+func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
+	seed, c := g.stream(at, task, digest), g.Calls[at]
+	b := make([]byte, 0, 8*c.Elems)
+	for i := range c.Elems {
+		x := protocol.Mix(seed, uint64(i))
+		if !c.exact {
+			x = float(x)
+		}
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b
+}
+
+// float is a number of any sign and of a magnitude such that sums depend on the
+// association.
+func float(x uint64) uint64 {
+	return math.Float64bits(math.Ldexp(float64(int64(x)>>12), int(x%16)-8))
+}
+
+// blocks is what a task gives to an operation on n blocks: of different lengths,
+// some empty, some absent.
+func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
+	seed, all := g.stream(at, task, digest), make([][]byte, n)
+	for d := range all {
+		x := protocol.Mix(seed, uint64(d))
+		if x%7 == 0 {
+			continue
+		}
+		b := make([]byte, 0, 8*g.Calls[at].Elems)
+		for i := range x >> 8 % uint64(g.Calls[at].Elems+1) {
+			b = binary.LittleEndian.AppendUint64(b, protocol.Mix(x, i))
+		}
+		all[d] = b
+	}
+	return all
+}
+
+// add combines two values.
+func (p *Plan) add(dst, left, right []byte) ([]byte, error) {
+	if len(left) != len(right) {
+		return nil, collective.ErrSize
+	}
+	if len(dst) != len(left) {
+		dst = make([]byte, len(left))
+	}
+	for i := 0; i+8 <= len(left); i += 8 {
+		l, r := binary.LittleEndian.Uint64(left[i:]), binary.LittleEndian.Uint64(right[i:])
+		sum := l + r
+		if !p.exact {
+			sum = math.Float64bits(math.Float64frombits(l) + math.Float64frombits(r))
+		}
+		binary.LittleEndian.PutUint64(dst[i:], sum)
+	}
+	return dst, nil
+}
+
+// canonical combines values in the canonical association: 0 with 1, 2 with 3, then
+// the pairs, and so on.
+func (p *Plan) canonical(values [][]byte) []byte {
+	if len(values) == 1 {
+		return values[0]
+	}
+	half := 1
+	for 2*half < len(values) {
+		half *= 2
+	}
+	sum, _ := p.add(nil, p.canonical(values[:half]), p.canonical(values[half:]))
+	return sum
+}
+
+// results is what every task gets from an operation, given their digests before.
+func (g *Program) results(at int, digests []uint64) [][][]byte {
+	c, n := g.Calls[at], g.Tasks
+	all := make([][][]byte, n)
+	switch c.Op {
+	case Barrier:
+		return all
+	case Broadcast, Reduce, AllReduce, Scan:
+		values := make([][]byte, n)
+		for t := range values {
+			values[t] = g.vector(at, protocol.Rank(t), digests[t])
+		}
+		for t := range all {
+			all[t] = c.reduced(values, protocol.Rank(t))
+		}
+		return all
+	}
+	given := make([][][]byte, n)
+	for t := range given {
+		given[t] = g.blocks(at, protocol.Rank(t), digests[t], c.given(protocol.Rank(t), n))
+	}
+	for t := range all {
+		all[t] = c.moved(given, protocol.Rank(t))
+	}
+	return all
+}
+
+// given is how many blocks a task gives.
+func (p *Plan) given(task protocol.Rank, tasks int) int {
+	switch {
+	case p.Op == Scatter && task != p.Root:
+		return 0
+	case p.Op == Scatter || p.Op == AllToAll:
+		return tasks
+	}
+	return 1
+}
+
+// reduced is what a task gets from an operation on vectors.
+func (p *Plan) reduced(values [][]byte, task protocol.Rank) [][]byte {
+	switch p.Op {
+	case Broadcast:
+		return [][]byte{values[p.Root]}
+	case Reduce:
+		if task != p.Root {
+			return nil
+		}
+	case Scan:
+		values = values[:task+1]
+	}
+	return [][]byte{present(p.canonical(values))}
+}
+
+// present is a vector, which is never absent.
+func present(v []byte) []byte {
+	if v == nil {
+		return []byte{}
+	}
+	return v
+}
+
+// moved is what a task gets from an operation on blocks.
+func (p *Plan) moved(given [][][]byte, task protocol.Rank) (got [][]byte) {
+	n := protocol.Rank(len(given))
+	switch p.Op {
+	case Scatter:
+		return given[p.Root][task : task+1]
+	case Send:
+		return given[(task-p.Root+n)%n]
+	case Gather:
+		if task != p.Root {
+			return nil
+		}
+	}
+	for _, blocks := range given {
+		if p.Op == AllToAll {
+			got = append(got, blocks[task])
+		} else {
+			got = append(got, blocks[0])
+		}
+	}
+	return got
+}
+
+// digestOf adds a result to a digest.
+func digestOf(digest uint64, result [][]byte) uint64 {
+	digest = protocol.Mix(digest, uint64(len(result)))
+	for _, b := range result {
+		digest = hash(protocol.Mix(digest, absentOr(b)), b)
+	}
+	return digest
+}
+
+// absentOr tells nil, a block that is absent, from others.
+func absentOr(b []byte) uint64 {
+	if b == nil {
+		return math.MaxUint64
+	}
+	return uint64(len(b))
+}
+
+func hash(h uint64, b []byte) uint64 {
+	for ; len(b) >= 8; b = b[8:] {
+		h = protocol.Mix(h, binary.LittleEndian.Uint64(b))
+	}
+	for _, c := range b {
+		h = protocol.Mix(h, uint64(c))
+	}
+	return h
+}

@@ -1,0 +1,320 @@
+package replay
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// task is one attempt of a task: a program under way. Its operations come one after
+// the other; what comes early is kept, what comes twice is dropped by its name, and
+// what goes to other processes is logged.
+type task struct {
+	number  protocol.Rank
+	view    uint64   // in which the attempt began
+	first   bool     // it is the task's first
+	op      int      // the present operation
+	begun   bool     // its input is in the store
+	digests []uint64 // after each operation that is over
+	steps   collective.StepState
+	barrier collective.BarrierState
+	store   collective.Store
+	input   [][]byte
+	moves   []move // made with the store in the present operation
+	came    uint64 // stands for what came in it, in any order
+
+	early [][]*Frame // by operation
+	log   *Log       // what went to others, by the task it went to
+	out   []*Frame   // what is to go, in order
+
+	returned, announced bool
+	err                 error
+}
+
+// move is something done with the store: done again, it makes a copy of it.
+type move struct {
+	step  int32
+	frame *Frame // what was put in; nil: what the step itself does
+}
+
+// firstView is the number of the view in which all first attempts begin.
+const firstView = 1
+
+func newTask(g *Program, number protocol.Rank, view uint64) *task {
+	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls)), log: NewLog(headLen)}
+}
+
+// accept takes a message.
+func (t *task) accept(g *Program, f *Frame) {
+	switch at := int(f.Op); {
+	case t.returned || at < t.op: // it has come before, or the operation could not be over
+	case at == t.op && t.begun && (t.first || g.Calls[at].barrier != nil):
+		t.put(g, f)
+	case at == t.op && t.begun && t.steps.Match(f.From, f.Lane) < 0: // it has come before
+	case at < len(t.early) && !slices.ContainsFunc(t.early[at], func(e *Frame) bool { return e.Name == f.Name }):
+		t.early[at] = append(slices.Clip(t.early[at]), f)
+	}
+}
+
+// catchUp puts in what the task waits for, if it is here. An attempt that is not the
+// first does not take messages before their step: they were made with the help of what
+// an earlier attempt sent, so they may come while this one still needs what is in their
+// slots.
+func (t *task) catchUp(g *Program) bool {
+	early := t.early[t.op]
+	i := slices.IndexFunc(early, func(f *Frame) bool { return t.steps.Match(f.From, f.Lane) == t.steps.At() })
+	if i < 0 {
+		return false
+	}
+	t.early[t.op] = slices.Delete(slices.Clone(early), i, i+1)
+	t.put(g, early[i])
+	return true
+}
+
+// put takes a message of the present operation.
+func (t *task) put(g *Program, f *Frame) {
+	c := &g.Calls[t.op]
+	if c.barrier != nil {
+		before := t.barrier
+		c.barrier.Receive(&t.barrier, 0, f.From, collective.BarrierMessage(f.Lane))
+		if t.barrier != before {
+			t.came += protocol.Mix(f.Key(), 1)
+		}
+		return
+	}
+	i := t.steps.Match(f.From, f.Lane)
+	if i < 0 { // it has come before
+		return
+	}
+	t.came += protocol.Mix(f.Key(), f.Sum())
+	t.do(c, move{int32(i), f})
+	c.schedule.Receive(&t.steps, 0, f.From, collective.StepMessage{Lane: f.Lane})
+}
+
+// do makes a move and remembers it.
+func (t *task) do(c *Call, m move) {
+	t.moves = append(t.moves, m)
+	if err := t.redo(c, m); err != nil && t.err == nil {
+		t.err = err
+	}
+}
+
+// redo makes a move with the store.
+func (t *task) redo(c *Call, m move) error {
+	st := &c.programs[t.number].Steps[m.step]
+	switch {
+	case m.frame != nil:
+		v := m.frame.Value
+		if room := t.store.Room(st, len(v)); room != nil && len(v) > 0 {
+			copy(room, v)
+			return t.store.Put(st, room, false)
+		}
+		return t.store.Put(st, bytes.Clone(v), false)
+	case st.Kind == collective.FoldStep:
+		return t.store.Fold(st)
+	default:
+		t.store.Take(st, nil)
+		return nil
+	}
+}
+
+// begin begins the present operation.
+func (t *task) begin(g *Program) {
+	c := &g.Calls[t.op]
+	t.begun, t.moves, t.came = true, nil, 0
+	if c.barrier != nil {
+		c.barrier.Init(&t.barrier, t.number, 0)
+		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
+	} else {
+		t.steps.Reset(c.programs[t.number].Steps)
+		t.input = g.given(t.op, t.number, t.last())
+		t.supply(c)
+		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.Begin})
+	}
+	if !t.first && c.barrier == nil {
+		return
+	}
+	early := t.early[t.op]
+	t.early[t.op] = nil
+	for _, f := range early {
+		t.put(g, f)
+	}
+}
+
+// last is the digest of all results so far.
+func (t *task) last() uint64 {
+	if len(t.digests) == 0 {
+		return 0
+	}
+	return t.digests[len(t.digests)-1]
+}
+
+// given is what a task gives to an operation: blocks, or one vector.
+func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
+	c := &g.Calls[at]
+	p := &c.programs[task]
+	switch {
+	case p.Segments == 0:
+		return g.blocks(at, task, digest, len(p.In))
+	case len(p.In) == 0:
+		return nil
+	}
+	return [][]byte{g.vector(at, task, digest)}
+}
+
+// supply makes the store that of the present operation, with what the task gives.
+func (t *task) supply(c *Call) {
+	p := &c.programs[t.number]
+	t.store.Reset(p, collective.Kind{Elem: 8, Fold: c.add})
+	switch {
+	case p.Segments == 0:
+		t.err = t.store.SetBlocks(t.input...)
+		return
+	case t.input == nil:
+		t.store.SetSize(8 * c.Elems)
+	default:
+		t.store.SetVector(t.input[0])
+	}
+	if (t.op+int(t.number))%2 == 0 { // some users give memory for the result
+		t.store.SetRoom(make([]byte, 0, 8*c.Elems))
+	}
+}
+
+// advance makes the task's next step; false: it waits, or has returned. What is to be
+// sent it hands to send.
+func (t *task) advance(g *Program, send func(f *Frame)) bool {
+	switch {
+	case t.returned:
+		return false
+	case t.op == len(g.Calls):
+		t.returned = true
+		return true
+	case !t.begun:
+		t.begin(g)
+		return true
+	}
+	c := &g.Calls[t.op]
+	if c.barrier != nil {
+		return t.pass(c, send)
+	}
+	a := c.schedule.Next(&t.steps, 0)
+	switch a.Kind {
+	case protocol.Send:
+		st := &c.programs[t.number].Steps[a.Msg.Step]
+		t.moves = append(t.moves, move{step: a.Msg.Step})
+		v, _ := t.store.Take(st, nil)
+		v = bytes.Clone(v) // the log keeps it, and the store may receive in its place
+		send(&Frame{Name{int32(t.op), t.number, a.To, a.Msg.Lane}, v})
+	case protocol.Work:
+		t.do(c, move{step: a.Msg.Step})
+		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
+	case protocol.Deliver:
+		t.finish(c)
+	default:
+		return !t.first && t.catchUp(g)
+	}
+	return true
+}
+
+// pass makes the next step of a barrier.
+func (t *task) pass(c *Call, send func(f *Frame)) bool {
+	a := c.barrier.Next(&t.barrier, 0)
+	switch a.Kind {
+	case protocol.Send:
+		send(&Frame{Name: Name{int32(t.op), t.number, a.To, uint16(a.Msg)}})
+	case protocol.Deliver:
+		t.finish(c)
+	default:
+		return false
+	}
+	return true
+}
+
+// finish ends the present operation.
+func (t *task) finish(c *Call) {
+	var got [][]byte
+	if c.barrier == nil {
+		if p := &c.programs[t.number]; p.Segments == 0 {
+			got, _ = t.store.Blocks(nil, nil)
+		} else if p.Out != nil {
+			v, _ := t.store.Vector()
+			got = [][]byte{present(v)}
+		}
+	}
+	t.digests = append(t.digests, digestOf(t.last(), got))
+	t.op++
+	t.begun = false
+}
+
+// keep logs a message that is to go to another process.
+func (t *task) keep(f *Frame) {
+	head := f.head()
+	t.log.Add(int(f.To), head[:], f.Value)
+	t.out = append(slices.Clip(t.out), f)
+}
+
+// again has everything sent again that ever went to a task: it has a new owner.
+func (t *task) again(to protocol.Rank) {
+	t.out = slices.DeleteFunc(slices.Clone(t.out), func(f *Frame) bool { return f.To == to })
+	for head, value := range t.log.To(int(to)) {
+		t.out = append(t.out, logged(head, value))
+	}
+}
+
+// clone returns a copy that shares nothing that changes.
+func (t *task) clone(g *Program) *task {
+	c := *t
+	c.log, c.early, c.moves, c.digests = t.log.clone(), slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
+	c.steps, c.store = t.steps.Clone(), collective.Store{}
+	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
+		return &c
+	}
+	call := &g.Calls[t.op]
+	c.supply(call)
+	c.err = t.err
+	for _, m := range t.moves {
+		_ = c.redo(call, m) // the error, if any, is known
+	}
+	return &c
+}
+
+// clone returns a copy that shares nothing that changes.
+func (l *Log) clone() *Log {
+	c := &Log{head: l.head, ranks: slices.Clone(l.ranks)}
+	for i := range c.ranks {
+		s := &c.ranks[i]
+		s.large, s.pages = slices.Clip(s.large), slices.Clone(s.pages)
+		if last := len(s.pages) - 1; last >= 0 {
+			s.pages[last] = slices.Clip(s.pages[last])
+		}
+	}
+	return c
+}
+
+// sign adds what stands for the task. What it has logged follows from how far it is.
+func (t *task) sign(f fingerprint) fingerprint {
+	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.came)
+	flags := uint64(0)
+	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil} {
+		if flag {
+			flags |= 1 << i
+		}
+	}
+	f = f.with(flags).with(uint64(len(t.moves)))
+	if t.begun {
+		f = f.and(t.steps.Fingerprint())
+	}
+	sum := uint64(0)
+	for _, list := range t.early {
+		for _, e := range list {
+			sum += protocol.Mix(e.Key(), e.Sum())
+		}
+	}
+	f = f.with(sum)
+	for _, e := range t.out {
+		f = f.with(e.Key())
+	}
+	return f.with(uint64(len(t.out)))
+}
