@@ -50,9 +50,9 @@ func (runCmd) Help() string {
 	return `
 Starts N processes of a program and waits for them. Their output is shown line by line, each with the
 rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
-with an exit code other than 0 has failed. The exit code is 0 if every survivor ended well, and 1
-otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second one
-kills them, and so does --grace; the exit code is then 1.
+with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
+code is 0 if every survivor ended well, and 1 otherwise; then a line says what went wrong first. Ctrl-C is
+passed on to the processes, the second one kills them, and so does --grace; the exit code is then 1.
 
 	coppice run -n 8 -- ./prog -v
 	coppice run -n 3 -- echo hi

@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -75,7 +74,10 @@ type Client struct {
 	mu       sync.Mutex
 	conn     net.Conn
 	announce []byte // said again on every connection
-	returned []byte
+	view     []byte // the latest that it has told of
+	viewed   uint64 // its number
+	standing []byte // the latest of Returned and Resumed
+	resumed  uint64 // the latest view in which it has
 	closing  bool
 
 	heard heard // the reading goroutine's
@@ -248,76 +250,6 @@ func (c *Client) welcomed(l *link) (Welcome, error) {
 	}, nil
 }
 
-// Announce tells where this process listens and on which host it is.
-func (c *Client) Announce(addresses []string, host string) {
-	name, _ := os.Hostname() // for people: it may be missing
-	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Name: name, Pid: os.Getpid()}.line()
-	c.mu.Lock()
-	c.announce = line
-	c.mu.Unlock()
-	c.say(line)
-}
-
-// Returned tells that this process's tasks have returned: well, or with a
-// failure.
-func (c *Client) Returned(failure string) {
-	line := message{Type: sayReturned, Why: brief(failure)}.line()
-	c.mu.Lock()
-	c.returned = line
-	c.mu.Unlock()
-	c.say(line)
-}
-
-// textMax bounds a text in a message, in bytes.
-const textMax = 4096
-
-// brief cuts a text that is too long for a message.
-func brief(text string) string {
-	if len(text) <= textMax {
-		return text
-	}
-	return strings.ToValidUTF8(text[:textMax], "") + "…"
-}
-
-// Ask asks whether a rank is alive: the link to it broke. If it is dead, the
-// handler is told at once.
-func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line()) }
-
-// Suspect tells that a process is silent. The coordinator fences it, or tells
-// the handler that it is only unreachable from here.
-func (c *Client) Suspect(rank int, incarnation uint64, why string) {
-	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
-}
-
-// Fence asks for the death of a process that this one suspects. With quorum this
-// process holds promises of a majority of those not certainly dead, and the suspect
-// is killed. Without, they must be the last two: the suspect is killed if it is
-// silent, and the one of the higher rank if both are heard of, which may be this
-// one. The handler is told of the death when it is certain.
-func (c *Client) Fence(rank int, incarnation uint64, why string, quorum bool) {
-	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Quorum: quorum}.line())
-}
-
-// Emit puts an event into the event stream, under this process's rank. One that
-// is too large, or that finds no room, is dropped.
-func (c *Client) Emit(e Event) {
-	if e.Time.IsZero() {
-		e.Time = time.Now()
-	}
-	line, err := e.line()
-	if err != nil {
-		c.log.Warn("control: event dropped", "type", e.Type, "error", err)
-		return
-	}
-	line = message{Type: sayEvent, Event: line[:len(line)-1]}.line()
-	if !c.out.put(line, len(line)) {
-		c.log.Warn("control: event dropped: too many wait", "type", e.Type)
-	}
-}
-
-// say queues a line that is never dropped: it takes no room.
-func (c *Client) say(line []byte) { c.out.put(line, 0) }
-
 // Close leaves the job. Before Finished that is a failure: the others are told
 // that this process is dead, and what it has recorded, which must be all.
 func (c *Client) Close() {
@@ -476,7 +408,7 @@ func (c *Client) resume(l *link) error {
 	if c.closing {
 		c.conn.SetDeadline(time.Now().Add(farewellMax))
 	}
-	for _, line := range [][]byte{c.announce, c.returned} {
+	for _, line := range [][]byte{c.announce, c.view, c.standing} {
 		if line != nil {
 			c.say(line)
 		}

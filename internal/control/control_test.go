@@ -95,6 +95,8 @@ func (r *recorder) Alive(rank int) { r.note("alive %d", rank) }
 func (r *recorder) PeerReturned(rank int, failure string) {
 	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %d %s", rank, failure)))
 }
+func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
+
 func (r *recorder) Finished()          { r.note("finished") }
 func (r *recorder) Stop(reason string) { r.note("stop %s", reason) }
 func (r *recorder) Lost(err error)     { r.note("lost %v", err) }

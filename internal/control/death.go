@@ -90,6 +90,7 @@ func (s *Server) die(m *member, d Death) {
 		s.drop(m.process)
 	}
 	if s.finished || s.closing { // leaving is not failing
+		m.left = s.finished
 		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "how", d.How)
 		return
 	}

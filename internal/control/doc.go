@@ -39,11 +39,20 @@
 // first: the coordinator on its own host, the agent on another. If it cannot be
 // read, the death is not certain.
 //
-// Leaving is dying, before all have returned. A death that was told is final: the
+// Leaving is dying, before the job has finished. A death that was told is final: the
 // incarnation is turned away from then on.
 //
 // When the coordinator dies, the job ends: every client's handler is told at
 // once that it is lost. The last process to leave the directory removes it.
+//
+// # The end
+//
+// A process tells in which view all its tasks have returned (ReturnedIn), and again
+// for every view that opens after that; if one gives it the tasks of a dead process,
+// it says that it is at work again (Resumed). The job has finished when no dead
+// process is in the latest view that was told and every live one has returned in it,
+// or since anybody was removed; returned.go has the whole rule, and why it comes to
+// an end. Where nothing is adopted the dead do not count.
 //
 // # Growth
 //
@@ -68,9 +77,10 @@
 //	unreachable  incarnation, from         suspected by a rank, though it is heard of
 //	fenced       incarnation, why          killed
 //	died         incarnation, certain, how
-//	returned     incarnation, failure      its tasks have; failure "": well
-//	left         incarnation, how          it has ended after all had returned
-//	finished                               every live process has returned
+//	returned     incarnation, view, failure    its tasks have; failure "": well
+//	resumed      incarnation, view         it had returned, and has adopted tasks
+//	left         incarnation, how          it has ended after the job had finished
+//	finished                               every live process has returned, and nothing of the dead is left to do
 //	stop         reason                    a graceful end is asked for
 //	status       members, former, view     for a new observer, after the past: Status of each rank,
 //	                                       those of earlier incarnations, the latest view

@@ -31,6 +31,7 @@ const (
 	EventFenced      = "fenced"
 	EventDied        = "died"
 	EventReturned    = "returned"
+	EventResumed     = "resumed"
 	EventLeft        = "left"
 	EventFinished    = "finished"
 	EventStop        = "stop"

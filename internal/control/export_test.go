@@ -2,8 +2,10 @@ package control
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/coppice-go/coppice/internal/wire"
 )
@@ -46,3 +48,24 @@ func (s slots) ReadAt(b []byte, at int64) (int, error) {
 
 // TCPAddress is where processes on other hosts find the coordinator.
 func TCPAddress(s *Server) string { return s.listeners[1].Addr().String() }
+
+// Hear has a handler told what the lines of a coordinator mean to a rank.
+func Hear(rank int, h Handler, lines ...string) {
+	c := &Client{place: Place{Rank: rank}, handler: h}
+	for _, line := range lines {
+		var m message
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			panic(err)
+		}
+		if err := c.hear(m); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Standing is what a client says of its tasks on every further connection.
+func (c *Client) Standing() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.TrimSpace(string(c.standing))
+}

@@ -47,9 +47,13 @@ func (s *Server) awaited(m *member) bool {
 }
 
 // idle tells whether a process joined and has no tasks: it has returned when all
-// others have.
+// others have. If nobody has said who owns what, it may have some.
 func (s *Server) idle(m *member) bool {
-	return s.joins(m) && len(s.view.Tasks(m.rank, m.incarnation)) == 0
+	if !s.joins(m) {
+		return false
+	}
+	unknown := s.inView(m) && s.view.Owners == nil
+	return !unknown && len(s.view.Tasks(m.rank, m.incarnation)) == 0
 }
 
 // Reserve gives places to processes that a launcher is about to start: for a rank

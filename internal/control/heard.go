@@ -9,9 +9,15 @@ import (
 type heard struct {
 	peers    []Peer  // incarnation 0: none
 	deaths   []Death // incarnation 0: none
-	returned []bool
+	returned []standing
 	finished bool
 	stopped  bool
+}
+
+// standing is whether a process has returned, and how often it has resumed.
+type standing struct {
+	returned bool
+	turn     int
 }
 
 var errClosing = errors.New("the coordinator has ended")
@@ -39,10 +45,15 @@ func (c *Client) hear(m message) error {
 		c.handler.Alive(m.Rank)
 	case tellReturned:
 		for _, rank := range m.Ranks {
-			if h.reach(rank) && rank != c.place.Rank && !h.returned[rank] {
-				h.returned[rank] = true
+			c.hearResumed(rank, m.Turn) // a broken connection may have hidden it
+			if h.reach(rank) && rank != c.place.Rank && h.returned[rank] == (standing{turn: m.Turn}) {
+				h.returned[rank].returned = true
 				c.handler.PeerReturned(rank, m.Why)
 			}
+		}
+	case tellResumed:
+		for _, rank := range m.Ranks {
+			c.hearResumed(rank, m.Turn)
 		}
 	case tellFinished:
 		if !h.finished {
@@ -60,6 +71,24 @@ func (c *Client) hear(m message) error {
 	return nil
 }
 
+// Resumer is a Handler that wants to know who is at work again.
+type Resumer interface {
+	PeerResumed(rank int) // it had returned, and has adopted tasks
+}
+
+// hearResumed hands on that a process that had returned is at work again.
+func (c *Client) hearResumed(rank, turn int) {
+	h := &c.heard
+	if !h.reach(rank) || rank == c.place.Rank || turn <= h.returned[rank].turn {
+		return
+	}
+	had := h.returned[rank].returned
+	h.returned[rank] = standing{turn: turn}
+	if r, ok := c.handler.(Resumer); ok && had {
+		r.PeerResumed(rank)
+	}
+}
+
 // reach makes room for a rank, if it can be one: a job may grow.
 func (h *heard) reach(rank int) bool {
 	if rank < 0 || rank >= SizeMax {
@@ -68,7 +97,7 @@ func (h *heard) reach(rank int) bool {
 	if more := rank + 1 - len(h.peers); more > 0 {
 		h.peers = append(h.peers, make([]Peer, more)...)
 		h.deaths = append(h.deaths, make([]Death, more)...)
-		h.returned = append(h.returned, make([]bool, more)...)
+		h.returned = append(h.returned, make([]standing, more)...)
 	}
 	return true
 }
@@ -99,6 +128,6 @@ func (h *heard) newDeath(d Death) bool {
 		return false
 	}
 	h.deaths[d.Rank] = d
-	h.returned[d.Rank] = false // its next incarnation may return too
+	h.returned[d.Rank] = standing{} // its next incarnation may return too
 	return true
 }

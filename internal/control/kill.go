@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +44,10 @@ func ParseKill(text string) (Kill, error) {
 		return k, nil
 	}
 	seq, step, byStep := strings.Cut(where, "/")
-	if k.Op = op; !operation(op) {
+	if k.Op = op; op == "" {
 		return Kill{}, malformed
+	} else if !slices.Contains(operations, op) {
+		return Kill{}, fmt.Errorf("kill %q: operation %q; allowed: %s", text, op, strings.Join(operations, ", "))
 	}
 	if k.Seq, ok = ParseCount(seq, 1); !ok {
 		return Kill{}, malformed
@@ -68,10 +71,14 @@ func ParseCount(text string, least int) (n int, ok bool) {
 	return n, err == nil && n >= least
 }
 
-// operation tells whether a text can be an operation's name.
-func operation(name string) bool {
-	return name != "" && name[0] != '-' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-") == ""
+// operations are the names of those in which a task can be ordered to die.
+var operations = []string{
+	"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall",
+	"reduce", "allreduce", "scan", "send", "recv", "split",
 }
+
+// Operations lists the operations that a Kill may name.
+func Operations() []string { return slices.Clone(operations) }
 
 // String writes what ParseKill reads.
 func (k Kill) String() string {

@@ -20,10 +20,15 @@ type member struct {
 	heard       time.Time
 	peer        *Peer // nil: it has not announced itself
 	returned    bool
-	failure     string // of its tasks
+	turn        int    // so often it has resumed after that
+	view        uint64 // the latest in which it has returned or resumed
+	failure     string // of its tasks, the first
 	failedAt    time.Time
 	death       *Death
 	obituary    []byte  // the line that tells of it
+	left        bool    // it ended when the job had
+	estate      []int   // the tasks it owned when a view removed it
+	removed     bool    // one has
 	before      *member // the incarnation before; nil: none is known
 	local       bool    // it is on this host, and in the directory that we serve
 	hostName    string  // for people
@@ -161,25 +166,6 @@ func (s *Server) drop(p *process) {
 	p.close()
 }
 
-// settle finishes the job if every live process has returned, or has joined later
-// and has nothing to do. s.mu is held.
-func (s *Server) settle() {
-	if s.finished || s.closing {
-		return
-	}
-	for _, m := range s.members {
-		if s.awaited(m) && !m.returned && !s.idle(m) {
-			return
-		}
-	}
-	s.flush()
-	s.finished = true
-	s.log.Info("control: finished")
-	s.emit(EventFinished, -1)
-	s.tellAll(message{Type: tellFinished})
-	close(s.done)
-}
-
 // member is the latest incarnation of a rank, made if it is newer than what is
 // known; nil if it is older, or no rank. s.mu is held.
 func (s *Server) member(rank int, incarnation uint64) *member {
@@ -286,6 +272,7 @@ type Status struct {
 	Connected   bool     `json:"connected"`
 	How         string   `json:"how,omitempty"`     // of the dead
 	Certain     bool     `json:"certain,omitempty"` // of the dead
+	Left        bool     `json:"left,omitempty"`    // of the dead: when the job had finished
 	Failure     string   `json:"failure,omitempty"` // of the returned
 
 	FailedAt time.Time `json:"failed_at,omitzero"` // of those that returned a failure
@@ -294,7 +281,7 @@ type Status struct {
 func (m *member) status() Status {
 	st := Status{
 		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid, HostName: m.hostName,
-		Connected: m.session != nil, Failure: m.failure, FailedAt: m.failedAt, State: Absent,
+		Connected: m.session != nil, Left: m.left, Failure: m.failure, FailedAt: m.failedAt, State: Absent,
 	}
 	if m.peer != nil {
 		st.Host, st.Addresses = m.peer.Host, m.peer.Addresses

@@ -50,13 +50,17 @@ type message struct {
 	Name        string          `json:"name,omitempty"` // of a host, for people
 	Request     *JoinRequest    `json:"request,omitempty"`
 	Joined      []Joiner        `json:"joined,omitempty"`
+	View        uint64          `json:"view,omitempty"`   // its number
+	Report      bool            `json:"report,omitempty"` // nothing is adopted
+	Turn        int             `json:"turn,omitempty"`   // so often a process has resumed
 }
 
 // What a client says.
 const (
 	sayAnnounce = "announce" // Addresses, Host, Name, Pid: where it listens
 	sayBeat     = "beat"     // it is alive
-	sayReturned = "returned" // Why: its tasks have returned, how
+	sayReturned = "returned" // View, Why, Report: its tasks in that view have returned, how
+	sayResumed  = "resumed"  // View: it has adopted tasks there
 	sayAsk      = "ask"      // Rank: is it alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
 	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
@@ -72,7 +76,8 @@ const (
 	tellPeers    = "peers"    // Peers
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
-	tellReturned = "returned" // Ranks, Why
+	tellReturned = "returned" // Ranks, Why, Turn
+	tellResumed  = "resumed"  // Ranks, Turn
 	tellFinished = "finished"
 	tellStop     = "stop"    // Why
 	tellBeat     = "beat"    // the answer to one: the coordinator is alive

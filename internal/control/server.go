@@ -84,9 +84,12 @@ type Server struct {
 	observers map[*session]bool
 	processes map[*process]bool // whose pidfds are open
 	book      addressBook
-	view      *View     // the latest that a process told of; nil: none
-	news      []*member // have returned, and the others do not know
-	deaths    [][]byte  // that not all know
+	view      *View             // the latest that a process told of; nil: none
+	in        map[Identity]bool // its members
+	removal   uint64            // the first view that all who are not in the latest were removed by; 0: nobody was
+	report    bool              // nothing is adopted: the dead hold up nothing
+	news      []*member         // have returned, and the others do not know
+	deaths    [][]byte          // that not all know
 	past      history
 	events    *mailbox[Event]
 	finished  bool
@@ -300,10 +303,10 @@ func (s *Server) receive(conn net.Conn) {
 	}
 }
 
-// Done is closed when every live process has returned.
+// Done is closed when the job has finished: every live process has returned.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Wait waits until every live process has returned.
+// Wait waits until the job has finished.
 func (s *Server) Wait(ctx context.Context) error {
 	select {
 	case <-s.done:

@@ -133,8 +133,8 @@ func (s *Server) welcome(c *session) {
 				c.tellDeath(life.obituary)
 			}
 		}
-		if m.returned {
-			c.tell(message{Type: tellReturned, Ranks: []int{m.rank}, Why: m.failure}.line())
+		if m.returned || m.turn > 0 {
+			c.tell(m.standing().line())
 		}
 	}
 	if s.stopping != nil {
@@ -192,7 +192,9 @@ func (s *Server) hear(c *session, said message) bool {
 	case sayAnnounce:
 		s.announced(m, said)
 	case sayReturned:
-		s.returned(m, said.Why)
+		s.returned(m, said)
+	case sayResumed:
+		s.resumed(m, said.View)
 	case sayAsk:
 		s.asked(c, said.Rank)
 	case saySuspect:
@@ -225,41 +227,6 @@ func (s *Server) announced(m *member, said message) {
 		s.flush()
 	} else {
 		s.flushSoon()
-	}
-}
-
-func (s *Server) returned(m *member, failure string) {
-	if m.returned {
-		return
-	}
-	m.returned, m.failure = true, failure
-	if failure != "" {
-		m.failedAt = time.Now()
-	}
-	s.log.Info("control: returned", "rank", m.rank, "failure", failure)
-	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "failure", failure)
-	s.news = append(s.news, m)
-	if failure != "" {
-		s.flush()
-	} else {
-		s.flushSoon()
-	}
-	s.settle()
-}
-
-// tellReturns tells who has returned since the last batch. s.mu is held.
-func (s *Server) tellReturns() {
-	var well []int
-	for _, m := range s.news {
-		if m.failure != "" {
-			s.tellAll(message{Type: tellReturned, Ranks: []int{m.rank}, Why: m.failure})
-		} else {
-			well = append(well, m.rank)
-		}
-	}
-	s.news = nil
-	if well != nil {
-		s.tellAll(message{Type: tellReturned, Ranks: well})
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // View is what a process tells of a view that it has opened, in an event of type
 // "view". The coordinator takes no part in deciding views; it keeps the latest for
-// who asks, and needs it to know who has tasks.
+// who asks, and needs it to know who has tasks and whether those of the dead have
+// been given to others.
 type View struct {
 	Number  uint64     `json:"number"`
 	Members []Identity `json:"members"`          // by id
@@ -66,13 +67,14 @@ func ParseView(event []byte) *View {
 }
 
 // viewed takes note of a view that a process tells of. It returns false if all
-// know it: every member tells. s.mu is held.
+// know it: several may tell. s.mu is held.
 func (s *Server) viewed(m *member, event []byte) (news bool) {
 	v := ParseView(event)
 	switch {
 	case v == nil:
 		return true
 	case s.view != nil && v.Number < s.view.Number:
+		s.viewedLate(v)
 		return false
 	case s.view != nil && v.Number == s.view.Number:
 		if reflect.DeepEqual(v, s.view) {
@@ -81,8 +83,103 @@ func (s *Server) viewed(m *member, event []byte) (news bool) {
 		s.log.Error("control: two views of one number", "rank", m.rank, "number", v.Number, "view", v, "other", s.view)
 		return true
 	}
-	s.view = v
+	s.install(v)
 	s.log.Info("control: view", "number", v.Number, "members", len(v.Members))
 	s.settle()
 	return true
+}
+
+// install makes a view the latest.
+func (s *Server) install(v *View) {
+	before := s.view
+	if before == nil {
+		before = s.firstView(len(v.Owners))
+	}
+	s.view, s.in = v, make(map[Identity]bool, len(v.Members))
+	for _, m := range v.Members {
+		s.in[m] = true
+	}
+	for _, m := range before.Members {
+		if s.in[m] {
+			continue
+		}
+		s.removal = v.Number
+		if life := s.life(m); life != nil {
+			life.removed, life.estate = true, before.Tasks(m.Rank(), m.Incarnation())
+		}
+	}
+}
+
+// viewedLate learns from a view that came before the latest whether all who have been
+// removed were so by then: views may be told in another order than that of their
+// numbers.
+func (s *Server) viewedLate(v *View) {
+	for _, m := range v.Members {
+		if !s.in[m] {
+			return
+		}
+	}
+	s.removal = min(s.removal, v.Number)
+	s.settle()
+}
+
+// firstView is the one that all processes begin with, if nobody has told of it. Who
+// owns what there is known if there are as many tasks as processes.
+func (s *Server) firstView(tasks int) *View {
+	v := &View{Number: 1, Members: make([]Identity, s.cfg.Size)}
+	for rank := range v.Members {
+		v.Members[rank] = Identity{uint64(rank), 1}
+		if tasks == s.cfg.Size {
+			v.Owners = append(v.Owners, rank)
+		}
+	}
+	return v
+}
+
+// life is what is known of a process; nil: nothing.
+func (s *Server) life(i Identity) *member {
+	if i[0] >= uint64(len(s.members)) {
+		return nil
+	}
+	for life := range s.members[i.Rank()].lives() {
+		if life.identity() == i {
+			return life
+		}
+	}
+	return nil
+}
+
+// identity is whose life it is; one that has not come yet will be the first.
+func (m *member) identity() Identity { return Identity{uint64(m.rank), max(m.incarnation, 1)} }
+
+// inView tells whether a process is in the latest view: if nobody has told of one, in
+// the first.
+func (s *Server) inView(m *member) bool {
+	if s.view == nil {
+		return m.rank < s.cfg.Size && m.incarnation <= 1
+	}
+	return s.in[m.identity()]
+}
+
+// View is the latest that a process told of; nil: none.
+func (s *Server) View() *View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+// Removed are the processes that were in a view and are no more, with the tasks that
+// each owned then.
+func (s *Server) Removed() map[Identity][]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[Identity][]int{}
+	for _, m := range s.members {
+		for life := range m.lives() {
+			if life.removed {
+				all[life.identity()] = life.estate
+			}
+		}
+	}
+	return all
 }

@@ -113,6 +113,7 @@ func (j *job) finish() {
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}
+	j.report.inherit(j.server.View(), j.server.Removed())
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
 	for _, k := range j.Kills {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ var programs = map[string]func(args []string) (exit int){
 	"patient":  patient,
 	"awaiting": awaiting,
 	"heir":     heir,
+	"adopter":  adopter,
 	"fencer":   fencer,
 	"flood":    flood,
 	"secrets":  secrets,
@@ -197,13 +200,17 @@ func patient([]string) int {
 }
 
 // awaiting joins and stays until it knows the process that its arguments name, by
-// rank and incarnation; then it returns.
+// rank and incarnation; then it returns. It shows itself when the coordinator knows
+// where it is.
 func awaiting(args []string) int {
 	client, welcome, e := join()
-	fmt.Println("pid", os.Getpid(), "joins", welcome.Joins)
+	show := sync.OnceFunc(func() { fmt.Println("pid", os.Getpid(), "joins", welcome.Joins) })
 	for {
 		select {
 		case p := <-e.peers:
+			if p.Pid == os.Getpid() {
+				show()
+			}
 			if fmt.Sprint(p.Rank, p.Incarnation) != strings.Join(args, " ") {
 				continue
 			}
@@ -213,6 +220,7 @@ func awaiting(args []string) int {
 		}
 		break
 	}
+	show()
 	client.Returned("")
 	<-e.finished
 	client.Close()
@@ -237,6 +245,41 @@ func heir([]string) int {
 	d := <-e.deaths
 	fmt.Println("inherited", d.Rank, d.Certain, len(d.Record), strings.Count(string(d.Record), "promised "))
 	client.Returned("")
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// adopter joins and returns. Rank 1 ends, as its argument says; rank 0 tells of a
+// view without it, in which the last rank has its task, and that one returns again a
+// while after all others.
+func adopter(args []string) int {
+	client, w, e := join()
+	<-e.all
+	client.ReturnedIn(1, "", false)
+	rank, last := w.Place.Rank, w.Size-1
+	if rank == 1 {
+		if exit, err := strconv.Atoi(args[0]); err == nil {
+			os.Exit(exit)
+		}
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	<-e.deaths
+	switch rank {
+	case 0:
+		members, owners := [][2]int{{0, 1}}, []int{0, last}
+		for r := 2; r <= last; r++ {
+			members, owners = append(members, [2]int{r, 1}), append(owners, r)
+		}
+		client.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
+			"number": 2, "members": members, "owners": owners, "opened": true,
+		}})
+	case last:
+		client.Resumed(2)
+		time.Sleep(100 * time.Millisecond)
+		fmt.Println("works for 1")
+	}
+	client.ReturnedIn(2, "", false)
 	<-e.finished
 	client.Close()
 	return 0

@@ -15,8 +15,8 @@ import (
 // Report is what came of a job. Its JSON is part of the command's contract.
 type Report struct {
 	Exit    int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
-	Killed  []int        `json:"killed"`            // tasks whose process a signal ended
-	Lost    []int        `json:"lost"`              // tasks that nobody finished, of those
+	Killed  []int        `json:"killed"`            // whose process died
+	Lost    []int        `json:"lost"`              // tasks of those that nobody finished
 	Joined  []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
 	Seconds float64      `json:"seconds"`           // from the start of the first process to the end of the last
 	Cause   string       `json:"cause,omitempty"`   // what went wrong first
@@ -28,6 +28,7 @@ type Report struct {
 	late      []int         // who still ran then
 	cancelled bool          // by the caller of Run
 	broke     error         // what the processes wrote could not be shown
+	owners    []int         // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
 
 // TaskReport is what came of one task's process.
@@ -42,11 +43,16 @@ type TaskReport struct {
 	Core    bool    `json:"core,omitempty"`    // it left a core dump
 	Why     string  `json:"why,omitempty"`     // what the launcher did to it, or a lost host
 	Failure string  `json:"failure,omitempty"` // what it said of its failure itself
+	Heirs   []int   `json:"heirs,omitempty"`   // who owned its tasks last
 	Seconds float64 `json:"seconds"`           // from the start of the first process to its end
 
 	ended  time.Time
 	failed time.Time // when it said so itself
 	extra  bool      // beyond the job's tasks: it joined under an id of its own
+	left   bool      // it ended after all had returned
+	in     bool      // the latest view
+	out    bool      // of it: it was in one before
+	tasks  []int     // that it owned last
 }
 
 // wrong is when a task went wrong: a process may live on for a while after.
@@ -64,7 +70,7 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 		return
 	}
 	wrapper := s.Pid != t.PID
-	t.Joined, t.PID, t.Failure = true, s.Pid, s.Failure
+	t.Joined, t.PID, t.Failure, t.left = true, s.Pid, s.Failure, s.Left
 	if !s.FailedAt.IsZero() {
 		t.failed = s.FailedAt
 	}
@@ -98,7 +104,7 @@ func (t *TaskReport) died() bool { return t.Exit == nil }
 
 // name says whose process it is.
 func (t *TaskReport) name() string {
-	if t.extra {
+	if t.extra || len(t.Heirs) > 0 {
 		return fmt.Sprintf("process %d", t.Rank)
 	}
 	return fmt.Sprintf("task %d", t.Rank)
@@ -146,11 +152,9 @@ func (r *Report) conclude() {
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
 		switch t := &r.Tasks[i]; {
-		case t.died():
+		case t.died() || r.survived(t):
 			r.Killed = append(r.Killed, t.Rank)
-			if !t.extra {
-				r.Lost = append(r.Lost, t.Rank) // nobody takes it over yet
-			}
+			r.Lost = append(r.Lost, r.unfinished(t)...)
 		case t.well():
 			survivors++
 		default:
@@ -174,10 +178,8 @@ func (r *Report) cause() string {
 	var text string
 	switch {
 	case first == nil:
-	case r.Exit == 0 && others == 0:
-		text = fmt.Sprintf("%s %s; the others ended well", first.name(), first.how())
 	case r.Exit == 0:
-		text = fmt.Sprintf("%s %s; then %s; the rest ended well", first.name(), first.how(), counted(others, "other died", "others died"))
+		text = first.name() + " " + first.how() + r.aftermath(first, others)
 	case others == 0:
 		text = first.name() + " " + first.how()
 	default:

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/coppice-go/coppice"
+)
+
+func init() { tools["addup"] = addUp }
+
+// addUp is a program of the scripts: its tasks add up their numbers, three times. The
+// process whose rank is its first argument ends in the middle of that, with the
+// second as its exit code; who takes its task over does not.
+func addUp() {
+	coppice.Main(func(ctx context.Context, t *coppice.Task) error {
+		for range 3 {
+			sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)
+			if err != nil {
+				return err
+			}
+			if own := strconv.Itoa(t.Rank()); len(os.Args) > 2 && own == os.Args[1] && own == os.Getenv("COPPICE_RANK") {
+				code, err := strconv.Atoi(os.Args[2])
+				if err != nil {
+					return err
+				}
+				os.Exit(code)
+			}
+			fmt.Println("sum", sum)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,134 @@
+package control
+
+import "time"
+
+// The end of a job. A process has returned in a view when all tasks that it owns in
+// that view have. The tasks of the dead are not done: the view that removes the dead
+// gives them to others, and one of these that had returned is at work again. So the
+// job has finished when
+//
+//  1. no dead process is in the latest view, unless nobody in it lives, and
+//  2. every live process in it has returned in that view, or in one before it since
+//     which nobody was removed.
+//
+// Who joined and owns nothing, and who is in no view any more, is not asked for the
+// second. Where nothing is adopted the dead hold up nothing: every live process has
+// to return, once.
+//
+// A job cannot hang here for want of a view: a live process in the latest one gets
+// the next, or ends because it can have none, and then it leaves. Nobody who lives is
+// left in the view in the end, and the first point holds.
+
+// returned takes note of a process whose tasks have returned in a view. A view before
+// the one in which it resumed says nothing of its tasks now; a failure is final.
+// s.mu is held.
+func (s *Server) returned(m *member, said message) {
+	failed := said.Why != "" && m.failure == ""
+	if failed {
+		m.failure, m.failedAt = said.Why, time.Now()
+	}
+	s.report = s.report || said.Report
+	if said.View >= m.view {
+		m.view = said.View
+		if !m.returned || failed {
+			m.returned = true
+			s.noteReturn(m)
+		}
+	}
+	s.settle()
+}
+
+// noteReturn tells that a process has returned, soon if it is well.
+func (s *Server) noteReturn(m *member) {
+	s.log.Info("control: returned", "rank", m.rank, "view", m.view, "failure", m.failure)
+	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "view", m.view, "failure", m.failure)
+	s.news = append(s.news, m)
+	if m.failure != "" {
+		s.flush()
+	} else {
+		s.flushSoon()
+	}
+}
+
+// resumed takes note of a process that has adopted tasks in a view: it has not
+// returned any more. s.mu is held.
+func (s *Server) resumed(m *member, view uint64) {
+	if view < m.view || s.finished {
+		return
+	}
+	m.view = view
+	if !m.returned {
+		return
+	}
+	s.flush() // the others learn of its return first
+	m.returned = false
+	m.turn++
+	s.log.Info("control: resumed", "rank", m.rank, "view", view)
+	s.emit(EventResumed, m.rank, "incarnation", m.incarnation, "view", view)
+	s.tellAll(m.standing())
+}
+
+// standing is the message that tells whether a process has returned.
+func (m *member) standing() message {
+	told := message{Type: tellResumed, Ranks: []int{m.rank}, Turn: m.turn}
+	if m.returned {
+		told.Type, told.Why = tellReturned, m.failure
+	}
+	return told
+}
+
+// tellReturns tells who has returned since the last batch. s.mu is held.
+func (s *Server) tellReturns() {
+	var well []int
+	for _, m := range s.news {
+		if m.failure != "" || m.turn > 0 {
+			s.tellAll(m.standing())
+		} else {
+			well = append(well, m.rank)
+		}
+	}
+	s.news = nil
+	if well != nil {
+		s.tellAll(message{Type: tellReturned, Ranks: well})
+	}
+}
+
+// settle finishes the job if it can. s.mu is held.
+func (s *Server) settle() {
+	if s.finished || s.closing {
+		return
+	}
+	for _, m := range s.members {
+		if s.awaited(m) && !s.over(m) {
+			return
+		}
+	}
+	if !s.report && s.bereaved() {
+		return
+	}
+	s.flush()
+	s.finished = true
+	s.log.Info("control: finished")
+	s.emit(EventFinished, -1)
+	s.tellAll(message{Type: tellFinished})
+	close(s.done)
+}
+
+// over tells whether a live process has nothing left to do, for all that is known.
+func (s *Server) over(m *member) bool {
+	current := s.report || m.view >= s.removal || !s.inView(m)
+	return s.idle(m) || m.returned && current
+}
+
+// bereaved tells whether a view is to come: the latest has a dead process in it, and a
+// live one.
+func (s *Server) bereaved() bool {
+	dead, live := false, false
+	for _, m := range s.members {
+		live = live || s.awaited(m) && s.inView(m)
+		for life := range m.lives() {
+			dead = dead || life.death != nil && s.inView(life)
+		}
+	}
+	return dead && live
+}

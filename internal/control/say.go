@@ -1,0 +1,121 @@
+package control
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"time"
+)
+
+// Announce tells where this process listens and on which host it is.
+func (c *Client) Announce(addresses []string, host string) {
+	name, _ := os.Hostname() // for people: it may be missing
+	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Name: name, Pid: os.Getpid()}.line()
+	c.mu.Lock()
+	c.announce = line
+	c.mu.Unlock()
+	c.say(line)
+}
+
+// Returned tells that this process's tasks have returned, well or with a failure, in
+// a job in which nothing is adopted.
+func (c *Client) Returned(failure string) { c.ReturnedIn(0, failure, true) }
+
+// ReturnedIn tells that all tasks which this process owns in a view have returned:
+// well, or with a failure, which is final. It is told again for every later view, as
+// soon as that holds there too. With report nothing is adopted in this job, and the
+// dead do not hold up its end.
+func (c *Client) ReturnedIn(view uint64, failure string, report bool) {
+	line := message{Type: sayReturned, View: view, Why: brief(failure), Report: report}.line()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if view >= c.resumed {
+		c.standing = line
+	}
+	c.say(line)
+}
+
+// Resumed tells that this process has adopted tasks in a view: it has not returned
+// any more. The job's end does not depend on it, since a return in an earlier view
+// does not count in one that removed somebody: it is for the others to know.
+func (c *Client) Resumed(view uint64) {
+	line := message{Type: sayResumed, View: view}.line()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if view >= c.resumed {
+		c.standing, c.resumed = line, view
+	}
+	c.say(line)
+}
+
+// textMax bounds a text in a message, in bytes.
+const textMax = 4096
+
+// brief cuts a text that is too long for a message.
+func brief(text string) string {
+	if len(text) <= textMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:textMax], "") + "…"
+}
+
+// Ask asks whether a rank is alive: the link to it broke. If it is dead, the
+// handler is told at once.
+func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line()) }
+
+// Suspect tells that a process is silent. The coordinator fences it, or tells
+// the handler that it is only unreachable from here.
+func (c *Client) Suspect(rank int, incarnation uint64, why string) {
+	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
+}
+
+// Fence asks for the death of a process that this one suspects. With quorum this
+// process holds promises of a majority of those not certainly dead, and the suspect
+// is killed. Without, they must be the last two: the suspect is killed if it is
+// silent, and the one of the higher rank if both are heard of, which may be this
+// one. The handler is told of the death when it is certain.
+func (c *Client) Fence(rank int, incarnation uint64, why string, quorum bool) {
+	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Quorum: quorum}.line())
+}
+
+// Emit puts an event into the event stream, under this process's rank. One that
+// is too large, or that finds no room, is dropped; a view that was opened never is,
+// but one that is too large goes without its owners.
+func (c *Client) Emit(e Event) {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	line, err := e.line()
+	if err != nil && e.Type == EventView && e.Attrs["owners"] != nil {
+		e.Attrs = maps.Clone(e.Attrs)
+		delete(e.Attrs, "owners")
+		line, err = e.line()
+	}
+	if err != nil {
+		c.log.Warn("control: event dropped", "type", e.Type, "error", err)
+		return
+	}
+	said := message{Type: sayEvent, Event: line[:len(line)-1]}.line()
+	if e.Type == EventView {
+		if v := ParseView(line); v != nil {
+			c.sayView(v, said)
+			return
+		}
+	}
+	if !c.out.put(said, len(said)) {
+		c.log.Warn("control: event dropped: too many wait", "type", e.Type)
+	}
+}
+
+// sayView tells of a view that this process has opened: the job's end may wait for it.
+func (c *Client) sayView(v *View, line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v.Number > c.viewed {
+		c.view, c.viewed = line, v.Number
+	}
+	c.say(line)
+}
+
+// say queues a line that is never dropped: it takes no room.
+func (c *Client) say(line []byte) { c.out.put(line, 0) }
