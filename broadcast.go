@@ -49,6 +49,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	if s.mode.auto {
 		call.Plan = t.m.Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
+	call.Plan = s.planned(call.Plan)
 	if !root {
 		call.Room = only(rooms(c, &s, into))
 		call.Copies = copies(c, len(into), 1)

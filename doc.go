@@ -47,29 +47,31 @@
 //
 // # When a process dies
 //
-// An operation that needs the dead ends with a FailedError that names them, and
-// never hangs. Messages, and broadcasts along a tree, go on where they do not need
-// them; the other operations need everybody as long as they wait. A corrected
-// broadcast (Corrected) reaches everybody who lives. Tasks that call different
-// operations get ErrMismatch.
+// A survivor runs the function of each of its tasks again, from the top. Operations
+// that were finished answer from a log, the first unfinished one joins the others,
+// who wait for it. Every task returns what it would have returned without the death:
+// programs have no recovery code. It takes one survivor, and memory for what was sent
+// (Job.LogBytes); docs/replay.md tells how it works.
 //
-// What is to come: a survivor runs the function of a dead task again, from the
-// top, and operations that were finished answer from a log. User programs will
-// have no recovery code. Until then a dead task stays dead.
+// With Recovery: Report nothing is run again. An operation that needs the dead ends
+// with a FailedError that names them, and never hangs. Messages, and broadcasts along
+// a tree, go on where they do not need them; the other operations need everybody as
+// long as they wait. A corrected broadcast (Corrected) reaches everybody who lives.
+// Tasks that call different operations get ErrMismatch.
 //
 // # The user's duties
 //
-// Now:
+// Always:
 //
 //  1. All tasks of a group call the same operations in the same order, with the
 //     same roots, types and protections; reductions with the same Op or function,
 //     and slices of numbers of the same length.
 //  2. A Task is for one goroutine at a time. All tasks fork, and call Go, in the
 //     same order.
-//  3. Shared memory stays unchanged until the operation is over at every task.
+//  3. Shared memory stays unchanged until the operation is over at every task; with
+//     Recovery: Replay, as long as the job runs.
 //
-// Once functions are run again, as docs/api.md numbers them; who keeps to them
-// now has nothing to change then:
+// And since functions are run again, as docs/api.md numbers them:
 //
 //  1. The same operations with the same inputs on every attempt: no clock, map
 //     order or global randomness in what they depend on (Task.Rand).

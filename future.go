@@ -4,6 +4,7 @@ import "context"
 
 // Future is the result of an operation that runs beside the program.
 type Future[T any] struct {
+	task  *Task
 	done  chan struct{}
 	value T
 	err   error
@@ -17,7 +18,7 @@ type Future[T any] struct {
 //	v, err := sum.Wait(ctx)
 func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 	fork := t.Fork()
-	future := &Future[T]{done: make(chan struct{}), err: ErrAbandoned}
+	future := &Future[T]{task: t, done: make(chan struct{}), err: ErrAbandoned}
 	go func() {
 		defer close(future.done)
 		future.value, future.err = f(fork)
@@ -30,6 +31,9 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	select {
 	case <-f.done:
+		if f.err == ErrAbandoned && f.task.m.Killed() {
+			exit()
+		}
 		return f.value, f.err
 	case <-ctx.Done():
 		var zero T

@@ -139,7 +139,7 @@ func (b *blocks[T]) several(parts []T) (err error) {
 }
 
 func (b *blocks[T]) do(ctx context.Context) (runtime.Result, error) {
-	b.call.Plan = b.t.m.Choose(b.op, b.choice)
+	b.call.Plan = b.s.planned(b.t.m.Choose(b.op, b.choice))
 	r, err := b.t.do(ctx, b.call)
 	return r, b.t.failed(b.op.String(), err)
 }

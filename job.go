@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Func is one task's program. All tasks of a job run the same one.
@@ -46,12 +47,29 @@ func Local(ctx context.Context, n int, f Func) error { return (&Job{Local: n}).R
 // Job is Run with settings. The zero value of every field is its default.
 type Job struct {
 	Local    int           // > 0: that many processes, as goroutines of this one
-	Tasks    int           // default: one per process
-	LogBytes int64         // bytes that may wait to be sent; default 1 GiB
+	Tasks    int           // default: one per process; with more, the work of a dead one spreads better
+	Recovery Recovery      // what becomes of the tasks of the dead; default Replay
+	LogBytes int64         // that a process keeps of what it has sent, and that may wait to be sent; default 1 GiB
 	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
 	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
 	Logger   *slog.Logger  // default: nothing below a warning, on standard error
 }
+
+// Recovery is what becomes of the tasks of a process that dies.
+type Recovery uint8
+
+// The ways to recover.
+const (
+	// Replay: a survivor runs the program of the task again from the top.
+	// Operations that others have finished take what the task was sent then, and
+	// give the same results; the first unfinished one joins the others, who wait for
+	// it. What a process sends is kept for that, up to LogBytes; beyond, a warning
+	// says so, and a death is ErrLost.
+	Replay Recovery = iota
+	// Report: operations that need a dead task fail with ErrLost, and the program
+	// decides how to go on, as with ULFM.
+	Report
+)
 
 // Run runs f as the function Run does, with the job's settings.
 func (j *Job) Run(ctx context.Context, f Func) error {
@@ -63,9 +81,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if j.Local != 0 {
-		return runLocal(ctx, j.Local, cfg, f)
+		return runLocal(ctx, j.Local, cfg, f, j.Recovery)
 	}
-	return runJoined(ctx, cfg, f)
+	return runJoined(ctx, cfg, f, j.Recovery)
 }
 
 // config is what the job's settings are to its processes.
@@ -75,6 +93,8 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 		return cfg, fmt.Errorf("%d local processes; allowed: 1 to 65536", j.Local)
 	case j.Tasks < 0 || j.Tasks > 1<<20:
 		return cfg, fmt.Errorf("%d tasks; allowed: 1 to 1048576", j.Tasks)
+	case j.Recovery > Report:
+		return cfg, fmt.Errorf("recovery %d; allowed: Replay, Report", j.Recovery)
 	case j.LogBytes < 0:
 		return cfg, fmt.Errorf("log of %d bytes; allowed: 1 or more", j.LogBytes)
 	case j.Silence < 0:
@@ -148,26 +168,32 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 }
 
 // runLocal runs a job of goroutines.
-func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func) error {
+func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery Recovery) error {
+	crews := make([]*crew, n)
+	if recovery == Replay {
+		cfg.Adopt = func(rank, task int) { crews[rank].start(task) }
+	}
 	job, err := runtime.NewLocal(n, cfg)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer job.Close()
-	errs := make([]error, n)
+	for r := range crews {
+		crews[r] = newCrew(ctx, cfg.Logger, f)
+	}
 	var wg sync.WaitGroup
 	for r, p := range job.Processes {
 		wg.Go(func() {
-			errs[r] = runTasks(ctx, p, cfg.Logger, f)
-			if !p.Killed() {
-				job.Returned(p, text(errs[r]))
-			}
+			crews[r].serve(p, job.Done(),
+				func(v *membership.View, err error) { job.Returned(p, v, text(err)) },
+				func(*membership.View) { job.Resumed(p) })
 		})
 	}
 	wg.Wait()
+	errs := make([]error, n)
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r] = misused(p, errs[r], p.Misuse())
+			errs[r] = misused(p, crews[r].err(), p.Misuse())
 		}
 	}
 	return errors.Join(errs...)
@@ -181,31 +207,6 @@ func misused(p *runtime.Process, err, misuse error) error {
 		return err
 	}
 	return failed(f.Op, p.Sight().View.Number, misuse)
-}
-
-// runTasks runs the program of a process's tasks.
-func runTasks(ctx context.Context, p *runtime.Process, log *slog.Logger, f Func) error {
-	ranks := p.Tasks()
-	errs := make([]error, len(ranks))
-	var wg sync.WaitGroup
-	for i, rank := range ranks {
-		wg.Go(func() {
-			defer func() {
-				if p.Killed() {
-					errs[i] = nil
-				} else {
-					p.Returned(rank, text(errs[i]))
-				}
-			}()
-			errs[i] = fmt.Errorf("task %d: %w", rank, errExit) // unless f returns
-			err := f(ctx, newTask(p.World(rank), log))
-			if errs[i] = err; err != nil {
-				errs[i] = fmt.Errorf("task %d: %w", rank, err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 var errExit = errors.New("its function has called runtime.Goexit")

@@ -23,13 +23,13 @@ import (
 )
 
 // runJoined runs the tasks of one process of a job.
-func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
+func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recovery) error {
 	place, err := control.FromEnvironment(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if place.How == control.AloneHow {
-		return runLocal(ctx, 1, cfg, f)
+		return runLocal(ctx, 1, cfg, f, recovery)
 	}
 	if place.Host {
 		server, complete, err := control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger})
@@ -55,6 +55,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer record.Close()
+	c := newCrew(ctx, cfg.Logger, f)
+	if recovery == Replay {
+		cfg.Adopt = func(_, task int) { c.start(task) }
+	}
 	p, err := newJoined(cfg, host{client, record, &m.near}, welcome)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
@@ -78,14 +82,15 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func) error {
 		addresses = append(addresses, detectKind+d.Address())
 	}
 	client.Announce(addresses, transport.HostID())
-	err = misused(p, runTasks(ctx, p, p.Logger(), f), p.Settle(ctx))
-	client.Returned(text(err))
-	select {
-	case <-m.finished:
-	case <-p.Out(): // nobody waits for this process, nor is it of use to anybody
-		if err == nil {
-			err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: p.Ended()})
-		}
+	c.serve(p, m.finished,
+		func(v *membership.View, err error) {
+			err = misused(p, err, p.Settle(ctx))
+			client.ReturnedIn(v.Number, text(err), recovery == Report)
+		},
+		func(v *membership.View) { client.Resumed(v.Number) })
+	err = c.err()
+	if out := p.Ended(); err == nil && out != nil { // nobody waits for this process, nor is it of use to anybody
+		err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: out})
 	}
 	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
 }

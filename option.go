@@ -57,13 +57,20 @@ type Protection struct {
 	order            topology.Order
 	plan             runtime.Plan
 	auto             bool // which tree is best depends on the size
+	unlogged         bool // what is sent is not kept for replay
 	err              error
 }
 
-// Plain does nothing against deaths: a task that needs a dead one gets an error
-// that names it. It is what MPI does, without the hang.
+// Replayed is the default: what is sent is kept, so that a task whose process died
+// can be run again and gets what it got before. With Recovery Report nothing is kept,
+// and it is Plain.
 // Small values go along a binomial tree, large ones in pieces.
-var Plain = protection(Protection{tree: "binomial", correction: "none", auto: true})
+var Replayed = protection(Protection{tree: "binomial", correction: "none", auto: true})
+
+// Plain does nothing against deaths: a task that needs a dead one gets an error
+// that names it, and a task that is run again and comes to the operation, too. It is
+// what MPI does, without the hang.
+var Plain = protection(Protection{tree: "binomial", correction: "none", auto: true, unlogged: true})
 
 // Corrected is for Broadcast: the value reaches all tasks that live, whoever else
 // dies, without a detector. The correction is one of
@@ -122,7 +129,7 @@ type settings struct {
 }
 
 func (s *settings) read(opts []Option) {
-	s.mode = Plain
+	s.mode = Replayed
 	for i := range opts {
 		switch o := &opts[i]; o.kind {
 		case rootOption:
@@ -152,9 +159,17 @@ func (s *settings) check(op collective.Op, n int) error {
 		return s.mode.err
 	}
 	if op != collective.Broadcast && !s.mode.auto {
-		return errors.New("this mode is for broadcasts; allowed: Plain")
+		return errors.New("this mode is for broadcasts; allowed: Replayed, Plain")
 	}
 	return s.checkRoot(n)
+}
+
+// planned is a plan with what the settings say of it.
+func (s *settings) planned(p runtime.Plan) runtime.Plan {
+	if s.mode.unlogged {
+		return p.Unlogged()
+	}
+	return p
 }
 
 // rootOf is the root of an operation, of those that have one.

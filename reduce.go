@@ -176,7 +176,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	if call.Kind.Loose {
 		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false
 	}
-	call.Plan = t.m.Choose(what, choice)
+	call.Plan = s.planned(t.m.Choose(what, choice))
 	r, err := t.do(ctx, call)
 	if err != nil {
 		return result, t.failed(what.String(), err)

@@ -18,6 +18,8 @@ type Task struct {
 	log  *slog.Logger
 	rand *rand.Rand
 
+	attempt int
+
 	// What operations give, in memory that the next one uses again.
 	small []byte
 	parts [][]byte
@@ -36,7 +38,7 @@ func (t *Task) Size() int { return t.m.Size() }
 
 // Attempt is 0, and more when the program is run again because the process that
 // ran it died.
-func (t *Task) Attempt() int { return 0 }
+func (t *Task) Attempt() int { return t.attempt }
 
 // Rand returns random numbers that are the same on every attempt, and differ
 // between tasks and forks.
@@ -53,7 +55,10 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 // Fork returns the same task with a sequence of operations of its own, for
 // another goroutine. All tasks fork in the same order. It is local: no task
 // waits for another.
-func (t *Task) Fork() *Task { return &Task{m: t.m.Fork(), log: t.log} }
+func (t *Task) Fork() *Task { return t.in(t.m.Fork()) }
+
+// in is the same task in another group.
+func (t *Task) in(m *runtime.Member) *Task { return &Task{m: m, log: t.log, attempt: t.attempt} }
 
 // Split makes smaller groups: the tasks that pass the same color form one, with
 // ranks in the order of key, equal ones in the order of their ranks. All tasks
@@ -64,7 +69,7 @@ func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
 	if err != nil || m == nil {
 		return nil, t.failed("split", err)
 	}
-	return &Task{m: m, log: t.log}, nil
+	return t.in(m), nil
 }
 
 // exit ends the goroutine of a task whose process, a goroutine too, was killed.

@@ -30,7 +30,7 @@ type benchMembershipProcessCmd struct {
 
 func (b *benchMembershipProcessCmd) Run(c *console) error {
 	death := &deathLog{at: make([]atomic.Int64, len(b.Victims)), victims: b.Victims, errors: slog.NewTextHandler(c.stderr, nil)}
-	job := coppice.Job{Logger: slog.New(death)}
+	job := coppice.Job{Recovery: coppice.Report, Logger: slog.New(death)}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {

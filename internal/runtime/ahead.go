@@ -63,6 +63,7 @@ func (a *ahead) credited(m *Member, from int, seq uint64) {
 	if was && !a.late(from) {
 		a.behind--
 	}
+	m.repeatMore(from)
 	a.look(m)
 }
 
@@ -113,11 +114,15 @@ func (m *Member) tellLoose() {
 	m.loose = true
 	for r := range m.Size() {
 		if r != m.rank {
-			e := m.to(r)
-			e.plan, e.kind = Plan{op: opCredit}, creditLoose
-			m.peer(r).send(e, nil, nil)
+			m.tellLooseTo(r)
 		}
 	}
+}
+
+func (m *Member) tellLooseTo(rank int) {
+	e := m.to(rank)
+	e.plan, e.kind = Plan{op: opCredit}, creditLoose
+	m.peer(rank).send(e, nil, nil)
 }
 
 // What a credit is about.

@@ -62,6 +62,7 @@ func (o *operation) giveBack() {
 	}
 	for i, b := range o.borrowed {
 		sent, result := o.sched.store.Refers(int32(i + 1))
+		sent = sent || o.kept // what was replaced after it had arrived is in the log all the same
 		if !result || o.copies {
 			o.giveBackOne(b, sent, result)
 		}
@@ -81,7 +82,7 @@ func (o *operation) giveBackOne(b []byte, sent, result bool) {
 	m := o.m
 	switch {
 	case sent:
-		if len(m.parked) < parkedMax && !o.lends {
+		if len(m.parked) < parkedMax && !o.lends && !o.kept {
 			m.parked = append(m.parked, parked{b, o.seq})
 		}
 	case result:

@@ -138,6 +138,9 @@ func (m *Member) enter(c *Call) (*operation, error) {
 	}
 	o.start(c)
 	o.needs()
+	if o.plan.is(unlogged) && m.p.since[m.task] > 1 {
+		o.fail(&Failure{Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d was run again, and what it was sent in mode Plain is not kept", m.task)})
+	}
 	if rank, ok := m.doomed[o.seq]; ok {
 		delete(m.doomed, o.seq)
 		o.fail(m.goneFailure("", rank))

@@ -16,8 +16,12 @@ func (p *Process) dispatch(in *incoming) {
 	if p.dead || p.closed {
 		return
 	}
-	if in.plan.op == opView {
+	switch in.plan.op {
+	case opView:
 		p.viewLetter(in)
+		return
+	case opLost:
+		p.taskLost(in)
 		return
 	}
 	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
@@ -46,6 +50,9 @@ func (m *Member) dispatch(in *incoming) {
 	from, ok := m.rankOf(in.from)
 	if !ok {
 		return // of a task that is not in the group
+	}
+	if in.plan.op >= opCredit && in.source.rank != int(m.p.owner[in.from]) {
+		return // what was said by an attempt that is over, or is news to come, is not true of the one that counts
 	}
 	switch in.plan.op {
 	case opSend:

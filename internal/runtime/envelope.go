@@ -29,6 +29,7 @@ const (
 	opMismatch // tasks called different operations; the value says which
 	opBeat     // nothing but a sign of life
 	opView     // a letter of the membership protocol
+	opLost     // a task cannot be run again; the value says why
 )
 
 // ops says what operations are: their names, and which schedules carry them out.
@@ -133,6 +134,7 @@ const (
 	auto                            // the root decides how
 	decided                         // it has
 	anyOrder                        // values may be combined in any order
+	unlogged                        // nothing of it is kept for who runs a task again
 )
 
 func (p Plan) is(f planFlags) bool { return p.flags&f != 0 }
@@ -146,7 +148,7 @@ func (p Plan) unasked() bool { return int(p.op) < len(ops) && ops[p.op].unasked 
 // same tells whether two plans are of the same call.
 func (p Plan) same(q Plan) bool {
 	if p.is(auto) && q.is(auto) {
-		return p.op == q.op && p.root == q.root
+		return p.op == q.op && p.root == q.root && p.is(unlogged) == q.is(unlogged)
 	}
 	return p == q
 }

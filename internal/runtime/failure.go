@@ -55,7 +55,7 @@ func (m *Member) goneFailure(op string, rank int) *Failure {
 	g := m.p.gone[task]
 	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrGone}
 	switch {
-	case g.dead:
+	case g.dead || g.orphan:
 		f.Text = fmt.Sprintf("task %d is dead", task)
 	case g.why != "":
 		f.Text = fmt.Sprintf("task %d has failed", task)
@@ -129,6 +129,13 @@ func (p *Process) died(rank int, certain bool, how string) {
 	if !certain {
 		p.cfg.Logger.Warn("process given up", "peer", rank, "why", how)
 	}
+	if p.replays() {
+		p.orphan(rank, how)
+		p.lingered()
+		p.settlesNow()
+		p.roomAgain()
+		return
+	}
 	for t, r := range p.owner {
 		if int(r) != rank || p.gone[t].dead {
 			continue
@@ -181,9 +188,10 @@ func (m *Member) lost() {
 // dropUnfinished forgets what the dead began to send: the rest will not come, and
 // what others sent must not wait behind it.
 func (o *operation) dropUnfinished() {
+	o.early = slices.DeleteFunc(o.early, func(a arrival) bool { return !a.in.complete && a.in.source.dead })
 	was := len(o.arrived)
 	o.arrived = slices.DeleteFunc(o.arrived, func(a arrival) bool {
-		if a.in.complete || !o.m.goneRank(a.from).dead {
+		if a.in.complete || !a.in.source.dead {
 			return false
 		}
 		a.in.taken()
@@ -197,14 +205,14 @@ func (o *operation) dropUnfinished() {
 // needs fails the operation if it needs a task that is dead, and asks about
 // those that have returned.
 func (o *operation) needs() {
-	if o.delivered || o.err != nil || !o.m.p.someGone {
+	if o.delivered || o.err != nil || !o.m.p.someGone && !o.m.p.someDead {
 		return
 	}
 	m := o.m
 	switch {
-	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter:
+	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged):
 		for r := range m.Size() {
-			if m.goneRank(r).dead {
+			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
 				o.fail(m.goneFailure("", r))
 				return
 			}

@@ -22,6 +22,7 @@ type incoming struct {
 	room     []byte // where the value is to be; nil: in new memory
 	pooled   bool   // the value is in memory of the process's buffers
 	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
+	lost     bool   // its sender died before all of it had come
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
 

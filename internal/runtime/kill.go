@@ -9,7 +9,7 @@ import (
 // count counts an operation that a task enters, and carries out the orders to
 // die in it. o is nil for messages between two tasks.
 func (p *Process) count(task int, op string, o *operation) {
-	if len(p.cfg.Kills) == 0 {
+	if len(p.cfg.Kills) == 0 || p.since[task] > 1 { // orders are for the first attempt
 		return
 	}
 	key := fmt.Sprintf("%d %s", task, op)

@@ -12,11 +12,19 @@ type Local struct {
 	Processes []*Process
 	closed    chan struct{}
 	patrols   sync.WaitGroup
+
+	mu     sync.Mutex
+	dead   []bool             // by rank
+	rested []*membership.View // by rank: all its tasks in that view have returned
+	done   chan struct{}
 }
 
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
-	l := &Local{closed: make(chan struct{})}
+	l := &Local{
+		closed: make(chan struct{}), done: make(chan struct{}),
+		dead: make([]bool, n), rested: make([]*membership.View, n),
+	}
 	for r := range n {
 		c := cfg
 		c.Rank, c.Size = r, n
@@ -54,19 +62,60 @@ func (l *Local) patrol() {
 	}
 }
 
-// Returned tells that the tasks of a process have returned, each of which was
-// told to the process itself.
-func (l *Local) Returned(p *Process, failure string) {
+// Returned tells that the tasks that a process has in a view have returned, each of
+// which was told to the process itself.
+func (l *Local) Returned(p *Process, view *membership.View, failure string) {
 	for _, q := range l.Processes {
 		if q != p {
 			q.PeerReturned(p.cfg.Rank, failure)
 		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rested[p.cfg.Rank] = view
+	l.settle()
+}
+
+// Resumed tells that a process has more to do.
+func (l *Local) Resumed(p *Process) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rested[p.cfg.Rank] = nil
+}
+
+// Done is closed when every task has returned.
+func (l *Local) Done() <-chan struct{} { return l.done }
+
+// settle ends the job if all processes that live have returned, and that in a view
+// in which nobody is dead: what the dead had to do is done.
+func (l *Local) settle() {
+	for r, v := range l.rested {
+		if l.dead[r] {
+			continue
+		}
+		if v == nil {
+			return
+		}
+		for _, m := range v.Members {
+			if l.dead[m.ID] && l.Processes[0].replays() {
+				return
+			}
+		}
+	}
+	select {
+	case <-l.done:
+	default:
+		close(l.done)
 	}
 }
 
 // killed tells of a process that died. The lock of p is held.
 func (l *Local) killed(p *Process) {
 	p.end(ErrKilled)
+	l.mu.Lock()
+	l.dead[p.cfg.Rank] = true
+	l.settle()
+	l.mu.Unlock()
 	record := membership.Testament(&p.views.state).Append(nil)
 	go func() {
 		for _, q := range l.Processes {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // world is the id of the group of all tasks.
@@ -51,6 +52,8 @@ type Member struct {
 	lent      []bool
 	later     [][]byte // memory of the last result, which the task has copied when it calls the next
 	parked    []parked // memory that was sent, until all have it
+	log       *replay.Log
+	again     map[int]*anew // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk
@@ -91,7 +94,9 @@ func (m *Member) join(tasks []int32) {
 	held := m.held
 	m.held = nil
 	for _, in := range held {
-		m.dispatch(in)
+		if in.complete || !in.source.dead { // else the rest will not come, but all of it anew
+			m.dispatch(in)
+		}
 	}
 }
 
@@ -112,6 +117,9 @@ func (m *Member) Size() int {
 
 // Sight returns the view that is open.
 func (m *Member) Sight() *Sight { return m.p.Sight() }
+
+// Killed tells whether the process was killed, where it is a goroutine.
+func (m *Member) Killed() bool { return m.p.Killed() }
 
 // Name tells groups apart, the same at all tasks.
 func (m *Member) Name() uint64 { return m.group }

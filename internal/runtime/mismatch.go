@@ -100,12 +100,18 @@ func (m *Member) announce(f *Failure) {
 	m.spoil(f)
 	for r := range m.Size() {
 		if r != m.rank {
-			e := m.to(r)
-			e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
-			e.extra = pair(f.Tasks)
-			m.peer(r).send(e, []byte(f.Text), nil)
+			m.tellBroken(r)
 		}
 	}
+}
+
+// tellBroken tells a task that the group is misused, and how.
+func (m *Member) tellBroken(rank int) {
+	f := m.broken
+	e := m.to(rank)
+	e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
+	e.extra = pair(f.Tasks)
+	m.peer(rank).send(e, []byte(f.Text), nil)
 }
 
 // pair packs up to two tasks.

@@ -49,12 +49,17 @@ type operation struct {
 
 	borrowed [][]byte // memory for what it receives
 	bundles  [][]byte // what was put together to be sent
+	kept     bool     // the log has memory of it, not a copy
+	original []byte   // what was last copied for the log
+	copied   []byte   // the copy
+	copiedAt int32    // in that step of the schedule
 	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
 
 	w       *waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
 	asking  *asking
+	early   []arrival // messages for later steps
 
 	promises []arrival // messages of correction whose value was withheld
 }

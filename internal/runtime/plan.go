@@ -58,6 +58,12 @@ func BroadcastPlan(tree, correction string, order topology.Order) (Plan, error) 
 	return p, err
 }
 
+// Unlogged is the same plan for an operation that is not kept for replay.
+func (p Plan) Unlogged() Plan {
+	p.flags |= unlogged
+	return p
+}
+
 // WithRoot is the same plan from another root.
 func (p Plan) WithRoot(root int) Plan {
 	p.root = uint32(root)

@@ -36,6 +36,10 @@ type Config struct {
 
 	// Host is told what the rest of the job must know; nil if there is none.
 	Host Host
+
+	// Adopt has a process run the program of a task that was another's; it does not
+	// block. nil: the tasks of the dead are lost.
+	Adopt func(rank, task int)
 }
 
 // Host is what a process asks of the one who started it.
@@ -77,9 +81,10 @@ type Process struct {
 	began time.Time
 
 	mu        sync.Mutex
-	peers     []*peer // by rank of process
-	owner     []int32 // by task: the process that owns it
-	gone      []gone  // by task
+	peers     []*peer  // by rank of process
+	owner     []int32  // by task: the process that owns it; −1: nobody
+	since     []uint64 // by task: the view that made it so
+	gone      []gone   // by task
 	members   map[memberKey]*Member
 	timers    timers
 	scratch   []byte   // what is read
@@ -138,11 +143,13 @@ type Process struct {
 
 	sockets *sockets
 	views   views
+	history history
 }
 
 // gone tells of a task that takes part no more.
 type gone struct {
 	dead     bool
+	orphan   bool // its process is dead, another one will run it
 	returned bool
 	why      string
 }
@@ -181,7 +188,7 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p := &Process{
 		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
-		peers: make([]*peer, cfg.Size), owner: owner, gone: make([]gone, cfg.Tasks),
+		peers: make([]*peer, cfg.Size), owner: owner, since: make([]uint64, cfg.Tasks), gone: make([]gone, cfg.Tasks),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
 		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
@@ -189,6 +196,12 @@ func newProcess(cfg Config) (*Process, error) {
 		p.peers[r] = &peer{p: p, rank: r, pidfd: -1}
 	}
 	p.peerAt(cfg.Rank)
+	p.history.keeps = p.replays()
+	for t := range p.since {
+		if p.since[t] = 1; cfg.Joins && int(owner[t]) == cfg.Rank {
+			owner[t] = -1 // an earlier life's
+		}
+	}
 	for _, t := range p.Tasks() {
 		p.member(world, t).join(nil)
 	}
@@ -220,9 +233,6 @@ func (c *Config) owners() ([]int32, error) {
 
 // Tasks returns the tasks that the process owns.
 func (p *Process) Tasks() (tasks []int) {
-	if p.cfg.Joins {
-		return nil
-	}
 	for t, r := range p.owner {
 		if int(r) == p.cfg.Rank {
 			tasks = append(tasks, t)

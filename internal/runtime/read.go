@@ -21,8 +21,8 @@ func (q *peer) read() (more bool) {
 			break
 		}
 	}
+	q.asksAck = false // this may be the answer
 	if len(q.p.settling) > 0 {
-		q.asksAck = false
 		q.p.settlesNow()
 	}
 	if q.conn != nil && q.link.Owes() {
@@ -194,6 +194,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	case in.plan.op == opBeat, in.plan.op == opView: // of a process, which may own no task
 	case int(in.from) >= len(q.p.owner), int(in.to) >= len(q.p.owner):
 		return fmt.Errorf("%w: from task %d to task %d", errEnvelope, in.from, in.to)
+	case q.p.replays(): // who owns what may be news to come: either of us may be a view behind
 	case int(q.p.owner[in.from]) != q.rank, int(q.p.owner[in.to]) != q.p.cfg.Rank:
 		return fmt.Errorf("%w: from task %d to task %d, from process %d to %d", errEnvelope, in.from, in.to, q.rank, q.p.cfg.Rank)
 	}

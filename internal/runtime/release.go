@@ -27,6 +27,9 @@ func (m *Member) Release() {
 	}
 	r := &p.releases
 	r.kept = append(r.kept, m)
+	if p.history.keeps { // who runs a task again makes it again
+		return
+	}
 	bytes := 0
 	for _, k := range r.kept {
 		bytes += k.recentBytes

@@ -8,11 +8,12 @@ package runtime
 
 // PeerReturned tells that the tasks of a process have returned; failure says
 // why, if they did not return well.
+// They are those that it began with: others answer for themselves, when asked.
 func (p *Process) PeerReturned(rank int, failure string) {
 	p.lock()
 	defer p.unlock()
 	for t, r := range p.owner {
-		if int(r) != rank || p.gone[t].dead {
+		if int(r) != rank || p.gone[t].dead || p.since[t] > 1 {
 			continue
 		}
 		p.gone[t].returned = true
@@ -105,7 +106,7 @@ func (m *Member) probed(from int, in *incoming) {
 	plan := in.plan
 	plan.op = in.kind
 	if plan.op == opSend {
-		if returned {
+		if returned && !m.repeats(from, in) {
 			m.p.tellGone(in)
 		}
 		return

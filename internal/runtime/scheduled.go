@@ -127,6 +127,14 @@ func (o *operation) piece(from int, in *incoming) {
 		in.taken()
 		return
 	}
+	if i != o.sched.state.At() && o.m.p.since[o.m.task] > 1 {
+		// From the log it may come before what it follows from: its slots may be
+		// in use.
+		in = in.stay()
+		in.arrived = nil
+		o.early = append(o.early, arrival{in, from})
+		return
+	}
 	s := &o.sched.store
 	if s.Size() < 0 && o.plan.op == opBroadcast {
 		s.SetSize(int(min(in.extra, 1<<46)))
@@ -224,6 +232,18 @@ func (o *operation) pieces() {
 		clear(came)
 		o.arrived = came[:0]
 	}
+}
+
+// due takes the message that the present step waits for, if it came early.
+func (o *operation) due() bool {
+	for i, a := range o.early {
+		if o.sched.state.Match(protocol.Rank(a.from), a.in.round) == o.sched.state.At() {
+			o.early = slices.Delete(o.early, i, i+1)
+			o.piece(a.from, a.in)
+			return true
+		}
+	}
+	return false
 }
 
 // absentBlock, as extra, says that there is no block, which is not an empty one.

@@ -45,7 +45,9 @@ func (o *operation) step() {
 		case protocol.Done:
 			o.finished = true
 		default:
-			return
+			if len(o.early) == 0 || !o.due() {
+				return
+			}
 		}
 	}
 	o.retire()
@@ -80,11 +82,18 @@ func (o *operation) transmit(a action) {
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
 	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
 	var value []byte
+	final := true
 	if o.sched != nil {
+		final = o.sched.store.Final()
 		value, e.extra = o.load(a.word.step)
 	} else if a.word.value {
 		value = o.value
 		o.shared = true
+	}
+	o.logged(to, &e, value, final, a.word.step)
+	if m.p.since[m.task] > 1 && m.ahead.has(to, o.seq) { // an earlier attempt has sent it
+		o.counted()
+		return
 	}
 	q := m.peer(to)
 	var t terms

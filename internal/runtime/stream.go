@@ -23,7 +23,8 @@ type outStream struct {
 
 type heldMessage struct {
 	envelope
-	value []byte
+	value  []byte
+	logged bool // from the log: it does not count as waiting
 }
 
 // inStream is a stream from another task.
@@ -120,7 +121,9 @@ func (p *Process) waitsNoMore(s *outStream, value []byte) {
 // drop forgets what is held for a task that will not receive it.
 func (s *outStream) drop(p *Process) {
 	for _, h := range s.held {
-		p.waitsNoMore(s, h.value)
+		if !h.logged {
+			p.waitsNoMore(s, h.value)
+		}
 	}
 	s.held = nil
 }
@@ -144,7 +147,13 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if g := m.goneRank(to); g.dead {
 			return m.goneFailure(op, to)
 		} else if g.returned {
-			return nil // nobody will ever receive it, now as well as a moment ago
+			// Nobody will receive it, now as well as a moment ago, unless the task
+			// is run again.
+			s.seq++
+			e := m.to(to)
+			e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
+			m.record(to, &e, value)
+			return nil
 		}
 		if p.hasRoom(s, value) {
 			break
@@ -159,8 +168,12 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 	s.seq++
 	e := m.to(to)
 	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
-	if s.seq-s.consumed > aheadMax || len(s.held) > 0 {
-		s.held = append(s.held, heldMessage{e, value})
+	m.record(to, &e, value)
+	switch {
+	case s.seq <= s.consumed: // an earlier attempt has sent it
+		return nil
+	case s.seq > s.consumed+aheadMax || len(s.held) > 0:
+		s.held = append(s.held, heldMessage{envelope: e, value: value})
 		p.waits(&terms{stream: s}, value)
 		return nil
 	}
@@ -170,13 +183,21 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 
 // credited learns how far the receiver of a stream has come.
 func (s *outStream) credited(m *Member, to int, consumed uint64) {
-	s.consumed = max(s.consumed, min(consumed, s.seq))
-	for len(s.held) > 0 && s.held[0].seq-s.consumed <= aheadMax {
+	most := s.seq
+	if m.p.since[m.task] > 1 { // an earlier attempt may have sent more
+		most = 1 << 62
+	}
+	s.consumed = max(s.consumed, min(consumed, most))
+	for len(s.held) > 0 && s.held[0].seq <= s.consumed+aheadMax {
 		h := s.held[0]
 		s.held[0] = heldMessage{}
 		s.held = s.held[1:]
-		m.p.waitsNoMore(s, h.value)
-		m.peer(to).send(h.envelope, h.value, s)
+		if !h.logged {
+			m.p.waitsNoMore(s, h.value)
+		}
+		if h.seq > s.consumed {
+			m.peer(to).send(h.envelope, h.value, s)
+		}
 	}
 	m.p.roomAgain()
 }
@@ -184,12 +205,19 @@ func (s *outStream) credited(m *Member, to int, consumed uint64) {
 // arrive takes a message, or its beginning.
 func (s *inStream) arrive(in *incoming) {
 	if in.seq != s.seq+1 { // sent again
-		in.decline()
+		if !s.replaces(in) {
+			in.decline()
+		}
 		return
 	}
 	s.seq++
 	in = in.stay()
 	s.push(in)
+	s.came(in)
+}
+
+// came takes care of a message that has its place.
+func (s *inStream) came(in *incoming) {
 	if !in.complete {
 		in.arrived = s.look
 	}
@@ -247,10 +275,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		next.wantEarly()
 	}
 	if s.taken-s.told >= aheadMax/2 {
-		s.told = s.taken
-		e := m.to(from)
-		e.seq, e.extra, e.plan, e.kind = s.taken, uint64(tag), Plan{op: opCredit}, creditStream
-		m.peer(from).tell(e)
+		m.tellTaken(streamKey{from, uint64(tag)}, s)
 	}
 	r := Result{Value: in.value, Shared: in.shared}
 	p.reuse(in)
@@ -314,7 +339,5 @@ func (m *Member) credit(from int, in *incoming) {
 		m.ahead.ranks[from].loose = true
 		return
 	}
-	if s := m.out[streamKey{from, in.extra}]; s != nil {
-		s.credited(m, from, in.seq)
-	}
+	m.streamOut(from, in.extra).credited(m, from, in.seq)
 }

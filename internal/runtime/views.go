@@ -34,6 +34,9 @@ type Sight struct {
 	come chan struct{} // closed when there is a next one, or there will be none
 }
 
+// Come is closed when there is a next view, or there will be none.
+func (s *Sight) Come() <-chan struct{} { return s.come }
+
 // Next waits for the next view. It returns nil when there will be none.
 func (s *Sight) Next(ctx context.Context) (*Sight, error) {
 	select {
@@ -80,7 +83,7 @@ func (p *Process) initViews() error {
 	}
 	first := membership.First(p.cfg.Size, owners)
 	m, err := membership.New(membership.Config{
-		First: first, Fanout: p.cfg.Fanout,
+		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(),
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
 		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
 	})
@@ -291,6 +294,10 @@ func (p *Process) viewOpened(v *membership.View) {
 		case in && !before.View.Has(m):
 			p.welcome(r, m)
 		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
+			if p.replays() {
+				p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				break
+			}
 			// If it is dead, whoever saw it will say how; if not, it is out all the same.
 			if p.cfg.Host != nil && p.driver != &p.background {
 				go p.cfg.Host.Ask(r)
@@ -302,6 +309,7 @@ func (p *Process) viewOpened(v *membership.View) {
 			})
 		}
 	}
+	p.moves(v)
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
 		go p.cfg.Host.Opened(v)
 	}

@@ -227,6 +227,14 @@ func (s *Store) run(slots []int32) []byte {
 	return s.own[lo:hi:hi]
 }
 
+// Final tells whether what is sent now will never be overwritten, as long as nobody
+// uses the memory of received values again: what is folded may be replaced, in
+// memory for the result, by what comes in its place.
+func (s *Store) Final() bool {
+	g := s.program
+	return g.Segments == 0 || g.lastFold == 0 || !s.written && s.value == nil
+}
+
 // Consumes tells whether a task that receives step i now combines what it brings at
 // once, and has other memory for the result: then it need not be kept.
 func (s *Store) Consumes(i int) bool {

@@ -1,0 +1,110 @@
+package coppice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// crew runs the programs of a process's tasks: those that it begins with, and those
+// that it takes over.
+type crew struct {
+	ctx     context.Context
+	log     *slog.Logger
+	f       Func
+	p       *runtime.Process
+	ready   chan struct{} // closed when p is there
+	changed chan struct{} // a task has returned
+	tasks   sync.WaitGroup
+
+	mu      sync.Mutex
+	started map[int]bool  // tasks: none that is here ever leaves
+	errs    map[int]error // by task
+}
+
+func newCrew(ctx context.Context, log *slog.Logger, f Func) *crew {
+	return &crew{ctx: ctx, log: log, f: f, ready: make(chan struct{}), changed: make(chan struct{}, 1), started: map[int]bool{}, errs: map[int]error{}}
+}
+
+// start runs the program of a task.
+func (c *crew) start(task int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.started[task] {
+		return
+	}
+	c.started[task] = true
+	c.tasks.Go(func() {
+		<-c.ready
+		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns
+		defer func() {
+			if c.p.Killed() {
+				err = nil
+			}
+			c.mu.Lock()
+			c.errs[task] = err
+			c.mu.Unlock()
+			c.p.Returned(task, text(err))
+			select {
+			case c.changed <- struct{}{}:
+			default:
+			}
+		}()
+		t := newTask(c.p.World(task), c.log)
+		t.attempt = c.p.Attempt(task)
+		if err = c.f(c.ctx, t); err != nil {
+			err = fmt.Errorf("task %d: %w", task, err)
+		}
+	})
+}
+
+// err is what went wrong in the tasks.
+func (c *crew) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []error
+	for _, t := range slices.Sorted(maps.Keys(c.errs)) {
+		all = append(all, c.errs[t])
+	}
+	return errors.Join(all...)
+}
+
+// serve runs the tasks of a process until the job is done, or the process takes no
+// more part in it. It tells when all that the process has in a view have returned, and
+// when there is more to do.
+func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*membership.View, error), resumed func(*membership.View)) {
+	c.p = p
+	for _, t := range p.Tasks() {
+		c.start(t)
+	}
+	close(c.ready)
+	defer c.tasks.Wait()
+	sight := p.Sight()
+	var told *membership.View // in which all have returned
+	for sight != nil {
+		switch view, all := p.Rest(); {
+		case all && view != told:
+			told = view
+			rested(view, c.err())
+		case !all && told != nil:
+			told = nil
+			resumed(view)
+		}
+		select {
+		case <-done:
+			return
+		case <-p.Out():
+			return
+		case <-c.changed:
+		case <-sight.Come():
+			sight, _ = sight.Next(c.ctx)
+		}
+	}
+}

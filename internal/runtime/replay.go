@@ -1,0 +1,382 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// Recovery by replay. A message between two tasks is named by its group, its
+// operation or stream, who sends and who receives it; whoever sends it, and how often,
+// its bits are the same, since programs are deterministic. So every process keeps what
+// its tasks send (the log), and when a view gives a task to another process,
+//
+//   - the new owner runs the task's program from the top;
+//   - everybody else sends it what it was sent before, from the log;
+//   - what it sends is taken where it was missing, and ignored where it had come.
+//
+// Nothing else happens: who waits for the task goes on waiting. The tasks of a
+// process die together, so what they send each other is not logged.
+
+// history is a process's log, of all its tasks.
+type history struct {
+	keeps  bool  // there is one
+	bytes  int64 // that it takes
+	warned bool
+	head   [envelopeLen]byte
+}
+
+// forkCost is what a group counts in the log besides its messages.
+const forkCost = 2 << 10
+
+// replays tells whether the tasks of the dead are run again.
+func (p *Process) replays() bool { return p.cfg.Adopt != nil }
+
+// record puts a message to a rank into the log. A large value must not change any
+// more.
+func (m *Member) record(to int, e *envelope, value []byte) {
+	p := m.p
+	if !p.history.keeps || int(p.owner[e.to]) == p.cfg.Rank {
+		return
+	}
+	if m.log == nil {
+		m.log = replay.NewLog(envelopeLen)
+		p.history.bytes += forkCost
+	}
+	e.size = uint64(len(value))
+	e.put(p.history.head[:])
+	p.history.bytes += int64(m.log.Add(to, p.history.head[:], value))
+	p.bound()
+}
+
+// bound gives the log up if it is too large.
+func (p *Process) bound() {
+	h := &p.history
+	switch limit := p.cfg.Buffer; {
+	case h.bytes > limit:
+		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
+		h.keeps, h.bytes = false, 0
+		for _, m := range p.members {
+			m.log = nil
+			clear(m.again)
+		}
+	case h.bytes > limit/5*4 && !h.warned:
+		h.warned = true
+		p.cfg.Logger.Warn("log almost full: beyond what is allowed a death is no longer survived", "bytes", h.bytes, "allowed", limit)
+	}
+}
+
+// logged puts an operation's message into the log.
+func (o *operation) logged(to int, e *envelope, value []byte, final bool, step int32) {
+	p := o.m.p
+	if !p.history.keeps || o.plan.is(unlogged) || int(p.owner[e.to]) == p.cfg.Rank {
+		return
+	}
+	switch {
+	case len(value) <= replay.Inline:
+	case final:
+		o.kept = true
+	case o.copiedAt+1 == step && len(o.copied) == len(value) && &o.original[0] == &value[0]: // it goes to several
+		value, o.copiedAt = o.copied, step
+	default:
+		o.original = value
+		value = append(make([]byte, 0, len(value)), value...)
+		o.copied, o.copiedAt = value, step
+	}
+	o.m.record(to, e, value)
+}
+
+// anew is what is to be sent to a rank again: messages of operations, in order.
+type anew struct {
+	messages []heldMessage
+	sent     uint64 // the operation of the last that was
+}
+
+// moves makes the view's owners those of the tasks.
+func (p *Process) moves(v *membership.View) {
+	if !p.replays() {
+		return
+	}
+	var moved []int
+	for t, id := range v.Owners {
+		switch {
+		case id < 0:
+			p.lose(t, fmt.Sprintf("view %d has nobody for it", v.Number))
+		case p.owner[t] != int32(id):
+			p.peerAt(int(id))
+			p.owner[t], p.since[t] = int32(id), v.Number
+			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
+			moved = append(moved, t)
+		}
+	}
+	if len(moved) == 0 {
+		return
+	}
+	if !p.history.keeps {
+		p.tellLost(moved)
+	}
+	all := make([]*Member, 0, len(p.members)) // there will be more
+	for _, m := range p.members {
+		all = append(all, m)
+	}
+	for _, m := range all {
+		for _, t := range moved {
+			if r, in := m.rankOf(uint32(t)); m.known && in {
+				m.reopen(r)
+			}
+		}
+	}
+	for _, t := range moved {
+		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
+			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
+			p.member(world, t).join(nil)
+			p.cfg.Adopt(p.cfg.Rank, t)
+		}
+	}
+}
+
+// Attempt is 0 for a task that has always been here, and more the later it came.
+func (p *Process) Attempt(task int) int {
+	p.lock()
+	defer p.unlock()
+	return int(p.since[task] - 1)
+}
+
+// reopen begins anew with a task that another process runs now: it knows nothing.
+func (m *Member) reopen(rank int) {
+	m.ahead.restart(m, rank)
+	for o := range m.ops.all() {
+		o.dropUnfinished()
+		if o.asking != nil {
+			delete(o.asking.asked, rank)
+			if o.waits() {
+				o.needs()
+			}
+		}
+	}
+	for key, s := range m.in {
+		if key.rank == rank {
+			s.reopen()
+			m.tellTaken(key, s)
+		}
+	}
+	for key, s := range m.out {
+		if key.rank == rank {
+			s.drop(m.p)
+			s.consumed = 0
+		}
+	}
+	if m.loose {
+		m.tellLooseTo(rank)
+	}
+	if m.broken != nil {
+		m.tellBroken(rank)
+	}
+	if m.taken > 0 {
+		e := m.to(rank)
+		e.seq, e.plan = m.taken, Plan{op: opCredit}
+		m.peer(rank).tell(e)
+	}
+	m.repeat(rank)
+}
+
+// repeat sends a rank again what it was sent.
+func (m *Member) repeat(rank int) {
+	delete(m.again, rank)
+	if m.log == nil {
+		return
+	}
+	var ops []heldMessage
+	for head, value := range m.log.To(rank) {
+		e := parseEnvelope(head)
+		if e.plan.op == opSend {
+			s := m.streamOut(rank, e.extra)
+			s.held = append(s.held, heldMessage{envelope: e, value: value, logged: true})
+			continue
+		}
+		ops = append(ops, heldMessage{envelope: e, value: value})
+	}
+	for key, s := range m.out {
+		if key.rank == rank {
+			s.credited(m, rank, 0)
+		}
+	}
+	if len(ops) > 0 {
+		if m.again == nil {
+			m.again = map[int]*anew{}
+		}
+		m.again[rank] = &anew{messages: ops}
+		m.repeatMore(rank)
+	}
+}
+
+// repeats tells whether a rank has still to be sent messages again: who asks will ask
+// again.
+func (m *Member) repeats(rank int, asks *incoming) bool {
+	if int(m.p.owner[asks.from]) != asks.source.rank { // its view is news to come
+		return true
+	}
+	for key, s := range m.out {
+		if key.rank == rank && len(s.held) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatMore goes on with that, as far as the rank has come.
+func (m *Member) repeatMore(rank int) {
+	a := m.again[rank]
+	if a == nil {
+		return
+	}
+	m.ahead.fit(m.Size())
+	for len(a.messages) > 0 && a.sent <= m.ahead.ranks[rank].done+aheadMax {
+		h := a.messages[0]
+		a.messages = a.messages[1:]
+		a.sent = h.seq
+		eager := m.ahead.send(m, rank, h.seq, int(min(h.size, eagerMax)))
+		m.peer(rank).sendOn(terms{eager: eager}, h.envelope, h.value)
+	}
+	if len(a.messages) == 0 {
+		delete(m.again, rank)
+	}
+}
+
+// has tells whether a rank has completed an operation, and with it has all that it
+// was ever sent in it: it need not be sent again.
+func (a *ahead) has(rank int, seq uint64) bool {
+	return rank < len(a.ranks) && a.ranks[rank].done >= seq && !a.ranks[rank].loose
+}
+
+// restart forgets what is known of a rank.
+func (a *ahead) restart(m *Member, rank int) {
+	if a.ranks == nil {
+		return
+	}
+	if a.late(rank) {
+		a.behind--
+	}
+	a.ranks[rank] = aheadRank{}
+	a.dues = slices.DeleteFunc(a.dues, func(r int) bool { return r == rank })
+	a.look(m)
+}
+
+// reopen forgets what the sender's earlier life began to send.
+func (s *inStream) reopen() {
+	s.told = 0
+	for _, in := range s.queue[s.first:] {
+		if !in.complete && in.source.dead {
+			in.taken()
+			in.discard()
+			in.arrived, in.lost = nil, true
+		}
+	}
+}
+
+// tellTaken tells the sender of a stream how far this task has come.
+func (m *Member) tellTaken(key streamKey, s *inStream) {
+	s.told = s.taken
+	e := m.to(key.rank)
+	e.seq, e.extra, e.plan, e.kind = s.taken, key.tag, Plan{op: opCredit}, creditStream
+	m.peer(key.rank).tell(e)
+}
+
+// replaces takes a message in place of one that its sender died of.
+func (s *inStream) replaces(in *incoming) bool {
+	if in.seq <= s.taken || in.seq > s.seq {
+		return false
+	}
+	at := s.first + int(in.seq-s.taken) - 1
+	if !s.queue[at].lost {
+		return false
+	}
+	s.queue[at] = in.stay()
+	s.came(s.queue[at])
+	return true
+}
+
+// orphaned looks what the deaths of processes mean to the group whose tasks will be
+// run again: for the moment, nothing.
+func (m *Member) orphaned() {
+	if !m.known {
+		return
+	}
+	for o := range m.ops.all() {
+		o.dropUnfinished()
+		if o.pausing > 0 { // there is reason to hurry now
+			o.pausing = 0
+			o.step()
+		}
+		if o.waits() && o.plan.is(unlogged) {
+			o.needs()
+		}
+	}
+}
+
+// lose gives up a task that cannot be run again.
+func (p *Process) lose(task int, why string) {
+	if p.gone[task].dead {
+		return
+	}
+	p.cfg.Logger.Error("task lost", "task", task, "why", why)
+	p.gone[task] = gone{dead: true, why: why}
+	p.someGone, p.someDead = true, true
+	for _, m := range p.members {
+		m.lost()
+		if m.task == task { // it is here, and must end
+			m.fail(func(*operation) *Failure { return m.goneFailure("", m.rank) })
+		}
+	}
+	p.settlesNow()
+	p.roomAgain()
+}
+
+// tellLost tells everybody that tasks cannot be run again, since this process has
+// given its log up.
+func (p *Process) tellLost(tasks []int) {
+	for _, t := range tasks {
+		why := fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank)
+		for _, id := range p.views.sight.View.Members {
+			if int(id.ID) != p.cfg.Rank {
+				p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opLost}, extra: uint64(t), seq: p.since[t]}, []byte(why), nil)
+			}
+		}
+		p.lose(t, why)
+	}
+}
+
+// taskLost learns that a task cannot be run again.
+func (p *Process) taskLost(in *incoming) {
+	if in.extra < uint64(len(p.gone)) {
+		p.lose(int(in.extra), string(in.value))
+	}
+}
+
+// orphan takes note of the tasks of a process that died.
+func (p *Process) orphan(rank int, how string) {
+	for t, r := range p.owner {
+		if int(r) != rank || p.gone[t].dead {
+			continue
+		}
+		p.gone[t] = gone{orphan: true, why: how}
+		p.someDead = true
+	}
+	for _, m := range p.members {
+		m.orphaned()
+	}
+}
+
+// Rest tells in which view the process is, and whether all its tasks have returned.
+func (p *Process) Rest() (view *membership.View, all bool) {
+	p.lock()
+	defer p.unlock()
+	for t, r := range p.owner {
+		if int(r) == p.cfg.Rank && !p.gone[t].returned && !p.gone[t].dead {
+			return p.views.sight.View, false
+		}
+	}
+	return p.views.sight.View, true
+}
