@@ -170,7 +170,7 @@ func TestDeathInEveryCollective(t *testing.T) {
 			deaths := 0
 			for _, size := range []int{1, 3000, 100_000} {
 				for step := range 12 {
-					s := scene{n: 5, play: []string{"dying", name, fmt.Sprint(size), "6"}}
+					s := scene{n: 5, settings: reported, play: []string{"dying", name, fmt.Sprint(size), "6"}}
 					tasks, victim := 5, rng.IntN(5)
 					dead := []int{victim}
 					if step%3 == 2 {
@@ -217,7 +217,7 @@ func TestKilledInEveryCollective(t *testing.T) {
 				size := []int{10, 200_000, 3000, 20_000}[i%4]
 				victim := rng.IntN(n)
 				after := time.Duration(math.Exp(rng.Float64()*11)) * time.Microsecond
-				g := scene{n: n, play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.begin(t)
+				g := scene{n: n, settings: reported, play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.begin(t)
 				pids := g.pids(t, "ready")
 				time.Sleep(after)
 				if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {

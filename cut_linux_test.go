@@ -40,8 +40,9 @@ const (
 )
 
 // networking is a play in which a task tells every view it sees and greets, in
-// each after the first, the other tasks that are left. It ends well at a SIGTERM. A
-// process without tasks tells what its log says of views.
+// each after the first, the other tasks, among them those of the dead, which others
+// run. It ends well at a SIGTERM. A process without tasks tells what its log says of
+// views.
 func networking(tell func(line), _ []string) coppice.Func {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
@@ -58,7 +59,7 @@ func networking(tell func(line), _ []string) coppice.Func {
 func witnessing(ctx context.Context, t *coppice.Task, tell func(line)) error {
 	tell(line{What: "ready"})
 	for v := range t.Views(ctx) {
-		tell(line{What: "view", Value: int(v.Number), Text: sketch(v)})
+		tell(line{What: "view", Value: int(v.Number), Text: sketch(v), Tasks: v.Owners})
 		if v.Number > 1 {
 			go func() {
 				if err := greet(ctx, t, v); err == nil {
@@ -237,12 +238,30 @@ func (s *spread) some(ranks ...int) (all []*guest) {
 	return all
 }
 
+// views are those that the task saw with which the process began.
+func (g *guest) views() []line {
+	own := g.of("ready")[0].Rank
+	return slices.DeleteFunc(g.of("view"), func(l line) bool { return l.Rank != own })
+}
+
+// tasks are those that the process has in a view that it saw.
+func (g *guest) tasks(number int) (all []int) {
+	views := g.views()
+	i := slices.IndexFunc(views, func(l line) bool { return l.Value == number })
+	for task, owner := range views[i].Tasks {
+		if owner == views[i].Rank {
+			all = append(all, task)
+		}
+	}
+	return all
+}
+
 // sees waits until a process has seen a view with these members, and returns its
 // number.
 func (g *guest) sees(t testing.TB, members string) (number int) {
 	t.Helper()
 	g.until(t, "a view of "+members, func() bool {
-		views := g.of("view")
+		views := g.views()
 		i := slices.IndexFunc(views, func(l line) bool { return l.Text == members })
 		if i >= 0 {
 			number = views[i].Value
@@ -261,7 +280,7 @@ func (g *guest) opens(t testing.TB, number, members int) {
 }
 
 // agree checks that the processes see a view with these members, the same number at
-// all, and exchange messages in it. It returns the number.
+// all, have all tasks in it, and that these exchange messages. It returns the number.
 func agree(t testing.TB, members string, all ...*guest) int {
 	t.Helper()
 	number := all[0].sees(t, members)
@@ -270,31 +289,39 @@ func agree(t testing.TB, members string, all ...*guest) int {
 			t.Errorf("%s sees %q as view %d, not %d", g.name, members, n, number)
 		}
 	}
+	var tasks []int
 	for _, g := range all {
-		g.until(t, fmt.Sprintf("messages in view %d", number), func() bool {
-			return slices.ContainsFunc(g.of("greeted"), func(l line) bool { return l.Value == number })
-		})
+		for _, task := range g.tasks(number) {
+			tasks = append(tasks, task)
+			g.until(t, fmt.Sprintf("messages of task %d in view %d", task, number), func() bool {
+				return slices.ContainsFunc(g.of("greeted"), func(l line) bool { return l.Rank == task && l.Value == number })
+			})
+		}
+	}
+	if slices.Sort(tasks); !slices.Equal(tasks, without(len(hostOf))) {
+		t.Errorf("in view %d these have tasks %v", number, tasks)
 	}
 	return number
 }
 
-// oneHistory checks what all processes saw: one view a number, numbers that grow.
+// oneHistory checks what all tasks saw: one view a number, numbers that grow.
 func (s *spread) oneHistory(t *testing.T, more ...*guest) {
 	t.Helper()
 	by := map[int]string{}
 	for _, g := range append(slices.Clone(s.guests), more...) {
-		last := 0
+		last := map[int]int{}
 		for _, l := range g.of("view") {
+			view := fmt.Sprintf("%s, owners %v", l.Text, l.Tasks)
 			if by[l.Value] == "" {
-				by[l.Value] = l.Text
+				by[l.Value] = view
 			}
-			if by[l.Value] != l.Text {
-				t.Errorf("two views of number %d: %q and %q", l.Value, by[l.Value], l.Text)
+			if by[l.Value] != view {
+				t.Errorf("two views of number %d: %q and %q", l.Value, by[l.Value], view)
 			}
-			if l.Value <= last {
-				t.Errorf("%s saw view %d after %d", g.name, l.Value, last)
+			if l.Value <= last[l.Rank] {
+				t.Errorf("%s: task %d saw view %d after %d", g.name, l.Rank, l.Value, last[l.Rank])
 			}
-			last = l.Value
+			last[l.Rank] = l.Value
 		}
 	}
 }
@@ -325,14 +352,14 @@ func release(t *testing.T, all ...*guest) {
 func saw(t *testing.T, count int, all ...*guest) {
 	t.Helper()
 	for _, g := range all {
-		if v := g.of("view"); len(v) != count {
+		if v := g.views(); len(v) != count {
 			t.Errorf("%s saw %d views, not %d: %v", g.name, len(v), count, v)
 		}
 	}
 }
 
 // TestHostsMinorityCutOff cuts one host off: its processes end without a quorum, the
-// others go on without them, in one view more.
+// others go on without them, in one view more, with their tasks.
 func TestHostsMinorityCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -476,6 +503,3 @@ func TestHostsStoppedProcessIsVotedOut(t *testing.T) {
 
 // others are all hosts but one.
 func others(host int) (all []int) { return without(hostCount, host) }
-
-// list is a view of processes that were there from the start.
-func list(ids []int) string { return strings.Trim(fmt.Sprint(ids), "[]") }

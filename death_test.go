@@ -85,7 +85,7 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) {
 	t.Helper()
 	victim := n - 1
-	g := scene{n: n, play: []string{"wait", op, fmt.Sprint(victim), temper}}.begin(t)
+	g := scene{n: n, settings: reported, play: []string{"wait", op, fmt.Sprint(victim), temper}}.begin(t)
 	pids := g.pids(t, "ready")
 	time.Sleep(20 * time.Millisecond) // until they wait
 	killed := time.Now()
@@ -131,7 +131,7 @@ func below(tell func(line), _ []string) coppice.Func {
 // which is below, gets an error that names it, the others get the value.
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
-	g := scene{n: n, play: []string{"below"}}.begin(t)
+	g := scene{n: n, settings: reported, play: []string{"below"}}.begin(t)
 	if err := syscall.Kill(g.pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestDeathAboveInTheTree(t *testing.T) {
 func TestDeathAtTheStart(t *testing.T) {
 	for i := range short(12, 3) {
 		at := time.Duration(i*i) * 300 * time.Microsecond
-		s := scene{n: 4, play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, kills: []string{fmt.Sprint("3@", at)}}
+		s := scene{n: 4, settings: reported, play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, kills: []string{fmt.Sprint("3@", at)}}
 		x, _ := s.real(t)
 		errs := x.of("error")
 		if got := ranks(errs); !slices.Equal(got, without(4, 3)) {
@@ -170,7 +170,7 @@ func TestDeathAtTheStart(t *testing.T) {
 // of a kill.
 func TestPanicAndExit(t *testing.T) {
 	for _, op := range []string{"panic", "exit"} {
-		x, report := scene{n: 3, play: []string{"wait", op, "1", "warm"}}.real(t)
+		x, report := scene{n: 3, settings: reported, play: []string{"wait", op, "1", "warm"}}.real(t)
 		for _, l := range x.of("error") {
 			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{1}) {
 				t.Errorf("%s: task %d: %s, tasks %v: %s", op, l.Rank, l.Kind, l.Tasks, l.Text)
@@ -182,32 +182,44 @@ func TestPanicAndExit(t *testing.T) {
 	}
 }
 
-// TestDeathOfSeveralTasks kills a process that has three of six tasks.
+// TestDeathOfSeveralTasks kills a process that has three of six tasks: corrected
+// broadcasts reach the other three, and these as well if they are run again.
 func TestDeathOfSeveralTasks(t *testing.T) {
-	s := scene{n: 2, settings: settings{Tasks: 6}, play: []string{"once", "checked", "1"}}
-	for _, kill := range []string{"4@broadcast#1", "4@broadcast#1/2"} {
-		s.Kill = []string{kill}
-		x, err := s.local(t)
-		if err != nil {
-			t.Error(err)
+	for _, c := range []struct {
+		recovery coppice.Recovery
+		reached  int // tasks
+	}{{coppice.Report, 3}, {coppice.Replay, 6}} {
+		for _, kill := range []string{"4@broadcast#1", "4@broadcast#1/2"} {
+			s := scene{n: 2, play: []string{"once", "checked", "1"}}
+			s.settings = settings{Tasks: 6, Recovery: c.recovery, Kill: []string{kill}}
+			x, err := s.local(t)
+			if err != nil {
+				t.Error(err)
+			}
+			y, report := s.real(t)
+			if report.Exit != 0 || !slices.Equal(report.Killed, []int{1}) {
+				t.Errorf("%s: killed %v, exit %d", kill, report.Killed, report.Exit)
+			}
+			reachAll(t, fmt.Sprintf("Local, recovery %d, %s", c.recovery, kill), x, c.reached)
+			reachAll(t, fmt.Sprintf("processes, recovery %d, %s", c.recovery, kill), y, c.reached)
 		}
-		y, report := s.real(t)
-		if report.Exit != 0 || !slices.Equal(report.Killed, []int{1}) {
-			t.Errorf("%s: killed %v, exit %d", kill, report.Killed, report.Exit)
+	}
+}
+
+// reachAll checks that all three broadcasts of the play reached the first so many
+// tasks, and nobody got an error instead.
+func reachAll(t *testing.T, where string, x *script, reached int) {
+	t.Helper()
+	for _, what := range []string{"result", "second", "third"} {
+		well := map[int]bool{}
+		for _, l := range x.of(what) {
+			if well[l.Rank] = true; l.Kind != "well" {
+				t.Errorf("%s: the %s at task %d: %s", where, what, l.Rank, l.Text)
+			}
 		}
-		for where, x := range map[string]*script{"Local": x, "processes": y} {
-			for _, what := range []string{"result", "second", "third"} {
-				var well []int
-				for _, l := range x.of(what) {
-					if l.Kind == "well" {
-						well = append(well, l.Rank)
-					}
-				}
-				for rank := range 3 {
-					if !slices.Contains(well, rank) {
-						t.Errorf("%s, %s: the %s reached %v", where, kill, what, well)
-					}
-				}
+		for rank := range reached {
+			if !well[rank] {
+				t.Errorf("%s: the %s has not reached task %d", where, what, rank)
 			}
 		}
 	}
@@ -272,7 +284,7 @@ func TestStoppedProcessIsFenced(t *testing.T) {
 func fence(t *testing.T, silence time.Duration, play []string) {
 	t.Helper()
 	const n, victim = 4, 3
-	g := scene{n: n, settings: settings{Silence: silence}, play: play}.begin(t)
+	g := scene{n: n, settings: settings{Recovery: coppice.Report, Silence: silence}, play: play}.begin(t)
 	pids := g.pids(t, "ready")
 	time.Sleep(100 * time.Millisecond)
 	stopped := time.Now()
@@ -338,6 +350,7 @@ func TestPauseIsNoDeath(t *testing.T) {
 
 // modes of the tests of broadcasts, by name.
 var modes = map[string]coppice.Protection{
+	"replayed":        coppice.Replayed,
 	"plain":           coppice.Plain,
 	"checked":         coppice.Corrected("checked"),
 	"optimized:2":     coppice.Corrected("optimized:2"),
@@ -380,27 +393,38 @@ func streaming(tell func(line), args []string) coppice.Func {
 // stream of broadcasts, one after the other or several at once, but never the
 // root: everybody else gets everything.
 func TestCorrectedBroadcastReachesSurvivors(t *testing.T) {
-	const n = 8
-	random := rand.New(rand.NewPCG(1, 2))
 	for _, mode := range []string{"checked", "optimized:2", "opportunistic:4", "failure-proof:1", "gossip"} {
-		t.Run(mode, func(t *testing.T) {
-			deaths, broadcasts := 0, 0
-			for deaths < short(40, 7) {
-				root := random.IntN(n)
-				waves := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2}, {1, 2, 1}, {2}, {1}}[random.IntN(5)]
-				killed, got := massacre(t, mode, n, root, waves, random)
-				deaths += len(killed)
-				broadcasts += got
-			}
-			t.Logf("%d deaths in %d broadcasts", deaths, broadcasts)
-		})
+		t.Run(mode, func(t *testing.T) { massacres(t, mode, coppice.Report) })
 	}
 }
 
-// massacre kills so many processes at a time during a stream of broadcasts.
-func massacre(t *testing.T, mode string, n, root int, waves []int, random *rand.Rand) (killed []int, broadcasts int) {
+// TestBroadcastsReachEveryTask is the same when the tasks of the dead are run again:
+// these get everything, too.
+func TestBroadcastsReachEveryTask(t *testing.T) {
+	for _, mode := range []string{"replayed", "checked", "failure-proof:1", "gossip"} {
+		t.Run(mode, func(t *testing.T) { massacres(t, mode, coppice.Replay) })
+	}
+}
+
+func massacres(t *testing.T, mode string, recovery coppice.Recovery) {
 	t.Helper()
-	g := scene{n: n, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
+	const n = 8
+	random := rand.New(rand.NewPCG(1, 2))
+	deaths, broadcasts := 0, 0
+	for deaths < short(40, 7) {
+		root := random.IntN(n)
+		waves := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2}, {1, 2, 1}, {2}, {1}}[random.IntN(5)]
+		killed, got := massacre(t, mode, recovery, n, root, waves, random)
+		deaths += len(killed)
+		broadcasts += got
+	}
+	t.Logf("%d deaths in %d broadcasts", deaths, broadcasts)
+}
+
+// massacre kills so many processes at a time during a stream of broadcasts.
+func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int, waves []int, random *rand.Rand) (killed []int, broadcasts int) {
+	t.Helper()
+	g := scene{n: n, settings: settings{Recovery: recovery}, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
 	pids := g.pids(t, "ready")
 	victims := without(n, root)
 	random.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
@@ -429,6 +453,9 @@ func massacre(t *testing.T, mode string, n, root int, waves []int, random *rand.
 	if got := ranks(g.of("end")); !slices.Equal(got, without(n, killed...)) {
 		t.Errorf("%s from %d, killed %v: only %v came to their end", mode, root, killed, got)
 	}
+	if got := ranks(results); recovery == coppice.Report && !slices.Equal(got, without(n, killed...)) || recovery == coppice.Replay && !slices.Equal(got, without(n)) {
+		t.Errorf("%s from %d, killed %v: results of %v", mode, root, killed, got)
+	}
 	return killed, broadcasts
 }
 
@@ -441,7 +468,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			for range short(5, 1) {
 				root := random.IntN(n)
-				g := scene{n: n, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
+				g := scene{n: n, settings: reported, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
 				pids := g.pids(t, "ready")
 				time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 				if err := syscall.Kill(pids[root], syscall.SIGKILL); err != nil {
@@ -522,7 +549,7 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 		} else if half != "" {
 			break
 		}
-		s := scene{n: n, play: []string{"once", mode, "1"}, settings: settings{Kill: []string{kill}}}
+		s := scene{n: n, play: []string{"once", mode, "1"}, settings: settings{Recovery: coppice.Report, Kill: []string{kill}}}
 		x, err := s.local(t)
 		if err != nil {
 			t.Errorf("%s: %v", kill, err)

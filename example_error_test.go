@@ -10,7 +10,7 @@ import (
 
 // What a task cannot get any more, because the one that had it is gone, is lost.
 func ExampleErrLost() {
-	job := coppice.Job{Local: 2, Kill: []string{"0@send#1"}}
+	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"0@send#1"}}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() == 0 {
 			return coppice.Send(ctx, t, 1, 0, "never sent")
@@ -45,7 +45,7 @@ func ExampleErrMismatch() {
 
 // The root dies before it has sent anything: nobody can have the value.
 func ExampleErrUnreached() {
-	job := coppice.Job{Local: 3, Kill: []string{"0@broadcast#1"}}
+	job := coppice.Job{Local: 3, Recovery: coppice.Report, Kill: []string{"0@broadcast#1"}}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Corrected("checked")))
 		fmt.Printf("task %d: unreached: %t\n", t.Rank(), errors.Is(err, coppice.ErrUnreached))
@@ -99,7 +99,7 @@ func ExampleErrNoQuorum() {
 
 // failedBarrier returns what task 1 gets that waits for task 0, which is killed.
 func failedBarrier() (failed *coppice.FailedError) {
-	job := coppice.Job{Local: 2, Kill: []string{"0@barrier#1"}}
+	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"0@barrier#1"}}
 	_ = job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		err := coppice.Barrier(ctx, t)
 		errors.As(err, &failed)

@@ -40,9 +40,10 @@ func ExampleRoot() {
 }
 
 // rehearseDeaths broadcasts among n tasks, of which the named ones have died
-// before, and counts those that then have the value.
+// before and whose tasks nobody runs again, and counts those that then have the
+// value.
 func rehearseDeaths(n int, mode coppice.Protection, dead ...int) {
-	job := coppice.Job{Local: n}
+	job := coppice.Job{Local: n, Recovery: coppice.Report}
 	for _, task := range dead {
 		job.Kill = append(job.Kill, fmt.Sprintf("%d@send#1", task))
 	}
@@ -82,6 +83,30 @@ func ExampleMode() {
 func ExampleProtection() {
 	rehearseDeaths(1, coppice.Corrected("thoroughly"))
 	// Output: 0 of 1 have the value; failures: task 0: broadcast: correction "thoroughly"; allowed: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F
+}
+
+// Task 1 dies in its second broadcast. Another process runs it again, and it gets what
+// it was sent in the first once more.
+func ExampleReplayed() {
+	job := coppice.Job{Local: 3, Kill: []string{"1@broadcast#2"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		var got []int
+		for i := range 2 {
+			v, err := coppice.Broadcast(ctx, t, 7+i, coppice.Mode(coppice.Replayed))
+			if err != nil {
+				return err
+			}
+			got = append(got, v)
+		}
+		fmt.Println("task", t.Rank(), "has", got)
+		return nil
+	})
+	fmt.Println("error:", err)
+	// Unordered output:
+	// task 0 has [7 8]
+	// task 1 has [7 8]
+	// task 2 has [7 8]
+	// error: <nil>
 }
 
 // In a binomial tree of 8 tasks, 7 stands below 3, and nothing else does.

@@ -2,6 +2,7 @@ package coppice_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -103,24 +104,74 @@ func ExampleJob() {
 	// task 3 of 4
 }
 
-// Kill rehearses a death: the process of task 2 dies when it enters its first
-// broadcast. The broadcast is corrected, so the others have the value, and the
-// job ends well.
+// Kill rehearses a death: the process of task 2 dies when it enters its second
+// reduction. Another one runs the task again, and the job ends well.
 func ExampleJob_Run() {
-	job := coppice.Job{Local: 4, Kill: []string{"2@broadcast#1"}}
+	job := coppice.Job{Local: 4, Kill: []string{"2@allreduce#2"}}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		v, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Corrected("checked")))
+		sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("task %d has %d\n", t.Rank(), v)
+		if sum, err = coppice.AllReduce(ctx, t, sum, coppice.Sum); err != nil {
+			return err
+		}
+		fmt.Printf("task %d has %d, attempt %d\n", t.Rank(), sum, t.Attempt())
 		return nil
 	})
 	fmt.Println("error:", err)
 	// Unordered output:
-	// task 0 has 7
-	// task 1 has 7
-	// task 3 has 7
+	// task 0 has 24, attempt 0
+	// task 1 has 24, attempt 0
+	// task 2 has 24, attempt 1
+	// task 3 has 24, attempt 0
+	// error: <nil>
+}
+
+// addUp has task 1 die in the middle of a program that adds up the ranks.
+func addUp(how coppice.Recovery) {
+	job := coppice.Job{Local: 3, Recovery: how, Kill: []string{"1@allreduce#2"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		total := 0
+		for range 3 {
+			sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)
+			if errors.Is(err, coppice.ErrLost) {
+				fmt.Printf("task %d goes on with %d\n", t.Rank(), total)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			total += sum
+		}
+		fmt.Printf("task %d has %d\n", t.Rank(), total)
+		return nil
+	})
+	fmt.Println("error:", err)
+}
+
+// Which of the two it is, is decided for a whole job, and the same at all processes.
+func ExampleRecovery() {
+	fmt.Println(coppice.Job{}.Recovery == coppice.Replay)
+	// Output: true
+}
+
+// The tasks of a dead process are run again: a program notices nothing.
+func ExampleReplay() {
+	addUp(coppice.Replay)
+	// Unordered output:
+	// task 0 has 9
+	// task 1 has 9
+	// task 2 has 9
+	// error: <nil>
+}
+
+// A dead task is an error to those who need it, who have to decide what to do.
+func ExampleReport() {
+	addUp(coppice.Report)
+	// Unordered output:
+	// task 0 goes on with 3
+	// task 2 goes on with 3
 	// error: <nil>
 }
 

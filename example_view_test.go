@@ -18,7 +18,8 @@ func ExampleTask_View() {
 	// Output: 1 [{0 1} {1 1} {2 1}] [0 1 2]
 }
 
-// Task 1 dies, in a barrier, once task 0 looks on; the view without it follows.
+// Process 1 dies, in a barrier, once task 0 looks on. In the view that follows,
+// process 0 owns both tasks; it runs task 1 again, which comes to the barrier.
 func ExampleTask_Views() {
 	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
@@ -29,7 +30,7 @@ func ExampleTask_Views() {
 			return coppice.Barrier(ctx, t)
 		}
 		for v := range t.Views(ctx) {
-			fmt.Println(v.Number, v.Processes)
+			fmt.Println(v.Number, v.Processes, v.Owners)
 			if len(v.Processes) == 1 {
 				break
 			}
@@ -37,12 +38,12 @@ func ExampleTask_Views() {
 				return err
 			}
 		}
-		return nil
+		return coppice.Barrier(ctx, t)
 	})
 	fmt.Println(err)
 	// Output:
-	// 1 [{0 1} {1 1}]
-	// 2 [{0 1}]
+	// 1 [{0 1} {1 1}] [0 1]
+	// 2 [{0 1}] [0 0]
 	// <nil>
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -292,7 +293,7 @@ func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
 	if _, err := coppice.Recv[[]byte](ctx, t, (t.Rank()+n-1)%n, i%5); err != nil {
 		return err
 	}
-	name := []string{"plain", "checked", "gossip", "failure-proof:1"}[i%4]
+	name := []string{"replayed", "checked", "gossip", "failure-proof:1"}[i%4]
 	if _, err := coppice.Broadcast(ctx, t, i, coppice.Root(i%n), coppice.Mode(modes[name])); err != nil {
 		return err
 	}
@@ -308,40 +309,72 @@ func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
 }
 
 // TestOperationsLeaveNothing counts what a process holds after thousands of
-// operations.
+// operations; with Replay, besides, what was sent.
 func TestOperationsLeaveNothing(t *testing.T) {
-	x, report := scene{n: 3, play: []string{"leak", fmt.Sprint(short(3000, 500))}}.real(t)
-	if report.Exit != 0 {
-		t.Fatal(report.Cause)
-	}
-	for _, l := range x.of("held") {
-		t.Logf("task %d: %s", l.Rank, l.Text)
-		if l.Tasks[0] > 2 || l.Tasks[1] > 2 || l.Tasks[2] > 1<<20 {
-			t.Errorf("task %d holds more: goroutines, descriptors, bytes %v", l.Rank, l.Tasks)
-		}
+	rounds := short(3000, 500)
+	for name, c := range map[string]struct {
+		recovery coppice.Recovery
+		bytes    int
+	}{
+		"Report": {coppice.Report, 1 << 20},
+		"Replay": {coppice.Replay, 1<<20 + logOf(rounds) - logOf(rounds/5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, report := scene{n: 3, settings: settings{Recovery: c.recovery}, play: []string{"leak", fmt.Sprint(rounds)}}.real(t)
+			if report.Exit != 0 {
+				t.Fatal(report.Cause)
+			}
+			for _, l := range x.of("held") {
+				t.Logf("task %d: %s", l.Rank, l.Text)
+				if l.Tasks[0] > 2 || l.Tasks[1] > 2 || l.Tasks[2] > c.bytes {
+					t.Errorf("task %d holds more: goroutines, descriptors, bytes %v; allowed: %d bytes", l.Rank, l.Tasks, c.bytes)
+				}
+			}
+		})
 	}
 }
 
-// TestLocalLeavesNothing runs Local again and again, with deaths.
+// logOf bounds what the log of a process takes after so many rounds of someOfAll:
+// the message of each, 1 KiB for the operations, 4 KiB for each future's group.
+func logOf(rounds int) (bytes int) {
+	for i := range rounds {
+		if bytes += i%2000 + 1<<10; i%4 == 0 {
+			bytes += 4 << 10
+		}
+	}
+	return bytes
+}
+
+// TestLocalLeavesNothing runs Local again and again, with deaths: reported, and
+// replayed, when all tasks come to their end.
 func TestLocalLeavesNothing(t *testing.T) {
 	once := func(i int) {
+		kills, replays := i%2 == 1, i/2%2 == 1
 		j := &coppice.Job{Local: 4}
-		if i%2 == 1 {
+		if kills {
 			j.Kill = []string{"3@barrier#2"}
 		}
+		if !replays {
+			j.Recovery = coppice.Report
+		}
+		var ends, lost atomic.Int32
 		err := j.Run(patience(t), func(ctx context.Context, t *coppice.Task) error {
 			for i := range 10 {
-				if err := someOfAll(ctx, t, i); err != nil {
-					if errors.Is(err, coppice.ErrLost) {
-						return nil
-					}
+				if err := someOfAll(ctx, t, i); errors.Is(err, coppice.ErrLost) {
+					lost.Add(1)
+					return nil
+				} else if err != nil {
 					return err
 				}
 			}
+			ends.Add(1)
 			return nil
 		})
-		if err != nil && i%2 == 0 {
-			t.Fatal(err)
+		if (!kills || replays) && (err != nil || ends.Load() != 4 || lost.Load() != 0) {
+			t.Fatalf("kills %t, replays %t: %d tasks ended well, %d in vain: %v", kills, replays, ends.Load(), lost.Load(), err)
+		}
+		if kills && !replays && (ends.Load() != 0 || lost.Load() == 0) {
+			t.Fatalf("%d tasks ended without the dead one, %d in vain: %v", ends.Load(), lost.Load(), err)
 		}
 	}
 	for i := range 20 {
@@ -501,7 +534,7 @@ func TestMpirun(t *testing.T) {
 	})
 	t.Run("survives", func(t *testing.T) {
 		const victim = 3
-		s := scene{n: 4, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
+		s := scene{n: 4, settings: reported, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
 		g, cmd := s.started(t, exec.Command(mpirun, mpirunArgs(4, "-mca", "orte_enable_recovery", "1", "-mca", "orte_abort_on_non_zero_status", "0")...), nil)
 		pids := g.pids(t, "ready")
 		time.Sleep(50 * time.Millisecond)
@@ -565,7 +598,7 @@ func TestSrunLosesOne(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			stages, all := scene{n: n, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}.srun(t)
+			stages, all := scene{n: n, settings: reported, play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}.srun(t)
 			for _, g := range stages {
 				g.await(t, "ready", 1)
 			}
@@ -589,11 +622,15 @@ func TestSrunLosesOne(t *testing.T) {
 	}
 }
 
-// TestSecondRunIsRefused: a process takes part in its job once.
+// TestSecondRunIsRefused: a process takes part in its job once, and to no harm tries
+// to do so twice.
 func TestSecondRunIsRefused(t *testing.T) {
-	x, _ := scene{n: 2, play: []string{"again"}}.real(t)
+	x, report := scene{n: 2, play: []string{"again"}}.real(t)
 	if again := x.of("again"); len(again) != 2 || again[0].Kind == "well" || again[1].Kind == "well" {
 		t.Errorf("%+v", again)
+	}
+	if ends := x.of("end"); len(ends) != 2 || ends[0].Kind != "well" || ends[1].Kind != "well" || report.Exit != 0 {
+		t.Errorf("exit %d: %+v", report.Exit, ends)
 	}
 }
 

@@ -57,13 +57,17 @@ type line struct {
 
 // settings are those of a coppice.Job that a test may want.
 type settings struct {
-	Tasks   int
-	Silence time.Duration
-	Kill    []string
+	Tasks    int
+	Recovery coppice.Recovery
+	Silence  time.Duration
+	Kill     []string
 }
 
+// reported are the settings of jobs whose survivors get errors.
+var reported = settings{Recovery: coppice.Report}
+
 func (s settings) job() *coppice.Job {
-	return &coppice.Job{Tasks: s.Tasks, Silence: s.Silence, Kill: s.Kill}
+	return &coppice.Job{Tasks: s.Tasks, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
 }
 
 // failure is a line about an error.

@@ -1,6 +1,7 @@
 // Command broadcast shows a corrected broadcast survive a death: task 0 gives
 // all tasks three values, one after the other, and a process may be killed in
-// the middle. The others finish, with every value.
+// the middle. The others finish, with every value. Nobody runs the task of the dead
+// again, which is the default otherwise: who has no value gets an error.
 //
 //	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast
 //	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast -plain
@@ -14,6 +15,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
 
 	"github.com/coppice-go/coppice"
 )
@@ -25,7 +27,12 @@ func main() {
 	if *plain {
 		mode = coppice.Plain
 	}
-	coppice.Main(func(ctx context.Context, t *coppice.Task) error { return rounds(ctx, t, mode) })
+	job := coppice.Job{Recovery: coppice.Report}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error { return rounds(ctx, t, mode) })
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // rounds broadcasts three values from task 0.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -58,8 +59,31 @@ func TestAreaIsTheSameBitsInEveryRun(t *testing.T) {
 	}
 }
 
+// The share of a dead task is computed again: the area is the same bits.
+func TestAreaSurvivesADeath(t *testing.T) {
+	want := run(t, 4, 1000)[0]
+	for _, dead := range []int{0, 3} {
+		job := coppice.Job{Local: 4, Kill: []string{fmt.Sprint(dead, "@reduce#1")}}
+		var atZero float64
+		var deaths atomic.Int32
+		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			if task.Attempt() > 0 {
+				deaths.Add(1)
+			}
+			pi, err := area(ctx, task, 1000)
+			if task.Rank() == 0 {
+				atZero = pi
+			}
+			return err
+		})
+		if err != nil || atZero != want || deaths.Load() != 1 {
+			t.Errorf("task %d dies: area %v, want %v; %d tasks run again: %v", dead, atZero, want, deaths.Load(), err)
+		}
+	}
+}
+
 func TestAreaWithoutAShareIsAnError(t *testing.T) {
-	job := coppice.Job{Local: 4, Kill: []string{"3@reduce#1"}}
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"3@reduce#1"}}
 	var atZero error
 	_ = job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
 		_, err := area(ctx, task, 1000)

@@ -1,0 +1,165 @@
+// Package play makes random programs of collective operations and messages, and
+// computes without any message what each task of one gets.
+//
+// A task's inputs follow from the program's seed, the step, the task and a digest of
+// all results that it has got so far: a wrong bit in one result changes everything
+// that the task gives and gets afterwards, so that the last digest speaks for all.
+// Whoever runs a program calls Value or Blocks for what a task gives, carries out the
+// operation, and Digest for what it got.
+package play
+
+import (
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// The operations of steps.
+const (
+	Barrier   = "barrier"
+	Broadcast = "broadcast" // of Value at Root
+	Scatter   = "scatter"   // of Blocks at Root
+	Gather    = "gather"    // of Value, at Root; elsewhere the result is no block
+	AllGather = "allgather" // of Value
+	AllToAll  = "alltoall"  // of Blocks
+	Reduce    = "reduce"    // sums of Value, at Root; elsewhere the result is an empty block
+	AllReduce = "allreduce" // sums of Value
+	Scan      = "scan"      // sums of Value of the tasks up to this one
+	Shift     = "shift"     // Value to the task Shift ranks on, with Tag; one from as far back
+	Split     = "split"     // Shift groups (Color, Key), and a scan of Value in each
+	Fork      = "fork"      // ForkSteps beside what follows, awaited after Shift further steps
+)
+
+// Ops lists the operations.
+func Ops() []string {
+	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Shift, Split, Fork}
+}
+
+// Step is one operation, the same at all tasks.
+type Step struct {
+	Op    string
+	Root  int  `json:",omitempty"` // where there is one
+	Shift int  `json:",omitempty"` // see Shift, Split and Fork
+	Tag   int  `json:",omitempty"` // of messages
+	Size  int  `json:",omitempty"` // numbers in a value; where lengths may differ, the longest
+	Float bool `json:",omitempty"` // numbers of very different magnitude, whose sums depend on the association
+}
+
+// Program is what all tasks of a job do, in order. It is a plain value: a copy shares
+// its steps, which nobody changes.
+type Program struct {
+	Tasks int
+	Seed  uint64
+	Steps []Step
+}
+
+// largeSize is the number of float64s in 200 KiB: more than goes without the
+// receiver's grant.
+const largeSize = 200 << 10 / 8
+
+// Random makes a program of so many steps.
+func Random(seed uint64, tasks, steps int) Program {
+	p := Program{Tasks: tasks, Seed: seed, Steps: make([]Step, steps)}
+	ops := Ops()
+	for i := range p.Steps {
+		d := draws{protocol.Mix(seed, uint64(i)), 0}
+		s := Step{Op: ops[d.below(len(ops))], Root: d.below(tasks), Tag: d.below(3), Size: size(&d), Float: d.below(2) == 0}
+		switch s.Op {
+		case Shift:
+			s.Shift = d.below(tasks)
+		case Split:
+			s.Shift = 1 + d.below(3)
+		case Fork:
+			s.Shift = d.below(8)
+		}
+		p.Steps[i] = s
+	}
+	return p
+}
+
+// size draws one: small more often than not.
+func size(d *draws) int {
+	switch k := d.below(100); {
+	case k < 2:
+		return 1 + d.below(largeSize)
+	case k < 12:
+		return 1 + d.below(2000)
+	case k < 20:
+		return 0
+	}
+	return 1 + d.below(20)
+}
+
+// draws is a stream of random numbers.
+type draws struct{ seed, n uint64 }
+
+func (d *draws) below(n int) int {
+	d.n++
+	return int(protocol.Below(protocol.Mix(d.seed, d.n), uint64(n)))
+}
+
+// ForkSteps are the operations of a fork, in order: sums, then messages.
+func (s Step) ForkSteps() []Step {
+	sum, ring := s, s
+	sum.Op, ring.Op, ring.Shift = AllReduce, Shift, 1
+	return []Step{sum, ring}
+}
+
+// Color is a task's in a split; Key reverses the order of tasks.
+func (s Step) Color(task int) int { return task % max(s.Shift, 1) }
+
+// Key is a task's in a split among n tasks.
+func (s Step) Key(task, n int) int { return n - task }
+
+// Value is what a task gives in a step, if that is one value.
+func (p *Program) Value(step, task int, digest uint64) []float64 {
+	s := p.Steps[step]
+	n := s.Size
+	switch s.Op {
+	case Gather, AllGather, Shift:
+		n = length(protocol.Mix(p.Seed^uint64(step), uint64(task)), s.Size)
+	}
+	return p.numbers(s, n, protocol.Mix(digest, uint64(task)))
+}
+
+// Blocks is what a task gives in a step, if that is a value for each task.
+func (p *Program) Blocks(step, task int, digest uint64) [][]float64 {
+	s := p.Steps[step]
+	all := make([][]float64, p.Tasks)
+	for to := range all {
+		pair := uint64(task)<<32 | uint64(to)
+		n := length(protocol.Mix(p.Seed^uint64(step), pair), s.Size)
+		all[to] = p.numbers(s, n, protocol.Mix(digest, pair))
+	}
+	return all
+}
+
+// length is that of one of the values whose lengths may differ, up to most.
+func length(random uint64, most int) int {
+	switch random % 8 {
+	case 0:
+		return 0
+	case 1:
+		return min(1, most)
+	case 2, 3, 4:
+		return most
+	}
+	return int(protocol.Below(protocol.Mix(random, 1), uint64(most)+1))
+}
+
+// numbers makes n of them: whole ones whose sums are exact, or, with Float, of full
+// precision and of magnitudes from 2^−40 to 2^40.
+func (p *Program) numbers(s Step, n int, seed uint64) []float64 {
+	seed = protocol.Mix(p.Seed, seed)
+	all := make([]float64, n)
+	for i := range all {
+		r := protocol.Mix(seed, uint64(i))
+		if s.Float {
+			all[i] = float64(int64(r)>>11) / (1 << 52) * scales[r%uint64(len(scales))]
+		} else {
+			all[i] = float64(int64(r) >> 43) // 21 bits with a sign
+		}
+	}
+	return all
+}
+
+// scales are few, so that numbers meet others of their magnitude, too.
+var scales = [...]float64{1.0 / (1 << 40), 1.0 / (1 << 12), 1, 1 << 12, 1 << 40}
