@@ -15,17 +15,18 @@ import (
 
 // watching is a play in which tasks tell every view they see, until one has as
 // few processes as the argument says, or they are let go by an interrupt. The
-// tasks given as further arguments kill themselves at barriers meanwhile.
+// tasks given as further arguments die at barriers meanwhile, if this is their first
+// attempt.
 func watching(tell func(line), args []string) coppice.Func {
 	few := number(args[0])
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := telling(tell, t)
 		tell(line{What: "ready"})
-		if slices.Contains(args[1:], fmt.Sprint(t.Rank())) {
+		if slices.Contains(args[1:], fmt.Sprint(t.Rank())) && t.Attempt() == 0 {
 			_ = coppice.Barrier(ctx, t) // it dies in it
 		}
 		for v := range t.Views(ctx) {
-			tell(line{What: "view", Value: int(v.Number), Text: sketch(v)})
+			tell(line{What: "view", Value: int(v.Number), Text: sketch(v), Tasks: []int{t.Attempt()}})
 			if len(v.Processes) <= few {
 				return nil
 			}
@@ -51,11 +52,16 @@ func sketch(v coppice.View) string {
 	return strings.Join(ids, " ")
 }
 
+// list is a view of processes that were there from the start.
+func list(ids []int) string { return strings.Trim(fmt.Sprint(ids), "[]") }
+
 // sameViews checks that no two tasks saw different views of a number, and that
-// numbers grow.
+// numbers grow in every attempt of a task. (In Local the dead may still speak while
+// another attempt runs.)
 func sameViews(t *testing.T, views []line) {
 	t.Helper()
-	by, last := map[int]string{}, map[int]int{}
+	type run struct{ task, attempt int }
+	by, last := map[int]string{}, map[run]int{}
 	for _, l := range views {
 		if by[l.Value] == "" {
 			by[l.Value] = l.Text
@@ -63,44 +69,66 @@ func sameViews(t *testing.T, views []line) {
 		if by[l.Value] != l.Text {
 			t.Errorf("two views of number %d: %s and %s", l.Value, by[l.Value], l.Text)
 		}
-		if l.Value <= last[l.Rank] {
-			t.Errorf("task %d saw view %d after %d", l.Rank, l.Value, last[l.Rank])
+		r := run{l.Rank, l.Tasks[0]}
+		if l.Value <= last[r] {
+			t.Errorf("task %d saw view %d after %d in attempt %d", l.Rank, l.Value, last[r], r.attempt)
 		}
-		last[l.Rank] = l.Value
+		last[r] = l.Value
 	}
 }
 
-func TestSurvivorsSeeTheSameViews(t *testing.T) {
-	s := scene{n: 6, play: []string{"watch", "3", "0", "2", "5"}, settings: settings{Kill: []string{"0@barrier#1", "2@barrier#1", "5@barrier#1"}}}
-	check := func(t *testing.T, x *script) {
-		t.Helper()
-		views := x.of("view")
-		sameViews(t, views)
-		for _, rank := range []int{1, 3, 4} {
-			i := slices.IndexFunc(views, func(l line) bool { return l.Rank == rank && l.Text == "1 3 4" })
-			if i < 0 {
-				t.Errorf("task %d has not seen the view of the survivors: %v", rank, views)
-			}
+// sawLast checks that the view of the survivors, with these members, is the last that
+// these tasks saw, in their last attempt.
+func sawLast(t *testing.T, views []line, members string, tasks ...int) {
+	t.Helper()
+	last := map[int]line{}
+	for _, l := range views {
+		if was, any := last[l.Rank]; !any || l.Tasks[0] >= was.Tasks[0] {
+			last[l.Rank] = l
 		}
 	}
-	t.Run("Local", func(t *testing.T) {
-		x, err := s.local(t)
-		if err != nil {
-			t.Error(err)
+	for _, task := range tasks {
+		if l := last[task]; l.Text != members {
+			t.Errorf("task %d saw %q last, not the view of the survivors, %q", task, l.Text, members)
 		}
-		check(t, x)
-	})
-	t.Run("processes", func(t *testing.T) {
-		x, report := s.real(t)
-		if report.Exit != 0 {
-			t.Errorf("exit %d", report.Exit)
+	}
+}
+
+// TestSurvivorsSeeTheSameViews: and so do the tasks of the dead, if they are run again.
+func TestSurvivorsSeeTheSameViews(t *testing.T) {
+	kills := []string{"0@barrier#1", "2@barrier#1", "5@barrier#1"}
+	for name, c := range map[string]struct {
+		recovery coppice.Recovery
+		see      []int // tasks
+	}{
+		"Report": {coppice.Report, []int{1, 3, 4}},
+		"Replay": {coppice.Replay, []int{0, 1, 2, 3, 4, 5}},
+	} {
+		s := scene{n: 6, play: []string{"watch", "3", "0", "2", "5"}, settings: settings{Recovery: c.recovery, Kill: kills}}
+		check := func(t *testing.T, x *script) {
+			t.Helper()
+			sameViews(t, x.of("view"))
+			sawLast(t, x.of("view"), "1 3 4", c.see...)
 		}
-		check(t, x)
-	})
+		t.Run(name+"/Local", func(t *testing.T) {
+			x, err := s.local(t)
+			if err != nil {
+				t.Error(err)
+			}
+			check(t, x)
+		})
+		t.Run(name+"/processes", func(t *testing.T) {
+			x, report := s.real(t)
+			if report.Exit != 0 {
+				t.Errorf("exit %d", report.Exit)
+			}
+			check(t, x)
+		})
+	}
 }
 
 // TestHalfDieAtOnce kills half of 64 processes at one instant, the lowest of all
-// among them: the others agree on one view.
+// among them: the others agree on one view, in which they run the tasks of the dead.
 func TestHalfDieAtOnce(t *testing.T) {
 	n := short(64, 16)
 	for range short(2, 1) {
@@ -123,25 +151,12 @@ func TestHalfDieAtOnce(t *testing.T) {
 		}
 		views := g.of("view")
 		sameViews(t, views)
-		var survivors []string
-		for r := range n {
-			if !slices.Contains(victims, r) {
-				survivors = append(survivors, fmt.Sprint(r))
-			}
-		}
-		for r := range n {
-			if slices.Contains(victims, r) {
-				continue
-			}
-			if !slices.ContainsFunc(views, func(l line) bool { return l.Rank == r && l.Text == strings.Join(survivors, " ") }) {
-				t.Errorf("task %d has not seen the view of the survivors", r)
-			}
-		}
+		sawLast(t, views, list(without(n, victims...)), without(n)...)
 	}
 }
 
 // TestAStoppedProcessIsFenced stops one of two processes: it is killed, and the
-// other goes on alone.
+// other goes on alone, with both tasks.
 func TestAStoppedProcessIsFenced(t *testing.T) {
 	g := scene{n: 2, play: []string{"watch", "1"}, settings: settings{Silence: 400 * time.Millisecond}}.begin(t)
 	pids := g.pids(t, "ready")
@@ -155,9 +170,7 @@ func TestAStoppedProcessIsFenced(t *testing.T) {
 	}
 	views := g.of("view")
 	sameViews(t, views)
-	if last := views[len(views)-1]; last.Rank != 1 || last.Text != "1" {
-		t.Errorf("%v", views)
-	}
+	sawLast(t, views, "1", 0, 1)
 }
 
 // TestPausesChangeNoView stops processes for a third of the silence that is
