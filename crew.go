@@ -43,6 +43,9 @@ func (c *crew) start(task int) {
 	c.started[task] = true
 	c.tasks.Go(func() {
 		<-c.ready
+		if c.p.Killed() {
+			return
+		}
 		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns
 		defer func() {
 			if c.p.Killed() {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	if place.How == control.AloneHow {
 		return runLocal(ctx, 1, cfg, f, recovery)
 	}
+	if !joined.CompareAndSwap(false, true) {
+		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
+	}
+	defer joined.Store(false)
 	if place.Host {
 		server, complete, err := control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger})
 		if err != nil {
@@ -94,6 +99,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
 }
+
+// joined tells that this process takes part in a job.
+var joined atomic.Bool
 
 // newJoined makes the process that a welcome describes.
 func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process, error) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -21,30 +20,6 @@ func limited(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// Task 2's process is killed in the third round. Another one runs its program again,
-// and everybody gets what they would have got without that.
-func ExampleJob_recovery() {
-	job := coppice.Job{Local: 4, Kill: []string{"2@allreduce#3/1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		sum := 0
-		for round := range 5 {
-			s, err := coppice.AllReduce(ctx, t, (round+1)*t.Rank(), coppice.Sum)
-			if err != nil {
-				return err
-			}
-			sum += s
-		}
-		if t.Rank() == 2 {
-			fmt.Println("task 2:", sum, "run again:", t.Attempt() > 0)
-		}
-		return nil
-	})
-	fmt.Println(err)
-	// Output:
-	// task 2: 90 run again: true
-	// <nil>
 }
 
 // A log that is too large is given up with a warning before; a death is then ErrLost

@@ -123,7 +123,7 @@ func (r *roster) learn(e control.Event) (news string) {
 		return "stop: " + h.Reason
 	case control.EventFinished:
 		return "finished: all have returned"
-	case control.EventJoined, control.EventAnnounced, control.EventDied, control.EventReturned, control.EventLeft:
+	case control.EventJoined, control.EventAnnounced, control.EventDied, control.EventReturned, control.EventResumed, control.EventLeft:
 		return r.note(e.Type, who, h)
 	}
 	return ""
@@ -170,6 +170,9 @@ func (r *roster) note(kind string, who control.Identity, h happening) (news stri
 			return fmt.Sprintf("%v returned with a failure: %s", who, h.Failure)
 		}
 		return fmt.Sprintf("%v returned", who)
+	case control.EventResumed:
+		s.State = control.Present
+		return fmt.Sprintf("%v has more to do", who)
 	case control.EventLeft:
 		s.State, s.How, s.Certain = control.Dead, h.How, true
 		return fmt.Sprintf("%v has ended: %s", who, h.How)

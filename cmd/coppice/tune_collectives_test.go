@@ -145,7 +145,7 @@ func TestTunerNamesWhatFailed(t *testing.T) {
 // many: with a value in pieces, as the rules say.
 func TestProcessesUseTheFileOfTheVariable(t *testing.T) {
 	someDefaults(t)
-	job := coppice.Job{Local: 2, Kill: []string{"1@allreduce#1/10"}}
+	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"1@allreduce#1/10"}}
 	sum := func(ctx context.Context, task *coppice.Task) error {
 		_, err := coppice.AllReduce(ctx, task, make([]float64, 16), coppice.Sum)
 		return err

@@ -41,7 +41,7 @@ func (s *Server) returned(m *member, said message) {
 // noteReturn tells that a process has returned, soon if it is well.
 func (s *Server) noteReturn(m *member) {
 	s.log.Info("control: returned", "rank", m.rank, "view", m.view, "failure", m.failure)
-	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "view", m.view, "failure", m.failure)
+	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "number", m.view, "failure", m.failure)
 	s.news = append(s.news, m)
 	if m.failure != "" {
 		s.flush()
@@ -64,7 +64,7 @@ func (s *Server) resumed(m *member, view uint64) {
 	m.returned = false
 	m.turn++
 	s.log.Info("control: resumed", "rank", m.rank, "view", view)
-	s.emit(EventResumed, m.rank, "incarnation", m.incarnation, "view", view)
+	s.emit(EventResumed, m.rank, "incarnation", m.incarnation, "number", view)
 	s.tellAll(m.standing())
 }
 

@@ -23,6 +23,9 @@ func (p *Process) dispatch(in *incoming) {
 	case opLost:
 		p.taskLost(in)
 		return
+	case opReturned:
+		p.toldReturned(in)
+		return
 	}
 	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
 		p.late(in)

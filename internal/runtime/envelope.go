@@ -30,6 +30,7 @@ const (
 	opBeat     // nothing but a sign of life
 	opView     // a letter of the membership protocol
 	opLost     // a task cannot be run again; the value says why
+	opReturned // a task that was run again has returned; the value says with what failure
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

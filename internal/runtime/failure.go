@@ -210,7 +210,7 @@ func (o *operation) needs() {
 	}
 	m := o.m
 	switch {
-	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged):
+	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
 		for r := range m.Size() {
 			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
 				o.fail(m.goneFailure("", r))

@@ -308,12 +308,28 @@ func (o *operation) leave() {
 // retire forgets an operation that nobody needs.
 func (o *operation) retire() {
 	if o.left && (o.finished || o.err != nil) && o.m.ops.get(o.seq) == o {
+		o.declineRest()
 		if o.err == nil {
 			o.m.past[o.seq%pastMax] = pastOp{o.seq, o.sign, o.plan}
 		}
 		o.m.ops.remove(o)
 		o.m.remember(o)
 		o.recycle()
+	}
+}
+
+// declineRest does without what has begun to come and is not needed: another attempt
+// of who sends it was faster.
+func (o *operation) declineRest() {
+	for _, list := range [][]arrival{o.arrived, o.early} {
+		for _, a := range list {
+			a.in.decline()
+			a.in.taken()
+		}
+	}
+	if o.sched != nil {
+		clear(o.arrived)
+		o.arrived, o.early = o.arrived[:0], nil
 	}
 }
 

@@ -144,6 +144,8 @@ type Process struct {
 	sockets *sockets
 	views   views
 	history history
+
+	returnedEarly map[int]returnedEarly // by task
 }
 
 // gone tells of a task that takes part no more.
@@ -202,7 +204,7 @@ func newProcess(cfg Config) (*Process, error) {
 			owner[t] = -1 // an earlier life's
 		}
 	}
-	for _, t := range p.Tasks() {
+	for _, t := range p.tasks() {
 		p.member(world, t).join(nil)
 	}
 	if err := p.initViews(); err != nil {
@@ -231,10 +233,16 @@ func (c *Config) owners() ([]int32, error) {
 	return slices.Clone(c.Owner), nil
 }
 
-// Tasks returns the tasks that the process owns.
+// Tasks returns the tasks that the process began with.
 func (p *Process) Tasks() (tasks []int) {
+	p.lock()
+	defer p.unlock()
+	return p.tasks()
+}
+
+func (p *Process) tasks() (tasks []int) {
 	for t, r := range p.owner {
-		if int(r) == p.cfg.Rank {
+		if int(r) == p.cfg.Rank && p.since[t] == 1 {
 			tasks = append(tasks, t)
 		}
 	}

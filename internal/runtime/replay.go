@@ -96,7 +96,7 @@ type anew struct {
 
 // moves makes the view's owners those of the tasks.
 func (p *Process) moves(v *membership.View) {
-	if !p.replays() {
+	if !p.replays() || p.dead {
 		return
 	}
 	var moved []int
@@ -129,6 +129,10 @@ func (p *Process) moves(v *membership.View) {
 		}
 	}
 	for _, t := range moved {
+		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
+			p.taskReturned(t, r.failure)
+		}
+		delete(p.returnedEarly, t)
 		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
 			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
 			p.member(world, t).join(nil)
@@ -353,6 +357,53 @@ func (p *Process) taskLost(in *incoming) {
 	if in.extra < uint64(len(p.gone)) {
 		p.lose(int(in.extra), string(in.value))
 	}
+}
+
+// tellReturned tells everybody that a task has returned that was run again here. Those
+// that a process began with are told of by the coordinator.
+func (p *Process) tellReturned(task int, failure string) {
+	if !p.replays() || p.since[task] == 1 || p.dead || p.closed {
+		return
+	}
+	for _, id := range p.views.sight.View.Members {
+		if int(id.ID) != p.cfg.Rank {
+			p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opReturned}, extra: uint64(task)}, []byte(failure), nil)
+		}
+	}
+}
+
+// returnedEarly is a task that has returned at a process that does not own it yet, as
+// far as is known here.
+type returnedEarly struct {
+	source  int32
+	failure string
+}
+
+// toldReturned learns that a task has returned that was run again.
+func (p *Process) toldReturned(in *incoming) {
+	switch t := int(min(in.extra, 1<<30)); {
+	case t >= len(p.owner):
+	case int(p.owner[t]) == in.source.rank:
+		p.taskReturned(t, string(in.value))
+	default:
+		if p.returnedEarly == nil {
+			p.returnedEarly = map[int]returnedEarly{}
+		}
+		p.returnedEarly[t] = returnedEarly{int32(in.source.rank), string(in.value)}
+	}
+}
+
+// taskReturned takes note that a task of another process has returned.
+func (p *Process) taskReturned(task int, failure string) {
+	if p.gone[task].dead {
+		return
+	}
+	p.gone[task].returned, p.gone[task].why = true, failure
+	p.someGone = true
+	for _, m := range p.members {
+		m.returned()
+	}
+	p.roomAgain()
 }
 
 // orphan takes note of the tasks of a process that died.

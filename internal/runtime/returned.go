@@ -202,4 +202,5 @@ func (p *Process) Returned(task int, failure string) {
 	for _, m := range p.members {
 		m.returned()
 	}
+	p.tellReturned(task, failure)
 }

@@ -150,7 +150,13 @@ func (o *operation) piece(from int, in *incoming) {
 	if !in.granted && s.Size() <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
 		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
 	}
+	m, seq := o.m, o.seq
 	in.arrived = func() {
+		if o.m != m || o.seq != seq || o.sched == nil || !o.sched.state.Waits(i) {
+			in.taken() // another attempt's came first
+			in.discard()
+			return
+		}
 		o.put(i, from, in)
 		o.step()
 	}

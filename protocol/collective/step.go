@@ -152,6 +152,9 @@ func (s *StepState) Match(from Rank, lane uint16) int {
 	return -1
 }
 
+// Waits tells whether step i is to come and receives what has not come.
+func (s *StepState) Waits(i int) bool { return i >= int(s.at) && i < len(s.steps) && !s.has(i) }
+
 func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
 
 // At is the number of the present step.
