@@ -12,8 +12,8 @@ import (
 )
 
 // Measure runs the loop of a job at one task, after a barrier, and returns its spans.
-// The protection is that of broadcasts. The barriers are alive's: t itself, or the group
-// of those tasks that live.
+// The protection is that of broadcasts; all else is Replayed if that is, or Plain. The
+// barriers are alive's: t itself, or the group of those tasks that live.
 func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
 	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
@@ -68,6 +68,14 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	return s, nil
 }
 
+// mode is that of operations which are no broadcasts.
+func (o *operation) mode() coppice.Option {
+	if o.protection == coppice.Replayed {
+		return coppice.Mode(coppice.Replayed)
+	}
+	return coppice.Mode(coppice.Plain)
+}
+
 func (o *operation) barrier() error { return coppice.Barrier(o.ctx, o.alive) }
 
 // atRoot returns n at rank 0, else 0.
@@ -108,7 +116,7 @@ func (o *operation) pingPong() loop.Steps {
 func (o *operation) broadcast() loop.Steps {
 	data := loop.Block(o.bytes)
 	opts := []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
-	if o.protection == coppice.Plain {
+	if o.protection == coppice.Plain || o.protection == coppice.Replayed {
 		opts = append(opts, coppice.Shared())
 	}
 	var got []byte
@@ -134,7 +142,7 @@ type reduction func(context.Context, *coppice.Task, []float64, coppice.Op, ...co
 func (o *operation) sum(reduce reduction, ranks int) loop.Steps {
 	n := o.bytes / 8
 	data, into := numbers(n), numbers(n)
-	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(into)}
+	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(into)}
 	var got []float64
 	s := loop.Steps{
 		Mark: func(i int) {
@@ -165,7 +173,7 @@ func numbers(n int) []float64 {
 
 func (o *operation) scatter() loop.Steps {
 	parts := o.blocks(o.atRoot(o.t.Size()))
-	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(loop.Block(o.bytes))}
+	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(loop.Block(o.bytes))}
 	var got []byte
 	return loop.Steps{
 		Mark: func(i int) { mark(parts, i, 0) },
@@ -183,7 +191,7 @@ type collection func(context.Context, *coppice.Task, []byte, ...coppice.Option) 
 // collect brings every task's block to those that want so many.
 func (o *operation) collect(gather collection, want int) loop.Steps {
 	data := loop.Block(o.bytes)
-	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(o.blocks(want))}
+	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(o.blocks(want))}
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { loop.Mark(data, i, o.t.Rank(), 0) },
@@ -197,7 +205,7 @@ func (o *operation) collect(gather collection, want int) loop.Steps {
 
 func (o *operation) allToAll() loop.Steps {
 	parts := o.blocks(o.t.Size())
-	opts := []coppice.Option{coppice.Mode(coppice.Plain), coppice.Shared(), coppice.Into(o.blocks(o.t.Size()))}
+	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(o.blocks(o.t.Size()))}
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { mark(parts, i, o.t.Rank()) },

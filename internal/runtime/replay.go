@@ -68,15 +68,37 @@ func (p *Process) bound() {
 	}
 }
 
+// lasting says how long what is sent stays as it is.
+type lasting uint8
+
+const (
+	lastsOfOperation lasting = iota // as long as the operation's memory is not used again
+	lastsOfTask                     // for ever: it is what the task passed
+	lastsNot                        // it may be replaced at once
+)
+
+// lasts says so of what a step sends.
+func (o *operation) lasts(step int32, value []byte) lasting {
+	s := &o.sched.store
+	switch {
+	case len(value) <= replay.Inline:
+	case s.Owns(&o.sched.program.Steps[step], value):
+		return lastsOfTask
+	case !s.Final():
+		return lastsNot
+	}
+	return lastsOfOperation
+}
+
 // logged puts an operation's message into the log.
-func (o *operation) logged(to int, e *envelope, value []byte, final bool, step int32) {
+func (o *operation) logged(to int, e *envelope, value []byte, lasts lasting, step int32) {
 	p := o.m.p
 	if !p.history.keeps || o.plan.is(unlogged) || int(p.owner[e.to]) == p.cfg.Rank {
 		return
 	}
 	switch {
-	case len(value) <= replay.Inline:
-	case final:
+	case len(value) <= replay.Inline, lasts == lastsOfTask:
+	case lasts == lastsOfOperation:
 		o.kept = true
 	case o.copiedAt+1 == step && len(o.copied) == len(value) && &o.original[0] == &value[0]: // it goes to several
 		value, o.copiedAt = o.copied, step

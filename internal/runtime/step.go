@@ -82,15 +82,15 @@ func (o *operation) transmit(a action) {
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
 	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
 	var value []byte
-	final := true
+	lasts := lastsOfOperation
 	if o.sched != nil {
-		final = o.sched.store.Final()
 		value, e.extra = o.load(a.word.step)
+		lasts = o.lasts(a.word.step, value)
 	} else if a.word.value {
 		value = o.value
 		o.shared = true
 	}
-	o.logged(to, &e, value, final, a.word.step)
+	o.logged(to, &e, value, lasts, a.word.step)
 	if m.p.since[m.task] > 1 && m.ahead.has(to, o.seq) { // an earlier attempt has sent it
 		o.counted()
 		return

@@ -235,6 +235,22 @@ func (s *Store) Final() bool {
 	return g.Segments == 0 || g.lastFold == 0 || !s.written && s.value == nil
 }
 
+// Owns tells whether what a Send carries is the task's own input, where it gave it:
+// that is never written.
+func (s *Store) Owns(st *Step, value []byte) bool {
+	switch {
+	case len(value) == 0:
+		return false
+	case s.program.Segments == 0:
+		// What came in its place is no input.
+		return len(st.Slots) == 1 && s.loans[st.Slots[0]] == 0 && slices.Contains(s.program.In, st.Slots[0])
+	case s.size < 0 || s.kind.Loose || len(s.own) == 0:
+		return false
+	}
+	lo, _ := s.bounds(st.Slots)
+	return lo < len(s.own) && &value[0] == &s.own[lo]
+}
+
 // Consumes tells whether a task that receives step i now combines what it brings at
 // once, and has other memory for the result: then it need not be kept.
 func (s *Store) Consumes(i int) bool {

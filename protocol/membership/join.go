@@ -109,7 +109,9 @@ func (p *Protocol) courted(s *State, l *Letter) bool {
 }
 
 // inherit lets a joiner that was accepted go on alone if all who could decide
-// have died: what they recorded at the highest ballot is what they decided.
+// have died: what they recorded at the highest ballot is what they decided. But
+// whoever recorded something beyond that view has proved which one was chosen,
+// and no longer tells what it accepted then: read draws the conclusion.
 func (p *Protocol) inherit(s *State, now protocol.Time) {
 	base := s.join.base
 	if base == nil || s.value == nil {
@@ -120,7 +122,11 @@ func (p *Protocol) inherit(s *State, now protocol.Time) {
 		if !s.testified(m) {
 			return
 		}
-		if w := s.find(m).will; w.Value != nil && w.Value.Number == base.Number+1 && w.Ballot > b {
+		switch w := s.find(m).will; {
+		case w.Value == nil || w.Value.Number <= base.Number:
+		case w.Value.Number > base.Number+1:
+			return
+		case w.Ballot > b:
 			b, v = w.Ballot, w.Value
 		}
 	}

@@ -12,6 +12,7 @@ import (
 type Log struct {
 	head  int
 	ranks []sent
+	last  *byte // where the large value begins that was added last
 }
 
 // sent is what was sent to one rank.
@@ -42,7 +43,10 @@ func (l *Log) Add(to int, head, value []byte) (grown int) {
 	if len(value) > Inline {
 		n, inline = isLarge|uint32(len(s.large)), nil
 		s.large = append(s.large, value)
-		grown = len(value) + 24
+		if grown = 24; l.last != &value[0] { // else the same goes to several
+			l.last = &value[0]
+			grown += len(value)
+		}
 	}
 	need := l.head + 4 + len(inline)
 	last := len(s.pages) - 1

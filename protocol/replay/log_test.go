@@ -51,6 +51,17 @@ func TestLogKeepsWhatWasSentInOrder(t *testing.T) {
 	}
 }
 
+func TestLogCountsAValueOnce(t *testing.T) {
+	l, value := NewLog(4), make([]byte, 1<<20)
+	grown := 0
+	for to := range 8 {
+		grown += l.Add(to, []byte("head"), value)
+	}
+	if grown < 1<<20 || grown > 1<<20+8<<10 {
+		t.Errorf("grew by %d bytes for a value of %d to 8", grown, len(value))
+	}
+}
+
 func BenchmarkLogAdd(b *testing.B) {
 	for _, size := range []int{8, 1 << 10, 64 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
