@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -27,12 +28,14 @@ type benchCmd struct {
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
-	Mode       string   `default:"plain" placeholder:"M" help:"plain, or for broadcast corrected (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, or for broadcast corrected (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
 	Iterations *int     `placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
 	Warmup     *int     `placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
+	Compare    []string `placeholder:"M,M" help:"Instead of --mode: measure with two modes in turn, such as plain,replay, and print how many times as long the second takes."`
+	Rounds     *int     `placeholder:"R" help:"With --compare: how often the modes take turns (default 5)."`
 	CSV        string   `name:"csv" placeholder:"FILE" help:"Write the figures to a file too, as comma-separated values."`
 	JSON       bool     `name:"json" help:"Print JSON."`
 }
@@ -47,9 +50,13 @@ receive, divided by the median; reductions add numbers of 8 bytes. The machine s
 
 --op, --size and -n take several values, separated by commas: all combinations are measured.
 
+In mode plain and corrected nothing is kept for who runs a task again; in mode replay, the default of
+programs, a process keeps what it sends. There are only so many iterations, then, that this fits in.
+
 	coppice bench --op broadcast --size 8B -n 8
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
 	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
+	coppice bench --op all --size 8B,1KiB,64KiB -n 4,8,16,32 --compare plain,replay
 	coppice bench membership --help     # how fast survivors have a new view
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
 	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
@@ -66,7 +73,11 @@ const memory = "memory"
 const (
 	plainMode     = "plain"
 	correctedMode = "corrected"
+	replayMode    = "replay"
 )
+
+// benchModes are those to choose from.
+var benchModes = []string{plainMode, correctedMode, replayMode}
 
 // Bounds of what can be asked for.
 const (
@@ -113,6 +124,12 @@ type benchReport struct {
 }
 
 func (b *benchCmd) Run(c *console) error {
+	if b.Compare != nil {
+		return b.runCompare(c)
+	}
+	if b.Rounds != nil {
+		return badInput{errors.New("--rounds without --compare; allowed with it")}
+	}
 	cells, err := b.cells()
 	if err == nil {
 		err = checkNewFile("--csv", b.CSV)
@@ -202,16 +219,8 @@ func benchOps() string {
 
 // checkHow checks what holds for all cells.
 func (b *benchCmd) checkHow(ops []string) error {
-	switch b.Mode {
-	case plainMode:
-	case correctedMode:
-		if op := notBroadcast(ops); op != "" {
-			return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
-		}
-	case "replay", "agreed":
-		return fmt.Errorf("mode %s is to come; allowed: plain, corrected", b.Mode)
-	default:
-		return fmt.Errorf("mode %q; allowed: plain, corrected", b.Mode)
+	if err := checkMode(b.Mode, ops); err != nil {
+		return err
 	}
 	if b.Transport != memory && !slices.Contains(benchTransports, b.Transport) {
 		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
@@ -224,6 +233,21 @@ func (b *benchCmd) checkHow(ops []string) error {
 	}
 	if n := b.Warmup; n != nil && (*n < 0 || *n > benchIterationsMax) {
 		return fmt.Errorf("warm-up of %d iterations; allowed: 0 to %d", *n, benchIterationsMax)
+	}
+	return nil
+}
+
+// checkMode checks a mode of these operations.
+func checkMode(mode string, ops []string) error {
+	switch op := notBroadcast(ops); {
+	case mode == "agreed":
+		return fmt.Errorf("mode agreed is to come; allowed: %s", strings.Join(benchModes, ", "))
+	case !slices.Contains(benchModes, mode):
+		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
+	case mode == correctedMode && op != "":
+		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case mode == replayMode:
+		return checkLogged(ops)
 	}
 	return nil
 }
@@ -246,6 +270,9 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 		Mode: b.Mode, Tree: b.Tree, Correction: b.Correction, Failed: b.Failed,
 	}
 	cell.Iterations = max(benchIterationsMin, benchloop.Iterations(op, bytes, n, 1))
+	if b.Compare != nil {
+		cell.Iterations = max(compareIterationsMin, benchloop.Iterations(op, bytes, n, compareSeconds))
+	}
 	if b.Iterations != nil {
 		cell.Iterations = *b.Iterations
 	}
@@ -253,7 +280,10 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 	if b.Warmup != nil {
 		cell.Warmup = *b.Warmup
 	}
-	return cell, cell.checkMemory()
+	if err := cell.checkMemory(); err != nil || !b.logs() {
+		return cell, err
+	}
+	return cell, cell.fitLog(b.Iterations == nil && b.Warmup == nil)
 }
 
 // checkMemory refuses what cannot fit. What is moved is in memory at both ends.
@@ -279,17 +309,14 @@ func parseSize(text string) (int, error) {
 	return n * unit, nil
 }
 
-// measure fills in the figures of the cells: a job for each number of processes.
+// measure fills in the figures of the cells: a job for each number of processes, and
+// more where what is logged would not fit in one.
 // done is told how many cells are finished. The environment, K=V, is for processes
 // of their own.
 func (b *benchCmd) measure(c *console, cells []benchCell, done func(int), env ...string) error {
 	finished := 0
 	for len(cells) > 0 {
-		n := cells[0].Processes
-		end := slices.IndexFunc(cells, func(c benchCell) bool { return c.Processes != n })
-		if end < 0 {
-			end = len(cells)
-		}
+		end := b.oneJob(cells)
 		sink := &benchSink{cells: cells[:end], done: func(k int) { done(finished + k) }}
 		var err error
 		if b.Transport == memory {
@@ -308,18 +335,41 @@ func (b *benchCmd) measure(c *console, cells []benchCell, done func(int), env ..
 	return nil
 }
 
+// oneJob is how many of the cells, from the first on, one job measures.
+func (b *benchCmd) oneJob(cells []benchCell) (n int) {
+	logged := 0.0
+	for i := range cells {
+		if b.logs() {
+			logged += cells[i].logShare() * float64(cells[i].Warmup+cells[i].Iterations)
+		}
+		if cells[i].Processes != cells[0].Processes || i > 0 && logged > 1 {
+			return i
+		}
+	}
+	return len(cells)
+}
+
 // measureHere runs the processes of a job as goroutines.
 func (b *benchCmd) measureHere(sink *benchSink) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := benchContext()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
-	err := coppice.Local(ctx, sink.cells[0].Processes, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, sink.jobs(), b.protection(), sink)
+	watch := newLogWatch(slog.NewTextHandler(os.Stderr, logLevel))
+	job := b.protection().job(watch)
+	job.Local = sink.cells[0].Processes
+	err := job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, sink.jobs(), b.protection(), watch, sink)
 	})
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
 	return err
+}
+
+// benchContext ends with the first interrupt; a second one ends the process at once.
+func benchContext() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // measureApart starts the processes of a job, of which rank 0 tells the figures.

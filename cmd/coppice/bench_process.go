@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"slices"
@@ -23,20 +25,23 @@ type benchProcessCmd struct {
 	Jobs       []string `arg:""`
 }
 
-func (b *benchProcessCmd) Run(*console) error {
+func (b *benchProcessCmd) Run(c *console) error {
 	jobs, err := benchloop.Parse(b.Jobs)
 	if err != nil {
 		return badInput{err}
 	}
-	coppice.Main(func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, jobs, benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}, os.Stdout)
+	ctx, stop := benchContext()
+	defer stop()
+	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
+	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}
+	return how.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, jobs, how, watch, os.Stdout)
 	})
-	return nil
 }
 
 // benchTask measures jobs as one task. The one of rank 0 writes the figures, a
 // line for each.
-func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b benchProtection, out io.Writer) error {
+func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b benchProtection, watch *logWatch, out io.Writer) error {
 	alive, err := b.survivors(ctx, t)
 	if err != nil {
 		return err
@@ -46,7 +51,7 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 		if err != nil {
 			return err
 		}
-		times, err := groupTimes(ctx, alive, job.Op, spans)
+		times, err := groupTimes(ctx, alive, job.Op, spans, watch)
 		if err == nil && t.Rank() == 0 {
 			err = json.NewEncoder(out).Encode(benchFiguresOf(job, t.Size(), times))
 		}
@@ -58,16 +63,21 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 }
 
 // groupTimes returns, at rank 0, the nanoseconds that each iteration took the
-// group: all processes read the same clock, on one machine.
-func groupTimes(ctx context.Context, t *coppice.Task, op string, spans []benchloop.Span) ([]int64, error) {
+// group: all processes read the same clock, on one machine. They count only if the
+// library has complained nowhere.
+func groupTimes(ctx context.Context, t *coppice.Task, op string, spans []benchloop.Span, watch *logWatch) ([]int64, error) {
 	const fields = 3
-	extremes := make([]int64, 0, fields*len(spans))
+	extremes := make([]int64, 0, fields*len(spans)+1)
 	for _, s := range spans {
 		extremes = append(extremes, s.Begin, s.End, s.End-s.Begin)
 	}
+	extremes = append(extremes, watch.errors.Load())
 	extremes, err := coppice.Reduce(ctx, t, extremes, coppice.Max)
 	if err != nil || t.Rank() != 0 {
 		return nil, err
+	}
+	if extremes[fields*len(spans)] > 0 {
+		return nil, fmt.Errorf("no figures of %s: the library has logged an error", op)
 	}
 	times := make([]int64, len(spans))
 	for i, s := range spans {

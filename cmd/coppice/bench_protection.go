@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -46,13 +47,25 @@ func (b benchProtection) words() []string {
 // mode is the protection as the library has it.
 func (b benchProtection) mode() coppice.Protection {
 	p := coppice.Plain
-	if b.Mode == correctedMode {
+	switch b.Mode {
+	case correctedMode:
 		p = coppice.Corrected(b.correction())
+	case replayMode:
+		p = coppice.Replayed
 	}
 	if b.Tree != "" {
 		p = p.Along(b.Tree)
 	}
 	return p
+}
+
+// job has the settings that the mode is about.
+func (b benchProtection) job(watch *logWatch) *coppice.Job {
+	job := &coppice.Job{Recovery: coppice.Report, Logger: slog.New(watch)}
+	if b.Mode == replayMode {
+		job.Recovery, job.LogBytes = coppice.Replay, benchLogBytes
+	}
+	return job
 }
 
 func (b benchProtection) correction() string {
