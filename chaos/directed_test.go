@@ -96,6 +96,15 @@ var schedules = []directed{
 			hear 2 1; act 2; hear 1 2; act 1; time; act 0; hear 1 0; act 1`,
 		open: []protocol.Rank{0, 1, 2, 3},
 	},
+	{
+		name: "a joiner of a view that was not chosen", world: Membership{P: 3, Joiners: 1, Fanout: 8, Crashes: 3, Suspicions: 1, EagerTimers: true},
+		// p3 has accepted what p0 proposed, {0 1 2 3}; 1 and 2 open {1 2}. They
+		// accept to let 3 in, too, and all but 3 die: what 0 recorded is the only
+		// record of a view 2.
+		steps: `begin 3; act 3; hear 0 3; act 0; hear 3 0; act 3; suspect 1 0; act 1; settle 1 2
+			time; act 3; hear 1 3; act 1; hear 2 1; act 2
+			crash 0; crash 1; crash 2; lose 1 3; tell 3 0; tell 3 1; tell 3 2; act 3`,
+	},
 }
 
 // mistakeVariable names the mistake that was planted, if the program was built

@@ -43,11 +43,15 @@ type (
 	memberConfig  = Config[memberState, memberMessage]
 )
 
-// Random runs the group under random schedules.
+// Random runs the group under random schedules. In half of them who is told that it
+// is out, or that there is no quorum, exits.
 func (m Membership) Random(seed uint64, runs, workers int) (Report, error) {
 	cfg, err := m.Config()
 	if err != nil {
 		return Report{}, err
+	}
+	if !m.Agentless {
+		cfg.Vary = leaveOrStay
 	}
 	return Random(cfg, seed, runs, workers)
 }
@@ -110,6 +114,32 @@ func (m Membership) world(p protocol.Protocol[memberState, memberMessage]) membe
 		return msg.Who.ID, uint64(msg.Who.Incarnation), true
 	}
 	return cfg
+}
+
+// leaving is the machine with users that exit, as real ones do, once the group has
+// ended for them: instead of telling them so, the process wishes itself dead, which
+// comes true at any later moment.
+type leaving struct {
+	protocol.Protocol[memberState, memberMessage]
+}
+
+// Next implements protocol.Protocol. That the machine is told of a Work that it
+// has not asked for does no harm: what it records is kept as soon as it asks.
+func (l leaving) Next(s *memberState, now protocol.Time) protocol.Action[memberMessage] {
+	a := l.Protocol.Next(s, now)
+	if a.Kind == protocol.Deliver && (a.Msg.Kind == membership.Excluded || a.Msg.Kind == membership.NoQuorum) {
+		exit := &membership.Letter{Kind: membership.Fence, Who: s.Self()}
+		return protocol.Action[memberMessage]{Kind: protocol.Work, Msg: memberMessage{Letter: exit}}
+	}
+	return a
+}
+
+// leaveOrStay draws whether users exit in a run. Where they stay, Check sees who was
+// told what.
+func leaveOrStay(s *Setup[memberState, memberMessage]) {
+	if s.Choose(2) == 1 {
+		s.Protocol = leaving{s.Protocol}
+	}
 }
 
 // What must hold. An opened view stays opened when its members die: their users

@@ -167,6 +167,13 @@ var mistakes = []mistake{
 	if s.stage == inside && will.Value.Number == s.view.Number+1 {`,
 		found: "schedule nobody left",
 	},
+	{
+		name: "a joiner of a view that was not chosen", file: "join.go",
+		old: `case w.Value == nil || w.Value.Number <= base.Number:`,
+		new: `case w.Value == nil || w.Value.Number != base.Number+1 && wrong("a joiner of a view that was not chosen"):
+		case w.Value.Number <= base.Number:`,
+		found: "schedule a joiner of a view that was not chosen", by: ErrClaims,
+	},
 }
 
 // planting is a file of its own in the machine's package.
@@ -210,6 +217,7 @@ var worlds = []struct {
 	{"four of whom two crash", Membership{P: 4, Crashes: 2}, 20_000},
 	{"four cut in two with a crash", Membership{P: 4, Cuts: 1, Crashes: 1}, 60_000},
 	{"five of whom two are suspected", Membership{P: 5, Suspicions: 2, Crashes: 1}, 60_000},
+	{"three and two joiners cut and suspected twice", Membership{P: 3, Joiners: 2, Crashes: 3, Suspicions: 2, Cuts: 2}, 100_000},
 }
 
 func TestMembershipKeepsItsPromises(t *testing.T) {
