@@ -1,14 +1,10 @@
 package chaos
 
 import (
-	"encoding/json"
-	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/coppice-go/coppice/internal/plant"
 )
 
 // Mistakes that agreements have, planted in the machine's source to see that they
@@ -176,88 +172,14 @@ func (m *agreementMistake) test() string {
 	return "^" + outer + "$/^" + strings.ReplaceAll(m.world, " ", "_") + "$"
 }
 
-// foundAs tells whether what was found is one of what should be.
-func (m *agreementMistake) foundAs(out string) bool {
-	for _, err := range m.by {
-		if strings.Contains(out, err.Error()) {
-			return true
-		}
-	}
-	return false
-}
-
 func TestMistakesPlantedInAgreementAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the tests once more")
-	}
-	planted := plantInAgreement(t)
-	run := func(name, test string) (string, error) {
-		cmd := exec.Command(planted, "-test.v", "-test.run", test, "-test.timeout", "2m")
-		cmd.Env = append(os.Environ(), mistakeVariable+"="+name)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
+	garden := plant.Garden{Machine: "../protocol/agreement", Package: "agreement", Healthy: agreementMistakes[1].test()}
 	for _, m := range agreementMistakes {
-		t.Run(m.name, func(t *testing.T) {
-			begin := time.Now()
-			out, err := run(m.name, m.test())
-			var failed *exec.ExitError
-			switch {
-			case err == nil:
-				t.Fatalf("not found in %s\n%s", m.world, out)
-			case !errors.As(err, &failed) || !strings.Contains(out, "--- FAIL"):
-				t.Fatalf("%v\n%s", err, out)
-			case !m.foundAs(out):
-				t.Errorf("found, but not as one of: %v\n%s", m.by, out)
-			}
-			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdictOf(out))
-		})
-	}
-	if out, err := run("none of them", agreementMistakes[1].test()); err != nil {
-		t.Errorf("without a mistake: %v\n%s", err, out)
-	}
-}
-
-// plantInAgreement builds the tests of this package with the mistakes, and returns
-// where.
-func plantInAgreement(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	machine, err := filepath.Abs("../protocol/agreement")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(machine, "agreement.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := string(text)
-	for _, m := range agreementMistakes {
-		if n := strings.Count(source, m.old); n != 1 {
-			t.Fatalf("%s: what is to be replaced occurs %d times:\n%s", m.name, n, m.old)
+		one := plant.Mistake{Name: m.name, File: "agreement.go", Old: m.old, New: m.new, Test: m.test()}
+		for _, err := range m.by {
+			one.By = append(one.By, err.Error())
 		}
-		source = strings.Replace(source, m.old, m.new, 1)
+		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	const planting = "package agreement\n\nimport \"os\"\n\nfunc wrong(name string) bool { return name == os.Getenv(\"" + mistakeVariable + "\") }\n"
-	replace := map[string]string{}
-	for name, text := range map[string]string{"agreement.go": source, "planted.go": planting} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(machine, name)] = path
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "planted.test")
-	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
+	garden.Find(t)
 }

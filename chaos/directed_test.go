@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/plant"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -107,10 +108,6 @@ var schedules = []directed{
 	},
 }
 
-// mistakeVariable names the mistake that was planted, if the program was built
-// to have one; see planted_membership_test.go.
-const mistakeVariable = "COPPICE_MISTAKE"
-
 // director makes a run go the way a script says.
 type director struct {
 	*memberWorld
@@ -134,7 +131,7 @@ func direct(t *testing.T, d directed, cfg memberConfig) ([]string, error) {
 			continue
 		}
 		// With a mistake planted, things may take another course.
-		dir.strict = os.Getenv(mistakeVariable) == "" && !strings.HasSuffix(step, "?")
+		dir.strict = os.Getenv(plant.Variable) == "" && !strings.HasSuffix(step, "?")
 		dir.do(words)
 		if w.verdict != nil {
 			return w.script.lines, w.verdict

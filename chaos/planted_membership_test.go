@@ -1,15 +1,11 @@
 package chaos
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/coppice-go/coppice/internal/plant"
 )
 
 // Mistakes that membership protocols have, planted to see that they are found.
@@ -176,19 +172,8 @@ var mistakes = []mistake{
 	},
 }
 
-// planting is a file of its own in the machine's package.
-const planting = `package membership
-
-import (
-	"os"
-
-	"github.com/coppice-go/coppice/protocol"
-)
-
-var mistake = os.Getenv("` + mistakeVariable + `")
-
-func wrong(name string) bool { return mistake == name }
-
+// membershipHelp is what the mistakes need.
+const membershipHelp = `
 func (v *View) findIn(id protocol.Rank) (Member, bool) {
 	if v == nil {
 		return Member{}, false
@@ -244,88 +229,17 @@ func (m *mistake) test() string {
 }
 
 func TestMistakesPlantedInMembershipAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the tests once more")
-	}
-	planted := plant(t)
-	run := func(name, test string) (string, error) {
-		cmd := exec.Command(planted, "-test.v", "-test.run", test, "-test.timeout", "2m")
-		cmd.Env = append(os.Environ(), mistakeVariable+"="+name)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	garden := plant.Garden{
+		Machine: "../protocol/membership", Package: "membership", Help: membershipHelp,
+		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
+		Healthy: "^TestSchedulesThatBrokeDraftsOfTheViewRule$",
 	}
 	for _, m := range mistakes {
-		t.Run(m.name, func(t *testing.T) {
-			begin := time.Now()
-			out, err := run(m.name, m.test())
-			var failed *exec.ExitError
-			switch {
-			case err == nil:
-				t.Fatalf("not found by %s\n%s", m.found, out)
-			case !errors.As(err, &failed) || !strings.Contains(out, "--- FAIL"):
-				t.Fatalf("%v\n%s", err, out)
-			case m.by != nil && !strings.Contains(out, m.by.Error()):
-				t.Errorf("found, but not as: %v\n%s", m.by, out)
-			}
-			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdictOf(out))
-		})
-	}
-	if out, err := run("none of them", "^TestSchedulesThatBrokeDraftsOfTheViewRule$"); err != nil {
-		t.Errorf("without a mistake: %v\n%s", err, out)
-	}
-}
-
-// verdictOf is the line of a failing test that says what is wrong.
-func verdictOf(out string) string {
-	for line := range strings.Lines(out) {
-		if i := strings.Index(line, "=> "); i >= 0 {
-			return strings.TrimSpace(line[i:])
+		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: m.test()}
+		if m.by != nil {
+			one.By = []string{m.by.Error()}
 		}
+		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	return "?"
-}
-
-// plant builds the tests of this package with the mistakes, and returns where.
-func plant(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	machine, err := filepath.Abs("../protocol/membership")
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace := map[string]string{}
-	sources := map[string]string{"planted.go": planting}
-	for _, m := range mistakes {
-		if sources[m.file] == "" {
-			text, err := os.ReadFile(filepath.Join(machine, m.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources[m.file] = string(text)
-		}
-		if n := strings.Count(sources[m.file], m.old); n != 1 {
-			t.Fatalf("%s: the line to replace occurs %d times in %s:\n%s", m.name, n, m.file, m.old)
-		}
-		sources[m.file] = strings.Replace(sources[m.file], m.old, m.new, 1)
-	}
-	for name, text := range sources {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(machine, name)] = path
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "planted.test")
-	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
+	garden.Find(t)
 }

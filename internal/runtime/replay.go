@@ -60,7 +60,6 @@ func (p *Process) bound() {
 		h.keeps, h.bytes = false, 0
 		for _, m := range p.members {
 			m.log = nil
-			clear(m.again)
 		}
 	case h.bytes > limit/5*4 && !h.warned:
 		h.warned = true

@@ -1,23 +1,16 @@
 package replay_test
 
 import (
-	"encoding/json"
-	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/coppice-go/coppice/internal/plant"
 )
 
 // Mistakes that recovery by replay invites, planted to see that they are found. They
 // are planted in the machine's own source: the tests of this package are built once
 // more with a few lines of it replaced, each by lines that do the wrong thing if the
 // environment says so.
-
-// mistakeVariable names the mistake.
-const mistakeVariable = "COPPICE_MISTAKE"
 
 // How they come to light.
 const (
@@ -195,19 +188,8 @@ var mistakes = []struct {
 	},
 }
 
-// planting is a file of its own in the machine's package.
-const planting = `package replay
-
-import (
-	"os"
-
-	"github.com/coppice-go/coppice/protocol"
-)
-
-var mistake = os.Getenv("` + mistakeVariable + `")
-
-func wrong(name string) bool { return mistake == name }
-
+// help is what the mistakes need.
+const help = `
 func (t *task) againUnless(name string, to protocol.Rank) {
 	if !wrong(name) {
 		t.again(to)
@@ -216,88 +198,19 @@ func (t *task) againUnless(name string, to protocol.Rank) {
 `
 
 func TestPlantedMistakesAreFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the tests once more")
+	test := func(world string) string {
+		return "^TestRecoveryKeepsItsPromises$/^" + strings.ReplaceAll(world, " ", "_") + "$"
 	}
-	planted := plant(t)
-	run := func(name, test string) (string, error) {
-		cmd := exec.Command(planted, "-test.v", "-test.run", test, "-test.timeout", "1m")
-		cmd.Env = append(os.Environ(), mistakeVariable+"="+name)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	garden := plant.Garden{
+		Machine: ".", Package: "replay", Help: help, Healthy: test("two"),
+		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
 	}
 	for _, m := range mistakes {
-		t.Run(m.name, func(t *testing.T) {
-			begin := time.Now()
-			out, err := run(m.name, "^TestRecoveryKeepsItsPromises$/^"+strings.ReplaceAll(m.found, " ", "_")+"$")
-			var failed *exec.ExitError
-			switch {
-			case err == nil:
-				t.Fatalf("not found in the world: %s\n%s", m.found, out)
-			case !errors.As(err, &failed) || !strings.Contains(out, "--- FAIL"):
-				t.Fatalf("%v\n%s", err, out)
-			case !strings.Contains(out, m.by):
-				t.Errorf("found, but not as: %s\n%s", m.by, out)
-			}
-			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdictOf(out))
-		})
-	}
-	if out, err := run("none of them", "^TestRecoveryKeepsItsPromises$/^two$"); err != nil {
-		t.Errorf("without a mistake: %v\n%s", err, out)
-	}
-}
-
-// verdictOf is the line of a failing test that says what is wrong.
-func verdictOf(out string) string {
-	for line := range strings.Lines(out) {
-		if i := strings.Index(line, "=> "); i >= 0 {
-			return strings.TrimSpace(line[i:])
+		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: test(m.found)}
+		if m.by != "" {
+			one.By = []string{m.by}
 		}
+		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	return "?"
-}
-
-// plant builds the tests of this package with the mistakes, and returns where.
-func plant(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	machine, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources := map[string]string{"planted.go": planting}
-	for _, m := range mistakes {
-		if sources[m.file] == "" {
-			text, err := os.ReadFile(filepath.Join(machine, m.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources[m.file] = string(text)
-		}
-		if n := strings.Count(sources[m.file], m.old); n != 1 {
-			t.Fatalf("%s: what is to be replaced occurs %d times in %s:\n%s", m.name, n, m.file, m.old)
-		}
-		sources[m.file] = strings.Replace(sources[m.file], m.old, m.new, 1)
-	}
-	replace := map[string]string{}
-	for name, text := range sources {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replace[filepath.Join(machine, name)] = path
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "planted.test")
-	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
+	garden.Find(t)
 }

@@ -1,0 +1,146 @@
+// Package plant sees to it that tests find mistakes. A test that never failed proves
+// little; so the tests of a package are built once more with a few lines of a machine's
+// source replaced, each by lines that do the wrong thing if the environment says so,
+// and then each mistake must be found.
+package plant
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Variable names the mistake that is to be made.
+const Variable = "COPPICE_MISTAKE"
+
+// Mistake is one that is planted.
+type Mistake struct {
+	Name     string
+	File     string   // of the machine
+	Old, New string   // what is replaced; wrong(«name») tells whether to go wrong
+	Test     string   // that must find it, as -test.run has it
+	By       []string // one of them is in what the test says; none: any will do
+}
+
+// Garden is where mistakes are planted.
+type Garden struct {
+	Machine  string // the folder of the machine
+	Package  string // its name
+	Imports  string // of Help, a line each
+	Help     string // functions that the new lines need
+	Mistakes []Mistake
+	Healthy  string // a test that passes without a mistake, as -test.run has it
+}
+
+// Find checks that the tests of the package under test find every mistake.
+func (g *Garden) Find(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the tests once more")
+	}
+	program := g.plant(t)
+	run := func(name, test string) (string, error) {
+		cmd := exec.Command(program, "-test.v", "-test.run", test, "-test.timeout", "2m")
+		cmd.Env = append(os.Environ(), Variable+"="+name)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for _, m := range g.Mistakes {
+		t.Run(m.Name, func(t *testing.T) {
+			begin := time.Now()
+			out, err := run(m.Name, m.Test)
+			var failed *exec.ExitError
+			switch {
+			case err == nil:
+				t.Fatalf("not found by %s\n%s", m.Test, out)
+			case !errors.As(err, &failed) || !strings.Contains(out, "--- FAIL"):
+				t.Fatalf("%v\n%s", err, out)
+			case !m.foundAs(out):
+				t.Errorf("found, but not as one of: %q\n%s", m.By, out)
+			}
+			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdict(out))
+		})
+	}
+	if out, err := run("none of them", g.Healthy); err != nil {
+		t.Errorf("without a mistake: %v\n%s", err, out)
+	}
+}
+
+// foundAs tells whether what was found is one of what should be.
+func (m *Mistake) foundAs(out string) bool {
+	for _, by := range m.By {
+		if strings.Contains(out, by) {
+			return true
+		}
+	}
+	return len(m.By) == 0
+}
+
+// verdict is the line of a failing test that says what is wrong.
+func verdict(out string) string {
+	for line := range strings.Lines(out) {
+		if i := strings.Index(line, "=> "); i >= 0 {
+			return strings.TrimSpace(line[i:])
+		}
+	}
+	return "?"
+}
+
+// plant builds the tests with the mistakes, and returns where.
+func (g *Garden) plant(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	machine, err := filepath.Abs(g.Machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{"planted.go": g.helpers()}
+	for _, m := range g.Mistakes {
+		if sources[m.File] == "" {
+			text, err := os.ReadFile(filepath.Join(machine, m.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[m.File] = string(text)
+		}
+		if n := strings.Count(sources[m.File], m.Old); n != 1 {
+			t.Fatalf("%s: what is to be replaced occurs %d times in %s:\n%s", m.Name, n, m.File, m.Old)
+		}
+		sources[m.File] = strings.Replace(sources[m.File], m.Old, m.New, 1)
+	}
+	replace := map[string]string{}
+	for name, text := range sources {
+		path := filepath.Join(dir, name)
+		write(t, path, []byte(text))
+		replace[filepath.Join(machine, name)] = path
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
+	write(t, list, overlay)
+	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// helpers is a file of its own in the machine's package.
+func (g *Garden) helpers() string {
+	return "package " + g.Package + "\n\nimport (\n\t\"os\"\n" + g.Imports + ")\n\n" +
+		"var mistake = os.Getenv(\"" + Variable + "\")\n\n" +
+		"func wrong(name string) bool { return mistake == name }\n" + g.Help
+}
+
+func write(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
