@@ -107,7 +107,7 @@ func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*memb
 			return
 		case <-c.changed:
 		case <-sight.Come():
-			sight, _ = sight.Next(c.ctx)
+			sight, _ = sight.Next(context.Background()) // it is there, whatever became of c.ctx
 		}
 	}
 }

@@ -191,12 +191,13 @@ func TestPausesChangeNoView(t *testing.T) {
 		}
 	}
 	time.Sleep(silence / 3)
+	end := time.Now() // those who live longer may see the others die
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGINT)
 	}
 	g.end(t)
 	for _, l := range g.of("view") {
-		if l.Value != 1 {
+		if l.Value != 1 && l.At.Before(end) {
 			t.Errorf("task %d saw view %d: %s", l.Rank, l.Value, l.Text)
 		}
 	}
