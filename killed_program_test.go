@@ -104,7 +104,7 @@ func TestKilledPrograms(t *testing.T) {
 		programs = number(n)
 	}
 	for _, local := range []bool{false, true} {
-		c, seed := &crowd{t: t, local: local}, rand.Uint64()
+		c, seed := &crowd{t: t, local: local}, drawn(killedVariable)
 		crowded(c, programs, func(i int) { c.play(killed(seed+uint64(i), 300)) })
 		if c.conclude(); c.kills < programs {
 			t.Errorf("%d deaths in %d programs", c.kills, programs)
@@ -134,7 +134,7 @@ func crowded(c *crowd, n int, f func(i int)) {
 // the job has come about, in the midst of it or at its end: Run returns at all
 // survivors, and nothing is left in them, of them, or in the launcher.
 func TestRecoveriesLeaveNothing(t *testing.T) {
-	jobs, seed := short(16, 4), rand.Uint64()
+	jobs, seed := short(16, 4), drawn(recoveriesVariable)
 	if n := os.Getenv(recoveriesVariable); n != "" {
 		jobs = number(n)
 	}
