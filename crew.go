@@ -25,6 +25,7 @@ type crew struct {
 	tasks   sync.WaitGroup
 
 	mu      sync.Mutex
+	over    bool          // the job is: what runs is of no use to anybody
 	started map[int]bool  // tasks: none that is here ever leaves
 	errs    map[int]error // by task
 }
@@ -52,7 +53,9 @@ func (c *crew) start(task int) {
 				err = nil
 			}
 			c.mu.Lock()
-			c.errs[task] = err
+			if !c.over {
+				c.errs[task] = err
+			}
 			c.mu.Unlock()
 			c.p.Returned(task, text(err))
 			select {
@@ -67,6 +70,19 @@ func (c *crew) start(task int) {
 		}
 	})
 }
+
+// end ends what still runs although every task of the job has returned: tasks of those
+// that died after that.
+func (c *crew) end() {
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	if _, all := c.p.Rest(); !all {
+		c.p.End(errOver)
+	}
+}
+
+var errOver = errors.New("every task has returned")
 
 // err is what went wrong in the tasks.
 func (c *crew) err() error {
@@ -102,6 +118,7 @@ func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*memb
 		}
 		select {
 		case <-done:
+			c.end()
 			return
 		case <-p.Out():
 			return

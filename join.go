@@ -94,7 +94,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
 	err = c.err()
-	if out := p.Ended(); err == nil && out != nil { // nobody waits for this process, nor is it of use to anybody
+	if out := p.Ended(); err == nil && out != nil && out != errOver { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: out})
 	}
 	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
