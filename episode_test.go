@@ -263,7 +263,8 @@ func (e episode) digests(x *script) (err error) {
 			continue
 		case strings.Contains(l.Text, "every task has returned"):
 			// Begun when the job was over, and ended for that: it had ended well before,
-			// or it is missing above.
+			// or it is missing below.
+			continue
 		case l.Kind != "well":
 			err = errors.Join(err, fmt.Errorf("task %d, attempt %d: %s", l.Rank, l.Value, l.Text))
 		case l.Text != words(want[l.Rank]):
