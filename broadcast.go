@@ -10,14 +10,28 @@ import (
 )
 
 // Barrier returns when all tasks of the group have called it.
-func Barrier(ctx context.Context, t *Task) error {
-	_, err := t.m.Do(ctx, runtime.Call{Plan: runtime.BarrierPlan()})
+func Barrier(ctx context.Context, t *Task, opts ...Option) error {
+	if isWithoutLost(opts) {
+		_, err := withoutLost(ctx, t, "barrier", opts, func(g *Task, opts []Option) (struct{}, error) {
+			return struct{}{}, Barrier(ctx, g, opts...)
+		})
+		return err
+	}
+	var s settings
+	s.read(opts)
+	if err := s.checkMode(collective.AllReduce); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	_, err := t.carryOut(ctx, runtime.Call{Plan: s.planned(runtime.BarrierPlan()), Agreed: s.mode.agreed})
 	return t.failed("barrier", err)
 }
 
 // Broadcast gives the root's v to all tasks; what the others pass is ignored. It
 // returns as soon as the value is here: others may not have it yet.
 func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, "broadcast", opts, func(g *Task, opts []Option) (T, error) { return Broadcast(ctx, g, v, opts...) })
+	}
 	var s settings
 	s.read(opts)
 	c, err := codec.For[T]()
@@ -33,7 +47,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	if err != nil {
 		return zero, fmt.Errorf("broadcast: %w", err)
 	}
-	call := runtime.Call{Sign: c.Signature(), Type: c.Name()}
+	call := runtime.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
 	root := t.Rank() == s.root
 	if root {
 		if s.mode.auto { // what small values are sent to is not asked for them again

@@ -321,7 +321,7 @@ func init() {
 		"types gathered by all":         {deed: allGathering("a"), others: allGathering([]byte("a")), kind: "mismatch"},
 		"roots of scatters":             {deed: scatteringFrom(odd), others: scatteringFrom(0), kind: "mismatch"},
 		"allreduce by func, gather":     {deed: joining, others: gathering("x"), kind: "mismatch"},
-		"allgather, barrier":            {deed: allGathering(1), others: coppice.Barrier, kind: "mismatch"},
+		"allgather, barrier":            {deed: allGathering(1), others: barrier, kind: "mismatch"},
 		"scan, allreduce":               {deed: scanning(1), others: reducing([]float64{1}, coppice.Sum), kind: "mismatch"},
 		"parts missing":                 {deed: exchanging(3), others: exchangingAll, returns: true, kind: "lost"},
 		"returns, allreduce":            {deed: nothing, others: reducing([]float64{1}, coppice.Sum), returns: true, kind: "mismatch"},

@@ -21,14 +21,24 @@ var (
 	// ErrUnreached: a corrected broadcast did not reach this task, and will
 	// not: its root died before anybody alive had the value.
 	ErrUnreached = errors.New("broadcast did not arrive")
+	// ErrDiverged: a task that was run again does not do what it did before: it
+	// calls other operations, or sends other data; or memory that was lent with Shared has
+	// changed. All later operations of the group fail, too.
+	ErrDiverged = errors.New("program diverged")
 	// ErrExcluded: the others have decided to go on without this process,
 	// which they could not reach. It may come back as a new process.
 	ErrExcluded = errors.New("excluded from the job")
 	// ErrNoQuorum: this process can reach too few of the others to go on
 	// without the rest; these may be going on without it.
 	ErrNoQuorum = errors.New("no quorum")
+	// ErrAborted: an agreed operation, or an agreement, did not take place for
+	// anybody: the context of a task had ended before it took part.
+	ErrAborted = errors.New("aborted by the end of a task's context")
+	// ErrRevoked: a task has revoked the group.
+	ErrRevoked = errors.New("group revoked")
 	// ErrAbandoned: the job has ended under this process: whoever started it
-	// is gone, or has given it up.
+	// is gone, or has given it up. Or this task could not wait for the others to
+	// decide on an agreed operation, and has given up the group.
 	ErrAbandoned = errors.New("job abandoned")
 )
 
@@ -97,6 +107,14 @@ func failed(op string, view uint64, err error) error {
 		e.Err = ErrLost
 	case errors.Is(f.Err, runtime.ErrLeft), errors.Is(f.Err, runtime.ErrMisuse):
 		e.Err = ErrMismatch
+	case errors.Is(f.Err, runtime.ErrDiverged):
+		e.Err = ErrDiverged
+	case errors.Is(f.Err, runtime.ErrAborted):
+		e.Err = ErrAborted
+	case errors.Is(f.Err, runtime.ErrRevoked):
+		e.Err = ErrRevoked
+	case errors.Is(f.Err, runtime.ErrAbandoned):
+		e.Err = ErrAbandoned
 	case errors.Is(f.Err, runtime.ErrExcluded):
 		e.Err, e.text = ErrExcluded, f.Err.Error()
 	case errors.Is(f.Err, runtime.ErrNoQuorum):

@@ -12,6 +12,9 @@ import (
 // Scatter gives parts[r] of the root to task r. What the others pass is ignored.
 // Parts may differ in length.
 func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (part T, err error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, "scatter", opts, func(g *Task, opts []Option) (T, error) { return Scatter(ctx, g, few(t, g, parts), opts...) })
+	}
 	const op = collective.Scatter
 	var b blocks[T]
 	if err := b.begin(t, op, opts); err != nil {
@@ -49,6 +52,12 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 // Gather returns, at the root, the values of all tasks by rank, and nil at the
 // others. Values may differ in length.
 func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, "gather", opts, func(g *Task, opts []Option) ([]T, error) {
+			some, err := Gather(ctx, g, v, opts...)
+			return spread(t, g, some), err
+		})
+	}
 	var b blocks[T]
 	if err := b.begin(t, collective.Gather, opts); err != nil {
 		return nil, err
@@ -59,6 +68,12 @@ func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, erro
 // AllGather returns the values of all tasks by rank, at all of them. Values may
 // differ in length.
 func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, "allgather", opts, func(g *Task, opts []Option) ([]T, error) {
+			some, err := AllGather(ctx, g, v, opts...)
+			return spread(t, g, some), err
+		})
+	}
 	var b blocks[T]
 	if err := b.begin(t, collective.AllGather, opts); err != nil {
 		return nil, err
@@ -69,6 +84,12 @@ func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, e
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,
 // by the rank of the task it came from. Parts may differ in length.
 func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([]T, error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, "alltoall", opts, func(g *Task, opts []Option) ([]T, error) {
+			some, err := AllToAll(ctx, g, few(t, g, parts), opts...)
+			return spread(t, g, some), err
+		})
+	}
 	var b blocks[T]
 	if err := b.begin(t, collective.AllToAll, opts); err != nil {
 		return nil, err
@@ -111,7 +132,7 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) 
 	if b.call.Copies = copies(b.codec, len(b.into), t.Size()); op == collective.Scatter {
 		b.call.Copies = copies(b.codec, len(b.into), 1)
 	}
-	b.call.Sign, b.call.Type = b.codec.Signature(), b.codec.Name()
+	b.call.Sign, b.call.Type, b.call.Agreed = b.codec.Signature(), b.codec.Name(), b.s.mode.agreed
 	b.choice = runtime.Choice{Root: b.s.rootOf(op), Bytes: runtime.Unknown}
 	if n, ok := b.codec.Size(); ok {
 		b.choice.Bytes = int64(n)
@@ -198,10 +219,10 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 		}
 		b.call.Value = nil
 	}
-	b.call.Rooms = nil
+	b.call.Rooms, b.call.Half = nil, true
 	r, err := b.do(ctx)
 	if err != nil {
-		if ctx.Err() != nil { // the others may go on with the second half
+		if ctx.Err() != nil && !b.call.Agreed { // the others may go on with the second half
 			b.t.m.Abandon(b.op)
 		}
 		return r, err

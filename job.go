@@ -51,6 +51,8 @@ type Job struct {
 	Recovery Recovery      // what becomes of the tasks of the dead; default Replay
 	LogBytes int64         // that a process keeps of what it has sent, and that may wait to be sent; default 1 GiB
 	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
+	Memory   int64         // bytes that a process may use: it takes over no more tasks of the dead than fit; default: any number
+	Check    bool          // compare what a task that is run again sends with what it sent before, as is always done in Local
 	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
 	Logger   *slog.Logger  // default: nothing below a warning, on standard error
 }
@@ -97,10 +99,12 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 		return cfg, fmt.Errorf("recovery %d; allowed: Replay, Report", j.Recovery)
 	case j.LogBytes < 0:
 		return cfg, fmt.Errorf("log of %d bytes; allowed: 1 or more", j.LogBytes)
+	case j.Memory < 0:
+		return cfg, fmt.Errorf("memory of %d bytes; allowed: 1 or more", j.Memory)
 	case j.Silence < 0:
 		return cfg, fmt.Errorf("silence of %v; allowed: more than 0", j.Silence)
 	}
-	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Logger: j.Logger}
+	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Check: j.Check || j.Local > 0, Logger: j.Logger}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}

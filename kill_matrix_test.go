@@ -31,6 +31,7 @@ type point struct {
 	victim int
 	root   int
 	size   int
+	agreed bool
 }
 
 // pointsOf are the operations that a step of a program calls, as orders name them.
@@ -56,7 +57,11 @@ func matrix(rng *rand.Rand) (all []point) {
 						if in == "" && size > 3 {
 							continue
 						}
-						all = append(all, point{op, in, p, victim, rng.IntN(p), size})
+						x := point{op: op, in: in, p: p, victim: victim, root: rng.IntN(p), size: size}
+						all = append(all, x)
+						if x.agreed = in == op && size == 3; x.agreed {
+							all = append(all, x)
+						}
 					}
 				}
 			}
@@ -73,7 +78,7 @@ func (x point) program(seed uint64) play.Program {
 	if x.op == warm {
 		warm = play.AllGather
 	}
-	s := play.Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true}
+	s := play.Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true, Agreed: x.agreed}
 	if x.op == play.Split {
 		s.Shift = 2
 	}

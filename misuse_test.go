@@ -27,20 +27,20 @@ type misuse struct {
 
 // misuses are the deeds of a play.
 var misuses = map[string]misuse{
-	"barrier, broadcast": {deed: coppice.Barrier, others: broadcastFrom[int](0), kind: "mismatch"},
-	"broadcast, barrier": {deed: broadcastFrom[int](0), others: coppice.Barrier, kind: "mismatch"},
-	"its own broadcast":  {deed: broadcastFrom[int](odd), others: coppice.Barrier, kind: "mismatch"},
+	"barrier, broadcast": {deed: barrier, others: broadcastFrom[int](0), kind: "mismatch"},
+	"broadcast, barrier": {deed: broadcastFrom[int](0), others: barrier, kind: "mismatch"},
+	"its own broadcast":  {deed: broadcastFrom[int](odd), others: barrier, kind: "mismatch"},
 	"roots":              {deed: broadcastFrom[int](odd), others: broadcastFrom[int](0), kind: "mismatch"},
 	"other roots":        {deed: broadcastFrom[int](1), others: broadcastFrom[int](odd), kind: "mismatch"},
 	"types":              {deed: broadcastFrom[string](0), others: broadcastFrom[int](0), kind: "mismatch"},
 	"types of root":      {deed: broadcastFrom[string](odd), others: broadcastFrom[int](odd), kind: "mismatch"},
 	"modes":              {deed: corrected(odd), others: broadcastFrom[int](odd), kind: "mismatch"},
-	"split, barrier":     {deed: split, others: coppice.Barrier, kind: "mismatch"},
-	"barrier, split":     {deed: coppice.Barrier, others: split, kind: "mismatch"},
+	"split, barrier":     {deed: split, others: barrier, kind: "mismatch"},
+	"barrier, split":     {deed: barrier, others: split, kind: "mismatch"},
 	"received":           {deed: receive[string], others: send, kind: "mismatch"},
 
-	"returns, barrier":         {deed: nothing, others: coppice.Barrier, returns: true, kind: "mismatch"},
-	"returns late, barrier":    {deed: late(nothing), others: coppice.Barrier, returns: true, kind: "mismatch"},
+	"returns, barrier":         {deed: nothing, others: barrier, returns: true, kind: "mismatch"},
+	"returns late, barrier":    {deed: late(nothing), others: barrier, returns: true, kind: "mismatch"},
 	"returns, broadcast":       {deed: nothing, others: broadcastFrom[int](odd), returns: true, kind: "mismatch"},
 	"returns late, broadcast":  {deed: late(nothing), others: broadcastFrom[int](odd), returns: true, kind: "mismatch"},
 	"returns, corrected":       {deed: nothing, others: corrected(odd), returns: true, kind: "mismatch"},
@@ -49,8 +49,8 @@ var misuses = map[string]misuse{
 	"returns late, recv":       {deed: late(nothing), others: receiveFrom(odd), returns: true, kind: "mismatch"},
 	"returns, many broadcasts": {deed: nothing, others: often(broadcastFrom[int](0)), returns: true, kind: "mismatch"},
 
-	"fails, barrier":         {deed: fail, others: coppice.Barrier, returns: true, kind: "lost"},
-	"fails late, barrier":    {deed: late(fail), others: coppice.Barrier, returns: true, kind: "lost"},
+	"fails, barrier":         {deed: fail, others: barrier, returns: true, kind: "lost"},
+	"fails late, barrier":    {deed: late(fail), others: barrier, returns: true, kind: "lost"},
 	"fails, broadcast":       {deed: fail, others: broadcastFrom[int](odd), returns: true, kind: "lost"},
 	"fails late, broadcast":  {deed: late(fail), others: broadcastFrom[int](odd), returns: true, kind: "lost"},
 	"fails, corrected":       {deed: fail, others: corrected(odd), returns: true, kind: "lost"},
@@ -74,6 +74,8 @@ type deed = func(ctx context.Context, t *coppice.Task) error
 func nothing(context.Context, *coppice.Task) error { return nil }
 
 func fail(context.Context, *coppice.Task) error { return errOdd }
+
+func barrier(ctx context.Context, t *coppice.Task) error { return coppice.Barrier(ctx, t) }
 
 func broadcastFrom[T any](root int) deed {
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -211,7 +213,7 @@ func checkMisuse(t *testing.T, where string, x *script, tasks int, returns bool,
 // TestLastOneWaits has one task that waits while all others have returned.
 func TestLastOneWaits(t *testing.T) {
 	for name, f := range map[string]deed{
-		"barrier": coppice.Barrier, "broadcast": broadcastFrom[int](0), "corrected": corrected(0), "recv": receiveFrom(1), "split": split,
+		"barrier": barrier, "broadcast": broadcastFrom[int](0), "corrected": corrected(0), "recv": receiveFrom(1), "split": split,
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := coppice.Local(patience(t), 4, func(ctx context.Context, task *coppice.Task) error {

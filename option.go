@@ -27,6 +27,7 @@ const (
 	sharedOption
 	intoOption
 	commutativeOption
+	lostOption
 )
 
 // Root says which task has the value, or gets it; default 0.
@@ -58,6 +59,7 @@ type Protection struct {
 	plan             runtime.Plan
 	auto             bool // which tree is best depends on the size
 	unlogged         bool // what is sent is not kept for replay
+	agreed           bool // all tasks complete the operation, or none
 	err              error
 }
 
@@ -71,6 +73,15 @@ var Replayed = protection(Protection{tree: "binomial", correction: "none", auto:
 // that names it, and a task that is run again and comes to the operation, too. It is
 // what MPI does, without the hang.
 var Plain = protection(Protection{tree: "binomial", correction: "none", auto: true, unlogged: true})
+
+// Agreed: all tasks complete the operation or none, and all know which. A task whose
+// context has ended when it comes to the operation aborts it, and it is ErrAborted for
+// all; once it has begun, the end of a context no longer ends it. With Recovery
+// Replay nothing else keeps it from being completed. With Report the tasks that live
+// agree afterwards whether all of them have: if not, it is ErrLost for all. A task that
+// has waited for the others for Job.Silence after the end of its context gives up the
+// group: that is ErrAbandoned, and nobody can use the group any more.
+var Agreed = protection(Protection{tree: "binomial", correction: "none", auto: true, agreed: true})
 
 // Corrected is for Broadcast: the value reaches all tasks that live, whoever else
 // dies, without a detector. The correction is one of
@@ -155,13 +166,20 @@ func (s *settings) checkRoot(n int) error {
 
 // check tells what is wrong with the settings of an operation among n tasks.
 func (s *settings) check(op collective.Op, n int) error {
+	if err := s.checkMode(op); err != nil {
+		return err
+	}
+	return s.checkRoot(n)
+}
+
+func (s *settings) checkMode(op collective.Op) error {
 	if s.mode.err != nil {
 		return s.mode.err
 	}
 	if op != collective.Broadcast && !s.mode.auto {
-		return errors.New("this mode is for broadcasts; allowed: Replayed, Plain")
+		return errors.New("this mode is for broadcasts; allowed: Replayed, Plain, Agreed")
 	}
-	return s.checkRoot(n)
+	return nil
 }
 
 // planned is a plan with what the settings say of it.

@@ -41,6 +41,8 @@ var plays = map[string]func(tell func(line), args []string) coppice.Func{
 	"below":   below,
 	"dying":   dying,
 	"watch":   watching,
+
+	"agreeing": agreeing,
 }
 
 // line is what a play tells.

@@ -103,6 +103,9 @@ func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts .
 
 // reduce carries out a reduction of numbers.
 func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduce(ctx, g, what, v, op, opts) })
+	}
 	var s settings
 	s.read(opts)
 	c, err := codec.For[T]()
@@ -129,13 +132,25 @@ func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op
 
 // reduceFunc carries out a reduction with a function.
 func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
+	if isWithoutLost(opts) {
+		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduceFunc(ctx, g, what, v, f, opts) })
+	}
 	var s settings
 	s.read(opts)
 	c, err := codec.For[T]()
 	if err != nil {
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
-	combine := func(dst, left, right []byte) ([]byte, error) {
+	call := runtime.Call{
+		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
+		Kind: combining(c, f),
+	}
+	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
+}
+
+// combining is the kind of data that a function combines.
+func combining[T any](c *codec.Codec[T], f func(a, b T) T) collective.Kind {
+	return collective.Kind{Loose: true, Fold: func(_, left, right []byte) ([]byte, error) {
 		var a, b T
 		if err := c.Decode(left, &a, false); err != nil {
 			return nil, err
@@ -145,17 +160,13 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 		}
 		v := f(a, b)
 		return c.Append([]byte{}, &v)
-	}
-	call := runtime.Call{
-		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
-		Kind: collective.Kind{Loose: true, Fold: combine},
-	}
-	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
+	}}
 }
 
 // combined makes the call of a reduction.
 func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
 	var one [1]T
+	call.Agreed = s.mode.agreed
 	into, err := dst(c, s, &one)
 	if err == nil {
 		err = s.check(what, t.Size())

@@ -146,33 +146,40 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, di
 	root := coppice.Root(s.Root)
 	value := func() []float64 { return p.Program.Value(i, rank, digest) }
 	blocks := func() [][]float64 { return p.Program.Blocks(i, rank, digest) }
+	mode := coppice.Mode(coppice.Replayed)
+	if s.Agreed {
+		mode = coppice.Mode(coppice.Agreed)
+	}
 	switch s.Op {
 	case play.Barrier:
-		return play.Digest(digest), coppice.Barrier(ctx, t)
+		return play.Digest(digest), coppice.Barrier(ctx, t, mode)
 	case play.Broadcast:
 		var v []float64
 		if rank == s.Root {
 			v = value()
 		}
-		return one(digest)(coppice.Broadcast(ctx, t, v, root))
+		return one(digest)(coppice.Broadcast(ctx, t, v, root, mode))
 	case play.Scatter:
 		var parts [][]float64
 		if rank == s.Root {
 			parts = blocks()
 		}
-		return one(digest)(coppice.Scatter(ctx, t, parts, root))
+		return one(digest)(coppice.Scatter(ctx, t, parts, root, mode))
 	case play.Gather:
-		return several(digest)(coppice.Gather(ctx, t, value(), root))
+		return several(digest)(coppice.Gather(ctx, t, value(), root, mode))
 	case play.AllGather:
-		return several(digest)(coppice.AllGather(ctx, t, value()))
+		return several(digest)(coppice.AllGather(ctx, t, value(), mode))
 	case play.AllToAll:
-		return several(digest)(coppice.AllToAll(ctx, t, blocks()))
+		return several(digest)(coppice.AllToAll(ctx, t, blocks(), mode))
 	case play.Reduce:
-		return one(digest)(coppice.Reduce(ctx, t, value(), coppice.Sum, root))
+		return one(digest)(coppice.Reduce(ctx, t, value(), coppice.Sum, root, mode))
 	case play.AllReduce:
-		return one(digest)(coppice.AllReduce(ctx, t, value(), coppice.Sum))
+		return one(digest)(coppice.AllReduce(ctx, t, value(), coppice.Sum, mode))
 	case play.Scan:
-		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum))
+		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum, mode))
+	case play.Agree:
+		got, _, err := coppice.Agree(ctx, t, value(), sumUp)
+		return play.Digest(digest, got), err
 	case play.Shift:
 		if err := coppice.Send(ctx, t, (rank+s.Shift)%n, s.Tag, value()); err != nil {
 			return 0, err
@@ -186,6 +193,15 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, di
 		return one(digest)(coppice.Scan(ctx, group, value(), coppice.Sum))
 	}
 	return 0, fmt.Errorf("no operation %q", s.Op)
+}
+
+// sumUp adds the numbers of two values, in memory of its own.
+func sumUp(a, b []float64) []float64 {
+	sum := make([]float64, len(a))
+	for i := range sum {
+		sum[i] = a[i] + b[i]
+	}
+	return sum
 }
 
 // one folds a result of one block into a digest.

@@ -19,6 +19,7 @@ type Task struct {
 	rand *rand.Rand
 
 	attempt int
+	living  *Task // the group of those that live, for operations WithoutLost
 
 	// What operations give, in memory that the next one uses again.
 	small []byte

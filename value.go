@@ -94,11 +94,18 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 // do carries out an operation. What a task that gave up has given is not used
 // again: the operation may still need it.
 func (t *Task) do(ctx context.Context, c runtime.Call) (runtime.Result, error) {
-	r, err := t.m.Do(ctx, c)
+	r, err := t.carryOut(ctx, c)
 	if err != nil {
 		t.small, t.parts, t.word = nil, nil, nil
 	}
 	return r, err
+}
+
+func (t *Task) carryOut(ctx context.Context, c runtime.Call) (runtime.Result, error) {
+	if c.Agreed {
+		return t.m.DoAgreed(ctx, c)
+	}
+	return t.m.Do(ctx, c)
 }
 
 // wordMax is the size of the largest number.

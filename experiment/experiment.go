@@ -22,7 +22,7 @@ type Experiment struct {
 
 // all lists the experiments in the order of the papers. Each file that holds
 // some adds them.
-var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments}
+var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments}
 
 // All lists the experiments.
 func All() []Experiment {

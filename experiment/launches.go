@@ -21,12 +21,12 @@ type Starter interface {
 	// Missing says in one line what a side needs that is not installed, and how
 	// to get it; empty: nothing is missing.
 	Missing(context.Context, Side) (string, error)
-	// Launch runs one job and returns, for each of its sizes, the median of what
-	// a broadcast took, in µs.
+	// Launch runs one job and returns, for each of its operations in each of its
+	// sizes, the median of what it took, in µs: first all sizes of the first one.
 	Launch(context.Context, Launch) ([]float64, error)
 }
 
-// Side is whose broadcast is measured.
+// Side is whose operations are measured.
 type Side string
 
 // The sides.
@@ -38,14 +38,16 @@ const (
 
 // Launch is one job to start.
 type Launch struct {
-	Side       Side   `json:"side"`
-	Tree       string `json:"tree,omitempty"`       // Coppice's
-	Correction string `json:"correction,omitempty"` // Coppice's; empty: none
-	Processes  int    `json:"processes"`
-	Failed     []int  `json:"failed,omitempty"` // ranks that are dead before the first broadcast
-	Bytes      []int  `json:"bytes"`            // the sizes, one after the other
-	Warmup     int    `json:"warmup"`
-	Iterations int    `json:"iterations"` // of each size
+	Side       Side     `json:"side"`
+	Ops        []string `json:"ops,omitempty"`        // none: broadcast
+	Mode       string   `json:"mode,omitempty"`       // Coppice's: how they are protected; empty: as Correction says
+	Tree       string   `json:"tree,omitempty"`       // Coppice's
+	Correction string   `json:"correction,omitempty"` // Coppice's; empty: none
+	Processes  int      `json:"processes"`
+	Failed     []int    `json:"failed,omitempty"` // ranks that are dead before the first broadcast
+	Bytes      []int    `json:"bytes"`            // the sizes, one after the other
+	Warmup     int      `json:"warmup"`
+	Iterations int      `json:"iterations"` // of each operation and size
 }
 
 // launchesMax is how often a configuration is started at most: as often as in
@@ -56,10 +58,11 @@ const (
 	iterationsMax = 500
 )
 
-// contender is one line of a figure that compares broadcasts.
+// contender is one line of a figure that compares operations.
 type contender struct {
 	name             string
 	side             Side
+	mode             string // of Coppice's operations that are no corrected broadcasts
 	tree, correction string
 	gossip           int // with tree gossip: so many rounds more than twice ⌈log2 p⌉
 	failed           int // processes that are dead before the first broadcast
@@ -68,7 +71,7 @@ type contender struct {
 // launch is the contender's job of a round. The dead are drawn anew each time,
 // without the root.
 func (c contender) launch(p, round int, seed uint64) Launch {
-	l := Launch{Side: c.side, Tree: c.tree, Correction: c.correction, Processes: p}
+	l := Launch{Side: c.side, Mode: c.mode, Tree: c.tree, Correction: c.correction, Processes: p}
 	if c.tree == gossipTree {
 		l.Tree = fmt.Sprintf("%s:%d", gossipTree, max(1, 2*log2(p)+c.gossip))
 	}
@@ -83,10 +86,40 @@ func (c contender) launch(p, round int, seed uint64) Launch {
 // contest is contenders measured side by side.
 type contest struct {
 	processes, bytes []int
+	ops              []string // none: broadcast
+	split            bool     // bytes are a process's: a pth of them goes to each
+	most             int      // iterations; 0: as many as are asked for
 	contenders       []contender
 	rounds           int
 	iterations       int
-	us               map[heat][][]float64 // by round and size
+	us               map[heat][][]float64 // by round, and operation and size
+}
+
+// cells is how many times a launch gives.
+func (c *contest) cells() int { return max(1, len(c.ops)) * len(c.bytes) }
+
+// fill completes a launch with what all have in common.
+func (c *contest) fill(l *Launch) {
+	l.Ops, l.Bytes, l.Iterations = c.ops, c.bytes, c.iterations
+	if c.split {
+		l.Bytes = nil
+		for _, bytes := range c.bytes {
+			l.Bytes = append(l.Bytes, max(8, bytes/l.Processes/8*8))
+		}
+	}
+}
+
+// of is the contest in one of its operations.
+func (c *contest) of(op string) *contest {
+	one := *c
+	one.ops, one.us = []string{op}, map[heat][][]float64{}
+	at := slices.Index(c.ops, op) * len(c.bytes)
+	for h, launches := range c.us {
+		for _, us := range launches {
+			one.us[h] = append(one.us[h], us[at:at+len(c.bytes)])
+		}
+	}
+	return &one
 }
 
 // heat is what one row of a contest's figures is about.
@@ -101,6 +134,9 @@ type heat struct {
 func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 	c.rounds = min(launchesMax, max(l.Runs, 1))
 	c.iterations = min(iterationsMax, max(1, l.Runs/c.rounds))
+	if c.most > 0 {
+		c.iterations = min(c.iterations, c.most)
+	}
 	c.us = map[heat][][]float64{}
 	m := meter{progress: l.Progress, state: Progress{Cells: len(c.processes)}}
 	logs := map[heat]*launchLog{}
@@ -143,7 +179,7 @@ func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 
 // cost estimates a launch on p processes, in microseconds.
 func (c *contest) cost(p int) int64 {
-	return 300_000 + int64(len(c.bytes)*c.iterations*p*150)
+	return 300_000 + int64(c.cells()*c.iterations*p*150)
 }
 
 // race launches a contender once more.
@@ -152,14 +188,18 @@ func (l *Lab) race(ctx context.Context, who contender, c *contest, p int, log *l
 		return err
 	}
 	job := who.launch(p, len(log.US), l.Seed)
-	job.Bytes, job.Iterations, job.Warmup = c.bytes, c.iterations, max(10, c.iterations/10)
+	c.fill(&job)
+	job.Warmup = max(10, c.iterations/10)
+	if c.most > 0 {
+		job.Warmup = min(job.Warmup, max(1, c.most/2))
+	}
 	began := time.Now()
 	us, err := l.Starter.Launch(ctx, job)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err == nil {
-		err = checkTimes(us, len(c.bytes))
+		err = checkTimes(us, c.cells())
 	}
 	if err != nil {
 		return fmt.Errorf("%s, %d processes: %w", who.name, p, err)
@@ -196,7 +236,7 @@ type launchLog struct {
 // no launches: what is compared was measured at the same time.
 func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*launchLog, error) {
 	log := &launchLog{About: who.launch(p, 0, l.Seed)}
-	log.About.Bytes, log.About.Iterations = c.bytes, c.iterations
+	c.fill(&log.About)
 	if l.Dir == "" {
 		return log, nil
 	}
@@ -220,7 +260,7 @@ func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*laun
 		err = json.Unmarshal(text, log)
 	}
 	for _, us := range log.US {
-		err = errors.Join(err, checkTimes(us, len(c.bytes)))
+		err = errors.Join(err, checkTimes(us, c.cells()))
 	}
 	if err == nil && !(log.Seconds >= 0 && log.Seconds < 1e9) {
 		err = fmt.Errorf("%g seconds", log.Seconds)

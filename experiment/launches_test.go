@@ -40,7 +40,7 @@ func (s *stage) Launch(_ context.Context, l experiment.Launch) ([]float64, error
 		}
 	}
 	factor := 1 + s.slowing*float64(len(s.launches))
-	words := []string{string(l.Side), strings.Split(l.Tree, ":")[0], l.Correction}
+	words := []string{string(l.Side), l.Mode, strings.Split(l.Tree, ":")[0], l.Correction}
 	if len(l.Failed) > 0 {
 		words = append(words, "failed")
 	}
@@ -52,9 +52,19 @@ func (s *stage) Launch(_ context.Context, l experiment.Launch) ([]float64, error
 			factor *= f
 		}
 	}
+	ops := l.Ops
+	if len(ops) == 0 {
+		ops = []string{"broadcast"}
+	}
 	var us []float64
-	for _, bytes := range l.Bytes {
-		us = append(us, factor*float64(10*l.Processes+bytes))
+	for _, op := range ops {
+		own := 1.0
+		if f := s.factors[l.Mode+" "+op]; f > 0 {
+			own = f
+		}
+		for _, bytes := range l.Bytes {
+			us = append(us, own*factor*float64(10*l.Processes+bytes))
+		}
 	}
 	return us, nil
 }

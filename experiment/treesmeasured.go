@@ -61,30 +61,8 @@ var (
 // measure has the contenders measured. The first is the one to which the tables
 // give ratios. It returns nil if something is missing, which the finding then says.
 func (f *Finding) measure(ctx context.Context, lab *Lab, contenders ...contender) (*contest, error) {
-	f.Measured = true
-	if lab.Starter == nil {
-		f.Skipped = "nothing here starts processes; the command coppice does"
-		return nil, nil
-	}
-	for _, c := range contenders {
-		missing, err := lab.Starter.Missing(ctx, c.side)
-		if missing != "" {
-			f.Skipped = missing
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	c := &contest{processes: measuredProcesses, bytes: measuredBytes, contenders: contenders}
-	if len(lab.Processes) > 0 {
-		f.Processes = lab.Processes
-		c.processes = slices.Compact(slices.Sorted(slices.Values(lab.Processes)))
-	}
-	if c.processes[0] < 2 {
-		return nil, errors.New("fewer than 2 processes; allowed: 2 or more")
-	}
-	if err := lab.compete(ctx, f.Name, c); err != nil {
+	c := &contest{bytes: measuredBytes, contenders: contenders}
+	if ok, err := f.hold(ctx, lab, f.Name, c); !ok || err != nil {
 		return nil, err
 	}
 	f.tabulate(c)
@@ -95,6 +73,43 @@ func (f *Finding) measure(ctx context.Context, lab *Lab, contenders ...contender
 		f.note("So few broadcasts tell little: --runs 1000 is %d launches of 100.", launchesMax)
 	}
 	return c, nil
+}
+
+// hold has a contest held: on the processes that were asked for, unless it names some,
+// with what was kept under a name. It is false if something is missing, which the
+// finding then says.
+func (f *Finding) hold(ctx context.Context, lab *Lab, name string, c *contest) (bool, error) {
+	f.Measured = true
+	if lab.Starter == nil {
+		f.Skipped = "nothing here starts processes; the command coppice does"
+		return false, nil
+	}
+	for _, who := range c.contenders {
+		missing, err := lab.Starter.Missing(ctx, who.side)
+		if missing != "" {
+			f.Skipped = missing
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	f.Processes = lab.Processes
+	if c.processes == nil {
+		c.processes = lab.processes()
+	}
+	if c.processes[0] < 2 {
+		return false, errors.New("fewer than 2 processes; allowed: 2 or more")
+	}
+	return true, lab.compete(ctx, name, c)
+}
+
+// processes are how many an experiment is measured on, each number once.
+func (l *Lab) processes() []int {
+	if len(l.Processes) == 0 {
+		return measuredProcesses
+	}
+	return slices.Compact(slices.Sorted(slices.Values(l.Processes)))
 }
 
 func times(n int, what string) string {

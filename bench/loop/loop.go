@@ -57,8 +57,8 @@ func Parse(args []string) (jobs []Job, err error) {
 
 func parse(args []string) (Job, error) {
 	j := Job{Op: args[0], Out: args[4]}
-	if !slices.Contains(Ops, j.Op) {
-		return Job{}, fmt.Errorf("unknown OP %q, allowed: %s", j.Op, strings.Join(Ops, ", "))
+	if !slices.Contains(Known, j.Op) {
+		return Job{}, fmt.Errorf("unknown OP %q, allowed: %s", j.Op, strings.Join(Known, ", "))
 	}
 	for _, number := range []struct {
 		name  string

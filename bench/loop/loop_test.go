@@ -15,6 +15,8 @@ func TestParse(t *testing.T) {
 		{"barrier 1 0 1 out", ""},
 		{"pingpong 8 10 100 out", ""},
 		{"reduce 16 0 1 out alltoall 1 1 1 other", ""},
+		{"agree 8 0 1 out", ""},
+		{"agree 4 0 1 out", "multiples of 8"},
 		{"", "want OP BYTES"},
 		{"barrier 1 0 1", "want OP BYTES"},
 		{"barrier 1 0 1 out barrier", "want OP BYTES"},

@@ -15,20 +15,24 @@ const (
 	AllGather = "allgather" // the same to all
 	AllToAll  = "alltoall"  // a block for each pair
 	Barrier   = "barrier"   // one after the other
+	Agree     = "agree"     // the sum of all tasks' numbers, on which all agree; not in openmpi/loop.c
 	Start     = "start"     // one barrier, nothing recorded: the caller times the process
 )
 
 // Collectives are the operations of a whole group.
 var Collectives = []string{Broadcast, Reduce, AllReduce, Scan, Scatter, Gather, AllGather, AllToAll, Barrier}
 
-// Ops are all operations.
-var Ops = slices.Concat([]string{PingPong}, Collectives, []string{Start})
+// Ops are the operations that all sides have; Known are all.
+var (
+	Ops   = slices.Concat([]string{PingPong}, Collectives, []string{Start})
+	Known = append(slices.Clip(Ops), Agree)
+)
 
 // numberBytes is the size of the numbers that are summed up, float64.
 const numberBytes = 8
 
 // Sums tells whether an operation adds numbers: its bytes are a multiple of 8.
-func Sums(op string) bool { return op == Reduce || op == AllReduce || op == Scan }
+func Sums(op string) bool { return slices.Contains([]string{Reduce, AllReduce, Scan, Agree}, op) }
 
 // Sized tells whether an operation carries data.
 func Sized(op string) bool { return op != Barrier && op != Start }
@@ -39,7 +43,7 @@ func Moved(op string, bytes, p int) int {
 	switch op {
 	case PingPong:
 		return 2 * bytes
-	case AllReduce: // to one and back to all, or as much in pieces
+	case AllReduce, Agree: // to one and back to all, or as much in pieces
 		return 2 * bytes * (p - 1)
 	case AllGather, AllToAll:
 		return bytes * p * (p - 1)

@@ -12,9 +12,19 @@ import (
 )
 
 // Measure runs the loop of a job at one task, after a barrier, and returns its spans.
-// The protection is that of broadcasts; all else is Replayed if that is, or Plain. The
-// barriers are alive's: t itself, or the group of those tasks that live.
+// The protection is that of broadcasts; all else is Replayed or Agreed if that is, or
+// Plain. The barriers are alive's: t itself, or the group of those tasks that live.
 func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
+	return measure(ctx, t, alive, job, p, false)
+}
+
+// MeasureTwice is Measure with an Agree before each operation, in the measured time:
+// with Mode(Agreed) and Recovery Report that is one agreement before it and one after it.
+func MeasureTwice(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
+	return measure(ctx, t, alive, job, p, true)
+}
+
+func measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection, twice bool) ([]loop.Span, error) {
 	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
 	}
@@ -23,8 +33,18 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	if err != nil {
 		return nil, err
 	}
+	if timed := steps.Timed; twice {
+		steps.Timed = func() error {
+			if _, _, err := coppice.Agree(ctx, alive, true, and); err != nil {
+				return err
+			}
+			return timed()
+		}
+	}
 	return job.Measure(t.Rank(), steps)
 }
+
+func and(a, b bool) bool { return a && b }
 
 // operation is one task's part of a loop.
 type operation struct {
@@ -39,7 +59,7 @@ type operation struct {
 func (o *operation) steps(op string) (s loop.Steps, err error) {
 	switch op {
 	case loop.Barrier:
-		return loop.Steps{Timed: o.barrier}, nil
+		return loop.Steps{Timed: func() error { return coppice.Barrier(o.ctx, o.alive, o.mode()) }}, nil
 	case loop.PingPong:
 		if o.t.Size() != 2 {
 			return s, fmt.Errorf("%d processes in a ping-pong; allowed: 2", o.t.Size())
@@ -61,6 +81,8 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 		s = o.collect(coppice.AllGather[[]byte], o.t.Size())
 	case loop.AllToAll:
 		s = o.allToAll()
+	case loop.Agree:
+		s = o.sum(agree, o.t.Size())
 	default:
 		return s, fmt.Errorf("operation %q is not one of Coppice's", op)
 	}
@@ -70,8 +92,8 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 
 // mode is that of operations which are no broadcasts.
 func (o *operation) mode() coppice.Option {
-	if o.protection == coppice.Replayed {
-		return coppice.Mode(coppice.Replayed)
+	if o.protection == coppice.Replayed || o.protection == coppice.Agreed {
+		return coppice.Mode(o.protection)
 	}
 	return coppice.Mode(coppice.Plain)
 }
@@ -116,7 +138,7 @@ func (o *operation) pingPong() loop.Steps {
 func (o *operation) broadcast() loop.Steps {
 	data := loop.Block(o.bytes)
 	opts := []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
-	if o.protection == coppice.Plain || o.protection == coppice.Replayed {
+	if o.protection == coppice.Plain || o.protection == coppice.Replayed || o.protection == coppice.Agreed {
 		opts = append(opts, coppice.Shared())
 	}
 	var got []byte
@@ -136,6 +158,20 @@ func (o *operation) broadcast() loop.Steps {
 
 // reduction is a reduction of numbers.
 type reduction func(context.Context, *coppice.Task, []float64, coppice.Op, ...coppice.Option) ([]float64, error)
+
+// agree is a reduction on whose result all agree; it adds, and has no options.
+func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ...coppice.Option) ([]float64, error) {
+	sum, failed, err := coppice.Agree(ctx, t, v, func(a, b []float64) []float64 {
+		for i := range a {
+			a[i] += b[i]
+		}
+		return a
+	})
+	if err == nil && len(failed) > 0 {
+		err = fmt.Errorf("agreement without %v", failed)
+	}
+	return sum, err
+}
 
 // sum adds numbers: a task gets the sum of those of the first so many ranks, none of
 // 0. Rank r has i+r at both ends of its numbers.

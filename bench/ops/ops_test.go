@@ -13,31 +13,41 @@ import (
 // Every operation checks its own data, so that a loop which ends well has moved it.
 func TestEveryOperationIsMeasured(t *testing.T) {
 	for _, p := range []int{1, 2, 3, 8} {
-		for _, op := range loop.Ops {
+		for _, op := range loop.Known {
 			for _, bytes := range []int{8, 1 << 10, 128 << 10} {
 				if op == loop.PingPong && p != 2 {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%d", op, bytes, p), func(t *testing.T) {
-					measure(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3}, coppice.Plain)
+					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3}, coppice.Plain, Measure)
 				})
 			}
 		}
 	}
+	for _, op := range loop.Collectives {
+		t.Run("agreed/"+op, func(t *testing.T) {
+			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, coppice.Agreed, Measure)
+			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3}, coppice.Agreed, MeasureTwice)
+		})
+	}
 	t.Run("corrected", func(t *testing.T) {
 		job := loop.Job{Op: loop.Broadcast, Bytes: 1 << 10, Warmup: 2, Iterations: 300}
-		measure(t, 5, job, coppice.Corrected("checked"))
+		measured(t, 5, job, coppice.Corrected("checked"), Measure)
 	})
 }
 
-func measure(t *testing.T, p int, job loop.Job, protection coppice.Protection) {
+// measuring is Measure or MeasureTwice.
+type measuring func(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error)
+
+func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection, measure measuring) {
 	t.Helper()
 	want := job.Iterations
 	if job.Op == loop.Start {
 		want = 0
 	}
-	err := coppice.Local(t.Context(), p, func(ctx context.Context, task *coppice.Task) error {
-		spans, err := Measure(ctx, task, task, job, protection)
+	run := &coppice.Job{Local: p, Recovery: coppice.Report}
+	err := run.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		spans, err := measure(ctx, task, task, job, protection)
 		if err == nil && len(spans) != want {
 			err = fmt.Errorf("%d spans, want %d", len(spans), want)
 		}

@@ -3,7 +3,6 @@
 package recovery
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/replay"
 )
 
@@ -35,8 +33,16 @@ type Job struct {
 	// Operations is the length of a random program. A tenth of them are short.
 	Operations int
 
+	// Cancels is how many contexts end at most, each that of one operation of one
+	// task at one process, at any moment. With it some operations are agreed.
+	Cancels int
+
 	Crashes      int  // at most; P−1 always leave a survivor
 	LossyCrashes bool // as in chaos.Config
+
+	// Suspicions, Cuts and Restarts are as in chaos.Config. Who is suspected is killed,
+	// or left out beyond a cut; then all processes may be lost. Who comes back joins.
+	Suspicions, Cuts, Restarts int
 
 	KeepGoing bool // as in chaos.Config
 	StatesMax int
@@ -68,20 +74,25 @@ func (r Job) random() (replayConfig, error) {
 	if err != nil {
 		return replayConfig{}, err
 	}
+	if _, err := r.Plans(); err != nil {
+		return replayConfig{}, err
+	}
+	menu.Agreed = r.Cancels > 0
 	if r.Operations < 1 {
 		return replayConfig{}, fmt.Errorf("chaos: programs of %d operations, allowed are 1 and more", r.Operations)
 	}
-	cfg, err := r.world(menu.Random(0, r.Operations))
+	cfg, err := r.world(menu.Random(0, r.Operations), nil)
 	cfg.Vary = func(s *replaySetup) {
 		n := r.Operations
 		if !s.Chance(9, 10) {
 			n = 1 + s.Choose(min(n, short))
 		}
-		job, err := r.job(menu.Random(s.Seed, n))
+		g := menu.Random(s.Seed, n)
+		job, err := r.job(g, r.vary(s, g))
 		if err != nil {
 			panic(err) // the same but for the program was possible
 		}
-		s.Protocol = &recorder{Job: job, said: map[replay.Name]uint64{}}
+		s.Protocol = &recorder{Job: job, said: map[said]uint64{}}
 	}
 	cfg.Claim = nil // the recorder's; a list of claims would be long
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations))
@@ -95,7 +106,8 @@ func (r Job) tasks() int {
 	return r.P
 }
 
-// Plans lists the ways of carrying out the operations.
+// Plans lists the ways of carrying out the operations; with Cancels, of those that can
+// be agreed.
 func (r Job) Plans() (all []*replay.Plan, err error) {
 	ops := r.Ops
 	if ops == nil {
@@ -106,15 +118,21 @@ func (r Job) Plans() (all []*replay.Plan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, plans...)
+		if r.Cancels == 0 || plans[0].Symmetric() {
+			all = append(all, plans...)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("chaos: %v cannot be aborted, allowed are barrier, allgather, alltoall and allreduce", ops)
 	}
 	return all, nil
 }
 
 // CrashPoints lets, in one schedule, processes crash at every moment, up to Crashes of
 // them: for every plan, in a program that sends messages before. With LossyCrashes a
-// crash takes nothing that is on its way with it, or everything. The plans are shared
-// out to workers (0: one per core).
+// crash takes nothing that is on its way with it, or everything. With Cancels every task
+// in turn aborts the operation, and messages follow. The plans are shared out to
+// workers (0: one per core).
 func (r Job) CrashPoints(workers int) (chaos.Report, error) {
 	return r.eachPlan(workers, func(cfg replayConfig) (chaos.Report, error) { return chaos.CrashPoints(cfg) })
 }
@@ -151,7 +169,7 @@ func (r Job) eachPlan(workers int, attack func(replayConfig) (chaos.Report, erro
 				if i >= len(worlds) {
 					return
 				}
-				if reports[i], errs[i] = attack(worlds[i]); errs[i] != nil {
+				if reports[i], errs[i] = attack(worlds[i].config); errs[i] != nil {
 					failed.Add(1)
 				}
 			}
@@ -164,8 +182,7 @@ func (r Job) eachPlan(workers int, attack func(replayConfig) (chaos.Report, erro
 			continue
 		}
 		if sum.First = one.First; sum.First != nil {
-			g := worlds[i].Protocol.(*replay.Job).Program()
-			sum.First.Err = fmt.Errorf("%v: %w", &g.Calls[len(g.Calls)-1], sum.First.Err)
+			sum.First.Err = fmt.Errorf("%v: %w", worlds[i].plan, sum.First.Err)
 		}
 		err = errs[i]
 		break
@@ -174,8 +191,14 @@ func (r Job) eachPlan(workers int, attack func(replayConfig) (chaos.Report, erro
 	return sum, err
 }
 
-// worlds are those of all plans.
-func (r Job) worlds() (all []replayConfig, err error) {
+// planned is the world of a plan.
+type planned struct {
+	plan   *replay.Plan
+	config replayConfig
+}
+
+// worlds are those of all plans and, with Cancels, all tasks that may abort.
+func (r Job) worlds() (all []planned, err error) {
 	plans, err := r.Plans()
 	if err != nil {
 		return nil, err
@@ -185,189 +208,106 @@ func (r Job) worlds() (all []replayConfig, err error) {
 		if err != nil {
 			return nil, err
 		}
-		cfg, err := r.world(g)
-		if err != nil {
-			return nil, err
+		cancels := [][]replay.Cancel{nil}
+		if r.Cancels > 0 {
+			cancels = r.eachTask()
 		}
-		all = append(all, cfg)
+		for _, some := range cancels {
+			cfg, err := r.world(g, some)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, planned{plan, cfg})
+		}
 	}
 	return all, nil
 }
 
-// program is messages and then the operation of a plan.
+// eachTask lists the tasks whose contexts end in the first operation, wherever they are
+// run.
+func (r Job) eachTask() (all [][]replay.Cancel) {
+	for task := range protocol.Rank(r.tasks()) {
+		var everywhere []replay.Cancel
+		for at := range protocol.Rank(r.P + r.Joiners) {
+			everywhere = append(everywhere, replay.Cancel{At: at, Task: task})
+		}
+		all = append(all, everywhere)
+	}
+	return all
+}
+
+// program is messages and then the operation of a plan or, with Cancels, the other way
+// round.
 func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 	sends, err := replay.Plans(replay.Send, r.tasks())
 	if err != nil {
 		return nil, err
 	}
 	calls := []replay.Call{{Plan: sends[0], Elems: 2}, {Plan: plan, Elems: r.tasks() + 1}}
+	if r.Cancels > 0 {
+		calls[1].Agreed = true
+		slices.Reverse(calls)
+	}
 	return replay.NewProgram(r.tasks(), uint64(seed), calls...), nil
 }
 
-func (r Job) job(g *replay.Program) (*replay.Job, error) {
-	return replay.New(replay.Config{Program: g, Processes: r.P, Joiners: r.Joiners})
+func (r Job) job(g *replay.Program, cancels []replay.Cancel) (*replay.Job, error) {
+	return replay.New(replay.Config{Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0})
+}
+
+// vary lets some contexts end: half of them those of first attempts, half of them
+// before the job begins, the others at any moment.
+func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
+	var agreed []int
+	for at := range g.Calls {
+		if g.Calls[at].Agreed {
+			agreed = append(agreed, at)
+		}
+	}
+	if len(agreed) == 0 || r.Cancels == 0 {
+		return nil
+	}
+	s.Inputs = slices.Clone(s.Inputs)
+	for range s.Choose(r.Cancels + 1) {
+		task := protocol.Rank(s.Choose(g.Tasks))
+		c := replay.Cancel{At: task % protocol.Rank(r.P), Task: task, Op: agreed[s.Choose(len(agreed))]}
+		if s.Choose(2) == 1 {
+			c.At = protocol.Rank(s.Choose(r.P))
+		}
+		if s.Choose(2) == 1 {
+			before = append(before, c)
+		} else {
+			s.Inputs = append(s.Inputs, chaos.Input{Rank: c.At, Notice: c.Notice()})
+		}
+	}
+	return before
 }
 
 // world is that of a job with a program.
-func (r Job) world(g *replay.Program) (replayConfig, error) {
+func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, error) {
+	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts) < 0 {
+		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts)
+	}
 	if r.Crashes < 0 || r.Crashes > r.P-1 {
 		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, r.P, r.P-1)
 	}
-	job, err := r.job(g)
+	job, err := r.job(g, cancels)
 	if err != nil {
 		return replayConfig{}, err
 	}
 	var inputs []chaos.Input
-	for joiner := protocol.Rank(r.P); joiner < job.Coordinator(); joiner++ {
-		inputs = append(inputs, chaos.Input{Rank: joiner, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})
+	for p := range job.Coordinator() {
+		if int(p) >= r.P || r.Restarts > 0 {
+			inputs = append(inputs, chaos.Input{Rank: p, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})
+		}
 	}
 	return replayConfig{
 		Protocol: job, P: int(job.Coordinator()) + 1, Detect: true, Inputs: inputs,
 		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes,
-		MayCrash:  func(p protocol.Rank) bool { return p != job.Coordinator() },
-		Testament: func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
+		MayCrash:   func(p protocol.Rank) bool { return p != job.Coordinator() },
+		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
+		Suspicions: r.Suspicions, Cuts: r.Cuts, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
 		KeepGoing: r.KeepGoing, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
-}
-
-// stepsMax bounds a run of a program with M messages. Every attempt of a task sends what the task sends, every view
-// may have everything sent again: with K crashes at most (1+2K)·M messages among
-// tasks, each of which is a step of the sender, one of the receiver, and one in which
-// the receiver has nothing to do. The rest is for the views.
-func (r Job) stepsMax(m int) int {
-	k := r.Crashes
-	return 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(r.P+r.Joiners+1)
-}
-
-// What must hold.
-var (
-	errBits     = errors.New("a task returns with other bits")
-	errTwice    = errors.New("a task is adopted that a live process owns")
-	errUnended  = errors.New("a live process does not come to the end")
-	errReturned = errors.New("the job has ended, and a task has returned nowhere")
-	errSteps    = errors.New("a run takes more steps than it may")
-)
-
-// recorder is a job, and what is said in one run.
-type recorder struct {
-	*replay.Job
-	said map[replay.Name]uint64
-	err  error
-}
-
-// Next is the job's. It notes what is said.
-func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
-	a := l.Job.Next(s, now)
-	if a.Kind != protocol.Send || a.Msg.Frame == nil {
-		return a
-	}
-	sum := a.Msg.Frame.Sum()
-	if before, ok := l.said[a.Msg.Frame.Name]; !ok {
-		l.said[a.Msg.Frame.Name] = sum
-	} else if before != sum && l.err == nil {
-		l.err = fmt.Errorf("%w: %v has other bits than before", chaos.ErrClaims, a.Msg)
-	}
-	return a
-}
-
-// jobOf is the job of a run.
-func jobOf(w *replayWorld) *replay.Job {
-	if l, ok := w.Protocol().(*recorder); ok {
-		return l.Job
-	}
-	return w.Protocol().(*replay.Job)
-}
-
-// claimBits: who sends a message claims that these are the bits of its name.
-func claimBits(m replayMessage) (key, value uint64, ok bool) {
-	if m.Frame == nil {
-		return 0, 0, false
-	}
-	return m.Frame.Key(), m.Frame.Sum(), true
-}
-
-// witnessReplay says what is wrong with what r has just delivered.
-func witnessReplay(w *replayWorld, r protocol.Rank) error {
-	all := w.Delivered(r)
-	switch m := &all[len(all)-1].Msg; {
-	case m.Result != nil:
-		return checkBits(jobOf(w).Program(), r, m.Result)
-	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
-		return checkAdopted(w, r, m.Letter.Base)
-	}
-	return nil
-}
-
-// checkBits compares what a task got with what it gets without messages.
-func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt) error {
-	want := g.Digests(a.Task)
-	if slices.Equal(a.Digests, want) {
-		return nil
-	}
-	at := 0
-	for at < min(len(want), len(a.Digests)) && a.Digests[at] == want[at] {
-		at++
-	}
-	what := "its end"
-	if at < len(g.Calls) {
-		what = g.Calls[at].String()
-	}
-	return fmt.Errorf("%w: task %d at p%d, begun in view %d, from operation %d on: %s", errBits, a.Task, r, a.View, at, what)
-}
-
-// checkAdopted looks at the tasks that r has adopted with a view.
-func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
-	for t := range v.Owners {
-		task := protocol.Rank(t)
-		if since, ok := w.State(r).Runs(task); !ok || since != v.Number {
-			continue
-		}
-		for other := range jobOf(w).Coordinator() {
-			if other == r || !w.Alive(other) {
-				continue
-			}
-			if _, ok := w.State(other).Runs(task); ok {
-				return fmt.Errorf("%w: task %d of p%d, by p%d", errTwice, task, other, r)
-			}
-		}
-	}
-	return nil
-}
-
-// check says what is wrong at the end of a run.
-func (r Job) check(w *replayWorld) error {
-	if most := r.stepsMax(jobOf(w).Program().Messages()); w.Steps() > most {
-		return fmt.Errorf("%w: %d, allowed are %d", errSteps, w.Steps(), most)
-	}
-	return checkReturned(w)
-}
-
-// checkReturned says who has not come to the end.
-func checkReturned(w *replayWorld) error {
-	if l, ok := w.Protocol().(*recorder); ok && l.err != nil {
-		return l.err
-	}
-	job := jobOf(w)
-	returned := make([]bool, job.Program().Tasks)
-	for r := range protocol.Rank(w.P()) {
-		for _, d := range w.Delivered(r) {
-			if d.Msg.Result != nil {
-				returned[d.Msg.Result.Task] = true
-			}
-		}
-		if !w.Alive(r) {
-			continue
-		}
-		if err := w.State(r).Err(); err != nil {
-			return fmt.Errorf("p%d: %w", r, err)
-		}
-		if w.Rest(r) != chaos.Done {
-			return fmt.Errorf("%w: p%d, in %v", errUnended, r, w.State(r).View())
-		}
-	}
-	if t := slices.Index(returned, false); t >= 0 {
-		return fmt.Errorf("%w: task %d", errReturned, t)
-	}
-	return nil
 }

@@ -24,11 +24,11 @@ import (
 )
 
 type benchCmd struct {
-	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), or pingpong."`
+	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, or agree."`
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
-	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, or for broadcast corrected (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-twice, or for broadcast corrected (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
@@ -51,13 +51,19 @@ receive, divided by the median; reductions add numbers of 8 bytes. The machine s
 --op, --size and -n take several values, separated by commas: all combinations are measured.
 
 In mode plain and corrected nothing is kept for who runs a task again; in mode replay, the default of
-programs, a process keeps what it sends. There are only so many iterations, then, that this fits in.
+programs, a process keeps what it sends. There are only so many iterations, then, that this fits in. In
+mode agreed, as with Recovery Report, all agree after the operation that it is complete; in mode
+agreed-twice also before it. --op agree is the agreement itself, on a sum; allreduce is what it is held
+against.
 
 	coppice bench --op broadcast --size 8B -n 8
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
 	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
 	coppice bench --op all --size 8B,1KiB,64KiB -n 4,8,16,32 --compare plain,replay
+	coppice bench --op all -n 8 --compare plain,agreed
+	coppice bench --op agree,allreduce -n 16
 	coppice bench membership --help     # how fast survivors have a new view
+	coppice bench recovery --help       # how fast they have finished what the death happened in
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
 	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
 `
@@ -74,10 +80,15 @@ const (
 	plainMode     = "plain"
 	correctedMode = "corrected"
 	replayMode    = "replay"
+	agreedMode    = "agreed"
+	twiceMode     = "agreed-twice" // with an agreement before the operation, too
 )
 
 // benchModes are those to choose from.
-var benchModes = []string{plainMode, correctedMode, replayMode}
+var benchModes = []string{plainMode, correctedMode, replayMode, agreedMode, twiceMode}
+
+// agrees tells whether a mode ends with an agreement.
+func agrees(mode string) bool { return mode == agreedMode || mode == twiceMode }
 
 // Bounds of what can be asked for.
 const (
@@ -107,6 +118,7 @@ type benchFigures struct {
 	Median         float64 `json:"median_us"`
 	P99            float64 `json:"p99_us"`
 	BytesPerSecond float64 `json:"bytes_per_second"`
+	LogBytes       int64   `json:"log_bytes,omitempty"` // mode replay: that the busiest process logged
 }
 
 // job is the loop of a cell.
@@ -205,7 +217,7 @@ func (b *benchCmd) ops() ([]string, error) {
 		return benchloop.Collectives, nil
 	}
 	for _, op := range b.Op {
-		if op == benchloop.Start || !slices.Contains(benchloop.Ops, op) {
+		if op == benchloop.Start || !slices.Contains(benchloop.Known, op) {
 			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, benchOps())
 		}
 	}
@@ -214,7 +226,7 @@ func (b *benchCmd) ops() ([]string, error) {
 
 // benchOps names the operations.
 func benchOps() string {
-	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong), ", ")
+	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree), ", ")
 }
 
 // checkHow checks what holds for all cells.
@@ -240,12 +252,16 @@ func (b *benchCmd) checkHow(ops []string) error {
 // checkMode checks a mode of these operations.
 func checkMode(mode string, ops []string) error {
 	switch op := notBroadcast(ops); {
-	case mode == "agreed":
-		return fmt.Errorf("mode agreed is to come; allowed: %s", strings.Join(benchModes, ", "))
 	case !slices.Contains(benchModes, mode):
 		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
 	case mode == correctedMode && op != "":
 		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case agrees(mode):
+		for _, op := range ops {
+			if !slices.Contains(benchloop.Collectives, op) {
+				return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, op, strings.Join(benchloop.Collectives, ", "))
+			}
+		}
 	case mode == replayMode:
 		return checkLogged(ops)
 	}

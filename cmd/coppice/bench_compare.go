@@ -33,6 +33,7 @@ type comparedCell struct {
 	Ratio      float64      `json:"ratio"`     // of the second mode's median to the first's
 	Least      float64      `json:"ratio_min"` // of any round
 	Most       float64      `json:"ratio_max"`
+	LogBytes   int64        `json:"log_bytes,omitempty"` // that the busiest process logged in mode replay, in one round
 }
 
 // benchComparison is what comparing came to.
@@ -133,6 +134,7 @@ func takeTurns(modes []string, rounds int, cells []benchCell, measure func(mode 
 			finished += end
 			for i, c := range measured {
 				compared[i].Rounds[k] = append(compared[i].Rounds[k], c.Median)
+				compared[i].LogBytes = max(compared[i].LogBytes, c.LogBytes)
 			}
 		}
 		for i, c := range cells[:end] {

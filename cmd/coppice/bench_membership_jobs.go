@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,26 +163,48 @@ func (m *membershipBench) killOne(ctx context.Context, n, victim int) (first, v 
 // kill starts a job of n processes, kills some of them as soon as the others are over
 // the last death, and returns when.
 func (m *membershipBench) kill(ctx context.Context, n int, victims []int, sink *membershipSink) ([]int64, error) {
+	job := deadlyJob{
+		n: n, victims: victims, args: append([]string{"bench-membership-process"}, decimals(victims)...),
+		stdout: sink, ready: sink.ready, pid: func(rank int) int { return sink.pids[rank] },
+	}
+	if m.plan.fanout > 0 {
+		job.env = append(job.env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))
+	}
+	return job.run(ctx)
+}
+
+// deadlyJob is a job of this command's own processes, some of which are killed one
+// after the other.
+type deadlyJob struct {
+	n       int
+	victims []int    // ranks
+	args    []string // of a process
+	env     []string
+	stdout  io.Writer
+	ready   []chan struct{}    // by death: closed when all are ready for it
+	pid     func(rank int) int // of a process, when all are ready
+}
+
+// run returns when they were killed. If anybody else dies, or a task does not end well,
+// it is an error.
+func (d deadlyJob) run(ctx context.Context) ([]int64, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	env := []string{transport.ChooseVariable + "=" + transport.Unix}
-	if m.plan.fanout > 0 {
-		env = append(env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))
-	}
 	plan, err := launch.New(launch.Config{
-		N: n, StdinRank: -1, Env: env, Settings: control.Settings{Silence: jobSilence},
-		Program: self, Args: append([]string{"bench-membership-process"}, decimals(victims)...),
-		Output: launch.Output{Stdout: sink, Prefix: true},
+		N: d.n, StdinRank: -1, Settings: control.Settings{Silence: jobSilence},
+		Env:     append([]string{transport.ChooseVariable + "=" + transport.Unix}, d.env...),
+		Program: self, Args: d.args,
+		Output: launch.Output{Stdout: d.stdout, Prefix: true},
 	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, jobTime(n))
+	ctx, cancel := context.WithTimeout(ctx, jobTime(d.n))
 	defer cancel()
 	times := make(chan []int64, 1)
-	go func() { times <- killInTurn(ctx, sink, victims) }()
+	go func() { times <- d.killInTurn(ctx) }()
 	run, err := plan.Run(ctx)
 	late := ctx.Err() == context.DeadlineExceeded
 	cancel()
@@ -190,25 +213,26 @@ func (m *membershipBench) kill(ctx context.Context, n int, victims []int, sink *
 		return nil, err
 	}
 	if late {
-		return nil, fmt.Errorf("deaths of ranks %v of %d: no end within %v", victims, n, jobTime(n))
+		return nil, fmt.Errorf("deaths of ranks %v of %d: no end within %v", d.victims, d.n, jobTime(d.n))
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(run.Killed)), slices.Sorted(slices.Values(victims))) || run.Exit != 0 || len(killed) != len(victims) {
-		return nil, fmt.Errorf("deaths of ranks %v of %d: %s", victims, n, cmp.Or(run.Cause, "nobody died"))
+	if !slices.Equal(slices.Sorted(slices.Values(run.Killed)), slices.Sorted(slices.Values(d.victims))) || run.Exit != 0 || len(killed) != len(d.victims) {
+		return nil, fmt.Errorf("deaths of ranks %v of %d: %s", d.victims, d.n, cmp.Or(run.Cause, "nobody died"))
 	}
 	return killed, nil
 }
 
 // killInTurn kills processes, each when all are ready for it, and returns when.
-func killInTurn(ctx context.Context, sink *membershipSink, victims []int) (killed []int64) {
-	for i, victim := range victims {
+func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
+	for i, victim := range d.victims {
 		select {
-		case <-sink.ready[i]:
+		case <-d.ready[i]:
 		case <-ctx.Done():
 			return killed
 		}
 		time.Sleep(settleTime)
+		pid := d.pid(victim)
 		at := clock.Now()
-		if syscall.Kill(sink.pids[victim], syscall.SIGKILL) != nil {
+		if syscall.Kill(pid, syscall.SIGKILL) != nil {
 			return killed
 		}
 		killed = append(killed, at)
@@ -225,14 +249,18 @@ func decimals(numbers []int) (words []string) {
 
 // floor is a death among plain processes.
 func (m *membershipBench) floor(ctx context.Context, n, victim int) (float64, error) {
+	times, err := floorTimes(ctx, n, victim)
+	return microseconds(times.Took()), err
+}
+
+func floorTimes(ctx context.Context, n, victim int) (floor.Times, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return floor.Times{}, err
 	}
-	times, err := floor.Measure(ctx, n, victim, func(dir string, rank int) []string {
+	return floor.Measure(ctx, n, victim, func(dir string, rank int) []string {
 		return []string{self, "bench-floor-process", dir, strconv.Itoa(rank), strconv.Itoa(n)}
 	})
-	return microseconds(times.Took()), err
 }
 
 // benchFloorProcessCmd is a process of the floor.

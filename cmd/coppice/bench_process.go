@@ -12,7 +12,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
-	"github.com/coppice-go/coppice/bench/ops"
+	"github.com/coppice-go/coppice/internal/runtime"
 )
 
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
@@ -47,13 +47,16 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 		return err
 	}
 	for _, job := range jobs {
-		spans, err := ops.Measure(ctx, t, alive, job, b.mode())
+		before := runtime.Logged()
+		spans, err := b.measure(ctx, t, alive, job)
 		if err != nil {
 			return err
 		}
-		times, err := groupTimes(ctx, alive, job.Op, spans, watch)
+		times, logged, err := groupTimes(ctx, alive, job.Op, spans, watch, runtime.Logged()-before)
 		if err == nil && t.Rank() == 0 {
-			err = json.NewEncoder(out).Encode(benchFiguresOf(job, t.Size(), times))
+			figures := benchFiguresOf(job, t.Size(), times)
+			figures.LogBytes = logged
+			err = json.NewEncoder(out).Encode(figures)
 		}
 		if err != nil {
 			return err
@@ -63,28 +66,28 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 }
 
 // groupTimes returns, at rank 0, the nanoseconds that each iteration took the
-// group: all processes read the same clock, on one machine. They count only if the
-// library has complained nowhere.
-func groupTimes(ctx context.Context, t *coppice.Task, op string, spans []benchloop.Span, watch *logWatch) ([]int64, error) {
+// group: all processes read the same clock, on one machine; and the most that any has
+// logged. They count only if the library has complained nowhere.
+func groupTimes(ctx context.Context, t *coppice.Task, op string, spans []benchloop.Span, watch *logWatch, logged int64) (times []int64, most int64, err error) {
 	const fields = 3
-	extremes := make([]int64, 0, fields*len(spans)+1)
+	extremes := make([]int64, 0, fields*len(spans)+2)
 	for _, s := range spans {
 		extremes = append(extremes, s.Begin, s.End, s.End-s.Begin)
 	}
-	extremes = append(extremes, watch.errors.Load())
-	extremes, err := coppice.Reduce(ctx, t, extremes, coppice.Max)
+	extremes = append(extremes, watch.errors.Load(), logged)
+	extremes, err = coppice.Reduce(ctx, t, extremes, coppice.Max)
 	if err != nil || t.Rank() != 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	if extremes[fields*len(spans)] > 0 {
-		return nil, fmt.Errorf("no figures of %s: the library has logged an error", op)
+		return nil, 0, fmt.Errorf("no figures of %s: the library has logged an error", op)
 	}
-	times := make([]int64, len(spans))
+	times = make([]int64, len(spans))
 	for i, s := range spans {
 		e := extremes[fields*i:]
 		times[i] = benchloop.Iteration{Root: s, LastBegin: e[0], LastEnd: e[1], Slowest: e[2]}.Time(op)
 	}
-	return times, nil
+	return times, extremes[fields*len(spans)+1], nil
 }
 
 // benchFiguresOf sums up the nanoseconds of a job's iterations on p processes.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/ops"
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -52,11 +53,21 @@ func (b benchProtection) mode() coppice.Protection {
 		p = coppice.Corrected(b.correction())
 	case replayMode:
 		p = coppice.Replayed
+	case agreedMode, twiceMode:
+		p = coppice.Agreed
 	}
 	if b.Tree != "" {
 		p = p.Along(b.Tree)
 	}
 	return p
+}
+
+// measure runs a job's loop at one task.
+func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
+	if b.Mode == twiceMode {
+		return ops.MeasureTwice(ctx, t, alive, job, b.mode())
+	}
+	return ops.Measure(ctx, t, alive, job, b.mode())
 }
 
 // job has the settings that the mode is about.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"strings"
@@ -107,5 +108,30 @@ func TestWatchCountsErrorsOfAllItsLoggers(t *testing.T) {
 	log.WithGroup("g").Error("three")
 	if n := watch.errors.Load(); n != 3 {
 		t.Errorf("%d errors, want 3", n)
+	}
+}
+
+func TestFiguresTellHowMuchWasLogged(t *testing.T) {
+	const bytes, iterations = 64 << 10, 10 // of the same memory, which is lent and counts once
+	for mode, logged := range map[string]bool{plainMode: false, replayMode: true} {
+		how := benchProtection{Mode: mode}
+		watch := newLogWatch(slog.NewTextHandler(io.Discard, logLevel))
+		job := how.job(watch)
+		job.Local = 2
+		var out strings.Builder
+		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			jobs := []benchloop.Job{{Op: benchloop.Broadcast, Bytes: bytes, Iterations: iterations}}
+			return benchTask(ctx, task, jobs, how, watch, &out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got benchFigures
+		if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+			t.Fatal(err)
+		}
+		if enough := got.LogBytes >= bytes; enough != logged || !logged && got.LogBytes != 0 {
+			t.Errorf("mode %s: %d bytes logged in %d broadcasts of %d", mode, got.LogBytes, iterations, bytes)
+		}
 	}
 }

@@ -25,13 +25,13 @@ type chaosCmd struct {
 	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
 
 	Joiners    int  `placeholder:"K" help:"Membership, agreement, replay: so many processes join."`
-	Suspicions int  `placeholder:"K" help:"Membership, agreement: so often at most a process is told that another may be dead, for no reason."`
-	Cuts       int  `placeholder:"K" help:"Membership, agreement: so often at most the processes are cut in two sides; a cut heals."`
-	Restarts   int  `placeholder:"K" help:"Membership, agreement: so often at most a dead process comes back."`
+	Suspicions int  `placeholder:"K" help:"Membership, agreement, replay: so often at most a process is told that another may be dead, for no reason."`
+	Cuts       int  `placeholder:"K" help:"Membership, agreement, replay: so often at most the processes are cut in two sides; a cut heals."`
+	Restarts   int  `placeholder:"K" help:"Membership, agreement, replay: so often at most a dead process comes back."`
 	Agentless  bool `help:"Membership, agreement: no host agents; a majority is needed."`
 
 	Instances *int `placeholder:"K" help:"Agreement: so many, one after the other (default 2; 1 with --exhaustive and --delays)."`
-	Cancels   int  `placeholder:"K" help:"Agreement: so often at most a process votes to abort one."`
+	Cancels   int  `placeholder:"K" help:"Agreement: so often at most a process votes to abort one. Replay: so many contexts at most end; some operations are agreed then."`
 
 	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all)."`
 	Operations int    `default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
@@ -70,6 +70,7 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol agreement -P 3 --crashes 2 --exhaustive
 	coppice chaos --protocol replay -P 5 --runs 1000
 	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
+	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
 
 Membership agrees on views. It must never open two views of one number, nor forget who is in; and whoever
 lives ends in the one open view, or is told that it is out or that there is no quorum.
@@ -82,7 +83,9 @@ Replay runs the tasks of the dead again. Each run is another random program; eve
 the bits that it gets without any message, in every attempt, as long as one process lives. --exhaustive
 takes every algorithm and root of the operations instead, and lets up to K processes crash (default 2) at
 every point of the ordinary schedule, with --lossy also such that what they sent is lost; --delays takes
-every schedule near it.
+every schedule near it. With --cancels, operations in which all need all are agreed: a task whose context
+ends before it enters one aborts it, and it must be aborted for all or for none; --exhaustive lets each
+task in turn abort.
 `
 }
 
@@ -192,8 +195,8 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("%d dead from the start; allowed: 0 to %d, since the root stays", *x.Dead, x.P-1)
 	case x.Exhaustive && x.Count:
 		return errors.New("--count with --exhaustive, which ends at the first violation; allowed with: random schedules")
-	case x.Protocol != agree && (x.Instances != nil || x.Cancels != 0):
-		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement", x.Protocol)
+	case x.Protocol != agree && (x.Instances != nil || x.Protocol != rerun && x.Cancels != 0):
+		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement, and --cancels with replay", x.Protocol)
 	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Operations != operationsDefault):
 		return fmt.Errorf("--op, --tasks or --operations with --protocol %s; allowed with: replay", x.Protocol)
 	case x.Protocol == rerun:
@@ -248,8 +251,10 @@ const operationsDefault = 300
 // checkReplay is check for replay.
 func (x *chaosCmd) checkReplay() error {
 	switch {
-	case x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Dead != nil || x.Reorder:
-		return errors.New("--suspicions, --cuts, --restarts, --agentless, --dead or --reorder with replay; allowed: --crashes, --lossy, --joiners")
+	case x.Agentless || x.Dead != nil || x.Reorder:
+		return errors.New("--agentless, --dead or --reorder with replay; allowed: --crashes, --lossy, --joiners, --suspicions, --cuts, --restarts, --cancels")
+	case min(x.Suspicions, x.Cuts, x.Restarts, x.Cancels) < 0:
+		return fmt.Errorf("%d suspicions, %d cuts, %d restarts, %d cancels; allowed: 0 or more", x.Suspicions, x.Cuts, x.Restarts, x.Cancels)
 	case x.Joiners < 0 || x.P+x.Joiners > chaosMax:
 		return fmt.Errorf("%d joiners; allowed: 0 to %d", x.Joiners, chaosMax-x.P)
 	case x.Crashes != nil && *x.Crashes > x.P-1:
@@ -273,6 +278,7 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 	r := recovery.Job{
 		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
 		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts,
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
 		r.Ops = []replay.Op{op}

@@ -17,7 +17,7 @@ import (
 )
 
 // words are what the texts of flags refer to; a command sets some to its own.
-var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized"}
+var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized", "recoveryModes": strings.Join(recoveryModes, " or ")}
 
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
@@ -39,6 +39,9 @@ type commands struct {
 	BenchMembership        benchMembershipCmd        `cmd:"" hidden:"" help:"Measure how fast the survivors of a death have a new view."`
 	BenchMembershipProcess benchMembershipProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench membership starts."`
 	BenchFloorProcess      benchFloorProcessCmd      `cmd:"" hidden:"" help:"Be one of the processes that it compares them with."`
+
+	BenchRecovery        benchRecoveryCmd        `cmd:"" hidden:"" help:"Measure how fast the survivors of a death have finished what it happened in."`
+	BenchRecoveryProcess benchRecoveryProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
 	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
@@ -123,7 +126,7 @@ func explain(err error, app *kong.Application, args []string) error {
 var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
 
 // twoWords are the commands of two words, which kong knows by one.
-var twoWords = map[string]string{"bench membership": "bench-membership"}
+var twoWords = map[string]string{"bench membership": "bench-membership", "bench recovery": "bench-recovery"}
 
 // written is the command as the user wrote it.
 func written(args []string) string {

@@ -32,13 +32,15 @@ Simulates what the papers simulated, writes a CSV and an SVG for each figure and
 (report.md, report.html) that puts the paper's values beside ours. Interrupted work goes on where it
 was when the command is given again.
 
-trees-fig11 and trees-fig12 are measured on processes of this machine, which should be quiet: up to ten
-launches of each configuration share the runs, 500 a launch at most. What was measured into a directory stays there: to measure
-again, give another one. trees-fig11 needs Open MPI, and is skipped without it.
+trees-fig11, trees-fig12 and thesis-fig… are measured on processes of this machine, which should be quiet:
+up to ten launches of each configuration share the runs, 500 a launch at most. What was measured into a
+directory stays there: to measure again, give another one. trees-fig11 and thesis-fig… need Open MPI, and are
+skipped without it. --runs 3 makes all figures of the thesis in about two minutes.
 
 	coppice reproduce list
 	coppice reproduce trees-table1 --runs 10000
 	coppice reproduce trees-fig12 -n 4,8
+	coppice reproduce thesis-fig5.3 thesis-fig5.4 --runs 100
 	coppice reproduce all --out out --json
 `
 }

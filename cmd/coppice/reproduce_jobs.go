@@ -87,18 +87,25 @@ func launchOurs(ctx context.Context, l experiment.Launch) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _, err := benchloop.Launch(ctx, append([]string{self}, benchWords(l)...), len(l.Bytes))
+	out, _, err := benchloop.Launch(ctx, append([]string{self}, benchWords(l)...), len(l.Bytes)*len(launchOps(l)))
 	if err != nil {
 		return nil, err
 	}
-	var report benchReport
+	return benchMedians(out)
+}
+
+// benchMedians are those in what `coppice bench` printed.
+func benchMedians(out []byte) (us []float64, err error) {
+	var report struct {
+		benchFigures // the only cell's
+		Cells        []benchFigures
+	}
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("what coppice bench printed: %w", err)
 	}
-	if report.benchCell != nil {
-		report.Cells = append(report.Cells, *report.benchCell)
+	if report.Cells == nil {
+		report.Cells = []benchFigures{report.benchFigures}
 	}
-	var us []float64
 	for _, c := range report.Cells {
 		us = append(us, c.Median)
 	}
@@ -109,18 +116,32 @@ func launchOurs(ctx context.Context, l experiment.Launch) ([]float64, error) {
 func benchWords(l experiment.Launch) []string {
 	number := strconv.Itoa
 	words := []string{
-		"bench", "--json", "--op", benchloop.Broadcast, "-n", number(l.Processes),
-		"--iterations", number(l.Iterations), "--warmup", number(l.Warmup), "--tree", l.Tree, "--mode",
+		"bench", "--json", "--op", strings.Join(launchOps(l), ","), "-n", number(l.Processes),
+		"--iterations", number(l.Iterations), "--warmup", number(l.Warmup),
 	}
-	if l.Correction == "" {
-		words = append(words, plainMode)
-	} else {
-		words = append(words, correctedMode, "--correction", l.Correction)
+	if l.Tree != "" {
+		words = append(words, "--tree", l.Tree)
+	}
+	switch {
+	case l.Mode != "":
+		words = append(words, "--mode", l.Mode)
+	case l.Correction == "":
+		words = append(words, "--mode", plainMode)
+	default:
+		words = append(words, "--mode", correctedMode, "--correction", l.Correction)
 	}
 	if len(l.Failed) > 0 {
 		words = append(words, "--failed", joined(l.Failed))
 	}
 	return append(words, "--size", joined(l.Bytes))
+}
+
+// launchOps are a launch's operations.
+func launchOps(l experiment.Launch) []string {
+	if len(l.Ops) == 0 {
+		return []string{benchloop.Broadcast}
+	}
+	return l.Ops
 }
 
 func joined(numbers []int) string {
@@ -133,8 +154,8 @@ func joined(numbers []int) string {
 
 // launchTheirs measures with Open MPI's loop.
 func (j *jobStarter) launchTheirs(ctx context.Context, l experiment.Launch) ([]float64, error) {
-	if l.Tree != "" || l.Correction != "" || len(l.Failed) > 0 {
-		return nil, errors.New("trees, corrections and failed processes for Open MPI; allowed: none")
+	if l.Mode != "" || l.Tree != "" || l.Correction != "" || len(l.Failed) > 0 {
+		return nil, errors.New("modes, trees, corrections and failed processes for Open MPI; allowed: none")
 	}
 	transport, ok := map[experiment.Side]openmpi.Transport{
 		experiment.OpenMPITCP: openmpi.TCP, experiment.OpenMPIShared: openmpi.Shared,
@@ -148,11 +169,13 @@ func (j *jobStarter) launchTheirs(ctx context.Context, l experiment.Launch) ([]f
 	}
 	defer os.RemoveAll(out)
 	var jobs []benchloop.Job
-	for i, bytes := range l.Bytes {
-		jobs = append(jobs, benchloop.Job{
-			Op: benchloop.Broadcast, Bytes: bytes, Warmup: l.Warmup, Iterations: l.Iterations,
-			Out: filepath.Join(out, strconv.Itoa(i)),
-		})
+	for _, op := range launchOps(l) {
+		for _, bytes := range l.Bytes {
+			jobs = append(jobs, benchloop.Job{
+				Op: op, Bytes: bytes, Warmup: l.Warmup, Iterations: l.Iterations,
+				Out: filepath.Join(out, strconv.Itoa(len(jobs))),
+			})
+		}
 	}
 	if _, _, err := benchloop.Launch(ctx, j.mpi.Command(l.Processes, transport, jobs), len(jobs)); err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +24,34 @@ func TestLaunchesAreWordsOfBench(t *testing.T) {
 			experiment.Launch{Tree: "lame:2", Correction: "optimized:1", Processes: 8, Failed: []int{3, 5}, Bytes: []int{8, 1024}, Iterations: 1},
 			"bench --json --op broadcast -n 8 --iterations 1 --warmup 0 --tree lame:2 --mode corrected --correction optimized:1 --failed 3,5 --size 8,1024",
 		},
+		{
+			experiment.Launch{Ops: []string{"reduce", "alltoall"}, Mode: "agreed-twice", Processes: 4, Bytes: []int{8}, Warmup: 1, Iterations: 2},
+			"bench --json --op reduce,alltoall -n 4 --iterations 2 --warmup 1 --mode agreed-twice --size 8",
+		},
 	} {
 		if got := strings.Join(benchWords(c.launch), " "); got != c.want {
 			t.Errorf("%+v:\n got %s\nwant %s", c.launch, got, c.want)
 		}
+	}
+}
+
+func TestMediansAreReadOfOneCellAndOfSeveral(t *testing.T) {
+	for _, cells := range [][]benchCell{{{benchFigures: benchFigures{Median: 3}}}, {{benchFigures: benchFigures{Median: 3}}, {benchFigures: benchFigures{Median: 4}}}} {
+		report := benchReport{Cells: cells}
+		if len(cells) == 1 {
+			report = benchReport{benchCell: &cells[0]}
+		}
+		text, err := json.Marshal(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := benchMedians(text)
+		if want := []float64{3, 4}[:len(cells)]; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	if got, err := benchMedians([]byte("no document")); err == nil {
+		t.Errorf("%v of no document", got)
 	}
 }
 

@@ -45,11 +45,12 @@ type job struct {
 	calling  int             // so many are being carried out there
 	calls    context.Context // ends when no process shall be started any more
 	hangUp   context.CancelFunc
-	over     chan struct{}     // closed when nobody is overseen any more
-	close    func()            // closes it
-	why      map[int]string    // the launcher ended it
-	kills    chan control.Kill // that are due
-	suspects chan suspect      // on other hosts: the coordinator gave them up
+	over     chan struct{}        // closed when nobody is overseen any more
+	close    func()               // closes it
+	why      map[int]string       // the launcher ended it
+	kills    chan control.Kill    // that are due
+	victims  map[control.Kill]int // the ranks that those that were due were for
+	suspects chan suspect         // on other hosts: the coordinator gave them up
 	began    time.Time
 	tcp      string           // where other hosts find the coordinator
 	threads  []*threads       // that called them
@@ -72,6 +73,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		entry:   map[int]int{},
 		why:     map[int]string{},
 		kills:   make(chan control.Kill, len(p.Kills)),
+		victims: map[control.Kill]int{},
 		joins:   make(chan joinCall),
 		grown:   make(chan *growth),
 		over:    make(chan struct{}),
@@ -117,7 +119,7 @@ func (j *job) finish() {
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
 	for _, k := range j.Kills {
-		if !slices.Contains(j.report.Killed, k.Task) {
+		if !slices.Contains(j.report.Killed, j.victim(k)) {
 			j.notice("--kill %v never came about", k)
 		}
 	}
@@ -164,10 +166,19 @@ func (j *job) drain() {
 	}
 }
 
-// killOf is the kill of a task that the user asked for; "": none.
+// victim is the rank of the process that a kill is for: the one that began with the
+// task, or that owned it when the time had come.
+func (j *job) victim(k control.Kill) int {
+	if rank, due := j.victims[k]; due {
+		return rank
+	}
+	return k.Task
+}
+
+// killOf is the kill of a process that the user asked for; "": none.
 func (j *job) killOf(rank int) string {
 	for _, k := range j.Kills {
-		if k.Task == rank {
+		if j.victim(k) == rank {
 			return k.String()
 		}
 	}
@@ -355,13 +366,18 @@ func (j *job) timeout() {
 	}
 }
 
-// killOne is a kill that the user asked for.
+// killOne is a kill that the user asked for: of the process that owns the task now.
 func (j *job) killOne(k control.Kill) {
-	if j.running[k.Task] != firstIncarnation {
+	rank := k.Task
+	if v := j.server.View(); v != nil && k.Task < len(v.Owners) {
+		rank = v.Owners[k.Task]
+	}
+	j.victims[k] = rank
+	if j.running[rank] != firstIncarnation {
 		return
 	}
-	j.why[k.Task] = whyKill + k.String()
-	j.kill(k.Task)
+	j.why[rank] = whyKill + k.String()
+	j.kill(rank)
 }
 
 // killAll kills all processes that still run.

@@ -23,6 +23,7 @@ const (
 	Reduce    = "reduce"    // sums of Value, at Root; elsewhere the result is an empty block
 	AllReduce = "allreduce" // sums of Value
 	Scan      = "scan"      // sums of Value of the tasks up to this one
+	Agree     = "agree"     // on sums of Value
 	Shift     = "shift"     // Value to the task Shift ranks on, with Tag; one from as far back
 	Split     = "split"     // Shift groups (Color, Key), and a scan of Value in each
 	Fork      = "fork"      // ForkSteps beside what follows, awaited after Shift further steps
@@ -30,7 +31,7 @@ const (
 
 // Ops lists the operations.
 func Ops() []string {
-	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Shift, Split, Fork}
+	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Agree, Shift, Split, Fork}
 }
 
 // Step is one operation, the same at all tasks.
@@ -41,6 +42,8 @@ type Step struct {
 	Tag   int  `json:",omitempty"` // of messages
 	Size  int  `json:",omitempty"` // numbers in a value; where lengths may differ, the longest
 	Float bool `json:",omitempty"` // numbers of very different magnitude, whose sums depend on the association
+
+	Agreed bool `json:",omitempty"` // all tasks complete it or none
 }
 
 // Program is what all tasks of a job do, in order. It is a plain value: a copy shares
@@ -70,6 +73,7 @@ func Random(seed uint64, tasks, steps int) Program {
 		case Fork:
 			s.Shift = d.below(8)
 		}
+		s.Agreed = d.below(4) == 0
 		p.Steps[i] = s
 	}
 	return p

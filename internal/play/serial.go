@@ -112,7 +112,7 @@ func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	case Reduce:
 		each(all, func(int) [][]float64 { return [][]float64{nil} })
 		all[s.Root] = [][]float64{sum(values(n, value))}
-	case AllReduce:
+	case AllReduce, Agree:
 		got := [][]float64{sum(values(n, value))}
 		each(all, func(int) [][]float64 { return got })
 	case Scan:

@@ -220,6 +220,9 @@ func (m *Member) catchUp(ctx context.Context, op string) error {
 		if err := m.usable(op); err != nil {
 			return err
 		}
+		if m.agreed > 0 && m.p.aborts.records[instance{m.group, m.agreed}] {
+			return nil // it will see
+		}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 type buffers struct {
 	free  [bufferClasses][][]byte // by the logarithm of their size
 	bytes int                     // in them
+	stays bool                    // much of the memory does not come back: the log has it
 }
 
 const (
@@ -33,6 +34,9 @@ func (b *buffers) get(n int) []byte {
 		b.free[class] = have[:last]
 		b.bytes -= cap(m)
 		return m[:n]
+	}
+	if b.stays && n > copiedMax {
+		return newLarge(1 << (class + bufferMin))[:n]
 	}
 	return make([]byte, n, 1<<(class+bufferMin))
 }
@@ -62,7 +66,6 @@ func (o *operation) giveBack() {
 	}
 	for i, b := range o.borrowed {
 		sent, result := o.sched.store.Refers(int32(i + 1))
-		sent = sent || o.kept // what was replaced after it had arrived is in the log all the same
 		if !result || o.copies {
 			o.giveBackOne(b, sent, result)
 		}
@@ -81,8 +84,9 @@ func (o *operation) giveBack() {
 func (o *operation) giveBackOne(b []byte, sent, result bool) {
 	m := o.m
 	switch {
+	case b == nil: // the log has it
 	case sent:
-		if len(m.parked) < parkedMax && !o.lends && !o.kept {
+		if len(m.parked) < parkedMax && !o.lends {
 			m.parked = append(m.parked, parked{b, o.seq})
 		}
 	case result:

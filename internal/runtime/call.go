@@ -21,9 +21,21 @@ type Call struct {
 	Sign   uint64   // signature of the value's type
 	Type   string   // its name
 	Kind   collective.Kind
-	Works  bool // Kind.Fold is code of the user
-	Again  bool // the second half of an operation, which counts as one
-	Copies bool // the result is copied before the task calls anything else
+	Works  bool   // Kind.Fold is code of the user
+	Again  bool   // the second half of an operation, which counts as one
+	Half   bool   // the first, of an agreed one
+	Agreed bool   // all complete it or none
+	Copies bool   // the result is copied before the task calls anything else
+	Keep   bool   // the task has still to take what the operation before has brought
+	Name   string // of the operation of which it is a part; empty: it is one
+}
+
+// name is what the operation is called.
+func (c *Call) name() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return opName(c.Plan.op)
 }
 
 // BarrierPlan is the plan of a barrier.
@@ -41,18 +53,26 @@ type Result struct {
 // Do carries out an operation that all tasks of the group call.
 func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	p := m.p
-	name := opName(c.Plan.op)
+	name := c.name()
 	p.lock()
 	defer p.unlock()
 	if err := m.usable(name); err != nil {
 		return Result{}, err
+	}
+	if !c.Again && m.agreed != m.seq+1 {
+		m.agreed = 0
 	}
 	if err := m.catchUp(ctx, name); err != nil {
 		m.seq++ // it has called it, as the others have
 		m.abandon(name)
 		return Result{}, err
 	}
-	clear(m.blocks) // of the last result, which may be large
+	if m.agreed > 0 && p.aborts.records[instance{m.group, m.agreed}] {
+		return Result{}, &Failure{Op: name, Err: ErrAborted}
+	}
+	if !c.Keep {
+		clear(m.blocks) // of the last result, which may be large
+	}
 	o, err := m.enter(&c)
 	if err != nil {
 		return Result{}, err
@@ -63,6 +83,7 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	if delivered {
 		result = o.result()
 	}
+	m.fate = o.fate
 	o.leave()
 	switch {
 	case p.dead:
@@ -108,7 +129,9 @@ func (o *operation) await(ctx context.Context) (err error) {
 
 // enter begins the task's next operation.
 func (m *Member) enter(c *Call) (*operation, error) {
-	m.reclaim()
+	if !c.Keep {
+		m.reclaim()
+	}
 	m.seq++
 	o := m.ops.get(m.seq)
 	if o == nil {
@@ -126,6 +149,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		return o, nil
 	}
 	o.sign = c.Sign
+	m.calls(c)
 	if o.plan.remembered() {
 		o.room = nil // others may ask for what would be in it, later
 	}
@@ -134,7 +158,9 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		o.value, o.hasValue, o.shared = c.Value, true, true
 	}
 	if !c.Again {
-		m.p.count(m.task, opName(c.Plan.op), o)
+		m.p.count(m.task, c.name(), &o.fate)
+	} else {
+		m.p.countOn(&o.fate, m.fate)
 	}
 	o.start(c)
 	o.needs()

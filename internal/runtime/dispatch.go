@@ -26,6 +26,15 @@ func (p *Process) dispatch(in *incoming) {
 	case opReturned:
 		p.toldReturned(in)
 		return
+	case opAbort:
+		p.abort(instance{in.group, in.seq})
+		return
+	case opAborts:
+		p.toldAborts(in)
+		return
+	case opLoad:
+		p.toldLoad(in)
+		return
 	}
 	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
 		p.late(in)
@@ -35,6 +44,8 @@ func (p *Process) dispatch(in *incoming) {
 	switch in.plan.op {
 	case opMismatch:
 		m.mismatched(in)
+	case opRevoke:
+		m.revoke()
 	default:
 		if !m.known && in.plan.op == opProbe && p.gone[in.to].returned {
 			p.tellGone(in)
@@ -66,6 +77,8 @@ func (m *Member) dispatch(in *incoming) {
 		m.probed(from, in)
 	case opGone:
 		m.goneFrom(from, in)
+	case opAgree:
+		m.letter(from, in)
 	case opAsk, opHaveNot:
 		m.inquiry(from, in)
 	default:

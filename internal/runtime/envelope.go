@@ -31,6 +31,11 @@ const (
 	opView     // a letter of the membership protocol
 	opLost     // a task cannot be run again; the value says why
 	opReturned // a task that was run again has returned; the value says with what failure
+	opLoad     // a process can own so many tasks
+	opAbort    // an agreed operation is aborted
+	opAborts   // the sender has told all of those that it knew as of a view
+	opRevoke   // a group is revoked
+	opAgree    // a letter of an agreement
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

@@ -20,6 +20,12 @@ var (
 	ErrMisuse = errors.New("misuse")
 	// ErrUnreached: a corrected broadcast did not reach this task.
 	ErrUnreached = errors.New("unreached")
+	// ErrAborted: a task's context ended before it took part in what all do or none.
+	ErrAborted = errors.New("aborted")
+	// ErrAbandoned: this task could not wait until it was decided.
+	ErrAbandoned = errors.New("abandoned")
+	// ErrRevoked: a task has revoked the group.
+	ErrRevoked = errors.New("revoked")
 	// ErrKilled: this process, a goroutine, was killed; its task must end.
 	ErrKilled = errors.New("killed")
 )
@@ -105,10 +111,10 @@ func (q *peer) exited() {
 }
 
 // rename takes note of how a process died that is known to be dead: what was said
-// before was said by who did not know.
+// before was said by who did not know. Why a task could not be run again stays.
 func (p *Process) rename(rank int, how string) {
 	for t, r := range p.owner {
-		if int(r) == rank && p.gone[t].dead {
+		if int(r) == rank && p.gone[t].dead && !p.replays() {
 			p.gone[t].why = how
 		}
 	}
@@ -213,7 +219,7 @@ func (o *operation) needs() {
 	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
 		for r := range m.Size() {
 			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
-				o.fail(m.goneFailure("", r))
+				o.fail(m.lostFailure(r))
 				return
 			}
 		}

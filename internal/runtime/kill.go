@@ -6,9 +6,15 @@ import (
 	"syscall"
 )
 
+// fate is what is ordered for an operation, and how far it has come.
+type fate struct {
+	steps int
+	kill  *Kill
+}
+
 // count counts an operation that a task enters, and carries out the orders to
-// die in it. o is nil for messages between two tasks.
-func (p *Process) count(task int, op string, o *operation) {
+// die in it. f is nil for messages between two tasks.
+func (p *Process) count(task int, op string, f *fate) {
 	if len(p.cfg.Kills) == 0 || p.since[task] > 1 { // orders are for the first attempt
 		return
 	}
@@ -19,18 +25,29 @@ func (p *Process) count(task int, op string, o *operation) {
 			continue
 		}
 		// The process may have made the step before its task came to it.
-		if k.Step == 0 || o == nil || o.steps >= k.Step {
+		if k.Step == 0 || f == nil || f.steps >= k.Step {
 			p.die()
 			return
 		}
-		o.kill = &p.cfg.Kills[i]
+		f.kill = &p.cfg.Kills[i]
+	}
+}
+
+// countOn goes on with the orders and the count of the part before.
+func (p *Process) countOn(f *fate, before fate) {
+	if before.kill == nil || before.steps >= before.kill.Step {
+		return
+	}
+	f.kill = before.kill
+	if f.steps += before.steps; f.steps >= f.kill.Step {
+		p.die()
 	}
 }
 
 // dies counts a step of an operation and tells whether to die in it.
-func (o *operation) dies() bool {
-	o.steps++
-	return o.kill != nil && o.steps == o.kill.Step
+func (f *fate) dies() bool {
+	f.steps++
+	return f.kill != nil && f.steps == f.kill.Step
 }
 
 // counted counts a step that is no write, and dies in it if that was ordered.

@@ -160,7 +160,7 @@ type mail struct {
 // is held. Whoever gives it back steps the receiver.
 func (q *peer) mail(t *terms, e *envelope, value []byte) {
 	p := q.p
-	shared := t.stream == nil
+	shared := t.stream == nil || p.history.keeps // the log has the same memory
 	if shared && len(value) <= inlineMax {
 		value, shared = p.keep(value), false
 	}

@@ -43,6 +43,7 @@ type trial struct {
 	seed     uint64
 	works    bool // to combine is the user's, as package coppice has it: values may differ in length
 	room     bool // results are received where the task says
+	copies   bool // and copied at once
 }
 
 func (x trial) String() string {
@@ -140,7 +141,7 @@ func (x trial) canonical(lo, hi int) []byte {
 
 // call is what a task passes.
 func (x trial) call(self, p int) Call {
-	c := Call{Plan: x.plan(), Sign: x.seed, Works: x.works}
+	c := Call{Plan: x.plan(), Sign: x.seed, Works: x.works, Copies: x.copies}
 	if x.op >= collective.Reduce {
 		c.Kind = collective.Kind{Elem: x.elem(), Fold: x.combine, Loose: x.works}
 	}

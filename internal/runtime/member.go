@@ -48,7 +48,15 @@ type Member struct {
 	late      *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
 	past      [pastMax]pastOp
-	blocks    [][]byte // of the last result
+	called    []uint64 // by operation: what the task called; see check.go
+	digests   digests  // of what it took
+	agreed    uint64   // the agreed operation that the task is in, if it is in one
+	patience  outliving
+	revoked   bool
+	fate      fate             // of the last operation, which may have further parts
+	pacts     map[uint64]*pact // agreements, by number
+	agreeing  uint64           // the last one that the task has called
+	blocks    [][]byte         // of the last result
 	lent      []bool
 	later     [][]byte // memory of the last result, which the task has copied when it calls the next
 	parked    []parked // memory that was sent, until all have it
@@ -91,6 +99,9 @@ func (m *Member) join(tasks []int32) {
 		}
 		m.rank = m.ranks[int32(m.task)]
 	}
+	if m.revoked { // that was known before
+		m.flood()
+	}
 	held := m.held
 	m.held = nil
 	for _, in := range held {
@@ -106,6 +117,12 @@ func (m *Member) Rank() int { return m.rank }
 
 // Task is the task's rank among all tasks of the job.
 func (m *Member) Task() int { return m.task }
+
+// TaskOf is the number in the job of a rank's task.
+func (m *Member) TaskOf(rank int) int { return m.taskOf(rank) }
+
+// Replays tells whether the tasks of the dead are run again.
+func (m *Member) Replays() bool { return m.p.replays() }
 
 // Size is the number of tasks in the group.
 func (m *Member) Size() int {
@@ -216,6 +233,8 @@ func (m *Member) usable(op string) error {
 		return &f
 	case m.p.closed:
 		return &Failure{Op: op, Err: errOver}
+	case m.revoked && op != agreeName: // which is how to go on
+		return &Failure{Op: op, Err: ErrRevoked}
 	}
 	return nil
 }

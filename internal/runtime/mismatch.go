@@ -41,7 +41,7 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 		Op: opName(c.Plan.op), Tasks: tasks, Err: ErrMisuse,
 		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, described(c.Plan, c.Type), m.seq, other, theirs),
 	}
-	m.announce(f)
+	m.announce(m.blame(f, nil))
 	return f
 }
 
@@ -59,7 +59,7 @@ func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
 		Op: opName(o.plan.op), Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
 		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, described(o.plan, o.typ), in.seq, m.taskOf(from), theirs),
 	}
-	m.announce(f)
+	m.announce(m.blame(f, in))
 	return f
 }
 
@@ -77,7 +77,11 @@ type pastOp struct {
 // ended here.
 func (m *Member) comparePast(from int, in *incoming) {
 	p := &m.past[in.seq%pastMax]
-	if p.seq != in.seq || p.plan.same(in.plan) && p.sign == in.sign {
+	if p.seq != in.seq {
+		m.compareCall(from, in, in.plan)
+		return
+	}
+	if p.plan.same(in.plan) && p.sign == in.sign {
 		return
 	}
 	m.late = m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
@@ -111,8 +115,14 @@ func (m *Member) tellBroken(rank int) {
 	e := m.to(rank)
 	e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
 	e.extra = pair(f.Tasks)
+	if f.Err == ErrDiverged {
+		e.kind = brokenDiverged
+	}
 	m.peer(rank).send(e, []byte(f.Text), nil)
 }
+
+// brokenDiverged, as kind, says that it is for a task that has diverged.
+const brokenDiverged = 1
 
 // pair packs up to two tasks.
 func pair(tasks []int) (word uint64) {
@@ -132,7 +142,11 @@ func unpair(word uint64, n int) (tasks []int) {
 // mismatched learns that the group is misused.
 func (m *Member) mismatched(in *incoming) {
 	if m.broken == nil {
-		m.spoil(&Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMisuse, Text: string(in.value)})
+		f := &Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMisuse, Text: string(in.value)}
+		if in.kind == brokenDiverged {
+			f.Err = ErrDiverged
+		}
+		m.spoil(f)
 	}
 }
 

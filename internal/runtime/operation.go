@@ -10,6 +10,7 @@ import (
 // operation is a collective operation of a task, from the first that is heard of
 // it to its end.
 type operation struct {
+	fate
 	m       *Member
 	seq     uint64
 	plan    Plan
@@ -30,9 +31,7 @@ type operation struct {
 	delivered bool
 	finished  bool // the machine is done
 	left      bool // by the task
-	steps     int
-	kill      *Kill
-	patrols   int // that saw it wait
+	patrols   int  // that saw it wait
 
 	corrections int           // sent
 	pausing     protocol.Time // before it sends another
@@ -49,7 +48,7 @@ type operation struct {
 
 	borrowed [][]byte // memory for what it receives
 	bundles  [][]byte // what was put together to be sent
-	kept     bool     // the log has memory of it, not a copy
+	bundle   bundle   // the last that was
 	original []byte   // what was last copied for the log
 	copied   []byte   // the copy
 	copiedAt int32    // in that step of the schedule
@@ -131,7 +130,7 @@ func (m *Member) collective(from int, in *incoming) {
 	if o == nil {
 		if in.seq <= m.seq { // over, for this task
 			m.comparePast(m.caller(from, in.plan), in)
-			in.decline()
+			m.repeated(from, in)
 			return
 		}
 		if make, err := m.factory(in.plan); err != nil || make == nil {
@@ -164,7 +163,8 @@ func (m *Member) collective(from int, in *incoming) {
 		}
 		return
 	}
-	if in.kind&withheld != 0 {
+	bare := in.kind&withheld != 0
+	if bare {
 		in.kind &^= withheld
 		if !o.hasValue && o.err == nil {
 			o.promised(from, in)
@@ -172,8 +172,9 @@ func (m *Member) collective(from int, in *incoming) {
 		}
 	}
 	switch {
+	case bare:
 	case o.hasValue || o.err != nil:
-		in.decline()
+		in = m.surplus(from, in)
 	case o.entered:
 		in.room = o.roomFor(in)
 		in.want()
@@ -273,6 +274,7 @@ func (o *operation) receive(from int, in *incoming) {
 		if (in.brief || in.pooled) && in.size > inlineMax && uint64(cap(o.room)) >= in.size {
 			in.moveTo(o.room[:in.size])
 		}
+		o.m.took(from, in)
 		in.settle()
 		o.value, o.hasValue, o.shared, o.pooled = in.value, true, in.shared, in.pooled
 	}
@@ -360,4 +362,5 @@ func (m *Member) fail(why func(*operation) *Failure) {
 		m.p.complete(w)
 	}
 	m.failStreams(func(*inStream) *Failure { return why(nil) })
+	m.failPacts()
 }

@@ -20,12 +20,16 @@ func (p *Process) patrol() {
 func (p *Process) inspect() {
 	p.viewNow()
 	p.views.looked = p.now()
+	p.tellLoad()
 	for _, m := range p.members {
 		for o := range m.ops.all() {
 			o.patrol()
 		}
 		for _, s := range m.in {
 			s.patrol()
+		}
+		for _, a := range m.pacts {
+			a.patrol()
 		}
 	}
 	for r := range p.peers {

@@ -29,6 +29,8 @@ type Config struct {
 	Pause   time.Duration // the background drives after nobody has waited for so long; default 1 ms
 	Silence time.Duration // a peer that is silent for so long is suspected; default 3 s
 	Buffer  int64         // bytes that may wait to be sent; default 1 GiB
+	Memory  int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
+	Check   bool          // compare what a task that is run again sends with what it sent before
 	Kills   []Kill
 	Rules   collective.Table // which algorithms to use; nil: the default ones
 	Fanout  int              // children of a node in the tree of views: a power of two; default 4
@@ -144,6 +146,8 @@ type Process struct {
 	sockets *sockets
 	views   views
 	history history
+	load    load
+	aborts  aborts
 
 	returnedEarly map[int]returnedEarly // by task
 }

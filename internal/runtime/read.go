@@ -191,7 +191,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	switch {
 	case in.size < uint64(len(first)), in.size > 1<<46, (h.Tag != 0) != (in.size > uint64(len(first))):
 		return fmt.Errorf("%w: a value of %d bytes of which %d are here", errEnvelope, in.size, len(first))
-	case in.plan.op == opBeat, in.plan.op == opView: // of a process, which may own no task
+	case in.plan.op == opBeat, in.plan.op == opView, in.plan.op == opAbort, in.plan.op == opAborts: // of a process, which may own no task
 	case int(in.from) >= len(q.p.owner), int(in.to) >= len(q.p.owner):
 		return fmt.Errorf("%w: from task %d to task %d", errEnvelope, in.from, in.to)
 	case q.p.replays(): // who owns what may be news to come: either of us may be a view behind

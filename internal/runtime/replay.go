@@ -1,9 +1,12 @@
 package runtime
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/replay"
 )
@@ -25,8 +28,17 @@ type history struct {
 	keeps  bool  // there is one
 	bytes  int64 // that it takes
 	warned bool
-	head   [envelopeLen]byte
+	head   [envelopeLen + 8]byte
+	lent   lentSum
+	memory logMemory
+	told   int64 // of the bytes, to logged
 }
+
+// logged is how many bytes the processes of this program have logged.
+var logged atomic.Int64
+
+// Logged is how many bytes the processes of this program have logged since it began.
+func Logged() int64 { return logged.Load() }
 
 // forkCost is what a group counts in the log besides its messages.
 const forkCost = 2 << 10
@@ -42,11 +54,16 @@ func (m *Member) record(to int, e *envelope, value []byte) {
 		return
 	}
 	if m.log == nil {
-		m.log = replay.NewLog(envelopeLen)
+		m.log = replay.NewLog(p.headLen())
+		m.log.Room = p.history.memory.take
+		p.buffers.stays = true
 		p.history.bytes += forkCost
 	}
 	e.size = uint64(len(value))
 	e.put(p.history.head[:])
+	if p.cfg.Check {
+		p.history.sign(e, value)
+	}
 	p.history.bytes += int64(m.log.Add(to, p.history.head[:], value))
 	p.bound()
 }
@@ -54,12 +71,16 @@ func (m *Member) record(to int, e *envelope, value []byte) {
 // bound gives the log up if it is too large.
 func (p *Process) bound() {
 	h := &p.history
+	if h.bytes > h.told {
+		logged.Add(h.bytes - h.told)
+		h.told = h.bytes
+	}
 	switch limit := p.cfg.Buffer; {
 	case h.bytes > limit:
 		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
-		h.keeps, h.bytes = false, 0
+		h.keeps, h.bytes, h.memory, p.buffers.stays = false, 0, logMemory{}, false
 		for _, m := range p.members {
-			m.log = nil
+			m.log, m.called, m.digests = nil, nil, digests{}
 		}
 	case h.bytes > limit/5*4 && !h.warned:
 		h.warned = true
@@ -71,42 +92,89 @@ func (p *Process) bound() {
 type lasting uint8
 
 const (
-	lastsOfOperation lasting = iota // as long as the operation's memory is not used again
-	lastsOfTask                     // for ever: it is what the task passed
-	lastsNot                        // it may be replaced at once
+	lastsForEver  lasting = iota // it is the task's, or the log's already
+	lastsOfBuffer                // until the buffer that it is in is used again
+	lastsNot                     // it may be replaced at once
 )
 
-// lasts says so of what a step sends.
-func (o *operation) lasts(step int32, value []byte) lasting {
-	s := &o.sched.store
-	switch {
-	case len(value) <= replay.Inline:
-	case s.Owns(&o.sched.program.Steps[step], value):
-		return lastsOfTask
-	case !s.Final():
-		return lastsNot
+// lasts says so of what a step sends, and where its buffer is noted.
+func (o *operation) lasts(step int32, value []byte) (lasting, *[]byte) {
+	s, st := &o.sched.store, &o.sched.program.Steps[step]
+	switch bundled := s.Bundle(st) > 0; {
+	case len(value) <= replay.Inline, s.Owns(st, value), bundled && o.bundle.stays:
+		return lastsForEver, nil
+	case bundled:
+		return lastsOfBuffer, &o.bundles[len(o.bundles)-1]
 	}
-	return lastsOfOperation
+	switch loan := s.Loan(st); {
+	case loan < 0:
+	case !s.Final(st):
+		return lastsNot, nil
+	case loan > 0:
+		return lastsOfBuffer, &o.borrowed[loan-1]
+	}
+	return lastsForEver, nil
 }
 
+// copiedMax is the size up to which values are copied for the log that are in buffers.
+// To do without a larger buffer costs less than to copy it.
+const copiedMax = 256 << 10
+
 // logged puts an operation's message into the log.
-func (o *operation) logged(to int, e *envelope, value []byte, lasts lasting, step int32) {
+func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
 	p := o.m.p
 	if !p.history.keeps || o.plan.is(unlogged) || int(p.owner[e.to]) == p.cfg.Rank {
 		return
 	}
-	switch {
-	case len(value) <= replay.Inline, lasts == lastsOfTask:
-	case lasts == lastsOfOperation:
-		o.kept = true
-	case o.copiedAt+1 == step && len(o.copied) == len(value) && &o.original[0] == &value[0]: // it goes to several
-		value, o.copiedAt = o.copied, step
-	default:
-		o.original = value
-		value = append(make([]byte, 0, len(value)), value...)
-		o.copied, o.copiedAt = value, step
+	if len(value) > replay.Inline {
+		value = o.toStay(value, step)
 	}
 	o.m.record(to, e, value)
+}
+
+// toStay returns a value that is sent where it stays as it is: there, or in a copy.
+func (o *operation) toStay(value []byte, step int32) []byte {
+	lasts, buffer := lastsForEver, (*[]byte)(nil)
+	switch {
+	case o.sched != nil:
+		lasts, buffer = o.lasts(step, value)
+	case o.pooled:
+		lasts = lastsOfBuffer
+	}
+	same := len(o.copied) == len(value) && &o.original[0] == &value[0]
+	switch {
+	case lasts == lastsForEver:
+		return value
+	case lasts == lastsOfBuffer && (len(value) > copiedMax || o.m.p.hub != nil): // a task of this program may read it: it is not used again
+		if buffer != nil {
+			*buffer = nil
+		}
+		o.pooled = false
+		return value
+	case same && (lasts == lastsOfBuffer || o.copiedAt+1 == step): // it goes to several
+	default:
+		o.original = value
+		o.copied = o.m.p.history.memory.take(len(value))
+		copy(o.copied, value)
+	}
+	o.copiedAt = step
+	return o.copied
+}
+
+// Lasting is memory of the log, for what is combined to be sent to a rank.
+func (o *operation) Lasting(to protocol.Rank, n int) []byte {
+	p := o.m.p
+	if n <= replay.Inline || !p.history.keeps || int(p.owner[o.m.taskOf(int(to))]) == p.cfg.Rank {
+		return nil
+	}
+	return p.history.memory.take(n)
+}
+
+// LogBytes is how much memory the log takes.
+func (p *Process) LogBytes() int64 {
+	p.lock()
+	defer p.unlock()
+	return p.history.bytes
 }
 
 // anew is what is to be sent to a rank again: messages of operations, in order.
@@ -120,11 +188,11 @@ func (p *Process) moves(v *membership.View) {
 	if !p.replays() || p.dead {
 		return
 	}
-	var moved []int
+	var moved, lost []int
 	for t, id := range v.Owners {
 		switch {
 		case id < 0:
-			p.lose(t, fmt.Sprintf("view %d has nobody for it", v.Number))
+			lost = append(lost, t)
 		case p.owner[t] != int32(id):
 			p.peerAt(int(id))
 			p.owner[t], p.since[t] = int32(id), v.Number
@@ -132,6 +200,7 @@ func (p *Process) moves(v *membership.View) {
 			moved = append(moved, t)
 		}
 	}
+	p.lose(p.nobodys(v), lost...)
 	if len(moved) == 0 {
 		return
 	}
@@ -221,7 +290,11 @@ func (m *Member) repeat(rank int) {
 			s.held = append(s.held, heldMessage{envelope: e, value: value, logged: true})
 			continue
 		}
-		ops = append(ops, heldMessage{envelope: e, value: value})
+		h := heldMessage{envelope: e, value: value}
+		if len(head) > envelopeLen {
+			h.sum = binary.LittleEndian.Uint64(head[envelopeLen:])
+		}
+		ops = append(ops, h)
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
@@ -262,6 +335,11 @@ func (m *Member) repeatMore(rank int) {
 		h := a.messages[0]
 		a.messages = a.messages[1:]
 		a.sent = h.seq
+		if !h.unchanged() {
+			delete(m.again, rank)
+			m.tellChanged(&h.envelope)
+			return
+		}
 		eager := m.ahead.send(m, rank, h.seq, int(min(h.size, eagerMax)))
 		m.peer(rank).sendOn(terms{eager: eager}, h.envelope, h.value)
 	}
@@ -341,17 +419,20 @@ func (m *Member) orphaned() {
 	}
 }
 
-// lose gives up a task that cannot be run again.
-func (p *Process) lose(task int, why string) {
-	if p.gone[task].dead {
+// lose gives up tasks that cannot be run again.
+func (p *Process) lose(why string, tasks ...int) {
+	tasks = slices.DeleteFunc(tasks, func(t int) bool { return p.gone[t].dead })
+	if len(tasks) == 0 {
 		return
 	}
-	p.cfg.Logger.Error("task lost", "task", task, "why", why)
-	p.gone[task] = gone{dead: true, why: why}
+	p.cfg.Logger.Error("lost", "tasks", tasks, "why", why)
+	for _, t := range tasks {
+		p.gone[t] = gone{dead: true, why: why}
+	}
 	p.someGone, p.someDead = true, true
 	for _, m := range p.members {
 		m.lost()
-		if m.task == task { // it is here, and must end
+		if slices.Contains(tasks, m.task) { // it is here, and must end
 			m.fail(func(*operation) *Failure { return m.goneFailure("", m.rank) })
 		}
 	}
@@ -369,14 +450,14 @@ func (p *Process) tellLost(tasks []int) {
 				p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opLost}, extra: uint64(t), seq: p.since[t]}, []byte(why), nil)
 			}
 		}
-		p.lose(t, why)
+		p.lose(why, t)
 	}
 }
 
 // taskLost learns that a task cannot be run again.
 func (p *Process) taskLost(in *incoming) {
 	if in.extra < uint64(len(p.gone)) {
-		p.lose(int(in.extra), string(in.value))
+		p.lose(string(in.value), int(in.extra))
 	}
 }
 

@@ -111,6 +111,10 @@ func (m *Member) probed(from int, in *incoming) {
 		}
 		return
 	}
+	if plan.op == opAgree {
+		m.probedPact(from, in)
+		return
+	}
 	o := m.ops.get(in.seq)
 	switch {
 	case o != nil && o.err == nil && (!o.plan.same(plan) || o.sign != in.sign):
@@ -124,6 +128,8 @@ func (m *Member) probed(from int, in *incoming) {
 			o = m.newOperation(in.seq, plan)
 			o.sign, o.informant = in.sign, from
 		}
+	case o == nil:
+		m.compareCall(from, in, plan)
 	}
 }
 
@@ -148,6 +154,10 @@ func (m *Member) goneFrom(from int, in *incoming) {
 	if g := &m.p.gone[m.taskOf(from)]; !g.dead {
 		g.returned, g.why = true, string(in.value)
 		m.p.someGone = true
+	}
+	if in.kind == opAgree {
+		m.goneInPact(from, in.seq)
+		return
 	}
 	if in.kind != opSend {
 		m.goneIn(from, in.seq, told)

@@ -72,6 +72,9 @@ func (o *operation) equip(c *Call) {
 		kind = c.Kind
 	}
 	s.store.Reset(s.program, kind)
+	if o.m.p.history.keeps && !o.works && !o.plan.is(unlogged) {
+		s.store.SetMemory(o)
+	}
 }
 
 // resume goes on with an operation by schedule to which the task has come, or of
@@ -112,7 +115,7 @@ func (o *operation) supply(c *Call) error {
 // piece takes a message of an operation by schedule, or its beginning.
 func (o *operation) piece(from int, in *incoming) {
 	if o.err != nil || o.finished {
-		in.decline()
+		o.m.repeated(from, in)
 		return
 	}
 	if o.sched == nil { // the task must come to it first: it may have memory for it
@@ -123,7 +126,7 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	i := o.sched.state.Match(protocol.Rank(from), in.round)
 	if i < 0 {
-		in.decline()
+		o.m.repeated(from, in)
 		in.taken()
 		return
 	}
@@ -154,6 +157,7 @@ func (o *operation) piece(from int, in *incoming) {
 	in.arrived = func() {
 		if o.m != m || o.seq != seq || o.sched == nil || !o.sched.state.Waits(i) {
 			in.taken() // another attempt's came first
+			m.repeated(from, in)
 			in.discard()
 			return
 		}
@@ -175,6 +179,7 @@ func (o *operation) put(i, from int, in *incoming) {
 		return
 	}
 	o.counted()
+	o.m.took(from, in)
 	value := in.value
 	if in.size == 0 {
 		if value = []byte{}; o.sched.program.Segments == 0 && in.extra == absentBlock {
@@ -260,27 +265,52 @@ const absentBlock = 1
 func (o *operation) load(step int32) (v []byte, extra uint64) {
 	p := o.m.p
 	st := &o.sched.program.Steps[step]
-	room := p.concat
-	if n := o.sched.store.Bundle(st); n > inlineMax {
-		room = nil
-		if p.hub == nil {
-			room = p.buffers.get(n)
-		}
+	n := o.sched.store.Bundle(st)
+	if n > inlineMax {
+		return o.bundled(step, n), 0
 	}
-	v, copied := o.sched.store.Take(st, room)
+	v, copied := o.sched.store.Take(st, p.concat)
 	switch {
+	case copied:
+		p.concat = v // small: it is copied once more when it is sent
 	case o.sched.program.Segments > 0:
 		extra = uint64(max(o.sched.store.Size(), 0))
 	case v == nil:
 		extra = absentBlock
 	}
-	switch {
-	case copied && len(v) > inlineMax:
-		o.bundles = append(o.bundles, v)
-	case copied:
-		p.concat = v // small: it is copied once more when it is sent
-	}
 	return v, extra
+}
+
+// bundle is what a send carries that was put together.
+type bundle struct {
+	memory []byte
+	at     int32 // the step
+	stays  bool  // it is the log's
+}
+
+// bundled puts together what a send carries, n bytes, unless the step before sent the
+// same.
+func (o *operation) bundled(step int32, n int) []byte {
+	p, b := o.m.p, &o.bundle
+	steps := o.sched.program.Steps
+	if b.memory != nil && b.at == step-1 && slices.Equal(steps[step-1].Slots, steps[step].Slots) {
+		b.at = step
+		return b.memory
+	}
+	*b = bundle{at: step}
+	var room []byte
+	if p.history.keeps && !o.plan.is(unlogged) {
+		room = o.Lasting(steps[step].Peer, n)
+		b.stays = room != nil
+	}
+	if room == nil && p.hub == nil {
+		room = p.buffers.get(n)
+	}
+	b.memory, _ = o.sched.store.Take(&steps[step], room)
+	if !b.stays {
+		o.bundles = append(o.bundles, b.memory)
+	}
+	return b.memory
 }
 
 // fold combines values: at once, or, if it takes code of the user, by the task.
@@ -355,6 +385,6 @@ func (m *Member) badSize(from int, o *operation, err error) *Failure {
 		Text: fmt.Sprintf("tasks %d and %d: %v", m.task, m.taskOf(from), err),
 	}
 	slices.Sort(f.Tasks)
-	m.announce(f)
+	m.announce(m.blame(f, nil))
 	return f
 }

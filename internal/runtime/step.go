@@ -82,16 +82,14 @@ func (o *operation) transmit(a action) {
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
 	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
 	var value []byte
-	lasts := lastsOfOperation
 	if o.sched != nil {
 		value, e.extra = o.load(a.word.step)
-		lasts = o.lasts(a.word.step, value)
 	} else if a.word.value {
 		value = o.value
 		o.shared = true
 	}
-	o.logged(to, &e, value, lasts, a.word.step)
-	if m.p.since[m.task] > 1 && m.ahead.has(to, o.seq) { // an earlier attempt has sent it
+	o.logged(to, &e, value, a.word.step)
+	if m.p.reran(m.task) && m.ahead.has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
 		o.counted()
 		return
 	}

@@ -24,7 +24,8 @@ type outStream struct {
 type heldMessage struct {
 	envelope
 	value  []byte
-	logged bool // from the log: it does not count as waiting
+	logged bool   // from the log: it does not count as waiting
+	sum    uint64 // its digest, if that is known
 }
 
 // inStream is a stream from another task.
@@ -153,6 +154,9 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 			e := m.to(to)
 			e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 			m.record(to, &e, value)
+			if p.checks() && s.seq <= s.consumed {
+				m.peer(to).send(e, value, s)
+			}
 			return nil
 		}
 		if p.hasRoom(s, value) {
@@ -170,7 +174,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 	m.record(to, &e, value)
 	switch {
-	case s.seq <= s.consumed: // an earlier attempt has sent it
+	case s.seq <= s.consumed && !p.checks(): // an earlier attempt has sent it
 		return nil
 	case s.seq > s.consumed+aheadMax || len(s.held) > 0:
 		s.held = append(s.held, heldMessage{envelope: e, value: value})
@@ -195,7 +199,7 @@ func (s *outStream) credited(m *Member, to int, consumed uint64) {
 		if !h.logged {
 			m.p.waitsNoMore(s, h.value)
 		}
-		if h.seq > s.consumed {
+		if h.seq > s.consumed || !h.logged && m.p.checks() {
 			m.peer(to).send(h.envelope, h.value, s)
 		}
 	}
@@ -206,7 +210,7 @@ func (s *outStream) credited(m *Member, to int, consumed uint64) {
 func (s *inStream) arrive(in *incoming) {
 	if in.seq != s.seq+1 { // sent again
 		if !s.replaces(in) {
-			in.decline()
+			s.repeated(in)
 		}
 		return
 	}
@@ -265,12 +269,13 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 			Op: op, Tasks: []int{m.taskOf(from), m.task}, Err: ErrMisuse,
 			Text: fmt.Sprintf("task %d receives %s, which is not the type that task %d sent", m.task, typ, m.taskOf(from)),
 		}
-		m.announce(f)
+		m.announce(m.blame(f, in))
 		return Result{}, f
 	}
 	s.pop()
 	in.taken()
 	s.taken++
+	m.took(from, in)
 	if next := s.head(); next != nil {
 		next.wantEarly()
 	}

@@ -310,6 +310,10 @@ func (p *Process) viewOpened(v *membership.View) {
 		}
 	}
 	p.moves(v)
+	p.tellLoad()
+	p.tellAborts(v, !before.View.Has(p.views.state.Self()))
+	p.reconvene(v)
+	p.floodAgain()
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
 		go p.cfg.Host.Opened(v)
 	}

@@ -22,6 +22,7 @@ type carrier struct {
 	byRef   bool   // messages carry the sender's memory, not a copy, until they are received
 	late    bool   // folds happen when their Work ends, not when it begins
 	rooms   bool   // the users give memory for results
+	keeps   bool   // what is sent is kept: where it is, if the store says that it stays as it is
 	truants uint64 // tasks that never begin, as bits
 	mistake mistake
 }
@@ -53,6 +54,7 @@ type carried struct {
 	loans  [][]byte // memory of messages, for other uses when the task is done
 	result [][]byte // that others may not write any more, and what it was
 	was    [][]byte
+	kept   []letter
 	err    error
 }
 
@@ -97,6 +99,28 @@ func (c *carrier) Init(s *carried, self Rank, _ uint64) {
 	*s = carried{self: self}
 	s.steps.Reset(c.programs[self].Steps)
 	s.store.Reset(&c.programs[self], c.kind())
+	if c.keeps {
+		s.store.SetMemory(c)
+	}
+}
+
+// Lasting is memory for what is sent.
+func (c *carrier) Lasting(_ Rank, n int) []byte { return make([]byte, n) }
+
+// keep keeps what is sent, if the store says that it stays as it is.
+func (s *carried) keep(st *Step, v []byte) {
+	if len(v) > 0 && s.store.Bundle(st) == 0 && (s.store.Owns(st, v) || s.store.Loan(st) < 0 || s.store.Final(st)) {
+		s.kept = append(s.kept, letter{StepMessage{Lane: st.Lane}, v, sum(v)})
+	}
+}
+
+// stays looks whether it did.
+func (s *carried) stays() {
+	for _, k := range s.kept {
+		if sum(k.value) != k.sum {
+			s.fail(fmt.Errorf("p%d: what it sent on lane %d changed where it was kept", s.self, k.Lane))
+		}
+	}
 }
 
 // mustBegin tells whether a task does nothing before its user has come.
@@ -239,6 +263,7 @@ func (c *carrier) Next(s *carried, _ Time) protocol.Action[letter] {
 		if c.mistake.reuses {
 			s.store.sent = nil
 		}
+		s.stays()
 		s.giveBack()
 	}
 	return to
@@ -261,6 +286,9 @@ func (c *carrier) send(s *carried, a *protocol.Action[letter]) {
 	v, _ := s.store.Take(st, nil)
 	if c.mistake.unlends {
 		s.store.lent = lent
+	}
+	if c.keeps {
+		s.keep(st, v)
 	}
 	if !c.byRef {
 		v = bytes.Clone(v)

@@ -66,8 +66,10 @@ func TestSchedulesEqualTheSerialReference(t *testing.T) {
 						t.Fatal(err)
 					}
 					c.byRef, c.rooms = i%2 == 0, i > 2
-					if err := inOrder(c); err != nil {
-						t.Errorf("%+v, %d bytes: %v", spec, n, err)
+					for _, c.keeps = range []bool{false, true} {
+						if err := inOrder(c); err != nil {
+							t.Errorf("%+v, %d bytes, keeps %v: %v", spec, n, c.keeps, err)
+						}
 					}
 				}
 			}

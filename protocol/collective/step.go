@@ -51,6 +51,10 @@ type Step struct {
 	Kind   StepKind
 	Before bool // Fold: the other operand is the left one
 	Keep   bool // Fold: the other operand is needed again
+
+	lasts bool // Send: nothing takes the place of what goes
+	goes  bool // Fold: what it makes is sent, and no part of the result
+	to    Rank // to whom first
 }
 
 // Program is what one task does in an operation: steps in order, each of which

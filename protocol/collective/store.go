@@ -23,9 +23,21 @@ type Store struct {
 	rooms   [][]byte // blocks: where to receive them, in the order of Out
 	own     []byte   // vector: the task's value
 	value   []byte   // vector: memory for the result
+	given   bool     // by the task
 	written bool     // there is something in it
 	size    int      // of the vector; −1: not known yet
+	memory  Memory
 }
+
+// Memory is where what is combined to be sent may go, so that it stays as it is: it is
+// written once.
+type Memory interface {
+	// Lasting returns memory for n bytes that are sent to a rank; nil: any will do.
+	Lasting(to Rank, n int) []byte
+}
+
+// outlives is the loan of what is in memory that stays as it is.
+const outlives = -1
 
 // Kind says what the data of an operation is.
 type Kind struct {
@@ -117,9 +129,12 @@ func (s *Store) Size() int { return s.size }
 // is none yet.
 func (s *Store) SetRoom(b []byte) {
 	if !s.written && b != nil {
-		s.value = b[:0]
+		s.value, s.given = b[:0], true
 	}
 }
+
+// SetMemory gives memory for what is sent.
+func (s *Store) SetMemory(m Memory) { s.memory = m }
 
 // SetBlocks gives the task's own blocks, which are not written. A nil block is
 // absent.
@@ -227,13 +242,18 @@ func (s *Store) run(slots []int32) []byte {
 	return s.own[lo:hi:hi]
 }
 
-// Final tells whether what is sent now will never be overwritten, as long as nobody
-// uses the memory of received values again: what is folded may be replaced, in
-// memory for the result, by what comes in its place.
-func (s *Store) Final() bool {
+// Final tells whether what a Send carries will never be overwritten, as long as nobody
+// uses the memory of received values again. It is if it is replaced, in memory for the
+// result, by what comes in its place; and a task without a result may use the memory
+// that it gave for something else.
+func (s *Store) Final(st *Step) bool {
 	g := s.program
-	return g.Segments == 0 || g.lastFold == 0 || !s.written && s.value == nil
+	return g.Segments == 0 || g.lastFold == 0 || !s.written && s.value == nil || st.lasts && (g.Out != nil || !s.given)
 }
+
+// Loan is the number of the loan that what a Send carries is in, if it is not copied;
+// 0: in none. What is in one of −1 was not received, and will never be overwritten.
+func (s *Store) Loan(st *Step) int32 { return s.loans[st.Slots[0]] }
 
 // Owns tells whether what a Send carries is the task's own input, where it gave it:
 // that is never written.
@@ -263,7 +283,7 @@ func (s *Store) Consumes(i int) bool {
 		return false
 	}
 	for _, at := range next.Slots {
-		if s.lent[at] && !(s.result(at) && (g.Segments > 1 || s.roomFor(next))) {
+		if s.lent[at] && !(s.result(at) && (g.Segments > 1 || s.roomFor(next))) && (s.memory == nil || !next.goes) {
 			return false
 		}
 	}
@@ -328,6 +348,7 @@ func (s *Store) Put(st *Step, b []byte, lent bool) error {
 	for _, at := range st.Slots {
 		from, to := s.segment(int(at) % s.program.Segments)
 		s.slots[at], s.lent[at] = b[from-lo:to-lo:to-lo], lent
+		s.loans[at] = max(s.loans[at], 0)
 	}
 	return nil
 }
@@ -386,6 +407,11 @@ func (s *Store) Fold(st *Step) error {
 
 // target is memory for the result of a fold; nil: there is none.
 func (s *Store) target(st *Step, at, with int32) (b []byte, loan int32) {
+	if s.memory != nil && st.goes && !s.kind.Loose {
+		if b = s.memory.Lasting(st.to, len(s.slots[at])); b != nil {
+			return b, outlives
+		}
+	}
 	switch {
 	case !s.lent[at]:
 		return s.slots[at], s.loans[at]

@@ -227,5 +227,37 @@ func (g Program) delivers() Program {
 			sent = true
 		}
 	}
+	if g.lastFold > 0 {
+		g.lookAhead()
+	}
 	return g
+}
+
+// lookAhead tells sends and folds what becomes of their slots.
+func (g *Program) lookAhead() {
+	replaced := make([]bool, g.Slots) // later
+	bundled := make([]bool, g.Slots)  // sent with others, before it is replaced
+	next := make([]*Step, g.Slots)    // sends it, before it is replaced
+	for i := len(g.Steps) - 1; i >= 0; i-- {
+		st := &g.Steps[i]
+		if st.Kind == SendStep {
+			st.lasts = true
+			for _, at := range st.Slots {
+				st.lasts = st.lasts && !replaced[at]
+				bundled[at] = bundled[at] || len(st.Slots) > 1
+				next[at] = st
+			}
+			continue
+		}
+		if st.Kind == FoldStep && len(st.Slots) == 1 {
+			at := st.Slots[0]
+			if send := next[at]; send != nil && !bundled[at] {
+				st.goes = !send.lasts || g.Out == nil || int(at) >= g.Segments
+				st.to = send.Peer
+			}
+		}
+		for _, at := range st.Slots {
+			replaced[at], bundled[at], next[at] = true, false, nil
+		}
+	}
 }

@@ -195,7 +195,7 @@ func (s *State) anyFailed() bool {
 // that adds somebody removes nobody.
 func (p *Protocol) change(s *State) *View {
 	if s.anyFailed() {
-		return s.view.Without(s.fails, p.cfg.Adopt)
+		return s.view.without(s.fails, p.cfg.Adopt, s.LimitOf)
 	}
 	if len(s.joiners) > 0 {
 		return s.view.With(s.joiners, p.cfg.Adopt)

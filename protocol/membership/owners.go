@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -9,39 +10,98 @@ import (
 // nobody owns a task whose owner is gone and that nobody has adopted.
 const nobody protocol.Rank = -1
 
+// limit is how many tasks a member can own, as it said.
+type limit struct {
+	who  Member
+	most int
+}
+
+// unlimited is the limit of those who said nothing.
+const unlimited = int(^uint(0) >> 1)
+
+// Limit tells that a member can own so many tasks: its own, and those of the dead that
+// it is given. It is for the proposer to know, whose map of owners is decided with the
+// view; so processes need not know the same. A member of which nothing is known, and
+// one of which the number is negative, can own any number.
+func (p *Protocol) Limit(s *State, who Member, most int) {
+	i, known := slices.BinarySearchFunc(s.limits, who, func(l limit, m Member) int {
+		return cmp.Or(cmp.Compare(l.who.ID, m.ID), cmp.Compare(l.who.Incarnation, m.Incarnation))
+	})
+	s.limits = slices.Clone(s.limits)
+	switch {
+	case known && most >= 0:
+		s.limits[i].most = most
+	case known:
+		s.limits = slices.Delete(s.limits, i, i+1)
+	case most >= 0:
+		s.limits = slices.Insert(s.limits, i, limit{who, most})
+	}
+}
+
+// forgetLimits forgets those who are in no more.
+func (s *State) forgetLimits() {
+	if len(s.limits) > 0 {
+		s.limits = slices.DeleteFunc(slices.Clone(s.limits), func(l limit) bool { return l.who.Incarnation <= s.view.Last(l.who.ID) && !s.view.Has(l.who) })
+	}
+}
+
+// LimitOf is how many tasks a member can own, as far as this process knows.
+func (s *State) LimitOf(m Member) int {
+	for _, l := range s.limits {
+		if l.who == m {
+			return l.most
+		}
+	}
+	return unlimited
+}
+
 // assign returns who owns which task among these members: whoever did, if it is
 // still in. The others are orphans. With adopt they go, in order, each to the
-// member that then owns the fewest tasks, the lowest of several; otherwise to
-// nobody. It is a function of its arguments: whoever proposes the same change
-// proposes the same owners.
-func assign(owners []protocol.Rank, members []Member, adopt bool) []protocol.Rank {
+// member that then owns the fewest tasks, of those that can own more; the lowest of
+// several. What nobody can own, and what was nobody's, is nobody's. It is a function of
+// its arguments: whoever proposes the same change, and knows of the same limits,
+// proposes the same owners. Without limits, limitOf may be nil.
+func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(Member) int) []protocol.Rank {
 	if owners == nil {
 		return nil
 	}
 	next := slices.Clone(owners)
-	load := make([]int, len(members))
-	for t, o := range next {
-		if i, in := slices.BinarySearchFunc(members, o, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) }); in {
-			load[i]++
-		} else {
-			next[t] = nobody
+	load, most := make([]int, len(members)), make([]int, len(members))
+	for i, m := range members {
+		if most[i] = unlimited; limitOf != nil {
+			most[i] = limitOf(m)
 		}
 	}
-	if !adopt || len(members) == 0 {
-		return next
-	}
+	var orphans []int
 	for t, o := range next {
-		if o != nobody {
+		i, in := slices.BinarySearchFunc(members, o, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
+		if in {
+			load[i]++
 			continue
 		}
-		least := 0
-		for i, n := range load {
-			if n < load[least] {
-				least = i
-			}
+		if next[t] = nobody; o != nobody {
+			orphans = append(orphans, t)
 		}
-		load[least]++
-		next[t] = members[least].ID
+	}
+	if !adopt {
+		return next
+	}
+	for _, t := range orphans {
+		if i := least(load, most); i >= 0 {
+			load[i]++
+			next[t] = members[i].ID
+		}
 	}
 	return next
+}
+
+// least is the first of the smallest loads that are below what is allowed; −1: none is.
+func least(load, most []int) int {
+	best := -1
+	for i, n := range load {
+		if n < most[i] && (best < 0 || n < load[best]) {
+			best = i
+		}
+	}
+	return best
 }

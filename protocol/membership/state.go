@@ -24,6 +24,7 @@ type State struct {
 
 	failures []failure // in the order of ids
 	joiners  []Member  // that asked this process
+	limits   []limit   // in the order of ids
 
 	route    []protocol.Rank // of the last view that opened; nil: that of the first
 	sweep    sweep
@@ -151,6 +152,10 @@ func (s *State) Fingerprint() [2]uint64 {
 		f = f.member(m)
 	}
 	f = f.with(uint64(len(s.joiners)))
+	for _, l := range s.limits {
+		f = f.member(l.who).with(uint64(l.most))
+	}
+	f = f.with(uint64(len(s.limits)))
 	f = s.campaign.sign(s.sweep.sign(f)).ranks(s.route)
 	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
 	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).member(s.join.asked).view(s.join.view).view(s.join.base)

@@ -104,6 +104,11 @@ func (v *View) Last(id protocol.Rank) uint32 {
 
 // Without is the next view, without some members.
 func (v *View) Without(out func(Member) bool, adopt bool) *View {
+	return v.without(out, adopt, nil)
+}
+
+// without is the same where members can own only so many tasks.
+func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
 	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone)}
 	for _, m := range v.Members {
 		if !out(m) {
@@ -113,7 +118,7 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 		next.Gone = append(next.Gone, m)
 	}
 	slices.SortFunc(next.Gone, byID)
-	next.Owners = assign(v.Owners, next.Members, adopt)
+	next.Owners = assign(v.Owners, next.Members, adopt, limitOf)
 	return next.signed()
 }
 
@@ -126,7 +131,7 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 			next.Gone = append(next.Gone, m)
 		}
 	}
-	next.Owners = assign(v.Owners, next.Members, adopt)
+	next.Owners = assign(v.Owners, next.Members, adopt, nil)
 	return next.signed()
 }
 

@@ -23,7 +23,17 @@ var recoveries = []struct {
 	{"four of whom three crash", recovery.Job{P: 4, Crashes: 3, Operations: 4}, 3000},
 	{"six of whom five crash", recovery.Job{P: 6, Crashes: 5, Operations: 6, LossyCrashes: true}, 2000},
 	{"two and sums", recovery.Job{P: 2, Tasks: 4, Crashes: 1, Operations: 30, Ops: []replay.Op{replay.Broadcast, replay.Reduce, replay.AllReduce}}, 1000},
+	{"four suspected and cut", recovery.Job{P: 4, Crashes: 1, Suspicions: 1, Cuts: 1, Operations: 4, LossyCrashes: true}, 2000},
+	{"four suspected and cut that abort", recovery.Job{P: 4, Joiners: 1, Crashes: 1, Suspicions: 1, Cuts: 1, Cancels: 2, Operations: 3, Ops: loose}, 3000},
+	{"three that come back", recovery.Job{P: 3, Crashes: 2, Restarts: 2, Cancels: 2, Operations: 3, LossyCrashes: true, Ops: loose}, 6000},
+	{"two that abort", recovery.Job{P: 2, Crashes: 1, Operations: 4, Cancels: 2}, 4000},
+	{"three that abort", recovery.Job{P: 3, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: loose}, 6000},
+	{"four that abort", recovery.Job{P: 4, Crashes: 3, Operations: 2, Cancels: 1, LossyCrashes: true, Ops: loose}, 5000},
+	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
+
+// loose are operations that can be agreed, and some after which tasks go on alone.
+var loose = []replay.Op{replay.Barrier, replay.AllReduce, replay.AllGather, replay.AllToAll, replay.Send, replay.Broadcast, replay.Gather}
 
 func TestRecoveryKeepsItsPromises(t *testing.T) {
 	for _, w := range recoveries {
@@ -65,6 +75,8 @@ func TestTasksSurviveACrashAtEveryPointOfEveryOperation(t *testing.T) {
 		{P: 3, Crashes: 1, LossyCrashes: true},
 		{P: 4, Crashes: 1},
 		{P: 3, Tasks: 1, Crashes: 2},
+		{P: 2, Crashes: 1, Cancels: 1, LossyCrashes: true},
+		{P: 3, Crashes: 1, Cancels: 1, LossyCrashes: true},
 	}
 	if !testing.Short() {
 		cases = append(
@@ -88,12 +100,16 @@ func TestTasksSurviveACrashAtEveryPointOfEveryOperation(t *testing.T) {
 }
 
 func TestTasksSurviveACrashInEverySchedule(t *testing.T) {
-	r := recovery.Job{P: 2, Crashes: 1, Ops: []replay.Op{replay.Barrier, replay.AllReduce, replay.Scan, replay.Send}}
-	report, err := r.Exhaustive(0)
-	if err != nil {
-		t.Fatal(err)
+	for _, r := range []recovery.Job{
+		{P: 2, Crashes: 1, Ops: []replay.Op{replay.Barrier, replay.AllReduce, replay.Scan, replay.Send}},
+		{P: 2, Crashes: 1, Cancels: 1, LossyCrashes: true, Ops: []replay.Op{replay.Barrier}},
+	} {
+		report, err := r.Exhaustive(0)
+		if err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
 	}
-	t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
 }
 
 func TestTasksSurviveCrashesWithDelays(t *testing.T) {

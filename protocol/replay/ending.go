@@ -24,7 +24,12 @@ func newEnding(first *membership.View, processes int) *ending {
 	return &ending{first: first, in: make([]*membership.View, processes)}
 }
 
-func (e *ending) returned(r protocol.Rank, v *membership.View) { e.in[r] = v }
+// returned takes the word of a process. That of an earlier life may come late.
+func (e *ending) returned(r protocol.Rank, v *membership.View) {
+	if e.in[r] == nil || e.in[r].Number < v.Number {
+		e.in[r] = v
+	}
+}
 
 // ready tells whether the job has come to its end.
 func (e *ending) ready() bool {

@@ -10,6 +10,9 @@ import (
 // all of them, and a value. Heads and small values are copied into pages without
 // pointers, so that a log of many messages costs the garbage collector nothing.
 type Log struct {
+	// Room returns memory for pages; nil: it is allocated.
+	Room func(n int) []byte
+
 	head  int
 	ranks []sent
 	last  *byte // where the large value begins that was added last
@@ -56,7 +59,7 @@ func (l *Log) Add(to int, head, value []byte) (grown int) {
 			size = min(2*cap(s.pages[last]), pageMax)
 		}
 		size = max(size, need)
-		s.pages = append(s.pages, make([]byte, 0, size))
+		s.pages = append(s.pages, l.room(size)[:0])
 		last++
 		grown += size
 	}
@@ -64,6 +67,14 @@ func (l *Log) Add(to int, head, value []byte) (grown int) {
 	page = binary.LittleEndian.AppendUint32(page, n)
 	s.pages[last] = append(page, inline...)
 	return grown
+}
+
+// room is memory for a page.
+func (l *Log) room(n int) []byte {
+	if l.Room == nil {
+		return make([]byte, n)
+	}
+	return l.Room(n)
 }
 
 // To goes through the messages to a rank that are in the log now, in order. Heads and

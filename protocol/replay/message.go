@@ -23,8 +23,9 @@ func (n Name) Key() uint64 {
 	return protocol.Mix(uint64(n.Op)<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
 }
 
-// headLen is the length of a name in the log, and of whether there is a value.
-const headLen = 15
+// headLen is the length in the log of a name, of whether there is a value, and of a
+// past.
+const headLen = 23
 
 func (f *Frame) head() (b [headLen]byte) {
 	binary.LittleEndian.PutUint32(b[:], uint32(f.Op))
@@ -34,6 +35,7 @@ func (f *Frame) head() (b [headLen]byte) {
 	if f.Value == nil {
 		b[14] = 1
 	}
+	binary.LittleEndian.PutUint64(b[15:], f.Past)
 	return b
 }
 
@@ -48,13 +50,14 @@ func logged(head, value []byte) *Frame {
 	} else if value == nil {
 		value = []byte{}
 	}
-	return &Frame{n, value}
+	return &Frame{n, value, binary.LittleEndian.Uint64(head[15:])}
 }
 
 // Frame is a message between two tasks. It is never changed, and shared.
 type Frame struct {
 	Name
 	Value []byte // nil: a block that is absent
+	Past  uint64 // stands for what was aborted before, as its sender knows it
 }
 
 // Sum stands for what is in the frame.
@@ -70,12 +73,14 @@ const (
 	Returned             // to the coordinator: all tasks that this process owns in a view have returned
 	End                  // from the coordinator: so it is everywhere
 	Result               // Deliver: a task has returned
+	Record               // an operation is aborted
+	Word                 // these were all records, as of a view
 )
 
 // Message is what processes send each other, and what they deliver.
 type Message struct {
-	Letter membership.Message // View; Returned: the view is its Base
-	Frame  *Frame             // Data
+	Letter membership.Message // View; Returned, Word: the view is its Base; in all the lives of sender and receiver
+	Frame  *Frame             // Data; Record: the operation is its Op
 	Result *Attempt           // Result
 	Kind   Kind
 }
@@ -85,6 +90,7 @@ type Attempt struct {
 	Task    protocol.Rank
 	View    uint64   // in which it began
 	Digests []uint64 // after each operation
+	Aborted []int    // operations that were, in order
 }
 
 // Fingerprint stands for the message.
@@ -92,11 +98,14 @@ func (m Message) Fingerprint() [2]uint64 {
 	f := fingerprint{uint64(m.Kind), 0}
 	switch {
 	case m.Frame != nil:
-		f = f.with(m.Frame.Key()).with(m.Frame.Sum())
+		f = f.with(m.Frame.Key()).with(m.Frame.Sum()).with(m.Frame.Past).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
 	case m.Result != nil:
 		f = f.with(uint64(m.Result.Task)).with(m.Result.View)
 		for _, d := range m.Result.Digests {
 			f = f.with(d)
+		}
+		for _, op := range m.Result.Aborted {
+			f = f.with(uint64(op))
 		}
 	default:
 		f = f.and(m.Letter.Fingerprint())
@@ -110,6 +119,10 @@ func (m Message) String() string {
 		return fmt.Sprintf("message %v", m.Frame.Name)
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)
+	case Record:
+		return fmt.Sprintf("record of %d", m.Frame.Op)
+	case Word:
+		return fmt.Sprintf("word as of %v", m.Letter.Base)
 	case End:
 		return "the end"
 	case Result:

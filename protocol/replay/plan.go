@@ -163,6 +163,16 @@ func shifts(tasks int) (all []*Plan) {
 	return all
 }
 
+// Symmetric tells whether every task's result needs that all tasks have entered the
+// operation: then it can be agreed.
+func (p *Plan) Symmetric() bool {
+	switch p.Op {
+	case Barrier, AllGather, AllToAll, AllReduce:
+		return true
+	}
+	return false
+}
+
 // Messages is how many messages the tasks send each other.
 func (p *Plan) Messages() (n int) {
 	if p.barrier != nil {

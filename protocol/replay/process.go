@@ -24,6 +24,8 @@
 //   - A process serves its log until the job ends: when every process of the latest view
 //     has returned from all tasks that it owns there.
 //
+// What an agreed operation adds to this, in which a task may abort, abort.go tells.
+//
 // Deaths during recovery are the same again. Only if nobody is left is anything lost.
 //
 // # Cost
@@ -57,6 +59,13 @@ type Config struct {
 	// own none are spares. nil: task t belongs to process t modulo their number.
 	Owners []protocol.Rank
 
+	// Called lets processes of the first view wait for the notice Begin, whose Value is
+	// the number of their life, before they run tasks. In a later life they join.
+	Called bool
+
+	// Cancels are contexts that have ended before the job begins; see Cancel.Notice for others.
+	Cancels []Cancel
+
 	// Fanout is that of the membership.
 	Fanout int
 }
@@ -68,6 +77,8 @@ type Job struct {
 	processes int // joiners included
 	members   *membership.Protocol
 	first     *membership.View
+	cancels   []Cancel
+	called    bool
 }
 
 // New returns the protocol of a job.
@@ -94,7 +105,7 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called}, nil
 }
 
 // Program is what the job's tasks do.
@@ -113,12 +124,27 @@ type State struct {
 	held    []*Frame         // for tasks that it does not own yet
 	told    uint64           // the view in which it has told the coordinator that all have returned
 	ended   bool
-	over    error   // why there is nothing more to hope for
-	ending  *ending // the coordinator's
+
+	// Of aborts: records in the order they came, the latest view as of which each
+	// process has said its word, contexts that have ended, what is to go before
+	// messages of tasks.
+	records []*Frame
+	words   []uint64
+	cancels []uint64
+	parcels []parcel
+
+	over   error   // why there is nothing more to hope for
+	left   bool    // it has wished itself dead since
+	called bool    // it may run tasks
+	ending *ending // the coordinator's
 }
 
 // View is the view that is open, or the last that was; nil: the process is not in yet.
 func (s *State) View() *membership.View { return s.view }
+
+// Out tells whether the group has ended for the process: it is excluded, or there is no
+// quorum.
+func (s *State) Out() bool { return s.over != nil }
 
 // Err says what went wrong in a process; nil: nothing.
 func (s *State) Err() error {
@@ -135,7 +161,7 @@ func (s *State) Err() error {
 
 // Runs tells whether the process runs a task, and since which view.
 func (s *State) Runs(number protocol.Rank) (since uint64, ok bool) {
-	if t := s.find(number); t != nil {
+	if t := s.find(number); t != nil && s.called {
 		return t.view, true
 	}
 	return 0, false
@@ -158,6 +184,12 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 		return
 	}
 	j.members.Init(&s.members, self, seed)
+	for _, c := range j.cancels {
+		if c.At == self {
+			s.cancels = append(s.cancels, c.Notice().Value)
+		}
+	}
+	s.called = !j.called
 	s.view = s.members.View()
 	for t, owner := range j.first.Owners {
 		if owner == self {
@@ -168,16 +200,22 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 
 // Receive implements protocol.Protocol.
 func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message) {
-	switch m.Kind {
-	case View:
+	switch {
+	case m.Kind != View && s.gone(from, m.Letter):
+		return
+	case m.Kind == Record:
+		s.note(m.Frame)
+	case m.Kind == Word:
+		s.hear(from, m.Letter.Base)
+	case m.Kind == View:
 		if s.ending == nil {
 			j.members.Receive(&s.members, now, from, m.Letter)
 		}
-	case Data:
+	case m.Kind == Data:
 		j.accept(s, m.Frame)
-	case Returned:
+	case m.Kind == Returned:
 		s.ending.returned(from, m.Letter.Base)
-	case End:
+	case m.Kind == End:
 		s.ended = true
 	}
 }
@@ -193,7 +231,16 @@ func (j *Job) accept(s *State, f *Frame) {
 
 // Notify implements protocol.Protocol.
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
-	if s.ending == nil {
+	switch {
+	case s.ending != nil:
+	case n.Kind == protocol.Cancel:
+		s.cancels = append(slices.Clip(s.cancels), n.Value)
+	case n.Kind == protocol.Begin:
+		if s.called = true; n.Value > 1 {
+			s.view, s.tasks = nil, nil
+		}
+		j.members.Notify(&s.members, now, n)
+	default:
 		j.members.Notify(&s.members, now, n)
 	}
 }
@@ -205,6 +252,8 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		return s.ending.next()
 	case s.ended:
 		return protocol.Action[Message]{Kind: protocol.Done}
+	case s.over != nil:
+		return s.leave()
 	}
 	a := j.members.Next(&s.members, now)
 	if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
@@ -213,9 +262,9 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		}
 		return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
 	}
-	if s.view != nil {
+	if s.view != nil && s.called {
 		if b := j.work(s); b.Kind != protocol.Idle {
-			return b
+			return s.addressed(b)
 		}
 	}
 	return protocol.Action[Message]{Kind: a.Kind, At: a.At}
@@ -231,11 +280,28 @@ func (j *Job) news(s *State, m membership.Message) {
 	}
 }
 
+// leave has a process die for which the group has ended, as real ones do.
+func (s *State) leave() protocol.Action[Message] {
+	if s.left {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	s.left = true
+	m := Message{Kind: View}
+	m.Letter.Letter = &membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
+	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
+}
+
 // opened does what a view asks for: the tasks that are new here are run from the top,
 // and those that have another owner are sent what they were sent before.
 func (j *Job) opened(s *State, v *membership.View) {
 	before := s.view
 	s.view = v
+	if before == nil {
+		for _, r := range s.records {
+			s.spread(r)
+		}
+	}
+	j.assure(s)
 	for i := range v.Owners {
 		to := protocol.Rank(i)
 		if life(before, to) == life(v, to) {
@@ -265,25 +331,40 @@ func life(v *membership.View, task protocol.Rank) membership.Member {
 	return m
 }
 
+// addressed says of a message which lives it goes from and to.
+func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
+	if a.Kind == protocol.Send {
+		to, _ := s.view.Find(a.To)
+		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
+	}
+	return a
+}
+
 // work lets the tasks go on until there is something to do for the driver.
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
 		for _, t := range s.tasks {
+			if a := s.deliver(); a.Kind != protocol.Idle {
+				return a
+			}
 			moved = moved || len(t.out) > 0
 			if a := j.post(s, t); a.Kind != protocol.Idle {
 				return a
 			}
-			if t.advance(j.program, func(f *Frame) { j.send(s, t, f) }) {
+			if j.step(s, t) {
 				moved = true
 			}
 			if t.returned && !t.announced {
 				t.announced = true
 				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{
-					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests},
+					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted},
 				}}
 			}
 		}
+	}
+	if a := s.deliver(); a.Kind != protocol.Idle {
+		return a
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
@@ -292,6 +373,19 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
 	}
 	return protocol.Action[Message]{Kind: protocol.Idle}
+}
+
+// step makes a task's next step; false: it waits, or has returned.
+func (j *Job) step(s *State, t *task) bool {
+	v := j.vote(s, t)
+	switch {
+	case t.err != nil || v == await:
+		return false
+	case v == abandon:
+		t.abort()
+		return true
+	}
+	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
 
 // returned tells whether all tasks of the process have.
@@ -346,7 +440,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	if s.ending != nil {
 		return s.ending.sign(fingerprint{1, 0})
 	}
-	f := fingerprint{}.and(s.members.Fingerprint()).with(s.told)
+	f := s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told))
 	if s.view != nil {
 		f = f.with(s.view.Number)
 	}
@@ -357,7 +451,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	for _, h := range s.held {
 		sum += protocol.Mix(h.Key(), h.Sum())
 	}
-	f = f.with(sum).with(uint64(len(s.held))<<2 | bit(s.ended)<<1 | bit(s.over != nil))
+	f = f.with(sum).with(uint64(len(s.held))<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
 	return f
 }
 

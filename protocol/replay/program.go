@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -19,32 +20,52 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
+	agreed bool       // some operations are
 	serial [][]uint64 // by task, its digest after each operation
 }
 
 // Call is an operation of a program.
 type Call struct {
 	*Plan
-	Elems int // of a vector; blocks have up to so many
+	Elems  int  // of a vector; blocks have up to so many
+	Agreed bool // it may be aborted; see Plan.Symmetric
 }
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 	g := &Program{Tasks: tasks, Seed: seed, Calls: calls}
-	g.serial = make([][]uint64, tasks)
-	digests := make([]uint64, tasks)
-	for at := range calls {
-		results := g.results(at, digests)
+	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
+	g.serial = g.Serial(nil)
+	return g
+}
+
+// Serial computes without any message, by task, its digests after each operation, if
+// some operations are aborted.
+func (g *Program) Serial(aborted []int) [][]uint64 {
+	all, digests := make([][]uint64, g.Tasks), make([]uint64, g.Tasks)
+	for at := range g.Calls {
+		off := slices.Contains(aborted, at)
+		var results [][][]byte
+		if !off {
+			results = g.results(at, digests)
+		}
 		for t := range digests {
-			digests[t] = digestOf(digests[t], results[t])
-			g.serial[t] = append(g.serial[t], digests[t])
+			if off {
+				digests[t] = abortedOf(digests[t])
+			} else {
+				digests[t] = digestOf(digests[t], results[t])
+			}
+			all[t] = append(all[t], digests[t])
 		}
 	}
-	return g
+	return all
 }
 
 // Menu is what random programs are made of.
 type Menu struct {
+	// Agreed lets two thirds of the operations be agreed that can be.
+	Agreed bool
+
 	tasks int
 	plans [][]*Plan // by operation
 }
@@ -77,7 +98,8 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 		x := protocol.Mix(seed, uint64(i))
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
 		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
-		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks)}
+		agreed := m.Agreed && plan.Symmetric() && protocol.Mix(x, 4)%3 > 0
+		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed}
 	}
 	return NewProgram(m.tasks, seed, calls...)
 }
@@ -108,7 +130,7 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Digests are, by task, those after each operation.
+// Digests are, by task, those after each operation, if none is aborted.
 func (g *Program) Digests(task protocol.Rank) []uint64 { return g.serial[task] }
 
 // Messages is how many messages the tasks send each other.
@@ -286,6 +308,9 @@ func digestOf(digest uint64, result [][]byte) uint64 {
 	}
 	return digest
 }
+
+// abortedOf adds to a digest that an operation was aborted.
+func abortedOf(digest uint64) uint64 { return protocol.Mix(digest, math.MaxUint64) }
 
 // absentOr tells nil, a block that is absent, from others.
 func absentOr(b []byte) uint64 {

@@ -191,7 +191,7 @@ func TestSumsDependOnTheAssociation(t *testing.T) {
 	p := &Plan{Op: AllReduce, Root: 0}
 	differ := 0
 	for seed := range uint64(100) {
-		g := NewProgram(3, seed, Call{&Plan{Op: Barrier}, 5})
+		g := NewProgram(3, seed, Call{Plan: &Plan{Op: Barrier}, Elems: 5})
 		a, b, c := g.vector(0, 0, 0), g.vector(0, 1, 0), g.vector(0, 2, 0)
 		left := p.canonical([][]byte{a, b, c})
 		bc, _ := p.add(nil, b, c)
@@ -215,17 +215,17 @@ func TestNumbersAreFinite(t *testing.T) {
 
 func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 	for _, f := range []*Frame{
-		{Name{0, 0, 1, 0}, nil},
-		{Name{7, 2, 1, 65535}, []byte{}},
-		{Name{300, 11, 1, 3}, []byte("some bytes")},
-		{Name{1 << 30, 1 << 20, 1, 9}, make([]byte, Inline+1)},
+		{Name{0, 0, 1, 0}, nil, 0},
+		{Name{7, 2, 1, 65535}, []byte{}, 1 << 63},
+		{Name{300, 11, 1, 3}, []byte("some bytes"), 5},
+		{Name{1 << 30, 1 << 20, 1, 9}, make([]byte, Inline+1), 0},
 	} {
 		l := NewLog(headLen)
 		head := f.head()
 		l.Add(int(f.To), head[:], f.Value)
 		for h, v := range l.clone().To(int(f.To)) {
 			got := logged(h, v)
-			if got.Name != f.Name || !bytes.Equal(got.Value, f.Value) || (got.Value == nil) != (f.Value == nil) {
+			if got.Name != f.Name || got.Past != f.Past || !bytes.Equal(got.Value, f.Value) || (got.Value == nil) != (f.Value == nil) {
 				t.Errorf("%v came out as %v", f, got)
 			}
 		}

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -18,12 +20,15 @@ type task struct {
 	op      int      // the present operation
 	begun   bool     // its input is in the store
 	digests []uint64 // after each operation that is over
+	aborted []int    // operations that were
+	past    uint64   // stands for them
 	steps   collective.StepState
 	barrier collective.BarrierState
 	store   collective.Store
 	input   [][]byte
 	moves   []move // made with the store in the present operation
 	came    uint64 // stands for what came in it, in any order
+	sends   int    // of it, in a barrier
 
 	early [][]*Frame // by operation
 	log   *Log       // what went to others, by the task it went to
@@ -38,6 +43,9 @@ type move struct {
 	step  int32
 	frame *Frame // what was put in; nil: what the step itself does
 }
+
+// errPast: what is aborted here is not what is aborted there.
+var errPast = errors.New("a message of one who knows of other aborts")
 
 // firstView is the number of the view in which all first attempts begin.
 const firstView = 1
@@ -76,6 +84,9 @@ func (t *task) catchUp(g *Program) bool {
 // put takes a message of the present operation.
 func (t *task) put(g *Program, f *Frame) {
 	c := &g.Calls[t.op]
+	if f.Past != t.past && t.err == nil {
+		t.err = fmt.Errorf("%w: %v", errPast, f.Name)
+	}
 	if c.barrier != nil {
 		before := t.barrier
 		c.barrier.Receive(&t.barrier, 0, f.From, collective.BarrierMessage(f.Lane))
@@ -123,7 +134,7 @@ func (t *task) redo(c *Call, m move) error {
 // begin begins the present operation.
 func (t *task) begin(g *Program) {
 	c := &g.Calls[t.op]
-	t.begun, t.moves, t.came = true, nil, 0
+	t.begun, t.moves, t.came, t.sends = true, nil, 0, 0
 	if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
@@ -206,7 +217,7 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 		t.moves = append(t.moves, move{step: a.Msg.Step})
 		v, _ := t.store.Take(st, nil)
 		v = bytes.Clone(v) // the log keeps it, and the store may receive in its place
-		send(&Frame{Name{int32(t.op), t.number, a.To, a.Msg.Lane}, v})
+		send(&Frame{Name{int32(t.op), t.number, a.To, a.Msg.Lane}, v, t.past})
 	case protocol.Work:
 		t.do(c, move{step: a.Msg.Step})
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
@@ -223,7 +234,8 @@ func (t *task) pass(c *Call, send func(f *Frame)) bool {
 	a := c.barrier.Next(&t.barrier, 0)
 	switch a.Kind {
 	case protocol.Send:
-		send(&Frame{Name: Name{int32(t.op), t.number, a.To, uint16(a.Msg)}})
+		t.sends++
+		send(&Frame{Name: Name{int32(t.op), t.number, a.To, uint16(a.Msg)}, Past: t.past})
 	case protocol.Deliver:
 		t.finish(c)
 	default:
@@ -243,7 +255,20 @@ func (t *task) finish(c *Call) {
 			got = [][]byte{present(v)}
 		}
 	}
-	t.digests = append(t.digests, digestOf(t.last(), got))
+	t.over(digestOf(t.last(), got))
+}
+
+// abort ends the present operation, or passes it, without a result.
+func (t *task) abort() {
+	t.aborted = append(t.aborted, t.op)
+	t.past = protocol.Mix(t.past, uint64(t.op)+1)
+	t.early[t.op] = nil
+	t.over(abortedOf(t.last()))
+}
+
+// over goes on to the next operation.
+func (t *task) over(digest uint64) {
+	t.digests = append(t.digests, digest)
 	t.op++
 	t.begun = false
 }
@@ -267,6 +292,7 @@ func (t *task) again(to protocol.Rank) {
 func (t *task) clone(g *Program) *task {
 	c := *t
 	c.log, c.early, c.moves, c.digests = t.log.clone(), slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
+	c.aborted = slices.Clip(t.aborted)
 	c.steps, c.store = t.steps.Clone(), collective.Store{}
 	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
 		return &c
@@ -295,14 +321,14 @@ func (l *Log) clone() *Log {
 
 // sign adds what stands for the task. What it has logged follows from how far it is.
 func (t *task) sign(f fingerprint) fingerprint {
-	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.came)
+	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.past).with(t.came)
 	flags := uint64(0)
 	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil} {
 		if flag {
 			flags |= 1 << i
 		}
 	}
-	f = f.with(flags).with(uint64(len(t.moves)))
+	f = f.with(flags).with(uint64(len(t.moves))).with(uint64(t.sends))
 	if t.begun {
 		f = f.and(t.steps.Fingerprint())
 	}

@@ -1,0 +1,218 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// What must hold.
+var (
+	errBits     = errors.New("a task returns with other bits")
+	errTwice    = errors.New("a task is adopted that a live process owns")
+	errUnended  = errors.New("a live process does not come to the end")
+	errReturned = errors.New("the job has ended, and a task has returned nowhere")
+	errOutcomes = errors.New("an operation is aborted for some and not for others")
+	errSteps    = errors.New("a run takes more steps than it may")
+)
+
+// recorder is a job, and what is said in one run.
+type recorder struct {
+	*replay.Job
+	said map[said]uint64
+	err  error
+}
+
+// said is what names bits: a message, and what its sender knows to be aborted.
+type said struct {
+	replay.Name
+	past uint64
+}
+
+// Next is the job's. It notes what is said.
+func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
+	a := l.Job.Next(s, now)
+	if a.Kind != protocol.Send || a.Msg.Kind != replay.Data {
+		return a
+	}
+	sum, name := a.Msg.Frame.Sum(), said{a.Msg.Frame.Name, a.Msg.Frame.Past}
+	if before, ok := l.said[name]; !ok {
+		l.said[name] = sum
+	} else if before != sum && l.err == nil {
+		l.err = fmt.Errorf("%w: %v has other bits than before", chaos.ErrClaims, a.Msg)
+	}
+	return a
+}
+
+// jobOf is the job of a run.
+func jobOf(w *replayWorld) *replay.Job {
+	if l, ok := w.Protocol().(*recorder); ok {
+		return l.Job
+	}
+	return w.Protocol().(*replay.Job)
+}
+
+// wishedDead is whom a Work wants dead.
+func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
+	if l := m.Letter.Letter; l != nil && m.Kind == replay.View && l.Kind == membership.Fence {
+		return l.Who.ID, uint64(l.Who.Incarnation), true
+	}
+	return 0, 0, false
+}
+
+// calm tells whether nobody was told to suspect another.
+func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 }
+
+// claimBits: who sends a message claims that these are the bits of its name.
+func claimBits(m replayMessage) (key, value uint64, ok bool) {
+	if m.Kind != replay.Data {
+		return 0, 0, false
+	}
+	return protocol.Mix(m.Frame.Key(), m.Frame.Past), m.Frame.Sum(), true
+}
+
+// witnessReplay says what is wrong with what r has just delivered. Who is out and does
+// not know it may run what others run again.
+func witnessReplay(w *replayWorld, r protocol.Rank) error {
+	if !calm(w) {
+		return nil
+	}
+	all := w.Delivered(r)
+	switch m := &all[len(all)-1].Msg; {
+	case m.Result != nil:
+		return checkBits(jobOf(w).Program(), r, m.Result)
+	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
+		return checkAdopted(w, r, m.Letter.Base)
+	}
+	return nil
+}
+
+// checkBits compares what a task got with what it gets without messages, if the same
+// is aborted.
+func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt) error {
+	want := g.Digests(a.Task)
+	if len(a.Aborted) > 0 {
+		want = g.Serial(a.Aborted)[a.Task]
+	}
+	if slices.Equal(a.Digests, want) {
+		return nil
+	}
+	at := 0
+	for at < min(len(want), len(a.Digests)) && a.Digests[at] == want[at] {
+		at++
+	}
+	what := "its end"
+	if at < len(g.Calls) {
+		what = g.Calls[at].String()
+	}
+	return fmt.Errorf("%w: task %d at p%d, begun in view %d, from operation %d on: %s", errBits, a.Task, r, a.View, at, what)
+}
+
+// checkAdopted looks at the tasks that r has adopted with a view.
+func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
+	for t := range v.Owners {
+		task := protocol.Rank(t)
+		if since, ok := w.State(r).Runs(task); !ok || since != v.Number {
+			continue
+		}
+		for other := range jobOf(w).Coordinator() {
+			if other == r || !w.Alive(other) {
+				continue
+			}
+			if _, ok := w.State(other).Runs(task); ok {
+				return fmt.Errorf("%w: task %d of p%d, by p%d", errTwice, task, other, r)
+			}
+		}
+	}
+	return nil
+}
+
+// check says what is wrong at the end of a run.
+func (r Job) check(w *replayWorld) error {
+	if most := r.stepsMax(jobOf(w).Program().Messages()); w.Steps() > most {
+		return fmt.Errorf("%w: %d, allowed are %d", errSteps, w.Steps(), most)
+	}
+	return checkReturned(w)
+}
+
+// checkReturned says who has not come to the end, or with something else than others.
+func checkReturned(w *replayWorld) error {
+	if l, ok := w.Protocol().(*recorder); ok && l.err != nil {
+		return l.err
+	}
+	left := false // somebody
+	for r := range jobOf(w).Coordinator() {
+		left = left || w.Alive(r) && w.Life(r) == 1 && !w.State(r).Out()
+	}
+	if !left && !calm(w) {
+		return nil
+	}
+	for r := range protocol.Rank(w.P()) {
+		switch s := w.State(r); {
+		case !w.Alive(r) || w.Life(r) > 1 || s.Out() && !calm(w): // a later life may be too late
+		case s.Err() != nil:
+			return fmt.Errorf("p%d: %w", r, s.Err())
+		case w.Rest(r) != chaos.Done:
+			return fmt.Errorf("%w: p%d, in %v", errUnended, r, s.View())
+		}
+	}
+	return checkLast(jobOf(w).Program(), lastAttempts(w))
+}
+
+// attempt is one that has returned, and where.
+type attempt struct {
+	*replay.Attempt
+	at protocol.Rank
+}
+
+// lastAttempts are, by task, those that began in the latest view.
+func lastAttempts(w *replayWorld) []attempt {
+	last := make([]attempt, jobOf(w).Program().Tasks)
+	for r := range protocol.Rank(w.P()) {
+		for _, d := range w.Delivered(r) {
+			if a := d.Msg.Result; a != nil && (last[a.Task].Attempt == nil || last[a.Task].View < a.View) {
+				last[a.Task] = attempt{a, r}
+			}
+		}
+	}
+	return last
+}
+
+// checkLast demands that every task has returned, with the same operations aborted, and
+// with the right bits.
+func checkLast(g *replay.Program, last []attempt) error {
+	for t, a := range last {
+		switch {
+		case a.Attempt == nil:
+			return fmt.Errorf("%w: task %d", errReturned, t)
+		case !slices.Equal(a.Aborted, last[0].Aborted):
+			return fmt.Errorf("%w: %v for task 0, %v for task %d", errOutcomes, last[0].Aborted, a.Aborted, t)
+		}
+		if err := checkBits(g, a.at, a.Attempt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepsMax bounds a run of a program with M messages. Every attempt of a task sends what the task sends, every view
+// may have everything sent again: with K crashes at most (1+2K)·M messages among
+// tasks, each of which is a step of the sender, one of the receiver, and one in which
+// the receiver has nothing to do. The rest is for the views.
+func (r Job) stepsMax(m int) int {
+	k, n := r.Crashes, r.P+r.Joiners
+	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
+	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
+	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
+		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels
+	}
+	if r.Suspicions+r.Cuts > 0 { // who is in doubt is asked again and again
+		steps += 1000 * n
+	}
+	return steps
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+)
+
+type benchRecoveryCmd struct {
+	N      int      `name:"processes" short:"n" default:"16" placeholder:"N" help:"Number of processes, 3 or more (default ${default})."`
+	Op     []string `default:"allreduce" placeholder:"OP" help:"What a process dies in: broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, or all of these (default ${default})."`
+	Size   string   `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default ${default})."`
+	Mode   string   `default:"replay" placeholder:"M" help:"How the operation is protected: ${recoveryModes} (default ${default})."`
+	Rounds int      `default:"9" placeholder:"R" help:"Deaths in each operation, each in a job of its own (default ${default})."`
+	JSON   bool     `name:"json" help:"Print JSON."`
+}
+
+func (benchRecoveryCmd) Help() string {
+	return `
+Kills a process with SIGKILL while all others are in an operation that needs it, and measures how long it
+takes until the operation is complete at every task, the one included that a survivor runs again from the
+top. All processes read one clock. Beside it, in turns, the plain floor: processes on Unix sockets, all
+connected to each other, that see a connection break, exchange a byte with all and pass a barrier. The
+machine should be quiet. docs/recovery-bench.md says what the times mean.
+
+	coppice bench recovery
+	coppice bench recovery -n 8 --op all --rounds 5
+	coppice bench recovery --op broadcast,alltoall --size 64KiB --json
+`
+}
+
+// recoveryModes are the protections that outlive a death.
+var recoveryModes = []string{replayMode, agreedMode}
+
+// recoveryPlan is what was asked for, checked.
+type recoveryPlan struct {
+	n, bytes, rounds int
+	ops              []string
+	mode             string
+}
+
+func (b *benchRecoveryCmd) plan() (p recoveryPlan, err error) {
+	p = recoveryPlan{n: b.N, rounds: b.Rounds, ops: b.Op, mode: b.Mode}
+	if p.bytes, err = parseSize(b.Size); err != nil {
+		return p, err
+	}
+	if slices.Equal(b.Op, []string{all}) {
+		p.ops = benchloop.Collectives
+	}
+	for i, op := range p.ops {
+		switch {
+		case !slices.Contains(benchloop.Collectives, op) || slices.Contains(p.ops[:i], op):
+			return p, fmt.Errorf("operation %q; allowed: %s, each once, or all", op, strings.Join(benchloop.Collectives, ", "))
+		case benchloop.Sums(op) && p.bytes%8 != 0:
+			return p, fmt.Errorf("%d bytes for %s; allowed: multiples of 8", p.bytes, op)
+		}
+	}
+	switch {
+	case b.N < membershipProcessesMin || b.N > membershipProcessesMax:
+		return p, fmt.Errorf("%d processes; allowed: %d to %d", b.N, membershipProcessesMin, membershipProcessesMax)
+	case b.Rounds < 1 || b.Rounds > membershipRoundsMax:
+		return p, fmt.Errorf("%d rounds; allowed: 1 to %d", b.Rounds, membershipRoundsMax)
+	case !slices.Contains(recoveryModes, b.Mode):
+		return p, fmt.Errorf("mode %q; allowed: %s", b.Mode, strings.Join(recoveryModes, ", "))
+	}
+	return p, nil
+}
+
+func (b *benchRecoveryCmd) Run(c *console) error {
+	plan, err := b.plan()
+	if err != nil {
+		return badInput{err}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
+	began := time.Now()
+	shown := c.newProgress(plan.rounds * len(plan.ops))
+	sides, err := plan.measure(ctx, shown.done)
+	shown.stop()
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	report := newRecoveryReport(plan, sides)
+	report.Seconds = time.Since(began).Seconds()
+	if b.JSON {
+		return c.printJSON(report)
+	}
+	return c.print(report.write)
+}
+
+// recoverySides is what was measured of one operation.
+type recoverySides struct {
+	op      string
+	any     []survival
+	first   []survival // from the first death of each job, of one process more
+	floor   []float64  // µs
+	noticed []float64  // µs: the first survivor of the floor has seen a connection break
+}
+
+// measure does all rounds. In each, every operation has a death, and the floor beside
+// it: neighbours in time are compared, and none always comes first.
+func (p recoveryPlan) measure(ctx context.Context, done func(int)) ([]recoverySides, error) {
+	sides := make([]recoverySides, len(p.ops))
+	for i, op := range p.ops {
+		sides[i].op = op
+	}
+	for round := range p.rounds {
+		victim := victimOf(p.n, round)
+		for i := range sides {
+			s := &sides[i]
+			steps := []func() error{
+				func() error { return p.kills(ctx, s, victim) },
+				func() error { return p.floor(ctx, s, victim) },
+			}
+			if round%2 == 1 {
+				slices.Reverse(steps)
+			}
+			for _, step := range steps {
+				if err := errors.Join(ctx.Err(), step()); err != nil {
+					return nil, err
+				}
+			}
+			done(round*len(sides) + i + 1)
+		}
+	}
+	return sides, nil
+}
+
+// kills starts a job of one process more and kills two, one after the other, each in an
+// operation of its own: the first is a rehearsal, in which code runs that has never run.
+func (p recoveryPlan) kills(ctx context.Context, s *recoverySides, victim int) error {
+	victims := []int{p.n, victim}
+	sink := newRecoverySink(p.n+1, len(victims))
+	job := deadlyJob{n: p.n + 1, victims: victims, args: p.words(s.op, victims), stdout: sink, ready: sink.ready, pid: sink.pid}
+	killed, err := job.run(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.op, err)
+	}
+	first, err := sink.survival(0, killed[0], victims[0])
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.op, err)
+	}
+	second, err := sink.survival(1, killed[1], victims[1])
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.op, err)
+	}
+	s.first, s.any = append(s.first, first), append(s.any, second)
+	return nil
+}
+
+// floor is a death among plain processes.
+func (p recoveryPlan) floor(ctx context.Context, s *recoverySides, victim int) error {
+	times, err := floorTimes(ctx, p.n, victim)
+	if err != nil {
+		return err
+	}
+	s.floor = append(s.floor, microseconds(times.Took()))
+	s.noticed = append(s.noticed, float64(slices.Min(times.Noticed)-times.Killed)/1e3)
+	return nil
+}
+
+// words start a process of such a job.
+func (p recoveryPlan) words(op string, victims []int) []string {
+	return append([]string{"bench-recovery-process", p.mode, op, fmt.Sprint(p.bytes)}, decimals(victims)...)
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/coppice-go/coppice/model"
+)
+
+// survival is how one death was got over: µs since SIGKILL.
+type survival struct {
+	noticed   float64 // the first survivor has seen a connection break
+	detection float64 // the first survivor knows that it is a death
+	view      float64 // the last survivor has opened the view without the dead
+	started   float64 // the program of the dead task has begun again
+	resumed   float64 // it has come to the operation that it died in
+	total     float64 // the last task is through with that
+}
+
+// recoverySink takes the lines of all processes of a job.
+type recoverySink struct {
+	n     int             // processes, and tasks
+	ready []chan struct{} // closed when all are ready for a death
+
+	mu    sync.Mutex
+	rest  []byte
+	pids  map[int]int
+	armed []map[int]bool // by death: the tasks that are ready
+	seen  []map[int]recoveryLine
+}
+
+func newRecoverySink(n, deaths int) *recoverySink {
+	s := &recoverySink{n: n, pids: map[int]int{}}
+	for range deaths {
+		s.ready = append(s.ready, make(chan struct{}))
+		s.armed = append(s.armed, map[int]bool{})
+		s.seen = append(s.seen, map[int]recoveryLine{})
+	}
+	return s
+}
+
+func (s *recoverySink) pid(rank int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pids[rank]
+}
+
+func (s *recoverySink) Write(text []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest = append(s.rest, text...)
+	for {
+		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
+		if !ok {
+			return len(text), nil
+		}
+		s.rest = rest
+		if err := s.take(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// take reads [RANK] and a JSON document.
+func (s *recoverySink) take(line []byte) error {
+	var l recoveryLine
+	begin := max(0, bytes.IndexByte(line, '{'))
+	if err := json.Unmarshal(line[begin:], &l); err != nil || l.Rank < 0 || l.Rank >= s.n || l.Death < 0 || l.Death >= len(s.seen) {
+		return fmt.Errorf("line %q of a task; want what it saw", line)
+	}
+	if !l.Ready {
+		s.seen[l.Death][l.Rank] = l
+		return nil
+	}
+	if l.PID != 0 {
+		s.pids[l.Rank] = l.PID
+	}
+	if armed := s.armed[l.Death]; !armed[l.Rank] {
+		if armed[l.Rank] = true; len(armed) == s.n {
+			close(s.ready[l.Death])
+		}
+	}
+	return nil
+}
+
+// survival sums up what the tasks saw of a death.
+func (s *recoverySink) survival(death int, killed int64, victim int) (r survival, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.seen[death]
+	if len(seen) != s.n {
+		return r, fmt.Errorf("death of rank %d: %d tasks were through with the operation; want %d", victim, len(seen), s.n)
+	}
+	since := func(at int64) float64 { return float64(at-killed) / 1e3 }
+	var noticed, learned int64
+	for _, l := range seen {
+		learned = earlier(learned, l.Learned)
+		if l.Noticed >= killed { // else its connection broke before, for another reason
+			noticed = earlier(noticed, l.Noticed)
+		}
+		r.view, r.total = max(r.view, since(l.Opened)), max(r.total, since(l.Done))
+		if (l.Started != 0) != (l.Rank == victim) {
+			return r, fmt.Errorf("death of rank %d: task %d was run again: %t", victim, l.Rank, l.Started != 0)
+		}
+		if l.Opened == 0 {
+			return r, fmt.Errorf("death of rank %d: no view without it in the log of task %d's process", victim, l.Rank)
+		}
+	}
+	own := seen[victim]
+	r.detection, r.started, r.resumed = since(learned), since(own.Started), since(own.Entered)
+	r.noticed = since(earlier(noticed, learned))
+	if learned == 0 || r.noticed < 0 || r.view < r.detection || r.started < r.detection || r.resumed < r.started || r.total < r.resumed {
+		return r, fmt.Errorf("death of rank %d: times out of order: %+v", victim, r)
+	}
+	return r, nil
+}
+
+// earlier is the earlier of two times; 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// recoveryFigures sum up survivals: µs since SIGKILL, medians over the rounds unless
+// said otherwise.
+type recoveryFigures struct {
+	Median    float64 `json:"median_us"` // the operation is complete at all tasks
+	P99       float64 `json:"p99_us"`
+	Noticed   float64 `json:"noticed_us"`   // the first survivor has seen a connection break
+	Detection float64 `json:"detection_us"` // the first survivor knows that it is a death
+	View      float64 `json:"view_us"`      // all survivors have the view
+	Started   float64 `json:"started_us"`   // the dead task's program has begun again
+	Resumed   float64 `json:"resumed_us"`   // it has come to the operation
+}
+
+// recoveryRatios are medians of the rounds' own ratios, whose two sides are neighbours
+// in time.
+type recoveryRatios struct {
+	TotalToFloor float64 `json:"total_to_floor"`
+	ViewToFloor  float64 `json:"view_to_floor"`
+	TotalToView  float64 `json:"total_to_view"`
+}
+
+// recoveryCell is what came of one operation.
+type recoveryCell struct {
+	Op    string `json:"op"`
+	Bytes int    `json:"bytes"`
+	recoveryFigures
+	First  recoveryFigures `json:"first"` // the first death of a job, in which everything is new
+	Floor  float64         `json:"floor_us"`
+	Seen   float64         `json:"floor_noticed_us"` // the floor's first survivor has seen a connection break
+	Ratios recoveryRatios  `json:"ratios"`
+}
+
+// recoveryReport is the whole; the only operation stands at the top of the document.
+type recoveryReport struct {
+	*recoveryCell
+	Cells      []recoveryCell `json:"cells,omitempty"`
+	Processes  int            `json:"processes"`
+	Mode       string         `json:"mode"`
+	Rounds     int            `json:"rounds"`
+	Processors int            `json:"processors"`
+	Seconds    float64        `json:"seconds"`
+}
+
+func newRecoveryReport(p recoveryPlan, sides []recoverySides) *recoveryReport {
+	r := &recoveryReport{Processes: p.n, Mode: p.mode, Rounds: p.rounds, Processors: runtime.NumCPU()}
+	for _, s := range sides {
+		r.Cells = append(r.Cells, s.sumUp(p.bytes))
+	}
+	if len(r.Cells) == 1 {
+		r.recoveryCell, r.Cells = &r.Cells[0], nil
+	}
+	return r
+}
+
+func (s *recoverySides) sumUp(bytes int) recoveryCell {
+	c := recoveryCell{Op: s.op, Bytes: bytes, recoveryFigures: recoveryFiguresOf(s.any), First: recoveryFiguresOf(s.first), Floor: model.Median(s.floor), Seen: model.Median(s.noticed)}
+	var total, view, beyond []float64
+	for i, r := range s.any {
+		total, view, beyond = append(total, r.total/s.floor[i]), append(view, r.view/s.floor[i]), append(beyond, r.total/r.view)
+	}
+	c.Ratios = recoveryRatios{model.Median(total), model.Median(view), model.Median(beyond)}
+	return c
+}
+
+func recoveryFiguresOf(all []survival) recoveryFigures {
+	of := func(figure func(survival) float64) (us []float64) {
+		for _, r := range all {
+			us = append(us, figure(r))
+		}
+		return us
+	}
+	totals := of(func(r survival) float64 { return r.total })
+	slices.Sort(totals)
+	return recoveryFigures{
+		Median:    model.Median(totals),
+		P99:       totals[(len(totals)*99+99)/100-1],
+		Noticed:   model.Median(of(func(r survival) float64 { return r.noticed })),
+		Detection: model.Median(of(func(r survival) float64 { return r.detection })),
+		View:      model.Median(of(func(r survival) float64 { return r.view })),
+		Started:   model.Median(of(func(r survival) float64 { return r.started })),
+		Resumed:   model.Median(of(func(r survival) float64 { return r.resumed })),
+	}
+}
+
+// write prints the report for people.
+func (r *recoveryReport) write(w *bufio.Writer) {
+	cells := r.Cells
+	if r.recoveryCell != nil {
+		cells = []recoveryCell{*r.recoveryCell}
+	}
+	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.Mode, count(r.Rounds, "round"), r.Seconds)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "%-9s\tsize\tlink breaks\tfirst knows\tall have the view\tit runs again\tis back in it\tall are through\tp99\tfirst death\tfloor: link breaks\tfloor\ttotal/floor\t\n", "")
+	for _, c := range cells {
+		ratio := c.Ratios.TotalToFloor
+		fmt.Fprintf(table, "%-9s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t\n", c.Op, sizeText(c.Bytes),
+			c.Noticed, c.Detection, c.View, c.Started, c.Resumed, c.Median, c.P99, c.First.Median, c.Seen, c.Floor, verdict(ratio, ratio <= totalToFloorMax))
+	}
+	table.Flush()
+	fmt.Fprintf(w, "\ntarget: total/floor ≤ %d; ! misses\n", totalToFloorMax)
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice"
+	benchloop "github.com/coppice-go/coppice/bench/loop"
+)
+
+// recoveryLines are what the tasks of three processes wrote when rank 2 was killed at
+// 1000: task 0 needed nobody, and its connection had broken long before.
+var recoveryLines = []string{
+	`[0] {"rank":0,"death":0,"ready":true,"pid":10}`, `[1] {"rank":1,"death":0,"ready":true,"pid":11}`, `[2] {"rank":2,"death":0,"ready":true,"pid":12}`,
+	`[0] {"rank":0,"death":0,"noticed":100,"learned":4000,"opened":6000,"entered":500,"done":600}`,
+	`[1] {"rank":1,"death":0,"noticed":3000,"learned":5000,"opened":7000,"entered":500,"done":11000}`,
+	`[1] {"rank":2,"death":0,"noticed":3000,"learned":5000,"opened":7000,"started":8000,"entered":9000,"done":10000}`,
+}
+
+func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
+	sink := newRecoverySink(3, 1)
+	text := strings.Join(recoveryLines, "\n") + "\n"
+	for len(text) > 0 { // in pieces, as they come
+		piece := text[:min(7, len(text))]
+		if n, err := sink.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+		text = text[len(piece):]
+	}
+	select {
+	case <-sink.ready[0]:
+	default:
+		t.Error("all are ready, and it does not say so")
+	}
+	if sink.pid(2) != 12 {
+		t.Errorf("processes %v", sink.pids)
+	}
+	got, err := sink.survival(0, 1000, 2)
+	if want := (survival{noticed: 2, detection: 3, view: 6, started: 7, resumed: 8, total: 10}); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// A task that is run again says for the second time that it is ready, from elsewhere.
+func TestWhoIsRunAgainIsNotWaitedForTwice(t *testing.T) {
+	sink := newRecoverySink(2, 2)
+	for _, line := range []string{
+		`{"rank":0,"death":0,"ready":true,"pid":10}`, `{"rank":1,"death":0,"ready":true,"pid":11}`, `{"rank":1,"death":0,"ready":true}`,
+		`{"rank":1,"death":1,"ready":true}`,
+	} {
+		if err := sink.take([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-sink.ready[1]:
+		t.Error("one of two is ready for the second death, and it says all are")
+	default:
+	}
+	if sink.pid(1) != 11 {
+		t.Errorf("process of rank 1: %d, want the first", sink.pid(1))
+	}
+}
+
+func TestNonsenseOfRecoveriesIsRefused(t *testing.T) {
+	change := func(at int, old, new string) []string {
+		lines := slices.Clone(recoveryLines)
+		lines[at] = strings.Replace(lines[at], old, new, 1)
+		return lines
+	}
+	for what, lines := range map[string][]string{
+		"one is missing":               recoveryLines[:5],
+		"the dead was not run again":   change(5, `"started":8000,`, ""),
+		"another was run again":        change(4, `"entered"`, `"started":8000,"entered"`),
+		"no view":                      change(4, `"opened":7000,`, ""),
+		"in it before it began":        change(5, `"entered":9000`, `"entered":7500`),
+		"through before it was in":     {recoveryLines[3], change(4, "11000", "8500")[4], change(5, "10000", "8500")[5]},
+		"known before it happened":     change(3, `"learned":4000`, `"learned":400`),
+		"nobody knew of it":            {`{"rank":0,"opened":6000,"done":600}`, `{"rank":1,"opened":6000,"done":11000}`, `{"rank":2,"opened":6000,"started":8000,"entered":9000,"done":9500}`},
+		"a view before anybody knew":   {`{"rank":0,"learned":4000,"opened":3000,"done":600}`, `{"rank":1,"opened":3000,"done":11000}`, `{"rank":2,"opened":3000,"started":8000,"entered":9000,"done":9500}`},
+		"run again before it was dead": change(5, `"started":8000`, `"started":3500`),
+	} {
+		sink := newRecoverySink(3, 1)
+		for _, line := range lines {
+			if err := sink.take([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := sink.survival(0, 1000, 2); err == nil {
+			t.Errorf("%s: %+v, want an error", what, r)
+		}
+	}
+	for _, line := range []string{"", "hello", `{"rank":3,"pid":1}`, `{"rank":-1}`, `{"rank":0,"death":1}`, `{"rank"`} {
+		if _, err := newRecoverySink(3, 1).Write([]byte(line + "\n")); err == nil {
+			t.Errorf("%q: no error", line)
+		}
+	}
+}
+
+func TestTheLibrarysLogTellsWhen(t *testing.T) {
+	var shown bytes.Buffer
+	p := newRecoveryProcess(benchRecoveryProcessCmd{Victims: []int{4, 2}}, slog.NewTextHandler(&shown, nil), io.Discard)
+	log := slog.New(p).With("process", 3)
+	log.Info("view", "number", uint64(1), "members", 5)
+	log.Info("connection broken", "peer", 1)
+	log.Info("dead", "peer", 1)
+	log.Debug("dead", "peer", 2)
+	if p.deaths() != 0 || p.learned[1].Load() != 0 || p.noticed[0].Load()+p.noticed[1].Load() != 0 || shown.Len() > 0 {
+		t.Errorf("%d deaths, noticed or learned, shown %q; want nothing", p.deaths(), shown.String())
+	}
+	log.Info("connection broken", "peer", 2)
+	early := p.noticed[1].Load()
+	log.Info("connection broken", "peer", 2)
+	log.Info("dead", "peer", 2)
+	learned := p.learned[1].Load()
+	log.Info("dead", "peer", 2)
+	if early == 0 || p.noticed[1].Load() <= early || learned == 0 || p.learned[1].Load() != learned {
+		t.Error("the last break and the first word of a death count")
+	}
+	log.Info("view", "number", uint64(2), "members", 4)
+	log.Info("view", "number", uint64(3), "members", 3)
+	if p.deaths() != 2 || p.opened[0].Load() == 0 {
+		t.Errorf("%d deaths, want 2", p.deaths())
+	}
+	<-p.views[1]
+	if log.Error("broken"); !strings.Contains(shown.String(), "broken") {
+		t.Errorf("an error is not shown: %q", shown.String())
+	}
+}
+
+// Every operation checks what it brings, whoever is to die in it, in both modes.
+func TestOperationsToDieInCheckTheirData(t *testing.T) {
+	for _, mode := range recoveryModes {
+		for _, op := range benchloop.Collectives {
+			err := coppice.Local(t.Context(), 4, func(ctx context.Context, task *coppice.Task) error {
+				p := recoveryProcess{benchRecoveryProcessCmd: benchRecoveryProcessCmd{Mode: mode, Op: op, Bytes: 16}}
+				for victim := range 4 {
+					if err := p.operate(ctx, task, 5+victim, victim); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s, %s: %v", op, mode, err)
+			}
+		}
+	}
+}
+
+func TestWrongResultsAreNoticed(t *testing.T) {
+	err := coppice.Local(t.Context(), 3, func(_ context.Context, task *coppice.Task) error {
+		o := recoveryOperation{t: task, bytes: 16, i: 7}
+		var got [][]byte
+		for from := range 3 {
+			got = append(got, o.block(from, 1))
+		}
+		sum := []float64{24, 24} // 7+0, 7+1, 7+2
+		if !o.intact(got, 1) || !o.sum(sum, 3) {
+			return fmt.Errorf("%v and %v are not what was sent", got, sum)
+		}
+		swapped := [][]byte{got[1], got[0], got[2]}
+		if o.intact(swapped, 1) || o.intact(got[:2], 1) || o.intact(got, 2) || o.sum(sum, 2) || o.sum(sum[:1], 3) || o.sum([]float64{24, 25}, 3) {
+			return fmt.Errorf("what is wrong is not noticed")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// threeDeaths are three rounds; the second was disturbed.
+func threeDeaths(op string) recoverySides {
+	return recoverySides{
+		op:    op,
+		any:   []survival{{1, 2, 60, 70, 75, 120}, {1, 2, 900, 901, 902, 9000}, {3, 4, 80, 90, 95, 150}},
+		first: []survival{{1, 2, 3, 4, 5, 500}},
+		floor: []float64{100, 9000, 50}, noticed: []float64{9, 90, 10},
+	}
+}
+
+func TestRecoveriesAreHeldAgainstTheirNeighbours(t *testing.T) {
+	s := threeDeaths("scan")
+	got := s.sumUp(8)
+	want := recoveryCell{
+		Op: "scan", Bytes: 8,
+		recoveryFigures: recoveryFigures{Median: 150, P99: 9000, Noticed: 1, Detection: 2, View: 80, Started: 90, Resumed: 95},
+		First:           recoveryFigures{Median: 500, P99: 500, Noticed: 1, Detection: 2, View: 3, Started: 4, Resumed: 5},
+		Floor:           100, Seen: 10,
+		Ratios: recoveryRatios{TotalToFloor: 1.2, ViewToFloor: 0.6, TotalToView: 2},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestTheOnlyOperationStandsAtTheTop(t *testing.T) {
+	keysOf := func(sides ...recoverySides) (keys map[string]any) {
+		t.Helper()
+		text, err := json.Marshal(newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, sides))
+		if err == nil {
+			err = json.Unmarshal(text, &keys)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	one, two := keysOf(threeDeaths("scan")), keysOf(threeDeaths("scan"), threeDeaths("reduce"))
+	for _, key := range []string{"op", "median_us", "p99_us", "floor_us", "ratios", "view_us", "started_us", "first", "processes", "mode", "rounds"} {
+		if one[key] == nil {
+			t.Errorf("one operation: no key %s", key)
+		}
+	}
+	if one["cells"] != nil || two["cells"] == nil || two["median_us"] != nil {
+		t.Errorf("one operation: %v, two: %v", one, two)
+	}
+}
+
+func TestAMissedRecoveryIsMarked(t *testing.T) {
+	late := threeDeaths("reduce")
+	late.floor = []float64{10, 10, 10}
+	var text bytes.Buffer
+	w := bufio.NewWriter(&text)
+	newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, []recoverySides{threeDeaths("scan"), late}).write(w)
+	w.Flush()
+	var rows []string
+	for line := range strings.Lines(text.String()) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	for _, want := range []string{"scan 8B 1 2 80 90 95 150 9000 500 10 100 1.20", "reduce 8B 1 2 80 90 95 150 9000 500 10 10 15.00 !"} {
+		if !slices.Contains(rows, want) {
+			t.Errorf("no line %q in\n%s", want, text.String())
+		}
+	}
+}

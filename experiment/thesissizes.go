@@ -1,0 +1,121 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+)
+
+// The figures of the thesis that are about size, and the one about its optimization.
+
+// thesisBytes are the sizes of Figure 5.5, of which the thesis says only that they vary.
+var thesisBytes = []int{smallest, 64, 512, 4 << 10, 32 << 10, 256 << 10}
+
+// Bounds of what is measured where values are large: a log holds all iterations.
+const (
+	sizesProcesses    = 8
+	sizesProcessesMax = 32
+	sizesIterations   = 50
+	largeIterations   = 5
+	largeBytes        = 4 << 20
+)
+
+// sizesOn is the fixed number of processes of Figure 5.5: the largest that was asked
+// for.
+func (l *Lab) sizesOn() int {
+	if len(l.Processes) == 0 {
+		return sizesProcesses
+	}
+	all := l.processes()
+	return min(sizesProcessesMax, all[len(all)-1])
+}
+
+func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
+	p := lab.sizesOn()
+	c := &contest{processes: []int{p}, bytes: thesisBytes, ops: []string{thesisBroadcast.name}, most: sizesIterations, contenders: thesisAgainst}
+	if ok, err := f.hold(ctx, lab, thesisCells, c); !ok || err != nil {
+		return err
+	}
+	f.Chart = &chart.Chart{Title: fmt.Sprintf("%s, %d processes", f.Title, p), X: chart.Axis{Label: "bytes", Log: 2}, Y: chart.Axis{Label: "median latency (µs)", Log: 10}}
+	t := Table{Columns: []string{"implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations"}}
+	for _, who := range c.contenders {
+		s := chart.Series{Name: who.name, Style: chart.Line | chart.Marks}
+		for _, bytes := range c.bytes {
+			us := c.times(who.name, p, bytes)
+			low, median, high := quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
+			t.Add(who.name, bytes, median, low, high, c.ratio(who, vendorTCP, p, bytes).median, c.ratio(who, oursPlain, p, bytes).median, c.rounds, c.iterations)
+			s.Points = append(s.Points, chart.Point{X: float64(bytes), Y: median, Low: low, High: high})
+		}
+		f.Chart.Series = append(f.Chart.Series, s)
+	}
+	f.Tables = append(f.Tables, t)
+	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
+		f.judgeGrowth(c, who, p)
+	}
+	f.thesisNotes(c)
+	return nil
+}
+
+// judgeGrowth judges whether what fault tolerance adds depends on the size. Something
+// that stays the same weighs the less the larger the rest is.
+func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
+	const noise = 1.2
+	var each []string
+	for _, bytes := range c.bytes {
+		each = append(each, fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).median, bytes))
+	}
+	first, last := c.ratio(who, oursPlain, p, c.bytes[0]), c.ratio(who, oursPlain, p, c.bytes[len(c.bytes)-1])
+	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(each, ", "),
+		last.median <= noise*first.median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
+}
+
+func thesisLarge(ctx context.Context, lab *Lab, f *Finding) error {
+	c := &contest{bytes: []int{largeBytes}, ops: []string{thesisAllToAll.name}, split: true, most: largeIterations, contenders: thesisAgainst}
+	if ok, err := f.hold(ctx, lab, thesisCells, c); !ok || err != nil {
+		return err
+	}
+	f.thesisTable(c, largeBytes)
+	f.thesisPlot(c, "median latency (µs)", func(who contender, p int) (low, median, high float64) {
+		us := c.times(who.name, p, largeBytes)
+		return quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
+	})
+	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
+		f.judge(measured{
+			what: who.name + ", over Open MPI without shared memory", paper: "slightly better than MPI's",
+			ratios: c.ratiosOver(c.processes, who, vendorTCP, largeBytes), mean: true, high: 1,
+			reading: "below 1 ours is faster",
+		})
+	}
+	f.thesisNotes(c)
+	f.note("The thesis writes «4MB per process» and «per node»; here a process sends 4 MiB in all, to each other a pth of it.")
+	return nil
+}
+
+func thesisOptimized(ctx context.Context, lab *Lab, f *Finding) error {
+	c, err := f.thesis(ctx, lab, thesisReduce)
+	if c == nil || err != nil {
+		return err
+	}
+	f.thesisPlot(c, "median latency (µs)", func(who contender, p int) (low, median, high float64) {
+		us := c.times(who.name, p, smallest)
+		return quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
+	})
+	f.judge(measured{
+		what: "agreed after, over agreed before and after", paper: "better",
+		ratios: c.ratiosOver(c.processes, oursAgreed, oursTwice, smallest), mean: true, high: 1,
+		reading: "one agreement costs less than two",
+	})
+	f.judge(measured{
+		what: "agreed after, over Open MPI without shared memory", paper: fmt.Sprintf("better than the reimplementation, which takes %.2f times as long (8.28 / 1.34)", thesisReduce.anew()),
+		ratios: c.ratiosOver(c.processes, oursAgreed, vendorTCP, smallest), mean: true, high: thesisReduce.anew(),
+		reading: "the thesis's optimization calls MPI's own reduce; ours has no other than its own",
+	})
+	f.judge(measured{
+		what: "replay, over agreed after", paper: "one agreement is the least",
+		ratios: c.ratiosOver(c.processes, oursReplay, oursAgreed, smallest), mean: true, high: 1,
+		reading: "a log needs no agreement",
+	})
+	return nil
+}

@@ -1,0 +1,142 @@
+package coppice_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice"
+)
+
+// Every operation goes on without the tasks that die in it.
+func TestWithoutLost(t *testing.T) {
+	for _, kills := range [][]string{
+		nil,
+		{"2@allreduce#1"},
+		{"2@allreduce#1/1", "4@gather#1"},
+		{"1@alltoall#1/2", "2@allgather#1/1", "3@scatter#1", "4@barrier#1"},
+	} {
+		var o outcomes
+		job := coppice.Job{Local: 5, Recovery: coppice.Report, Kill: kills}
+		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			for i, f := range withoutLostOperations {
+				text, err := f(ctx, task)
+				if err != nil {
+					return fmt.Errorf("operation %d: %w", i, err)
+				}
+				o.add(i, task.Rank(), text)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("kills %v: %v", kills, err)
+		}
+		var dead []int
+		want := 31 // who lives, as bits
+		for _, k := range kills {
+			dead = append(dead, int(k[0]-'0'))
+			want &^= 1 << (k[0] - '0')
+		}
+		o.forget(dead)
+		o.check(t)
+		if got := o.all[len(o.all)-1][0]; got != fmt.Sprint(want) {
+			t.Errorf("kills %v: the last sum is %s; want %d", kills, got, want)
+		}
+		if got := o.all[len(o.all)-2][0]; kills != nil && strings.Count(got, "0") < len(dead) {
+			t.Errorf("kills %v: gathered %s of which those of the dead must be 0", kills, got)
+		}
+	}
+}
+
+var withoutLostOperations = []func(ctx context.Context, t *coppice.Task) (string, error){
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.AllReduce(ctx, t, 1<<t.Rank(), coppice.Sum, coppice.WithoutLost())
+		return fmt.Sprint(v), err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.Gather(ctx, t, t.Rank()+1, coppice.WithoutLost())
+		if t.Rank() == 0 && len(v) != 5 {
+			err = errors.Join(err, fmt.Errorf("gathered %v", v))
+		}
+		return "", err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.Scatter(ctx, t, []int{10, 11, 12, 13, 14}, coppice.WithoutLost())
+		if err == nil && v != 10+t.Rank() {
+			err = fmt.Errorf("scattered %d to %d", v, t.Rank())
+		}
+		return "", err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.AllToAll(ctx, t, []int{10, 11, 12, 13, 14}, coppice.WithoutLost())
+		if err == nil && slices.ContainsFunc(v, func(x int) bool { return x != 0 && x != 10+t.Rank() }) {
+			err = fmt.Errorf("task %d got %v", t.Rank(), v)
+		}
+		return "", err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		return "", coppice.Barrier(ctx, t, coppice.WithoutLost())
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.Broadcast(ctx, t, t.Rank()+7, coppice.WithoutLost())
+		return fmt.Sprint(v), err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.AllGather(ctx, t, t.Rank()+1, coppice.WithoutLost())
+		return fmt.Sprint(v), err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.AllReduceFunc(ctx, t, 1<<t.Rank(), plus, coppice.WithoutLost())
+		return fmt.Sprint(v), err
+	},
+}
+
+func TestWithoutLostRoot(t *testing.T) {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		if err := coppice.Barrier(ctx, task, coppice.WithoutLost()); err != nil {
+			return err
+		}
+		_, err := coppice.Reduce(ctx, task, 1, coppice.Sum, coppice.Root(2), coppice.WithoutLost())
+		var failed *coppice.FailedError
+		if !errors.Is(err, coppice.ErrLost) || !errors.As(err, &failed) || !slices.Equal(failed.Tasks, []int{2}) {
+			return fmt.Errorf("the root is dead: %v", err)
+		}
+		n, err := coppice.Reduce(ctx, task, 1, coppice.Sum, coppice.Root(3), coppice.WithoutLost())
+		if task.Rank() == 3 && n != 3 {
+			return fmt.Errorf("%d are left", n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWithoutLostIsForReport(t *testing.T) {
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
+		return coppice.Barrier(ctx, task, coppice.WithoutLost())
+	})
+	if err == nil || !strings.Contains(err.Error(), "allowed: with Report") {
+		t.Error(err)
+	}
+}
+
+// The mean of what is left.
+func ExampleWithoutLost() {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"3@allreduce#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		sum, err := coppice.AllReduce(ctx, t, []int{t.Rank(), 1}, coppice.Sum, coppice.WithoutLost())
+		if err == nil && t.Rank() == 0 {
+			fmt.Println("mean of", sum[1], "tasks:", sum[0]/sum[1])
+		}
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: mean of 3 tasks: 1
+}
