@@ -69,7 +69,7 @@ func (o thesisOp) anew() float64 { return o.total / o.alone }
 var (
 	oursPlain     = contender{name: "plain", side: Coppice, mode: "plain"}
 	oursReplay    = contender{name: "replay", side: Coppice, mode: "replay"}
-	oursAgreed    = contender{name: "agreed after", side: Coppice, mode: "agreed"}
+	oursAgreed    = contender{name: "agreed after", side: Coppice, mode: "agreed-report"}
 	oursTwice     = contender{name: "agreed before and after", side: Coppice, mode: "agreed-twice"}
 	thesisAgainst = []contender{vendorTCP, vendorOwn, oursPlain, oursReplay, oursAgreed, oursTwice}
 )

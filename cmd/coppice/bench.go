@@ -28,7 +28,7 @@ type benchCmd struct {
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
-	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-twice, or for broadcast corrected (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, or for broadcast corrected (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
@@ -52,9 +52,10 @@ receive, divided by the median; reductions add numbers of 8 bytes. The machine s
 
 In mode plain and corrected nothing is kept for who runs a task again; in mode replay, the default of
 programs, a process keeps what it sends. There are only so many iterations, then, that this fits in. In
-mode agreed, as with Recovery Report, all agree after the operation that it is complete; in mode
-agreed-twice also before it. --op agree is the agreement itself, on a sum; allreduce is what it is held
-against.
+mode agreed it does so, too, and all complete the operation or none; in mode agreed-report, with Recovery
+Report, all agree after the operation that it is complete, and in mode agreed-twice also before it.
+--op agree is the agreement itself, on a sum, with Recovery Replay in modes replay and agreed, else with
+Report; allreduce is what it is held against.
 
 	coppice bench --op broadcast --size 8B -n 8
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
@@ -81,14 +82,17 @@ const (
 	correctedMode = "corrected"
 	replayMode    = "replay"
 	agreedMode    = "agreed"
-	twiceMode     = "agreed-twice" // with an agreement before the operation, too
+	reportMode    = "agreed-report" // with an agreement after the operation
+	twiceMode     = "agreed-twice"  // and with one before it
 )
 
 // benchModes are those to choose from.
-var benchModes = []string{plainMode, correctedMode, replayMode, agreedMode, twiceMode}
+var benchModes = []string{plainMode, correctedMode, replayMode, agreedMode, reportMode, twiceMode}
 
-// agrees tells whether a mode ends with an agreement.
-func agrees(mode string) bool { return mode == agreedMode || mode == twiceMode }
+// agrees tells whether in a mode all complete an operation or none.
+func agrees(mode string) bool {
+	return mode == agreedMode || mode == reportMode || mode == twiceMode
+}
 
 // Bounds of what can be asked for.
 const (
@@ -262,7 +266,8 @@ func checkMode(mode string, ops []string) error {
 				return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, op, strings.Join(benchloop.Collectives, ", "))
 			}
 		}
-	case mode == replayMode:
+	}
+	if logged(mode) {
 		return checkLogged(ops)
 	}
 	return nil

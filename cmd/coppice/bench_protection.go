@@ -53,7 +53,7 @@ func (b benchProtection) mode() coppice.Protection {
 		p = coppice.Corrected(b.correction())
 	case replayMode:
 		p = coppice.Replayed
-	case agreedMode, twiceMode:
+	case agreedMode, reportMode, twiceMode:
 		p = coppice.Agreed
 	}
 	if b.Tree != "" {
@@ -73,7 +73,7 @@ func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, jo
 // job has the settings that the mode is about.
 func (b benchProtection) job(watch *logWatch) *coppice.Job {
 	job := &coppice.Job{Recovery: coppice.Report, Logger: slog.New(watch)}
-	if b.Mode == replayMode {
+	if logged(b.Mode) {
 		job.Recovery, job.LogBytes = coppice.Replay, benchLogBytes
 	}
 	return job

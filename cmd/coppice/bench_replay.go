@@ -27,7 +27,10 @@ const (
 )
 
 // logs tells whether processes keep what they send.
-func (b *benchCmd) logs() bool { return b.Mode == replayMode || slices.Contains(b.Compare, replayMode) }
+func (b *benchCmd) logs() bool { return logged(b.Mode) || slices.ContainsFunc(b.Compare, logged) }
+
+// logged tells whether in a mode what is sent is kept.
+func logged(mode string) bool { return mode == replayMode || mode == agreedMode }
 
 // logShare is what one iteration takes of the log that a job may have.
 func (c *benchCell) logShare() float64 {
