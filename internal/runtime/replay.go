@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -301,6 +302,9 @@ func (m *Member) repeat(rank int) {
 			s.credited(m, rank, 0)
 		}
 	}
+	// What was passed on for a task that had not come to it was logged before what that
+	// task sent; and who is to receive it takes only so much of what is far ahead.
+	slices.SortStableFunc(ops, func(a, b heldMessage) int { return cmp.Compare(a.seq, b.seq) })
 	if len(ops) > 0 {
 		if m.again == nil {
 			m.again = map[int]*anew{}
