@@ -90,7 +90,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	c.serve(p, m.finished,
 		func(v *membership.View, err error) {
 			err = misused(p, err, p.Settle(ctx))
-			client.ReturnedIn(v.Number, text(err), recovery == Report)
+			client.Returned(v.Number, text(err), recovery == Report)
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
 	err = c.err()

@@ -263,7 +263,7 @@ func happen(t *testing.T, s *control.Server, begun func(string), first string) {
 	enter(t, s, places[0])
 	zero.Emit(opened(2, []int{0, 0}, control.Identity{0, 1}, control.Identity{2, 1}))
 	begun("view 2")
-	zero.Returned("")
+	zero.Returned(0, "", true)
 	begun("finished")
 	s.Close()
 }

@@ -231,7 +231,7 @@ func TestThirtyTwoProcessesMeet(t *testing.T) {
 		if rank == 3 {
 			failure = "out of luck"
 		}
-		c.Returned(failure)
+		c.Returned(0, failure, true)
 	}
 	for rank, r := range notes {
 		r.expect(t, "finished")
@@ -258,8 +258,8 @@ func TestThirtyTwoProcessesMeet(t *testing.T) {
 func TestFinishedNeedsAll(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 3})
 	clients, notes := crew(t, s, 3)
-	clients[0].Returned("")
-	clients[1].Returned("")
+	clients[0].Returned(0, "", true)
+	clients[1].Returned(0, "", true)
 	notes[2].expect(t, "returned 1")
 	if notes[0].has("finished") {
 		t.Error("finished without rank 2")
@@ -272,7 +272,7 @@ func TestFinishedNeedsAll(t *testing.T) {
 func TestLongFailureIsCut(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2})
 	clients, notes := crew(t, s, 2)
-	clients[0].Returned(strings.Repeat("é", 2<<20))
+	clients[0].Returned(0, strings.Repeat("é", 2<<20), true)
 	if note := notes[1].expect(t, "returned 0 éé"); len(note) > 5000 || !strings.HasSuffix(note, "é…") {
 		t.Errorf("%d bytes", len(note))
 	}
@@ -342,8 +342,8 @@ func TestDeadIncarnationStaysOutAndTheNextIsIn(t *testing.T) {
 	c.Announce([]string{"new.sock"}, "here")
 	notes[0].await(t, "the second incarnation", func() bool { return notes[0].peers[1].Incarnation == 2 })
 	r.awaitPeers(t, 2)
-	c.Returned("")
-	clients[0].Returned("")
+	c.Returned(0, "", true)
+	clients[0].Returned(0, "", true)
 	r.expect(t, "finished")
 	if r.has("died") {
 		t.Errorf("the second incarnation heard of its own death: %q", r.notes)
@@ -370,7 +370,7 @@ func TestNeverJoinedInTime(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2, JoinTimeout: 50 * time.Millisecond, Silence: time.Second})
 	c, notes := join(t, s.Place(0, 1))
 	notes.expect(t, "died 1.1 false never joined within 50ms")
-	c.Returned("")
+	c.Returned(0, "", true)
 	notes.expect(t, "finished")
 }
 
@@ -389,7 +389,7 @@ func TestSuspicionOfWhoIsHeardIsOnlyForTheAsker(t *testing.T) {
 	clients[0].Ask(2)
 	clients[0].Suspect(2, 7, "another incarnation")
 	clients[0].Ask(99)
-	clients[1].Returned("")
+	clients[1].Returned(0, "", true)
 	notes[2].expect(t, "returned 1")
 	if notes[2].has("died") || notes[0].has("died 2") {
 		t.Errorf("%q, %q", notes[0].notes, notes[2].notes)
@@ -408,7 +408,7 @@ func TestEventsComeInOrderToWhoAsks(t *testing.T) {
 	c.Announce([]string{"0.sock"}, "here")
 	c.Emit(control.Event{Type: "view", Attrs: map[string]any{"number": 3}})
 	c.Emit(control.Event{Type: "too large", Attrs: map[string]any{"x": strings.Repeat("x", 1<<20)}})
-	c.Returned("")
+	c.Returned(0, "", true)
 	r.expect(t, "finished")
 	c.Close()
 	s.Close()

@@ -47,7 +47,7 @@
 //
 // # The end
 //
-// A process tells in which view all its tasks have returned (ReturnedIn), and again
+// A process tells in which view all its tasks have returned (Returned), and again
 // for every view that opens after that; if one gives it the tasks of a dead process,
 // it says that it is at work again (Resumed). The job has finished when no dead
 // process is in the latest view that was told and every live one has returned in it,

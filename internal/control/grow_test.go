@@ -108,7 +108,7 @@ func TestReserveRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	check(grows, 1, -1, "the job has grown by 3 of 3 processes; allowed: --rank R, the id of a dead one")
-	clients[0].Returned("")
+	clients[0].Returned(0, "", true)
 	notes[0].expect(t, "finished") // those to come have nothing to do
 	check(grows, 1, 1, "the job has finished; allowed: one that runs")
 }
@@ -146,14 +146,14 @@ func TestJobOfJoinersEndsWithItsTasks(t *testing.T) {
 			clients[0].Emit(control.Event{Type: "view", Attrs: map[string]any{
 				"number": 2, "members": [][2]int{{0, 1}, {1, 1}, {2, 1}}, "owners": []int{0, owner}, "opened": true,
 			}})
-			clients[0].Returned("")
-			clients[1].Returned("")
+			clients[0].Returned(0, "", true)
+			clients[1].Returned(0, "", true)
 			theirs.expect(t, "returned 1")
 			if owns {
 				if theirs.has("finished") {
 					t.Error("finished without the owner of a task")
 				}
-				joiner.Returned("")
+				joiner.Returned(0, "", true)
 			}
 			for _, n := range append(notes, theirs) {
 				n.expect(t, "finished")

@@ -35,8 +35,8 @@ func TestWatchTellsPastPresentAndFuture(t *testing.T) {
 			if e.Rank != 0 || e.Attrs["number"] != json.Number("12345678901234567891") || time.Since(e.Time) > time.Minute {
 				t.Errorf("%+v", e)
 			}
-			clients[0].Returned("")
-			clients[1].Returned("badly")
+			clients[0].Returned(0, "", true)
+			clients[1].Returned(0, "badly", true)
 		case e.Type == control.EventReturned && e.Rank == 1 && e.Attrs["failure"] != "badly":
 			t.Errorf("%+v", e)
 		case e.Type == control.EventFinished:
@@ -141,7 +141,7 @@ func TestSlowObserverIsDropped(t *testing.T) {
 	for range 600 { // 6 MB, in steps that the client has room for
 		c.Emit(control.Event{Type: "noise", Attrs: map[string]any{"text": text}})
 	}
-	c.Returned("")
+	c.Returned(0, "", true)
 	r.expect(t, "finished")
 	conn.SetReadDeadline(time.Now().Add(patience))
 	n, err := io.Copy(io.Discard, conn)

@@ -241,7 +241,7 @@ func TestDirectoryIsSharedInTurn(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			c.Returned("")
+			c.Returned(0, "", true)
 			r.expect(t, "finished")
 			c.Close()
 		}()
@@ -254,7 +254,7 @@ func TestDirectoryIsSharedInTurn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Returned("")
+		c.Returned(0, "", true)
 		r.expect(t, "finished")
 		c.Close()
 		s.Close()

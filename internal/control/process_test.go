@@ -59,7 +59,7 @@ func play(role string) int {
 	fmt.Println("joined")
 	switch role {
 	case "return":
-		c.Returned("")
+		c.Returned(0, "", true)
 	case "record":
 		if err := leaveRecord(p); err != nil {
 			fmt.Println("error", err)

@@ -20,7 +20,7 @@ func TestBrokenConnectionIsMadeAgain(t *testing.T) {
 	clients, notes := crew(t, s, 4)
 	s.Stop("SIGTERM")
 	clients[3].Close()
-	clients[1].Returned("")
+	clients[1].Returned(0, "", true)
 	for round := range 20 {
 		for _, r := range notes[:3] {
 			r.expect(t, "died 3.1 true left")
@@ -28,12 +28,12 @@ func TestBrokenConnectionIsMadeAgain(t *testing.T) {
 		}
 		clients[round%3].Break()
 		if round == 10 {
-			clients[0].Returned("")
+			clients[0].Returned(0, "", true)
 		}
 	}
 	notes[2].expect(t, "returned 0")
 	notes[2].expect(t, "returned 1")
-	clients[2].Returned("")
+	clients[2].Returned(0, "", true)
 	for rank, r := range notes[:3] {
 		r.expect(t, "finished")
 		sorted := slices.Sorted(slices.Values(r.notes))
@@ -90,7 +90,7 @@ func TestOtherHosts(t *testing.T) {
 	}
 	time.Sleep(1500 * time.Millisecond) // beats go both ways
 	clients[1].Break()
-	clients[1].Returned("")
+	clients[1].Returned(0, "", true)
 	notes[2].expect(t, "returned 1")
 	// A stranger on the port.
 	stranger := place(1)
@@ -101,8 +101,8 @@ func TestOtherHosts(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintln(conn, "hello")
-	clients[2].Returned("")
-	clients[0].Returned("")
+	clients[2].Returned(0, "", true)
+	clients[0].Returned(0, "", true)
 	for _, r := range notes {
 		r.expect(t, "finished")
 		if r.has("died") || r.has("lost") {
@@ -185,7 +185,7 @@ func TestThousandProcesses(t *testing.T) {
 	}
 	t.Logf("a death is known to all after %v", time.Since(began))
 	for _, c := range clients[:n-1] {
-		c.Returned("")
+		c.Returned(0, "", true)
 	}
 	for _, r := range notes[:n-1] {
 		r.expect(t, "finished")

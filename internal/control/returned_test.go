@@ -56,7 +56,7 @@ func reports(rank, view int) step { return returnsWith(rank, view, "", true) }
 
 func returnsWith(rank, view int, failure string, report bool) step {
 	return step{fmt.Sprintf("%d returns in %d %s", rank, view, failure), func(st *stage) {
-		st.clients[rank].ReturnedIn(uint64(view), failure, report)
+		st.clients[rank].Returned(uint64(view), failure, report)
 		st.heard(rank)
 	}}
 }
@@ -266,12 +266,12 @@ func TestAnEarlierReturnIsNotSaidAgain(t *testing.T) {
 		play func()
 		want string
 	}{
-		{func() { c.ReturnedIn(1, "", false) }, `{"type":"returned","view":1}`},
+		{func() { c.Returned(1, "", false) }, `{"type":"returned","view":1}`},
 		{func() { c.Resumed(3) }, `{"type":"resumed","view":3}`},
-		{func() { c.ReturnedIn(2, "", false) }, `{"type":"resumed","view":3}`},
+		{func() { c.Returned(2, "", false) }, `{"type":"resumed","view":3}`},
 		{func() { c.Resumed(2) }, `{"type":"resumed","view":3}`},
-		{func() { c.ReturnedIn(3, "no", true) }, `{"type":"returned","why":"no","view":3,"report":true}`},
-		{func() { c.Returned("") }, `{"type":"returned","why":"no","view":3,"report":true}`},
+		{func() { c.Returned(3, "no", true) }, `{"type":"returned","why":"no","view":3,"report":true}`},
+		{func() { c.Returned(0, "", true) }, `{"type":"returned","why":"no","view":3,"report":true}`},
 	} {
 		say.play()
 		if got := c.Standing(); got != say.want {
@@ -312,8 +312,8 @@ func TestStandingOutlivesBrokenConnections(t *testing.T) {
 	const rounds = 12
 	s := serve(t, control.ServerConfig{Size: rounds + 2})
 	clients, notes := crew(t, s, rounds+2)
-	clients[0].ReturnedIn(1, "", false)
-	clients[1].ReturnedIn(1, "", false)
+	clients[0].Returned(1, "", false)
+	clients[1].Returned(1, "", false)
 	notes[1].expect(t, "returned 0")
 	for round := range rounds {
 		dead := rounds + 1 - round
@@ -331,13 +331,13 @@ func TestStandingOutlivesBrokenConnections(t *testing.T) {
 			clients[0].Resumed(number)
 			clients[0].Break()
 			if round == rounds-1 {
-				clients[0].ReturnedIn(number, "", false)
+				clients[0].Returned(number, "", false)
 				clients[0].Break()
 			}
 		})
 		both.Go(func() {
 			clients[1].Break()
-			clients[1].ReturnedIn(number, "", false)
+			clients[1].Returned(number, "", false)
 			clients[1].Break()
 		})
 		both.Wait()
@@ -365,9 +365,9 @@ func TestDeathWhileFinishing(t *testing.T) {
 	for range 40 {
 		s := serve(t, control.ServerConfig{Size: 2})
 		clients, notes := crew(t, s, 2)
-		clients[1].ReturnedIn(1, "", false)
+		clients[1].Returned(1, "", false)
 		var both sync.WaitGroup
-		both.Go(func() { clients[0].ReturnedIn(1, "", false) })
+		both.Go(func() { clients[0].Returned(1, "", false) })
 		both.Go(clients[1].Close)
 		both.Wait()
 		notes[0].await(t, "the end or the death", func() bool { return len(notes[0].notes) > 1 })
@@ -377,7 +377,7 @@ func TestDeathWhileFinishing(t *testing.T) {
 			}
 			clients[0].Emit(view(2, [][2]uint64{{0, 1}}, []int{0, 0}))
 			clients[0].Resumed(2)
-			clients[0].ReturnedIn(2, "", false)
+			clients[0].Returned(2, "", false)
 		} else {
 			left++
 		}

@@ -17,15 +17,11 @@ func (c *Client) Announce(addresses []string, host string) {
 	c.say(line)
 }
 
-// Returned tells that this process's tasks have returned, well or with a failure, in
-// a job in which nothing is adopted.
-func (c *Client) Returned(failure string) { c.ReturnedIn(0, failure, true) }
-
-// ReturnedIn tells that all tasks which this process owns in a view have returned:
+// Returned tells that all tasks which this process owns in a view have returned:
 // well, or with a failure, which is final. It is told again for every later view, as
 // soon as that holds there too. With report nothing is adopted in this job, and the
 // dead do not hold up its end.
-func (c *Client) ReturnedIn(view uint64, failure string, report bool) {
+func (c *Client) Returned(view uint64, failure string, report bool) {
 	line := message{Type: sayReturned, View: view, Why: brief(failure), Report: report}.line()
 	c.mu.Lock()
 	defer c.mu.Unlock()

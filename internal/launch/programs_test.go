@@ -165,7 +165,7 @@ func member(args []string) int {
 		failure = strings.Join(args[1:], " ")
 	}
 	fmt.Printf("joined, settings %s\n", welcome.Settings)
-	client.Returned(failure)
+	client.Returned(0, failure, true)
 	select {
 	case <-e.finished:
 	case err := <-e.lost:
@@ -193,7 +193,7 @@ func patient([]string) int {
 	case <-e.lost:
 		return 3
 	}
-	client.Returned("")
+	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
 	return 0
@@ -221,7 +221,7 @@ func awaiting(args []string) int {
 		break
 	}
 	show()
-	client.Returned("")
+	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
 	return 0
@@ -244,7 +244,7 @@ func heir([]string) int {
 	}
 	d := <-e.deaths
 	fmt.Println("inherited", d.Rank, d.Certain, len(d.Record), strings.Count(string(d.Record), "promised "))
-	client.Returned("")
+	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
 	return 0
@@ -256,7 +256,7 @@ func heir([]string) int {
 func adopter(args []string) int {
 	client, w, e := join()
 	<-e.all
-	client.ReturnedIn(1, "", false)
+	client.Returned(1, "", false)
 	rank, last := w.Place.Rank, w.Size-1
 	if rank == 1 {
 		if exit, err := strconv.Atoi(args[0]); err == nil {
@@ -279,7 +279,7 @@ func adopter(args []string) int {
 		time.Sleep(100 * time.Millisecond)
 		fmt.Println("works for 1")
 	}
-	client.ReturnedIn(2, "", false)
+	client.Returned(2, "", false)
 	<-e.finished
 	client.Close()
 	return 0
@@ -298,7 +298,7 @@ func fencer([]string) int {
 			break
 		}
 	}
-	client.Returned("")
+	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
 	return 0
