@@ -38,14 +38,15 @@ func Mode(p Protection) Option { return Option{kind: modeOption, mode: p} }
 
 // Shared lends memory instead of copying it: what the task passes must not
 // change until the operation is over at every task, and what it gets may be read
-// by the library as long.
+// by the library as long; with Recovery Replay, as long as the job runs.
 func Shared() Option { return Option{kind: sharedOption} }
 
 // Into receives into dst, as far as it has room: no memory is allocated. The
 // result is dst, cut to what came, or new memory if that does not fit in. Where
 // the result has a value for each task and these are slices, dst[r] is reused for
 // what task r sent. With Shared the library receives straight into it, and may
-// still write there if the operation fails.
+// still write there if the operation fails; such memory is lent like what is passed:
+// with Recovery Replay it must not be used again.
 func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 
 // Commutative says that the function of a reduction gives the same in any order:
