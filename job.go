@@ -195,12 +195,25 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	}
 	wg.Wait()
 	errs := make([]error, n)
+	var alive *runtime.Process
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r] = misused(p, crews[r].err(), p.Misuse())
+			errs[r], alive = misused(p, crews[r].err(), p.Misuse()), p
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || alive == nil {
+		return err
+	}
+	return incomplete(alive)
+}
+
+// incomplete is the error of a process whose tasks ended well, in a job of which some
+// tasks never did: nobody could run them again.
+func incomplete(p *runtime.Process) error {
+	if tasks := p.Missing(); len(tasks) > 0 {
+		return failed("run", p.Sight().View.Number, &runtime.Failure{Tasks: tasks, Err: runtime.ErrGone})
+	}
+	return nil
 }
 
 // misused is the error of a process: that of its tasks, or misuse that came to

@@ -97,7 +97,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	if out := p.Ended(); err == nil && out != nil && out != errOver { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: out})
 	}
-	return errors.Join(misused(p, err, p.Misuse()), m.lost(), p.Close())
+	if err = misused(p, err, p.Misuse()); err == nil {
+		err = incomplete(p)
+	}
+	return errors.Join(err, m.lost(), p.Close())
 }
 
 // joined tells that this process takes part in a job.

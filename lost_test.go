@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -139,4 +140,25 @@ func ExampleWithoutLost() {
 		fmt.Println(err)
 	}
 	// Output: mean of 3 tasks: 1
+}
+
+// A task that is lost makes the job fail, although nobody needed it any more.
+func TestLostTaskFailsTheJob(t *testing.T) {
+	job := coppice.Job{Local: 3, LogBytes: 1 << 10, Kill: []string{"2@recv#1"}, Logger: slog.New(slog.DiscardHandler)}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		for range 100 {
+			if _, err := coppice.AllReduce(ctx, task, 1, coppice.Sum); err != nil {
+				return err
+			}
+		}
+		if task.Rank() == 2 {
+			_, err := coppice.Recv[int](ctx, task, 0, 0) // nobody sends it
+			return err
+		}
+		return nil
+	})
+	var failed *coppice.FailedError
+	if !errors.Is(err, coppice.ErrLost) || !errors.As(err, &failed) || !slices.Equal(failed.Tasks, []int{2}) {
+		t.Errorf("the job ends with %v", err)
+	}
 }

@@ -526,6 +526,18 @@ func (p *Process) orphan(rank int, how string) {
 	}
 }
 
+// Missing lists the tasks that should have been run again and could not.
+func (p *Process) Missing() (tasks []int) {
+	p.lock()
+	defer p.unlock()
+	for t, g := range p.gone {
+		if g.dead && p.replays() {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
 // Rest tells in which view the process is, and whether all its tasks have returned.
 func (p *Process) Rest() (view *membership.View, all bool) {
 	p.lock()
