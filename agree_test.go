@@ -391,3 +391,78 @@ func TestRevokeEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A context that ended long ago leaves as much time as any other.
+func TestContextThatEndedLongAgo(t *testing.T) {
+	const silence = 50 * time.Millisecond
+	for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
+		job := coppice.Job{Local: 3, Recovery: recovery, Silence: silence}
+		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			mine := ctx
+			if task.Rank() == 1 {
+				mine = ended(ctx)
+			}
+			for range 4 {
+				if _, _, err := coppice.Agree(mine, task, 1, plus); !errors.Is(err, coppice.ErrAborted) {
+					return fmt.Errorf("agree: %v", err)
+				}
+				if err := coppice.Barrier(mine, task, coppice.Mode(coppice.Agreed)); !errors.Is(err, coppice.ErrAborted) {
+					return fmt.Errorf("barrier: %v", err)
+				}
+				time.Sleep(silence)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("recovery %d: %v", recovery, err)
+		}
+	}
+}
+
+// Who waits in an agreement for a task that has returned is told, as all others are: that
+// it is lost if it failed, that it is misuse if it did not.
+func TestAgreementWithoutWhoHasReturned(t *testing.T) {
+	for name, c := range map[string]struct{ returns, want error }{
+		"fails": {errors.New("no"), coppice.ErrLost},
+		"well":  {nil, coppice.ErrMismatch},
+	} {
+		for _, op := range []int{0, 1} { // agree, barrier
+			got := make(chan error, 4)
+			job := coppice.Job{Local: 5, Recovery: coppice.Report}
+			_ = job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+				if task.Rank() == 3 {
+					return c.returns
+				}
+				_, err := agreedOperations[op].run(ctx, task)
+				got <- err
+				return nil
+			})
+			for range 4 {
+				if err := <-got; !errors.Is(err, c.want) {
+					t.Errorf("%s, %s: %v; want %v", name, agreedOperations[op].name, err, c.want)
+				}
+			}
+		}
+	}
+}
+
+// Tasks that wait for each other, one in an agreement and the others in an operation,
+// are told.
+func TestAgreementAgainstOperation(t *testing.T) {
+	job := coppice.Job{Local: 3, Recovery: coppice.Report}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		var err error
+		if task.Rank() == 1 {
+			_, _, err = coppice.Agree(ctx, task, 1, plus)
+		} else {
+			err = coppice.Barrier(ctx, task)
+		}
+		if !errors.Is(err, coppice.ErrMismatch) {
+			return fmt.Errorf("task %d: %v", task.Rank(), err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -13,7 +13,16 @@ import (
 // Parts may differ in length.
 func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (part T, err error) {
 	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "scatter", opts, func(g *Task, opts []Option) (T, error) { return Scatter(ctx, g, few(t, g, parts), opts...) })
+		return withoutLost(ctx, t, "scatter", opts, func(g *Task, opts []Option) (part T, err error) {
+			var s settings
+			if s.read(opts); g.Rank() == s.root {
+				err = checkParts(t, "scatter", parts)
+			}
+			if err == nil {
+				part, err = Scatter(ctx, g, few(t, g, parts), opts...)
+			}
+			return part, err
+		})
 	}
 	const op = collective.Scatter
 	var b blocks[T]
@@ -85,6 +94,9 @@ func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, e
 // by the rank of the task it came from. Parts may differ in length.
 func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([]T, error) {
 	if isWithoutLost(opts) {
+		if err := checkParts(t, "alltoall", parts); err != nil {
+			return nil, err
+		}
 		return withoutLost(ctx, t, "alltoall", opts, func(g *Task, opts []Option) ([]T, error) {
 			some, err := AllToAll(ctx, g, few(t, g, parts), opts...)
 			return spread(t, g, some), err
@@ -149,8 +161,8 @@ func (b *blocks[T]) named(err error) error {
 
 // several encodes one part for each task.
 func (b *blocks[T]) several(parts []T) (err error) {
-	if len(parts) != b.t.Size() {
-		return b.named(fmt.Errorf("%d parts; allowed: one for each of %d tasks", len(parts), b.t.Size()))
+	if err := checkParts(b.t, b.op.String(), parts); err != nil {
+		return err
 	}
 	b.call.Values, b.size, err = encodeAll(b.t, b.codec, parts, lends(b.codec, &b.s, parts, b.into))
 	if b.op == collective.Scatter {

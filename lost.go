@@ -37,9 +37,11 @@ func withoutLost[R any](ctx context.Context, t *Task, name string, opts []Option
 		t.living = t.Fork()
 	}
 	for {
-		root := t.living.rankOf(t, s.root)
-		if root < 0 {
-			return result, t.failedWithout(name, s.root)
+		root := 0
+		if slices.Contains(rooted, name) {
+			if root = t.living.rankOf(t, s.root); root < 0 {
+				return result, t.failedWithout(name, s.root)
+			}
 		}
 		result, err = op(t.living, among(opts, root))
 		if !errors.Is(err, ErrLost) {
@@ -52,6 +54,9 @@ func withoutLost[R any](ctx context.Context, t *Task, name string, opts []Option
 		t.living = next
 	}
 }
+
+// rooted are the operations that have a root.
+var rooted = []string{"broadcast", "scatter", "gather", "reduce"}
 
 // failedWithout is what an operation fails with whose root is lost.
 func (t *Task) failedWithout(name string, root int) error {
@@ -74,11 +79,8 @@ func (t *Task) rankOf(of *Task, rank int) int {
 	return -1
 }
 
-// few are those of all values whose tasks are in the smaller group.
+// few are those of all parts whose tasks are in the smaller group.
 func few[T any](t, g *Task, all []T) []T {
-	if len(all) != t.Size() {
-		return all // wrong as it is, or not needed
-	}
 	var some []T
 	for r, v := range all {
 		if g.rankOf(t, r) >= 0 {
@@ -86,6 +88,14 @@ func few[T any](t, g *Task, all []T) []T {
 		}
 	}
 	return some
+}
+
+// checkParts tells what is wrong with the number of parts.
+func checkParts[T any](t *Task, op string, parts []T) error {
+	if len(parts) != t.Size() {
+		return fmt.Errorf("%s: %d parts; allowed: one for each of %d tasks", op, len(parts), t.Size())
+	}
+	return nil
 }
 
 // spread puts the values of the smaller group where they belong among all.

@@ -117,6 +117,44 @@ func TestWithoutLostRoot(t *testing.T) {
 	}
 }
 
+// Operations without a root go on without task 0.
+func TestWithoutLostTask0(t *testing.T) {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"0@allreduce#2"}}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		for round := range 3 {
+			n, err := coppice.AllReduce(ctx, task, 1, coppice.Sum, coppice.WithoutLost())
+			if err != nil || round > 0 && n != 3 {
+				return fmt.Errorf("round %d: %d, %v", round, n, err)
+			}
+		}
+		all, err := coppice.AllGather(ctx, task, task.Rank(), coppice.WithoutLost())
+		if !slices.Equal(all, []int{0, 1, 2, 3}) {
+			return fmt.Errorf("%v, %v", all, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The number of parts is that of all tasks, whoever is lost.
+func TestWithoutLostWantsAllParts(t *testing.T) {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		if err := coppice.Barrier(ctx, task, coppice.WithoutLost()); err != nil {
+			return err
+		}
+		if _, err := coppice.AllToAll(ctx, task, []int{1, 2, 3}, coppice.WithoutLost()); err == nil {
+			return errors.New("3 parts for 4 tasks are taken")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestWithoutLostIsForReport(t *testing.T) {
 	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
 		return coppice.Barrier(ctx, task, coppice.WithoutLost())

@@ -192,14 +192,14 @@ func (m *Member) patient(ctx context.Context) context.Context {
 	if done == nil {
 		return ctx
 	}
-	if p.of == done {
+	if p.of == done && ctx.Err() == nil {
 		return p.ctx
 	}
 	if p.forget != nil {
 		p.forget()
 	}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, func() { // at once, if it has ended: there is always some time from now on
 		time.AfterFunc(m.p.cfg.Silence, func() { cancel(context.Cause(ctx)) })
 	})
 	*p = outliving{done, inner, func() {

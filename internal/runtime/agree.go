@@ -86,7 +86,7 @@ func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
 		a.err.Op = c.name()
 		return Decision{}, a.err
 	case err != nil:
-		m.abandon(c.name())
+		m.abandonPact(c.name())
 		return Decision{}, m.impatience(c.name())
 	case d.Abort:
 		return Decision{}, &Failure{Op: c.name(), Err: ErrAborted}
@@ -291,7 +291,7 @@ func (a *pact) combine() {
 	defer func() {
 		if !returned { // it panics: the task may survive that, the group does not
 			a.entered = false
-			a.m.abandon(agreeName)
+			a.m.abandonPact(agreeName)
 		}
 	}()
 	p.unlock()
@@ -309,6 +309,13 @@ func (a *pact) combine() {
 	}
 	a.state.Folded(v)
 	a.step()
+}
+
+// abandonPact tells the group that this task has given up its agreement.
+func (m *Member) abandonPact(op string) {
+	if m.usable(agreeName) == nil {
+		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up agreement %d of its group, %s", m.task, m.agreeing, op)})
+	}
 }
 
 // cannotFold fails the agreement, for all tasks: they would wait for this one.
@@ -389,6 +396,9 @@ func (m *Member) goneInPact(rank int, number uint64) {
 	if a := m.pacts[number]; a != nil && a.waits() {
 		f := m.goneFailure(agreeName, rank)
 		a.fail(f)
-		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
+		if f.Err == ErrLeft {
+			f = &Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text}
+		}
+		m.announce(f)
 	}
 }

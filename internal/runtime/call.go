@@ -141,7 +141,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		}
 		o = m.newOperation(m.seq, c.Plan)
 	}
-	o.entered, o.typ, o.works = true, c.Type, c.Works
+	o.entered, o.typ, o.works, o.part = true, c.Type, c.Works, c.Name
 	o.room, o.rooms, o.copies = c.Room, c.Rooms, c.Copies
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
 		f := m.mismatch(o.informant, o.plan, *c)

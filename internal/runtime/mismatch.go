@@ -1,6 +1,9 @@
 package runtime
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Misuse: tasks call different operations, or the same one with different types.
 // Whoever sees it tells all tasks of the group, whose operations all fail from
@@ -115,14 +118,12 @@ func (m *Member) tellBroken(rank int) {
 	e := m.to(rank)
 	e.plan, e.seq = Plan{op: opMismatch}, uint64(len(f.Tasks))
 	e.extra = pair(f.Tasks)
-	if f.Err == ErrDiverged {
-		e.kind = brokenDiverged
-	}
+	e.kind = uint8(max(slices.Index(brokenBy, f.Err), 0))
 	m.peer(rank).send(e, []byte(f.Text), nil)
 }
 
-// brokenDiverged, as kind, says that it is for a task that has diverged.
-const brokenDiverged = 1
+// brokenBy is why a group can be used no more, by the kind of the message that says so.
+var brokenBy = []error{ErrMisuse, ErrDiverged, ErrGone}
 
 // pair packs up to two tasks.
 func pair(tasks []int) (word uint64) {
@@ -143,8 +144,8 @@ func unpair(word uint64, n int) (tasks []int) {
 func (m *Member) mismatched(in *incoming) {
 	if m.broken == nil {
 		f := &Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMisuse, Text: string(in.value)}
-		if in.kind == brokenDiverged {
-			f.Err = ErrDiverged
+		if int(in.kind) < len(brokenBy) {
+			f.Err = brokenBy[in.kind]
 		}
 		m.spoil(f)
 	}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -16,6 +17,7 @@ type operation struct {
 	plan    Plan
 	sign    uint64
 	typ     string
+	part    string // the name of the operation that it is a part of
 	machine machine
 	value   []byte
 	room    []byte   // where the result may be received
@@ -297,7 +299,7 @@ func valueKind(plan Plan, kind uint8) bool {
 func (o *operation) leave() {
 	o.left = true
 	if o.err == nil && !o.delivered && o.works { // nobody will combine values
-		o.m.abandon(opName(o.plan.op))
+		o.m.abandon(cmp.Or(o.part, opName(o.plan.op)))
 	}
 	if o.err != nil {
 		o.finished = true
