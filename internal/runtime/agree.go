@@ -206,6 +206,9 @@ func (a *pact) step() {
 			a.counted()
 			a.delivered = true
 			p.complete(a.w)
+			for ; a.works > 0; a.works-- { // the task will not do it any more, and nobody needs it
+				a.state.Folded(nil)
+			}
 			a.m.dismiss(a.number)
 		case protocol.Work:
 			if a.user {

@@ -333,6 +333,7 @@ func (p *Process) end(why error) {
 	}
 	p.settlesNow()
 	p.roomAgain()
+	p.lookAborts()
 	close(p.views.sight.come)
 }
 

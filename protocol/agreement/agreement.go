@@ -69,6 +69,8 @@
 //  3. Who stops driving, for instance since it was told that there is no quorum, leaves
 //     the group: the others wait for all that are in the view.
 //  4. Bytes that are handed over are kept, not copied, and never written.
+//  5. Every Work is answered, also if the decision has come meanwhile: a participant
+//     does nothing else before.
 package agreement
 
 import (
