@@ -38,6 +38,7 @@
 //	AllToAll                a value of each for each
 //	Reduce, AllReduce       the values of all combined, at the root or at all
 //	Scan                    those of the tasks up to each
+//	Agree                   the values of all combined, the same for all or for none
 //
 // Numbers, and slices of numbers, are combined with an Op such as Sum; ReduceFunc,
 // AllReduceFunc and ScanFunc combine anything with a function. Where only the root
@@ -53,7 +54,11 @@
 // programs have no recovery code. It takes one survivor, and memory for what was sent
 // (Job.LogBytes); docs/replay.md tells how it works.
 //
-// With Recovery: Report nothing is run again. An operation that needs the dead ends
+// With Mode(Agreed) all tasks complete an operation or none: what a task decides by it,
+// all decide. Agree is the smallest such operation.
+//
+// With Recovery: Report nothing is run again, and programs repair themselves, with
+// Task.Revoke, Task.Shrink and Agree, as those for ULFM do (docs/ulfm.md). An operation that needs the dead ends
 // with a FailedError that names them, and never hangs. Messages, and broadcasts along
 // a tree, go on where they do not need them; the other operations need everybody as
 // long as they wait. A corrected broadcast (Corrected) reaches everybody who lives.
