@@ -466,3 +466,25 @@ func TestAgreementAgainstOperation(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An agreed operation on a group that is revoked is ErrRevoked for all, also for those
+// who could have completed it.
+func TestRevokedAgreedOperation(t *testing.T) {
+	var o outcomes
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		if task.Rank() == 3 {
+			task.Revoke()
+		}
+		_, err := coppice.Broadcast(ctx, task, 1, coppice.Mode(coppice.Agreed))
+		o.add(0, task.Rank(), inWords("", err))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.check(t)
+	if o.all[0][0] != coppice.ErrRevoked.Error() {
+		t.Error(o.all[0])
+	}
+}

@@ -23,6 +23,7 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 	crashed := func(rank int, said string) TaskReport { return endedTask(rank, 2, 100+rank, "", said) }
 	returned := func(t TaskReport) TaskReport { t.left = true; return t }
 	again := func(t TaskReport) TaskReport { t.Again = 2; return t }
+	joined := func(t TaskReport) TaskReport { t.extra = true; return t }
 	one, two := control.Identity{1, 1}, control.Identity{2, 1}
 	for _, c := range []struct {
 		name    string
@@ -128,6 +129,13 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 			&control.View{Number: 3, Members: []control.Identity{{0, 1}, {1, 2}}, Owners: []int{0, 0}},
 			map[control.Identity][]int{one: {1}},
 			"exit 0, killed [1], lost []: process 1 was killed by SIGKILL, 0.10 s after the start; its task 1 was taken over by process 0 and ended well",
+		},
+		{
+			"who joined came too late",
+			[]TaskReport{killed(0), killed(1), joined(well(2))},
+			&control.View{Number: 1, Members: members(0, 1), Owners: []int{0, 1}},
+			nil,
+			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other failed",
 		},
 		{
 			"nobody is left",

@@ -44,3 +44,24 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 		q.unlock()
 	}
 }
+
+// Forks whose agreement others may still need are not forgotten, however many there are.
+func TestForksKeepTheirAgreements(t *testing.T) {
+	job, err := NewLocal(2, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	p := job.Processes[0]
+	const forks = 2 * keptMax
+	for range forks {
+		f := p.World(0).Fork()
+		p.lock()
+		f.pact(1, 0)
+		p.unlock()
+		f.Release()
+	}
+	if len(p.members) != forks+1 {
+		t.Errorf("%d groups of %d are left", len(p.members), forks+1)
+	}
+}

@@ -119,6 +119,7 @@ func (m *Member) ranOut(err error) bool {
 const (
 	didWell = iota
 	didAbort
+	didRevoke
 	didFail
 )
 
@@ -142,6 +143,8 @@ func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (R
 		outcome = didWell
 	case errors.Is(err, ErrAborted):
 		outcome = didAbort
+	case errors.Is(err, ErrRevoked):
+		outcome = didRevoke
 	}
 	m.p.lock()
 	if err != nil {
@@ -159,6 +162,8 @@ func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (R
 		return Result{}, err
 	case a.Value[0] == didAbort:
 		return Result{}, &Failure{Op: name, Err: ErrAborted}
+	case a.Value[0] == didRevoke:
+		return Result{}, &Failure{Op: name, Err: ErrRevoked}
 	}
 	return Result{}, m.withoutSome(name, a.Failed)
 }

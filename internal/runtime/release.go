@@ -59,7 +59,7 @@ func (m *Member) idle() bool {
 			return false
 		}
 	}
-	return true
+	return len(m.pacts) == 0 // that nobody needs the last decision any more is never known
 }
 
 // forget drops all of a fork but its key.
