@@ -135,14 +135,14 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 			[]TaskReport{killed(0), killed(1), joined(well(2))},
 			&control.View{Number: 1, Members: members(0, 1), Owners: []int{0, 1}},
 			nil,
-			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other failed",
+			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other died",
 		},
 		{
 			"nobody is left",
 			[]TaskReport{killed(0), killed(1)},
 			&control.View{Number: 2, Members: members(0), Owners: []int{0, 0}},
 			map[control.Identity][]int{one: {1}},
-			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other failed",
+			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other died",
 		},
 	} {
 		r := Report{Tasks: c.tasks}

@@ -194,7 +194,7 @@ func TestDeathsAreSurvivedAndFailuresAreNot(t *testing.T) {
 		{"all well", `exit 0`, 0, nil, nil, `^$`},
 		{"one dies", `[ $RANK = 1 ] && kill -9 $$; exit 0`, 0, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, \d+\.\d\d s after the start; the others ended well$`},
 		{"two die", `[ $RANK = 0 ] && exit 0; kill -SEGV $$`, 0, []int{1, 2}, []int{1, 2}, `^task [12] was killed by SIGSEGV, .* s after the start; then 1 other died; the rest ended well$`},
-		{"all die", `kill -9 $$`, 1, []int{0, 1, 2}, []int{0, 1, 2}, `^task \d was killed by SIGKILL, .*; then 2 others failed$`},
+		{"all die", `kill -9 $$`, 1, []int{0, 1, 2}, []int{0, 1, 2}, `^task \d was killed by SIGKILL, .*; then 2 others died$`},
 		{"one fails", `[ $RANK = 2 ] && exit 3; exit 0`, 1, nil, nil, `^task 2 ended with exit code 3, \d+\.\d\d s after the start$`},
 		{"the first is named", firstOneThenTwo, 1, []int{1}, []int{1}, `^task 1 was killed by SIGKILL, \d+\.\d\d s after the start; then 1 other failed$`},
 		{"a shell's own code is no signal", `exit 137`, 1, nil, nil, `^task \d ended with exit code 137, .*; then 2 others failed$`},

@@ -183,6 +183,8 @@ func (r *Report) cause() string {
 		text = first.name() + " " + first.how() + r.aftermath(first, others)
 	case others == 0:
 		text = first.name() + " " + first.how()
+	case !slices.ContainsFunc(r.Tasks, func(t TaskReport) bool { return !t.died() && !t.well() }):
+		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other died", "others died"))
 	default:
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other failed", "others failed"))
 	}
