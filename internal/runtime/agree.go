@@ -338,21 +338,14 @@ func (a *pact) fail(f *Failure) {
 
 // failPacts ends the waits in agreements, if they must not go on.
 func (m *Member) failPacts() {
-	if m.usable(agreeName) == nil {
-		return
-	}
 	for _, a := range m.pacts {
-		var f *Failure
 		switch {
 		case m.p.ended != nil:
-			f = &Failure{Err: m.p.ended}
+			a.fail(&Failure{Err: m.p.ended})
 		case m.broken != nil:
-			c := *m.broken
-			f = &c
-		default:
-			f = &Failure{Err: errOver}
+			f := *m.broken
+			a.fail(&f)
 		}
-		a.fail(f)
 	}
 }
 

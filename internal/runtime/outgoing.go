@@ -232,6 +232,7 @@ func (q *peer) granted(id uint32, wanted bool) {
 	delete(q.asked, id)
 	if !wanted || q.local != nil {
 		q.p.sentAll(o)
+		q.p.settlesNow()
 		return
 	}
 	q.queue = append(q.queue, o)

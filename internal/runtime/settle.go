@@ -41,7 +41,10 @@ const beatAnswer = 1
 func (p *Process) settled() bool {
 	for r := range p.peers {
 		q := p.peers[r]
-		if !q.dead && !q.left && q.link != nil && (len(q.queue) > 0 || !q.link.Settled()) {
+		if q.dead || q.left || q.link == nil {
+			continue
+		}
+		if len(q.queue) > 0 || !q.link.Settled() || p.checks() && len(q.asked) > 0 { // that is to be compared
 			return false
 		}
 	}
