@@ -65,7 +65,7 @@ var breaches = []breach{
 		return err
 	}, "task 1 was run again, and sends task", ""},
 	{"other value in the midst of a corrected broadcast", func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1<<14), coppice.Root(1), coppice.Mode(coppice.Corrected("checked")))
+		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1<<12), coppice.Root(1), coppice.Mode(coppice.Corrected("checked")))
 		return err
 	}, "task 1 was run again, and sends task", "1@broadcast#1/3"},
 	{"other message", func(ctx context.Context, t *coppice.Task) error {

@@ -317,7 +317,7 @@ func TestOperationsLeaveNothing(t *testing.T) {
 		bytes    int
 	}{
 		"Report": {coppice.Report, 1 << 20},
-		"Replay": {coppice.Replay, 1<<20 + logOf(rounds) - logOf(rounds/5)},
+		"Replay": {coppice.Replay, 1<<20 + logPiece + logOf(rounds) - logOf(rounds/5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, report := scene{n: 3, settings: settings{Recovery: c.recovery}, play: []string{"leak", fmt.Sprint(rounds)}}.real(t)
@@ -333,6 +333,9 @@ func TestOperationsLeaveNothing(t *testing.T) {
 		})
 	}
 }
+
+// logPiece is what the log takes memory by.
+const logPiece = 4 << 20
 
 // logOf bounds what the log of a process takes after so many rounds of someOfAll:
 // the message of each, 1 KiB for the operations, 4 KiB for each future's group.
