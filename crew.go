@@ -65,6 +65,10 @@ func (c *crew) start(task int) {
 		}()
 		t := newTask(c.p.World(task), c.log)
 		t.attempt = c.p.Attempt(task)
+		if t.attempt > 0 && c.ctx.Err() != nil { // whoever is to stop begins nothing
+			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
+			return
+		}
 		if err = c.f(c.ctx, t); err != nil {
 			err = fmt.Errorf("task %d: %w", task, err)
 		}

@@ -125,6 +125,27 @@ func TestInterruptEndsMain(t *testing.T) {
 	}
 }
 
+// TestNothingIsBegunAfterTheContext: who is to stop does not run the tasks of the dead.
+func TestNothingIsBegunAfterTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
+	var again atomic.Bool
+	err := job.Run(ctx, func(ctx context.Context, task *coppice.Task) error {
+		if task.Attempt() > 0 {
+			again.Store(true)
+		}
+		if task.Rank() == 0 {
+			cancel(errEnough)
+			return nil
+		}
+		<-ctx.Done()
+		return coppice.Barrier(context.Background(), task)
+	})
+	if again.Load() || !errors.Is(err, errEnough) {
+		t.Errorf("run again: %v; %v", again.Load(), err)
+	}
+}
+
 // TestInterruptOfTheLauncher: it is passed on, and everybody ends.
 func TestInterruptOfTheLauncher(t *testing.T) {
 	s := scene{n: 3, play: []string{"context", "main"}}
