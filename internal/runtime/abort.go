@@ -28,7 +28,10 @@ import (
 // protocol/replay has the same rule as a machine, and the mistakes that can be made.
 
 // instance names an agreed operation: its group, and its number there.
-type instance struct{ group, seq uint64 }
+type instance struct {
+	scope
+	seq uint64
+}
 
 // agreedSpan is how many numbers of operations an aborted one takes: as many as the
 // longest has parts.
@@ -57,7 +60,7 @@ func (p *Process) abort(key instance) {
 		}
 	}
 	for _, m := range p.members {
-		if m.group == key.group && m.agreed == key.seq {
+		if m.scope == key.scope && m.agreed == key.seq {
 			m.abortWaits()
 		}
 	}
@@ -65,7 +68,7 @@ func (p *Process) abort(key instance) {
 }
 
 func (i instance) record() envelope {
-	return envelope{group: i.group, seq: i.seq, plan: Plan{op: opAbort}}
+	return envelope{scope: i.scope, seq: i.seq, plan: Plan{op: opAbort}}
 }
 
 // abortWaits ends the task's wait in the aborted operation.
@@ -143,7 +146,7 @@ func (m *Member) vote(ctx, patient context.Context, name string) error {
 		return err
 	}
 	m.agreed = m.seq + 1
-	key := instance{m.group, m.agreed}
+	key := instance{m.scope, m.agreed}
 	for p.since[m.task] > 1 && !p.aborts.records[key] && !p.hears() {
 		w := &waiter{}
 		p.aborts.waiting = append(p.aborts.waiting, w)

@@ -37,7 +37,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	for _, rank := range []int{1, 2} {
 		q := job.Processes[rank]
 		q.lock()
-		child := q.members[memberKey{world, uint32(rank)}].pacts[1]
+		child := q.members[memberKey{scope{group: world}, uint32(rank)}].pacts[1]
 		if child == nil {
 			t.Errorf("task %d is not told", rank)
 		}

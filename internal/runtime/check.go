@@ -249,11 +249,12 @@ func (p *Process) headLen() int {
 
 // lentSum is the digest of the value that was logged last, which may go to several.
 type lentSum struct {
-	group, seq uint64
-	from       uint32
-	at         *byte
-	size       int
-	sum        uint64
+	scope
+	seq  uint64
+	from uint32
+	at   *byte
+	size int
+	sum  uint64
 }
 
 // sign puts the digest of a value into its head, if the log will have it by reference.
@@ -262,7 +263,7 @@ func (h *history) sign(e *envelope, value []byte) {
 	var sum uint64
 	if len(value) > replay.Inline && e.plan.op != opSend {
 		l := &h.lent
-		if now := (lentSum{e.group, e.seq, e.from, &value[0], len(value), l.sum}); *l != now {
+		if now := (lentSum{e.scope, e.seq, e.from, &value[0], len(value), l.sum}); *l != now {
 			now.sum = maphash.Bytes(seed, value)
 			*l = now
 		}

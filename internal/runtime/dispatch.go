@@ -27,7 +27,7 @@ func (p *Process) dispatch(in *incoming) {
 		p.toldReturned(in)
 		return
 	case opAbort:
-		p.abort(instance{in.group, in.seq})
+		p.abort(instance{in.scope, in.seq})
 		return
 	case opAborts:
 		p.toldAborts(in)
@@ -36,11 +36,11 @@ func (p *Process) dispatch(in *incoming) {
 		p.toldLoad(in)
 		return
 	}
-	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.group, in.to}] {
+	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.scope, in.to}] {
 		p.late(in)
 		return
 	}
-	m := p.member(in.group, int(in.to))
+	m := p.member(in.scope, int(in.to))
 	switch in.plan.op {
 	case opMismatch:
 		m.mismatched(in)

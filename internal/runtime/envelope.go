@@ -65,6 +65,15 @@ func opName(op uint8) string {
 	return ""
 }
 
+// scope names a group, and with it the epoch in which its operations are.
+type scope struct {
+	group uint64 // which group, and which fork of it
+	epoch uint32
+}
+
+// sizeMax is the size of the largest value.
+const sizeMax = 1<<40 - 1
+
 // envelopeLen is the length of an envelope in bytes.
 const envelopeLen = 64
 
@@ -72,16 +81,16 @@ const envelopeLen = 64
 //
 //	0  group  uint64
 //	8  seq    uint64
-//	16 size   uint64
+//	16 size   uint40, then the low 24 bits of the epoch
 //	24 sign   uint64
 //	32 extra  uint64
 //	40 from   uint32
 //	44 to     uint32
 //	48 plan   12 bytes
-//	60 kind   uint8, then a byte that is zero
+//	60 kind   uint8, then the epoch's high 8 bits
 //	62 round  uint16
 type envelope struct {
-	group uint64 // which group, and which fork of it
+	scope
 	seq   uint64 // number of the operation in its group, or of the message in its stream, from 1
 	size  uint64 // of the value
 	sign  uint64 // signature of the value's type
@@ -98,24 +107,26 @@ func (e *envelope) put(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint64(b, e.group)
 	le.PutUint64(b[8:], e.seq)
-	le.PutUint64(b[16:], e.size)
+	le.PutUint64(b[16:], e.size&sizeMax|uint64(e.epoch)<<40)
 	le.PutUint64(b[24:], e.sign)
 	le.PutUint64(b[32:], e.extra)
 	le.PutUint32(b[40:], e.from)
 	le.PutUint32(b[44:], e.to)
 	e.plan.put(b[48:])
-	le.PutUint32(b[60:], uint32(e.kind)|uint32(e.round)<<16)
+	le.PutUint32(b[60:], uint32(e.kind)|e.epoch>>24<<8|uint32(e.round)<<16)
 }
 
 func parseEnvelope(b []byte) (e envelope) {
 	_ = b[envelopeLen-1]
 	le := binary.LittleEndian
-	e.group, e.seq, e.size = le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:])
+	e.group, e.seq = le.Uint64(b), le.Uint64(b[8:])
+	size := le.Uint64(b[16:])
 	e.sign, e.extra = le.Uint64(b[24:]), le.Uint64(b[32:])
 	e.from, e.to = le.Uint32(b[40:]), le.Uint32(b[44:])
 	e.plan = parsePlan(b[48:])
 	last := le.Uint32(b[60:])
 	e.kind, e.round = uint8(last), uint16(last>>16)
+	e.size, e.epoch = size&sizeMax, uint32(size>>40)|last>>8<<24
 	return e
 }
 

@@ -152,7 +152,7 @@ func (in *incoming) decline() {
 
 func (in *incoming) answer(verdict uint8) {
 	in.source.tell(envelope{
-		group: in.group, from: in.to, to: in.from, extra: uint64(in.id), kind: verdict,
+		scope: in.scope, from: in.to, to: in.from, extra: uint64(in.id), kind: verdict,
 		plan: Plan{op: opGrant},
 	})
 }

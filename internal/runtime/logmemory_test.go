@@ -137,7 +137,7 @@ func compareLogs(t *testing.T, j *job) {
 		}
 		q := j.ps[j.ps[0].owner[s.to]]
 		q.lock()
-		sum, known := q.members[memberKey{s.group, s.to}].digests.find(nameOf(s.from, &s.envelope))
+		sum, known := q.members[memberKey{s.scope, s.to}].digests.find(nameOf(s.from, &s.envelope))
 		q.unlock()
 		if !known {
 			continue

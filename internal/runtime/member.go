@@ -16,15 +16,15 @@ import (
 const world = 1
 
 type memberKey struct {
-	group uint64
-	task  uint32
+	scope
+	task uint32
 }
 
 // Member is a task's place in a group: its rank, its operations and its streams
 // to the others.
 type Member struct {
-	p     *Process
-	group uint64
+	p *Process
+	scope
 	task  int
 	known bool    // the task has joined the group
 	rank  int     // of the task in the group
@@ -71,15 +71,15 @@ type Member struct {
 }
 
 // member returns a task's place in a group, known or not.
-func (p *Process) member(group uint64, task int) *Member {
-	if m := p.last; m != nil && m.group == group && m.task == task {
+func (p *Process) member(at scope, task int) *Member {
+	if m := p.last; m != nil && m.scope == at && m.task == task {
 		return m
 	}
-	key := memberKey{group, uint32(task)}
+	key := memberKey{at, uint32(task)}
 	m := p.members[key]
 	if m == nil {
 		m = &Member{
-			p: p, group: group, task: task,
+			p: p, scope: at, task: task,
 			factories: map[Plan]factory{},
 			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}
@@ -88,6 +88,9 @@ func (p *Process) member(group uint64, task int) *Member {
 	p.last = m
 	return m
 }
+
+// beside names another group, of the same epoch.
+func (s scope) beside(group uint64) scope { return scope{group, s.epoch} }
 
 // join makes the group known: its tasks by rank.
 func (m *Member) join(tasks []int32) {
@@ -161,7 +164,7 @@ func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.owner[m.taskOf(rank
 
 // to is an envelope from this task to a rank of the group.
 func (m *Member) to(rank int) envelope {
-	return envelope{group: m.group, from: uint32(m.task), to: uint32(m.taskOf(rank))}
+	return envelope{scope: m.scope, from: uint32(m.task), to: uint32(m.taskOf(rank))}
 }
 
 // goneRank tells what is known of a rank that takes part no more.
@@ -173,7 +176,7 @@ func (m *Member) Fork() *Member {
 	m.p.lock()
 	defer m.p.unlock()
 	m.forks++
-	f := m.p.member(protocol.Mix(m.group, m.forks<<1), m.task)
+	f := m.p.member(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task)
 	if !f.known {
 		f.join(m.tasks)
 		if f.broken == nil { // what is wrong with it may have come before
@@ -215,7 +218,7 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 	for i, e := range group {
 		tasks[i] = int32(m.taskOf(e.rank))
 	}
-	s := m.p.member(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color)), m.task)
+	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task)
 	s.join(tasks)
 	return s, nil
 }

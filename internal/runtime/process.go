@@ -209,7 +209,7 @@ func newProcess(cfg Config) (*Process, error) {
 		}
 	}
 	for _, t := range p.tasks() {
-		p.member(world, t).join(nil)
+		p.member(scope{group: world}, t).join(nil)
 	}
 	if err := p.initViews(); err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (p *Process) tasks() (tasks []int) {
 func (p *Process) World(task int) *Member {
 	p.lock()
 	defer p.unlock()
-	return p.members[memberKey{world, uint32(task)}]
+	return p.members[memberKey{scope{group: world}, uint32(task)}]
 }
 
 // Logger is the process's.

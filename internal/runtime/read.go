@@ -189,7 +189,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	in.envelope, in.source, in.id = parseEnvelope(b), q, h.Tag
 	first := b[envelopeLen:]
 	switch {
-	case in.size < uint64(len(first)), in.size > 1<<46, (h.Tag != 0) != (in.size > uint64(len(first))):
+	case in.size < uint64(len(first)), in.size > sizeMax/2, (h.Tag != 0) != (in.size > uint64(len(first))):
 		return fmt.Errorf("%w: a value of %d bytes of which %d are here", errEnvelope, in.size, len(first))
 	case in.plan.op == opBeat, in.plan.op == opView, in.plan.op == opAbort, in.plan.op == opAborts: // of a process, which may own no task
 	case int(in.from) >= len(q.p.owner), int(in.to) >= len(q.p.owner):

@@ -64,7 +64,7 @@ func (m *Member) idle() bool {
 
 // forget drops all of a fork but its key.
 func (p *Process) forget(m *Member) {
-	key := memberKey{m.group, uint32(m.task)}
+	key := memberKey{m.scope, uint32(m.task)}
 	delete(p.members, key)
 	p.last = nil
 	r := &p.releases
@@ -97,6 +97,6 @@ func (p *Process) late(in *incoming) {
 			p.tellGone(in)
 		}
 	case opAsk:
-		in.source.send(envelope{group: in.group, from: in.to, to: in.from, seq: in.seq, plan: Plan{op: opHaveNot}}, nil, nil)
+		in.source.send(envelope{scope: in.scope, from: in.to, to: in.from, seq: in.seq, plan: Plan{op: opHaveNot}}, nil, nil)
 	}
 }

@@ -226,7 +226,7 @@ func (p *Process) moves(v *membership.View) {
 		delete(p.returnedEarly, t)
 		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
 			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
-			p.member(world, t).join(nil)
+			p.member(scope{group: world}, t).join(nil)
 			p.cfg.Adopt(p.cfg.Rank, t)
 		}
 	}

@@ -137,7 +137,7 @@ func (m *Member) probed(from int, in *incoming) {
 // behind what was sent before.
 func (p *Process) tellGone(in *incoming) {
 	in.source.send(envelope{
-		group: in.group, from: in.to, to: in.from, seq: in.seq, kind: in.kind, plan: Plan{op: opGone},
+		scope: in.scope, from: in.to, to: in.from, seq: in.seq, kind: in.kind, plan: Plan{op: opGone},
 	}, []byte(p.gone[in.to].why), nil)
 }
 

@@ -94,7 +94,7 @@ func (m *Member) Shrink(ctx context.Context) (*Member, error) {
 	if m.p.replays() { // there it is an operation
 		number = m.seq
 	}
-	s := m.p.member(protocol.Mix(protocol.Mix(m.group, shrinkSign), number), m.task)
+	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task)
 	s.join(tasks)
 	return s, nil
 }

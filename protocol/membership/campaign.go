@@ -126,7 +126,7 @@ func (p *Protocol) start(s *State, now protocol.Time) bool {
 	case v == nil && !s.anyFailed() && !s.open:
 		s.campaign = campaign{phase: confirming, ballot: fast, answered: set(nil).add(s.self.ID), began: now}
 		p.ask(s, now, false)
-	case v == nil && !s.anyFailed() && len(s.joiners) == 0:
+	case v == nil && !s.anyFailed() && len(s.joiners) == 0 && s.balanced() == nil:
 		return false
 	case p.unasked(s) && b < fast:
 		if v == nil {
@@ -200,7 +200,7 @@ func (p *Protocol) change(s *State) *View {
 	if len(s.joiners) > 0 {
 		return s.view.With(s.joiners, p.cfg.Adopt)
 	}
-	return nil
+	return s.balanced()
 }
 
 // takeOver proposes what promises leave no choice about, or else a change.

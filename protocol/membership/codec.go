@@ -59,6 +59,7 @@ func appendRanks(b []byte, list []protocol.Rank) []byte {
 
 func (v *View) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, v.Number)
+	b = binary.AppendUvarint(b, v.Epoch)
 	for _, list := range [][]Member{v.Members, v.Gone} {
 		b = binary.AppendUvarint(b, uint64(len(list)))
 		last := protocol.Rank(0)
@@ -235,7 +236,7 @@ func (r *reader) members() []Member {
 const tasksMax = 1 << 21
 
 func (r *reader) view() *View {
-	v := &View{Number: r.uvarint(), Members: r.members(), Gone: r.members()}
+	v := &View{Number: r.uvarint(), Epoch: r.uvarint(), Members: r.members(), Gone: r.members()}
 	tasks := r.below(tasksMax)
 	if r.bad || len(v.Members) == 0 {
 		r.bad = true

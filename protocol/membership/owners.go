@@ -95,6 +95,58 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 	return next
 }
 
+// balance moves tasks, the last first, from the member that owns most to the one that owns
+// fewest, of those that can own more, until that makes no difference; nil: it makes none.
+func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int) []protocol.Rank {
+	tasks, load, most := make([][]int, len(members)), make([]int, len(members)), make([]int, len(members))
+	for i, m := range members {
+		most[i] = limitOf(m)
+	}
+	for t, o := range owners {
+		if i, in := slices.BinarySearchFunc(members, o, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) }); in {
+			tasks[i] = append(tasks[i], t)
+			load[i]++
+		}
+	}
+	var next []protocol.Rank
+	for {
+		few, many := least(load, most), 0
+		for i := range load {
+			if load[i] > load[many] {
+				many = i
+			}
+		}
+		if few < 0 || load[many]-load[few] <= 1 {
+			return next
+		}
+		if next == nil {
+			next = slices.Clone(owners)
+		}
+		last := len(tasks[many]) - 1
+		t := tasks[many][last]
+		tasks[many], tasks[few] = tasks[many][:last], append(tasks[few], t)
+		load[many]--
+		load[few]++
+		next[t] = members[few].ID
+	}
+}
+
+// Balance tells that all tasks have saved an epoch and wait for it to be committed: if there
+// is nothing else to decide, the next view moves tasks from those that own many to those that
+// own few, and commits the epoch. It is for the one who proposes; the wish ends with the view.
+func (p *Protocol) Balance(s *State, epoch uint64) { s.wish = epoch }
+
+// Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
+func (s *State) Unbalanced() bool { return s.view.Balanced(s.view.Epoch+1, s.LimitOf) != nil }
+
+// balanced is the next view if there is such a wish, and something to be moved.
+func (s *State) balanced() *View {
+	if s.wish <= s.view.Epoch {
+		return nil
+	}
+	return s.view.Balanced(s.wish, s.LimitOf)
+}
+
 // least is the first of the smallest loads that are below what is allowed; −1: none is.
 func least(load, most []int) int {
 	best := -1

@@ -167,3 +167,96 @@ func TestLimitsAreToldApart(t *testing.T) {
 		t.Errorf("limits %v are left", s.limits)
 	}
 }
+
+func TestBalanceMovesAsFewAsNeeded(t *testing.T) {
+	for _, c := range []struct {
+		n          int
+		owners     []protocol.Rank
+		most, want []int
+	}{
+		{3, []protocol.Rank{0, 1, 2}, nil, nil},
+		{3, []protocol.Rank{0, 0, 1, 1, 2}, nil, nil},
+		{2, []protocol.Rank{0, 0}, nil, []int{0, 1}},
+		{3, []protocol.Rank{0, 0, 0, 1, 1, 1}, nil, []int{0, 0, 2, 1, 1, 2}},
+		{4, []protocol.Rank{0, 0, 0, 0, 0, -1}, nil, []int{0, 0, 3, 2, 1, -1}},
+		{3, []protocol.Rank{0, 0, 0, 0}, []int{9, 9, 0}, []int{0, 0, 1, 1}},
+		{2, []protocol.Rank{0, 0, 0}, []int{9, 0}, nil},
+	} {
+		limitOf := func(m Member) int {
+			if c.most == nil {
+				return unlimited
+			}
+			return c.most[m.ID]
+		}
+		v := First(c.n, c.owners).Balanced(5, limitOf)
+		var got []int
+		if v != nil {
+			for _, o := range v.Owners {
+				got = append(got, int(o))
+			}
+			if v.Epoch != 5 || v.Number != 2 {
+				t.Errorf("%v: epoch %d", v, v.Epoch)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v, at most %v: %v, want %v", c.owners, c.most, got, c.want)
+		}
+	}
+}
+
+// Whoever dies while a view is decided that moves tasks: it is decided with its epoch, or
+// another one without.
+func TestBalanceIsDecidedWithItsEpoch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	moved, kept := 0, 0
+	for round := range 400 {
+		n := 3 + rng.IntN(3)
+		owners := make([]protocol.Rank, 12)
+		for i := range owners {
+			owners[i] = protocol.Rank(i % (n - 1))
+		}
+		c := newCluster(t, n, 0, func(cfg *Config) { cfg.First, cfg.Adopt = First(n, owners), true })
+		c.p.Balance(&c.states[0], 7)
+		if round%4 == 1 { // there is something else to decide
+			c.kill(1)
+			c.notice(1)
+		}
+		c.actAll()
+		for range rng.IntN(30) {
+			c.deliver()
+		}
+		if round%4 > 1 {
+			victim := protocol.Rank(rng.IntN(n))
+			c.kill(victim)
+			c.notice(victim)
+		}
+		c.run()
+		var first *State
+		for r := range c.states {
+			s := &c.states[r]
+			if !c.alive[r] {
+				continue
+			}
+			if first == nil {
+				first = s
+			}
+			if !s.Open() || !s.view.Same(first.view) {
+				t.Fatalf("round %d: process %d has %v, the first %v", round, r, s.view, first.view)
+			}
+		}
+		switch first.view.Epoch {
+		case 7:
+			moved++
+		case 0:
+			kept++
+		default:
+			t.Fatalf("round %d: epoch %d", round, first.view.Epoch)
+		}
+		if round%4 == 0 && (first.view.Number != 2 || assigned(first.view.Owners, protocol.Rank(n-1)) == 0) {
+			t.Fatalf("round %d: %v, owners %v", round, first.view, first.view.Owners)
+		}
+	}
+	if moved < 150 || kept < 50 {
+		t.Errorf("decided with the epoch %d times, without %d times", moved, kept)
+	}
+}

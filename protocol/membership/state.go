@@ -25,6 +25,7 @@ type State struct {
 	failures []failure // in the order of ids
 	joiners  []Member  // that asked this process
 	limits   []limit   // in the order of ids
+	wish     uint64    // commit this epoch, and balance tasks
 
 	route    []protocol.Rank // of the last view that opened; nil: that of the first
 	sweep    sweep
@@ -77,6 +78,9 @@ func (s *State) Hopeless() bool { return s.told }
 func (s *State) Settled() bool {
 	return s.stage != inside || s.open && s.value == nil && !s.anyFailed() && len(s.joiners) == 0
 }
+
+// Decides tells whether a view is being decided, as far as this process takes part in it.
+func (s *State) Decides() bool { return s.value != nil || s.campaign.phase != resting }
 
 // Accepted is what the process has accepted to follow the view in force; nil:
 // nothing.
@@ -155,7 +159,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	for _, l := range s.limits {
 		f = f.member(l.who).with(uint64(l.most))
 	}
-	f = f.with(uint64(len(s.limits)))
+	f = f.with(uint64(len(s.limits))).with(s.wish)
 	f = s.campaign.sign(s.sweep.sign(f)).ranks(s.route)
 	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
 	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).member(s.join.asked).view(s.join.view).view(s.join.base)

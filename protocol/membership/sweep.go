@@ -375,6 +375,7 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 	s.campaign, s.sweep, s.join = campaign{}, sweep{}, joinState{}
 	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return v.Last(m.ID) >= m.Incarnation })
 	s.forgetLimits()
+	s.wish = 0
 	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(f failure) bool {
 		return !v.Has(f.who) && (v.Last(f.who.ID) >= f.who.Incarnation || !f.certain)
 	})

@@ -31,6 +31,9 @@ type View struct {
 	Gone []Member
 	// Owners is, by task, who owns it, −1 for nobody; nil: there are no tasks.
 	Owners []protocol.Rank
+	// Epoch is the last epoch that a view has committed: all tasks had saved it. A view
+	// that gives tasks of the living to others commits one.
+	Epoch uint64
 
 	print fingerprint
 }
@@ -66,7 +69,7 @@ func (v *View) signed() *View {
 	for _, o := range v.Owners {
 		f = f.with(uint64(uint32(o)))
 	}
-	v.print = f
+	v.print = f.with(v.Epoch)
 	return v
 }
 
@@ -109,7 +112,7 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 
 // without is the same where members can own only so many tasks.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone)}
+	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
 	for _, m := range v.Members {
 		if !out(m) {
 			next.Members = append(next.Members, m)
@@ -124,7 +127,7 @@ func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) i
 
 // With is the next view, with more members, none of which is or was in.
 func (v *View) With(joiners []Member, adopt bool) *View {
-	next := &View{Number: v.Number + 1, Members: append(slices.Clone(v.Members), joiners...)}
+	next := &View{Number: v.Number + 1, Members: append(slices.Clone(v.Members), joiners...), Epoch: v.Epoch}
 	slices.SortFunc(next.Members, byID)
 	for _, m := range v.Gone {
 		if _, back := next.Find(m.ID); !back {
@@ -132,6 +135,16 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 		}
 	}
 	next.Owners = assign(v.Owners, next.Members, adopt, nil)
+	return next.signed()
+}
+
+// Balanced is the next view if tasks of those that own many go to those that own few, as
+// far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
+func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
+	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
+	if next.Owners = balance(v.Owners, v.Members, limitOf); next.Owners == nil {
+		return nil
+	}
 	return next.signed()
 }
 
