@@ -81,7 +81,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 	if err != nil {
 		return fail(stderr, err)
 	}
-	ctx, err := parser.Parse(joinValues(oneWord(args)))
+	ctx, err := parser.Parse(joinValues(bareRespawn(oneWord(args))))
 	if err != nil {
 		return fail(stderr, badInput{explain(err, parser.Model, args)})
 	}

@@ -39,6 +39,8 @@ type runCmd struct {
 	Grow    int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
 	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
 
+	respawnFlags
+
 	DryRun  bool `help:"Print what would be started, and start nothing."`
 	Verbose bool `short:"v" help:"Log what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
@@ -58,6 +60,7 @@ passed on to the processes, the second one kills them, and so does --grace; the 
 	coppice run -n 3 -- echo hi
 	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
 	coppice run --hosts node1:4,node2:4 -- ./prog
+	coppice run -n 8 --respawn always -- ./prog
 
 A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
 `
@@ -117,6 +120,9 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 		config.N = *r.N
 	}
 	config.Grow = r.Grow
+	if err := r.replace(&config); err != nil {
+		return nil, err
+	}
 	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
 		return nil, err
 	}

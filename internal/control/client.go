@@ -77,6 +77,7 @@ type Client struct {
 	view     []byte // the latest that it has told of
 	viewed   uint64 // its number
 	standing []byte // the latest of Returned and Resumed
+	load     []byte // the latest of Load
 	resumed  uint64 // the latest view in which it has
 	closing  bool
 
@@ -408,7 +409,7 @@ func (c *Client) resume(l *link) error {
 	if c.closing {
 		c.conn.SetDeadline(time.Now().Add(farewellMax))
 	}
-	for _, line := range [][]byte{c.announce, c.view, c.standing} {
+	for _, line := range [][]byte{c.announce, c.view, c.standing, c.load} {
 		if line != nil {
 			c.say(line)
 		}

@@ -62,6 +62,10 @@
 // all that live. The job's end waits for them only if they own a task, by the latest
 // view that was told.
 //
+// The launcher may start the next incarnation of a dead process by itself (Revive), in
+// any job. To know whether that is needed, it asks what the processes have told of
+// their memory (Load, Room).
+//
 // # The event stream
 //
 // An observer (Watch) connects like a process, under an id of its own, and is
@@ -86,9 +90,9 @@
 //	                                       those of earlier incarnations, the latest view
 //	end                                    the last
 //
-// Processes add events of other types (Emit), always under their own rank. One is
+// Processes add events of other types (Emit), always under their own rank. Two are
 // known here: view, with number, members ([id, incarnation] each), owners (the id of
-// each task's owner, −1: nobody) and opened. Of those that tell of the same view the
-// first is kept. The last 10,000 events are kept for newcomers. An observer that does not read is
-// dropped; nothing waits for it.
+// each task's owner, −1: nobody) and opened, of which the first that tells of a view is
+// kept; and epoch, with number, when all tasks have saved one. The last 10,000 events
+// are kept for newcomers. An observer that does not read is dropped; nothing waits for it.
 package control

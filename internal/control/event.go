@@ -35,7 +35,8 @@ const (
 	EventLeft        = "left"
 	EventFinished    = "finished"
 	EventStop        = "stop"
-	EventView        = "view" // a process's: it has opened one
+	EventView        = "view"  // a process's: it has opened one
+	EventEpoch       = "epoch" // a process's: all tasks have saved one
 	EventStatus      = "status"
 	EventEnd         = "end"
 )

@@ -66,7 +66,7 @@ func (s *Server) Reserve(count, rank int) ([]Place, error) {
 	case s.cfg.Grow == 0:
 		return nil, Refused("the job does not grow; allowed: jobs of coppice run --grow MAX")
 	case s.finished || s.closing:
-		return nil, Refused("the job has finished; allowed: one that runs")
+		return nil, errOver
 	case rank >= 0:
 		return s.reserveAgain(rank)
 	}
@@ -89,6 +89,29 @@ func (s *Server) Reserve(count, rank int) ([]Place, error) {
 		places[i] = s.place(s.renew(m.rank, 1))
 	}
 	return places, nil
+}
+
+// errOver refuses who comes after the job's end.
+const errOver = Refused("the job has finished; allowed: one that runs")
+
+// Revive gives the place of a dead process to its next incarnation, which the launcher
+// starts of its own accord: the job need not grow.
+func (s *Server) Revive(rank int) ([]Place, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished || s.closing {
+		return nil, errOver
+	}
+	return s.reserveAgain(rank)
+}
+
+// Departed tells whether one life of a rank is over for the job: it is dead for
+// certain, or a view has gone on without it, so that it can never come back.
+func (s *Server) Departed(rank int, incarnation uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	life := s.life(Identity{uint64(rank), incarnation})
+	return life != nil && life.death != nil && (life.death.Certain || life.removed)
 }
 
 // reserveAgain gives the id of a dead process to its next incarnation.

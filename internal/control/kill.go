@@ -74,7 +74,7 @@ func ParseCount(text string, least int) (n int, ok bool) {
 // operations are the names of those in which a task can be ordered to die.
 var operations = []string{
 	"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall",
-	"reduce", "allreduce", "scan", "send", "recv", "split", "agree",
+	"reduce", "allreduce", "scan", "send", "recv", "split", "agree", "save", "once",
 }
 
 // Operations lists the operations that a Kill may name.

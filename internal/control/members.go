@@ -29,6 +29,7 @@ type member struct {
 	left        bool    // it ended when the job had
 	estate      []int   // the tasks it owned when a view removed it
 	removed     bool    // one has
+	load        *load   // that it told; nil: it has said nothing of its memory
 	before      *member // the incarnation before; nil: none is known
 	local       bool    // it is on this host, and in the directory that we serve
 	hostName    string  // for people

@@ -53,6 +53,8 @@ type message struct {
 	View        uint64          `json:"view,omitempty"`   // its number
 	Report      bool            `json:"report,omitempty"` // nothing is adopted
 	Turn        int             `json:"turn,omitempty"`   // so often a process has resumed
+	Tasks       int             `json:"tasks,omitempty"`  // that it can own
+	Bytes       int64           `json:"bytes,omitempty"`  // that one takes
 }
 
 // What a client says.
@@ -64,6 +66,7 @@ const (
 	sayAsk      = "ask"      // Rank: is it alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
 	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
+	sayLoad     = "load"     // Tasks, Bytes: it can own so many, each takes so much
 	sayEvent    = "event"    // Event
 	sayBye      = "bye"      // Record: it leaves
 	sayWatch    = "watch"    // an observer: it wants events

@@ -23,7 +23,7 @@ type ServerConfig struct {
 	Job  [16]byte // zero: a new one is drawn
 	Key  []byte   // nil: a new one is drawn and put into Dir
 	Size int      // processes, ranks 0 … Size−1
-	Grow int      // so many may join beyond them while the job runs, with ranks from Size on; the dead may come back if it is above 0
+	Grow int      // so many may join beyond them while the job runs, with ranks from Size on; the dead may come back on request if it is above 0
 
 	LocalSize int             // of them on this host; 0: all
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB

@@ -201,6 +201,8 @@ func (s *Server) hear(c *session, said message) bool {
 		s.suspected(c, said)
 	case sayFence:
 		s.fenceAsked(c, said)
+	case sayLoad:
+		m.load = &load{said.Tasks, said.Bytes}
 	case sayEvent:
 		s.relay(m, said.Event)
 	case sayBye:

@@ -6,5 +6,6 @@ import "time"
 // JSON. Zero fields have the runtime's defaults.
 type Settings struct {
 	Kill    []Kill        `json:"kill,omitempty"`    // those by operation: the processes carry them out
+	Joins   bool          `json:"joins,omitempty"`   // processes may join, though the job does not grow
 	Silence time.Duration `json:"silence,omitempty"` // in nanoseconds: who is silent for so long is suspected
 }

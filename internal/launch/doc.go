@@ -17,7 +17,8 @@
 //  3. Death and failure are kept apart: a process that a signal ended has died,
 //     which the others may survive; one that ended with an exit code other than
 //     0 has failed, and with it the run. The report names the first.
-//  4. A job grows only if it was allowed to, and only on request: the new
+//  4. A job grows only if it was allowed to, and only on request; who died is
+//     started again only if that was asked for, and not for ever. The new
 //     processes are looked after like the first ones.
 //  5. A signal to the launcher is passed on; the second one kills, and so does
 //     time (Grace). A time-out asks for goroutines first.

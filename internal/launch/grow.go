@@ -16,7 +16,8 @@ import (
 // joinCall is somebody's request for more processes.
 type joinCall struct {
 	control.JoinRequest
-	reply chan joinReply // with room for the one
+	revive bool            // it is the launcher's own, for the next life of a dead process
+	answer func(joinReply) // is told what came of it; it does not block
 }
 
 type joinReply struct {
@@ -40,13 +41,14 @@ type growth struct {
 // requestJoin hands a request to who oversees the job, and waits for the answer. The
 // coordinator calls it, from goroutines of its own.
 func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
-	c := joinCall{r, make(chan joinReply, 1)}
+	reply := make(chan joinReply, 1)
+	c := joinCall{JoinRequest: r, answer: func(a joinReply) { reply <- a }}
 	select {
 	case j.joins <- c:
 	case <-j.over:
 		return nil, control.Refused("the job has finished; allowed: one that runs")
 	}
-	answer := <-c.reply
+	answer := <-reply
 	return answer.joined, answer.err
 }
 
@@ -54,7 +56,7 @@ func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
 func (j *job) join(c joinCall) {
 	g := &growth{call: c}
 	if err := j.reserve(g); err != nil {
-		c.reply <- joinReply{err: err}
+		c.answer(joinReply{err: err})
 		return
 	}
 	for _, at := range g.places {
@@ -84,8 +86,17 @@ func (j *job) reserve(g *growth) (err error) {
 	if rank >= 0 && j.running[rank] != 0 && known[rank].State == control.Dead {
 		return control.Refused(fmt.Sprintf("rank %d is taken for dead, but its process still runs; allowed: a dead one", rank))
 	}
-	if g.places, err = j.server.Reserve(g.call.Count, rank); err == nil && rank >= 0 {
+	if g.call.revive {
+		g.places, err = j.server.Revive(rank)
+	} else {
+		g.places, err = j.server.Reserve(g.call.Count, rank)
+	}
+	if err == nil && rank >= 0 {
 		j.learn(known[rank]) // nobody will know it of the life before
+	}
+	now := time.Now()
+	for _, at := range g.places {
+		j.again.clock.begin(now, control.Identity{uint64(at.Rank), at.Incarnation})
 	}
 	return err
 }
@@ -98,7 +109,7 @@ func (j *job) refuse(g *growth, err error) {
 	for _, at := range g.places {
 		j.server.Withdraw(at)
 	}
-	g.call.reply <- joinReply{err: err}
+	g.call.answer(joinReply{err: err})
 }
 
 // accept takes note of processes that were started, and tells who asked.
@@ -108,6 +119,7 @@ func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 		station, pid, host := where(at.Rank)
 		j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = station, at.Incarnation, len(j.report.Tasks)
 		delete(j.why, at.Rank)
+		j.called[at.Rank] = g.call.JoinRequest
 		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N}
 		if at.Incarnation > firstIncarnation {
 			t.Again = at.Incarnation
@@ -116,7 +128,7 @@ func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 		j.report.Joined = append(j.report.Joined, at.Rank)
 		answer.joined = append(answer.joined, control.Joiner{Rank: at.Rank, Incarnation: at.Incarnation, Pid: pid, Host: host})
 	}
-	g.call.reply <- answer
+	g.call.answer(answer)
 }
 
 // program is what the processes of a request run on this host: the job's own
@@ -208,14 +220,14 @@ func (j *job) joinThere(g *growth) {
 		r.relays[at.Rank] = g.relays[i]
 	}
 	g.callers = newThreads(len(g.remotes))
-	j.calling++
+	j.calling[g] = true
 	go func() {
 		g.err = g.callAll(j.calls, j.SSH, j.Agent)
 		j.grown <- g
 	}()
 }
 
-// taken counts the processes that run on each host.
+// taken counts the processes that run on each host, and those that are about to.
 func (j *job) taken() map[string]int {
 	taken := map[string]int{}
 	for rank := range j.running {
@@ -223,10 +235,16 @@ func (j *job) taken() map[string]int {
 			taken[r.host]++
 		}
 	}
+	for g := range j.calling {
+		for _, r := range g.remotes {
+			taken[r.host] += len(r.orders.Ranks)
+		}
+	}
 	return taken
 }
 
-// freeHost is a host with a free slot, that of the rank's last process if possible.
+// freeHost is a host with a free slot: that of the rank's last process if possible,
+// otherwise the one with the fewest processes.
 func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
 	lost := map[string]bool{}
 	for _, s := range j.stations {
@@ -239,7 +257,11 @@ func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
 		last = r.host
 	}
 	for _, h := range j.Hosts {
-		if free := taken[h.Name] < h.Slots && !lost[h.Name]; free && (!ok || h.Name == last) {
+		switch {
+		case taken[h.Name] >= h.Slots || lost[h.Name]:
+		case h.Name == last:
+			return last, true
+		case !ok || taken[h.Name] < taken[name]:
 			name, ok = h.Name, true
 		}
 	}
@@ -273,7 +295,7 @@ func (g *growth) callAll(ctx context.Context, ssh, agent []string) error {
 // settleGrowth takes note of what came of processes on other hosts.
 func (j *job) settleGrowth(g *growth) {
 	defer close(g.begun)
-	j.calling--
+	delete(j.calling, g)
 	if g.err == nil && j.ending() {
 		g.err = control.Refused("the job is about to end; allowed: one that goes on")
 	}

@@ -73,13 +73,25 @@ func (r *Report) unfinished(t *TaskReport) (tasks []int) {
 	for _, task := range t.tasks {
 		owner := r.owner(task)
 		if r.owners == nil {
-			owner = t
+			owner = r.last(t)
 		}
 		if owner == nil || owner.died() && !owner.left {
 			tasks = append(tasks, task)
 		}
 	}
 	return tasks
+}
+
+// last is the last life of a process, if the program knows nothing of jobs: then that has
+// done it all again. Otherwise its tasks end with it, since nobody told of another owner.
+func (r *Report) last(t *TaskReport) *TaskReport {
+	last := t
+	for i := range r.Tasks {
+		if next := &r.Tasks[i]; next.Rank == t.Rank && next.Again > last.Again && !t.Joined && !next.Joined {
+			last = next
+		}
+	}
+	return last
 }
 
 // survived tells whether a process that ended with an exit code other than 0, and

@@ -37,13 +37,14 @@ type job struct {
 	server   *control.Server
 	stations []station
 	endings  chan ending
-	running  map[int]uint64  // ranks whose process has not ended, and its incarnation
-	at       map[int]station // where each rank runs, or ran last
-	entry    map[int]int     // where the report has it
-	joins    chan joinCall   // that somebody asks for
-	grown    chan *growth    // what came of those on other hosts
-	calling  int             // so many are being carried out there
-	calls    context.Context // ends when no process shall be started any more
+	running  map[int]uint64              // ranks whose process has not ended, and its incarnation
+	at       map[int]station             // where each rank runs, or ran last
+	entry    map[int]int                 // where the report has it
+	called   map[int]control.JoinRequest // by rank: what those that joined were started with
+	joins    chan joinCall               // that somebody asks for
+	grown    chan *growth                // what came of those on other hosts
+	calling  map[*growth]bool            // those that are being carried out there
+	calls    context.Context             // ends when no process shall be started any more
 	hangUp   context.CancelFunc
 	over     chan struct{}        // closed when nobody is overseen any more
 	close    func()               // closes it
@@ -58,6 +59,7 @@ type job struct {
 	grace    <-chan time.Time // when who was passed a signal has to be gone
 	hurry    bool             // the user has no patience left
 	report   Report
+	again    respawner // of the dead
 }
 
 // Run carries the plan out and waits until all processes have ended. An error
@@ -74,12 +76,15 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		why:     map[int]string{},
 		kills:   make(chan control.Kill, len(p.Kills)),
 		victims: map[control.Kill]int{},
+		called:  map[int]control.JoinRequest{},
 		joins:   make(chan joinCall),
 		grown:   make(chan *growth),
+		calling: map[*growth]bool{},
 		over:    make(chan struct{}),
 
 		suspects: make(chan suspect, p.N+p.Grow),
 		report:   Report{Tasks: make([]TaskReport, p.N)},
+		again:    newRespawner(),
 	}
 	j.close = sync.OnceFunc(func() { close(j.over) })
 	j.calls, j.hangUp = context.WithCancel(ctx)
@@ -211,7 +216,7 @@ func (j *job) oversee(ctx context.Context) {
 	if j.early != nil {
 		j.interrupt(j.early)
 	}
-	for len(j.running) > 0 || j.calling > 0 {
+	for len(j.running) > 0 || len(j.calling) > 0 {
 		select {
 		case c := <-j.joins:
 			j.join(c)
@@ -225,6 +230,8 @@ func (j *job) oversee(ctx context.Context) {
 			j.killOne(k)
 		case s := <-j.suspects:
 			j.fence(s)
+		case <-j.again.stirs:
+			j.raise()
 		case <-timeout:
 			j.timeout()
 			patience = time.After(dumpTime)
@@ -269,9 +276,15 @@ func (j *job) kill(rank int) {
 	}
 }
 
-// observe looks for suspects. Here the coordinator kills them itself, on another
-// host the agent does.
+// observe looks for what has to be done. Suspects the coordinator kills itself here, on
+// another host the agent does.
 func (j *job) observe(e control.Event) {
+	if j.respawns() {
+		j.again.clock.hear(e)
+		if e.Type == control.EventDied || e.Type == control.EventView {
+			j.again.stir()
+		}
+	}
 	certain, ok := e.Attrs["certain"].(bool)
 	if e.Type != control.EventDied || !ok || certain || j.Hosts == nil {
 		return
@@ -319,6 +332,7 @@ func (j *job) ended(e ending) {
 	default:
 		t.Exit = &e.status.Exit
 	}
+	j.fall(e)
 }
 
 // interrupt passes the first signal on and kills at the second.

@@ -42,6 +42,9 @@ type Config struct {
 	SSH   []string // the command that runs one on another host: SSH… HOST AGENT…; required with Hosts
 	Agent []string // the command that runs Agent there; required with Hosts
 
+	Respawn    Respawn // processes that die are started again; "": never
+	RespawnMax int     // so often at most in all; 0: N times
+
 	Signals <-chan os.Signal  // those the launcher received: the first is passed on, the second kills
 	Notice  func(line string) // what the user should know at once; called by one goroutine; nil: nobody
 	Logger  *slog.Logger      // nil: nothing is logged
@@ -64,7 +67,7 @@ type place struct {
 // New checks what the user asked for, before anything starts.
 func New(c Config) (*Plan, error) {
 	p := &Plan{Config: c}
-	for _, check := range []func() error{p.checkCount, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
+	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
 		if err := check(); err != nil {
 			return nil, err
 		}

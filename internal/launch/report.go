@@ -14,15 +14,16 @@ import (
 
 // Report is what came of a job. Its JSON is part of the command's contract.
 type Report struct {
-	Exit    int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
-	Killed  []int        `json:"killed"`            // whose process died
-	Lost    []int        `json:"lost"`              // tasks of those that nobody finished
-	Joined  []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
-	Seconds float64      `json:"seconds"`           // from the start of the first process to the end of the last
-	Cause   string       `json:"cause,omitempty"`   // what went wrong first
-	Timeout bool         `json:"timeout,omitempty"` // the time-out struck
-	Signal  string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
-	Tasks   []TaskReport `json:"tasks"`
+	Exit      int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
+	Killed    []int        `json:"killed"`            // whose process died
+	Lost      []int        `json:"lost"`              // tasks of those that nobody finished
+	Joined    []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
+	Respawned []Respawned  `json:"respawned"`         // those of them that were started since they had died
+	Seconds   float64      `json:"seconds"`           // from the start of the first process to the end of the last
+	Cause     string       `json:"cause,omitempty"`   // what went wrong first
+	Timeout   bool         `json:"timeout,omitempty"` // the time-out struck
+	Signal    string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
+	Tasks     []TaskReport `json:"tasks"`
 
 	timeout   time.Duration // that struck
 	late      []int         // who still ran then
@@ -148,6 +149,9 @@ func (r *Report) conclude() {
 	r.Killed, r.Lost = []int{}, []int{} // never null in JSON
 	if r.Joined == nil {
 		r.Joined = []int{}
+	}
+	if r.Respawned == nil {
+		r.Respawned = []Respawned{}
 	}
 	survivors, failed := 0, 0
 	for i := range r.Tasks {

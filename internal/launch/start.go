@@ -13,7 +13,9 @@ import (
 
 // open makes the job's directory and its coordinator.
 func (j *job) open() error {
-	settings, err := json.Marshal(j.Settings)
+	given := j.Settings
+	given.Joins = given.Joins || j.respawns()
+	settings, err := json.Marshal(given)
 	if err != nil {
 		return err
 	}
@@ -50,6 +52,9 @@ func freePort() (string, error) {
 // start starts all processes.
 func (j *job) start() (err error) {
 	j.began = time.Now()
+	for rank := range j.N {
+		j.again.clock.begin(j.began, control.Identity{uint64(rank), firstIncarnation})
+	}
 	relays := make([][streams]*relay, j.N)
 	defer func() {
 		for _, r := range relays {

@@ -1,0 +1,96 @@
+package launch
+
+import (
+	"fmt"
+	"time"
+)
+
+// Whether a process that died is worth a new one. Those that are left can run its
+// tasks beside their own, which makes the busiest of them slower for the rest of the
+// job; or a new process is started, which costs its start, and takes tasks of the
+// living only when they next save. Stengler's thesis (Darmstadt 2017, section 6.2) names
+// the two cases in which a new process is better, too little memory and too many
+// deaths, and leaves the choice to be built.
+
+// situation is what the launcher knows when a process has died.
+type situation struct {
+	tasks int           // of the job
+	live  int           // processes that are left; 1 or more
+	ran   time.Duration // so long the job has run; as long, it is assumed, it will go on
+	start time.Duration // that a process takes from its start until it is ready; 0: none ever was
+	state int64         // bytes that a new process would have to be sent; 0: not known
+	save  time.Duration // until the tasks save next; 0: they have never saved
+	full  bool          // those that are left have no room for the tasks of the dead
+	alone bool          // nobody takes over anything: the processes do not know of each other
+}
+
+// moveRate is how many bytes of state are taken to move in a second: what a network of
+// 10 Gbit/s carries.
+const moveRate = 10e9 / 8
+
+// choose decides whether a new process is started, and says why.
+func (s situation) choose() (respawn bool, why string) {
+	switch {
+	case s.alone:
+		return true, "nobody takes its task over"
+	case s.full:
+		return true, "the others have no memory for its tasks"
+	}
+	through, again := s.through(), s.again()
+	before, after := s.busiest()
+	would, start := "costs", "a start"
+	if respawn = again < through; respawn {
+		would = "would cost"
+	}
+	if s.state > 0 || s.save > 0 {
+		start = "a start and the move of tasks"
+	}
+	return respawn, fmt.Sprintf("running through %s %s (%s for a process instead of %d), %s %s",
+		would, seconds(through), counted(after, "task", "tasks"), before, start, seconds(again))
+}
+
+// busiest is how many tasks the process with the most has, before the death and after
+// it, if they are spread evenly.
+func (s situation) busiest() (before, after int) {
+	return ceil(s.tasks, s.live+1), ceil(s.tasks, s.live)
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// slower is how much longer work takes without the dead, as a part of the time that it
+// takes with it.
+func (s situation) slower() float64 {
+	before, after := s.busiest()
+	return float64(after-before) / float64(max(before, 1))
+}
+
+// through is the time that the job loses if nothing is started.
+func (s situation) through() time.Duration { return share(s.slower(), s.ran) }
+
+// again is the time that it loses if a process is started. If none was ever ready, one
+// takes at least as long as the job has run. Tasks that are never saved do not move: the
+// new process waits for the next death, and is not held to be of no use for that.
+func (s situation) again() time.Duration {
+	start := s.start
+	if start == 0 {
+		start = s.ran
+	}
+	move := share(float64(s.state)/moveRate, time.Second)
+	return start + move + share(s.slower(), min(s.save, s.ran))
+}
+
+func share(part float64, of time.Duration) time.Duration { return time.Duration(part * float64(of)) }
+
+// seconds writes a time with two digits that count.
+func seconds(d time.Duration) string {
+	s := d.Seconds()
+	switch {
+	case s >= 10:
+		return fmt.Sprintf("%.0f s", s)
+	case s >= 1 || s == 0:
+		return fmt.Sprintf("%.1f s", s)
+	case s >= 0.1:
+		return fmt.Sprintf("%.2f s", s)
+	}
+	return fmt.Sprintf("%.3f s", s)
+}
