@@ -30,7 +30,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 	if call.Value, err = encode(c, &v, false, nil); err != nil {
 		return agreed, nil, fmt.Errorf("%s: %w", op, err)
 	}
-	d, err := t.m.Agree(ctx, call)
+	d, err := t.at().Agree(ctx, call)
 	if err != nil {
 		return agreed, nil, t.failed(op, err)
 	}
@@ -45,7 +45,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 // failure who would wait for tasks that have seen it. Agree and Shrink go on to work.
 // With Replay nobody has to learn of failures: there it does nothing but warn.
 func (t *Task) Revoke() {
-	if !t.m.Revoke() {
+	if !t.at().Revoke() {
 		t.log.Warn("Revoke is for Recovery Report: ignored")
 	}
 }
@@ -54,7 +54,7 @@ func (t *Task) Revoke() {
 // same order. All of them call it, and agree who they are. It works on a group that was
 // revoked.
 func (t *Task) Shrink(ctx context.Context) (*Task, error) {
-	m, err := t.m.Shrink(ctx)
+	m, err := t.at().Shrink(ctx)
 	if err != nil {
 		return nil, t.failed("shrink", err)
 	}
@@ -63,4 +63,4 @@ func (t *Task) Shrink(ctx context.Context) (*Task, error) {
 
 // FailedAck returns the ranks of the group whose tasks are lost, as far as is known
 // here: others may know of fewer or more. Agree tells what all agree on.
-func (t *Task) FailedAck() []int { return t.m.Failed() }
+func (t *Task) FailedAck() []int { return t.at().Failed() }

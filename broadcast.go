@@ -61,7 +61,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	}
 	call.Plan = s.mode.plan.WithRoot(s.root)
 	if s.mode.auto {
-		call.Plan = t.m.Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
+		call.Plan = t.at().Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
 	call.Plan = s.planned(call.Plan)
 	if !root {

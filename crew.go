@@ -24,26 +24,31 @@ type crew struct {
 	changed chan struct{} // a task has returned
 	tasks   sync.WaitGroup
 
-	mu      sync.Mutex
-	over    bool          // the job is: what runs is of no use to anybody
-	started map[int]bool  // tasks: none that is here ever leaves
-	errs    map[int]error // by task
+	mu   sync.Mutex
+	over bool                  // the job is: what runs is of no use to anybody
+	last map[int]chan struct{} // by task: its last attempt here, closed when that has ended
+	errs map[int]error         // by task
 }
 
 func newCrew(ctx context.Context, log *slog.Logger, f Func) *crew {
-	return &crew{ctx: ctx, log: log, f: f, ready: make(chan struct{}), changed: make(chan struct{}, 1), started: map[int]bool{}, errs: map[int]error{}}
+	return &crew{ctx: ctx, log: log, f: f, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]error{}}
 }
 
-// start runs the program of a task.
-func (c *crew) start(task int) {
+// start runs the program of a task, after an earlier attempt that may be here.
+func (c *crew) start(task, attempt int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.started[task] {
-		return
-	}
-	c.started[task] = true
+	before, done := c.last[task], make(chan struct{})
+	c.last[task] = done
 	c.tasks.Go(func() {
+		defer close(done)
 		<-c.ready
+		if before != nil {
+			<-before
+		}
+		if attempt > 0 && !c.p.Runs(task, attempt) { // it has moved on already
+			return
+		}
 		if c.p.Killed() {
 			return
 		}
@@ -51,6 +56,9 @@ func (c *crew) start(task int) {
 		defer func() {
 			if c.p.Killed() {
 				err = nil
+			} else if !c.p.Runs(task, attempt) { // it goes on elsewhere
+				c.log.Info("moved", "task", task)
+				return
 			}
 			c.mu.Lock()
 			if !c.over {
@@ -64,7 +72,7 @@ func (c *crew) start(task int) {
 			}
 		}()
 		t := newTask(c.p.World(task), c.log)
-		t.attempt = c.p.Attempt(task)
+		t.attempt = attempt
 		if t.attempt > 0 && c.ctx.Err() != nil { // whoever is to stop begins nothing
 			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
 			return
@@ -105,7 +113,7 @@ func (c *crew) err() error {
 func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*membership.View, error), resumed func(*membership.View)) {
 	c.p = p
 	for _, t := range p.Tasks() {
-		c.start(t)
+		c.start(t, 0)
 	}
 	close(c.ready)
 	defer c.tasks.Wait()

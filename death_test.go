@@ -406,12 +406,22 @@ func TestBroadcastsReachEveryTask(t *testing.T) {
 	}
 }
 
+// deathsVariable says how many deaths each mode is to survive, at other moments each
+// time:
+//
+//	COPPICE_DEATHS=500 go test -count=1 -timeout 2h -run 'ReachesSurvivors|ReachEveryTask' .
+const deathsVariable = "COPPICE_DEATHS"
+
 func massacres(t *testing.T, mode string, recovery coppice.Recovery) {
 	t.Helper()
 	const n = 8
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(drawn(deathsVariable), 2))
+	enough := short(20, 7)
+	if more := os.Getenv(deathsVariable); more != "" {
+		enough = number(more)
+	}
 	deaths, broadcasts := 0, 0
-	for deaths < short(40, 7) {
+	for deaths < enough {
 		root := random.IntN(n)
 		waves := [][]int{{1, 1, 1, 1, 1, 1, 1}, {2, 2, 2}, {1, 2, 1}, {2}, {1}}[random.IntN(5)]
 		killed, got := massacre(t, mode, recovery, n, root, waves, random)

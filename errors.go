@@ -36,6 +36,9 @@ var (
 	ErrAborted = errors.New("aborted by the end of a task's context")
 	// ErrRevoked: a task has revoked the group.
 	ErrRevoked = errors.New("group revoked")
+	// ErrMoved: Save has given the task to another process, which has joined: there it
+	// goes on. The function returns it, and that is not an error of the job.
+	ErrMoved = errors.New("task moved to another process")
 	// ErrAbandoned: the job has ended under this process: whoever started it
 	// is gone, or has given it up. Or this task could not wait for the others to
 	// decide on an agreed operation, and has given up the group.
@@ -111,6 +114,8 @@ func failed(op string, view uint64, err error) error {
 		e.Err = ErrDiverged
 	case errors.Is(f.Err, runtime.ErrAborted):
 		e.Err = ErrAborted
+	case errors.Is(f.Err, runtime.ErrMoved):
+		e.Err = ErrMoved
 	case errors.Is(f.Err, runtime.ErrRevoked):
 		e.Err = ErrRevoked
 	case errors.Is(f.Err, runtime.ErrAbandoned):

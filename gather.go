@@ -172,7 +172,7 @@ func (b *blocks[T]) several(parts []T) (err error) {
 }
 
 func (b *blocks[T]) do(ctx context.Context) (runtime.Result, error) {
-	b.call.Plan = b.s.planned(b.t.m.Choose(b.op, b.choice))
+	b.call.Plan = b.s.planned(b.t.at().Choose(b.op, b.choice))
 	r, err := b.t.do(ctx, b.call)
 	return r, b.t.failed(b.op.String(), err)
 }
@@ -218,7 +218,7 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 	if b.op == collective.Gather || b.choice.Bytes >= 0 {
 		return b.do(ctx)
 	}
-	small, limit := b.t.m.Small(b.op)
+	small, limit := b.t.at().Small(b.op)
 	if !small {
 		return b.do(ctx)
 	}
@@ -235,7 +235,7 @@ func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
 	r, err := b.do(ctx)
 	if err != nil {
 		if ctx.Err() != nil && !b.call.Agreed { // the others may go on with the second half
-			b.t.m.Abandon(b.op)
+			b.t.at().Abandon(b.op)
 		}
 		return r, err
 	}

@@ -49,6 +49,7 @@ type Job struct {
 	Local    int           // > 0: that many processes, as goroutines of this one
 	Tasks    int           // default: one per process; with more, the work of a dead one spreads better
 	Recovery Recovery      // what becomes of the tasks of the dead; default Replay
+	Copies   int           // of what a task saves, at other processes; default 2
 	LogBytes int64         // that a process keeps of what it has sent, and that may wait to be sent; default 1 GiB
 	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
 	Memory   int64         // bytes that a process may use: it takes over no more tasks of the dead than fit; default: any number
@@ -97,6 +98,8 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 		return cfg, fmt.Errorf("%d tasks; allowed: 1 to 1048576", j.Tasks)
 	case j.Recovery > Report:
 		return cfg, fmt.Errorf("recovery %d; allowed: Replay, Report", j.Recovery)
+	case j.Copies < 0:
+		return cfg, fmt.Errorf("%d copies; allowed: 1 or more", j.Copies)
 	case j.LogBytes < 0:
 		return cfg, fmt.Errorf("log of %d bytes; allowed: 1 or more", j.LogBytes)
 	case j.Memory < 0:
@@ -104,7 +107,7 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	case j.Silence < 0:
 		return cfg, fmt.Errorf("silence of %v; allowed: more than 0", j.Silence)
 	}
-	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Check: j.Check || j.Local > 0, Logger: j.Logger}
+	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Copies: j.Copies, Check: j.Check || j.Local > 0, Logger: j.Logger}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
@@ -163,6 +166,7 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 	if s.Silence != 0 {
 		cfg.Silence = s.Silence
 	}
+	cfg.Moves = s.Joins
 	for _, k := range s.Kill {
 		if err := addKill(cfg, k); err != nil {
 			return err
@@ -175,7 +179,7 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery Recovery) error {
 	crews := make([]*crew, n)
 	if recovery == Replay {
-		cfg.Adopt = func(rank, task int) { crews[rank].start(task) }
+		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
 	}
 	job, err := runtime.NewLocal(n, cfg)
 	if err != nil {

@@ -62,7 +62,8 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	defer record.Close()
 	c := newCrew(ctx, cfg.Logger, f)
 	if recovery == Replay {
-		cfg.Adopt = func(_, task int) { c.start(task) }
+		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
+		cfg.Moves = cfg.Moves || welcome.Grow > 0
 	}
 	p, err := newJoined(cfg, host{client, record, &m.near}, welcome)
 	if err != nil {
@@ -110,7 +111,7 @@ var joined atomic.Bool
 func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process, error) {
 	place := w.Place
 	cfg.Rank, cfg.Size, cfg.Joins = place.Rank, w.Size, w.Joins
-	cfg.Host = h
+	cfg.Host, cfg.HostName = h, transport.HostID()
 	cfg.Silence = w.Silence
 	cfg.Logger = cfg.Logger.With("process", place.Rank)
 	here := place.LocalSize // processes of this host
@@ -222,6 +223,12 @@ func (h host) Opened(v *membership.View) {
 		"number": v.Number, "members": members, "owners": owners, "opened": true,
 	}})
 }
+
+func (h host) Epoch(number uint64) {
+	h.client.Emit(control.Event{Type: control.EventEpoch, Attrs: map[string]any{"number": number}})
+}
+
+func (h host) Load(most int, each int64) { h.client.Load(most, each) }
 
 func (h host) Suspect(rank int, incarnation uint64, why string) {
 	h.client.Suspect(rank, incarnation, why)
@@ -344,7 +351,7 @@ func (m *mediator) Peers(peers []control.Peer) {
 				p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err)
 				continue
 			}
-			p.Peers(runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a})
+			p.Peers(runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
 		}
 	})
 }

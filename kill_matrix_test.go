@@ -178,7 +178,7 @@ func (c *crowd) dies(e episode) bool {
 	return len(o.killed) > 0
 }
 
-func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, short(240, 60)) }
+func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, short(160, 60)) }
 
 // TestKillMatrixInLocal kills goroutines, by orders only.
 func TestKillMatrixInLocal(t *testing.T) { killMatrix(&crowd{t: t, local: true}, short(600, 100)) }

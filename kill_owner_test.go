@@ -30,6 +30,7 @@ func lastingFor(tell func(line), args []string) coppice.Func {
 // TestKillAfterATimeIsOfTheOwner: it ends the process that owns the task then, which
 // need not be the one that began with it.
 func TestKillAfterATimeIsOfTheOwner(t *testing.T) {
+	t.Parallel()
 	s := scene{n: 4, play: []string{"lasting", "150"}, kills: []string{"3@200ms", "3@900ms"}}
 	g := s.begin(t)
 	report := g.end(t)

@@ -61,6 +61,7 @@ func remembering(tell func(line), args []string) coppice.Func {
 // TestTasksGoWhereThereIsMemory: those of the dead are run again by processes in which
 // they fit into Job.Memory. If there is none they are lost, and the error names them.
 func TestTasksGoWhereThereIsMemory(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		heavy string // processes
 		want  string // the owners of tasks 9 to 11, which process 3 had

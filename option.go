@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coppice-go/coppice/internal/runtime"
@@ -84,8 +85,8 @@ var Plain = protection(Protection{tree: "binomial", correction: "none", auto: tr
 // group: that is ErrAbandoned, and nobody can use the group any more.
 var Agreed = protection(Protection{tree: "binomial", correction: "none", auto: true, agreed: true})
 
-// Corrected is for Broadcast: the value reaches all tasks that live, whoever else
-// dies, without a detector. The correction is one of
+// Corrected is for Broadcast and for reductions. A broadcast's value reaches all tasks
+// that live, whoever else dies, without a detector. The correction is one of
 //
 //	checked          any deaths before the broadcast, or of tasks that do not correct
 //	opportunistic:D  gaps of up to D dead tasks in a row on each side
@@ -95,6 +96,14 @@ var Agreed = protection(Protection{tree: "binomial", correction: "none", auto: t
 //
 // docs/broadcasts.md has their costs and promises. If the root dies before
 // anybody who lives has the value, it is ErrUnreached.
+//
+// Reduce, AllReduce, ReduceFunc and AllReduceFunc, with Recovery Report, go on without
+// the inputs of the dead: failure-proof:F for up to F deaths, before them or at any
+// moment, checked for one. The inputs of all tasks that live are in the result, those of
+// the dead may be; at all tasks that get one it is the same. If more have died or the
+// root has (AllReduce has one here, too: see Root), it may be ErrUnreached. With Recovery
+// Replay all inputs come, in the end, and a death changes nothing. docs/collectives.md
+// has the costs.
 func Corrected(correction string) Protection {
 	p := Protection{tree: "binomial", correction: correction}
 	name, _, _ := strings.Cut(correction, ":")
@@ -178,9 +187,41 @@ func (s *settings) checkMode(op collective.Op) error {
 		return s.mode.err
 	}
 	if op != collective.Broadcast && !s.mode.auto {
-		return errors.New("this mode is for broadcasts; allowed: Replayed, Plain, Agreed")
+		return errors.New("this mode is for broadcasts and reductions; allowed: Replayed, Plain, Agreed")
 	}
 	return nil
+}
+
+// corrects tells whether a reduction is to be corrected.
+func (s *settings) corrects(op collective.Op) bool {
+	return s.mode.err == nil && s.mode.correction != "none" && (op == collective.Reduce || op == collective.AllReduce)
+}
+
+// checkReduction is check for a reduction, which may be corrected.
+func (s *settings) checkReduction(op collective.Op, n int) error {
+	if !s.corrects(op) {
+		return s.check(op, n)
+	}
+	if s.mode.tree != "binomial" || s.mode.order == topology.InOrder {
+		return errors.New("a tree for a corrected reduction; allowed with: broadcasts")
+	}
+	if _, err := s.mode.failures(); err != nil {
+		return err
+	}
+	return s.checkRoot(n)
+}
+
+// failures is how many deaths a corrected reduction outlives.
+func (p Protection) failures() (int, error) {
+	name, digits, found := strings.Cut(p.correction, ":")
+	if name == "checked" || name == "failure-proof" && !found {
+		return 1, nil
+	}
+	f, err := strconv.Atoi(digits)
+	if name != "failure-proof" || err != nil || f > collective.FailuresMax {
+		return 0, fmt.Errorf("correction %q of a reduction; allowed: checked, failure-proof:F with F up to %d", p.correction, collective.FailuresMax)
+	}
+	return f, nil
 }
 
 // planned is a plan with what the settings say of it.

@@ -60,6 +60,7 @@ type line struct {
 // settings are those of a coppice.Job that a test may want.
 type settings struct {
 	Tasks    int
+	Copies   int
 	Recovery coppice.Recovery
 	Silence  time.Duration
 	Kill     []string
@@ -69,7 +70,7 @@ type settings struct {
 var reported = settings{Recovery: coppice.Report}
 
 func (s settings) job() *coppice.Job {
-	return &coppice.Job{Tasks: s.Tasks, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
+	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
 }
 
 // failure is a line about an error.
@@ -80,7 +81,7 @@ func failure(what string, err error) line {
 	}
 	l.Kind, l.Text = "other", err.Error()
 	for kind, of := range map[string]error{
-		"lost": coppice.ErrLost, "mismatch": coppice.ErrMismatch, "unreached": coppice.ErrUnreached,
+		"lost": coppice.ErrLost, "moved": coppice.ErrMoved, "mismatch": coppice.ErrMismatch, "unreached": coppice.ErrUnreached,
 		"abandoned": coppice.ErrAbandoned, "excluded": coppice.ErrExcluded, "no quorum": coppice.ErrNoQuorum, "canceled": context.Canceled, "deadline": context.DeadlineExceeded,
 	} {
 		if errors.Is(err, of) {
@@ -259,6 +260,7 @@ type scene struct {
 	play  []string
 	kills []string // for the launcher
 	wrap  bool     // in a shell that goes on afterwards
+	grow  int      // so many may join
 }
 
 // stacks are the lines of goroutines that are not ours.
@@ -301,7 +303,7 @@ func (s scene) config(t testing.TB, g *stage) launch.Config {
 	if s.wrap {
 		c.Program, c.Args = "sh", []string{"-c", self + "; true"}
 	}
-	c.Silence = s.Silence
+	c.Silence, c.Grow = s.Silence, s.grow
 	for _, text := range s.kills {
 		k, err := control.ParseKill(text)
 		if err != nil {

@@ -602,7 +602,7 @@ func interpret(ctx context.Context, t *coppice.Task, all []statement, groups [][
 
 // TestRandomPrograms runs programs in memory and on sockets.
 func TestRandomPrograms(t *testing.T) {
-	programs, length := short(16, 3), 1000
+	programs, length := short(8, 3), 1000
 	if n := os.Getenv(programsVariable); n != "" {
 		programs, length = number(n), 1000
 	}

@@ -169,7 +169,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	call.Agreed = s.mode.agreed
 	into, err := dst(c, s, &one)
 	if err == nil {
-		err = s.check(what, t.Size())
+		err = s.checkReduction(what, t.Size())
 	}
 	if err == nil {
 		shared := s.shared && (into == nil || lends(c, s, []T{*v}, into))
@@ -187,7 +187,11 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	if call.Kind.Loose {
 		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false
 	}
-	call.Plan = s.planned(t.m.Choose(what, choice))
+	if s.corrects(what) {
+		choice.Corrected, choice.Root = true, s.root
+		choice.Failures, _ = s.mode.failures()
+	}
+	call.Plan = s.planned(t.at().Choose(what, choice))
 	r, err := t.do(ctx, call)
 	if err != nil {
 		return result, t.failed(what.String(), err)

@@ -26,7 +26,7 @@ func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 	if b == nil {
 		b = []byte{}
 	}
-	return t.failed("send", t.m.Send(ctx, to, tag, c.Signature(), b))
+	return t.failed("send", t.at().Send(ctx, to, tag, c.Signature(), b))
 }
 
 // Recv returns the next value that a task sent with a tag. There is no way to
@@ -39,7 +39,7 @@ func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 	if err != nil {
 		return v, fmt.Errorf("recv: %w", err)
 	}
-	r, err := t.m.Recv(ctx, from, tag, c.Signature(), c.Name())
+	r, err := t.at().Recv(ctx, from, tag, c.Signature(), c.Name())
 	if err != nil {
 		return v, t.failed("recv", err)
 	}

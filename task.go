@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	goruntime "runtime"
+	"sync/atomic"
 
 	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/protocol"
@@ -19,6 +20,9 @@ type Task struct {
 	rand *rand.Rand
 
 	attempt int
+	fork    bool            // or another group: it is not what the function was given
+	first   *runtime.Member // its place in the first epoch, if the fork was made there
+	trunk   *trunk
 	living  *Task // the group of those that live, for operations WithoutLost
 
 	// What operations give, in memory that the next one uses again.
@@ -28,7 +32,13 @@ type Task struct {
 }
 
 func newTask(m *runtime.Member, log *slog.Logger) *Task {
-	return &Task{m: m, log: log.With("task", m.Task())}
+	return &Task{m: m, log: log.With("task", m.Task()), trunk: &trunk{}}
+}
+
+// trunk is what a task and its forks have in common.
+type trunk struct {
+	epoch   atomic.Uint64
+	futures atomic.Int64 // that are not done
 }
 
 // Rank is the task's rank, 0 to Size−1: fixed for the life of the job.
@@ -42,10 +52,10 @@ func (t *Task) Size() int { return t.m.Size() }
 func (t *Task) Attempt() int { return t.attempt }
 
 // Rand returns random numbers that are the same on every attempt, and differ
-// between tasks and forks.
+// between tasks, forks and epochs: after Save, ask for it again.
 func (t *Task) Rand() *rand.Rand {
-	if t.rand == nil {
-		t.rand = rand.New(rand.NewPCG(protocol.Mix(t.m.Name(), 1), uint64(t.m.Task())))
+	if m := t.at(); t.rand == nil {
+		t.rand = rand.New(rand.NewPCG(protocol.Mix(m.Name(), 1+2*m.Epoch()), uint64(m.Task())))
 	}
 	return t.rand
 }
@@ -56,17 +66,23 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 // Fork returns the same task with a sequence of operations of its own, for
 // another goroutine. All tasks fork in the same order. It is local: no task
 // waits for another.
-func (t *Task) Fork() *Task { return t.in(t.m.Fork()) }
+func (t *Task) Fork() *Task { return t.in(t.at().Fork()) }
 
 // in is the same task in another group.
-func (t *Task) in(m *runtime.Member) *Task { return &Task{m: m, log: t.log, attempt: t.attempt} }
+func (t *Task) in(m *runtime.Member) *Task {
+	u := &Task{m: m, log: t.log, attempt: t.attempt, fork: true, trunk: t.trunk}
+	if m.Epoch() == 0 {
+		u.first = m
+	}
+	return u
+}
 
 // Split makes smaller groups: the tasks that pass the same color form one, with
 // ranks in the order of key, equal ones in the order of their ranks. All tasks
 // of the group call it. The result is nil for a negative color, which joins no
 // group.
 func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
-	m, err := t.m.Split(ctx, color, key)
+	m, err := t.at().Split(ctx, color, key)
 	if err != nil || m == nil {
 		return nil, t.failed("split", err)
 	}

@@ -103,9 +103,9 @@ func (t *Task) do(ctx context.Context, c runtime.Call) (runtime.Result, error) {
 
 func (t *Task) carryOut(ctx context.Context, c runtime.Call) (runtime.Result, error) {
 	if c.Agreed {
-		return t.m.DoAgreed(ctx, c)
+		return t.at().DoAgreed(ctx, c)
 	}
-	return t.m.Do(ctx, c)
+	return t.at().Do(ctx, c)
 }
 
 // wordMax is the size of the largest number.

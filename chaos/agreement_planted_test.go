@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"strings"
-	"testing"
 
 	"github.com/coppice-go/coppice/internal/plant"
 )
@@ -172,8 +171,8 @@ func (m *agreementMistake) test() string {
 	return "^" + outer + "$/^" + strings.ReplaceAll(m.world, " ", "_") + "$"
 }
 
-func TestMistakesPlantedInAgreementAreFound(t *testing.T) {
-	garden := plant.Garden{Machine: "../protocol/agreement", Package: "agreement", Healthy: agreementMistakes[1].test()}
+func gardenOfAgreement() *plant.Garden {
+	garden := &plant.Garden{Machine: "../protocol/agreement", Package: "agreement", Healthy: agreementMistakes[1].test()}
 	for _, m := range agreementMistakes {
 		one := plant.Mistake{Name: m.name, File: "agreement.go", Old: m.old, New: m.new, Test: m.test()}
 		for _, err := range m.by {
@@ -181,5 +180,5 @@ func TestMistakesPlantedInAgreementAreFound(t *testing.T) {
 		}
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	garden.Find(t)
+	return garden
 }

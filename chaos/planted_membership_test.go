@@ -229,8 +229,8 @@ func (m *mistake) test() string {
 	return fmt.Sprintf("^%s$/^%s$", outer, strings.ReplaceAll(name, " ", "_"))
 }
 
-func TestMistakesPlantedInMembershipAreFound(t *testing.T) {
-	garden := plant.Garden{
+func gardenOfMembership() *plant.Garden {
+	garden := &plant.Garden{
 		Machine: "../protocol/membership", Package: "membership", Help: membershipHelp,
 		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
 		Healthy: "^TestSchedulesThatBrokeDraftsOfTheViewRule$",
@@ -242,5 +242,9 @@ func TestMistakesPlantedInMembershipAreFound(t *testing.T) {
 		}
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	garden.Find(t)
+	return garden
+}
+
+func TestMistakesPlantedInMachinesAreFound(t *testing.T) {
+	plant.Find(t, gardenOfMembership(), gardenOfAgreement())
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -57,13 +59,9 @@ func ends(cfg Config[tableState, uint8], whole bool, most int) (map[string]bool,
 
 // The reduction loses no end of a run and invents none.
 func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
-	worlds := uint64(400)
-	if testing.Short() {
-		worlds = 100
-	}
 	cases, several, states, whole := 0, 0, uint64(0), uint64(0)
 	options := map[string]int{}
-	for seed := range worlds {
+	for seed := range sample(250) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 5)))
 		want, all, err := ends(cfg, true, 4000)
 		if err != nil {
@@ -98,7 +96,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 // dumb world agree.
 func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	cases := 0
-	for seed := range uint64(400) {
+	for seed := range sample(300) {
 		cfg := randomWorld(rand.New(rand.NewPCG(seed, 7)))
 		cfg.Cumulative = false
 		want, _, ok := naiveEnds(cfg, 1000)
@@ -127,18 +125,23 @@ func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	}
 }
 
-// Random invents no end of an eventful world, and reaches most.
-// fewer is a number of worlds, fewer of them in short tests.
-func fewer(worlds uint64) uint64 {
-	if testing.Short() {
-		return worlds / 8
+// worldsVariable says how many random worlds to look at in each test that draws some:
+//
+//	COPPICE_WORLDS=2000 go test -count=1 -run 'Ends|Delays' ./chaos
+const worldsVariable = "COPPICE_WORLDS"
+
+// sample is a number of worlds: this one, unless the variable names another.
+func sample(usual uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(worldsVariable), 10, 64); err == nil {
+		return n
 	}
-	return worlds
+	return usual
 }
 
+// Random invents no end of an eventful world, and reaches most.
 func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 	reached, all := 0, 0
-	for seed := range fewer(300) {
+	for seed := range sample(100) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 9)))
 		cfg.Vary = func(s *Setup[tableState, uint8]) { s.Seed = 0 }
 		want, _, err := ends(cfg, true, 5000)
@@ -171,7 +174,7 @@ func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 // and none invented.
 func TestDelaysBoundWhatIsExplored(t *testing.T) {
 	smaller := 0
-	for seed := range fewer(200) {
+	for seed := range sample(80) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 11)))
 		want, _, err := ends(cfg, true, 2000)
 		if err != nil {

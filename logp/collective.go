@@ -20,19 +20,12 @@ type CollectiveResult struct {
 	MessagesMax, BytesMax int64
 }
 
-// Collective simulates a collective operation without failures. Size is the
+// Collective simulates a collective operation without failures; Outlived, one with them. Size is the
 // length of the value, in operations on vectors (broadcast and reductions), or
 // of each block; elem that of an element, at whose multiples vectors are cut.
 // To combine values takes no time.
 func Collective(spec collective.Spec, size int64, elem int, net Network) (CollectiveResult, error) {
-	if spec.P != 0 && spec.P != net.P {
-		return CollectiveResult{}, fmt.Errorf("%v among %d processes on a network of %d; allowed: the same", spec.Op, spec.P, net.P)
-	}
-	spec.P = net.P
-	if size < 0 || size > sizeMax || elem < 1 {
-		return CollectiveResult{}, fmt.Errorf("size %d of elements of %d bytes; allowed: 0 to 2^40, and 1 or more", size, elem)
-	}
-	c, err := newCosted(spec, size, int64(elem))
+	c, err := weighed(&spec, size, elem, net)
 	if err != nil {
 		return CollectiveResult{}, err
 	}
@@ -49,6 +42,18 @@ func Collective(spec collective.Spec, size int64, elem int, net Network) (Collec
 	}
 	c.total.Time = r.Delivery
 	return c.total, nil
+}
+
+// weighed is the schedule of a spec, whose P it sets, with the sizes of its messages.
+func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed, error) {
+	if spec.P != 0 && spec.P != net.P {
+		return nil, fmt.Errorf("%v among %d processes on a network of %d; allowed: the same", spec.Op, spec.P, net.P)
+	}
+	spec.P = net.P
+	if size < 0 || size > sizeMax || elem < 1 {
+		return nil, fmt.Errorf("size %d of elements of %d bytes; allowed: 0 to 2^40, and 1 or more", size, elem)
+	}
+	return newCosted(*spec, size, int64(elem))
 }
 
 // sizeMax bounds sizes, stepsMax the steps of all processes together: each takes

@@ -68,11 +68,11 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	case loop.Broadcast:
 		s = o.broadcast()
 	case loop.Reduce:
-		s = o.sum(coppice.Reduce[[]float64], o.atRoot(o.t.Size()))
+		s = o.sum(coppice.Reduce[[]float64], o.atRoot(o.t.Size()), coppice.Mode(o.protection))
 	case loop.AllReduce:
-		s = o.sum(coppice.AllReduce[[]float64], o.t.Size())
+		s = o.sum(coppice.AllReduce[[]float64], o.t.Size(), coppice.Mode(o.protection))
 	case loop.Scan:
-		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1)
+		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1, o.mode())
 	case loop.Scatter:
 		s = o.scatter()
 	case loop.Gather:
@@ -82,7 +82,7 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	case loop.AllToAll:
 		s = o.allToAll()
 	case loop.Agree:
-		s = o.sum(agree, o.t.Size())
+		s = o.sum(agree, o.t.Size(), o.mode())
 	default:
 		return s, fmt.Errorf("operation %q is not one of Coppice's", op)
 	}
@@ -90,7 +90,7 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	return s, nil
 }
 
-// mode is that of operations which are no broadcasts.
+// mode is that of operations which cannot be corrected.
 func (o *operation) mode() coppice.Option {
 	if o.protection == coppice.Replayed || o.protection == coppice.Agreed {
 		return coppice.Mode(o.protection)
@@ -175,10 +175,10 @@ func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ..
 
 // sum adds numbers: a task gets the sum of those of the first so many ranks, none of
 // 0. Rank r has i+r at both ends of its numbers.
-func (o *operation) sum(reduce reduction, ranks int) loop.Steps {
+func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.Steps {
 	n := o.bytes / 8
 	data, into := numbers(n), numbers(n)
-	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(into)}
+	opts := []coppice.Option{mode, coppice.Shared(), coppice.Into(into)}
 	var got []float64
 	s := loop.Steps{
 		Mark: func(i int) {

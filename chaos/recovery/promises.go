@@ -84,8 +84,12 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	}
 	all := w.Delivered(r)
 	switch m := &all[len(all)-1].Msg; {
-	case m.Result != nil:
-		return checkBits(jobOf(w).Program(), r, m.Result)
+	case m.Result != nil && jobOf(w).Program().Onces() == 0:
+		return checkBits(jobOf(w).Program(), r, m.Result, nil)
+	case m.Kind == replay.Resumed:
+		return checkResumed(w, r, m.Epoch)
+	case m.Kind == replay.Loss:
+		return checkLoss(w, m.Epoch.Copy)
 	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
 		return checkAdopted(w, r, m.Letter.Base)
 	}
@@ -93,11 +97,13 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 }
 
 // checkBits compares what a task got with what it gets without messages, if the same
-// is aborted.
-func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt) error {
-	want := g.Digests(a.Task)
-	if len(a.Aborted) > 0 {
-		want = g.Serial(a.Aborted)[a.Task]
+// is aborted and Once had the same values, by task.
+func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, onces [][]uint64) error {
+	var want []uint64
+	if len(a.Aborted) > 0 || onces != nil {
+		want = g.Serial(a.Aborted, onces)[a.Task]
+	} else {
+		want = g.Digests(a.Task)
 	}
 	if slices.Equal(a.Digests, want) {
 		return nil
@@ -134,7 +140,8 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 
 // check says what is wrong at the end of a run.
 func (r Job) check(w *replayWorld) error {
-	if most := r.stepsMax(jobOf(w).Program().Messages()); w.Steps() > most {
+	g := jobOf(w).Program()
+	if most := r.stepsMax(g.Messages(), g.Saves(), g.Onces()); w.Steps() > most {
 		return fmt.Errorf("%w: %d, allowed are %d", errSteps, w.Steps(), most)
 	}
 	return checkReturned(w)
@@ -152,14 +159,20 @@ func checkReturned(w *replayWorld) error {
 	if !left && !calm(w) {
 		return nil
 	}
+	lost := false // a task
 	for r := range protocol.Rank(w.P()) {
 		switch s := w.State(r); {
 		case !w.Alive(r) || w.Life(r) > 1 || s.Out() && !calm(w): // a later life may be too late
 		case s.Err() != nil:
 			return fmt.Errorf("p%d: %w", r, s.Err())
-		case w.Rest(r) != chaos.Done:
+		case s.Lost() != nil:
+			lost = true
+		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
 			return fmt.Errorf("%w: p%d, in %v", errUnended, r, s.View())
 		}
+	}
+	if lost {
+		return nil
 	}
 	return checkLast(jobOf(w).Program(), lastAttempts(w))
 }
@@ -186,6 +199,12 @@ func lastAttempts(w *replayWorld) []attempt {
 // checkLast demands that every task has returned, with the same operations aborted, and
 // with the right bits.
 func checkLast(g *replay.Program, last []attempt) error {
+	var onces [][]uint64
+	for _, a := range last {
+		if a.Attempt != nil && g.Onces() > 0 {
+			onces = append(onces, a.Onces)
+		}
+	}
 	for t, a := range last {
 		switch {
 		case a.Attempt == nil:
@@ -193,7 +212,9 @@ func checkLast(g *replay.Program, last []attempt) error {
 		case !slices.Equal(a.Aborted, last[0].Aborted):
 			return fmt.Errorf("%w: %v for task 0, %v for task %d", errOutcomes, last[0].Aborted, a.Aborted, t)
 		}
-		if err := checkBits(g, a.at, a.Attempt); err != nil {
+	}
+	for _, a := range last {
+		if err := checkBits(g, a.at, a.Attempt, onces); err != nil {
 			return err
 		}
 	}
@@ -204,12 +225,17 @@ func checkLast(g *replay.Program, last []attempt) error {
 // may have everything sent again: with K crashes at most (1+2K)·M messages among
 // tasks, each of which is a step of the sender, one of the receiver, and one in which
 // the receiver has nothing to do. The rest is for the views.
-func (r Job) stepsMax(m int) int {
+func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
 	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
 	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
 	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
 		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels
+	}
+	if kept := saves + onces; kept > 0 {
+		// A copy goes to all at most, is acknowledged, and handed over by all in a view; a
+		// sweep is two messages a process.
+		steps += 3 * (1 + k + r.Joiners) * (kept*r.tasks()*(3*n+2) + 2*n*(saves+1) + n*n)
 	}
 	if r.Suspicions+r.Cuts > 0 { // who is in doubt is asked again and again
 		steps += 1000 * n

@@ -37,6 +37,15 @@ type Job struct {
 	// task at one process, at any moment. With it some operations are agreed.
 	Cancels int
 
+	// Saves is how often programs call Save: random ones at random places, those of
+	// plans before the operation, after it, and so on. Some: up to three times in half
+	// of the random programs. With it, tasks of some random programs call Once, too.
+	Saves int
+
+	// Copies is how many other processes keep what a task saves. 0: as many as may crash;
+	// in a third of the random programs any number up to that, with which tasks may be lost.
+	Copies int
+
 	Crashes      int  // at most; P−1 always leave a survivor
 	LossyCrashes bool // as in chaos.Config
 
@@ -47,6 +56,9 @@ type Job struct {
 	KeepGoing bool // as in chaos.Config
 	StatesMax int
 }
+
+// Some are so many Saves as it happens.
+const Some = -1
 
 type (
 	replayState   = replay.State
@@ -87,16 +99,51 @@ func (r Job) random() (replayConfig, error) {
 		if !s.Chance(9, 10) {
 			n = 1 + s.Choose(min(n, short))
 		}
-		g := menu.Random(s.Seed, n)
-		job, err := r.job(g, r.vary(s, g))
+		g, copies := r.saving(s, menu, n)
+		job, err := r.job(g, r.vary(s, g), copies)
 		if err != nil {
 			panic(err) // the same but for the program was possible
 		}
 		s.Protocol = &recorder{Job: job, said: map[said]uint64{}}
 	}
 	cfg.Claim = nil // the recorder's; a list of claims would be long
-	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations))
+	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)
 	return cfg, err
+}
+
+// savesMax is how many Saves a program has at most.
+func (r Job) savesMax() int {
+	if r.Saves == Some {
+		return 3
+	}
+	return r.Saves
+}
+
+// saving draws a program of n operations with Saves, and the number of copies.
+func (r Job) saving(s *replaySetup, menu *replay.Menu, n int) (*replay.Program, int) {
+	saves := r.Saves
+	if saves == Some {
+		saves = max(s.Choose(7)-3, 0)
+	}
+	if saves == 0 {
+		return menu.Random(s.Seed, n), 1
+	}
+	copies := r.Copies
+	if copies == 0 {
+		copies = max(r.Crashes, 1)
+		if s.Choose(3) == 1 {
+			copies = 1 + s.Choose(copies)
+		}
+	}
+	// A value of Once that is lost is drawn again, and there are other bits then.
+	with := *menu
+	with.Once = copies >= r.Crashes && r.Suspicions+r.Cuts == 0 && s.Choose(2) == 1
+	g := with.Random(s.Seed, n)
+	before := make([]int, saves)
+	for i := range before {
+		before[i] = s.Choose(n + 1)
+	}
+	return g.Saved(before...), copies
 }
 
 func (r Job) tasks() int {
@@ -248,11 +295,17 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 		calls[1].Agreed = true
 		slices.Reverse(calls)
 	}
-	return replay.NewProgram(r.tasks(), uint64(seed), calls...), nil
+	var before []int
+	for i := range max(r.Saves, 0) {
+		before = append(before, min(i+1, len(calls)))
+	}
+	return replay.NewProgram(r.tasks(), uint64(seed), calls...).Saved(before...), nil
 }
 
-func (r Job) job(g *replay.Program, cancels []replay.Cancel) (*replay.Job, error) {
-	return replay.New(replay.Config{Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0})
+func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int) (*replay.Job, error) {
+	return replay.New(replay.Config{
+		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
+	})
 }
 
 // vary lets some contexts end: half of them those of first attempts, half of them
@@ -291,7 +344,14 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	if r.Crashes < 0 || r.Crashes > r.P-1 {
 		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, r.P, r.P-1)
 	}
-	job, err := r.job(g, cancels)
+	if r.Saves < Some || r.Copies < 0 {
+		return replayConfig{}, fmt.Errorf("chaos: %d saves with %d copies, allowed are 0 and more", r.Saves, r.Copies)
+	}
+	copies := r.Copies
+	if copies == 0 {
+		copies = r.Crashes
+	}
+	job, err := r.job(g, cancels, copies)
 	if err != nil {
 		return replayConfig{}, err
 	}
@@ -307,7 +367,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 		MayCrash:   func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
-		KeepGoing: r.KeepGoing, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages()),
+		KeepGoing: r.KeepGoing, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
 }

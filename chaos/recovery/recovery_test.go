@@ -114,6 +114,8 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 		{Job{P: 3, Suspicions: -1, Operations: 3}, "allowed are 0 and more"},
 		{Job{P: 3, Cuts: -1, Operations: 3}, "allowed are 0 and more"},
 		{Job{P: 3, Restarts: -1, Operations: 3}, "allowed are 0 and more"},
+		{Job{P: 3, Saves: -2, Operations: 3}, "allowed are 0 and more"},
+		{Job{P: 3, Saves: 1, Copies: -1, Operations: 3}, "allowed are 0 and more"},
 	} {
 		_, random := d.job.Random(1, 1, 1)
 		_, points := d.job.CrashPoints(1)

@@ -28,7 +28,7 @@ type benchCmd struct {
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
-	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, or for broadcast corrected (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, or for broadcast, reduce and allreduce corrected (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
@@ -66,6 +66,7 @@ Report; allreduce is what it is held against.
 	coppice bench membership --help     # how fast survivors have a new view
 	coppice bench recovery --help       # how fast they have finished what the death happened in
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
+	coppice bench --op allreduce -n 8 --compare plain,corrected --correction failure-proof:2
 	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
 `
 }
@@ -255,11 +256,11 @@ func (b *benchCmd) checkHow(ops []string) error {
 
 // checkMode checks a mode of these operations.
 func checkMode(mode string, ops []string) error {
-	switch op := notBroadcast(ops); {
+	switch {
 	case !slices.Contains(benchModes, mode):
 		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
-	case mode == correctedMode && op != "":
-		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case mode == correctedMode && uncorrected(ops) != "":
+		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", uncorrected(ops), strings.Join(corrected, ", "))
 	case agrees(mode):
 		for _, op := range ops {
 			if !slices.Contains(benchloop.Collectives, op) {

@@ -94,6 +94,17 @@ func notBroadcast(ops []string) string {
 	return ""
 }
 
+// corrected are the operations that can be corrected.
+var corrected = []string{benchloop.Broadcast, benchloop.Reduce, benchloop.AllReduce}
+
+// uncorrected is the first of the operations that cannot be, or "".
+func uncorrected(ops []string) string {
+	if i := slices.IndexFunc(ops, func(op string) bool { return !slices.Contains(corrected, op) }); i >= 0 {
+		return ops[i]
+	}
+	return ""
+}
+
 // checkProtection checks what is said of trees, corrections and failed ranks.
 func (b *benchCmd) checkProtection(ops []string) error {
 	switch op := notBroadcast(ops); {
@@ -103,14 +114,22 @@ func (b *benchCmd) checkProtection(ops []string) error {
 		return fmt.Errorf("--correction with mode %s; allowed with: corrected", b.Mode)
 	case b.Mode != correctedMode && len(b.Failed) > 0:
 		return fmt.Errorf("--failed with mode %s; allowed with: corrected", b.Mode)
+	case len(b.Failed) > 0 && op != "":
+		return fmt.Errorf("--failed with operation %s; allowed with: %s", op, benchloop.Broadcast)
 	case b.Transport == memory && len(b.Failed) > 0:
 		return fmt.Errorf("--failed with transport memory; allowed with: %s", strings.Join(benchTransports, ", "))
 	case b.Tree == "" && b.Correction == "":
 		return nil
 	}
 	var wrong error // what the library says to it
+	mode := coppice.Mode(b.protection().mode())
 	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
-		_, wrong = coppice.Broadcast(ctx, t, 0, coppice.Mode(b.protection().mode()))
+		if slices.Contains(ops, benchloop.Broadcast) {
+			_, wrong = coppice.Broadcast(ctx, t, 0, mode)
+		}
+		if wrong == nil && notBroadcast(ops) != "" {
+			_, wrong = coppice.Reduce(ctx, t, 0, coppice.Sum, mode)
+		}
 		return nil
 	})
 	return errors.Join(err, wrong)

@@ -17,12 +17,12 @@ import (
 
 type chaosCmd struct {
 	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
-	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}), membership, agreement or replay."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
 	groupFlags
 	ringFlags
 
 	Crashes *int `placeholder:"K" help:"So many processes at most crash during the run, at any moment (default: as many as the protocol survives)."`
-	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root)."`
+	Dead    *int `placeholder:"K" help:"So many processes at most are dead from the start (default: all but the root; of corrected reductions, F)."`
 
 	Joiners    int  `placeholder:"K" help:"Membership, agreement, replay: so many processes join."`
 	Suspicions int  `placeholder:"K" help:"Membership, agreement, replay: so often at most a process is told that another may be dead, for no reason."`
@@ -35,6 +35,7 @@ type chaosCmd struct {
 
 	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all)."`
 	Operations int    `default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
+	Saves      *int   `placeholder:"N" help:"Replay: so often programs call Save (default: up to 3 times in half of the random programs, otherwise never)."`
 	Tasks      int    `placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
 
 	Delays     *int   `placeholder:"D" help:"Membership, agreement, replay: explore every schedule that differs from the ordinary one in at most so many steps."`
@@ -63,6 +64,8 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol checked --exhaustive
 	coppice chaos --protocol optimized-paper:2 -P 16 --count
 	coppice chaos --protocol none --tree bfb -P 9 --crashes 3
+	coppice chaos --protocol corrected-allreduce:2 -P 9 --crashes 3 --lossy
+	coppice chaos --protocol corrected-reduce -P 5 --exhaustive --dead 0
 	coppice chaos --protocol membership -P 4 --joiners 1 --crashes 2 --cuts 1 --restarts 1
 	coppice chaos --protocol membership -P 3 --crashes 1 --suspicions 1 --exhaustive
 	coppice chaos --protocol membership -P 5 --crashes 2 --delays 3
@@ -71,6 +74,10 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol replay -P 5 --runs 1000
 	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
 	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
+	coppice chaos --protocol replay -P 3 --saves 2 --op allgather --exhaustive
+
+A corrected reduction must have the inputs of all who live, in the canonical association, and be the same
+wherever it is delivered; with up to F dead (default 1) and a live root everybody delivers.
 
 Membership agrees on views. It must never open two views of one number, nor forget who is in; and whoever
 lives ends in the one open view, or is told that it is out or that there is no quorum.
@@ -85,7 +92,10 @@ takes every algorithm and root of the operations instead, and lets up to K proce
 every point of the ordinary schedule, with --lossy also such that what they sent is lost; --delays takes
 every schedule near it. With --cancels, operations in which all need all are agreed: a task whose context
 ends before it enters one aborts it, and it must be aborted for all or for none; --exhaustive lets each
-task in turn abort.
+task in turn abort. With --saves, tasks save their state at random points, with --exhaustive before the
+operation, after it, and so on: who is run again goes on from the state that all tasks of its view
+go on from, and it is lost only if all died who had it when there were enough copies: as many as may
+crash and, in some random programs, fewer. Tasks of some random programs call Once, too.
 `
 }
 
@@ -144,8 +154,8 @@ func (x *chaosCmd) Run(c *console) error {
 			if x.Protocol == "all" && x.unfit(name) {
 				continue
 			}
-			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != rerun && !x.inViews() {
-				err = fmt.Errorf("%w, agreement, replay, many, all, membership", unknown)
+			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != rerun && !x.inViews() && !isReduction(name) {
+				err = fmt.Errorf("%w, corrected-reduce:F, corrected-allreduce:F, agreement, replay, many, all, membership", unknown)
 			}
 			return badInput{err}
 		}
@@ -197,8 +207,8 @@ func (x *chaosCmd) check() error {
 		return errors.New("--count with --exhaustive, which ends at the first violation; allowed with: random schedules")
 	case x.Protocol != agree && (x.Instances != nil || x.Protocol != rerun && x.Cancels != 0):
 		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement, and --cancels with replay", x.Protocol)
-	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Operations != operationsDefault):
-		return fmt.Errorf("--op, --tasks or --operations with --protocol %s; allowed with: replay", x.Protocol)
+	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Saves != nil || x.Operations != operationsDefault):
+		return fmt.Errorf("--op, --tasks, --saves or --operations with --protocol %s; allowed with: replay", x.Protocol)
 	case x.Protocol == rerun:
 		return x.checkReplay()
 	case !x.inViews() && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):
@@ -263,6 +273,8 @@ func (x *chaosCmd) checkReplay() error {
 		return fmt.Errorf("%d tasks; allowed: 1 to %d, or 0 for as many as processes", x.Tasks, chaosMax)
 	case x.Operations < 1:
 		return fmt.Errorf("programs of %d operations; allowed: 1 or more", x.Operations)
+	case x.Saves != nil && (*x.Saves < 0 || *x.Saves > savesMax):
+		return fmt.Errorf("%d saves; allowed: 0 to %d", *x.Saves, savesMax)
 	case x.Delays != nil && *x.Delays < 0:
 		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
 	case x.Delays != nil && (x.Exhaustive || x.Count):
@@ -278,16 +290,19 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 	r := recovery.Job{
 		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
 		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
-		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts,
+		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts, Saves: recovery.Some,
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
 		r.Ops = []replay.Op{op}
 	}
 	if x.Exhaustive || x.Delays != nil {
-		r.Crashes = min(r.Crashes, 2)
+		r.Crashes, r.Saves = min(r.Crashes, 2), 0
 	}
 	if x.Crashes != nil {
 		r.Crashes = *x.Crashes
+	}
+	if x.Saves != nil {
+		r.Saves = *x.Saves
 	}
 	switch {
 	case x.Delays != nil:
@@ -300,6 +315,9 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 
 // chaosMax bounds the group: a schedule costs at least P² steps.
 const chaosMax = 256
+
+// savesMax bounds the Saves of a program: messages of the model have 16 bits for the epoch.
+const savesMax = 1000
 
 // unfit reports whether a protocol of the list does not exist with the other
 // flags, such as acknowledgements of gossip.
@@ -355,6 +373,9 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	}
 	if name == rerun {
 		return x.attackReplay()
+	}
+	if isReduction(name) {
+		return x.attackReduction(name)
 	}
 	dead := x.P - 1
 	if x.Dead != nil {

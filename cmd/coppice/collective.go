@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -14,8 +15,8 @@ import (
 
 // collectiveFlags make sim simulate a collective operation.
 type collectiveFlags struct {
-	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce or scan. Nobody fails."`
-	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct or scatter-all-gather; without it all that there are for OP, and the fastest is the result."`
+	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce or scan. Nobody fails, unless it is corrected."`
+	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct or scatter-all-gather; for reduce and allreduce also corrected:F or corrected-flat:F, which outlive F deaths (default 1) and take --failed, --die and --detect. Without it all others that there are for OP, and the fastest is the result."`
 	Size       string  `group:"Collective operations:" placeholder:"SIZE" help:"Bytes of the value in broadcast and reductions, of each block in all else, such as 8B, 64KiB or 1MiB (default 8B)."`
 	Pieces     int     `group:"Collective operations:" placeholder:"K" help:"Pieces in which a value goes along a tree (default 1)."`
 	PerByte    float64 `name:"per-byte" short:"G" group:"Collective operations:" placeholder:"G" help:"LogGP time of each byte of a message beyond the first (default 0)."`
@@ -60,13 +61,37 @@ func (s *simCmd) unfit() string {
 		{"--runs", s.Runs != 1},
 		{"--faults", s.Faults != nil},
 		{"--fault-count", s.FaultCount != nil},
-		{"--failed", s.Failed != nil},
+		{"--failed", s.Failed != nil && !s.corrects()},
 		{"--block", s.Block != 1},
-		{"--die", s.Die != nil},
-		{"--detect", s.Detect != nil},
+		{"--die", s.Die != nil && !s.corrects()},
+		{"--detect", s.Detect != nil && !s.corrects()},
 		{"--queue", !s.Queue},
 		{"--trace", s.Trace != ""},
 	})
+}
+
+// corrects tells whether the operation is to outlive deaths.
+func (s *simCmd) corrects() bool {
+	return strings.HasPrefix(s.Algorithm, collective.Corrected.String())
+}
+
+// algorithm reads --algorithm, with the deaths that it outlives.
+func (s *simCmd) algorithm() (a collective.Algorithm, failures int, err error) {
+	name, digits, found := strings.Cut(s.Algorithm, ":")
+	if !s.corrects() {
+		name, found = s.Algorithm, false
+	}
+	a, err = collective.ParseAlgorithm(name)
+	if err != nil || !s.corrects() {
+		return a, 0, err
+	}
+	failures = 1
+	if found {
+		if failures, err = strconv.Atoi(digits); err != nil {
+			return a, 0, fmt.Errorf("algorithm %q; allowed: %s:F with F from 0 to %d", s.Algorithm, name, collective.FailuresMax)
+		}
+	}
+	return a, failures, nil
 }
 
 // collectiveReport is what an operation came to by the fastest algorithm, or the
@@ -93,6 +118,13 @@ type collectiveTime struct {
 	Bytes       int64         `json:"bytes"`
 	MessagesMax int64         `json:"messages_max"`
 	BytesMax    int64         `json:"bytes_max"`
+	*collectiveDeaths
+}
+
+// collectiveDeaths is what a corrected operation came to besides.
+type collectiveDeaths struct {
+	Corrections int64 `json:"corrections"` // of the messages
+	Unreached   int   `json:"unreached"`   // live processes without a result that they wait for
 }
 
 // simulateCollective simulates an operation. All errors are about its input.
@@ -125,11 +157,11 @@ func (s *simCmd) simulateCollective() (*collectiveReport, error) {
 		return nil, err
 	}
 	for _, spec := range specs {
-		got, err := logp.Collective(spec, int64(r.Size), 1, net)
+		one, err := s.simulateOne(spec, int64(r.Size), net)
 		if err != nil {
 			return nil, err
 		}
-		r.All = append(r.All, collectiveTime{spec.Algorithm.String(), got.Time, got.Messages, got.Bytes, got.MessagesMax, got.BytesMax})
+		r.All = append(r.All, one)
 	}
 	r.collectiveTime = r.All[0]
 	for _, c := range r.All {
@@ -140,12 +172,38 @@ func (s *simCmd) simulateCollective() (*collectiveReport, error) {
 	return r, nil
 }
 
+// simulateOne simulates one algorithm.
+func (s *simCmd) simulateOne(spec collective.Spec, size int64, net logp.Network) (collectiveTime, error) {
+	timed := func(name string, got logp.CollectiveResult) collectiveTime {
+		return collectiveTime{name, got.Time, got.Messages, got.Bytes, got.MessagesMax, got.BytesMax, nil}
+	}
+	if !s.corrects() {
+		got, err := logp.Collective(spec, size, 1, net)
+		return timed(spec.Algorithm.String(), got), err
+	}
+	f, err := s.sampling()
+	if err != nil {
+		return collectiveTime{}, err
+	}
+	net.Detect = 1
+	if s.Detect != nil {
+		net.Detect = protocol.Time(*s.Detect)
+		if net.Detect < 1 || net.Detect > 1<<30 {
+			return collectiveTime{}, fmt.Errorf("detection after %d; allowed: 1 to 2^30", net.Detect)
+		}
+	}
+	got, err := logp.Outlived(spec, size, 1, net, f.Fixed)
+	one := timed(fmt.Sprintf("%v:%d", spec.Algorithm, spec.Failures), got.CollectiveResult)
+	one.collectiveDeaths = &collectiveDeaths{got.Corrections, got.Unreached}
+	return one, err
+}
+
 // specs lists the schedules to simulate: that of the algorithm asked for, or all
 // that do not take too long.
 func (s *simCmd) specs(op collective.Op, r *collectiveReport) (specs []collective.Spec, err error) {
 	spec := collective.Spec{Op: op, P: s.P, Root: protocol.Rank(min(s.Root, 1<<31-1)), Spans: r.Pieces, AnyOrder: true}
 	if s.Algorithm != "" {
-		spec.Algorithm, err = collective.ParseAlgorithm(s.Algorithm)
+		spec.Algorithm, spec.Failures, err = s.algorithm()
 		return []collective.Spec{spec}, err
 	}
 	for _, a := range collective.Algorithms(op, s.P, true) {
@@ -186,6 +244,9 @@ func (r *collectiveReport) write(w *bufio.Writer) {
 	}
 	table.Flush()
 	fmt.Fprint(w, "\nmax: what the busiest process sends or receives, whichever is more\n")
+	if d := r.collectiveDeaths; d != nil {
+		fmt.Fprintf(w, "corrections: %s of the messages; live processes without the result: %d\n", thousands(d.Corrections), d.Unreached)
+	}
 	if r.LeftOut != nil {
 		fmt.Fprintf(w, "left out, with more than %s messages: %s; --algorithm simulates one\n", thousands(messagesMany), strings.Join(r.LeftOut, ", "))
 	}

@@ -26,7 +26,7 @@ type simCmd struct {
 	Failed     []protocol.Rank `group:"faults" xor:"faults" placeholder:"RANK" help:"These are dead from the start."`
 	Block      int             `group:"faults" default:"1" placeholder:"K" help:"Drawn processes die in blocks of K neighbours."`
 	Die        []death         `group:"faults" placeholder:"RANK@t|RANK#k" help:"A process dies at time t, or after its k-th send; may be repeated."`
-	Detect     *int64          `group:"faults" placeholder:"D" help:"With --tree bfb: every live process is told of a death so many steps after it (default 1)."`
+	Detect     *int64          `group:"faults" placeholder:"D" help:"With --tree bfb and corrected reductions: every live process is told of a death so many steps after it (default 1)."`
 
 	collectiveFlags
 
@@ -49,6 +49,7 @@ With --collective: one collective operation, all its algorithms or one; time in 
 
 	coppice sim -P 1024 --collective allreduce --size 1MiB -L 2000 -o 400 -G 0.1
 	coppice sim -P 64 --collective alltoall --algorithm bruck --size 8B --json
+	coppice sim -P 64 --collective allreduce --algorithm corrected:2 --failed 7 --die 20@9
 `
 }
 

@@ -43,7 +43,25 @@ func (g *Garden) Find(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the tests once more")
 	}
-	program := g.plant(t)
+	g.find(t, plant(t, nil, g))
+}
+
+// Find does the same for several machines, for which the tests are built only once, and
+// without inlining: where many kinds of worlds are compiled and mistakes are found soon,
+// that is half of the time.
+func Find(t *testing.T, gardens ...*Garden) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the tests once more")
+	}
+	program := plant(t, []string{"-gcflags=-l"}, gardens...)
+	for _, g := range gardens {
+		t.Run(g.Package, func(t *testing.T) { g.find(t, program) })
+	}
+}
+
+func (g *Garden) find(t *testing.T, program string) {
+	t.Helper()
 	run := func(name, test string) (string, error) {
 		cmd := exec.Command(program, "-test.v", "-test.run", test, "-test.timeout", "2m")
 		cmd.Env = append(os.Environ(), Variable+"="+name)
@@ -92,17 +110,41 @@ func verdict(out string) string {
 }
 
 // plant builds the tests with the mistakes, and returns where.
-func (g *Garden) plant(t *testing.T) string {
+func plant(t *testing.T, flags []string, gardens ...*Garden) string {
 	t.Helper()
 	dir := t.TempDir()
-	machine, err := filepath.Abs(g.Machine)
+	replace := map[string]string{}
+	for _, g := range gardens {
+		machine, err := filepath.Abs(g.Machine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range g.sources(t) {
+			path := filepath.Join(dir, g.Package+"-"+name)
+			write(t, path, []byte(text))
+			replace[filepath.Join(machine, name)] = path
+		}
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
+	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
+	write(t, list, overlay)
+	build := append([]string{"test", "-c", "-overlay", list, "-o", program}, flags...)
+	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// sources are the files of the machine that have mistakes, and one that these need.
+func (g *Garden) sources(t *testing.T) map[string]string {
+	t.Helper()
 	sources := map[string]string{"planted.go": g.helpers()}
 	for _, m := range g.Mistakes {
 		if sources[m.File] == "" {
-			text, err := os.ReadFile(filepath.Join(machine, m.File))
+			text, err := os.ReadFile(filepath.Join(g.Machine, m.File))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,22 +155,7 @@ func (g *Garden) plant(t *testing.T) string {
 		}
 		sources[m.File] = strings.Replace(sources[m.File], m.Old, m.New, 1)
 	}
-	replace := map[string]string{}
-	for name, text := range sources {
-		path := filepath.Join(dir, name)
-		write(t, path, []byte(text))
-		replace[filepath.Join(machine, name)] = path
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
-	write(t, list, overlay)
-	if out, err := exec.Command("go", "test", "-c", "-overlay", list, "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
+	return sources
 }
 
 // helpers is a file of its own in the machine's package.

@@ -9,6 +9,9 @@
 package play
 
 import (
+	"math"
+	"slices"
+
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -29,7 +32,13 @@ const (
 	Fork      = "fork"      // ForkSteps beside what follows, awaited after Shift further steps
 )
 
-// Ops lists the operations.
+// The operations that Saved adds, which are not among Ops.
+const (
+	Save = "save" // of the task's digest before it, and whatever else the task goes on with; the result is no block
+	Once = "once" // of Value, at every task for itself
+)
+
+// Ops lists the operations that random programs are made of.
 func Ops() []string {
 	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Agree, Shift, Split, Fork}
 }
@@ -77,6 +86,62 @@ func Random(seed uint64, tasks, steps int) Program {
 		p.Steps[i] = s
 	}
 	return p
+}
+
+// Saved is the program with so many Saves at random places, and Once before a fifth of
+// its steps. Forks are awaited before the next Save. The inputs of steps depend on their
+// numbers, so the results are others than the program's.
+func (p Program) Saved(saves int) Program {
+	d := draws{protocol.Mix(p.Seed, math.MaxUint64), 0}
+	before := make([]int, saves)
+	for i := range before {
+		before[i] = d.below(len(p.Steps) + 1)
+	}
+	slices.Sort(before)
+	steps := p.Steps
+	p.Steps = nil
+	for i := range len(steps) + 1 {
+		for len(before) > 0 && before[0] == i {
+			p.Steps = append(p.Steps, Step{Op: Save})
+			before = before[1:]
+		}
+		if i == len(steps) {
+			break
+		}
+		if d.below(5) == 0 {
+			p.Steps = append(p.Steps, Step{Op: Once, Size: size(&d), Float: true})
+		}
+		p.Steps = append(p.Steps, steps[i])
+	}
+	p.awaitForks()
+	return p
+}
+
+// awaitForks has all forks awaited before the next Save.
+func (p *Program) awaitForks() {
+	next := len(p.Steps)
+	for i := len(p.Steps) - 1; i >= 0; i-- {
+		switch s := &p.Steps[i]; s.Op {
+		case Save:
+			next = i
+		case Fork:
+			s.Shift = min(s.Shift, next-1-i)
+		}
+	}
+}
+
+// Resumes is the step with which a task goes on from an epoch: the one after that many
+// Saves.
+func (p *Program) Resumes(epoch int) int {
+	for i, s := range p.Steps {
+		if epoch == 0 {
+			return i
+		}
+		if s.Op == Save {
+			epoch--
+		}
+	}
+	return len(p.Steps)
 }
 
 // size draws one: small more often than not.

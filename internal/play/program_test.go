@@ -92,6 +92,8 @@ func TestResults(t *testing.T) {
 		{Step{Op: Scan, Size: 2}, func() []result { return []result{{v(0)}, {add(v(0), v(1))}, {total()}} }},
 		{Step{Op: Shift, Shift: 1, Size: 2}, func() []result { return []result{{v(2)}, {v(0)}, {v(1)}} }},
 		{Step{Op: Shift, Shift: 3, Size: 2}, func() []result { return []result{{v(0)}, {v(1)}, {v(2)}} }},
+		{Step{Op: Save}, func() []result { return []result{nil, nil, nil} }},
+		{Step{Op: Once, Size: 2}, func() []result { return []result{{v(0)}, {v(1)}, {v(2)}} }},
 		{Step{Op: Split, Shift: 2, Size: 2}, func() []result { return []result{{add(v(2), v(0))}, {v(1)}, {v(2)}} }},
 	}
 	for _, c := range cases {
@@ -197,6 +199,56 @@ func TestForksAreAwaitedOnce(t *testing.T) {
 	}
 	if slices.Sort(awaited); !slices.Equal(awaited, forks) {
 		t.Errorf("awaited %v, forks %v", awaited, forks)
+	}
+}
+
+func TestSavedProgramsHaveTheirSaves(t *testing.T) {
+	p := Random(4, 3, 300)
+	before := slices.Clone(p.Steps)
+	for _, saves := range []int{0, 1, 7, 400} {
+		q := p.Saved(saves)
+		if !slices.Equal(p.Steps, before) {
+			t.Fatal("the program itself has changed")
+		}
+		counts := map[string]int{}
+		for _, s := range q.Steps {
+			counts[s.Op]++
+		}
+		if counts[Save] != saves || counts[Once] < 30 || len(q.Steps) != len(p.Steps)+saves+counts[Once] {
+			t.Errorf("%d saves: %v in %d steps", saves, counts, len(q.Steps))
+		}
+		if again := p.Saved(saves); !reflect.DeepEqual(q, again) {
+			t.Error("the same program has its saves elsewhere")
+		}
+		q.Serial()
+	}
+}
+
+// A fork that is awaited after a Save would be in no epoch.
+func TestForksEndBeforeTheNextSave(t *testing.T) {
+	p := Random(4, 3, 300).Saved(40)
+	cut := 0
+	for i := range p.Steps {
+		for _, f := range p.Due(i) {
+			if slices.ContainsFunc(p.Steps[f:i+1], func(s Step) bool { return s.Op == Save }) {
+				t.Errorf("fork %d is awaited after step %d, and there is a Save between", f, i)
+			}
+			if i+1 < len(p.Steps) && p.Steps[i+1].Op == Save {
+				cut++
+			}
+		}
+	}
+	if cut == 0 {
+		t.Error("no fork meets a Save")
+	}
+}
+
+func TestTasksResumeAfterTheSave(t *testing.T) {
+	p := Program{Steps: []Step{{Op: Barrier}, {Op: Save}, {Op: Save}, {Op: Scan}, {Op: Save}}}
+	for epoch, want := range []int{0, 2, 3, 5, 5} {
+		if got := p.Resumes(epoch); got != want {
+			t.Errorf("epoch %d: step %d, want %d", epoch, got, want)
+		}
 	}
 }
 

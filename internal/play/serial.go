@@ -91,7 +91,9 @@ func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	value := func(task int) []float64 { return p.Value(step, task, digests[task]) }
 	all := make([][][]float64, n)
 	switch s.Op {
-	case Barrier:
+	case Barrier, Save:
+	case Once:
+		each(all, func(task int) [][]float64 { return [][]float64{value(task)} })
 	case Broadcast:
 		v := value(s.Root)
 		each(all, func(int) [][]float64 { return [][]float64{v} })

@@ -109,7 +109,8 @@ func (p *Process) tellAborts(v *membership.View, first bool) {
 		for key := range p.aborts.records {
 			q.tell(key.record())
 		}
-		q.tell(envelope{seq: v.Number, plan: Plan{op: opAborts}})
+		p.passCopies(q, v.Number)
+		q.send(envelope{seq: v.Number, plan: Plan{op: opAborts}}, nil, nil) // behind them
 	}
 	p.lookAborts()
 }
@@ -122,6 +123,10 @@ func (p *Process) toldAborts(in *incoming) {
 	}
 	a.words[in.source.rank] = max(a.words[in.source.rank], in.seq)
 	p.lookAborts()
+	if p.hears() {
+		p.copyAgain()
+		p.lookEpochs()
+	}
 }
 
 // hears tells whether all of the present view have told what they know. Those who died

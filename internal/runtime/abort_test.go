@@ -10,7 +10,7 @@ import (
 // A task that is run again waits for what others know to be aborted, but not longer than
 // its process takes part in the job.
 func TestVoteEndsWithTheProcess(t *testing.T) {
-	job, err := NewLocal(2, Config{Adopt: func(int, int) {}})
+	job, err := NewLocal(2, Config{Adopt: func(int, int, int) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (m *Member) took(from int, in *incoming) {
 		return
 	}
 	if grown := m.digests.add(nameOf(from, &in.envelope), sumOf(&in.envelope, in.value)); grown > 0 {
-		p.history.bytes += int64(grown)
+		m.count(grown)
 		p.bound()
 	}
 }
@@ -212,7 +212,7 @@ func (m *Member) calls(c *Call) {
 		m.called = append(m.called, 0)
 	}
 	m.called[m.seq-1] = callWord(c.Plan, c.Sign)
-	m.p.history.bytes += 8
+	m.count(8)
 }
 
 // compareCall looks whether what another task calls is what this one called as the

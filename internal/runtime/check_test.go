@@ -117,7 +117,7 @@ func TestSurplusIsCompared(t *testing.T) {
 		kind  uint8
 		want  bool
 	}{{"value", 0, false}, {"other", 0, true}, {"", 0, true}, {"", ackKind, false}} {
-		j := start(t, memory, 2, func(c *Config) { c.Check, c.Adopt = true, func(int, int) {} })
+		j := start(t, memory, 2, func(c *Config) { c.Check, c.Adopt = true, func(int, int, int) {} })
 		p := j.ps[0]
 		p.lock()
 		m := p.members[memberKey{scope{group: world}, 0}]
@@ -162,7 +162,7 @@ func sums(dst, left, right []byte) ([]byte, error) {
 func benchCheck(b *testing.B, op string, size int, check bool) {
 	const n = 4
 	j := start(b, memory, n, func(c *Config) {
-		c.Check, c.Adopt, c.Buffer = check, func(int, int) {}, 1<<40
+		c.Check, c.Adopt, c.Buffer = check, func(int, int, int) {}, 1<<40
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

@@ -11,6 +11,9 @@ type Choice struct {
 	Pieces   bool  // the value may be cut into pieces
 	AnyOrder bool  // values may be combined in any order
 	Decides  bool  // this task, the root, decides for all
+
+	Corrected bool // a reduction outlives deaths,
+	Failures  int  // so many
 }
 
 // Unknown stands for a size that tasks do not know of each other.
@@ -25,6 +28,9 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 			return p
 		}
 		p.flags |= decided
+	}
+	if c.Corrected {
+		return p.correctedPlan(m.Size(), c)
 	}
 	rules := m.p.cfg.Rules
 	if !c.Pieces && ops[p.op].combines {

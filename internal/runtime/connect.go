@@ -41,6 +41,7 @@ type Address struct {
 	Rank        int
 	Incarnation uint64
 	At          transport.Address
+	Host        string // tells hosts apart
 }
 
 // Socket is what a process that uses sockets is told besides Config.
@@ -110,6 +111,7 @@ func (p *Process) Peers(all ...Address) {
 		}
 		q := p.reborn(a.Rank, a.Incarnation)
 		q.way.known, q.way.address = true, a.At
+		q.host = a.Host
 		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
 			q.connect()
 		}

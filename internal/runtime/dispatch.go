@@ -35,6 +35,19 @@ func (p *Process) dispatch(in *incoming) {
 	case opLoad:
 		p.toldLoad(in)
 		return
+	case opSweep:
+		p.swept(in)
+		return
+	case opCopy:
+		p.copyCame(in)
+		return
+	case opCopied:
+		p.copied(in)
+		return
+	}
+	if p.stale(in) {
+		p.late(in)
+		return
 	}
 	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.scope, in.to}] {
 		p.late(in)

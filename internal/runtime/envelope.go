@@ -20,6 +20,7 @@ const (
 	opAllReduce
 	opScan
 	opSplit
+	opSave     // has no messages: the sweep tells when it is over
 	opCredit   // the receiver of a stream or group has come so far
 	opGrant    // the rest of a large message may come
 	opProbe    // a task waits in an operation: compare, and say if you have returned
@@ -36,6 +37,9 @@ const (
 	opAborts   // the sender has told all of those that it knew as of a view
 	opRevoke   // a group is revoked
 	opAgree    // a letter of an agreement
+	opSweep    // which epoch is saved, and which committed
+	opCopy     // a copy of what a task saves
+	opCopied   // the answer: it is here
 )
 
 // ops says what operations are: their names, and which schedules carry them out.
@@ -56,6 +60,7 @@ var ops = [...]struct {
 	opAllReduce: {name: "allreduce", schedule: collective.AllReduce, combines: true},
 	opScan:      {name: "scan", schedule: collective.Scan, combines: true},
 	opSplit:     {name: "split", schedule: collective.AllGather},
+	opSave:      {name: saveName},
 }
 
 func opName(op uint8) string {
@@ -204,6 +209,9 @@ func (p Plan) String() string {
 		}
 		if p.is(anyOrder) {
 			s += " in any order"
+		}
+		if p.corrected() {
+			s += fmt.Sprintf(" against %d deaths", p.fixArg)
 		}
 	case p.op == opBroadcast:
 		s += " along " + p.treeName()

@@ -216,6 +216,8 @@ func (o *operation) needs() {
 	}
 	m := o.m
 	switch {
+	case o.plan.corrected() && !m.p.replays():
+		o.outlive()
 	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
 		for r := range m.Size() {
 			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
@@ -224,12 +226,7 @@ func (o *operation) needs() {
 			}
 		}
 	case o.plan.remembered():
-		if !o.hasValue && !o.inquires {
-			o.inquires, o.timed = true, true
-			m.p.at(m.p.now()+askAfter, o.inquire)
-		} else if o.asking != nil {
-			o.inquire()
-		}
+		o.inquireSoon()
 	default:
 		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
 			if m.goneRank(int(r)).dead {

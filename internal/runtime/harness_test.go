@@ -84,6 +84,8 @@ func (w *witness) Fence(rank int, _ uint64, _ string, _ bool) {
 }
 
 func (w *witness) Opened(*membership.View) {}
+func (w *witness) Load(int, int64)         {}
+func (w *witness) Epoch(uint64)            {}
 
 // job is processes of this program, in memory or joined by sockets.
 type job struct {

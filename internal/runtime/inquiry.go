@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // A corrected broadcast reaches the living without knowing the dead, as long as
@@ -28,6 +29,17 @@ const askAfter = protocol.Time(10 * time.Millisecond)
 // asking is the state of an inquiry.
 type asking struct {
 	asked map[int]bool // ranks; true: has answered that it has nothing
+}
+
+// inquireSoon asks unless the value comes in time.
+func (o *operation) inquireSoon() {
+	p := o.m.p
+	if !o.hasValue && !o.inquires {
+		o.inquires, o.timed = true, true
+		p.at(p.now()+askAfter, o.inquire)
+	} else if o.asking != nil {
+		o.inquire()
+	}
 }
 
 // inquire asks whoever may have the value, if there is reason to.
@@ -144,6 +156,9 @@ func (m *Member) inquiry(from int, in *incoming) {
 		if o != nil && o.asking != nil {
 			o.asking.asked[from] = true
 			o.concluded()
+			if o.plan.corrected() { // the root will not have it
+				o.giveUp()
+			}
 		}
 		return
 	}
@@ -171,6 +186,9 @@ func (m *Member) inquiry(from int, in *incoming) {
 func (m *Member) give(to int, o *operation) {
 	e := m.to(to)
 	e.seq, e.sign, e.plan, e.kind, e.round = o.seq, o.sign, o.plan, uint8(broadcast.Spread), broadcast.OverRound
+	if o.plan.corrected() {
+		e.kind, e.round = 0, collective.LaneResult
+	}
 	o.shared = true
 	m.ahead.send(m, to, max(o.seq, m.seq), 0) // who asks once asks again: do not leave it behind
 	m.peer(to).send(e, o.value, nil)
@@ -187,7 +205,7 @@ func (m *Member) answerPending() {
 
 // remembered tells whether values of finished broadcasts are kept for questions.
 func (p Plan) remembered() bool {
-	return p.op == opBroadcast && (p.correction > correctionAck || p.tree >= treeGossip)
+	return p.op == opBroadcast && (p.correction > correctionAck || p.tree >= treeGossip) || p.op == opAllReduce && p.corrected()
 }
 
 // recentMax is how many bytes of values are kept for questions.
@@ -203,7 +221,7 @@ func (m *Member) remember(o *operation) {
 	if m.recent == nil {
 		m.recent = map[uint64]*operation{}
 	}
-	m.recent[o.seq] = o
+	m.recent[o.seq] = o.recalled()
 	m.recentBytes += len(o.value)
 	most := aheadMax * (1 + bits.Len(uint(m.Size())))
 	for m.recentFirst == 0 || len(m.recent) > most || m.recentBytes > recentMax && len(m.recent) > 4 {

@@ -37,6 +37,9 @@ func (p *Process) tellLoad() {
 	p.load.told, p.load.most, p.load.view = true, most, v
 	self := p.views.state.Self()
 	p.views.protocol.Limit(&p.views.state, self, most)
+	if p.cfg.Host != nil {
+		p.cfg.Host.Load(most, p.cfg.Memory/int64(max(most, 1)))
+	}
 	for i, m := range v.Members {
 		if i >= proposersMax {
 			break

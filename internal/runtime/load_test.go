@@ -11,7 +11,7 @@ import (
 // one heap, the logs make the difference.
 func TestLoadIsTold(t *testing.T) {
 	j := start(t, memory, 3, func(c *Config) {
-		c.Tasks, c.Memory, c.Adopt = 6, 1<<40, func(int, int) {}
+		c.Tasks, c.Memory, c.Adopt = 6, 1<<40, func(int, int, int) {}
 	})
 	for r, bytes := range []int64{1 << 39, 1 << 38, 1 << 10} {
 		p := j.ps[r]
@@ -34,7 +34,7 @@ func TestLoadIsTold(t *testing.T) {
 // One without tasks does not know what they take.
 func TestSpareTakesAny(t *testing.T) {
 	j := start(t, memory, 2, func(c *Config) {
-		c.Owner, c.Memory, c.Adopt = []int32{0, 0}, 1, func(int, int) {}
+		c.Owner, c.Memory, c.Adopt = []int32{0, 0}, 1, func(int, int, int) {}
 	})
 	for r, want := range []int{0, 1<<31 - 1} {
 		p := j.ps[r]

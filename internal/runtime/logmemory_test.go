@@ -62,7 +62,7 @@ func TestLogIsWhatOthersTook(t *testing.T) {
 				}
 				j := start(t, kind, n, func(c *Config) {
 					c.Tasks, c.Owner, c.Check, c.Buffer = p, owner, true, 1<<32
-					c.Adopt = func(int, int) {}
+					c.Adopt = func(int, int, int) {}
 				})
 				for range 3 {
 					all := matrixOf(p, rng, false)
@@ -174,7 +174,7 @@ func TestLogCountsWhatGoesToSeveralOnce(t *testing.T) {
 			}
 			j := start(t, transport.Unix, p, func(c *Config) {
 				c.Buffer = 1 << 32
-				c.Adopt = func(int, int) {}
+				c.Adopt = func(int, int, int) {}
 			})
 			ctx, want := patience(t), x.want(p)
 			before := Logged()

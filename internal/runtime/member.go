@@ -61,6 +61,8 @@ type Member struct {
 	later     [][]byte // memory of the last result, which the task has copied when it calls the next
 	parked    []parked // memory that was sent, until all have it
 	log       *replay.Log
+	logged    int64 // bytes that it counts in the log
+	onces     uint64
 	again     map[int]*anew // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
@@ -84,13 +86,24 @@ func (p *Process) member(at scope, task int) *Member {
 			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}
 		p.members[key] = m
+		if at.epoch > 0 {
+			p.epochs.members = append(p.epochs.members, m)
+		}
 	}
 	p.last = m
 	return m
 }
 
-// beside names another group, of the same epoch.
-func (s scope) beside(group uint64) scope { return scope{group, s.epoch} }
+// beside names another group, made in the same epoch. Those made in the first one go on
+// in later ones under the same name.
+func (s scope) beside(group uint64) scope {
+	if s.epoch > 0 {
+		group = protocol.Mix(group, laterSalt)
+	}
+	return scope{group, s.epoch}
+}
+
+const laterSalt = 0x45706f6368 // tells names of groups made later from those made in the first epoch
 
 // join makes the group known: its tasks by rank.
 func (m *Member) join(tasks []int32) {

@@ -92,7 +92,7 @@ const freeOpsMax = aheadMax
 // it any more.
 func (o *operation) recycle() {
 	p := o.m.p
-	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.plan.remembered() || len(p.freeOps) >= freeOpsMax {
+	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.kept() || len(p.freeOps) >= freeOpsMax {
 		return
 	}
 	o.giveBack()
@@ -156,6 +156,10 @@ func (m *Member) collective(from int, in *incoming) {
 		o.needs()
 	}
 	if o.plan.is(scheduled) {
+		if in.kind&withheld != 0 {
+			o.withheldResult(from)
+			return
+		}
 		if o.sched == nil {
 			o.start(nil)
 		}

@@ -11,8 +11,9 @@ import (
 type peer struct {
 	p    *Process
 	rank int
-	dead bool // certainly, or given up
-	left bool // ended well
+	host string // tells hosts apart
+	dead bool   // certainly, or given up
+	left bool   // ended well
 
 	// A process of this program: messages are handed over in memory.
 	local *Process

@@ -114,6 +114,8 @@ func machines(plan Plan, p int, local bool) (factory, error) {
 			return nil, err
 		}
 		return drivenBy(b, packBarrier, unpackBarrier, b.Awaits), nil
+	case opSave:
+		return saveMachines(p), nil
 	case opBroadcast:
 		return broadcasts(plan, p)
 	case opScatter:

@@ -30,18 +30,25 @@ type Config struct {
 	Silence time.Duration // a peer that is silent for so long is suspected; default 3 s
 	Buffer  int64         // bytes that may wait to be sent; default 1 GiB
 	Memory  int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
+	Copies  int           // processes that have copies of what a task saves, besides its own; default 2
 	Check   bool          // compare what a task that is run again sends with what it sent before
 	Kills   []Kill
 	Rules   collective.Table // which algorithms to use; nil: the default ones
 	Fanout  int              // children of a node in the tree of views: a power of two; default 4
 	Logger  *slog.Logger
 
+	// HostName tells hosts apart, as Address.Host does.
+	HostName string
+
 	// Host is told what the rest of the job must know; nil if there is none.
 	Host Host
 
-	// Adopt has a process run the program of a task that was another's; it does not
-	// block. nil: the tasks of the dead are lost.
-	Adopt func(rank, task int)
+	// Adopt has a process run the program of a task that was another's, as an attempt of
+	// that number; it does not block. nil: the tasks of the dead are lost.
+	Adopt func(rank, task, attempt int)
+
+	// Moves says that processes may join, and be given tasks of the living.
+	Moves bool
 }
 
 // Host is what a process asks of the one who started it.
@@ -53,6 +60,8 @@ type Host interface {
 	Will(rank int, incarnation uint64) ([]byte, error)             // what a process of this host, now dead, recorded last
 	Fence(rank int, incarnation uint64, why string, majority bool) // end a suspect; for a majority, or if only two are left
 	Opened(v *membership.View)                                     // a view is open: told by its lowest member
+	Epoch(number uint64)                                           // all tasks have saved it: told by the lowest member, now and then; it does not block
+	Load(most int, each int64)                                     // the process can own so many tasks, of so many bytes each; it does not block
 }
 
 // Kill is an order to die: in the Seq-th operation of a name that a task enters,
@@ -148,6 +157,7 @@ type Process struct {
 	history history
 	load    load
 	aborts  aborts
+	epochs  epochs
 
 	returnedEarly map[int]returnedEarly // by task
 }
@@ -186,6 +196,9 @@ func newProcess(cfg Config) (*Process, error) {
 	if cfg.Buffer == 0 {
 		cfg.Buffer = 1 << 30
 	}
+	if cfg.Copies == 0 {
+		cfg.Copies = 2
+	}
 	if cfg.Rules == nil {
 		cfg.Rules = collective.Default
 	}
@@ -214,6 +227,7 @@ func newProcess(cfg Config) (*Process, error) {
 	if err := p.initViews(); err != nil {
 		return nil, err
 	}
+	p.initEpochs()
 	return p, nil
 }
 
@@ -334,6 +348,7 @@ func (p *Process) end(why error) {
 	p.settlesNow()
 	p.roomAgain()
 	p.lookAborts()
+	p.lookEpochs()
 	close(p.views.sight.come)
 }
 

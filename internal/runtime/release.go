@@ -79,12 +79,35 @@ func (p *Process) forget(m *Member) {
 		r.oldest = (r.oldest + 1) % forgottenMax
 	}
 	r.forgotten[key] = true
-	for _, s := range m.in { // nobody will receive it
+	m.declineStreams()
+}
+
+// declineStreams does without messages that nobody will receive.
+func (m *Member) declineStreams() {
+	for _, s := range m.in {
 		for in := s.head(); in != nil; in = s.head() {
 			in.decline()
 			in.taken()
 			s.pop()
 		}
+	}
+}
+
+// drop ends a group of an epoch that is over, and does without all that is on its way to it.
+func (m *Member) drop() {
+	if m.broken == nil {
+		m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMisuse, Text: "the group is of an epoch that is over: all that was made between two Saves ends with the second"})
+	}
+	m.declineStreams()
+	for o := range m.ops.all() {
+		o.declineRest()
+	}
+	for _, in := range m.held {
+		in.decline()
+		in.taken()
+	}
+	for _, s := range m.out {
+		s.drop(m.p)
 	}
 }
 

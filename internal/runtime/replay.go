@@ -51,22 +51,35 @@ func (p *Process) replays() bool { return p.cfg.Adopt != nil }
 // more.
 func (m *Member) record(to int, e *envelope, value []byte) {
 	p := m.p
-	if !p.history.keeps || int(p.owner[e.to]) == p.cfg.Rank {
+	if !p.history.keeps || p.together(m, int(e.to)) {
 		return
 	}
 	if m.log == nil {
 		m.log = replay.NewLog(p.headLen())
 		m.log.Room = p.history.memory.take
 		p.buffers.stays = true
-		p.history.bytes += forkCost
+		m.count(forkCost)
 	}
 	e.size = uint64(len(value))
 	e.put(p.history.head[:])
 	if p.cfg.Check {
 		p.history.sign(e, value)
 	}
-	p.history.bytes += int64(m.log.Add(to, p.history.head[:], value))
+	m.count(m.log.Add(to, p.history.head[:], value))
 	p.bound()
+}
+
+// count takes note that the log takes n bytes more.
+func (m *Member) count(n int) {
+	m.logged += int64(n)
+	m.p.history.bytes += int64(n)
+}
+
+// together tells whether what a group sends a task need not be logged, since both are of this
+// process. If it lives on without one of them, that is when an epoch begins, and the
+// log of the first is all there is.
+func (p *Process) together(m *Member, task int) bool {
+	return int(p.owner[task]) == p.cfg.Rank && !(p.cfg.Moves && m.epoch == 0)
 }
 
 // bound gives the log up if it is too large.
@@ -124,7 +137,7 @@ const copiedMax = 256 << 10
 // logged puts an operation's message into the log.
 func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
 	p := o.m.p
-	if !p.history.keeps || o.plan.is(unlogged) || int(p.owner[e.to]) == p.cfg.Rank {
+	if !p.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
 		return
 	}
 	if len(value) > replay.Inline {
@@ -165,7 +178,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 // Lasting is memory of the log, for what is combined to be sent to a rank.
 func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 	p := o.m.p
-	if n <= replay.Inline || !p.history.keeps || int(p.owner[o.m.taskOf(int(to))]) == p.cfg.Rank {
+	if n <= replay.Inline || !p.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
 		return nil
 	}
 	return p.history.memory.take(n)
@@ -189,15 +202,19 @@ func (p *Process) moves(v *membership.View) {
 	if !p.replays() || p.dead {
 		return
 	}
-	var moved, lost []int
+	var moved, left, lost []int
 	for t, id := range v.Owners {
 		switch {
 		case id < 0:
 			lost = append(lost, t)
 		case p.owner[t] != int32(id):
 			p.peerAt(int(id))
+			if int(p.owner[t]) == p.cfg.Rank {
+				left = append(left, t)
+			}
 			p.owner[t], p.since[t] = int32(id), v.Number
 			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
+			p.epochs.tasks[t] = taskEpoch{}
 			moved = append(moved, t)
 		}
 	}
@@ -206,8 +223,9 @@ func (p *Process) moves(v *membership.View) {
 		return
 	}
 	if !p.history.keeps {
-		p.tellLost(moved)
+		p.tellLost(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank), moved...)
 	}
+	p.leaves(left)
 	all := make([]*Member, 0, len(p.members)) // there will be more
 	for _, m := range p.members {
 		all = append(all, m)
@@ -227,7 +245,7 @@ func (p *Process) moves(v *membership.View) {
 		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
 			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
 			p.member(scope{group: world}, t).join(nil)
-			p.cfg.Adopt(p.cfg.Rank, t)
+			p.cfg.Adopt(p.cfg.Rank, t, int(v.Number-1))
 		}
 	}
 }
@@ -444,11 +462,9 @@ func (p *Process) lose(why string, tasks ...int) {
 	p.roomAgain()
 }
 
-// tellLost tells everybody that tasks cannot be run again, since this process has
-// given its log up.
-func (p *Process) tellLost(tasks []int) {
+// tellLost tells everybody that tasks cannot be run again.
+func (p *Process) tellLost(why string, tasks ...int) {
 	for _, t := range tasks {
-		why := fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank)
 		for _, id := range p.views.sight.View.Members {
 			if int(id.ID) != p.cfg.Rank {
 				p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opLost}, extra: uint64(t), seq: p.since[t]}, []byte(why), nil)

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,6 +28,7 @@ func schedules(plan Plan, p int) (factory, error) {
 	c, err := collective.New(collective.Spec{
 		Op: ops[plan.op].schedule, Algorithm: collective.Algorithm(plan.tree), P: p,
 		Root: protocol.Rank(min(plan.root, 1<<31-1)), Spans: int(plan.treeArg), AnyOrder: plan.is(anyOrder),
+		Failures: int(plan.fixArg),
 	})
 	if err != nil {
 		return nil, err
@@ -72,6 +74,7 @@ func (o *operation) equip(c *Call) {
 		kind = c.Kind
 	}
 	s.store.Reset(s.program, kind)
+	s.state.Patient = o.m.p.replays()
 	if o.m.p.history.keeps && !o.works && !o.plan.is(unlogged) {
 		s.store.SetMemory(o)
 	}
@@ -106,6 +109,8 @@ func (o *operation) supply(c *Call) error {
 	case o.sched.program.Segments > 0:
 		s.SetVector(c.Value)
 		return nil
+	case o.plan.corrected() && c.Value == nil: // empty, not absent
+		return s.SetBlocks([]byte{})
 	case c.Values == nil:
 		return s.SetBlocks(c.Value)
 	}
@@ -356,6 +361,9 @@ func (o *operation) userWork() {
 func (o *operation) cannotFold(err error) {
 	m := o.m
 	f := &Failure{Tasks: []int{m.task}, Err: err}
+	if errors.Is(err, collective.ErrSize) {
+		f.Err, f.Text = ErrMisuse, fmt.Sprintf("task %d: %v", m.task, err)
+	}
 	o.fail(f)
 	m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
 }
@@ -369,6 +377,9 @@ func (o *operation) result() Result {
 	var r Result
 	switch g := o.sched.program; {
 	case g.Out == nil:
+	case o.plan.corrected():
+		r.Value, r.Shared = o.sched.outcome()
+		r.Shared = r.Shared || o.plan.remembered()
 	case g.Segments > 0:
 		r.Value, r.Shared = o.sched.store.Vector()
 	default:

@@ -29,11 +29,7 @@ func (o *operation) step() {
 			o.transmit(a)
 			o.pause()
 		case protocol.Deliver:
-			o.counted()
-			o.delivered = true
-			if o.w != nil {
-				p.complete(o.w)
-			}
+			o.deliver(a.word.step)
 		case protocol.Work:
 			if o.fold(a.word.step) {
 				return
@@ -99,7 +95,7 @@ func (o *operation) transmit(a action) {
 		t.member = m
 	}
 	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.lazy = !m.p.someDead && o.plan.repairs()
+		t.lazy = !m.p.someDead && (o.plan.repairs() || o.plan.corrected())
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld
 		}

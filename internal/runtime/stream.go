@@ -151,6 +151,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 			// Nobody will receive it, now as well as a moment ago, unless the task
 			// is run again.
 			s.seq++
+			p.epochs.tasks[m.task].balance++
 			e := m.to(to)
 			e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 			m.record(to, &e, value)
@@ -170,6 +171,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		}
 	}
 	s.seq++
+	p.epochs.tasks[m.task].balance++
 	e := m.to(to)
 	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
 	m.record(to, &e, value)
@@ -275,6 +277,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	s.pop()
 	in.taken()
 	s.taken++
+	p.epochs.tasks[m.task].balance--
 	m.took(from, in)
 	if next := s.head(); next != nil {
 		next.wantEarly()

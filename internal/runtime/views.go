@@ -311,6 +311,7 @@ func (p *Process) viewOpened(v *membership.View) {
 	}
 	p.moves(v)
 	p.tellLoad()
+	p.epochsView(v)
 	p.tellAborts(v, !before.View.Has(p.views.state.Self()))
 	p.reconvene(v)
 	p.floodAgain()

@@ -90,11 +90,11 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestPeersGetInAmongStrangers: 100,000 connections of strangers, 2,000 at a
+// TestPeersGetInAmongStrangers: 40,000 connections of strangers, 2,000 at a
 // time, and meanwhile a peer connects again and again and gets in every time.
 func TestPeersGetInAmongStrangers(t *testing.T) {
 	leavesNothing(t)
-	count := 100_000
+	count := 40_000
 	if testing.Short() {
 		count = 10_000
 	}

@@ -10,7 +10,9 @@ import (
 // Algorithm is a way to carry out an operation.
 type Algorithm uint8
 
-// The algorithms; tree.go and exchange.go say what they do and cost.
+// The algorithms; tree.go, exchange.go and corrected.go say what they do and cost.
+// Those from Corrected on outlive deaths: who wants that asks for it, and Algorithms does
+// not list them.
 const (
 	Binomial Algorithm = iota
 	Flat
@@ -21,10 +23,12 @@ const (
 	Bruck
 	Direct
 	ScatterAllGather
+	Corrected
+	CorrectedFlat
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"binomial", "flat", "hub", "doubling", "rabenseifner", "ring", "bruck", "direct", "scatter-all-gather"}
+var algorithmNames = [algorithms]string{"binomial", "flat", "hub", "doubling", "rabenseifner", "ring", "bruck", "direct", "scatter-all-gather", "corrected", "corrected-flat"}
 
 func (a Algorithm) String() string {
 	if a < algorithms {
@@ -107,6 +111,7 @@ type Spec struct {
 	Root      Rank // of those that have one
 	Spans     int  // pieces in which a vector goes; 0: one
 	AnyOrder  bool // values may be combined in any order
+	Failures  int  // that Corrected and CorrectedFlat outlive
 }
 
 // SpansMax bounds the pieces of a vector: two lanes each.
@@ -144,6 +149,9 @@ func New(spec Spec) (*Schedule, error) {
 	}
 	if int(spec.Op) >= len(ways) || len(ways[spec.Op]) == 0 {
 		return nil, fmt.Errorf("operation %d; allowed: %d to %d", uint8(spec.Op), Broadcast, Scan)
+	}
+	if corrects(spec.Algorithm) {
+		return newCorrected(spec)
 	}
 	i := slices.IndexFunc(ways[spec.Op], func(w way) bool { return w.algorithm == spec.Algorithm })
 	if i < 0 || !ways[spec.Op][i].fits(spec.P, spec.AnyOrder) {

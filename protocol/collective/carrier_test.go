@@ -154,6 +154,8 @@ func (c *carrier) accept(s *carried, from Rank, m letter) {
 		i = slices.IndexFunc(s.steps.steps, func(st Step) bool { return st.Kind == RecvStep && st.Peer == from })
 	}
 	switch {
+	case i < 0 && corrects(c.spec.Algorithm): // from somebody else it came earlier
+		return
 	case i < 0:
 		s.fail(fmt.Errorf("p%d does not wait for lane %d of p%d", s.self, m.Lane, from))
 		return
@@ -223,12 +225,20 @@ func (c *carrier) supply(s *carried) {
 		s.store.SetVector(s.lent[0])
 	default:
 		for d := range g.In {
-			s.lent = append(s.lent, block(s.self, Rank(d), c.bytes))
+			s.lent = append(s.lent, c.given(s.self, d))
 		}
 		if err := s.store.SetBlocks(s.lent...); err != nil {
 			s.fail(err)
 		}
 	}
+}
+
+// given is the i-th value of a user.
+func (c *carrier) given(r Rank, i int) []byte {
+	if c.programs[r].Segments > 0 || corrects(c.spec.Algorithm) {
+		return input(r, 0, c.bytes)
+	}
+	return block(r, Rank(i), c.bytes)
 }
 
 func (c *carrier) fold(s *carried) {
@@ -244,7 +254,7 @@ func (c *carrier) Next(s *carried, _ Time) protocol.Action[letter] {
 	a := c.Schedule.Next(&s.steps, 0)
 	to := protocol.Action[letter]{At: a.At, To: a.To, Kind: a.Kind, Msg: letter{StepMessage: a.Msg}}
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		c.send(s, &to)
 	case protocol.Work:
 		s.work = a.Msg.Step
@@ -316,7 +326,7 @@ func (c *carrier) deliver(s *carried) error {
 		return fmt.Errorf("p%d: %d values, want %d", s.self, len(got), len(want))
 	}
 	for i := range want {
-		if !bytes.Equal(got[i], want[i]) || c.programs[s.self].Segments == 0 && (got[i] == nil) != (want[i] == nil) {
+		if !bytes.Equal(got[i], want[i]) || c.spec.Op < Reduce && c.programs[s.self].Segments == 0 && (got[i] == nil) != (want[i] == nil) {
 			return fmt.Errorf("p%d: value %d is %x (absent: %t), want %x (%t)", s.self, i, got[i], got[i] == nil, want[i], want[i] == nil)
 		}
 		if lent[i] {

@@ -94,11 +94,7 @@ func checkDelivered(w *carriedWorld, r Rank) error {
 // checkState demands that nobody wrote what was not his.
 func (c *carrier) checkState(s *carried) error {
 	for i, b := range s.lent {
-		want := input(s.self, 0, c.bytes)
-		if c.programs[s.self].Segments == 0 {
-			want = block(s.self, Rank(i), c.bytes)
-		}
-		if !bytes.Equal(b, want) {
+		if !bytes.Equal(b, c.given(s.self, i)) {
 			return fmt.Errorf("p%d: value %d of the user was written", s.self, i)
 		}
 	}

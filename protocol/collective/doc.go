@@ -6,8 +6,8 @@
 // runs several operations, one after the other or at once, numbers them and
 // gives each a state of its own.
 //
-// The machines here mask no failure: with a dead process they wait, and say for
-// whom.
+// The machines here mask no failure, but for the reductions of corrected.go: with a dead
+// process they wait, and say for whom.
 package collective
 
 import "github.com/coppice-go/coppice/protocol"

@@ -29,7 +29,7 @@ func inOrder(c *carrier) error {
 			for a := c.Next(s, 0); a.Kind != protocol.Idle && a.Kind != protocol.Done; a = c.Next(s, 0) {
 				moved = true
 				switch a.Kind {
-				case protocol.Send:
+				case protocol.Send, protocol.Correct:
 					flight[a.To] = append(flight[a.To], posted{a.Msg, Rank(r)})
 				case protocol.Work:
 					c.Notify(s, 0, protocol.Notice{Kind: protocol.WorkDone})

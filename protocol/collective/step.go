@@ -36,10 +36,11 @@ type StepKind uint8
 
 // The kinds of steps.
 const (
-	SendStep    StepKind = iota // send what the slots hold
-	RecvStep                    // receive into the slots
-	FoldStep                    // combine slots with others
-	DeliverStep                 // the result is there
+	SendStep      StepKind = iota // send what the slots hold
+	RecvStep                      // receive into the slots
+	FoldStep                      // combine slots with others
+	DeliverStep                   // the result is there
+	UnreachedStep                 // there will be none: more have died than the schedule outlives
 )
 
 // Step is one step of a task. A slot holds a piece of data; see Program.
@@ -51,6 +52,14 @@ type Step struct {
 	Kind   StepKind
 	Before bool // Fold: the other operand is the left one
 	Keep   bool // Fold: the other operand is needed again
+
+	// In schedules that outlive deaths; see corrected.go.
+	May   bool // Recv: if it cannot be, since its peers are dead, its slots stay absent
+	Or    bool // Recv: the next step is an alternative to this one
+	Whole bool // left out once the task's part is void; Recv: if it cannot be, that is what the part becomes
+	Void  bool // left out unless it is void; Recv: its peer's part is
+	Any   bool // Recv: from whoever sends it, at any time: all steps before are left out then
+	Fix   bool // Send: a correction, left out if the peer is who sent what Any received
 
 	lasts bool // Send: nothing takes the place of what goes
 	goes  bool // Fold: what it makes is sent, and no part of the result
@@ -88,8 +97,8 @@ type Program struct {
 //
 // Fold is answered as Work, Deliver as Deliver; both carry the number of the step.
 //
-// None survives a failure: a task that dies before its last send may make others
-// wait, and none of them delivers a wrong result.
+// None survives a failure, but for those of corrected.go: a task that dies before its
+// last send may make others wait, and none of them delivers a wrong result.
 type Schedule struct {
 	P       int
 	Program func(self Rank) Program
@@ -107,11 +116,20 @@ type StepMessage struct {
 
 // StepState is a task's progress.
 type StepState struct {
-	steps   []Step
-	came    []uint64 // bit i: what step i receives is here
-	at      int32    // the present step
+	steps []Step
+	came  []uint64 // bit i: what step i receives is here
+	lost  []uint64 // bit i: it will not come, since its peer is dead; nil: nobody is
+
+	// Patient: the task leaves out no step because the result has come. Where tasks
+	// are run again, those of others need what it sends.
+	Patient bool
+
+	at      int32 // the present step
+	any     int32 // the step that receives from anybody; 0: none does
+	from    Rank  // from whom it did
 	begun   bool
 	working bool
+	void    bool // the task's part in a whole
 }
 
 // Init implements protocol.Protocol.
@@ -123,10 +141,16 @@ func (s *StepState) Reset(steps []Step) {
 	for range (len(steps) + 63) / 64 {
 		came = append(came, 0)
 	}
-	*s = StepState{steps: steps, came: came}
+	*s = StepState{steps: steps, came: came, from: -1}
+	for i := range steps {
+		if steps[i].Any {
+			s.any = int32(i)
+		}
+	}
 }
 
-// Notify implements protocol.Protocol: Begin, and WorkDone after a Fold.
+// Notify implements protocol.Protocol: Begin, WorkDone after a Fold, and Death, which
+// matters to schedules that outlive it.
 func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Begin:
@@ -136,6 +160,8 @@ func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
 			s.working = false
 			s.at++
 		}
+	case protocol.Death:
+		s.bury(n.Rank)
 	}
 }
 
@@ -143,13 +169,16 @@ func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
 func (c *Schedule) Receive(s *StepState, _ Time, from Rank, m StepMessage) {
 	if i := s.Match(from, m.Lane); i >= 0 {
 		s.came[i/64] |= 1 << (i % 64)
+		if s.steps[i].Any {
+			s.from = from
+		}
 	}
 }
 
 // Match is the number of the step that waits for a message; −1: none does.
 func (s *StepState) Match(from Rank, lane uint16) int {
 	for i := int(s.at); i < len(s.steps); i++ {
-		if st := &s.steps[i]; st.Kind == RecvStep && st.Peer == from && st.Lane == lane && !s.has(i) {
+		if st := &s.steps[i]; st.Kind == RecvStep && (st.Peer == from || st.Any) && st.Lane == lane && !s.has(i) && !s.chosen(i) {
 			return i
 		}
 	}
@@ -157,7 +186,9 @@ func (s *StepState) Match(from Rank, lane uint16) int {
 }
 
 // Waits tells whether step i is to come and receives what has not come.
-func (s *StepState) Waits(i int) bool { return i >= int(s.at) && i < len(s.steps) && !s.has(i) }
+func (s *StepState) Waits(i int) bool {
+	return i >= int(s.at) && i < len(s.steps) && !s.has(i) && !s.chosen(i)
+}
 
 func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
 
@@ -170,26 +201,32 @@ func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
 		if !c.acts(s) {
 			return protocol.Action[StepMessage]{Kind: protocol.Idle}
 		}
+		if s.skips() {
+			continue
+		}
 		st := &s.steps[s.at]
 		msg := StepMessage{Lane: st.Lane, Step: s.at}
 		switch st.Kind {
 		case SendStep:
 			s.at++
-			return protocol.Action[StepMessage]{Kind: protocol.Send, To: st.Peer, Msg: msg}
+			kind := protocol.Send
+			if st.Fix {
+				kind = protocol.Correct
+			}
+			return protocol.Action[StepMessage]{Kind: kind, To: st.Peer, Msg: msg}
 		case FoldStep:
 			if s.working {
 				return protocol.Action[StepMessage]{Kind: protocol.Idle}
 			}
 			s.working = true
 			return protocol.Action[StepMessage]{Kind: protocol.Work, Msg: msg}
-		case DeliverStep:
+		case DeliverStep, UnreachedStep:
 			s.at++
 			return protocol.Action[StepMessage]{Kind: protocol.Deliver, Msg: msg}
 		}
-		if !s.has(int(s.at)) {
+		if !s.received() {
 			return protocol.Action[StepMessage]{Kind: protocol.Idle}
 		}
-		s.at++
 	}
 	return protocol.Action[StepMessage]{Kind: protocol.Done}
 }
@@ -207,7 +244,7 @@ func (c *Schedule) Awaits(s *StepState) []Rank {
 		return nil
 	}
 	if st := &s.steps[s.at]; st.Kind == RecvStep && !s.has(int(s.at)) {
-		return []Rank{st.Peer}
+		return s.awaited()
 	}
 	return nil
 }
@@ -216,20 +253,27 @@ func (c *Schedule) Awaits(s *StepState) []Rank {
 func (s *StepState) Clone() StepState {
 	c := *s
 	c.came = append([]uint64(nil), s.came...)
+	c.lost = append([]uint64(nil), s.lost...)
 	return c
 }
 
 // Fingerprint tells states of one task apart.
 func (s *StepState) Fingerprint() [2]uint64 {
-	h := uint64(s.at) << 2
+	h := uint64(s.at)<<3 | uint64(uint32(s.from))<<32
 	if s.begun {
 		h |= 1
 	}
 	if s.working {
 		h |= 2
 	}
+	if s.void {
+		h |= 4
+	}
 	a, b := protocol.Mix(h, 1), protocol.Mix(h, 2)
 	for _, w := range s.came {
+		a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
+	}
+	for _, w := range s.lost {
 		a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
 	}
 	return [2]uint64{a, b}

@@ -386,6 +386,15 @@ func (s *Store) Fold(st *Step) error {
 	for i, at := range st.Slots {
 		with := st.With[i]
 		left, right := s.slots[at], s.slots[with]
+		if s.program.Segments == 0 && (left == nil || right == nil) { // of the dead there may be nothing
+			if left == nil {
+				s.slots[at], s.lent[at], s.loans[at] = right, s.lent[with], s.loans[with]
+			}
+			continue
+		}
+		if !s.kind.Loose && len(left) != len(right) {
+			return fmt.Errorf("%w: %d and %d bytes are to be combined", ErrSize, len(left), len(right))
+		}
 		if st.Before {
 			left, right = right, left
 		}

@@ -193,8 +193,7 @@ func (g *Program) combine(have []partial, came partial, p, s int) []partial {
 	have = slices.Insert(have, at, came)
 	for i := 0; i+1 < len(have); {
 		a, b := have[i], have[i+1]
-		// A block and the next one of the same size, or what there is of it.
-		if b.lo != a.lo+a.n || a.lo%(2*a.n) != 0 || a.n&(a.n-1) != 0 || b.n != min(a.n, int32(p)-b.lo) {
+		if !neighbours(a, b, p) {
 			i++
 			continue
 		}
@@ -213,9 +212,20 @@ func (g *Program) combine(have []partial, came partial, p, s int) []partial {
 	return have
 }
 
+// neighbours tells whether the canonical association combines two blocks: the second is
+// the next one of the same size, or what there is of it.
+func neighbours(a, b partial, p int) bool {
+	return b.lo == a.lo+a.n && a.lo%(2*a.n) == 0 && a.n&(a.n-1) == 0 && b.n == min(a.n, int32(p)-b.lo)
+}
+
 // delivers ends a program.
 func (g Program) delivers() Program {
 	g.Steps = append(g.Steps, Step{Kind: DeliverStep})
+	return g.finished()
+}
+
+// finished tells the steps of a program what they must know of each other.
+func (g Program) finished() Program {
 	sent := false
 	for i, st := range g.Steps {
 		mine := len(st.Slots) > 0 && int(st.Slots[0]) < g.Segments

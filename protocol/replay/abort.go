@@ -55,10 +55,10 @@ func (j *Job) vote(s *State, t *task) vote {
 		return goOn
 	case !t.first && !t.begun && !s.heard():
 		return await
-	case s.knows(int32(t.op)):
+	case s.knows(t.name()):
 		return abandon
 	case t.first && !t.begun && slices.Contains(s.cancels, Cancel{s.self, t.number, t.op}.Notice().Value):
-		s.note(&Frame{Name: Name{Op: int32(t.op)}})
+		s.note(&Frame{Name: t.name()})
 		return abandon
 	}
 	return goOn
@@ -77,13 +77,13 @@ func (c Cancel) Notice() protocol.Notice {
 }
 
 // knows tells whether an operation is known to be aborted.
-func (s *State) knows(op int32) bool {
-	return slices.ContainsFunc(s.records, func(r *Frame) bool { return r.Op == op })
+func (s *State) knows(n Name) bool {
+	return slices.ContainsFunc(s.records, func(r *Frame) bool { return r.Epoch == n.Epoch && r.Op == n.Op })
 }
 
-// note keeps a record and has it sent to all.
+// note keeps a record and has it sent to all, unless its epoch was dropped.
 func (s *State) note(r *Frame) {
-	if s.knows(r.Op) {
+	if s.knows(r.Name) || s.epochs.dropped(uint64(r.Epoch)) {
 		return
 	}
 	s.records = append(slices.Clip(s.records), r)
@@ -105,9 +105,10 @@ func (s *State) mail(to protocol.Rank, m Message) {
 	}
 }
 
-// assure tells those who run tasks again what is aborted, as of the view that has opened.
-func (j *Job) assure(s *State) {
-	if !j.program.agreed {
+// assure tells those who run tasks again what is aborted, and what copies there are of
+// those tasks, as of the view that has opened.
+func (j *Job) assure(s *State, before *membership.View) {
+	if !j.program.agreed && !j.program.keeps() {
 		return
 	}
 	word := Message{Kind: Word}
@@ -119,6 +120,7 @@ func (j *Job) assure(s *State) {
 		for _, r := range s.records {
 			s.mail(m.ID, Message{Kind: Record, Frame: r})
 		}
+		s.handOver(before, m.ID)
 		s.mail(m.ID, word)
 	}
 }
@@ -182,7 +184,7 @@ func (s *State) deliver() protocol.Action[Message] {
 func (s *State) signAborts(f fingerprint) fingerprint {
 	sum := uint64(0)
 	for _, r := range s.records {
-		sum += protocol.Mix(uint64(r.Op), 1)
+		sum += protocol.Mix(r.Key(), 1)
 	}
 	for _, e := range s.cancels {
 		sum += protocol.Mix(e, 2)

@@ -126,7 +126,7 @@ func newStage(t *testing.T, d *directed) *stage {
 	for r := range protocol.Rank(cfg.Processes) {
 		cfg.Cancels = append(cfg.Cancels, Cancel{r, d.cancels, 0})
 	}
-	cfg.Program = NewProgram(n, 1, Call{barriers[2], 0, true}, Call{shifts(n)[n-2], 2, false}, Call{shifts(n)[0], 2, false})
+	cfg.Program = NewProgram(n, 1, Call{barriers[2], 0, true, false}, Call{shifts(n)[n-2], 2, false, false}, Call{shifts(n)[0], 2, false, false})
 	job, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func (x *stage) check(aborted bool) error {
 	if aborted {
 		want = []int{0}
 	}
-	serial := x.job.program.Serial(want)
+	serial := x.job.program.Serial(want, nil)
 	for t, a := range x.last {
 		switch {
 		case a == nil:

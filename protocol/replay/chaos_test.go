@@ -29,6 +29,14 @@ var recoveries = []struct {
 	{"two that abort", recovery.Job{P: 2, Crashes: 1, Operations: 4, Cancels: 2}, 4000},
 	{"three that abort", recovery.Job{P: 3, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: loose}, 6000},
 	{"four that abort", recovery.Job{P: 4, Crashes: 3, Operations: 2, Cancels: 1, LossyCrashes: true, Ops: loose}, 5000},
+	{"two that save", recovery.Job{P: 2, Crashes: 1, Operations: 5, Saves: 2}, 2000},
+	{"three that save", recovery.Job{P: 3, Tasks: 4, Crashes: 2, Operations: 4, Saves: 2, LossyCrashes: true, Ops: loose}, 3000},
+	{"three that save often", recovery.Job{P: 3, Crashes: 1, Operations: 5, Saves: 4, Ops: loose}, 1500},
+	{"three with a copy each", recovery.Job{P: 3, Crashes: 2, Operations: 4, Saves: 2, Copies: 1, LossyCrashes: true, Ops: loose}, 2000},
+	{"three with values", recovery.Job{P: 3, Crashes: 2, Operations: 2, Saves: 1, LossyCrashes: true, Ops: loose}, 8000},
+	{"four of whom one crashes that save", recovery.Job{P: 4, Tasks: 5, Crashes: 1, Operations: 3, Saves: 1, LossyCrashes: true, Ops: loose}, 3000},
+	{"three and joiners that save", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 4, Saves: 2, Ops: loose}, 1500},
+	{"four that save and abort", recovery.Job{P: 4, Crashes: 3, Operations: 3, Saves: 2, Cancels: 1, LossyCrashes: true, Ops: loose}, 2000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 

@@ -11,21 +11,27 @@ import (
 // Name names a message between two tasks. Its bits are a function of its name:
 // it does not matter which attempt of a task sends it, when, or how often.
 type Name struct {
-	Op       int32 // the number of the operation
+	Op       int32 // the number of the operation in its epoch
 	From, To protocol.Rank
 	Lane     uint16
+	Epoch    uint16
 }
 
-func (n Name) String() string { return fmt.Sprintf("%d:%d→%d/%d", n.Op, n.From, n.To, n.Lane) }
+func (n Name) String() string {
+	if n.Epoch > 0 {
+		return fmt.Sprintf("%d.%d:%d→%d/%d", n.Epoch, n.Op, n.From, n.To, n.Lane)
+	}
+	return fmt.Sprintf("%d:%d→%d/%d", n.Op, n.From, n.To, n.Lane)
+}
 
 // Key stands for the name.
 func (n Name) Key() uint64 {
-	return protocol.Mix(uint64(n.Op)<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
+	return protocol.Mix(uint64(n.Epoch)<<48|uint64(n.Op)<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
 }
 
 // headLen is the length in the log of a name, of whether there is a value, and of a
 // past.
-const headLen = 23
+const headLen = 25
 
 func (f *Frame) head() (b [headLen]byte) {
 	binary.LittleEndian.PutUint32(b[:], uint32(f.Op))
@@ -36,13 +42,14 @@ func (f *Frame) head() (b [headLen]byte) {
 		b[14] = 1
 	}
 	binary.LittleEndian.PutUint64(b[15:], f.Past)
+	binary.LittleEndian.PutUint16(b[23:], f.Epoch)
 	return b
 }
 
 // logged is the message of an entry of a log.
 func logged(head, value []byte) *Frame {
 	n := Name{
-		Op: int32(binary.LittleEndian.Uint32(head)), Lane: binary.LittleEndian.Uint16(head[12:]),
+		Op: int32(binary.LittleEndian.Uint32(head)), Lane: binary.LittleEndian.Uint16(head[12:]), Epoch: binary.LittleEndian.Uint16(head[23:]),
 		From: protocol.Rank(binary.LittleEndian.Uint32(head[4:])), To: protocol.Rank(binary.LittleEndian.Uint32(head[8:])),
 	}
 	if head[14] == 1 {
@@ -74,14 +81,22 @@ const (
 	End                  // from the coordinator: so it is everywhere
 	Result               // Deliver: a task has returned
 	Record               // an operation is aborted
-	Word                 // these were all records, as of a view
+	Word                 // these were all records and copies, as of a view
+	Sweeping             // of the sweep
+	Keep                 // to a neighbour: a copy
+	Kept                 // to the owner: it is kept
+	Have                 // to the new owner: a copy that was kept
+	Loss                 // a task is lost, since nobody has a copy of its state
+	Complete             // Deliver: there are as many copies as there must be
+	Resumed              // Deliver: a task that is run again goes on from a copy
 )
 
 // Message is what processes send each other, and what they deliver.
 type Message struct {
 	Letter membership.Message // View; Returned, Word: the view is its Base; in all the lives of sender and receiver
-	Frame  *Frame             // Data; Record: the operation is its Op
+	Frame  *Frame             // Data; Record: the operation is its Epoch and Op
 	Result *Attempt           // Result
+	Epoch  *EpochMessage      // Sweeping and what follows
 	Kind   Kind
 }
 
@@ -91,6 +106,7 @@ type Attempt struct {
 	View    uint64   // in which it began
 	Digests []uint64 // after each operation
 	Aborted []int    // operations that were, in order
+	Onces   []uint64 // values of Once, in order
 }
 
 // Fingerprint stands for the message.
@@ -107,6 +123,8 @@ func (m Message) Fingerprint() [2]uint64 {
 		for _, op := range m.Result.Aborted {
 			f = f.with(uint64(op))
 		}
+	case m.Epoch != nil:
+		f = m.Epoch.sign(f).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
 	default:
 		f = f.and(m.Letter.Fingerprint())
 	}
@@ -120,13 +138,16 @@ func (m Message) String() string {
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)
 	case Record:
-		return fmt.Sprintf("record of %d", m.Frame.Op)
+		return fmt.Sprintf("record of %d.%d", m.Frame.Epoch, m.Frame.Op)
 	case Word:
 		return fmt.Sprintf("word as of %v", m.Letter.Base)
 	case End:
 		return "the end"
 	case Result:
 		return fmt.Sprintf("the return of task %d, begun in view %d", m.Result.Task, m.Result.View)
+	}
+	if m.Epoch != nil {
+		return m.Epoch.text(m.Kind)
 	}
 	return m.Letter.String()
 }

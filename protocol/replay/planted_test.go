@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,13 +22,16 @@ const (
 	early     = "the job has ended, and a task has returned nowhere"
 )
 
-var mistakes = []struct {
+// mistake is one that is planted.
+type mistake struct {
 	name     string
 	file     string
 	old, new string // what is replaced
 	found    string // in this world of recoveries, or this schedule
 	by       string // in this way; empty: in any
-}{
+}
+
+var mistakes = []mistake{
 	{
 		name: "the log is not sent again", file: "process.go",
 		old:   `t.again(to)`,
@@ -47,13 +51,15 @@ var mistakes = []struct {
 	},
 	{
 		name: "the log is forgotten once it is sent again", file: "task.go",
-		old: `		t.out = append(t.out, logged(head, value))
+		old: `			t.out = append(t.out, logged(head, value))
+		}
 	}
 `,
-		new: `		t.out = append(t.out, logged(head, value))
+		new: `			t.out = append(t.out, logged(head, value))
+		}
 	}
 	if wrong("the log is forgotten once it is sent again") {
-		t.log = NewLog(headLen)
+		t.logs = nil
 	}
 `,
 		found: "four of whom three crash", by: noEnd,
@@ -99,9 +105,9 @@ var mistakes = []struct {
 	},
 	{
 		name: "a message is taken for one of the present operation", file: "task.go",
-		old: `	switch at := int(f.Op); {
+		old: `	switch at := g.index(f.Name); {
 `,
-		new: `	at := int(f.Op)
+		new: `	at := g.index(f.Name)
 	if wrong("a message is taken for one of the present operation") && at > t.op && t.begun {
 		at = t.op
 	}
@@ -318,13 +324,13 @@ func (s *State) recordsUnless(name string) []*Frame {
 
 func TestPlantedMistakesAreFound(t *testing.T) {
 	test := func(where string) string {
-		return "^(TestRecoveryKeepsItsPromises|TestEveryWordOfTheRuleOfAbortsIsNeeded)$/^" + strings.ReplaceAll(where, " ", "_") + "$"
+		return "^(TestRecoveryKeepsItsPromises|TestEveryWordOfTheRuleOfAbortsIsNeeded|TestCopiesOutlive)$/^" + strings.ReplaceAll(where, " ", "_") + "$"
 	}
 	garden := plant.Garden{
-		Machine: ".", Package: "replay", Help: help, Healthy: test("two"),
+		Machine: ".", Package: "replay", Help: help + epochHelp, Healthy: test("two"),
 		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
 	}
-	for _, m := range mistakes {
+	for _, m := range slices.Concat(mistakes, epochMistakes) {
 		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: test(m.found)}
 		if m.by != "" {
 			one.By = []string{m.by}

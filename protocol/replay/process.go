@@ -24,21 +24,26 @@
 //   - A process serves its log until the job ends: when every process of the latest view
 //     has returned from all tasks that it owns there.
 //
-// What an agreed operation adds to this, in which a task may abort, abort.go tells.
+// What an agreed operation adds to this, in which a task may abort, abort.go tells. With
+// Save the log is bounded: epoch.go has the rule, copy.go who keeps what is saved,
+// sweep.go how all learn that all have saved.
 //
-// Deaths during recovery are the same again. Only if nobody is left is anything lost.
+// Deaths during recovery are the same again. Only if nobody is left is anything lost; with
+// Save, also if all die who have a task's state, before it is copied again.
 //
 // # Cost
 //
-// Nothing but the log's memory while nobody dies. A death costs a view, the run of
-// the lost tasks, and at most as many messages as were ever sent to and by them.
+// Nothing but the log's memory while nobody dies, and for each Save 2k messages a task and
+// 2 a process. A death costs a view, the run of the lost tasks, and at most as many
+// messages as were ever sent to and by them.
 //
 // # The model
 //
-// Log is what the runtime uses. The rest is the rule as a machine, for package chaos:
-// a Job is a protocol.Protocol whose processes run the tasks of a Program, real bytes
-// through collective.Store, on the views of package membership. The last rank is the
-// coordinator, which never dies.
+// Log and Sweep are what the runtime uses. The rest is the rule as a machine, for package
+// chaos: a Job is a protocol.Protocol whose processes run the tasks of a Program, real bytes
+// through collective.Store, on the views of package membership. Programs have Saves, all
+// tasks at the same points, and Once, whose values depend on who draws them. Tasks that are
+// alive do not move. The last rank is the coordinator, which never dies.
 package replay
 
 import (
@@ -66,6 +71,9 @@ type Config struct {
 	// Cancels are contexts that have ended before the job begins; see Cancel.Notice for others.
 	Cancels []Cancel
 
+	// Copies is how many processes keep what a task saves, besides its own. 0: one.
+	Copies int
+
 	// Fanout is that of the membership.
 	Fanout int
 }
@@ -78,11 +86,15 @@ type Job struct {
 	members   *membership.Protocol
 	first     *membership.View
 	cancels   []Cancel
+	copies    int
 	called    bool
 }
 
 // New returns the protocol of a job.
 func New(cfg Config) (*Job, error) {
+	if cfg.Copies < 0 {
+		return nil, fmt.Errorf("copies at %d processes; allowed: 0 or more", cfg.Copies)
+	}
 	if cfg.Program == nil || cfg.Processes < 1 || cfg.Joiners < 0 {
 		return nil, fmt.Errorf("a job of %d processes and %d joiners; allowed: 1 or more, 0 or more, and a program", cfg.Processes, cfg.Joiners)
 	}
@@ -105,7 +117,7 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called, copies: max(cfg.Copies, 1)}, nil
 }
 
 // Program is what the job's tasks do.
@@ -132,6 +144,8 @@ type State struct {
 	words   []uint64
 	cancels []uint64
 	parcels []parcel
+
+	epochs epochs
 
 	over   error   // why there is nothing more to hope for
 	left   bool    // it has wished itself dead since
@@ -191,6 +205,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	s.called = !j.called
 	s.view = s.members.View()
+	s.initEpochs(s.view)
 	for t, owner := range j.first.Owners {
 		if owner == self {
 			s.tasks = append(s.tasks, newTask(j.program, protocol.Rank(t), j.first.Number))
@@ -217,6 +232,8 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		s.ending.returned(from, m.Letter.Base)
 	case m.Kind == End:
 		s.ended = true
+	default:
+		j.receiveEpoch(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
 	}
 }
 
@@ -238,6 +255,7 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 	case n.Kind == protocol.Begin:
 		if s.called = true; n.Value > 1 {
 			s.view, s.tasks = nil, nil
+			s.initEpochs(nil)
 		}
 		j.members.Notify(&s.members, now, n)
 	default:
@@ -301,7 +319,8 @@ func (j *Job) opened(s *State, v *membership.View) {
 			s.spread(r)
 		}
 	}
-	j.assure(s)
+	j.openEpochs(s)
+	j.assure(s, before)
 	for i := range v.Owners {
 		to := protocol.Rank(i)
 		if life(before, to) == life(v, to) {
@@ -344,6 +363,9 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
+		if a := j.workEpochs(s); a.Kind != protocol.Idle {
+			return a
+		}
 		for _, t := range s.tasks {
 			if a := s.deliver(); a.Kind != protocol.Idle {
 				return a
@@ -358,7 +380,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			if t.returned && !t.announced {
 				t.announced = true
 				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{
-					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted},
+					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces},
 				}}
 			}
 		}
@@ -377,9 +399,15 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 
 // step makes a task's next step; false: it waits, or has returned.
 func (j *Job) step(s *State, t *task) bool {
+	if t.err != nil || s.epochs.loss != nil {
+		return false
+	}
+	if moved, ok := j.before(s, t); !ok {
+		return moved
+	}
 	v := j.vote(s, t)
 	switch {
-	case t.err != nil || v == await:
+	case v == await:
 		return false
 	case v == abandon:
 		t.abort()
@@ -432,6 +460,7 @@ func (s *State) Clone() State {
 		c.tasks[i] = t.clone(s.job.program)
 	}
 	c.held = slices.Clip(s.held)
+	c.epochs = s.epochs.clone()
 	return c
 }
 
@@ -440,7 +469,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	if s.ending != nil {
 		return s.ending.sign(fingerprint{1, 0})
 	}
-	f := s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told))
+	f := s.epochs.sign(s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told)))
 	if s.view != nil {
 		f = f.with(s.view.Number)
 	}

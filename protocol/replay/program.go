@@ -21,7 +21,9 @@ type Program struct {
 	Calls []Call
 
 	agreed bool       // some operations are
-	serial [][]uint64 // by task, its digest after each operation
+	onces  int        // operations before which tasks call Once
+	starts []int      // by epoch, the operation that it begins with
+	serial [][]uint64 // by task, its digest after each operation; nil: there are values of Once
 }
 
 // Call is an operation of a program.
@@ -29,21 +31,62 @@ type Call struct {
 	*Plan
 	Elems  int  // of a vector; blocks have up to so many
 	Agreed bool // it may be aborted; see Plan.Symmetric
+	Once   bool // every task calls Once before it, and its input depends on the value
 }
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	g := &Program{Tasks: tasks, Seed: seed, Calls: calls}
+	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
-	g.serial = g.Serial(nil)
+	for _, c := range calls {
+		if c.Once {
+			g.onces++
+		}
+	}
+	if g.onces == 0 {
+		g.serial = g.Serial(nil, nil)
+	}
 	return g
 }
 
+// Saved is the program with Saves: each before the operation of a number, or after the
+// last. What tasks get does not depend on them.
+func (g *Program) Saved(before ...int) *Program {
+	c := *g
+	c.starts = slices.Sorted(slices.Values(append([]int{0}, before...)))
+	return &c
+}
+
+// Saves is how often a task calls Save.
+func (g *Program) Saves() int { return len(g.starts) - 1 }
+
+// Onces is how often a task calls Once.
+func (g *Program) Onces() int { return g.onces }
+
+// keeps tells whether there are copies of anything.
+func (g *Program) keeps() bool { return g.Saves() > 0 || g.onces > 0 }
+
+// index is the number of an operation in the whole program, of which the message says
+// the epoch and the number there.
+func (g *Program) index(n Name) int {
+	if int(n.Epoch) >= len(g.starts) {
+		return len(g.Calls)
+	}
+	return g.starts[n.Epoch] + int(n.Op)
+}
+
 // Serial computes without any message, by task, its digests after each operation, if
-// some operations are aborted.
-func (g *Program) Serial(aborted []int) [][]uint64 {
+// some operations are aborted, and Once had these values, by task and in order.
+func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
 	all, digests := make([][]uint64, g.Tasks), make([]uint64, g.Tasks)
+	drawn := 0
 	for at := range g.Calls {
+		if g.Calls[at].Once {
+			for t := range digests {
+				digests[t] = onceOf(digests[t], onces[t][drawn])
+			}
+			drawn++
+		}
 		off := slices.Contains(aborted, at)
 		var results [][][]byte
 		if !off {
@@ -65,6 +108,9 @@ func (g *Program) Serial(aborted []int) [][]uint64 {
 type Menu struct {
 	// Agreed lets two thirds of the operations be agreed that can be.
 	Agreed bool
+
+	// Once lets tasks call Once before a third of the operations.
+	Once bool
 
 	tasks int
 	plans [][]*Plan // by operation
@@ -99,7 +145,8 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
 		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
 		agreed := m.Agreed && plan.Symmetric() && protocol.Mix(x, 4)%3 > 0
-		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed}
+		once := m.Once && protocol.Mix(x, 5)%3 == 0
+		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed, once}
 	}
 	return NewProgram(m.tasks, seed, calls...)
 }
@@ -130,7 +177,8 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Digests are, by task, those after each operation, if none is aborted.
+// Digests are, by task, those after each operation, if none is aborted and there are no
+// values of Once.
 func (g *Program) Digests(task protocol.Rank) []uint64 { return g.serial[task] }
 
 // Messages is how many messages the tasks send each other.
@@ -311,6 +359,9 @@ func digestOf(digest uint64, result [][]byte) uint64 {
 
 // abortedOf adds to a digest that an operation was aborted.
 func abortedOf(digest uint64) uint64 { return protocol.Mix(digest, math.MaxUint64) }
+
+// onceOf adds a value of Once to a digest.
+func onceOf(digest, value uint64) uint64 { return protocol.Mix(digest, value) }
 
 // absentOr tells nil, a block that is absent, from others.
 func absentOr(b []byte) uint64 {

@@ -18,10 +18,17 @@ type task struct {
 	view    uint64   // in which the attempt began
 	first   bool     // it is the task's first
 	op      int      // the present operation
+	epoch   uint64   // that it is in
+	count   int32    // operations of the epoch that are over
+	saving  bool     // it has called Save, and waits
+	drawn   bool     // it has the value of Once that comes before the present operation
+	balance int64    // messages that it has sent in the epoch, less those that it has received
+	digest  uint64   // of all that it has got so far
 	begun   bool     // its input is in the store
 	digests []uint64 // after each operation that is over
 	aborted []int    // operations that were
 	past    uint64   // stands for them
+	onces   []uint64 // values of Once
 	steps   collective.StepState
 	barrier collective.BarrierState
 	store   collective.Store
@@ -31,7 +38,7 @@ type task struct {
 	sends   int    // of it, in a barrier
 
 	early [][]*Frame // by operation
-	log   *Log       // what went to others, by the task it went to
+	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
 
 	returned, announced bool
@@ -51,12 +58,12 @@ var errPast = errors.New("a message of one who knows of other aborts")
 const firstView = 1
 
 func newTask(g *Program, number protocol.Rank, view uint64) *task {
-	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls)), log: NewLog(headLen)}
+	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls))}
 }
 
 // accept takes a message.
 func (t *task) accept(g *Program, f *Frame) {
-	switch at := int(f.Op); {
+	switch at := g.index(f.Name); {
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
 	case at == t.op && t.begun && (t.first || g.Calls[at].barrier != nil):
 		t.put(g, f)
@@ -100,8 +107,17 @@ func (t *task) put(g *Program, f *Frame) {
 		return
 	}
 	t.came += protocol.Mix(f.Key(), f.Sum())
+	t.counts(c, -1)
 	t.do(c, move{int32(i), f})
 	c.schedule.Receive(&t.steps, 0, f.From, collective.StepMessage{Lane: f.Lane})
+}
+
+// counts adds to the balance of the epoch, unless the operation may be aborted: then not
+// all is received that is sent.
+func (t *task) counts(c *Call, messages int64) {
+	if !c.Agreed {
+		t.balance += messages
+	}
 }
 
 // do makes a move and remembers it.
@@ -155,11 +171,14 @@ func (t *task) begin(g *Program) {
 }
 
 // last is the digest of all results so far.
-func (t *task) last() uint64 {
-	if len(t.digests) == 0 {
-		return 0
-	}
-	return t.digests[len(t.digests)-1]
+func (t *task) last() uint64 { return t.digest }
+
+// name is what the present operation is called.
+func (t *task) name() Name { return Name{Op: t.count, Epoch: uint16(t.epoch)} }
+
+// frame is a message of the present operation.
+func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
+	return &Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
 }
 
 // given is what a task gives to an operation: blocks, or one vector.
@@ -217,7 +236,8 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 		t.moves = append(t.moves, move{step: a.Msg.Step})
 		v, _ := t.store.Take(st, nil)
 		v = bytes.Clone(v) // the log keeps it, and the store may receive in its place
-		send(&Frame{Name{int32(t.op), t.number, a.To, a.Msg.Lane}, v, t.past})
+		t.counts(c, 1)
+		send(t.frame(a.To, a.Msg.Lane, v))
 	case protocol.Work:
 		t.do(c, move{step: a.Msg.Step})
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
@@ -235,7 +255,7 @@ func (t *task) pass(c *Call, send func(f *Frame)) bool {
 	switch a.Kind {
 	case protocol.Send:
 		t.sends++
-		send(&Frame{Name: Name{int32(t.op), t.number, a.To, uint16(a.Msg)}, Past: t.past})
+		send(t.frame(a.To, uint16(a.Msg), nil))
 	case protocol.Deliver:
 		t.finish(c)
 	default:
@@ -268,31 +288,38 @@ func (t *task) abort() {
 
 // over goes on to the next operation.
 func (t *task) over(digest uint64) {
+	t.digest = digest
 	t.digests = append(t.digests, digest)
 	t.op++
-	t.begun = false
+	t.count++
+	t.begun, t.drawn = false, false
 }
 
 // keep logs a message that is to go to another process.
 func (t *task) keep(f *Frame) {
 	head := f.head()
-	t.log.Add(int(f.To), head[:], f.Value)
+	t.log().Add(int(f.To), head[:], f.Value)
 	t.out = append(slices.Clip(t.out), f)
 }
 
 // again has everything sent again that ever went to a task: it has a new owner.
 func (t *task) again(to protocol.Rank) {
 	t.out = slices.DeleteFunc(slices.Clone(t.out), func(f *Frame) bool { return f.To == to })
-	for head, value := range t.log.To(int(to)) {
-		t.out = append(t.out, logged(head, value))
+	for _, l := range t.logs {
+		for head, value := range l.To(int(to)) {
+			t.out = append(t.out, logged(head, value))
+		}
 	}
 }
 
 // clone returns a copy that shares nothing that changes.
 func (t *task) clone(g *Program) *task {
 	c := *t
-	c.log, c.early, c.moves, c.digests = t.log.clone(), slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
-	c.aborted = slices.Clip(t.aborted)
+	c.early, c.moves, c.digests = slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
+	c.aborted, c.onces, c.logs = slices.Clip(t.aborted), slices.Clip(t.onces), slices.Clone(t.logs)
+	for i, l := range c.logs {
+		c.logs[i].Log = l.clone()
+	}
 	c.steps, c.store = t.steps.Clone(), collective.Store{}
 	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
 		return &c
@@ -322,8 +349,9 @@ func (l *Log) clone() *Log {
 // sign adds what stands for the task. What it has logged follows from how far it is.
 func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.past).with(t.came)
+	f = f.with(t.epoch).with(uint64(t.balance))
 	flags := uint64(0)
-	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil} {
+	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil, t.saving, t.drawn} {
 		if flag {
 			flags |= 1 << i
 		}

@@ -1,0 +1,81 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// What must hold of epochs, besides the bits of all tasks.
+var (
+	errEpochs = errors.New("a task goes on from another epoch than others")
+	errCopies = errors.New("a task goes on from a state of which there were never enough copies")
+	errLoss   = errors.New("a task is given up, though somebody has its state")
+	errLosing = errors.New("a task is lost, though some live of those who had its state when there were enough copies")
+)
+
+// checkResumed looks at a task that r has let go on from a state: in a view all who do
+// so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
+func checkResumed(w *replayWorld, r protocol.Rank, m *replay.EpochMessage) error {
+	if kept, _ := keepers(w, m.Copy); kept == 0 {
+		return fmt.Errorf("%w: the %v", errCopies, m.Copy)
+	}
+	for other := range jobOf(w).Coordinator() {
+		for _, d := range w.Delivered(other) {
+			if e := d.Msg.Epoch; d.Msg.Kind == replay.Resumed && e.View == m.View && e.Epoch != m.Epoch {
+				return fmt.Errorf("%w: p%d and p%d in view %d from %d and %d", errEpochs, r, other, m.View, m.Epoch, e.Epoch)
+			}
+		}
+		if !w.Alive(other) {
+			continue
+		}
+		for t := range protocol.Rank(jobOf(w).Program().Tasks) {
+			at, ok := w.State(other).Stands(t)
+			if ok && !at.Behind && at.Epoch != m.Epoch && (at.Epoch+1 != m.Epoch || !at.Saving) {
+				return fmt.Errorf("%w: task %d from %d, task %d is in %d", errEpochs, m.Task, m.Epoch, t, at.Epoch)
+			}
+		}
+	}
+	return nil
+}
+
+// checkLoss demands that nobody who lives has the state of a task that is given up, and
+// that everybody is dead who ever had it when there were enough copies: the owner then, and
+// as many others as there must be.
+func checkLoss(w *replayWorld, c *replay.Copy) error {
+	for r := range jobOf(w).Coordinator() {
+		if w.Alive(r) && w.State(r).Holds(c) {
+			return fmt.Errorf("%w: p%d has the %v", errLoss, r, c)
+		}
+	}
+	if kept, left := keepers(w, c); kept == 0 || left > 0 {
+		return fmt.Errorf("%w: the %v, %d of %d", errLosing, c, left, kept)
+	}
+	return nil
+}
+
+// keepers counts those who had a copy when there were enough, and those of them who live.
+func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
+	for r := range jobOf(w).Coordinator() {
+		for _, d := range w.Delivered(r) {
+			if d.Msg.Kind != replay.Complete || !d.Msg.Epoch.Same(c) {
+				continue
+			}
+			for _, m := range d.Msg.Epoch.Holders {
+				all++
+				if lives(w, m) {
+					left++
+				}
+			}
+		}
+	}
+	return all, left
+}
+
+// lives tells whether a life has not ended.
+func lives(w *replayWorld, m membership.Member) bool {
+	return w.Alive(m.ID) && uint32(w.Life(m.ID)) == m.Incarnation
+}

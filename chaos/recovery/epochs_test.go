@@ -1,0 +1,105 @@
+package recovery
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// A world in which nobody resumes, or no task is ever lost, would say nothing.
+func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
+	cfg, err := Job{P: 4, Tasks: 5, Crashes: 3, Operations: 3, Saves: 2, LossyCrashes: true}.random()
+	if err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]int{}
+	check := cfg.Check
+	cfg.Check = func(w *replayWorld) error {
+		meetEpochs(w, met)
+		return check(w)
+	}
+	if _, err := chaos.Random(cfg, 1, 1000, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{
+		"resumed", "resumed again", "resumed before the last", "saved again", "lost", "completed again", "value of a dead owner",
+	} {
+		if met[what] == 0 {
+			t.Errorf("nothing is %s", what)
+		}
+	}
+	t.Log(met)
+}
+
+// meetEpochs counts what happened in a run.
+func meetEpochs(w *replayWorld, met map[string]int) {
+	type name struct {
+		task       protocol.Rank
+		epoch, key uint64
+	}
+	complete, resumed := map[name]map[protocol.Rank]bool{}, map[protocol.Rank]int{}
+	views := map[name]map[uint64]bool{}
+	for r := range jobOf(w).Coordinator() {
+		if w.Alive(r) && w.State(r).Lost() != nil {
+			met["lost"]++
+		}
+		for _, d := range w.Delivered(r) {
+			m := d.Msg.Epoch
+			switch d.Msg.Kind {
+			case replay.Resumed:
+				met["resumed"]++
+				resumed[m.Task]++
+				if int(m.Epoch) < jobOf(w).Program().Saves() {
+					met["resumed before the last"]++
+				}
+			case replay.Complete:
+				n := name{m.Task, m.Epoch, m.Key}
+				if complete[n] == nil {
+					complete[n], views[n] = map[protocol.Rank]bool{}, map[uint64]bool{}
+				}
+				complete[n][r], views[n][m.View] = true, true
+			}
+		}
+	}
+	for _, n := range resumed {
+		if n > 1 {
+			met["resumed again"]++
+		}
+	}
+	for n, owners := range complete {
+		switch {
+		case len(owners) > 1 && n.key > 0:
+			met["value of a dead owner"]++
+		case len(owners) > 1:
+			met["saved again"]++
+		case len(views[n]) > 1:
+			met["completed again"]++
+		}
+	}
+}
+
+// With as many copies as there are victims no task is lost; with fewer only if all die who
+// have one.
+func TestTasksThatSaveSurviveCrashesAtEveryPoint(t *testing.T) {
+	cases := []Job{
+		{P: 2, Crashes: 1, Saves: 2, LossyCrashes: true},
+		{P: 3, Crashes: 1, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Gather, replay.Send}},
+		{P: 2, Crashes: 1, Saves: 2, Cancels: 1, LossyCrashes: true, Ops: []replay.Op{replay.Barrier, replay.AllReduce}},
+	}
+	if !testing.Short() {
+		cases = append(
+			cases,
+			Job{P: 3, Tasks: 2, Crashes: 2, Saves: 1, Ops: []replay.Op{replay.Send}},
+			Job{P: 3, Tasks: 2, Crashes: 2, Saves: 1, Copies: 1, Ops: []replay.Op{replay.Send}},
+		)
+	}
+	for _, r := range cases {
+		report, err := r.CrashPoints(0)
+		if err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		t.Logf("%+v: %d cases in %.1f s", r, report.Schedules, report.Seconds)
+	}
+}

@@ -1,0 +1,128 @@
+package coppice_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+func init() { plays["roam"] = roaming }
+
+// roaming saves in each round, and tells of it, until somebody writes a file. It tells a
+// digest of what it has in the end.
+func roaming(tell func(line), args []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		say := telling(tell, t)
+		seed, err := coppice.Once(ctx, t, func(context.Context) (uint64, error) { return uint64(t.Rank() + 3), nil })
+		if err != nil {
+			return err
+		}
+		first, err := coppice.AllReduce(ctx, t, seed, coppice.Sum) // also between tasks of one process
+		if err != nil {
+			return err
+		}
+		w := walk{Sum: first}
+		for {
+			if err := coppice.Save(ctx, t, &w); err != nil {
+				say(failure("left", err))
+				return err
+			}
+			say(line{What: "round", Value: w.Round, Text: os.Getenv(control.VarDir)})
+			stop, err := coppice.Once(ctx, t, func(context.Context) (int, error) {
+				if _, err := os.Stat(args[0]); err != nil {
+					return 0, nil
+				}
+				return 1, nil
+			})
+			if err != nil {
+				return err
+			}
+			over, err := coppice.AllReduce(ctx, t, stop, coppice.Min)
+			if err != nil {
+				return err
+			}
+			if over == 1 && w.Round >= 20 {
+				break
+			}
+			if w.Sum, err = coppice.AllReduce(ctx, t, w.Sum*3+seed, coppice.Sum); err != nil {
+				return err
+			}
+			if w.Round < 20 {
+				w.Trail = append(w.Trail, w.Sum)
+			}
+			w.Round++
+			time.Sleep(time.Millisecond)
+		}
+		say(line{What: "trail", Text: fmt.Sprint(w.Trail), Value: w.Round})
+		return nil
+	}
+}
+
+// TestGrowAndShrink: while a job runs it grows from 2 processes to 8, which take over tasks, and
+// then shrinks to 3.
+func TestGrowAndShrink(t *testing.T) {
+	stop := t.TempDir() + "/stop"
+	s := scene{n: 2, play: []string{"roam", stop}, grow: 6}
+	s.Tasks = 8
+	g := s.begin(t)
+	dir := g.await(t, "round", 16)[0].Text
+	joined, err := control.RequestJoin(t.Context(), dir, control.JoinRequest{Count: 6, Rank: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := func() map[int]int { // by task, in the last round that all have told of
+		last, of := map[int]int{}, map[int]int{}
+		for _, l := range g.of("round") {
+			last[l.Rank], of[l.Rank] = l.Value, l.Pid
+		}
+		return of
+	}
+	spread := func() int {
+		processes := map[int]bool{}
+		for _, pid := range pids() {
+			processes[pid] = true
+		}
+		return len(processes)
+	}
+	for until := time.Now().Add(patienceTime); spread() < 8; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("tasks are in %v; joined %v; left %v", pids(), joined, g.of("left"))
+		}
+	}
+	for _, j := range joined[:5] {
+		syscall.Kill(j.Pid, syscall.SIGKILL)
+		time.Sleep(30 * time.Millisecond)
+	}
+	if err := os.WriteFile(stop, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := g.end(t)
+	if report.Exit != 0 {
+		t.Errorf("exit %d: %s", report.Exit, report.Cause)
+	}
+	for _, l := range g.of("left") {
+		if l.Kind != "moved" {
+			t.Errorf("task %d: %s", l.Rank, l.Text)
+		}
+	}
+	alone, err := scene{n: 1, settings: settings{Tasks: 8}, play: []string{"roam", stop}}.local(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, ended := alone.of("trail")[0].Text, map[int]bool{}
+	for _, l := range g.of("trail") {
+		ended[l.Rank] = true
+		if l.Text != want {
+			t.Errorf("task %d has %s, want %s", l.Rank, l.Text, want)
+		}
+	}
+	if len(ended) != 8 {
+		t.Errorf("%d tasks have ended", len(ended))
+	}
+}

@@ -1,0 +1,85 @@
+package logp
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// OutlivedResult is what a corrected reduction came to.
+type OutlivedResult struct {
+	CollectiveResult // what was sent, also to the dead; received, by those who listened
+	// Corrections is how many of the messages repair what the trees may have missed.
+	Corrections int64
+	// Unreached is how many live processes are without a result that they wait for.
+	Unreached int
+}
+
+// Outlived simulates a corrected reduction with failures. Network.Detect is how long after
+// a death the others know it: a reduction that has lost an input before it was sent waits
+// so long. Sizes are as in Collective.
+func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Faults) (OutlivedResult, error) {
+	if spec.Algorithm != collective.Corrected && spec.Algorithm != collective.CorrectedFlat {
+		return OutlivedResult{}, fmt.Errorf("%v by %v with failures; allowed: %v, %v", spec.Op, spec.Algorithm, collective.Corrected, collective.CorrectedFlat)
+	}
+	c, err := weighed(&spec, size, elem, net)
+	if err != nil {
+		return OutlivedResult{}, err
+	}
+	e, err := NewEngine(c, net)
+	if err != nil {
+		return OutlivedResult{}, err
+	}
+	t := &tally{costed: c, messages: make([][2]int64, net.P), bytes: make([][2]int64, net.P)}
+	e.Observe(t)
+	r, err := e.Run(0, faults)
+	if err != nil {
+		return OutlivedResult{}, fmt.Errorf("%v by %v: %w", spec.Op, spec.Algorithm, err)
+	}
+	return OutlivedResult{t.total(r.Delivery), r.Corrections, r.Undelivered + t.unreached}, nil
+}
+
+// tally counts what is sent and received: in a corrected reduction not every step is
+// done.
+type tally struct {
+	*costed
+	messages, bytes [][2]int64 // by process: sent, received
+	unreached       int
+}
+
+func (t *tally) count(r protocol.Rank, way int, bytes int64) {
+	t.messages[r][way]++
+	t.bytes[r][way] += bytes
+}
+
+// Sent implements Observer.
+func (t *tally) Sent(_ protocol.Time, from, _ protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
+	t.count(from, 0, t.Bytes(from, m))
+}
+
+// Received implements Observer.
+func (t *tally) Received(_ protocol.Time, to, from protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
+	t.count(to, 1, t.Bytes(from, m))
+}
+
+// Delivered implements Observer.
+func (t *tally) Delivered(_ protocol.Time, r protocol.Rank, m collective.StepMessage) {
+	if t.steps[r][m.Step].Kind == collective.UnreachedStep {
+		t.unreached++
+	}
+}
+
+// Died implements Observer.
+func (t *tally) Died(protocol.Time, protocol.Rank) {}
+
+func (t *tally) total(end protocol.Time) CollectiveResult {
+	sum := CollectiveResult{Time: end}
+	for r := range t.messages {
+		sum.Messages += t.messages[r][0]
+		sum.Bytes += t.bytes[r][0]
+		sum.MessagesMax = max(sum.MessagesMax, t.messages[r][0], t.messages[r][1])
+		sum.BytesMax = max(sum.BytesMax, t.bytes[r][0], t.bytes[r][1])
+	}
+	return sum
+}
