@@ -287,10 +287,21 @@ func (m *Member) Recall(ctx context.Context, name string, key uint64) (value []b
 			return nil, false, err
 		}
 	}
-	if r := p.epochs.copies[k]; r != nil && r.have {
-		return r.value, true, nil
+	r := p.epochs.copies[k]
+	if r == nil || !r.have {
+		return nil, false, nil
 	}
-	return nil, false, nil
+	// The attempt before may have died before there were enough copies of it: nothing may
+	// follow from it that outlives it.
+	for !p.hears() || !p.enough(r) {
+		if err := p.awaitEpochs(ctx); err != nil {
+			return nil, false, &Failure{Op: name, Err: err}
+		}
+		if err := m.usable(name); err != nil {
+			return nil, false, err
+		}
+	}
+	return r.value, true, nil
 }
 
 // Keep keeps a value under a key for later attempts of the task, and waits until there are
