@@ -39,7 +39,7 @@ func Save[S any](ctx context.Context, t *Task, state *S) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	b, epoch, next, err := t.m.Resume(ctx)
+	b, epoch, next, err := t.m.Resume(ctx, c.Signature())
 	switch {
 	case err != nil:
 		return t.failed(op, err)
@@ -116,7 +116,7 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 		return f(ctx)
 	}
 	key := m.OnceKey()
-	b, ok, err := m.Recall(ctx, op, key)
+	b, ok, err := m.Recall(ctx, op, key, c.Signature())
 	if err != nil {
 		return v, t.failed(op, err)
 	}
@@ -136,7 +136,7 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 	if b == nil {
 		b = []byte{}
 	}
-	if err := m.Keep(ctx, op, key, b); err != nil {
+	if err := m.Keep(ctx, op, key, c.Signature(), b); err != nil {
 		return v, t.failed(op, err)
 	}
 	return w, nil

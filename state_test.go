@@ -2,11 +2,14 @@ package coppice_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -123,9 +126,26 @@ func TestSaveResumes(t *testing.T) {
 		t.Fatal(want)
 	}
 	for _, kills := range [][]string{
-		{"1@save#1"}, {"1@save#1/1"}, {"1@save#1/2"}, {"1@save#1/3"}, {"1@save#1/4"}, {"1@save#1/5"},
-		{"2@save#4"}, {"2@save#4/1"}, {"2@save#4/3"}, {"2@save#4/5"}, {"0@save#4/5"}, {"0@save#5/1"},
-		{"3@once#1"}, {"3@once#1/1"}, {"3@once#1/2"}, {"3@once#4/1"}, {"3@once#4/3"}, {"2@allreduce#9/1"}, {"4@recv#3"}, {"0@split#5/1"},
+		{"1@save#1"},
+		{"1@save#1/1"},
+		{"1@save#1/2"},
+		{"1@save#1/3"},
+		{"1@save#1/4"},
+		{"1@save#1/5"},
+		{"2@save#4"},
+		{"2@save#4/1"},
+		{"2@save#4/3"},
+		{"2@save#4/5"},
+		{"0@save#4/5"},
+		{"0@save#5/1"},
+		{"3@once#1"},
+		{"3@once#1/1"},
+		{"3@once#1/2"},
+		{"3@once#4/1"},
+		{"3@once#4/3"},
+		{"2@allreduce#9/1"},
+		{"4@recv#3"},
+		{"0@split#5/1"},
 		{"1@save#3/2", "2@save#3/1", "3@once#5/1", "4@save#7/5"},
 		{"0@allreduce#5", "1@allreduce#11/2", "2@save#6/3"},
 	} {
@@ -218,5 +238,137 @@ func TestSavedJobs(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// TestSaveMisused: never a hang, and everybody gets the error.
+func TestSaveMisused(t *testing.T) {
+	for name, c := range map[string]struct {
+		play  func(ctx context.Context, t *coppice.Task) error
+		want  error
+		words string
+	}{
+		"a message that nobody has received": {func(ctx context.Context, t *coppice.Task) error {
+			if t.Rank() == 1 {
+				if err := coppice.Send(ctx, t, 2, 5, "late"); err != nil {
+					return err
+				}
+			}
+			return coppice.Save(ctx, t, new(int))
+		}, coppice.ErrMismatch, "sent before this Save and not received: 1"},
+		"another operation": {func(ctx context.Context, t *coppice.Task) error {
+			if t.Rank() == 1 {
+				return coppice.Barrier(ctx, t)
+			}
+			return coppice.Save(ctx, t, new(int))
+		}, coppice.ErrMismatch, "barrier"},
+		"a task that returns": {func(ctx context.Context, t *coppice.Task) error {
+			if t.Rank() == 1 {
+				return nil
+			}
+			return coppice.Save(ctx, t, new(int))
+		}, coppice.ErrMismatch, "task 1 has returned without taking part"},
+		"on a fork": {func(ctx context.Context, t *coppice.Task) error {
+			return coppice.Save(ctx, t.Fork(), new(int))
+		}, nil, "allowed: on the task that the function was given"},
+		"a future under way": {func(ctx context.Context, t *coppice.Task) error {
+			wait := make(chan struct{})
+			f := coppice.Go(t, func(*coppice.Task) (int, error) { <-wait; return 0, nil })
+			err := coppice.Save(ctx, t, new(int))
+			close(wait)
+			_, _ = f.Wait(ctx)
+			return err
+		}, nil, "1 of the task's futures are not done"},
+		"a group made between two Saves": {func(ctx context.Context, t *coppice.Task) error {
+			if err := coppice.Save(ctx, t, new(int)); err != nil {
+				return err
+			}
+			f := t.Fork()
+			if err := coppice.Barrier(ctx, f); err != nil {
+				return err
+			}
+			if err := coppice.Save(ctx, t, new(int)); err != nil {
+				return err
+			}
+			return coppice.Barrier(ctx, f)
+		}, coppice.ErrMismatch, "epoch that is over"},
+		"a type that cannot be sent": {func(ctx context.Context, t *coppice.Task) error {
+			return coppice.Save(ctx, t, new(func()))
+		}, nil, "func()"},
+		"an ended context": {func(ctx context.Context, t *coppice.Task) error {
+			if t.Rank() == 1 {
+				ended, cancel := context.WithCancelCause(ctx)
+				cancel(errEnough)
+				return coppice.Save(ended, t, new(int))
+			}
+			return coppice.Save(ctx, t, new(int))
+		}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := coppice.Local(t.Context(), 3, c.play)
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%v; want %v, with %q", err, c.want, c.words)
+			}
+		})
+	}
+}
+
+// TestSaveWithoutReplay: there is nobody to resume.
+func TestSaveWithoutReplay(t *testing.T) {
+	job := coppice.Job{Local: 2, Recovery: coppice.Report}
+	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error { return coppice.Save(ctx, t, new(int)) })
+	if err == nil || !strings.Contains(err.Error(), "allowed: with Recovery Replay") {
+		t.Error(err)
+	}
+}
+
+// TestSaveOfAnotherType: the first Save of a task that is run again is not always the one that saved.
+func TestSaveOfAnotherType(t *testing.T) {
+	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
+	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+		if err := coppice.Save(ctx, t, new(int)); err != nil {
+			return err
+		}
+		if err := coppice.Save(ctx, t, new([]string)); err != nil {
+			return err
+		}
+		return coppice.Barrier(ctx, t)
+	})
+	if !errors.Is(err, coppice.ErrMismatch) || !strings.Contains(err.Error(), "another type than before") {
+		t.Error(err)
+	}
+}
+
+// TestLostCopies: when all that have a task's state die at once the task is lost, and named. It
+// never goes on from an older state.
+func TestLostCopies(t *testing.T) {
+	const victim, copies = 1, 2
+	s := scene{n: 6, play: []string{"roam", t.TempDir() + "/never"}}
+	s.Copies = copies
+	g := s.begin(t)
+	g.await(t, "round", 60)
+	pids := g.pids(t, "round")
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // nobody makes copies in between
+		for i := range copies + 1 { // on the ring
+			if err := syscall.Kill(pids[victim+i], signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	report := g.end(t)
+	if report.Exit == 0 {
+		t.Error("the job ended well")
+	}
+	for _, l := range g.of("round") {
+		if l.Rank == victim && l.Pid != pids[victim] {
+			t.Errorf("task %d went on in round %d", victim, l.Value)
+		}
+	}
+	named := false
+	for _, l := range g.of("end") {
+		named = named || l.Kind == "lost" && slices.Contains(l.Tasks, victim) && strings.Contains(l.Text, "no process has its state of epoch")
+	}
+	if !named {
+		t.Errorf("%v", g.of("end"))
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -90,9 +88,8 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := benchContext()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	began := time.Now()
 	m := &membershipBench{plan: plan, console: c}
 	defer m.close()

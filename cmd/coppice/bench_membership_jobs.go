@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -46,60 +44,28 @@ type membershipLine struct {
 	Opened  int64 `json:"opened,omitempty"`
 }
 
-// membershipSink takes the lines of all processes of a job.
-type membershipSink struct {
-	n     int
-	ready []chan struct{} // closed when all are ready for a death
+func (l membershipLine) about() (rank, death int) { return l.Rank, l.Death }
 
-	mu   sync.Mutex
-	rest []byte
-	pids map[int]int
-	seen []map[int]membershipLine // by death and rank
-}
+// membershipSink takes the lines of all processes of a job.
+type membershipSink struct{ deathSink[membershipLine] }
 
 func newMembershipSink(n, deaths int) *membershipSink {
-	s := &membershipSink{n: n, pids: map[int]int{}}
-	for range deaths {
-		s.ready = append(s.ready, make(chan struct{}))
-		s.seen = append(s.seen, map[int]membershipLine{})
-	}
+	s := new(membershipSink)
+	s.begin(n, deaths, "process", s.hear)
 	return s
 }
 
-func (s *membershipSink) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rest = append(s.rest, text...)
-	for {
-		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
-		if !ok {
-			return len(text), nil
-		}
-		s.rest = rest
-		if err := s.take(line); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// take reads [RANK] and a JSON document.
-func (s *membershipSink) take(line []byte) error {
-	var l membershipLine
-	begin := max(0, bytes.IndexByte(line, '{'))
-	if err := json.Unmarshal(line[begin:], &l); err != nil || l.Rank < 0 || l.Rank >= s.n || l.Death < 0 || l.Death >= len(s.seen) {
-		return fmt.Errorf("line %q of a process; want what it saw", line)
-	}
+func (s *membershipSink) hear(l membershipLine) {
 	if l.PID != 0 {
 		if s.pids[l.Rank] = l.PID; len(s.pids) == s.n {
 			close(s.ready[0])
 		}
-		return nil
+		return
 	}
 	seen := s.seen[l.Death]
 	if seen[l.Rank] = l; len(seen) == s.n-1-l.Death && l.Death+1 < len(s.ready) {
 		close(s.ready[l.Death+1])
 	}
-	return nil
 }
 
 // change sums up what the survivors of a death saw.
@@ -165,7 +131,7 @@ func (m *membershipBench) killOne(ctx context.Context, n, victim int) (first, v 
 func (m *membershipBench) kill(ctx context.Context, n int, victims []int, sink *membershipSink) ([]int64, error) {
 	job := deadlyJob{
 		n: n, victims: victims, args: append([]string{"bench-membership-process"}, decimals(victims)...),
-		stdout: sink, ready: sink.ready, pid: func(rank int) int { return sink.pids[rank] },
+		stdout: sink, ready: sink.ready, pid: sink.pid,
 	}
 	if m.plan.fanout > 0 {
 		job.env = append(job.env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
@@ -93,20 +92,13 @@ func (s *membershipSides) sumUp() membershipSize {
 }
 
 func deathFiguresOf(changes []viewChange) deathFigures {
-	of := func(figure func(viewChange) float64) (all []float64) {
-		for _, v := range changes {
-			all = append(all, figure(v))
-		}
-		return all
-	}
-	totals := of(func(v viewChange) float64 { return v.total })
-	slices.Sort(totals)
+	total := func(v viewChange) float64 { return v.total }
 	return deathFigures{
-		Median:        model.Median(totals),
-		P99:           totals[(len(totals)*99+99)/100-1],
-		Detection:     model.Median(of(func(v viewChange) float64 { return v.detection })),
-		Proposer:      model.Median(of(func(v viewChange) float64 { return v.proposer })),
-		Stabilization: model.Median(of(viewChange.stabilization)),
+		Median:        medianOf(changes, total),
+		P99:           p99Of(changes, total),
+		Detection:     medianOf(changes, func(v viewChange) float64 { return v.detection }),
+		Proposer:      medianOf(changes, func(v viewChange) float64 { return v.proposer }),
+		Stabilization: medianOf(changes, viewChange.stabilization),
 	}
 }
 

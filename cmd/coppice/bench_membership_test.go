@@ -1,9 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
+	"io"
 	"log/slog"
 	"math"
 	"reflect"
@@ -59,17 +58,8 @@ var deathLines = []string{
 
 func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 	sink := newMembershipSink(4, 1)
-	text := strings.Join(deathLines, "\n") + "\n"
-	for len(text) > 0 { // in pieces, as they come
-		piece := text[:min(7, len(text))]
-		if n, err := sink.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Fatal(n, err)
-		}
-		text = text[len(piece):]
-	}
-	select {
-	case <-sink.ready[0]:
-	default:
+	writeInPieces(t, sink, deathLines)
+	if !isClosed(sink.ready[0]) {
 		t.Error("all are ready, and it does not say so")
 	}
 	if sink.pids[2] != 12 {
@@ -87,11 +77,7 @@ func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 // The proposal may be faster than the news: then a survivor learns by the view.
 func TestASurvivorMayLearnByTheView(t *testing.T) {
 	sink := newMembershipSink(3, 1)
-	for _, line := range []string{`{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`} {
-		if err := sink.take([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sinkTakes(t, sink, `{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{1})
 	if want := (viewChange{detection: 2, proposer: 2, total: 7}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -123,11 +109,7 @@ func TestTheFirstWordOfADeathCounts(t *testing.T) {
 
 func TestWhoProposesWhenRankZeroDies(t *testing.T) {
 	sink := newMembershipSink(3, 1)
-	for _, line := range []string{`{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`} {
-		if err := sink.take([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sinkTakes(t, sink, `{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{0})
 	if want := (viewChange{detection: 2, proposer: 3, total: 7}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -143,20 +125,15 @@ func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
 		"a view before it is decided": {`{"rank":0,"learned":9000,"opened":1500}`, `{"rank":1,"learned":9000,"opened":1500}`, `{"rank":3,"learned":9000,"opened":1500}`},
 	} {
 		sink := newMembershipSink(4, 1)
-		for _, line := range lines {
-			if err := sink.take([]byte(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		sinkTakes(t, sink, lines...)
 		if v, err := sink.change(0, 1000, []int{2}); err == nil {
 			t.Errorf("%s: %+v, want an error", what, v)
 		}
 	}
-	for _, line := range []string{"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`} {
-		if _, err := newMembershipSink(4, 1).Write([]byte(line + "\n")); err == nil {
-			t.Errorf("%q: no error", line)
-		}
-	}
+	sinkRefuses(
+		t, func() io.Writer { return newMembershipSink(4, 1) },
+		"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`,
+	)
 }
 
 func TestLeastSquaresFindTheLine(t *testing.T) {
@@ -207,19 +184,10 @@ func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
 }
 
 func TestTheOnlySizeStandsAtTheTop(t *testing.T) {
-	keysOf := func(sizes ...membershipSides) map[string]any {
-		t.Helper()
-		text, err := json.Marshal(newMembershipReport(membershipPlan{rounds: 3}, sizes))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var keys map[string]any
-		if err := json.Unmarshal(text, &keys); err != nil {
-			t.Fatal(err)
-		}
-		return keys
+	report := func(sizes ...membershipSides) map[string]any {
+		return keysOf(t, newMembershipReport(membershipPlan{rounds: 3}, sizes))
 	}
-	one, two := keysOf(sides(8)), keysOf(sides(8), sides(16))
+	one, two := report(sides(8)), report(sides(8), sides(16))
 	for _, key := range []string{
 		"processes", "median_us", "p99_us", "detection_us", "proposer_us", "stabilization_us",
 		"root", "barrier_us", "floor_us", "ratios", "rounds", "seconds",
@@ -236,21 +204,14 @@ func TestTheOnlySizeStandsAtTheTop(t *testing.T) {
 func TestAMissedTargetIsMarked(t *testing.T) {
 	late := sides(16, 15_000) // 100 times as long as ours
 	late.floor = []float64{10, 10, 10}
-	var text bytes.Buffer
-	w := bufio.NewWriter(&text)
-	newMembershipReport(membershipPlan{rounds: 3}, []membershipSides{sides(8, 45_000), late}).write(w)
-	w.Flush()
-	var rows [][]string
-	for line := range strings.Lines(text.String()) {
-		rows = append(rows, strings.Fields(line))
-	}
+	rows := rowsOf(newMembershipReport(membershipPlan{rounds: 3}, []membershipSides{sides(8, 45_000), late}).write)
 	for _, want := range []string{
 		"8 another 10 20 120 150 9020", "16 rank 0 10 20 300 320 420",
 		"8 50 100 45000 2.00 1.20 300.00", "16 50 10 15000 2.00 15.00 ! 100.00 !",
 		"stabilization ≈ 120 µs + 0 µs · log2 n, r² = 1.00",
 	} {
-		if !slices.ContainsFunc(rows, func(row []string) bool { return strings.Join(row, " ") == want }) {
-			t.Errorf("no line %q in\n%s", want, text.String())
+		if !slices.Contains(rows, want) {
+			t.Errorf("no line %q in\n%s", want, strings.Join(rows, "\n"))
 		}
 	}
 }
@@ -258,17 +219,12 @@ func TestAMissedTargetIsMarked(t *testing.T) {
 // The second death has one survivor less, and is waited for.
 func TestASecondDeathIsSummedUpByItself(t *testing.T) {
 	sink := newMembershipSink(4, 2)
-	for _, line := range []string{
+	sinkTakes(
+		t, sink,
 		`{"rank":0,"learned":2000,"opened":3000}`, `{"rank":1,"learned":2000,"opened":3000}`, `{"rank":2,"learned":2000,"opened":3000}`,
 		`{"rank":1,"death":1,"learned":14000,"opened":17000}`, `{"rank":2,"death":1,"learned":13000,"opened":18000}`,
-	} {
-		if err := sink.take([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	select {
-	case <-sink.ready[1]:
-	default:
+	)
+	if !isClosed(sink.ready[1]) {
 		t.Error("all are over the first death, and it does not say so")
 	}
 	got, err := sink.change(1, 10_000, []int{3, 0})

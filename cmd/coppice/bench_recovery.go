@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -79,9 +76,8 @@ func (b *benchRecoveryCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := benchContext()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	began := time.Now()
 	shown := c.newProgress(plan.rounds * len(plan.ops))
 	sides, err := plan.measure(ctx, shown.done)

@@ -2,12 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"runtime"
-	"slices"
-	"sync"
 	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
@@ -23,60 +19,27 @@ type survival struct {
 	total     float64 // the last task is through with that
 }
 
-// recoverySink takes the lines of all processes of a job.
-type recoverySink struct {
-	n     int             // processes, and tasks
-	ready []chan struct{} // closed when all are ready for a death
+func (l recoveryLine) about() (rank, death int) { return l.Rank, l.Death }
 
-	mu    sync.Mutex
-	rest  []byte
-	pids  map[int]int
+// recoverySink takes the lines of all tasks of a job, of which a process has one.
+type recoverySink struct {
+	deathSink[recoveryLine]
 	armed []map[int]bool // by death: the tasks that are ready
-	seen  []map[int]recoveryLine
 }
 
 func newRecoverySink(n, deaths int) *recoverySink {
-	s := &recoverySink{n: n, pids: map[int]int{}}
+	s := new(recoverySink)
+	s.begin(n, deaths, "task", s.hear)
 	for range deaths {
-		s.ready = append(s.ready, make(chan struct{}))
 		s.armed = append(s.armed, map[int]bool{})
-		s.seen = append(s.seen, map[int]recoveryLine{})
 	}
 	return s
 }
 
-func (s *recoverySink) pid(rank int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pids[rank]
-}
-
-func (s *recoverySink) Write(text []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rest = append(s.rest, text...)
-	for {
-		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
-		if !ok {
-			return len(text), nil
-		}
-		s.rest = rest
-		if err := s.take(line); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// take reads [RANK] and a JSON document.
-func (s *recoverySink) take(line []byte) error {
-	var l recoveryLine
-	begin := max(0, bytes.IndexByte(line, '{'))
-	if err := json.Unmarshal(line[begin:], &l); err != nil || l.Rank < 0 || l.Rank >= s.n || l.Death < 0 || l.Death >= len(s.seen) {
-		return fmt.Errorf("line %q of a task; want what it saw", line)
-	}
+func (s *recoverySink) hear(l recoveryLine) {
 	if !l.Ready {
 		s.seen[l.Death][l.Rank] = l
-		return nil
+		return
 	}
 	if l.PID != 0 {
 		s.pids[l.Rank] = l.PID
@@ -86,7 +49,6 @@ func (s *recoverySink) take(line []byte) error {
 			close(s.ready[l.Death])
 		}
 	}
-	return nil
 }
 
 // survival sums up what the tasks saw of a death.
@@ -193,22 +155,15 @@ func (s *recoverySides) sumUp(bytes int) recoveryCell {
 }
 
 func recoveryFiguresOf(all []survival) recoveryFigures {
-	of := func(figure func(survival) float64) (us []float64) {
-		for _, r := range all {
-			us = append(us, figure(r))
-		}
-		return us
-	}
-	totals := of(func(r survival) float64 { return r.total })
-	slices.Sort(totals)
+	total := func(r survival) float64 { return r.total }
 	return recoveryFigures{
-		Median:    model.Median(totals),
-		P99:       totals[(len(totals)*99+99)/100-1],
-		Noticed:   model.Median(of(func(r survival) float64 { return r.noticed })),
-		Detection: model.Median(of(func(r survival) float64 { return r.detection })),
-		View:      model.Median(of(func(r survival) float64 { return r.view })),
-		Started:   model.Median(of(func(r survival) float64 { return r.started })),
-		Resumed:   model.Median(of(func(r survival) float64 { return r.resumed })),
+		Median:    medianOf(all, total),
+		P99:       p99Of(all, total),
+		Noticed:   medianOf(all, func(r survival) float64 { return r.noticed }),
+		Detection: medianOf(all, func(r survival) float64 { return r.detection }),
+		View:      medianOf(all, func(r survival) float64 { return r.view }),
+		Started:   medianOf(all, func(r survival) float64 { return r.started }),
+		Resumed:   medianOf(all, func(r survival) float64 { return r.resumed }),
 	}
 }
 

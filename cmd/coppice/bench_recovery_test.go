@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,17 +26,8 @@ var recoveryLines = []string{
 
 func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
 	sink := newRecoverySink(3, 1)
-	text := strings.Join(recoveryLines, "\n") + "\n"
-	for len(text) > 0 { // in pieces, as they come
-		piece := text[:min(7, len(text))]
-		if n, err := sink.Write([]byte(piece)); n != len(piece) || err != nil {
-			t.Fatal(n, err)
-		}
-		text = text[len(piece):]
-	}
-	select {
-	case <-sink.ready[0]:
-	default:
+	writeInPieces(t, sink, recoveryLines)
+	if !isClosed(sink.ready[0]) {
 		t.Error("all are ready, and it does not say so")
 	}
 	if sink.pid(2) != 12 {
@@ -53,18 +42,13 @@ func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
 // A task that is run again says for the second time that it is ready, from elsewhere.
 func TestWhoIsRunAgainIsNotWaitedForTwice(t *testing.T) {
 	sink := newRecoverySink(2, 2)
-	for _, line := range []string{
+	sinkTakes(
+		t, sink,
 		`{"rank":0,"death":0,"ready":true,"pid":10}`, `{"rank":1,"death":0,"ready":true,"pid":11}`, `{"rank":1,"death":0,"ready":true}`,
 		`{"rank":1,"death":1,"ready":true}`,
-	} {
-		if err := sink.take([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	select {
-	case <-sink.ready[1]:
+	)
+	if isClosed(sink.ready[1]) {
 		t.Error("one of two is ready for the second death, and it says all are")
-	default:
 	}
 	if sink.pid(1) != 11 {
 		t.Errorf("process of rank 1: %d, want the first", sink.pid(1))
@@ -90,20 +74,15 @@ func TestNonsenseOfRecoveriesIsRefused(t *testing.T) {
 		"run again before it was dead": change(5, `"started":8000`, `"started":3500`),
 	} {
 		sink := newRecoverySink(3, 1)
-		for _, line := range lines {
-			if err := sink.take([]byte(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		sinkTakes(t, sink, lines...)
 		if r, err := sink.survival(0, 1000, 2); err == nil {
 			t.Errorf("%s: %+v, want an error", what, r)
 		}
 	}
-	for _, line := range []string{"", "hello", `{"rank":3,"pid":1}`, `{"rank":-1}`, `{"rank":0,"death":1}`, `{"rank"`} {
-		if _, err := newRecoverySink(3, 1).Write([]byte(line + "\n")); err == nil {
-			t.Errorf("%q: no error", line)
-		}
-	}
+	sinkRefuses(
+		t, func() io.Writer { return newRecoverySink(3, 1) },
+		"", "hello", `{"rank":3,"pid":1}`, `{"rank":-1}`, `{"rank":0,"death":1}`, `{"rank"`,
+	)
 }
 
 func TestTheLibrarysLogTellsWhen(t *testing.T) {
@@ -205,18 +184,10 @@ func TestRecoveriesAreHeldAgainstTheirNeighbours(t *testing.T) {
 }
 
 func TestTheOnlyOperationStandsAtTheTop(t *testing.T) {
-	keysOf := func(sides ...recoverySides) (keys map[string]any) {
-		t.Helper()
-		text, err := json.Marshal(newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, sides))
-		if err == nil {
-			err = json.Unmarshal(text, &keys)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return keys
+	report := func(sides ...recoverySides) map[string]any {
+		return keysOf(t, newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, sides))
 	}
-	one, two := keysOf(threeDeaths("scan")), keysOf(threeDeaths("scan"), threeDeaths("reduce"))
+	one, two := report(threeDeaths("scan")), report(threeDeaths("scan"), threeDeaths("reduce"))
 	for _, key := range []string{"op", "median_us", "p99_us", "floor_us", "ratios", "view_us", "started_us", "first", "processes", "mode", "rounds"} {
 		if one[key] == nil {
 			t.Errorf("one operation: no key %s", key)
@@ -230,17 +201,10 @@ func TestTheOnlyOperationStandsAtTheTop(t *testing.T) {
 func TestAMissedRecoveryIsMarked(t *testing.T) {
 	late := threeDeaths("reduce")
 	late.floor = []float64{10, 10, 10}
-	var text bytes.Buffer
-	w := bufio.NewWriter(&text)
-	newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, []recoverySides{threeDeaths("scan"), late}).write(w)
-	w.Flush()
-	var rows []string
-	for line := range strings.Lines(text.String()) {
-		rows = append(rows, strings.Join(strings.Fields(line), " "))
-	}
+	rows := rowsOf(newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, []recoverySides{threeDeaths("scan"), late}).write)
 	for _, want := range []string{"scan 8B 1 2 80 90 95 150 9000 500 10 100 1.20", "reduce 8B 1 2 80 90 95 150 9000 500 10 10 15.00 !"} {
 		if !slices.Contains(rows, want) {
-			t.Errorf("no line %q in\n%s", want, text.String())
+			t.Errorf("no line %q in\n%s", want, strings.Join(rows, "\n"))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -23,6 +24,7 @@ type copyKey struct {
 type replica struct {
 	key    copyKey
 	value  []byte
+	sign   uint64 // signature of its type
 	have   bool
 	stored bool         // it is kept elsewhere: no copies are made
 	pooled bool         // the value is in memory of the process's buffers, and nobody else refers to it
@@ -45,8 +47,9 @@ func (p *Process) replica(key copyKey) *replica {
 }
 
 // own keeps what a task of this process saves, and sends copies.
-func (p *Process) own(key copyKey, value []byte, stored bool, f *fate) *replica {
+func (p *Process) own(key copyKey, sign uint64, value []byte, stored bool, f *fate) *replica {
 	r := p.replica(key)
+	r.sign = sign
 	r.value, r.have, r.own, r.stored, r.pooled, r.fate = value, true, true, stored, false, f
 	p.copyOut(r)
 	return r
@@ -109,7 +112,7 @@ func (r *replica) sent(rank int, has bool) {
 }
 
 func (r *replica) envelope(op uint8) envelope {
-	return envelope{scope: scope{r.key.key, r.key.epoch}, extra: uint64(r.key.task), plan: Plan{op: op}}
+	return envelope{scope: scope{r.key.key, r.key.epoch}, extra: uint64(r.key.task), sign: r.sign, plan: Plan{op: op}}
 }
 
 // ring lists the other processes of the view in the order in which they are given copies: those
@@ -185,7 +188,7 @@ func (p *Process) copyCame(in *incoming) {
 	}
 	if !r.have {
 		in.settle()
-		r.value, r.have, r.pooled = in.value, true, in.pooled && in.kind != copyYours
+		r.value, r.sign, r.have, r.pooled = in.value, in.sign, true, in.pooled && in.kind != copyYours
 		in.pooled = false
 	} else {
 		in.discard()
@@ -268,7 +271,7 @@ func (m *Member) SaveRoom() []byte {
 }
 
 // Recall returns what an earlier attempt of the task has kept under a key, if it has.
-func (m *Member) Recall(ctx context.Context, name string, key uint64) (value []byte, ok bool, err error) {
+func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (value []byte, ok bool, err error) {
 	p := m.p
 	p.lock()
 	defer p.unlock()
@@ -301,12 +304,20 @@ func (m *Member) Recall(ctx context.Context, name string, key uint64) (value []b
 			return nil, false, err
 		}
 	}
-	return r.value, true, nil
+	return r.value, true, r.typed(name, sign)
+}
+
+// typed tells if the value is of another type.
+func (r *replica) typed(name string, sign uint64) error {
+	if r.sign == sign {
+		return nil
+	}
+	return &Failure{Op: name, Tasks: []int{int(r.key.task)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d is run again, and calls %s with another type than before", r.key.task, name)}
 }
 
 // Keep keeps a value under a key for later attempts of the task, and waits until there are
 // copies of it.
-func (m *Member) Keep(ctx context.Context, name string, key uint64, value []byte) error {
+func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value []byte) error {
 	p := m.p
 	p.lock()
 	defer p.unlock()
@@ -317,7 +328,7 @@ func (m *Member) Keep(ctx context.Context, name string, key uint64, value []byte
 	if p.count(m.task, name, &f); p.dead {
 		return ErrKilled
 	}
-	r := p.own(copyKey{uint32(m.task), m.epoch, key}, value, false, &f)
+	r := p.own(copyKey{uint32(m.task), m.epoch, key}, sign, value, false, &f)
 	for !p.dead && !p.enough(r) {
 		if err := p.awaitEpochs(ctx); err != nil {
 			return &Failure{Op: name, Err: err}

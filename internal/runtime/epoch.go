@@ -314,7 +314,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	}
 	if o.err == nil && !p.dead {
 		te.saving, te.to = o, to
-		te.state = p.own(copyKey{uint32(m.task), uint32(to), 0}, c.State, c.Stored, &o.fate)
+		te.state = p.own(copyKey{uint32(m.task), uint32(to), 0}, c.Sign, c.State, c.Stored, &o.fate)
 		p.saved()
 		p.stepSweep()
 	}
@@ -351,7 +351,7 @@ func (m *Member) saves() error {
 // Resume is the first Save of a task that is run again: it returns the state that the task
 // goes on from, and the group in which it does. If no epoch is committed, the group is
 // nil: the task saves as the others do. The state is nil if it is not kept here.
-func (m *Member) Resume(ctx context.Context) (state []byte, epoch uint64, next *Member, err error) {
+func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch uint64, next *Member, err error) {
 	p := m.p
 	p.lock()
 	defer p.unlock()
@@ -376,6 +376,9 @@ func (m *Member) Resume(ctx context.Context) (state []byte, epoch uint64, next *
 	}
 	e.tasks[m.task] = taskEpoch{at: e.committed}
 	if r := e.copies[copyKey{uint32(m.task), uint32(e.committed), 0}]; r != nil {
+		if err := r.typed(saveName, sign); err != nil {
+			return nil, 0, nil, err
+		}
 		state = r.value
 	}
 	return state, e.committed, p.enterEpoch(m.task), nil

@@ -18,7 +18,10 @@ import (
 // operation as it fails others.
 
 // corrected tells whether a plan is that of a reduction that outlives deaths.
-func (p Plan) corrected() bool { return p.is(scheduled) && p.correction == correctionProof }
+func (p Plan) corrected() bool {
+	a := collective.Algorithm(p.tree)
+	return p.is(scheduled) && (a == collective.Corrected || a == collective.CorrectedFlat)
+}
 
 // correctedPlan makes a plan that of a corrected reduction. All tasks know the size, or
 // none does.

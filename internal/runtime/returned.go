@@ -188,7 +188,7 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 	f := m.goneFailure("", rank)
 	o.fail(f)
 	switch {
-	case told || o.plan.remembered() && int(o.plan.root) != rank:
+	case told || o.plan.unasked() && o.plan.remembered() && int(o.plan.root) != rank:
 	case f.Err == ErrLeft:
 		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
 	default:
