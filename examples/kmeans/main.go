@@ -25,6 +25,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -184,8 +185,10 @@ func nearest(point, centers []float64) (c int, least float64) {
 	return c, least
 }
 
-// move puts every center that has points into the middle of them.
+// move puts every center that has points into the middle of them. The centers get new memory:
+// at first they are in that of task 0's points, since a root gets what it passed.
 func (s *settings) move(now *state, sums []float64) {
+	now.Centers = slices.Clone(now.Centers)
 	for c := range s.k {
 		of := sums[c*(s.dims+1) : (c+1)*(s.dims+1)]
 		if of[s.dims] == 0 {

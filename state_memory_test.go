@@ -1,0 +1,83 @@
+package coppice_test
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/coppice-go/coppice"
+)
+
+// flatVariable says how many operations the tasks of a job call that saves, in processes.
+const flatVariable = "COPPICE_SAVED_OPERATIONS"
+
+func init() { plays["flat"] = flat }
+
+// flat calls so many operations, and saves every hundred. It tells how much more of the heap is
+// in use in the end than after the first quarter.
+func flat(tell func(line), args []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		heap := func() int {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int(m.HeapAlloc)
+		}
+		rounds, early := number(args[0])/100, 0
+		s := struct {
+			Round int
+			Sums  [16]float64
+		}{}
+		side := t.Fork()
+		for ; s.Round < rounds; s.Round++ {
+			if err := coppice.Save(ctx, t, &s); err != nil {
+				return err
+			}
+			if t.Rank() == 0 && s.Round == rounds/4 {
+				early = heap()
+			}
+			for i := range 100 {
+				on := t
+				if i%10 == 0 {
+					on = side
+				}
+				sum, err := coppice.AllReduce(ctx, on, s.Sums[i%16]+1, coppice.Sum)
+				if err != nil {
+					return err
+				}
+				s.Sums[i%16] = sum / float64(t.Size())
+			}
+			if _, err := coppice.Once(ctx, t.Fork(), func(context.Context) ([]int, error) { return make([]int, 100), nil }); err != nil {
+				return err
+			}
+		}
+		if t.Rank() == 0 {
+			telling(tell, t)(line{What: "more", Value: heap() - early})
+		}
+		return nil
+	}
+}
+
+// TestSaveBoundsMemory: a job of a million operations takes no more memory in the end.
+func TestSaveBoundsMemory(t *testing.T) {
+	const tasks, slack = 4, 2 << 20
+	s := scene{n: tasks, play: []string{"flat", "250000"}} // a million calls
+	x, err := s.local(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := x.of("more"); len(more) != 1 || more[0].Value > slack {
+		t.Errorf("Local: %v", more)
+	}
+	s.play[1] = "20000"
+	if n := os.Getenv(flatVariable); n != "" {
+		s.play[1] = n
+	}
+	x, _ = s.real(t)
+	if more := x.of("more"); len(more) != 1 || more[0].Value > slack {
+		t.Errorf("processes: %v", more)
+	} else {
+		t.Logf("processes: %d bytes more after %s operations", more[0].Value, s.play[1])
+	}
+}
