@@ -19,6 +19,7 @@ type crew struct {
 	ctx     context.Context
 	log     *slog.Logger
 	f       Func
+	archive *archive
 	p       *runtime.Process
 	ready   chan struct{} // closed when p is there
 	changed chan struct{} // a task has returned
@@ -30,8 +31,8 @@ type crew struct {
 	errs map[int]error         // by task
 }
 
-func newCrew(ctx context.Context, log *slog.Logger, f Func) *crew {
-	return &crew{ctx: ctx, log: log, f: f, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]error{}}
+func newCrew(ctx context.Context, log *slog.Logger, f Func, a *archive) *crew {
+	return &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]error{}}
 }
 
 // start runs the program of a task, after an earlier attempt that may be here.
@@ -72,7 +73,7 @@ func (c *crew) start(task, attempt int) {
 			}
 		}()
 		t := newTask(c.p.World(task), c.log)
-		t.attempt = attempt
+		t.attempt, t.trunk.archive = attempt, c.archive
 		if t.attempt > 0 && c.ctx.Err() != nil { // whoever is to stop begins nothing
 			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
 			return

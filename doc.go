@@ -54,6 +54,10 @@
 // programs have no recovery code. It takes one survivor, and memory for what was sent
 // (Job.LogBytes); docs/replay.md tells how it works.
 //
+// A program that runs for long calls Save in its rounds: a task that is run again goes on
+// from what it saved last, what was kept until then is dropped, and processes that have joined
+// the job are given tasks. Once is for what comes from outside, such as files.
+//
 // With Mode(Agreed) all tasks complete an operation or none: what a task decides by it,
 // all decide. Agree is the smallest such operation.
 //
@@ -74,17 +78,20 @@
 //  2. A Task is for one goroutine at a time. All tasks fork, and call Go, in the
 //     same order.
 //  3. Shared memory stays unchanged until the operation is over at every task; with
-//     Recovery: Replay, as long as the job runs.
+//     Recovery: Replay, longer: see below.
 //
 // And since functions are run again, as docs/api.md numbers them:
 //
 //  1. The same operations with the same inputs on every attempt: no clock, map
-//     order or global randomness in what they depend on (Task.Rand).
-//  2. State in local variables, no lock held across an operation.
+//     order or global randomness in what they depend on (Task.Rand, Once).
+//  2. State in local variables, no lock held across an operation. In a program that
+//     saves, all that changes after the first Save is in what it saves.
 //  3. Outside effects happen at least once: make them idempotent, name files by
 //     attempt (Task.Attempt) and rename.
-//  4. Shared memory stays unchanged until Save, which is to come.
-//  5. All tasks Save at the same points.
+//  4. Shared memory stays unchanged until the next Save; what was lent before the first
+//     one, as long as the job runs.
+//  5. All tasks Save at the same points, with values of one type, when all that was sent
+//     is received.
 //
 // # More
 //

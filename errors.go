@@ -18,9 +18,10 @@ var (
 	// lengths; or a task returned without the operation that
 	// others wait in. All later operations of the group fail, too.
 	ErrMismatch = errors.New("tasks disagree about the operation")
-	// ErrUnreached: a corrected broadcast did not reach this task, and will
-	// not: its root died before anybody alive had the value.
-	ErrUnreached = errors.New("broadcast did not arrive")
+	// ErrUnreached: a corrected broadcast or reduction did not reach this task, and
+	// will not: its root died before anybody alive had the value, or more tasks have
+	// died than a reduction outlives.
+	ErrUnreached = errors.New("value did not arrive")
 	// ErrDiverged: a task that was run again does not do what it did before: it
 	// calls other operations, or sends other data; or memory that was lent with Shared has
 	// changed. All later operations of the group fail, too.

@@ -119,10 +119,23 @@ func ExampleCorrected() {
 	rehearseDeaths(8, coppice.Corrected("checked"), 3)
 	rehearseDeaths(8, coppice.Corrected("optimized:1"), 3)
 	rehearseDeaths(8, coppice.Corrected("failure-proof:1"), 3)
+
+	// Task 4 dies as it comes to the sum: the others go on without it.
+	job := coppice.Job{Local: 6, Recovery: coppice.Report, Kill: []string{"4@allreduce#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Corrected("failure-proof:1")))
+		if err == nil && t.Rank() == 0 {
+			fmt.Println("the sum is", sum)
+		}
+		return err
+	})
+	fmt.Println("failures:", err)
 	// Output:
 	// 7 of 7 have the value; failures: <nil>
 	// 7 of 7 have the value; failures: <nil>
 	// 7 of 7 have the value; failures: <nil>
+	// the sum is 11
+	// failures: <nil>
 }
 
 func ExampleProtection_Along() {

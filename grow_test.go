@@ -3,13 +3,17 @@ package coppice_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/launch"
 )
 
 func init() { plays["roam"] = roaming }
@@ -125,4 +129,78 @@ func TestGrowAndShrink(t *testing.T) {
 	if len(ended) != 8 {
 		t.Errorf("%d tasks have ended", len(ended))
 	}
+}
+
+// roamsVariable says how many jobs grow and shrink at random, instead of the usual few.
+const roamsVariable = "COPPICE_ROAMS"
+
+// TestRoamingJobs: jobs of which processes are killed and which others join at random moments;
+// sometimes the launcher starts the dead again.
+func TestRoamingJobs(t *testing.T) {
+	jobs := short(4, 2)
+	if n := os.Getenv(roamsVariable); n != "" {
+		jobs = number(n)
+	}
+	seed, kills, joins, moves := drawn(roamsVariable), 0, 0, 0
+	for i := range jobs {
+		rng := rand.New(rand.NewPCG(seed+uint64(i), 9))
+		stop := t.TempDir() + "/stop"
+		s := scene{n: 1 + rng.IntN(3), play: []string{"roam", stop}, grow: 5}
+		s.Tasks, s.Copies = s.n+rng.IntN(6), 3
+		if rng.IntN(3) == 0 {
+			s.respawn = launch.RespawnAlways
+		}
+		g := s.begin(t)
+		first := g.await(t, "round", s.Tasks)
+		dir, live := first[0].Text, map[int]bool{}
+		for _, l := range first {
+			live[l.Pid] = true
+		}
+		spared := slices.Sorted(maps.Keys(live))[rng.IntN(len(live))] // who joins may not be in when all others are dead
+		for range 3 + rng.IntN(8) {
+			time.Sleep(time.Duration(15+rng.IntN(30)) * time.Millisecond)
+			if len(live) > 1 && rng.IntN(2) == 0 {
+				pids := slices.Sorted(maps.Keys(live))
+				pid := pids[rng.IntN(len(pids))]
+				if pid == spared {
+					continue
+				}
+				delete(live, pid)
+				if syscall.Kill(pid, syscall.SIGKILL) == nil {
+					kills++
+				}
+				continue
+			}
+			joined, err := control.RequestJoin(t.Context(), dir, control.JoinRequest{Count: 1, Rank: -1})
+			if err != nil {
+				continue // no more may join
+			}
+			live[joined[0].Pid] = true
+			joins++
+		}
+		if err := os.WriteFile(stop, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report := g.end(t)
+		alone, err := scene{n: 1, settings: settings{Tasks: s.Tasks}, play: []string{"roam", stop}}.local(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, ended := alone.of("trail")[0].Text, map[int]bool{}
+		for _, l := range g.of("trail") {
+			ended[l.Rank] = true
+			if l.Text != want {
+				t.Errorf("seed %d: task %d has %s, want %s", seed+uint64(i), l.Rank, l.Text, want)
+			}
+		}
+		for _, l := range g.of("left") {
+			if moves++; l.Kind != "moved" {
+				t.Errorf("seed %d: task %d: %s", seed+uint64(i), l.Rank, l.Text)
+			}
+		}
+		if report.Exit != 0 || len(ended) != s.Tasks {
+			t.Fatalf("seed %d: exit %d, %d of %d tasks: %s", seed+uint64(i), report.Exit, len(ended), s.Tasks, report.Cause)
+		}
+	}
+	t.Logf("%d jobs: %d killed, %d joined, %d tasks moved", jobs, kills, joins, moves)
 }

@@ -50,6 +50,7 @@ type Job struct {
 	Tasks    int           // default: one per process; with more, the work of a dead one spreads better
 	Recovery Recovery      // what becomes of the tasks of the dead; default Replay
 	Copies   int           // of what a task saves, at other processes; default 2
+	Resume   bool          // take up a job whose processes are all gone, from what it has Stored; as coppice run --resume
 	LogBytes int64         // that a process keeps of what it has sent, and that may wait to be sent; default 1 GiB
 	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
 	Memory   int64         // bytes that a process may use: it takes over no more tasks of the dead than fit; default: any number
@@ -84,9 +85,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if j.Local != 0 {
-		return runLocal(ctx, j.Local, cfg, f, j.Recovery)
+		return runLocal(ctx, j.Local, cfg, f, j.Recovery, j.Resume)
 	}
-	return runJoined(ctx, cfg, f, j.Recovery)
+	return runJoined(ctx, cfg, f, j.Recovery, j.Resume)
 }
 
 // config is what the job's settings are to its processes.
@@ -155,7 +156,7 @@ func addKill(cfg *runtime.Config, k control.Kill) error {
 }
 
 // overrule lets the launcher's settings win over the program's.
-func overrule(cfg *runtime.Config, given json.RawMessage) error {
+func overrule(cfg *runtime.Config, resume *bool, given json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
 	}
@@ -167,6 +168,7 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 		cfg.Silence = s.Silence
 	}
 	cfg.Moves = s.Joins
+	*resume = *resume || s.Resume
 	for _, k := range s.Kill {
 		if err := addKill(cfg, k); err != nil {
 			return err
@@ -176,8 +178,9 @@ func overrule(cfg *runtime.Config, given json.RawMessage) error {
 }
 
 // runLocal runs a job of goroutines.
-func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery Recovery) error {
+func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery Recovery, resume bool) error {
 	crews := make([]*crew, n)
+	files := newArchive(resume)
 	if recovery == Replay {
 		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
 	}
@@ -187,7 +190,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	}
 	defer job.Close()
 	for r := range crews {
-		crews[r] = newCrew(ctx, cfg.Logger, f)
+		crews[r] = newCrew(ctx, cfg.Logger, f, files)
 	}
 	var wg sync.WaitGroup
 	for r, p := range job.Processes {
@@ -208,7 +211,10 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	if err := errors.Join(errs...); err != nil || alive == nil {
 		return err
 	}
-	return incomplete(alive)
+	if err := incomplete(alive); err != nil {
+		return err
+	}
+	return files.finish()
 }
 
 // incomplete is the error of a process whose tasks ended well, in a job of which some

@@ -19,18 +19,19 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // runJoined runs the tasks of one process of a job.
-func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recovery) error {
+func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recovery, resume bool) error {
 	place, err := control.FromEnvironment(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if place.How == control.AloneHow {
-		return runLocal(ctx, 1, cfg, f, recovery)
+		return runLocal(ctx, 1, cfg, f, recovery, resume)
 	}
 	if !joined.CompareAndSwap(false, true) {
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
@@ -52,7 +53,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
-	if err := overrule(&cfg, welcome.Settings); err != nil {
+	if err := overrule(&cfg, &resume, welcome.Settings); err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	record, err := control.OpenRecord(welcome.Place.Dir, welcome.Place.Rank, welcome.Place.Incarnation)
@@ -60,7 +61,8 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer record.Close()
-	c := newCrew(ctx, cfg.Logger, f)
+	files := &archive{run: store.Run{ID: welcome.Place.Job, Resume: resume}}
+	c := newCrew(ctx, cfg.Logger, f, files)
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		cfg.Moves = cfg.Moves || welcome.Grow > 0
@@ -100,6 +102,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	if err = misused(p, err, p.Misuse()); err == nil {
 		err = incomplete(p)
+	}
+	if err == nil && m.well() {
+		err = files.finish()
 	}
 	return errors.Join(err, m.lost(), p.Close())
 }
@@ -249,6 +254,7 @@ type mediator struct {
 	early []func(*runtime.Process)
 	err   error
 	over  bool
+	ill   bool // tasks of another process have failed
 }
 
 // connect makes p the process.
@@ -370,6 +376,9 @@ func (m *mediator) Alive(rank int) {
 
 // PeerReturned implements control.Handler.
 func (m *mediator) PeerReturned(rank int, failure string) {
+	m.mu.Lock()
+	m.ill = m.ill || failure != ""
+	m.mu.Unlock()
 	m.tell(func(p *runtime.Process) { p.PeerReturned(rank, failure) })
 }
 
@@ -411,6 +420,13 @@ func (m *mediator) finish(err error) {
 		m.over, m.err = true, err
 		close(m.finished)
 	}
+}
+
+// well tells whether the job has come to its end, and no other process has failed.
+func (m *mediator) well() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.over && m.err == nil && !m.ill
 }
 
 func (m *mediator) lost() error {

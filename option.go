@@ -18,6 +18,7 @@ type Option struct {
 	rank  int
 	mode  Protection
 	slice any
+	dir   string
 }
 
 type optionKind uint8
@@ -29,6 +30,7 @@ const (
 	intoOption
 	commutativeOption
 	lostOption
+	storedOption
 )
 
 // Root says which task has the value, or gets it; default 0.
@@ -39,7 +41,8 @@ func Mode(p Protection) Option { return Option{kind: modeOption, mode: p} }
 
 // Shared lends memory instead of copying it: what the task passes must not
 // change until the operation is over at every task, and what it gets may be read
-// by the library as long; with Recovery Replay, as long as the job runs.
+// by the library as long. With Recovery Replay that is until the task's next Save has
+// returned; what is lent before the first Save stays lent as long as the job runs.
 func Shared() Option { return Option{kind: sharedOption} }
 
 // Into receives into dst, as far as it has room: no memory is allocated. The
@@ -47,7 +50,7 @@ func Shared() Option { return Option{kind: sharedOption} }
 // the result has a value for each task and these are slices, dst[r] is reused for
 // what task r sent. With Shared the library receives straight into it, and may
 // still write there if the operation fails; such memory is lent like what is passed:
-// with Recovery Replay it must not be used again.
+// with Recovery Replay it must not be used again before the next Save has returned.
 func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 
 // Commutative says that the function of a reduction gives the same in any order:

@@ -261,6 +261,8 @@ type scene struct {
 	kills []string // for the launcher
 	wrap  bool     // in a shell that goes on afterwards
 	grow  int      // so many may join
+
+	respawn launch.Respawn
 }
 
 // stacks are the lines of goroutines that are not ours.
@@ -303,7 +305,7 @@ func (s scene) config(t testing.TB, g *stage) launch.Config {
 	if s.wrap {
 		c.Program, c.Args = "sh", []string{"-c", self + "; true"}
 	}
-	c.Silence, c.Grow = s.Silence, s.grow
+	c.Silence, c.Grow, c.Respawn = s.Silence, s.grow, s.respawn
 	for _, text := range s.kills {
 		k, err := control.ParseKill(text)
 		if err != nil {

@@ -30,21 +30,26 @@ import (
 // What was sent before is received before, otherwise it is ErrMismatch. Forks and
 // groups made before the first Save go on; those made later end with the next one. If all
 // copies of a task's state are lost, the task is: ErrLost, never an older state.
-func Save[S any](ctx context.Context, t *Task, state *S) error {
+func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 	const op = "save"
 	c, err := codec.For[S]()
 	if err == nil {
 		err = t.saves()
 	}
+	var f *files
+	if err == nil {
+		f, err = t.files(opts)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	b, epoch, next, err := t.m.Resume(ctx, c.Signature())
+	if err == nil && next != nil && b == nil {
+		b, err = t.stateAgain(f, epoch, c.Signature())
+	}
 	switch {
 	case err != nil:
 		return t.failed(op, err)
-	case next != nil && b == nil:
-		return t.failed(op, t.m.Lose(fmt.Sprintf("no process has its state of epoch %d any more", epoch)))
 	case next != nil:
 		if err := c.Decode(b, state, false); err != nil {
 			return fmt.Errorf("%s: %w", op, err)
@@ -52,19 +57,42 @@ func Save[S any](ctx context.Context, t *Task, state *S) error {
 		t.enter(next)
 		return nil
 	}
-	b, err = c.Append(t.m.SaveRoom(), state)
+	saving, err := saved(ctx, t, c, state, f)
 	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
+		return err
 	}
-	if b == nil {
-		b = []byte{}
-	}
-	next, err = t.m.Save(ctx, runtime.Saving{State: b, Sign: c.Signature(), Type: c.Name()})
-	if err != nil {
+	if next, err = t.m.Save(ctx, saving); err != nil {
 		return t.failed(op, err)
 	}
 	t.enter(next)
+	t.tidy(f, saving.Epoch > 0)
 	return nil
+}
+
+// saved is what the task saves: *state, or, if its job is taken up again and this is the first
+// Save, what *state is set to.
+func saved[S any](ctx context.Context, t *Task, c *codec.Codec[S], state *S, f *files) (s runtime.Saving, err error) {
+	s = runtime.Saving{Sign: c.Signature(), Type: c.Name(), Stored: f != nil}
+	if f != nil && t.m.Epoch() == 0 && t.trunk.archive.run.Resume {
+		if s.Epoch, s.State, err = t.takeUp(ctx, f, s.Sign); err != nil {
+			return s, err
+		}
+	}
+	if s.Epoch > 0 {
+		err = c.Decode(s.State, state, false)
+	} else {
+		s.State, err = c.Append(t.m.SaveRoom(), state)
+	}
+	if s.State == nil {
+		s.State = []byte{}
+	}
+	if err == nil && f != nil && s.Epoch == 0 {
+		err = f.Save(t.m.Epoch()+1, s.Sign, s.State)
+	}
+	if err != nil {
+		return s, fmt.Errorf("save: %w", err)
+	}
+	return s, nil
 }
 
 // saves tells why the task cannot save its state, if it cannot.
@@ -102,11 +130,15 @@ func (t *Task) at() *runtime.Member {
 // dies before, f may be called again; an error that f returns is not kept.
 //
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
-func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error)) (v T, err error) {
+func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {
 	const op = "once"
 	c, err := codec.For[T]()
 	if err == nil && f == nil {
 		err = fmt.Errorf("no function; allowed: one for the value")
+	}
+	var at *files
+	if err == nil {
+		at, err = t.files(opts)
 	}
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", op, err)
@@ -114,6 +146,9 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 	m := t.at()
 	if !m.Replays() {
 		return f(ctx)
+	}
+	if at != nil {
+		return onceStored(ctx, t, c, at, f)
 	}
 	key := m.OnceKey()
 	b, ok, err := m.Recall(ctx, op, key, c.Signature())

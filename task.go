@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	goruntime "runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/coppice-go/coppice/internal/runtime"
@@ -32,13 +33,18 @@ type Task struct {
 }
 
 func newTask(m *runtime.Member, log *slog.Logger) *Task {
-	return &Task{m: m, log: log.With("task", m.Task()), trunk: &trunk{}}
+	return &Task{m: m, log: log.With("task", m.Task()), trunk: &trunk{tasks: m.Size(), archive: &archive{}}}
 }
 
 // trunk is what a task and its forks have in common.
 type trunk struct {
 	epoch   atomic.Uint64
 	futures atomic.Int64 // that are not done
+	tasks   int          // of the job
+	archive *archive     // of its process
+
+	mu    sync.Mutex
+	files map[string]*files // by directory
 }
 
 // Rank is the task's rank, 0 to Size−1: fixed for the life of the job.

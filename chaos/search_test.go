@@ -61,7 +61,7 @@ func ends(cfg Config[tableState, uint8], whole bool, most int) (map[string]bool,
 func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	cases, several, states, whole := 0, 0, uint64(0), uint64(0)
 	options := map[string]int{}
-	for seed := range sample(250) {
+	for seed := range sample(400) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 5)))
 		want, all, err := ends(cfg, true, 4000)
 		if err != nil {
@@ -96,7 +96,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 // dumb world agree.
 func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	cases := 0
-	for seed := range sample(300) {
+	for seed := range sample(400) {
 		cfg := randomWorld(rand.New(rand.NewPCG(seed, 7)))
 		cfg.Cumulative = false
 		want, _, ok := naiveEnds(cfg, 1000)

@@ -15,6 +15,19 @@ import (
 	benchloop "github.com/coppice-go/coppice/bench/loop"
 )
 
+func TestARecoveryPlanIsWhatWasAskedFor(t *testing.T) {
+	for _, c := range []struct{ asked, want []string }{
+		{[]string{all}, benchloop.Collectives},
+		{[]string{"scan", "barrier"}, []string{"scan", "barrier"}},
+	} {
+		cmd := benchRecoveryCmd{N: 8, Op: c.asked, Size: "1KiB", Mode: agreedMode, Rounds: 2}
+		want := recoveryPlan{n: 8, bytes: 1024, rounds: 2, ops: c.want, mode: agreedMode}
+		if got, err := cmd.plan(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v; want %+v", c.asked, got, err, want)
+		}
+	}
+}
+
 // recoveryLines are what the tasks of three processes wrote when rank 2 was killed at
 // 1000: task 0 needed nobody, and its connection had broken long before.
 var recoveryLines = []string{

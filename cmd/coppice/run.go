@@ -41,6 +41,8 @@ type runCmd struct {
 
 	respawnFlags
 
+	Resume bool `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
+
 	DryRun  bool `help:"Print what would be started, and start nothing."`
 	Verbose bool `short:"v" help:"Log what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
@@ -61,6 +63,7 @@ passed on to the processes, the second one kills them, and so does --grace; the 
 	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
 	coppice run --hosts node1:4,node2:4 -- ./prog
 	coppice run -n 8 --respawn always -- ./prog
+	coppice run -n 8 --resume -- ./prog
 
 A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
 `
@@ -119,7 +122,7 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if r.N != nil {
 		config.N = *r.N
 	}
-	config.Grow = r.Grow
+	config.Grow, config.Resume = r.Grow, r.Resume
 	if err := r.replace(&config); err != nil {
 		return nil, err
 	}

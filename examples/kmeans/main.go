@@ -44,7 +44,7 @@ func main() {
 	flag.IntVar(&s.k, "k", 5, "number of centers")
 	flag.IntVar(&s.dims, "dims", 2, "number of coordinates of a point")
 	flag.IntVar(&s.rounds, "rounds", 20, "number of rounds")
-	flag.IntVar(&s.tasks, "tasks", 8, "number of tasks, whatever the number of processes")
+	flag.IntVar(&s.tasks, "tasks", 8, "number of tasks, at least one for each process at the start")
 	pause := flag.Duration("pause", 0, "wait so long in each round, and tell of it")
 	flag.Parse()
 	if err := s.check(); err != nil {
@@ -53,7 +53,7 @@ func main() {
 	}
 	s.rest = func(now *state) {
 		if *pause > 0 {
-			fmt.Printf("round %d: inertia %.3f\n", now.Round, now.Inertia)
+			fmt.Printf("rounds: %d, inertia: %.3f\n", now.Round, now.Inertia)
 			time.Sleep(*pause)
 		}
 	}

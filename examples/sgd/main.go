@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.dims, "dims", 8, "number of features of a sample")
 	flag.IntVar(&s.batch, "batch", 32, "samples that each task draws in a step")
 	flag.IntVar(&s.epochs, "epochs", 10, "number of epochs")
-	flag.IntVar(&s.tasks, "tasks", 8, "number of tasks, whatever the number of processes")
+	flag.IntVar(&s.tasks, "tasks", 8, "number of tasks, at least one for each process at the start")
 	flag.Float64Var(&s.rate, "rate", 0.5, "how far a step goes")
 	pause := flag.Duration("pause", 0, "wait so long in each epoch")
 	flag.Parse()

@@ -109,7 +109,7 @@ func (p *Process) tellAborts(v *membership.View, first bool) {
 		for key := range p.aborts.records {
 			q.tell(key.record())
 		}
-		p.passCopies(q, v.Number)
+		p.passCopies(q)
 		q.send(envelope{seq: v.Number, plan: Plan{op: opAborts}}, nil, nil) // behind them
 	}
 	p.lookAborts()

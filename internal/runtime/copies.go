@@ -26,11 +26,11 @@ type replica struct {
 	value  []byte
 	sign   uint64 // signature of its type
 	have   bool
-	stored bool         // it is kept elsewhere: no copies are made
-	pooled bool         // the value is in memory of the process's buffers, and nobody else refers to it
-	at     map[int]bool // by rank of process: it was sent a copy; true: it has it
-	fate   *fate        // of the operation that waits until there are copies
-	own    bool         // the value is a task's of this process
+	stored bool           // it is kept elsewhere: no copies are made
+	pooled bool           // the value is in memory of the process's buffers, and nobody else refers to it
+	at     map[*peer]bool // lives of processes that were sent a copy; true: it has it
+	fate   *fate          // of the operation that waits until there are copies
+	own    bool           // the value is a task's of this process
 }
 
 // copyYours marks a copy that is sent to the owner of the task.
@@ -66,9 +66,9 @@ func (p *Process) enough(r *replica) bool { return r.stored || p.holders(r, true
 
 // holders counts the processes of the view that have a copy, or were sent one.
 func (p *Process) holders(r *replica, has bool) (n int) {
-	for rank, acked := range r.at {
-		if q := p.peers[rank]; (acked || !has) && !q.dead {
-			if _, in := p.views.sight.View.Find(protocol.Rank(rank)); in {
+	for q, acked := range r.at {
+		if (acked || !has) && !q.dead && p.peers[q.rank] == q {
+			if _, in := p.views.sight.View.Find(protocol.Rank(q.rank)); in {
 				n++
 			}
 		}
@@ -89,25 +89,26 @@ func (p *Process) copyOut(r *replica) {
 		if n >= want || p.dead {
 			return
 		}
-		if _, sent := r.at[rank]; sent || p.peers[rank].dead {
+		q := p.peerAt(rank)
+		if _, sent := r.at[q]; sent || q.dead {
 			continue
 		}
 		if r.fate != nil && r.fate.dies() {
 			p.die()
 			return
 		}
-		r.sent(rank, false)
-		p.peerAt(rank).send(r.envelope(opCopy), r.value, nil)
+		r.sent(q, false)
+		q.send(r.envelope(opCopy), r.value, nil)
 		n++
 	}
 }
 
 // sent takes note that a process was sent a copy, or has one.
-func (r *replica) sent(rank int, has bool) {
+func (r *replica) sent(q *peer, has bool) {
 	if r.at == nil {
-		r.at = map[int]bool{}
+		r.at = map[*peer]bool{}
 	}
-	r.at[rank] = r.at[rank] || has
+	r.at[q] = r.at[q] || has
 	r.pooled = r.pooled && has // it is on its way
 }
 
@@ -150,9 +151,9 @@ func (p *Process) copyAgain() {
 }
 
 // passCopies sends the new owner of tasks what is kept of them.
-func (p *Process) passCopies(q *peer, view uint64) {
+func (p *Process) passCopies(q *peer) {
 	for key, r := range p.epochs.copies {
-		if int(p.owner[key.task]) == q.rank && p.since[key.task] == view && r.have {
+		if int(p.owner[key.task]) == q.rank && p.epochs.tasks[key.task].moved && r.have {
 			e := r.envelope(opCopy)
 			e.kind = copyYours
 			r.pooled = false
@@ -172,7 +173,7 @@ func (p *Process) copyCame(in *incoming) {
 	r := p.replica(key)
 	if !in.complete {
 		if r.have && in.kind == copyYours { // it has it
-			r.sent(in.source.rank, true)
+			r.sent(in.source, true)
 			in.decline()
 			return
 		}
@@ -194,7 +195,7 @@ func (p *Process) copyCame(in *incoming) {
 		in.discard()
 	}
 	if in.kind == copyYours {
-		r.sent(in.source.rank, true)
+		r.sent(in.source, true)
 	} else {
 		in.source.tell(r.envelope(opCopied))
 	}
@@ -207,10 +208,10 @@ func (p *Process) copied(in *incoming) {
 		return
 	}
 	r := p.epochs.copies[copyKey{uint32(in.extra), in.epoch, in.group}]
-	if r == nil || r.at[in.source.rank] {
+	if r == nil || r.at[in.source] {
 		return
 	}
-	r.sent(in.source.rank, true)
+	r.sent(in.source, true)
 	if r.fate != nil && r.fate.dies() {
 		p.die()
 		return
@@ -249,8 +250,8 @@ func (r *replica) drop(p *Process) {
 		return
 	}
 	if r.own && r.key.key == 0 {
-		for rank, acked := range r.at {
-			if !acked && !p.peers[rank].dead {
+		for q, acked := range r.at {
+			if !acked && !q.dead {
 				return
 			}
 		}

@@ -35,11 +35,13 @@ type epochs struct {
 // taskEpoch is where a task of this process is.
 type taskEpoch struct {
 	at      uint64     // the epoch that it is in
+	from    uint64     // the one that this attempt has resumed in: an earlier one may have been there
 	to      uint64     // the one that it saves
 	saving  *operation // the Save that it waits in
 	state   *replica   // what it saves
 	balance int64      // messages that it sent in the epoch less those that it received
 	spare   []byte     // memory of a state that is not needed any more
+	moved   bool       // of any process: the view that is open has given it to another
 }
 
 // initEpochs begins with epoch 0.
@@ -204,7 +206,7 @@ func (p *Process) commit(epoch uint64, balance int64) {
 			o.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: unreceived(balance)})
 			continue
 		}
-		*te = taskEpoch{at: epoch, spare: te.spare}
+		*te = taskEpoch{at: epoch, from: te.from, spare: te.spare}
 		p.enterEpoch(t)
 		o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
 		o.step()
@@ -374,7 +376,7 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 	if e.committed == 0 {
 		return nil, 0, nil, nil
 	}
-	e.tasks[m.task] = taskEpoch{at: e.committed}
+	e.tasks[m.task] = taskEpoch{at: e.committed, from: e.committed}
 	if r := e.copies[copyKey{uint32(m.task), uint32(e.committed), 0}]; r != nil {
 		if err := r.typed(saveName, sign); err != nil {
 			return nil, 0, nil, err

@@ -204,17 +204,18 @@ func (p *Process) moves(v *membership.View) {
 	}
 	var moved, left, lost []int
 	for t, id := range v.Owners {
+		p.epochs.tasks[t].moved = false
 		switch {
 		case id < 0:
 			lost = append(lost, t)
-		case p.owner[t] != int32(id):
+		case p.owner[t] != int32(id) || p.since[t] != v.Since[t]:
 			p.peerAt(int(id))
 			if int(p.owner[t]) == p.cfg.Rank {
 				left = append(left, t)
 			}
-			p.owner[t], p.since[t] = int32(id), v.Number
+			p.owner[t], p.since[t] = int32(id), v.Since[t]
 			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
-			p.epochs.tasks[t] = taskEpoch{}
+			p.epochs.tasks[t] = taskEpoch{moved: true}
 			moved = append(moved, t)
 		}
 	}
@@ -245,7 +246,7 @@ func (p *Process) moves(v *membership.View) {
 		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
 			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
 			p.member(scope{group: world}, t).join(nil)
-			p.cfg.Adopt(p.cfg.Rank, t, int(v.Number-1))
+			p.cfg.Adopt(p.cfg.Rank, t, int(p.since[t]-1))
 		}
 	}
 }

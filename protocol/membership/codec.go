@@ -82,6 +82,15 @@ func (v *View) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(v.Owners[i]+1))
 		i += n
 	}
+	for i := 0; i < len(v.Since); {
+		n := 1
+		for i+n < len(v.Since) && v.Since[i+n] == v.Since[i] {
+			n++
+		}
+		b = binary.AppendUvarint(b, uint64(n))
+		b = binary.AppendUvarint(b, v.Since[i])
+		i += n
+	}
 	return b
 }
 
@@ -253,6 +262,17 @@ func (r *reader) view() *View {
 			left -= n
 			for range n {
 				v.Owners = append(v.Owners, owner)
+			}
+		}
+		for left := uint64(len(v.Owners)); left > 0 && !r.bad; {
+			n, since := r.uvarint(), r.uvarint()
+			if n == 0 || n > left {
+				r.bad = true
+				return nil
+			}
+			left -= n
+			for range n {
+				v.Since = append(v.Since, since)
 			}
 		}
 	}

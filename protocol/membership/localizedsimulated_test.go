@@ -74,32 +74,33 @@ func ranksBelow(n int) (list []protocol.Rank) {
 }
 
 func TestLocalTreeIsWholeAndBoundedAfterManyDeaths(t *testing.T) {
+	const n = 6000
 	random := rand.New(rand.NewPCG(1, 2))
 	scattered := map[protocol.Rank]bool{}
 	for len(scattered) < 100 {
-		scattered[protocol.Rank(random.IntN(20_000))] = true
+		scattered[protocol.Rank(random.IntN(n))] = true
 	}
 	var many []protocol.Rank
 	for r := range scattered {
 		many = append(many, r)
 	}
 	for _, a := range []int{2, 4} {
-		l := newLocal(t, membership.LocalConfig{Members: 20_000, Fanout: a})
+		l := newLocal(t, membership.LocalConfig{Members: n, Fanout: a})
 		var branch []protocol.Rank
-		for r := range protocol.Rank(20_000) {
+		for r := range protocol.Rank(n) {
 			if l.Contains(300, r) {
 				branch = append(branch, r)
 			}
 		}
 		for name, dead := range map[string][]protocol.Rank{"scattered": many, "the top": ranksBelow(127), "a branch": branch} {
 			t.Run(fmt.Sprintf("%s, %d children", name, a), func(t *testing.T) {
-				l, p, _ := simulateLocal(t, 20_000, a, dead)
-				err := checkLocalTree(l, 20_000-len(dead), func(r protocol.Rank) *membership.LocalState {
+				l, p, _ := simulateLocal(t, n, a, dead)
+				err := checkLocalTree(l, n-len(dead), func(r protocol.Rank) *membership.LocalState {
 					if p.states[r] == nil {
 						return nil
 					}
 					return &p.states[r].LocalState
-				}, 20_000)
+				}, n)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -31,6 +31,9 @@ type View struct {
 	Gone []Member
 	// Owners is, by task, who owns it, −1 for nobody; nil: there are no tasks.
 	Owners []protocol.Rank
+	// Since is, by task, the number of the view that gave it to its owner: whoever has seen
+	// only some of the views knows which attempt of a task it is.
+	Since []uint64
 	// Epoch is the last epoch that a view has committed: all tasks had saved it. A view
 	// that gives tasks of the living to others commits one.
 	Epoch uint64
@@ -41,6 +44,9 @@ type View struct {
 // NewView returns a view; the members are sorted.
 func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *View {
 	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners)}
+	for range owners {
+		v.Since = append(v.Since, number)
+	}
 	slices.SortFunc(v.Members, byID)
 	slices.SortFunc(v.Gone, byID)
 	return v.signed()
@@ -68,6 +74,9 @@ func (v *View) signed() *View {
 	}
 	for _, o := range v.Owners {
 		f = f.with(uint64(uint32(o)))
+	}
+	for _, n := range v.Since {
+		f = f.with(n)
 	}
 	v.print = f.with(v.Epoch)
 	return v
@@ -121,8 +130,7 @@ func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) i
 		next.Gone = append(next.Gone, m)
 	}
 	slices.SortFunc(next.Gone, byID)
-	next.Owners = assign(v.Owners, next.Members, adopt, limitOf)
-	return next.signed()
+	return next.owned(v, assign(v.Owners, next.Members, adopt, limitOf))
 }
 
 // With is the next view, with more members, none of which is or was in.
@@ -134,18 +142,30 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 			next.Gone = append(next.Gone, m)
 		}
 	}
-	next.Owners = assign(v.Owners, next.Members, adopt, nil)
-	return next.signed()
+	return next.owned(v, assign(v.Owners, next.Members, adopt, nil))
 }
 
 // Balanced is the next view if tasks of those that own many go to those that own few, as
 // far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
 func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
 	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
-	if next.Owners = balance(v.Owners, v.Members, limitOf); next.Owners == nil {
+	owners := balance(v.Owners, v.Members, limitOf)
+	if owners == nil {
 		return nil
 	}
-	return next.signed()
+	return next.owned(v, owners)
+}
+
+// owned is the view with the owners given, after another one.
+func (v *View) owned(before *View, owners []protocol.Rank) *View {
+	v.Owners, v.Since = owners, slices.Clone(before.Since)
+	for t, o := range owners {
+		// Who comes back has forgotten what it owned.
+		if was, _ := before.Find(o); o != before.Owners[t] || o != nobody && !v.Has(was) {
+			v.Since[t] = v.Number
+		}
+	}
+	return v.signed()
 }
 
 func (v *View) String() string {

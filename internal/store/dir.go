@@ -1,0 +1,105 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+)
+
+// Run is one start of a job's processes, as far as its directories need to know.
+type Run struct {
+	ID     ID // all its processes have the same, and no other run has it
+	Tasks  int
+	Resume bool // it takes up a job that was not finished
+}
+
+// Dir is a directory that a run keeps states in.
+type Dir struct {
+	path string
+	run  Run
+	job  ID
+}
+
+// The values of the job's file.
+const (
+	unfinished = "unfinished"
+	finished   = "finished"
+)
+
+// Open makes a directory the run's: it makes it if there is none, takes it from a job that is
+// finished, and with Resume from an earlier run of a job that is not. All processes of
+// the run may do so at once: they write the same.
+func Open(path string, run Run) (*Dir, error) {
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	d := &Dir{path: path, run: run, job: run.ID}
+	old, err := d.readJob()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = d.record(unfinished).create(d.file()); err == nil {
+			return d, nil
+		}
+		if errors.Is(err, fs.ErrExist) { // another one was faster
+			old, err = d.readJob()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	over := string(old.value) == finished
+	switch {
+	case old.run == run.ID && !over: // another task of this run was here
+		d.job = old.job
+		return d, nil
+	case run.Resume && over:
+		return nil, fmt.Errorf("%s holds the state of a job that is finished; allowed: to begin anew, without resume", path)
+	case over:
+		return d, d.record(unfinished).write(d.file())
+	case !run.Resume:
+		return nil, fmt.Errorf("%s holds the state of an unfinished job; allowed: coppice run --resume, or another directory", path)
+	case old.tasks != uint64(run.Tasks):
+		return nil, fmt.Errorf("%s holds the state of a job of %d tasks, and this one has %d; allowed: the same number", path, old.tasks, run.Tasks)
+	}
+	d.job = old.job
+	return d, d.record(unfinished).write(d.file())
+}
+
+// file is the job's.
+func (d *Dir) file() string { return filepath.Join(d.path, "job") }
+
+// readJob reads the job's file.
+func (d *Dir) readJob() (record, error) {
+	r, err := read(d.file())
+	if err == nil && (r.kind != jobKind || string(r.value) != finished && string(r.value) != unfinished) {
+		err = fmt.Errorf("%s: %w: it is not about a job", d.file(), ErrDamaged)
+	}
+	return r, err
+}
+
+// record is the one of the job's file.
+func (d *Dir) record(value string) *record {
+	return &record{kind: jobKind, job: d.job, run: d.run.ID, tasks: uint64(d.run.Tasks), value: []byte(value)}
+}
+
+// Finish says that all tasks of the job have ended well.
+func (d *Dir) Finish() error {
+	r, err := d.readJob()
+	if err != nil || r.run != d.run.ID || string(r.value) == finished {
+		return err
+	}
+	return d.record(finished).write(d.file())
+}
+
+// current tells whether the directory is still the run's: processes of an earlier one may
+// not know yet that they are not needed.
+func (d *Dir) current() error {
+	r, err := d.readJob()
+	if err == nil && r.run != d.run.ID {
+		err = fmt.Errorf("%s: a later run has taken the job up; allowed: one run at a time", d.path)
+	}
+	return err
+}
+
+// Job is the name of the job that the directory is of.
+func (d *Dir) Job() ID { return d.job }

@@ -1,0 +1,253 @@
+package coppice
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/coppice-go/coppice/internal/codec"
+	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/store"
+)
+
+// Stored is for Save and Once: what they keep goes to files of a directory, instead of to
+// other processes. All processes need the same directory, and all Saves of a program the
+// same option. If the files of a task are missing or damaged when it is run again, the
+// task is lost: ErrLost names the file.
+//
+// When the whole job is gone, coppice run --resume (or Job.Resume) takes it up again, with the same
+// number of tasks: functions run from the top to their first Save, which sets the
+// states of all tasks to those of the last epoch that all have saved. Until then Once, if it
+// is Stored, returns what it returned before. Without resume, a directory with the states of
+// a job that has not finished is an error.
+func Stored(dir string) Option { return Option{kind: storedOption, dir: dir} }
+
+// storedIn is the directory that the options of Save or Once name; "": none.
+func storedIn(opts []Option) (dir string, err error) {
+	for _, o := range opts {
+		switch {
+		case o.kind != storedOption:
+			return "", errors.New("an option of other operations; allowed: Stored")
+		case o.dir == "":
+			return "", errors.New("Stored without a directory; allowed: the name of one")
+		case dir != "" && dir != filepath.Clean(o.dir):
+			return "", fmt.Errorf("Stored in %s and in %s; allowed: one directory", dir, o.dir)
+		}
+		dir = filepath.Clean(o.dir)
+	}
+	return dir, nil
+}
+
+// archive is the directories that the tasks of a process keep states in.
+type archive struct {
+	run store.Run // its number of tasks is that of the first who asks
+
+	mu   sync.Mutex
+	dirs map[string]*store.Dir
+}
+
+// newArchive is that of a job in this process alone.
+func newArchive(resume bool) *archive {
+	a := &archive{run: store.Run{Resume: resume}}
+	rand.Read(a.run.ID[:]) // never fails
+	return a
+}
+
+// open opens a directory for a job of so many tasks.
+func (a *archive) open(dir string, tasks int) (*store.Dir, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d := a.dirs[dir]; d != nil {
+		return d, nil
+	}
+	a.run.Tasks = tasks
+	d, err := store.Open(dir, a.run)
+	if err != nil {
+		return nil, err
+	}
+	if a.dirs == nil {
+		a.dirs = map[string]*store.Dir{}
+	}
+	a.dirs[dir] = d
+	return d, nil
+}
+
+// finish says in all directories that the job has ended well.
+func (a *archive) finish() (err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.dirs {
+		err = errors.Join(err, d.Finish())
+	}
+	return err
+}
+
+// files is where a task keeps what it saves; nil: at other processes.
+type files struct {
+	*store.Shelf
+	dir string
+	job store.ID
+}
+
+// files are those that the options of Save or Once ask for.
+func (t *Task) files(opts []Option) (*files, error) {
+	dir, err := storedIn(opts)
+	if err != nil || dir == "" || !t.m.Replays() {
+		return nil, err
+	}
+	k := t.trunk
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f := k.files[dir]; f != nil {
+		return f, nil
+	}
+	d, err := k.archive.open(dir, k.tasks)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.Shelf(t.m.Task())
+	if err != nil {
+		return nil, err
+	}
+	if k.files == nil {
+		k.files = map[string]*files{}
+	}
+	k.files[dir] = &files{s, dir, d.Job()}
+	return k.files[dir], nil
+}
+
+// stateAgain is the state from which a task that is run again goes on, if no process
+// has it.
+func (t *Task) stateAgain(f *files, epoch, sign uint64) ([]byte, error) {
+	if f == nil {
+		return nil, t.m.Lose(fmt.Sprintf("no process has its state of epoch %d any more", epoch))
+	}
+	b, err := f.State(epoch, sign)
+	if err != nil {
+		return nil, t.m.Lose(err.Error())
+	}
+	return b, nil
+}
+
+// finding is what a task has when its job is taken up again.
+type finding struct {
+	Job                     [2]uint64
+	Newest, Before, Damaged uint64
+}
+
+func (f finding) found() store.Found {
+	return store.Found{Newest: f.Newest, Before: f.Before, Damaged: f.Damaged}
+}
+
+// takeUp finds the epoch from which all tasks of a job go on that an earlier run has left, and the
+// task's state; 0: they begin from scratch. All tasks agree, or get the same error.
+func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64, state []byte, err error) {
+	own, err := f.Find(sign)
+	if err != nil {
+		return 0, nil, fmt.Errorf("save: %w", err)
+	}
+	half := binary.LittleEndian.Uint64
+	all, err := AllGather(ctx, t, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own.Newest, own.Before, own.Damaged})
+	if err != nil {
+		return 0, nil, err
+	}
+	epoch, rank, why := agreedEpoch(f.dir, all)
+	if why != "" {
+		return 0, nil, t.failed("save", &runtime.Failure{Tasks: []int{rank}, Err: runtime.ErrGone, Text: fmt.Sprintf("task %d is lost: %s", rank, why)})
+	}
+	if own.Damaged > 0 {
+		t.log.Warn("coppice: damaged: the job goes on from an earlier epoch", "file", store.File(f.dir, t.Rank(), own.Damaged), "epoch", epoch)
+	}
+	if epoch == 0 {
+		return 0, nil, nil
+	}
+	if state, err = f.State(epoch, sign); err != nil {
+		return 0, nil, t.failed("save", t.m.Lose(err.Error()))
+	}
+	return epoch, state, nil
+}
+
+// agreedEpoch is the newest epoch that all tasks have; otherwise it tells which one
+// keeps the job from being taken up again, and why.
+func agreedEpoch(dir string, all []finding) (epoch uint64, rank int, why string) {
+	least, most := all[0].Newest, all[0].Newest
+	for _, f := range all {
+		least, most = min(least, f.Newest), max(most, f.Newest)
+	}
+	for r, f := range all {
+		switch {
+		case f.Newest == 0 && f.Damaged > 0:
+			return 0, r, store.File(dir, r, f.Damaged) + " is damaged, and there is none before it"
+		case f.Newest == 0 && most > 1: // who has saved epoch 2 knew that all had saved 1
+			return 0, r, fmt.Sprintf("%s has no state, and others have epoch %d", store.TaskDir(dir, r), most)
+		case least > 0 && !f.found().Has(least):
+			return 0, r, fmt.Sprintf("%s is missing, and task %d has none after it", store.File(dir, r, least), behind(all, least))
+		case least > 0 && f.Job != all[0].Job:
+			return 0, r, fmt.Sprintf("%s is of another job than that of task 0", store.File(dir, r, least))
+		}
+	}
+	return least, 0, ""
+}
+
+// behind is the first task whose newest epoch is the least.
+func behind(all []finding, least uint64) int {
+	for r, f := range all {
+		if f.Newest == least {
+			return r
+		}
+	}
+	return 0
+}
+
+// tidy removes the files that are not needed any more in the epoch that the task has
+// entered. It matters to nobody if one stays.
+func (t *Task) tidy(f *files, takenUp bool) {
+	if f == nil {
+		return
+	}
+	err := f.Prune(t.m.Epoch())
+	if takenUp {
+		err = f.Forget(t.m.Epoch())
+	}
+	if err != nil {
+		t.log.Warn("coppice: files of saved state stay", "error", err)
+	}
+}
+
+// onceStored is Once with a file for what f returns.
+func onceStored[T any](ctx context.Context, t *Task, c *codec.Codec[T], at *files, f func(ctx context.Context) (T, error)) (v T, err error) {
+	const op = "once"
+	m := t.at()
+	key := m.OnceKey()
+	b, err := at.Value(m.Epoch(), key, c.Signature())
+	if errors.Is(err, fs.ErrNotExist) {
+		var w T
+		if w, err = f(ctx); err != nil {
+			return v, err
+		}
+		if b, err = c.Append(nil, &w); err != nil {
+			return v, fmt.Errorf("%s: %w", op, err)
+		}
+		if err = m.KeepElsewhere(op); err != nil {
+			return v, t.failed(op, err)
+		}
+		if b, err = at.Keep(m.Epoch(), key, c.Signature(), b); err == nil && b == nil {
+			return w, nil
+		}
+	}
+	if errors.Is(err, store.ErrDamaged) {
+		return v, t.failed(op, m.Lose(err.Error()))
+	}
+	if err == nil {
+		err = c.Decode(b, &v, false)
+	}
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", op, err)
+	}
+	return v, nil
+}
