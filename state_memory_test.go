@@ -2,6 +2,7 @@ package coppice_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -62,7 +63,7 @@ func flat(tell func(line), args []string) coppice.Func {
 // TestSaveBoundsMemory: a job of a million operations takes no more memory in the end.
 func TestSaveBoundsMemory(t *testing.T) {
 	const tasks, slack = 4, 2 << 20
-	s := scene{n: tasks, play: []string{"flat", "250000"}} // a million calls
+	s := scene{n: tasks, play: []string{"flat", fmt.Sprint(short(250_000, 20_000))}} // a million calls
 	x, err := s.local(t)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestSaveBoundsMemory(t *testing.T) {
 	if more := x.of("more"); len(more) != 1 || more[0].Value > slack {
 		t.Errorf("Local: %v", more)
 	}
-	s.play[1] = "20000"
+	s.play[1] = fmt.Sprint(short(20_000, 4_000))
 	if n := os.Getenv(flatVariable); n != "" {
 		s.play[1] = n
 	}
