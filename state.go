@@ -10,9 +10,9 @@ import (
 
 // Save saves the task's state and begins a new epoch: if the task is run again, it resumes
 // here. All tasks call it at the same points, with values of one type. It returns when
-// all have saved, each with Job.Copies copies at other processes; what was kept for replay
-// of the operations since the Save before is dropped, and memory that was lent with Shared
-// may be used again.
+// all have saved, each with Job.Copies copies at other processes, or in a file (Stored); what
+// was kept for replay of the operations since the Save before is dropped, and memory that
+// was lent with Shared may be used again.
 //
 // A task that is run again runs its function from the top, with what it got before, to its
 // first Save, wherever that is called: it sets *state to what the task saved last. So a
@@ -127,7 +127,8 @@ func (t *Task) at() *runtime.Member {
 // Once returns what f returns. If the task is run again, it returns that again, from one of
 // Job.Copies copies at other processes, and does not call f: for what comes from outside, such
 // as files, clocks and random numbers. It returns when there are as many copies. If the task's process
-// dies before, f may be called again; an error that f returns is not kept.
+// dies before, f may be called again; an error that f returns is not kept. With Stored it is
+// kept in a file instead.
 //
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
 func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {

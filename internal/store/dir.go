@@ -82,9 +82,13 @@ func (d *Dir) record(value string) *record {
 	return &record{kind: jobKind, job: d.job, run: d.run.ID, tasks: uint64(d.run.Tasks), value: []byte(value)}
 }
 
-// Finish says that all tasks of the job have ended well.
+// Finish says that all tasks of the job have ended well. A program that has removed the
+// directory needs no mark.
 func (d *Dir) Finish() error {
 	r, err := d.readJob()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil || r.run != d.run.ID || string(r.value) == finished {
 		return err
 	}

@@ -136,6 +136,8 @@ func TestEarlierRunIsOver(t *testing.T) {
 	if _, err := Open(path, Run{ID: ID{3}, Tasks: 3}); err == nil {
 		t.Error("the job counts as finished")
 	}
+	must(t, os.RemoveAll(path))
+	must(t, late.Finish())
 }
 
 func TestReadIsExact(t *testing.T) {
