@@ -69,9 +69,21 @@ func playing(tell func(line), args []string) coppice.Func {
 func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, err error) {
 	digest := p.Program.First(t.Rank())
 	forks := map[int]*coppice.Future[uint64]{}
-	for i, s := range p.Program.Steps {
+	for i := 0; i < len(p.Program.Steps); i++ {
 		p.mayDie(t, i)
-		if s.Op == play.Fork {
+		s := p.Program.Steps[i]
+		if s.Op == play.Save {
+			at := struct {
+				Step    int
+				Digest  uint64
+				Digests []uint64
+			}{i, digest, digests}
+			if err := coppice.Save(ctx, t, &at); err != nil {
+				return nil, fmt.Errorf("step %d, %+v: %w", i, s, err)
+			}
+			i, digests = at.Step, at.Digests
+			digest = play.Digest(at.Digest)
+		} else if s.Op == play.Fork {
 			forks[i] = p.fork(ctx, t, i, digest)
 		} else if digest, err = p.step(ctx, t, i, s, digest); err != nil {
 			return nil, fmt.Errorf("step %d, %+v: %w", i, s, err)
@@ -177,6 +189,8 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, di
 		return one(digest)(coppice.AllReduce(ctx, t, value(), coppice.Sum, mode))
 	case play.Scan:
 		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum, mode))
+	case play.Once:
+		return one(digest)(coppice.Once(ctx, t, func(context.Context) ([]float64, error) { return value(), nil }))
 	case play.Agree:
 		got, _, err := coppice.Agree(ctx, t, value(), sumUp)
 		return play.Digest(digest, got), err

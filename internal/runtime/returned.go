@@ -102,6 +102,10 @@ func (m *Member) returned() {
 // probed answers a task that waits for this one: if both are not in the same
 // operation, that is misuse; if this one has returned, it says so.
 func (m *Member) probed(from int, in *incoming) {
+	if m.broken != nil { // what the task has returned with may be no more than that
+		m.tellBroken(from)
+		return
+	}
 	returned := m.p.gone[m.task].returned
 	plan := in.plan
 	plan.op = in.kind
