@@ -176,7 +176,6 @@ func TestAStoppedProcessIsFenced(t *testing.T) {
 // TestPausesChangeNoView stops processes for a third of the silence that is
 // allowed, again and again.
 func TestPausesChangeNoView(t *testing.T) {
-	t.Parallel()
 	const n, silence = 4, 3 * time.Second
 	g := scene{n: n, play: []string{"watch", "0"}, settings: settings{Silence: silence}}.begin(t)
 	pids := g.pids(t, "ready")
