@@ -247,7 +247,7 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 	const n, all = 5, 1<<5 - 1
 	for op := range correctedReductions {
 		for victim := range n {
-			for step := range short(9, 3) {
+			for step := range short(5, 2) {
 				c := newCorrected(op, n, 1, 1, []int{1, 3000, 40_000}[(victim+step)%3], 4)
 				c.settings = settings{Kill: []string{fmt.Sprintf("%d@%s#2/%d", victim, opOf(op), step+1)}}
 				c.where = fmt.Sprint("Local ", c.Kill, c.play)
@@ -278,10 +278,10 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 	third := func(t *coppice.Task, i int) float64 { return float64(i+t.Rank()) / 3 }
 	pair := func(a, b string) string { return "(" + a + " " + b + ")" }
-	for n := 1; n <= short(13, 6); n++ {
+	for n := 1; n <= short(9, 6); n++ {
 		for _, mode := range []string{"checked", "failure-proof:1", "failure-proof:2", "failure-proof:5"} {
 			err := coppice.Local(context.Background(), n, func(ctx context.Context, t *coppice.Task) error {
-				for i := range 20 {
+				for i := range 12 {
 					with := coppice.Mode(coppice.Corrected(mode))
 					v := fill(1+i*i*i*5, func(k int) float64 { return third(t, k) })
 					got, err1 := coppice.AllReduce(ctx, t, v, coppice.Sum, with, coppice.Root(i%n))

@@ -197,7 +197,7 @@ func savedJob(seed uint64, most int) (s scene) {
 
 // TestSavedJobs: whoever dies where, what tasks have in the end is what they would have had.
 func TestSavedJobs(t *testing.T) {
-	jobs := short(40, 10)
+	jobs := short(24, 8)
 	if n := os.Getenv(savesVariable); n != "" {
 		jobs = number(n)
 	}
