@@ -100,7 +100,7 @@ func (q *peer) exited() {
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {
-		p.cfg.Logger.Error("no record", "peer", q.rank, "error", err)
+		p.cfg.Logger.Info("no record at hand", "peer", q.rank, "error", err) // the coordinator will tell what it was
 	}
 	p.at(p.now()+askTime, func() {
 		if !q.dead {
