@@ -24,6 +24,7 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 	returned := func(t TaskReport) TaskReport { t.left = true; return t }
 	again := func(t TaskReport) TaskReport { t.Again = 2; return t }
 	joined := func(t TaskReport) TaskReport { t.extra = true; return t }
+	enrolled := func(t TaskReport) TaskReport { t.Joined = true; return t }
 	one, two := control.Identity{1, 1}, control.Identity{2, 1}
 	for _, c := range []struct {
 		name    string
@@ -133,6 +134,13 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 		{
 			"who joined came too late",
 			[]TaskReport{killed(0), killed(1), joined(well(2))},
+			&control.View{Number: 1, Members: members(0, 1), Owners: []int{0, 1}},
+			nil,
+			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other died",
+		},
+		{
+			"the next life came too late",
+			[]TaskReport{killed(0), killed(1), again(enrolled(well(0)))},
 			&control.View{Number: 1, Members: members(0, 1), Owners: []int{0, 1}},
 			nil,
 			"exit 1, killed [0 1], lost [0 1]: task 0 was killed by SIGKILL, 0.10 s after the start; then 1 other died",

@@ -159,7 +159,7 @@ func (r *Report) conclude() {
 		case t.died() || r.survived(t):
 			r.Killed = append(r.Killed, t.Rank)
 			r.Lost = append(r.Lost, r.unfinished(t)...)
-		case t.extra && !t.in && t.well(): // it came too late to be of use
+		case (t.extra || t.Again > 0 && t.Joined) && !t.in && t.well(): // it came too late to be of use
 		case t.well():
 			survivors++
 		default:
