@@ -13,9 +13,12 @@ func init() { tools["addup"] = addUp }
 
 // addUp is a program of the scripts: its tasks add up their numbers, three times. The
 // process whose rank is its first argument ends in the middle of that, with the
-// second as its exit code; who takes its task over does not.
+// second as its exit code; who takes its task over does not. There are ADDUP_TASKS of
+// them, or one in a process.
 func addUp() {
-	coppice.Main(func(ctx context.Context, t *coppice.Task) error {
+	tasks, _ := strconv.Atoi(os.Getenv("ADDUP_TASKS"))
+	job := &coppice.Job{Tasks: tasks}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		for range 3 {
 			sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)
 			if err != nil {
@@ -32,4 +35,8 @@ func addUp() {
 		}
 		return nil
 	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }

@@ -70,6 +70,9 @@ func ParseView(event []byte) *View {
 // know it: several may tell. s.mu is held.
 func (s *Server) viewed(m *member, event []byte) (news bool) {
 	v := ParseView(event)
+	if v != nil && v.Number == 1 {
+		s.first = v
+	}
 	switch {
 	case v == nil:
 		return true
@@ -166,6 +169,13 @@ func (s *Server) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view
+}
+
+// First is the view that the job began with; nil: no process has told of it.
+func (s *Server) First() *View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
 }
 
 // Removed are the processes that were in a view and are no more, with the tasks that

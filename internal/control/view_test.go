@@ -65,6 +65,34 @@ func TestViewIsToldOnceAndKept(t *testing.T) {
 	}
 }
 
+// TestTheFirstViewIsKept: also if it is told after later ones.
+func TestTheFirstViewIsKept(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	clients, _ := crew(t, s, 2)
+	if v := s.First(); v != nil {
+		t.Errorf("%+v, of which nobody has told", v)
+	}
+	all := [][2]uint64{{0, 1}, {1, 1}}
+	clients[0].Emit(view(2, all, []int{0, 0, 0}))
+	clients[0].Emit(view(1, all, []int{0, 0, 1}))
+	clients[0].Emit(view(3, all, []int{1, 1, 1}))
+	clients[0].Emit(control.Event{Type: "done"})
+	for e, err := range control.Watch(t.Context(), s.Place(0, 1).Dir) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == "done" {
+			break
+		}
+	}
+	if v := s.First(); v == nil || !slices.Equal(v.Owners, []int{0, 0, 1}) {
+		t.Errorf("%+v", v)
+	}
+	if v := s.View(); v.Number != 3 {
+		t.Errorf("%+v", v)
+	}
+}
+
 // TestLargeViewsPass: one of 4096 processes does, an ordinary event of that size
 // does not.
 func TestLargeViewsPass(t *testing.T) {

@@ -177,6 +177,9 @@ func (j *job) victim(k control.Kill) int {
 	if rank, due := j.victims[k]; due {
 		return rank
 	}
+	if v := j.server.First(); v != nil && k.Task < len(v.Owners) {
+		return v.Owners[k.Task]
+	}
 	return k.Task
 }
 
