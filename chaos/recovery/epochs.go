@@ -42,7 +42,7 @@ func checkResumed(w *replayWorld, r protocol.Rank, m *replay.EpochMessage) error
 	return nil
 }
 
-// checkLoss demands that nobody who lives has the state of a task that is given up, and
+// checkLoss demands that nobody who lives has the state or value for which a task is given up, and
 // that everybody is dead who ever had it when there were enough copies: the owner then, and
 // as many others as there must be.
 func checkLoss(w *replayWorld, c *replay.Copy) error {

@@ -10,21 +10,27 @@ import (
 
 // A world in which nobody resumes, or no task is ever lost, would say nothing.
 func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
-	cfg, err := Job{P: 4, Tasks: 5, Crashes: 3, Operations: 3, Saves: 2, LossyCrashes: true}.random()
-	if err != nil {
-		t.Fatal(err)
-	}
 	met := map[string]int{}
-	check := cfg.Check
-	cfg.Check = func(w *replayWorld) error {
-		meetEpochs(w, met)
-		return check(w)
-	}
-	if _, err := chaos.Random(cfg, 1, 1000, 1); err != nil {
-		t.Fatal(err)
+	for _, r := range []Job{
+		{P: 4, Tasks: 5, Crashes: 3, Operations: 3, Saves: 2, LossyCrashes: true},
+		{P: 4, Crashes: 3, Operations: 3, Saves: 1, Copies: 1, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Gather}},
+	} {
+		cfg, err := r.random()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := cfg.Check
+		cfg.Check = func(w *replayWorld) error {
+			meetEpochs(w, met)
+			return check(w)
+		}
+		if _, err := chaos.Random(cfg, 1, 1000, 1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, what := range []string{
 		"resumed", "resumed again", "resumed before the last", "saved again", "lost", "completed again", "value of a dead owner",
+		"lost for a value", "value drawn anew",
 	} {
 		if met[what] == 0 {
 			t.Errorf("nothing is %s", what)
@@ -40,10 +46,13 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 		epoch, key uint64
 	}
 	complete, resumed := map[name]map[protocol.Rank]bool{}, map[protocol.Rank]int{}
-	views := map[name]map[uint64]bool{}
+	views, values := map[name]map[uint64]bool{}, map[name]*replay.Copy{}
 	for r := range jobOf(w).Coordinator() {
 		if w.Alive(r) && w.State(r).Lost() != nil {
 			met["lost"]++
+			if w.State(r).Lost().Key > 0 {
+				met["lost for a value"]++
+			}
 		}
 		for _, d := range w.Delivered(r) {
 			m := d.Msg.Epoch
@@ -60,6 +69,12 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 					complete[n], views[n] = map[protocol.Rank]bool{}, map[uint64]bool{}
 				}
 				complete[n][r], views[n][m.View] = true, true
+				if values[n] == nil {
+					values[n] = m.Copy
+				}
+				if m.Key > 0 && values[n] != m.Copy {
+					met["value drawn anew"]++
+				}
 			}
 		}
 	}

@@ -24,7 +24,7 @@ var (
 // recorder is a job, and what is said in one run.
 type recorder struct {
 	*replay.Job
-	said map[said]uint64
+	said map[said]uint64 // nil: values of Once may be drawn anew, and there are other bits then
 	err  error
 }
 
@@ -37,7 +37,7 @@ type said struct {
 // Next is the job's. It notes what is said.
 func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
 	a := l.Job.Next(s, now)
-	if a.Kind != protocol.Send || a.Msg.Kind != replay.Data {
+	if a.Kind != protocol.Send || a.Msg.Kind != replay.Data || l.said == nil {
 		return a
 	}
 	sum, name := a.Msg.Frame.Sum(), said{a.Msg.Frame.Name, a.Msg.Frame.Past}

@@ -104,7 +104,11 @@ func (r Job) random() (replayConfig, error) {
 		if err != nil {
 			panic(err) // the same but for the program was possible
 		}
-		s.Protocol = &recorder{Job: job, said: map[said]uint64{}}
+		l := &recorder{Job: job}
+		if g.Onces() == 0 || copies >= r.Crashes+r.Suspicions && r.Cuts == 0 {
+			l.said = map[said]uint64{}
+		}
+		s.Protocol = l
 	}
 	cfg.Claim = nil // the recorder's; a list of claims would be long
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)
@@ -135,9 +139,8 @@ func (r Job) saving(s *replaySetup, menu *replay.Menu, n int) (*replay.Program, 
 			copies = 1 + s.Choose(copies)
 		}
 	}
-	// A value of Once that is lost is drawn again, and there are other bits then.
 	with := *menu
-	with.Once = copies >= r.Crashes && r.Suspicions+r.Cuts == 0 && s.Choose(2) == 1
+	with.Once = s.Choose(2) == 1
 	g := with.Random(s.Seed, n)
 	before := make([]int, saves)
 	for i := range before {

@@ -18,6 +18,10 @@ import (
 //     that these were all, as of that view (abort.go). Before it has all words, the new
 //     owner has no copies made and draws no value of Once.
 //  4. A copy has a name: task, epoch, key. No other ever takes its place.
+//  5. What a process sends says of which values of Once it knows that they were returned:
+//     here, or to whom sent it something. So whoever has anything that follows from a value
+//     knows of it. If nobody in the view has a copy of a value, but somebody knows of it,
+//     the task is lost. If nobody does, it is as if it had never been: it is drawn anew.
 //
 // So a state of an epoch that is committed is lost only if all die who had it when there
 // were enough copies the last time: its owner and k others, or everybody in that view.
@@ -164,8 +168,11 @@ func (s *State) once(t *task) bool {
 	key := uint64(t.count) + 1
 	r := s.copy(t.number, t.epoch, key)
 	switch {
-	case r == nil && !t.first && !s.heard():
+	case !t.first && !s.heard():
 		return false
+	case r == nil && s.hasDrawn(t.number, t.epoch, key):
+		s.giveUp(&Copy{Task: t.number, Epoch: t.epoch, Key: key})
+		return true
 	case r == nil:
 		value := protocol.Mix(protocol.Mix(t.view, uint64(s.self)), uint64(t.op))
 		s.store(&Copy{Task: t.number, Epoch: t.epoch, Key: key, digest: value})
@@ -173,8 +180,31 @@ func (s *State) once(t *task) bool {
 	case !s.enough(r):
 		return false
 	}
+	s.noteDrawn([]*Copy{r.Copy})
 	t.draw(r.digest)
 	return true
+}
+
+// noteDrawn takes note of values from which something may follow that is known here.
+func (s *State) noteDrawn(values []*Copy) {
+	for _, c := range values {
+		if !s.epochs.dropped(c.Epoch) && !s.hasDrawn(c.Task, c.Epoch, c.Key) {
+			s.epochs.drawn = append(slices.Clip(s.epochs.drawn), c)
+		}
+	}
+}
+
+// hasDrawn tells whether something may follow from a value that is known here.
+func (s *State) hasDrawn(task protocol.Rank, epoch, key uint64) bool {
+	return slices.ContainsFunc(s.epochs.drawn, func(c *Copy) bool { return c.Task == task && c.Epoch == epoch && c.Key == key })
+}
+
+// drawnSum stands for such values, in any order.
+func drawnSum(values []*Copy) (sum uint64) {
+	for _, c := range values {
+		sum += protocol.Mix(c.name(), 1)
+	}
+	return sum
 }
 
 // draw takes the value of Once.

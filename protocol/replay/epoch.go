@@ -32,7 +32,8 @@ type epochs struct {
 	sweep     Sweep
 	committed uint64 // as far as was acted on it
 	copies    []replica
-	loss      *Copy     // the state that nobody has; nil: none
+	drawn     []*Copy   // values of Once from which something may follow that is known here
+	loss      *Copy     // the state or value that nobody has; nil: none
 	events    []Message // to be delivered
 }
 
@@ -160,6 +161,7 @@ func (s *State) commit() {
 		t.drop(c)
 	}
 	e.copies = slices.DeleteFunc(slices.Clone(e.copies), func(r replica) bool { return e.dropped(r.Epoch) })
+	e.drawn = slices.DeleteFunc(slices.Clone(e.drawn), func(c *Copy) bool { return e.dropped(c.Epoch) })
 	s.records = slices.DeleteFunc(slices.Clone(s.records), func(r *Frame) bool { return e.dropped(uint64(r.Epoch)) })
 }
 
@@ -235,12 +237,17 @@ func (j *Job) resume(s *State, t *task, epoch uint64) bool {
 		t.op = j.program.starts[r.Epoch]
 		s.event(Resumed, &EpochMessage{Copy: r.Copy, View: s.view.Number})
 	case s.heard():
-		s.lose(&Copy{Task: t.number, Epoch: epoch})
-		s.event(Loss, &EpochMessage{Copy: s.epochs.loss, View: s.view.Number})
+		s.giveUp(&Copy{Task: t.number, Epoch: epoch})
 	default:
 		return false
 	}
 	return true
+}
+
+// giveUp loses a task of this process.
+func (s *State) giveUp(c *Copy) {
+	s.lose(c)
+	s.event(Loss, &EpochMessage{Copy: s.epochs.loss, View: s.view.Number})
 }
 
 // lose takes note that a task is lost, and tells all: none goes on.
@@ -265,7 +272,7 @@ func (s *State) event(k Kind, m *EpochMessage) {
 	s.epochs.events = append(slices.Clip(s.epochs.events), Message{Kind: k, Epoch: m})
 }
 
-// Lost is the state that nobody has, as far as the process knows; nil: none.
+// Lost is the state or value that nobody has, as far as the process knows; nil: none.
 func (s *State) Lost() *Copy { return s.epochs.loss }
 
 // Standing is where a task is that the process runs.
@@ -305,7 +312,7 @@ func (e *epochs) sign(f fingerprint) fingerprint {
 	for _, r := range e.copies {
 		sum += r.print()
 	}
-	f = f.with(sum).with(uint64(len(e.copies)))
+	f = f.with(sum).with(uint64(len(e.copies))).with(drawnSum(e.drawn))
 	if e.loss != nil {
 		f = f.with(e.loss.name())
 	}

@@ -97,6 +97,7 @@ type Message struct {
 	Frame  *Frame             // Data; Record: the operation is its Epoch and Op
 	Result *Attempt           // Result
 	Epoch  *EpochMessage      // Sweeping and what follows
+	Drawn  []*Copy            // values of Once from which it may follow; all but View, Kept, Returned and End
 	Kind   Kind
 }
 
@@ -128,7 +129,7 @@ func (m Message) Fingerprint() [2]uint64 {
 	default:
 		f = f.and(m.Letter.Fingerprint())
 	}
-	return f
+	return f.with(drawnSum(m.Drawn))
 }
 
 func (m Message) String() string {

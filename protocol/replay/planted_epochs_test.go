@@ -53,7 +53,7 @@ var epochMistakes = []mistake{
 		name: "who is run again resumes at the latest state that is here", file: "epoch.go",
 		old:   `	r := s.copy(t.number, epoch, 0)`,
 		new:   `	r := s.stateOf(t.number, epoch)`,
-		found: "three that save", by: otherEpoch,
+		found: "three that save",
 	},
 	{
 		name: "an older state takes the place of one that is lost", file: "epoch.go",
@@ -131,14 +131,14 @@ var epochMistakes = []mistake{
 	{
 		name: "a value is drawn before all have said their word", file: "copy.go",
 		old: `	switch {
-	case r == nil && !t.first && !s.heard():
+	case !t.first && !s.heard():
 `,
 		new: `	if r == nil && !t.first && !s.heard() && wrong("a value is drawn before all have said their word") {
 		t.draw(protocol.Mix(t.view, uint64(t.op)))
 		return true
 	}
 	switch {
-	case r == nil && !t.first && !s.heard():
+	case !t.first && !s.heard():
 `,
 		found: "four of whom one crashes that save",
 	},
@@ -150,14 +150,37 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "a value that was handed over is used before there are copies", file: "copy.go",
-		old: `	case r == nil:
-		value`,
-		new: `	case r != nil && !t.first && wrong("a value that was handed over is used before there are copies"):
+		old: `	key := uint64(t.count) + 1
+`,
+		new: `	key := uint64(t.count) + 1
+	if r := s.copy(t.number, t.epoch, key); r != nil && !t.first && wrong("a value that was handed over is used before there are copies") {
 		t.draw(r.digest)
 		return true
-	case r == nil:
-		value`,
+	}
+`,
 		found: "three with values",
+	},
+	{
+		name: "a value that is lost is drawn anew", file: "copy.go",
+		old:   `	case r == nil && s.hasDrawn(`,
+		new:   `	case r == nil && !wrong("a value that is lost is drawn anew") && s.hasDrawn(`,
+		found: "four whose values are lost", by: otherBits,
+	},
+	{
+		name: "who is told of a value does not pass it on", file: "process.go",
+		old:   `			a.Msg.Drawn = s.epochs.drawn`,
+		new:   `			a.Msg.Drawn = s.drawnHere()`,
+		found: "four whose values are lost", by: otherBits,
+	},
+	{
+		name: "a value that was handed over is returned, and nobody is told", file: "copy.go",
+		old: `	s.noteDrawn([]*Copy{r.Copy})
+`,
+		new: `	if t.first || !wrong("a value that was handed over is returned, and nobody is told") {
+		s.noteDrawn([]*Copy{r.Copy})
+	}
+`,
+		found: "four whose values are lost", by: otherBits,
 	},
 	{
 		name: "copies are not handed over", file: "copy.go",
@@ -204,6 +227,15 @@ func (s *State) stateOf(task protocol.Rank, epoch uint64) *replica {
 }
 
 func (s *State) enoughOr(name string, r *replica) bool { return wrong(name) || s.enough(r) }
+
+func (s *State) drawnHere() (all []*Copy) {
+	for _, c := range s.epochs.drawn {
+		if s.find(c.Task) != nil || !wrong("who is told of a value does not pass it on") {
+			all = append(all, c)
+		}
+	}
+	return all
+}
 
 func (s *State) dropCopies(t *task) {
 	var left []replica

@@ -218,6 +218,9 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	switch {
 	case m.Kind != View && s.gone(from, m.Letter):
 		return
+	}
+	s.noteDrawn(m.Drawn)
+	switch {
 	case m.Kind == Record:
 		s.note(m.Frame)
 	case m.Kind == Word:
@@ -350,11 +353,14 @@ func life(v *membership.View, task protocol.Rank) membership.Member {
 	return m
 }
 
-// addressed says of a message which lives it goes from and to.
+// addressed says of a message which lives it goes from and to, and from what it may follow.
 func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	if a.Kind == protocol.Send {
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
+		if a.Msg.Kind != Kept && a.Msg.Kind != Returned {
+			a.Msg.Drawn = s.epochs.drawn
+		}
 	}
 	return a
 }
