@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/coppice-go/coppice"
 )
@@ -187,6 +188,26 @@ func ExampleInto() {
 	// Output:
 	// [0 1] true
 	// [1 2] true
+}
+
+// To merge two models takes long. If the process of task 0 dies at the end, whoever runs task 0 again
+// finds the last model that it had merged at another process.
+func ExampleBackups() {
+	merge := func(a, b []float64) []float64 {
+		time.Sleep(time.Millisecond) // or hours
+		for i := range a {
+			a[i] = (a[i] + b[i]) / 2
+		}
+		return a
+	}
+	runExample(4, func(ctx context.Context, t *coppice.Task) error {
+		model, err := coppice.ReduceFunc(ctx, t, []float64{float64(t.Rank())}, merge, coppice.Backups(true))
+		if err == nil && t.Rank() == 0 {
+			fmt.Println(model)
+		}
+		return err
+	})
+	// Output: [1.5]
 }
 
 // Counts of words add up to the same in any order.

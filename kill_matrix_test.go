@@ -32,6 +32,7 @@ type point struct {
 	root   int
 	size   int
 	agreed bool
+	backed bool
 }
 
 // pointsOf are the operations that a step of a program calls, as orders name them.
@@ -50,6 +51,9 @@ func pointsOf(op string) []string {
 // killedOps are the operations of the matrix.
 var killedOps = append(play.Ops(), play.Save, play.Once)
 
+// reduces tells whether an operation makes sums.
+func reduces(op string) bool { return op == play.Reduce || op == play.AllReduce || op == play.Scan }
+
 // matrix lists all columns, in an order drawn at random.
 func matrix(rng *rand.Rand) (all []point) {
 	for _, op := range killedOps {
@@ -63,6 +67,10 @@ func matrix(rng *rand.Rand) (all []point) {
 						x := point{op: op, in: in, p: p, victim: victim, root: rng.IntN(p), size: size}
 						all = append(all, x)
 						if x.agreed = in == op && size == 3; x.agreed {
+							all = append(all, x)
+						}
+						x.agreed = false
+						if x.backed = in == op && reduces(op); x.backed {
 							all = append(all, x)
 						}
 					}
@@ -81,7 +89,7 @@ func (x point) program(seed uint64) play.Program {
 	if x.op == warm {
 		warm = play.AllGather
 	}
-	s := play.Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true, Agreed: x.agreed}
+	s := play.Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true, Agreed: x.agreed, Backed: x.backed}
 	if x.op == play.Split {
 		s.Shift = 2
 	}

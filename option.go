@@ -19,6 +19,7 @@ type Option struct {
 	mode  Protection
 	slice any
 	dir   string
+	on    bool
 }
 
 type optionKind uint8
@@ -31,6 +32,7 @@ const (
 	commutativeOption
 	lostOption
 	storedOption
+	backupsOption
 )
 
 // Root says which task has the value, or gets it; default 0.
@@ -56,6 +58,15 @@ func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 // Commutative says that the function of a reduction gives the same in any order:
 // values may be combined as they come.
 func Commutative() Option { return Option{kind: commutativeOption} }
+
+// Backups says whether what ReduceFunc, AllReduceFunc or ScanFunc has combined so far at a task is
+// kept at another process, that of the task whose value was combined last. If the task
+// is run again, it is not combined again. That changes no result. Without this option it is
+// kept when to combine it again would take ten times as long as to send it. Backups(true) also
+// says that the function takes long: values are combined along a tree, by many tasks at once. It
+// is the same at all tasks. Backups are there with Recovery Replay only; they take up to
+// half of Job.LogBytes and go with the next Save.
+func Backups(on bool) Option { return Option{kind: backupsOption, on: on} }
 
 // Protection is how an operation is protected against deaths.
 type Protection struct {
@@ -150,6 +161,7 @@ type settings struct {
 	into   any
 
 	commutes bool
+	backup   runtime.Backup
 }
 
 func (s *settings) read(opts []Option) {
@@ -166,6 +178,10 @@ func (s *settings) read(opts []Option) {
 			s.into = o.slice
 		case commutativeOption:
 			s.commutes = true
+		case backupsOption:
+			if s.backup = runtime.BackupNever; o.on {
+				s.backup = runtime.BackupAlways
+			}
 		}
 	}
 }

@@ -143,7 +143,7 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 	}
 	call := runtime.Call{
 		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
-		Kind: combining(c, f),
+		Kind: combining(c, f), Backup: s.backup,
 	}
 	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
 }
@@ -186,6 +186,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
 	if call.Kind.Loose {
 		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false
+		choice.Dear = s.backup == runtime.BackupAlways
 	}
 	if s.corrects(what) {
 		choice.Corrected, choice.Root = true, s.root

@@ -184,10 +184,19 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, di
 	case play.AllToAll:
 		return several(digest)(coppice.AllToAll(ctx, t, blocks(), mode))
 	case play.Reduce:
+		if s.Backed {
+			return one(digest)(coppice.ReduceFunc(ctx, t, value(), sumUp, root, mode, coppice.Backups(true)))
+		}
 		return one(digest)(coppice.Reduce(ctx, t, value(), coppice.Sum, root, mode))
 	case play.AllReduce:
+		if s.Backed {
+			return one(digest)(coppice.AllReduceFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
+		}
 		return one(digest)(coppice.AllReduce(ctx, t, value(), coppice.Sum, mode))
 	case play.Scan:
+		if s.Backed {
+			return one(digest)(coppice.ScanFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
+		}
 		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum, mode))
 	case play.Once:
 		return one(digest)(coppice.Once(ctx, t, func(context.Context) ([]float64, error) { return value(), nil }))

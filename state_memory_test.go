@@ -50,6 +50,10 @@ func flat(tell func(line), args []string) coppice.Func {
 				}
 				s.Sums[i%16] = sum / float64(t.Size())
 			}
+			add := func(a, b [100]float64) [100]float64 { return [100]float64{a[0] + b[0]} }
+			if _, err := coppice.AllReduceFunc(ctx, t, [100]float64{}, add, coppice.Backups(true)); err != nil {
+				return err
+			}
 			if _, err := coppice.Once(ctx, t.Fork(), func(context.Context) ([]int, error) { return make([]int, 100), nil }); err != nil {
 				return err
 			}

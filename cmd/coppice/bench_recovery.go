@@ -12,12 +12,14 @@ import (
 )
 
 type benchRecoveryCmd struct {
-	N      int      `name:"processes" short:"n" default:"16" placeholder:"N" help:"Number of processes, 3 or more (default ${default})."`
-	Op     []string `default:"allreduce" placeholder:"OP" help:"What a process dies in: broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, or all of these (default ${default})."`
-	Size   string   `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default ${default})."`
-	Mode   string   `default:"replay" placeholder:"M" help:"How the operation is protected: ${recoveryModes} (default ${default})."`
-	Rounds int      `default:"9" placeholder:"R" help:"Deaths in each operation, each in a job of its own (default ${default})."`
-	JSON   bool     `name:"json" help:"Print JSON."`
+	N       int           `name:"processes" short:"n" default:"16" placeholder:"N" help:"Number of processes, 3 or more (default ${default})."`
+	Op      []string      `default:"allreduce" placeholder:"OP" help:"What a process dies in: broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, or all of these (default ${default})."`
+	Size    string        `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default ${default})."`
+	Mode    string        `default:"replay" placeholder:"M" help:"How the operation is protected: ${recoveryModes} (default ${default})."`
+	Work    time.Duration `placeholder:"D" help:"Values are combined by a function that takes so long, such as 5ms: for reduce, allreduce and scan (default: they are added)."`
+	Backups string        `default:"auto" placeholder:"B" help:"With --work, what was combined is kept at other processes: on, off, or auto, by cost (default ${default})."`
+	Rounds  int           `default:"9" placeholder:"R" help:"Deaths in each operation, each in a job of its own (default ${default})."`
+	JSON    bool          `name:"json" help:"Print JSON."`
 }
 
 func (benchRecoveryCmd) Help() string {
@@ -28,9 +30,13 @@ top. All processes read one clock. Beside it, in turns, the plain floor: process
 connected to each other, that see a connection break, exchange a byte with all and pass a barrier. The
 machine should be quiet. docs/recovery-bench.md says what the times mean.
 
+With --work a reduction's function takes long. Who runs the dead task again has to combine what that one had combined
+in three operations before, unless there are backups.
+
 	coppice bench recovery
 	coppice bench recovery -n 8 --op all --rounds 5
 	coppice bench recovery --op broadcast,alltoall --size 64KiB --json
+	coppice bench recovery -n 8 --op reduce --work 5ms --backups off
 `
 }
 
@@ -42,10 +48,12 @@ type recoveryPlan struct {
 	n, bytes, rounds int
 	ops              []string
 	mode             string
+	work             time.Duration
+	backups          string
 }
 
 func (b *benchRecoveryCmd) plan() (p recoveryPlan, err error) {
-	p = recoveryPlan{n: b.N, rounds: b.Rounds, ops: b.Op, mode: b.Mode}
+	p = recoveryPlan{n: b.N, rounds: b.Rounds, ops: b.Op, mode: b.Mode, work: b.Work, backups: b.Backups}
 	if p.bytes, err = parseSize(b.Size); err != nil {
 		return p, err
 	}
@@ -58,6 +66,8 @@ func (b *benchRecoveryCmd) plan() (p recoveryPlan, err error) {
 			return p, fmt.Errorf("operation %q; allowed: %s, each once, or all", op, strings.Join(benchloop.Collectives, ", "))
 		case benchloop.Sums(op) && p.bytes%8 != 0:
 			return p, fmt.Errorf("%d bytes for %s; allowed: multiples of 8", p.bytes, op)
+		case b.Work > 0 && !benchloop.Sums(op):
+			return p, fmt.Errorf("--work with %s; allowed with: reduce, allreduce, scan", op)
 		}
 	}
 	switch {
@@ -65,6 +75,12 @@ func (b *benchRecoveryCmd) plan() (p recoveryPlan, err error) {
 		return p, fmt.Errorf("%d processes; allowed: %d to %d", b.N, membershipProcessesMin, membershipProcessesMax)
 	case b.Rounds < 1 || b.Rounds > membershipRoundsMax:
 		return p, fmt.Errorf("%d rounds; allowed: 1 to %d", b.Rounds, membershipRoundsMax)
+	case b.Work < 0 || b.Work > time.Minute:
+		return p, fmt.Errorf("--work %v; allowed: up to %v", b.Work, time.Minute)
+	case !slices.Contains([]string{backupsAuto, backupsOn, backupsOff}, b.Backups):
+		return p, fmt.Errorf("--backups %q; allowed: on, off, auto", b.Backups)
+	case b.Work == 0 && b.Backups != backupsAuto:
+		return p, errors.New("--backups without --work; allowed with it")
 	case !slices.Contains(recoveryModes, b.Mode):
 		return p, fmt.Errorf("mode %q; allowed: %s", b.Mode, strings.Join(recoveryModes, ", "))
 	}
@@ -166,5 +182,5 @@ func (p recoveryPlan) floor(ctx context.Context, s *recoverySides, victim int) e
 
 // words start a process of such a job.
 func (p recoveryPlan) words(op string, victims []int) []string {
-	return append([]string{"bench-recovery-process", p.mode, op, fmt.Sprint(p.bytes)}, decimals(victims)...)
+	return append([]string{"bench-recovery-process", "--work", p.work.String(), "--backups", p.backups, p.mode, op, fmt.Sprint(p.bytes)}, decimals(victims)...)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -13,7 +14,11 @@ import (
 // need it.
 func (p *recoveryProcess) operate(ctx context.Context, t *coppice.Task, i, victim int) error {
 	o := recoveryOperation{ctx, t, p.Bytes, i, victim, recoveryOptions[p.Mode]}
-	ok, err := o.run(p.Op)
+	run := o.run
+	if p.Work > 0 {
+		run = func(op string) (bool, error) { return o.combine(op, p.Work, p.Backups) }
+	}
+	ok, err := run(p.Op)
 	if err == nil && !ok {
 		err = fmt.Errorf("wrong data in operation %d, %s", i, p.Op)
 	}
@@ -65,6 +70,36 @@ func (o *recoveryOperation) run(op string) (ok bool, err error) {
 		return true, coppice.Barrier(o.ctx, o.t, o.mode)
 	default:
 		return false, fmt.Errorf("operation %q is not one to die in", op)
+	}
+}
+
+// What --backups may be.
+const backupsAuto, backupsOn, backupsOff = "auto", "on", "off"
+
+// combine adds by a function that takes long. The victim is the root: it combines most.
+func (o *recoveryOperation) combine(op string, work time.Duration, backups string) (ok bool, err error) {
+	opts := []coppice.Option{o.mode}
+	if backups != backupsAuto {
+		opts = append(opts, coppice.Backups(backups == backupsOn))
+	}
+	add := func(a, b []float64) []float64 {
+		time.Sleep(work)
+		for i := range a {
+			a[i] += b[i]
+		}
+		return a
+	}
+	var got []float64
+	switch rank, n := o.t.Rank(), o.t.Size(); op {
+	case benchloop.Reduce:
+		got, err = coppice.ReduceFunc(o.ctx, o.t, o.numbers(), add, append(opts, coppice.Root(o.victim))...)
+		return rank != o.victim || o.sum(got, n), err
+	case benchloop.AllReduce:
+		got, err = coppice.AllReduceFunc(o.ctx, o.t, o.numbers(), add, opts...)
+		return o.sum(got, n), err
+	default:
+		got, err = coppice.ScanFunc(o.ctx, o.t, o.numbers(), add, opts...)
+		return o.sum(got, rank+1), err
 	}
 }
 

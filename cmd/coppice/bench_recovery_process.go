@@ -26,6 +26,9 @@ type benchRecoveryProcessCmd struct {
 	Op      string `arg:""`
 	Bytes   int    `arg:""`
 	Victims []int  `arg:""`
+
+	Work    time.Duration
+	Backups string
 }
 
 func (b *benchRecoveryProcessCmd) Run(c *console) error {
@@ -88,8 +91,12 @@ func (p *recoveryProcess) task(ctx context.Context, t *coppice.Task) error {
 	if t.Attempt() > 0 {
 		own = p.deaths() - 1
 	}
+	root := 0
+	if p.Work > 0 {
+		root = p.Victims[len(p.Victims)-1] // it has something to combine again
+	}
 	for i := range warmups {
-		if err := p.operate(ctx, t, i, 0); err != nil {
+		if err := p.operate(ctx, t, i, root); err != nil {
 			return err
 		}
 	}

@@ -128,6 +128,8 @@ type recoveryReport struct {
 	Cells      []recoveryCell `json:"cells,omitempty"`
 	Processes  int            `json:"processes"`
 	Mode       string         `json:"mode"`
+	Work       float64        `json:"work_us,omitempty"` // of the function that combines two values
+	Backups    string         `json:"backups,omitempty"` // of what it makes
 	Rounds     int            `json:"rounds"`
 	Processors int            `json:"processors"`
 	Seconds    float64        `json:"seconds"`
@@ -135,6 +137,9 @@ type recoveryReport struct {
 
 func newRecoveryReport(p recoveryPlan, sides []recoverySides) *recoveryReport {
 	r := &recoveryReport{Processes: p.n, Mode: p.mode, Rounds: p.rounds, Processors: runtime.NumCPU()}
+	if p.work > 0 {
+		r.Work, r.Backups = microseconds(p.work), p.backups
+	}
 	for _, s := range sides {
 		r.Cells = append(r.Cells, s.sumUp(p.bytes))
 	}
@@ -167,13 +172,21 @@ func recoveryFiguresOf(all []survival) recoveryFigures {
 	}
 }
 
+// manner is how the operation is carried out.
+func (r *recoveryReport) manner() string {
+	if r.Work == 0 {
+		return r.Mode
+	}
+	return fmt.Sprintf("%s, %.0f µs to combine two values, backups %s", r.Mode, r.Work, r.Backups)
+}
+
 // write prints the report for people.
 func (r *recoveryReport) write(w *bufio.Writer) {
 	cells := r.Cells
 	if r.recoveryCell != nil {
 		cells = []recoveryCell{*r.recoveryCell}
 	}
-	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.Mode, count(r.Rounds, "round"), r.Seconds)
+	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.manner(), count(r.Rounds, "round"), r.Seconds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%-9s\tsize\tlink breaks\tfirst knows\tall have the view\tit runs again\tis back in it\tall are through\tp99\tfirst death\tfloor: link breaks\tfloor\ttotal/floor\t\n", "")
 	for _, c := range cells {

@@ -20,8 +20,8 @@ func TestARecoveryPlanIsWhatWasAskedFor(t *testing.T) {
 		{[]string{all}, benchloop.Collectives},
 		{[]string{"scan", "barrier"}, []string{"scan", "barrier"}},
 	} {
-		cmd := benchRecoveryCmd{N: 8, Op: c.asked, Size: "1KiB", Mode: agreedMode, Rounds: 2}
-		want := recoveryPlan{n: 8, bytes: 1024, rounds: 2, ops: c.want, mode: agreedMode}
+		cmd := benchRecoveryCmd{N: 8, Op: c.asked, Size: "1KiB", Mode: agreedMode, Backups: backupsAuto, Rounds: 2}
+		want := recoveryPlan{n: 8, bytes: 1024, rounds: 2, ops: c.want, mode: agreedMode, backups: backupsAuto}
 		if got, err := cmd.plan(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %v; want %+v", c.asked, got, err, want)
 		}

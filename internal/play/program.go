@@ -53,6 +53,7 @@ type Step struct {
 	Float bool `json:",omitempty"` // numbers of very different magnitude, whose sums depend on the association
 
 	Agreed bool `json:",omitempty"` // all tasks complete it or none
+	Backed bool `json:",omitempty"` // sums are made by a function, and kept at other processes
 }
 
 // Program is what all tasks of a job do, in order. It is a plain value: a copy shares
@@ -83,6 +84,7 @@ func Random(seed uint64, tasks, steps int) Program {
 			s.Shift = d.below(8)
 		}
 		s.Agreed = d.below(4) == 0
+		s.Backed = d.below(2) == 0
 		p.Steps[i] = s
 	}
 	return p

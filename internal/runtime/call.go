@@ -22,6 +22,7 @@ type Call struct {
 	Type   string   // its name
 	Kind   collective.Kind
 	Works  bool   // Kind.Fold is code of the user
+	Backup Backup // of what it makes
 	Again  bool   // the second half of an operation, which counts as one
 	Half   bool   // the first, of an agreed one
 	Agreed bool   // all complete it or none
@@ -115,8 +116,8 @@ func (m *Member) abandon(op string) {
 func (o *operation) await(ctx context.Context) (err error) {
 	p := o.m.p
 	for !o.delivered && o.err == nil && err == nil && !p.dead {
-		if o.work != nil {
-			o.userWork()
+		if o.work > 0 {
+			err = o.userWork(ctx)
 			continue
 		}
 		o.w = p.newWaiter()
@@ -141,7 +142,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		}
 		o = m.newOperation(m.seq, c.Plan)
 	}
-	o.entered, o.typ, o.works, o.part = true, c.Type, c.Works, c.Name
+	o.entered, o.typ, o.works, o.part, o.backup = true, c.Type, c.Works, c.Name, c.Backup
 	o.room, o.rooms, o.copies = c.Room, c.Rooms, c.Copies
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
 		f := m.mismatch(o.informant, o.plan, *c)

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"math"
+
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -11,6 +13,7 @@ type Choice struct {
 	Pieces   bool  // the value may be cut into pieces
 	AnyOrder bool  // values may be combined in any order
 	Decides  bool  // this task, the root, decides for all
+	Dear     bool  // to combine two values takes long: tasks share that, as they do with large ones
 
 	Corrected bool // a reduction outlives deaths,
 	Failures  int  // so many
@@ -35,6 +38,9 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 	rules := m.p.cfg.Rules
 	if !c.Pieces && ops[p.op].combines {
 		rules = m.p.whole
+	}
+	if c.Dear {
+		c.Bytes = math.MaxInt64
 	}
 	r := rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
 	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) {

@@ -11,13 +11,14 @@ import (
 // do k of its neighbours on the ring of the view, on other hosts as far as there are any. When a
 // view gives a task to another process, everybody sends it what it has of the task,
 // before it says that this is all, as of that view (abort.go). So the new owner knows
-// when nobody has a copy. No other version ever takes its place.
+// when nobody has a copy. No other version ever takes its place, unless nothing is
+// known any more that follows from it (drawn.go).
 
 // copyKey names what is kept.
 type copyKey struct {
 	task  uint32
 	epoch uint32
-	key   uint64 // 0: the state; others: what Once returned
+	key   uint64 // 0: the state; odd: what Once returned; even: a backup of a reduction
 }
 
 // replica is what is kept of it here.
@@ -144,7 +145,7 @@ func (p *Process) ring() []int {
 func (p *Process) copyAgain() {
 	all := p.hears()
 	for key, r := range p.epochs.copies {
-		if p.mine(key) && (all || !p.reran(int(key.task))) { // otherwise it is not known who has any
+		if p.mine(key) && !key.backup() && (all || !p.reran(int(key.task))) { // otherwise it is not known who has any
 			p.copyOut(r)
 		}
 	}
@@ -170,6 +171,12 @@ func (p *Process) copyCame(in *incoming) {
 		return
 	}
 	key := copyKey{uint32(in.extra), in.epoch, in.group}
+	if key.backup() && !p.backupRoom(in) {
+		in.decline()
+		in.discard()
+		in.taken()
+		return
+	}
 	r := p.replica(key)
 	if !in.complete {
 		if r.have && in.kind == copyYours { // it has it
@@ -191,12 +198,17 @@ func (p *Process) copyCame(in *incoming) {
 		in.settle()
 		r.value, r.sign, r.have, r.pooled = in.value, in.sign, true, in.pooled && in.kind != copyYours
 		in.pooled = false
+		if key.backup() {
+			p.epochs.backups += int64(len(r.value))
+		}
 	} else {
 		in.discard()
 	}
-	if in.kind == copyYours {
+	switch {
+	case key.backup():
+	case in.kind == copyYours:
 		r.sent(in.source, true)
-	} else {
+	default:
 		in.source.tell(r.envelope(opCopied))
 	}
 	p.lookEpochs()
@@ -293,7 +305,7 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	}
 	r := p.epochs.copies[k]
 	if r == nil || !r.have {
-		return nil, false, nil
+		return nil, false, m.undrawn(name, k)
 	}
 	// The attempt before may have died before there were enough copies of it: nothing may
 	// follow from it that outlives it.
@@ -305,6 +317,7 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 			return nil, false, err
 		}
 	}
+	p.drew(k)
 	return r.value, true, r.typed(name, sign)
 }
 
@@ -329,7 +342,8 @@ func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value 
 	if p.count(m.task, name, &f); p.dead {
 		return ErrKilled
 	}
-	r := p.own(copyKey{uint32(m.task), m.epoch, key}, sign, value, false, &f)
+	k := copyKey{uint32(m.task), m.epoch, key}
+	r := p.own(k, sign, value, false, &f)
 	for !p.dead && !p.enough(r) {
 		if err := p.awaitEpochs(ctx); err != nil {
 			return &Failure{Op: name, Err: err}
@@ -339,6 +353,7 @@ func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value 
 		}
 	}
 	r.fate = nil
+	p.drew(k)
 	return m.usable(name)
 }
 

@@ -27,6 +27,8 @@ type epochs struct {
 	tasks     []taskEpoch // by task
 	members   []*Member   // of epochs after the first
 	copies    map[copyKey]*replica
+	backups   int64         // bytes of the copies that are backups of reductions
+	drawn     drawn         // values of Once
 	coming    []*incoming   // copies of which the rest is on its way
 	waiting   []*waiter     // for what is committed, or for copies
 	told      protocol.Time // when the host was last told
@@ -87,7 +89,9 @@ func (p *Process) stepSweep() {
 		if m.Up {
 			e.kind = sweepUp
 		}
-		p.peerAt(int(to)).tell(e)
+		q := p.peerAt(int(to))
+		q.tellDrawn()
+		q.tell(e)
 	}
 	if epoch, balance := s.Committed(); epoch > p.epochs.committed {
 		p.commit(epoch, balance)
@@ -256,10 +260,14 @@ func (p *Process) dropBefore(epoch uint64) {
 	p.last = nil
 	for key, r := range e.copies {
 		if key.epoch != 0 && uint64(key.epoch) < epoch {
+			if key.backup() {
+				e.backups -= int64(len(r.value))
+			}
 			r.drop(p)
 			delete(e.copies, key)
 		}
 	}
+	p.dropDrawn(epoch)
 	for key := range p.aborts.records {
 		if key.epoch != 0 && uint64(key.epoch) < epoch {
 			delete(p.aborts.records, key)
@@ -391,8 +399,13 @@ func (m *Member) Lose(why string) error {
 	p := m.p
 	p.lock()
 	defer p.unlock()
-	p.tellLost(why, m.task)
-	return &Failure{Op: saveName, Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d is lost: %s", m.task, why)}
+	return m.lose(saveName, why)
+}
+
+// lose gives up the task.
+func (m *Member) lose(op, why string) error {
+	m.p.tellLost(why, m.task)
+	return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d is lost: %s", m.task, why)}
 }
 
 // Epoch is the number of the epoch that the group is of.

@@ -3,9 +3,9 @@ package runtime
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // operation is a collective operation of a task, from the first that is heard of
@@ -46,7 +46,10 @@ type operation struct {
 
 	sched *stepper // the machine, if it is by schedule
 	works bool     // to combine values is the user's
-	work  *collective.Step
+	work  int      // the step in which it is to; 0: in none, the first of a program combines nothing
+
+	backup  Backup
+	unsaved time.Duration // that it has combined since the last backup
 
 	borrowed [][]byte // memory for what it receives
 	bundles  [][]byte // what was put together to be sent

@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -321,7 +323,7 @@ func (o *operation) bundled(step int32, n int) []byte {
 // fold combines values: at once, or, if it takes code of the user, by the task.
 func (o *operation) fold(step int32) (wait bool) {
 	if o.works {
-		o.work = &o.sched.program.Steps[step]
+		o.work = int(step)
 		o.m.p.complete(o.w)
 		return true
 	}
@@ -333,28 +335,39 @@ func (o *operation) fold(step int32) (wait bool) {
 	return false
 }
 
-// userWork runs the user's code, without the lock.
-func (o *operation) userWork() {
-	p := o.m.p
-	st := o.work
+// userWork runs the user's code, without the lock, unless there is a backup of what it
+// would make.
+func (o *operation) userWork(ctx context.Context) error {
+	p, st := o.m.p, &o.sched.program.Steps[o.work]
 	returned := false
 	defer func() {
 		if !returned { // it panics: the task may survive that, the operation does not
 			o.leave()
 		}
 	}()
-	p.unlock()
-	err := func() error {
-		defer p.lock()
-		return o.sched.store.Fold(st)
-	}()
-	o.work, returned = nil, true
-	if err != nil {
-		o.cannotFold(err)
-		return
+	spared, waited := o.restore(ctx, o.work)
+	if waited != nil || o.err != nil || p.dead {
+		returned = true
+		return waited
 	}
+	if !spared {
+		began := time.Now()
+		p.unlock()
+		err := func() error {
+			defer p.lock()
+			return o.sched.store.Fold(st)
+		}()
+		if err != nil {
+			returned = true
+			o.cannotFold(err)
+			return nil
+		}
+		o.backUp(o.work, time.Since(began))
+	}
+	o.work, returned = 0, true
 	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
 	o.step()
+	return nil
 }
 
 // cannotFold fails the operation, for all tasks: they would wait for this one.

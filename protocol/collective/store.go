@@ -414,6 +414,19 @@ func (s *Store) Fold(st *Step) error {
 	return nil
 }
 
+// Length is how many bytes the one slot of a step has.
+func (s *Store) Length(st *Step) int { return len(s.slots[st.Slots[0]]) }
+
+// Restore carries out a Fold step on one slot whose result is known: it is in memory that must not
+// be written.
+func (s *Store) Restore(st *Step, value []byte) {
+	at := st.Slots[0]
+	if s.lent[at] && s.loans[at] > 0 {
+		s.sent = append(s.sent, s.loans[at])
+	}
+	s.slots[at], s.lent[at], s.loans[at] = value, true, 0
+}
+
 // target is memory for the result of a fold; nil: there is none.
 func (s *Store) target(st *Step, at, with int32) (b []byte, loan int32) {
 	if s.memory != nil && st.goes && !s.kind.Loose {
