@@ -22,6 +22,7 @@ type Job struct {
 	Warmup     int // iterations before the first recorded one
 	Iterations int
 	Out        string // rank r writes Out.r
+	Copies     int    // of Save and Sends; not among the arguments
 }
 
 // words is how many arguments a job is.
@@ -57,6 +58,9 @@ func Parse(args []string) (jobs []Job, err error) {
 
 func parse(args []string) (Job, error) {
 	j := Job{Op: args[0], Out: args[4]}
+	if j.Op == Save || j.Op == Sends {
+		j.Copies = CopiesDefault
+	}
 	if !slices.Contains(Known, j.Op) {
 		return Job{}, fmt.Errorf("unknown OP %q, allowed: %s", j.Op, strings.Join(Known, ", "))
 	}

@@ -16,6 +16,8 @@ const (
 	AllToAll  = "alltoall"  // a block for each pair
 	Barrier   = "barrier"   // one after the other
 	Agree     = "agree"     // the sum of all tasks' numbers, on which all agree; not in openmpi/loop.c
+	Save      = "save"      // a block of each task is saved, with copies at others; not in openmpi/loop.c
+	Sends     = "sends"     // what Save is held against: a block of each task to as many others, and a barrier
 	Start     = "start"     // one barrier, nothing recorded: the caller times the process
 )
 
@@ -25,8 +27,11 @@ var Collectives = []string{Broadcast, Reduce, AllReduce, Scan, Scatter, Gather, 
 // Ops are the operations that all sides have; Known are all.
 var (
 	Ops   = slices.Concat([]string{PingPong}, Collectives, []string{Start})
-	Known = append(slices.Clip(Ops), Agree)
+	Known = append(slices.Clip(Ops), Agree, Save, Sends)
 )
+
+// CopiesDefault is how many copies the library keeps of what a task saves.
+const CopiesDefault = 2
 
 // numberBytes is the size of the numbers that are summed up, float64.
 const numberBytes = 8
@@ -47,6 +52,8 @@ func Moved(op string, bytes, p int) int {
 		return 2 * bytes * (p - 1)
 	case AllGather, AllToAll:
 		return bytes * p * (p - 1)
+	case Save, Sends: // for each copy
+		return bytes * p
 	case Barrier, Start:
 		return 0
 	default:

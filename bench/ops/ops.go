@@ -28,7 +28,7 @@ func measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
 	}
-	o := &operation{ctx: ctx, t: t, alive: alive, bytes: job.Bytes, protection: p}
+	o := &operation{ctx: ctx, t: t, alive: alive, bytes: job.Bytes, copies: job.Copies, protection: p}
 	steps, err := o.steps(job.Op)
 	if err != nil {
 		return nil, err
@@ -52,6 +52,7 @@ type operation struct {
 	t          *coppice.Task
 	alive      *coppice.Task
 	bytes      int
+	copies     int
 	protection coppice.Protection
 }
 
@@ -83,6 +84,10 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 		s = o.allToAll()
 	case loop.Agree:
 		s = o.sum(agree, o.t.Size(), o.mode())
+	case loop.Save:
+		s = o.save()
+	case loop.Sends:
+		s = o.sends()
 	default:
 		return s, fmt.Errorf("operation %q is not one of Coppice's", op)
 	}
@@ -250,6 +255,48 @@ func (o *operation) allToAll() loop.Steps {
 			return err
 		},
 		Intact: func(i int) bool { return o.intact(got, o.t.Size(), i, o.t.Rank()) },
+	}
+}
+
+// save saves a block, as often as the job has copies.
+func (o *operation) save() loop.Steps {
+	state := loop.Block(o.bytes)
+	return loop.Steps{
+		Mark:   func(i int) { loop.Mark(state, i, o.t.Rank(), 0) },
+		Timed:  func() error { return coppice.Save(o.ctx, o.t, &state) },
+		Intact: func(i int) bool { return loop.Marked(state, o.bytes, i, o.t.Rank(), 0) },
+	}
+}
+
+// sends does without Save what Save does on the wire: a task's block goes to the tasks
+// after it, and all wait for all.
+func (o *operation) sends() loop.Steps {
+	const tag = 0
+	p, me := o.t.Size(), o.t.Rank()
+	data, got := loop.Block(o.bytes), make([][]byte, min(o.copies, p-1))
+	return loop.Steps{
+		Mark: func(i int) { loop.Mark(data, i, me, 0) },
+		Timed: func() (err error) {
+			for k := range got {
+				if err := coppice.Send(o.ctx, o.t, (me+1+k)%p, tag, data); err != nil {
+					return err
+				}
+			}
+			for k := range got {
+				if got[k], err = coppice.Recv[[]byte](o.ctx, o.t, (me+p-1-k)%p, tag); err != nil {
+					return err
+				}
+			}
+			return o.barrier()
+		},
+		Intact: func(i int) bool {
+			for k, block := range got {
+				if !loop.Marked(block, o.bytes, i, (me+p-1-k)%p, 0) {
+					return false
+				}
+			}
+			return true
+		},
 	}
 }
 

@@ -19,7 +19,7 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%d", op, bytes, p), func(t *testing.T) {
-					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3}, coppice.Plain, Measure)
+					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3, Copies: 2}, coppice.Plain, Measure)
 				})
 			}
 		}
@@ -46,6 +46,9 @@ func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection, 
 		want = 0
 	}
 	run := &coppice.Job{Local: p, Recovery: coppice.Report}
+	if job.Op == loop.Save {
+		run.Recovery, run.Copies = coppice.Replay, job.Copies
+	}
 	err := run.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
 		spans, err := measure(ctx, task, task, job, protection)
 		if err == nil && len(spans) != want {

@@ -24,14 +24,15 @@ import (
 )
 
 type benchCmd struct {
-	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, or agree."`
+	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, agree, or save."`
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
-	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, or for broadcast, reduce and allreduce corrected (default ${default})."`
+	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, for broadcast, reduce and allreduce corrected, for save sends (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
+	Copies     *int     `placeholder:"K" help:"With --op save: how many other processes get what a task saves (default 2)."`
 	Iterations *int     `placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
 	Warmup     *int     `placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
 	Compare    []string `placeholder:"M,M" help:"Instead of --mode: measure with two modes in turn, such as plain,replay, and print how many times as long the second takes."`
@@ -57,12 +58,16 @@ Report, all agree after the operation that it is complete, and in mode agreed-tw
 --op agree is the agreement itself, on a sum, with Recovery Replay in modes replay and agreed, else with
 Report; allreduce is what it is held against.
 
+--op save is coppice.Save of so many bytes a task. By itself it is compared with mode sends, in which each task
+sends them to as many others as would have copies, receives as many, and all wait for all.
+
 	coppice bench --op broadcast --size 8B -n 8
 	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
 	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
 	coppice bench --op all --size 8B,1KiB,64KiB -n 4,8,16,32 --compare plain,replay
 	coppice bench --op all -n 8 --compare plain,agreed
 	coppice bench --op agree,allreduce -n 16
+	coppice bench --op save --size 1MiB -n 8 --copies 2
 	coppice bench membership --help     # how fast survivors have a new view
 	coppice bench recovery --help       # how fast they have finished what the death happened in
 	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
@@ -85,10 +90,11 @@ const (
 	agreedMode    = "agreed"
 	reportMode    = "agreed-report" // with an agreement after the operation
 	twiceMode     = "agreed-twice"  // and with one before it
+	sendsMode     = "sends"         // of save: what it sends is sent without it
 )
 
 // benchModes are those to choose from.
-var benchModes = []string{plainMode, correctedMode, replayMode, agreedMode, reportMode, twiceMode}
+var benchModes = []string{plainMode, correctedMode, replayMode, agreedMode, reportMode, twiceMode, sendsMode}
 
 // agrees tells whether in a mode all complete an operation or none.
 func agrees(mode string) bool {
@@ -113,6 +119,7 @@ type benchCell struct {
 	Tree       string `json:"tree,omitempty"`
 	Correction string `json:"correction,omitempty"`
 	Failed     []int  `json:"failed,omitempty"`
+	Copies     int    `json:"copies,omitempty"` // of what is saved
 	Warmup     int    `json:"warmup"`
 	Iterations int    `json:"iterations"`
 	benchFigures
@@ -141,6 +148,9 @@ type benchReport struct {
 }
 
 func (b *benchCmd) Run(c *console) error {
+	if b.onlySaves() && b.Mode == plainMode && b.Compare == nil {
+		b.Compare = []string{sendsMode, replayMode}
+	}
 	if b.Compare != nil {
 		return b.runCompare(c)
 	}
@@ -222,7 +232,7 @@ func (b *benchCmd) ops() ([]string, error) {
 		return benchloop.Collectives, nil
 	}
 	for _, op := range b.Op {
-		if op == benchloop.Start || !slices.Contains(benchloop.Known, op) {
+		if op == benchloop.Start || op == benchloop.Sends || !slices.Contains(benchloop.Known, op) {
 			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, benchOps())
 		}
 	}
@@ -231,7 +241,7 @@ func (b *benchCmd) ops() ([]string, error) {
 
 // benchOps names the operations.
 func benchOps() string {
-	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree), ", ")
+	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree, benchloop.Save), ", ")
 }
 
 // checkHow checks what holds for all cells.
@@ -243,6 +253,9 @@ func (b *benchCmd) checkHow(ops []string) error {
 		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
 	}
 	if err := b.checkProtection(ops); err != nil {
+		return err
+	}
+	if err := b.checkCopies(ops); err != nil {
 		return err
 	}
 	if n := b.Iterations; n != nil && (*n < 1 || *n > benchIterationsMax) {
@@ -268,8 +281,11 @@ func checkMode(mode string, ops []string) error {
 			}
 		}
 	}
+	if err := checkSaves(mode, ops); err != nil {
+		return err
+	}
 	if logged(mode) {
-		return checkLogged(ops)
+		return checkLogged(mode, ops)
 	}
 	return nil
 }
@@ -291,6 +307,10 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 		Op: op, Bytes: bytes, Processes: n, Transport: b.Transport,
 		Mode: b.Mode, Tree: b.Tree, Correction: b.Correction, Failed: b.Failed,
 	}
+	if op == benchloop.Save {
+		cell.Copies = b.copies()
+		bytes *= cell.Copies
+	}
 	cell.Iterations = max(benchIterationsMin, benchloop.Iterations(op, bytes, n, 1))
 	if b.Compare != nil {
 		cell.Iterations = max(compareIterationsMin, benchloop.Iterations(op, bytes, n, compareSeconds))
@@ -311,7 +331,7 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 // checkMemory refuses what cannot fit. What is moved is in memory at both ends.
 func (c *benchCell) checkMemory() error {
 	free, ok := freeMemory()
-	need := 2*float64(benchloop.Moved(c.Op, c.Bytes, c.Processes)) + 2*float64(c.Bytes)*float64(c.Processes)
+	need := 2*float64(c.moved()) + 2*float64(c.Bytes)*float64(c.Processes)
 	if ok && need > free {
 		const gib = 1 << 30
 		return fmt.Errorf("%s of %d bytes, %d processes need more than %.0f GiB of memory; allowed here: less than %.1f GiB", c.Op, c.Bytes, c.Processes, need/gib, free/gib)

@@ -26,6 +26,7 @@ type comparedCell struct {
 	Op         string       `json:"op"`
 	Bytes      int          `json:"bytes"`
 	Processes  int          `json:"processes"`
+	Copies     int          `json:"copies,omitempty"` // of what is saved
 	Warmup     int          `json:"warmup"`
 	Iterations int          `json:"iterations"`
 	Medians    [2]float64   `json:"median_us"` // of the medians of the rounds
@@ -101,6 +102,7 @@ func (b *benchCmd) comparedCells(rounds int) (cells []benchCell, err error) {
 		return nil, err
 	}
 	one := *b
+	one.Mode = b.Compare[0]
 	if slices.Contains(b.Compare, correctedMode) { // a tree and a correction are for that mode
 		one.Mode = correctedMode
 	}
@@ -138,7 +140,7 @@ func takeTurns(modes []string, rounds int, cells []benchCell, measure func(mode 
 			}
 		}
 		for i, c := range cells[:end] {
-			compared[i].Op, compared[i].Bytes, compared[i].Processes = c.Op, c.Bytes, c.Processes
+			compared[i].Op, compared[i].Bytes, compared[i].Processes, compared[i].Copies = c.Op, c.Bytes, c.Processes, c.Copies
 			compared[i].Warmup, compared[i].Iterations = c.Warmup, c.Iterations
 			compared[i].sumUp()
 		}

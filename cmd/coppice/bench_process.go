@@ -22,6 +22,7 @@ type benchProcessCmd struct {
 	Tree       string   ``
 	Correction string   ``
 	Failed     []int    ``
+	Copies     int      ``
 	Jobs       []string `arg:""`
 }
 
@@ -33,7 +34,7 @@ func (b *benchProcessCmd) Run(c *console) error {
 	ctx, stop := benchContext()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
-	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}
+	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.Copies}
 	return how.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
 		return benchTask(ctx, t, jobs, how, watch, os.Stdout)
 	})
@@ -47,6 +48,7 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 		return err
 	}
 	for _, job := range jobs {
+		job.Copies = b.Copies
 		before := runtime.Logged()
 		spans, err := b.measure(ctx, t, alive, job)
 		if err != nil {
@@ -95,7 +97,7 @@ func benchFiguresOf(job benchloop.Job, p int, times []int64) (f benchFigures) {
 	slices.Sort(times)
 	f.Median, f.P99 = percentile(times, 50)/1e3, percentile(times, 99)/1e3
 	if f.Median > 0 {
-		f.BytesPerSecond = math.Round(float64(busiest(job.Op, job.Bytes, p)) / f.Median * 1e6)
+		f.BytesPerSecond = math.Round(float64(busiest(job, p)) / f.Median * 1e6)
 	}
 	return f
 }
@@ -110,8 +112,11 @@ func percentile(sorted []int64, percent int) float64 {
 }
 
 // busiest is how many bytes the busiest of p processes must send or receive.
-func busiest(op string, bytes, p int) int {
-	switch op {
+func busiest(job benchloop.Job, p int) int {
+	bytes := job.Bytes
+	switch job.Op {
+	case benchloop.Save:
+		return bytes * min(job.Copies, p-1)
 	case benchloop.Barrier:
 		return 0
 	case benchloop.PingPong:

@@ -24,10 +24,11 @@ import (
 type benchProtection struct {
 	Mode, Tree, Correction string
 	Failed                 []int
+	Copies                 int // of what is saved; 0: nothing is
 }
 
 func (b *benchCmd) protection() benchProtection {
-	return benchProtection{b.Mode, b.Tree, b.Correction, b.Failed}
+	return benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.copies()}
 }
 
 // words start a process that measures with this protection; its jobs follow.
@@ -42,6 +43,9 @@ func (b benchProtection) words() []string {
 	for _, r := range b.Failed {
 		words = append(words, "--failed="+strconv.Itoa(r))
 	}
+	if b.Copies != 0 {
+		words = append(words, "--copies="+strconv.Itoa(b.Copies))
+	}
 	return append(words, b.Mode)
 }
 
@@ -51,7 +55,7 @@ func (b benchProtection) mode() coppice.Protection {
 	switch b.Mode {
 	case correctedMode:
 		p = coppice.Corrected(b.correction())
-	case replayMode:
+	case replayMode, sendsMode:
 		p = coppice.Replayed
 	case agreedMode, reportMode, twiceMode:
 		p = coppice.Agreed
@@ -64,8 +68,11 @@ func (b benchProtection) mode() coppice.Protection {
 
 // measure runs a job's loop at one task.
 func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
-	if b.Mode == twiceMode {
+	switch b.Mode {
+	case twiceMode:
 		return ops.MeasureTwice(ctx, t, alive, job, b.mode())
+	case sendsMode:
+		job.Op = benchloop.Sends
 	}
 	return ops.Measure(ctx, t, alive, job, b.mode())
 }
@@ -74,7 +81,7 @@ func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, jo
 func (b benchProtection) job(watch *logWatch) *coppice.Job {
 	job := &coppice.Job{Recovery: coppice.Report, Logger: slog.New(watch)}
 	if logged(b.Mode) {
-		job.Recovery, job.LogBytes = coppice.Replay, benchLogBytes
+		job.Recovery, job.LogBytes, job.Copies = coppice.Replay, benchLogBytes, b.Copies
 	}
 	return job
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
-	"github.com/coppice-go/coppice/bench/ops"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -30,7 +29,9 @@ const (
 func (b *benchCmd) logs() bool { return logged(b.Mode) || slices.ContainsFunc(b.Compare, logged) }
 
 // logged tells whether in a mode what is sent is kept.
-func logged(mode string) bool { return mode == replayMode || mode == agreedMode }
+func logged(mode string) bool {
+	return mode == replayMode || mode == agreedMode || mode == sendsMode
+}
 
 // logShare is what one iteration takes of the log that a job may have.
 func (c *benchCell) logShare() float64 {
@@ -38,7 +39,7 @@ func (c *benchCell) logShare() float64 {
 	busiest := c.sent() + logHead*p
 	share := busiest / (logPart * benchLogBytes)
 	if free, ok := freeMemory(); ok {
-		all := 2*float64(benchloop.Moved(c.Op, c.Bytes, c.Processes)) + logHead*p*p // twice: by way of a hub
+		all := 2*float64(c.moved()) + logHead*p*p // twice: by way of a hub
 		share = max(share, all/(memoryPart*free))
 	}
 	return share
@@ -71,20 +72,23 @@ func (c *benchCell) fitLog(fewer bool) error {
 	return fmt.Errorf("%d iterations of %s of %d bytes among %d processes, with their warm-up, are more than a log holds; allowed here in mode replay: %d", c.Warmup+c.Iterations, c.Op, c.Bytes, c.Processes, most)
 }
 
-// checkLogged makes sure that the loops of these operations are logged in mode replay:
-// it has each of them fill a small log.
-func checkLogged(names []string) error {
+// checkLogged makes sure that the loops of these operations are logged in a mode: it has
+// each of them fill a small log. What is saved is in none.
+func checkLogged(mode string, names []string) error {
 	const bytes, enough = 64 << 10, 32 << 10 // barriers need less, one value more
 	how := benchProtection{Mode: replayMode}
+	if mode == sendsMode {
+		how.Mode = mode
+	}
 	for _, op := range names {
-		if !benchloop.Sized(op) {
+		if !benchloop.Sized(op) || op == benchloop.Save && mode != sendsMode {
 			continue
 		}
 		watch := newLogWatch(slog.NewTextHandler(io.Discard, logLevel))
 		job := how.job(watch)
 		job.Local, job.LogBytes = 2, enough
 		err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-			_, err := ops.Measure(ctx, t, t, benchloop.Job{Op: op, Bytes: bytes, Iterations: 1}, how.mode())
+			_, err := how.measure(ctx, t, t, benchloop.Job{Op: op, Bytes: bytes, Iterations: 1, Copies: 1})
 			return err
 		})
 		if err == nil && watch.errors.Load() == 0 {

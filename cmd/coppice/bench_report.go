@@ -33,6 +33,9 @@ func (c *benchCell) how() string {
 			text += ", " + word
 		}
 	}
+	if c.Copies > 0 {
+		text += fmt.Sprintf(", copies: %d", c.Copies)
+	}
 	if len(c.Failed) > 0 {
 		text += fmt.Sprintf(", failed: %v", c.Failed)
 	}
