@@ -383,7 +383,13 @@ func (m *mediator) PeerReturned(rank int, failure string) {
 }
 
 // Finished implements control.Handler.
-func (m *mediator) Finished() { m.finish(nil) }
+func (m *mediator) Finished(why string) {
+	if why != "" {
+		m.finish(fmt.Errorf("%w: %s", ErrAbandoned, why))
+		return
+	}
+	m.finish(nil)
+}
 
 // Stop implements control.Handler.
 func (m *mediator) Stop(reason string) { m.cancel(fmt.Errorf("%w: %s", ErrAbandoned, reason)) }

@@ -79,7 +79,7 @@ func (l *listener) Peers(peers []control.Peer) {
 func (l *listener) Died(control.Death)       {}
 func (l *listener) Alive(int)                {}
 func (l *listener) PeerReturned(int, string) {}
-func (l *listener) Finished()                {}
+func (l *listener) Finished(string)          {}
 func (l *listener) Stop(string)              {}
 func (l *listener) Lost(error)               {}
 

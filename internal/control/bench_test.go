@@ -84,7 +84,7 @@ func (c *counter) Peers(peers []control.Peer) {
 func (c *counter) Died(control.Death)       {}
 func (c *counter) Alive(int)                {}
 func (c *counter) PeerReturned(int, string) {}
-func (c *counter) Finished()                {}
+func (c *counter) Finished(string)          {}
 func (c *counter) Stop(string)              {}
 func (c *counter) Lost(error)               {}
 

@@ -28,7 +28,7 @@ type Handler interface {
 	Died(d Death)                          // once; if it was a suspicion, perhaps once more when it is certain
 	Alive(rank int)                        // a process that was suspected is, for all the coordinator knows
 	PeerReturned(rank int, failure string) // its tasks have; failure "": well
-	Finished()                             // every live process has returned
+	Finished(why string)                   // every live process has returned; why: tasks are not done, and nobody can do them
 	Stop(reason string)                    // a graceful end is asked for
 	Lost(err error)                        // the coordinator is gone: the job ends. Not called after Finished
 }

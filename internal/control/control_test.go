@@ -97,9 +97,9 @@ func (r *recorder) PeerReturned(rank int, failure string) {
 }
 func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
 
-func (r *recorder) Finished()          { r.note("finished") }
-func (r *recorder) Stop(reason string) { r.note("stop %s", reason) }
-func (r *recorder) Lost(err error)     { r.note("lost %v", err) }
+func (r *recorder) Finished(why string) { r.note("%s", strings.TrimSpace("finished "+why)) }
+func (r *recorder) Stop(reason string)  { r.note("stop %s", reason) }
+func (r *recorder) Lost(err error)      { r.note("lost %v", err) }
 
 // await waits until something holds of what was noted.
 func (r *recorder) await(t testing.TB, what string, holds func() bool) {

@@ -58,7 +58,7 @@ func (c *Client) hear(m message) error {
 	case tellFinished:
 		if !h.finished {
 			h.finished = true
-			c.handler.Finished()
+			c.handler.Finished(m.Why)
 		}
 	case tellStop:
 		if !h.stopped {

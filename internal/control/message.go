@@ -81,12 +81,12 @@ const (
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
 	tellReturned = "returned" // Ranks, Why, Turn
 	tellResumed  = "resumed"  // Ranks, Turn
-	tellFinished = "finished"
-	tellStop     = "stop"    // Why
-	tellBeat     = "beat"    // the answer to one: the coordinator is alive
-	tellClosing  = "closing" // it ends: do not come back
-	tellJoined   = "joined"  // Joined: the answer to an observer's request
-	tellRefused  = "refused" // Why: the other one
+	tellFinished = "finished" // Why: who had tasks is dead
+	tellStop     = "stop"     // Why
+	tellBeat     = "beat"     // the answer to one: the coordinator is alive
+	tellClosing  = "closing"  // it ends: do not come back
+	tellJoined   = "joined"   // Joined: the answer to an observer's request
+	tellRefused  = "refused"  // Why: the other one
 )
 
 // line is a message as it is written.

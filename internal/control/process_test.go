@@ -126,7 +126,7 @@ func (s *speaker) Died(d control.Death) {
 func (s *speaker) Alive(int)                {}
 func (s *speaker) PeerReturned(int, string) {}
 func (s *speaker) Stop(reason string)       { fmt.Println("stop", reason) }
-func (s *speaker) Finished()                { fmt.Println("finished"); s.once.Do(func() { close(s.over) }) }
+func (s *speaker) Finished(string)          { fmt.Println("finished"); s.once.Do(func() { close(s.over) }) }
 
 func (s *speaker) Lost(err error) { fmt.Println("lost", err); s.once.Do(func() { close(s.over) }) }
 

@@ -1,6 +1,9 @@
 package control
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The end of a job. A process has returned in a view when all tasks that it owns in
 // that view have. The tasks of the dead are not done: the view that removes the dead
@@ -9,7 +12,7 @@ import "time"
 //
 //  1. no dead process is in the latest view, unless nobody in it lives, and
 //  2. every live process in it has returned in that view, or in one before it since
-//     which nobody was removed.
+//     which nobody was removed, and none in a later one, of which nobody has told.
 //
 // Who joined and owns nothing, and who is in no view any more, is not asked for the
 // second. Where nothing is adopted the dead hold up nothing: every live process has
@@ -99,7 +102,7 @@ func (s *Server) settle() {
 		return
 	}
 	for _, m := range s.members {
-		if s.awaited(m) && !s.over(m) {
+		if s.awaited(m) && (!s.over(m) || s.ahead(m)) {
 			return
 		}
 	}
@@ -108,16 +111,32 @@ func (s *Server) settle() {
 	}
 	s.flush()
 	s.finished = true
-	s.log.Info("control: finished")
+	if !s.report && s.deserted() {
+		s.forlorn = "all processes that had tasks have died"
+	}
+	s.log.Info("control: finished", "forlorn", s.forlorn)
 	s.emit(EventFinished, -1)
-	s.tellAll(message{Type: tellFinished})
+	s.tellAll(s.end())
 	close(s.done)
 }
+
+// end is the message that tells of the job's.
+func (s *Server) end() message { return message{Type: tellFinished, Why: s.forlorn} }
 
 // over tells whether a live process has nothing left to do, for all that is known.
 func (s *Server) over(m *member) bool {
 	current := s.report || m.view >= s.removal || !s.inView(m)
 	return s.idle(m) || m.returned && current
+}
+
+// ahead tells whether a process has returned in a view of which nobody has told yet: tasks
+// may have moved there.
+func (s *Server) ahead(m *member) bool {
+	latest := uint64(1)
+	if s.view != nil {
+		latest = s.view.Number
+	}
+	return m.returned && m.view > latest
 }
 
 // bereaved tells whether a view is to come: the latest has a dead process in it, and a
@@ -131,4 +150,10 @@ func (s *Server) bereaved() bool {
 		}
 	}
 	return dead && live
+}
+
+// deserted tells whether nobody who lives is in the latest view. Who has joined since may be
+// in a later one, of which nobody has told: its tasks are not done.
+func (s *Server) deserted() bool {
+	return !slices.ContainsFunc(s.members, func(m *member) bool { return s.awaited(m) && s.inView(m) })
 }

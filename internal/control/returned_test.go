@@ -130,6 +130,10 @@ func TestJobEndsWithItsLastTask(t *testing.T) {
 			dies(2), opens(2, []int{0, 1, 3}, []int{0, 1, 3}), returns(0, 2), returns(1, 2), returns(3, 1), dies(3),
 			opens(3, []int{0, 1}, []int{0, 1, 1}), returns(0, 3), resumes(1, 3), returns(1, 3),
 		}},
+		{"tasks move to a joiner in a view that is told late", []step{
+			opens(2, []int{0, 1, 2, 3}, []int{0, 1, 2}), returns(0, 3), returns(1, 3), returns(2, 3),
+			opens(3, []int{0, 1, 2, 3}, []int{0, 1, 3}), returns(3, 3),
+		}},
 		{"a joiner dies before it is in", []step{dies(3), returns(0, 1), returns(1, 1), returns(2, 1)}},
 		{"nobody can say who owns what", []step{
 			opens(2, []int{0, 1, 2, 3}, nil), returns(0, 2), returns(1, 2), returns(2, 2), returns(3, 2),
@@ -185,6 +189,17 @@ func TestJobEndsWithItsLastTask(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyIsLeftWithTheTasks: who has joined, and is in no view that was told of, does not
+// take that for an end of all tasks.
+func TestNobodyIsLeftWithTheTasks(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, Grow: 2})
+	clients, _ := crew(t, s, 2)
+	_, left := join(t, reserve(t, s, -1))
+	clients[1].Close()
+	clients[0].Close()
+	left.expect(t, "finished all processes that had tasks have died")
 }
 
 // TestReturnIsToldAgain: the others learn who is at work again, and who has returned

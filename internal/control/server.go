@@ -94,6 +94,7 @@ type Server struct {
 	past      history
 	events    *mailbox[Event]
 	finished  bool
+	forlorn   string  // why it finished although tasks are not done; "": they are
 	stopping  *string // the reason
 	closing   bool
 }

@@ -141,7 +141,7 @@ func (s *Server) welcome(c *session) {
 		c.tell(message{Type: tellStop, Why: *s.stopping}.line())
 	}
 	if s.finished {
-		c.tell(message{Type: tellFinished}.line())
+		c.tell(s.end().line())
 	}
 	if len(s.book.entries) > 0 {
 		s.flushSoon()
