@@ -127,8 +127,9 @@ func (t *Task) at() *runtime.Member {
 // Once returns what f returns. If the task is run again, it returns that again, from one of
 // Job.Copies copies at other processes, and does not call f: for what comes from outside, such
 // as files, clocks and random numbers. It returns when there are as many copies. If the task's process
-// dies before, f may be called again; an error that f returns is not kept. With Stored it is
-// kept in a file instead.
+// dies before, f may be called again; an error that f returns is not kept. If all copies are lost, so is
+// the task: ErrLost; but if nobody who lives has received anything that may follow from the value,
+// f is called again. With Stored it is kept in a file instead.
 //
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
 func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {

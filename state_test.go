@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -336,39 +335,5 @@ func TestSaveOfAnotherType(t *testing.T) {
 	})
 	if !errors.Is(err, coppice.ErrMismatch) || !strings.Contains(err.Error(), "another type than before") {
 		t.Error(err)
-	}
-}
-
-// TestLostCopies: when all that have a task's state die at once the task is lost, and named. It
-// never goes on from an older state.
-func TestLostCopies(t *testing.T) {
-	const victim, copies = 1, 2
-	s := scene{n: 6, play: []string{"roam", t.TempDir() + "/never"}}
-	s.Copies = copies
-	g := s.begin(t)
-	g.await(t, "round", 60)
-	pids := g.pids(t, "round")
-	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // nobody makes copies in between
-		for i := range copies + 1 { // on the ring
-			if err := syscall.Kill(pids[victim+i], signal); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	report := g.end(t)
-	if report.Exit == 0 {
-		t.Error("the job ended well")
-	}
-	for _, l := range g.of("round") {
-		if l.Rank == victim && l.Pid != pids[victim] {
-			t.Errorf("task %d went on in round %d", victim, l.Value)
-		}
-	}
-	named := false
-	for _, l := range g.of("end") {
-		named = named || l.Kind == "lost" && slices.Contains(l.Tasks, victim) && strings.Contains(l.Text, "no process has its state of epoch")
-	}
-	if !named {
-		t.Errorf("%v", g.of("end"))
 	}
 }

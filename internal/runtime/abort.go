@@ -56,7 +56,9 @@ func (p *Process) abort(key instance) {
 	a.records[key] = true
 	for _, id := range p.views.sight.View.Members {
 		if int(id.ID) != p.cfg.Rank {
-			p.peerAt(int(id.ID)).tell(key.record())
+			q := p.peerAt(int(id.ID))
+			q.tellDrawn()
+			q.tell(key.record())
 		}
 	}
 	for _, m := range p.members {

@@ -259,9 +259,7 @@ func (q *peer) attach(conn *transport.Conn) {
 		return
 	}
 	q.disconnect()
-	if q.link == nil {
-		q.link = transport.NewLink(linkRoom)
-	}
+	q.linked()
 	again, err := q.link.Resume(conn.Peer().Received)
 	if err == nil {
 		err = p.poll.add(conn.Fd(), int32(q.rank)<<1)

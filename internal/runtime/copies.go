@@ -131,7 +131,7 @@ func (p *Process) ring() []int {
 	var first, rest []int
 	for i := 1; i < len(members); i++ {
 		rank := int(members[(at+i)%len(members)].ID)
-		if host := p.peerAt(rank).host; !used[host] {
+		if host := p.peerAt(rank).host; host != "" && !used[host] { // some are not known yet
 			used[host] = true
 			first = append(first, rank)
 		} else {

@@ -44,6 +44,9 @@ func (p *Process) dispatch(in *incoming) {
 	case opCopied:
 		p.copied(in)
 		return
+	case opDrawn:
+		p.toldDrawn(in)
+		return
 	}
 	if p.stale(in) {
 		p.late(in)

@@ -40,6 +40,7 @@ const (
 	opSweep    // which epoch is saved, and which committed
 	opCopy     // a copy of what a task saves
 	opCopied   // the answer: it is here
+	opDrawn    // what follows may follow from a value of Once
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

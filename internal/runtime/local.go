@@ -192,6 +192,9 @@ func (p *Process) takeMail() {
 	p.post.Unlock()
 	for i := range letters {
 		l := &letters[i]
+		if p.peers[l.rank].dead { // what it said before its death was taken then
+			continue
+		}
 		in := p.passing()
 		in.envelope, in.source, in.shared = l.envelope, p.peers[l.rank], l.shared
 		if l.origin == nil {

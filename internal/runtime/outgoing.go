@@ -37,13 +37,14 @@ func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	if q.dead || q.left {
 		return
 	}
+	if q.drawn < len(q.p.epochs.drawn.all) && e.plan.op != opView {
+		q.tellDrawn()
+	}
 	if q.local != nil {
 		q.mail(&t, &e, value)
 		return
 	}
-	if q.link == nil {
-		q.link = transport.NewLink(linkRoom)
-	}
+	q.linked()
 	if len(q.queue) == 0 && len(value) <= t.eager && q.link.Room(envelopeLen+len(value)) {
 		q.first(&e, value, 0)
 		if t.lazy && q.conn != nil {
@@ -98,18 +99,21 @@ func (q *peer) tell(e envelope) {
 		q.mail(&terms{}, &e, nil)
 		return
 	}
-	if q.link == nil {
-		q.link = transport.NewLink(linkRoom)
-	}
+	q.linked()
 	q.first(&e, nil, 0)
 	q.flush()
 }
 
-// pump moves messages to the link while it has room, and writes them.
-func (q *peer) pump() {
+// linked makes a link to the peer, if there is none.
+func (q *peer) linked() {
 	if q.link == nil {
 		q.link = transport.NewLink(linkRoom)
 	}
+}
+
+// pump moves messages to the link while it has room, and writes them.
+func (q *peer) pump() {
+	q.linked()
 	for len(q.queue) > 0 {
 		o := q.queue[0]
 		var n int

@@ -437,8 +437,11 @@ func (p *Process) Tell(d Death) {
 		p.viewSuspect(d.Rank, d.Incarnation)
 		return
 	}
-	if q := p.peers[d.Rank]; !q.dead && q.conn != nil {
-		for q.read() { // what it still said
+	switch q := p.peers[d.Rank]; { // what it still said
+	case q.local != nil:
+		p.takeMail()
+	case !q.dead && q.conn != nil:
+		for q.read() {
 		}
 	}
 	p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
