@@ -19,10 +19,14 @@ func Barrier(ctx context.Context, t *Task, opts ...Option) error {
 	}
 	var s settings
 	s.read(opts)
-	if err := s.checkMode(collective.AllReduce); err != nil {
+	err := s.checkGiven(barrierTakes)
+	if err == nil {
+		err = s.checkMode(collective.AllReduce)
+	}
+	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	_, err := t.carryOut(ctx, runtime.Call{Plan: s.planned(runtime.BarrierPlan()), Agreed: s.mode.agreed})
+	_, err = t.carryOut(ctx, runtime.Call{Plan: s.planned(runtime.BarrierPlan()), Agreed: s.mode.agreed})
 	return t.failed("barrier", err)
 }
 
@@ -35,6 +39,9 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	var s settings
 	s.read(opts)
 	c, err := codec.For[T]()
+	if err == nil {
+		err = s.checkGiven(rootedTakes)
+	}
 	if err == nil {
 		err = s.check(collective.Broadcast, t.Size())
 	}

@@ -131,6 +131,9 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) 
 	if b.codec, err = codec.For[T](); err != nil {
 		return b.named(err)
 	}
+	if err := b.s.checkGiven(takes(op)); err != nil {
+		return b.named(err)
+	}
 	if err := b.s.check(op, t.Size()); err != nil {
 		return b.named(err)
 	}

@@ -63,10 +63,15 @@ func (t *Task) failedWithout(name string, root int) error {
 	return &FailedError{Op: name, View: t.View().Number, Tasks: []int{t.m.TaskOf(root)}, Err: ErrLost}
 }
 
-// among is the options for a smaller group.
+// among is the options for a smaller group, where the root has another rank.
 func among(opts []Option, root int) []Option {
-	few := slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.kind == lostOption || o.kind == rootOption || o.kind == modeOption })
-	return append(few, Root(root), Mode(Agreed))
+	few := slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.kind == lostOption || o.kind == modeOption })
+	for i := range few {
+		if few[i].kind == rootOption {
+			few[i].rank = root
+		}
+	}
+	return append(few, Mode(Agreed))
 }
 
 // rankOf is the rank in this group of a rank of t's; −1: it has none.

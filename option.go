@@ -3,6 +3,7 @@ package coppice
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,8 +154,60 @@ func protection(p Protection) Protection {
 	return p
 }
 
+// options are their names, and the operations that they are for.
+var options = [...]struct{ name, with string }{
+	rootOption:        {"Root", "Broadcast, Scatter, Gather, reductions"},
+	modeOption:        {"Mode", "all but Save, Once"},
+	sharedOption:      {"Shared", "all but Barrier, Save, Once"},
+	intoOption:        {"Into", "all but Barrier, Save, Once"},
+	commutativeOption: {"Commutative", "reductions, scans"},
+	lostOption:        {"WithoutLost", "all but Save, Once"},
+	storedOption:      {"Stored", "Save, Once"},
+	backupsOption:     {"Backups", "ReduceFunc, AllReduceFunc, ScanFunc"},
+}
+
+// misplaced is the error of an option that means nothing to an operation.
+func (k optionKind) misplaced() error {
+	return fmt.Errorf("option %s; allowed with: %s", options[k].name, options[k].with)
+}
+
+// optionSet is a set of kinds.
+type optionSet uint16
+
+// The options that operations take.
+const (
+	barrierTakes  optionSet = 1<<modeOption | 1<<lostOption
+	valueTakes              = barrierTakes | 1<<sharedOption | 1<<intoOption
+	rootedTakes             = valueTakes | 1<<rootOption
+	scanTakes               = valueTakes | 1<<commutativeOption
+	reduceTakes             = scanTakes | 1<<rootOption // an AllReduce that is corrected has a root
+	functionTakes           = optionSet(1 << backupsOption)
+)
+
+// takes is the options of an operation, without those that only functions have.
+func takes(op collective.Op) optionSet {
+	switch op {
+	case collective.Broadcast, collective.Scatter, collective.Gather:
+		return rootedTakes
+	case collective.Reduce, collective.AllReduce:
+		return reduceTakes
+	case collective.Scan:
+		return scanTakes
+	}
+	return valueTakes
+}
+
+// checkGiven tells whether an option means nothing to an operation that takes these.
+func (s *settings) checkGiven(takes optionSet) error {
+	if wrong := s.given &^ takes; wrong != 0 {
+		return optionKind(bits.TrailingZeros16(uint16(wrong))).misplaced()
+	}
+	return nil
+}
+
 // settings are the options of one operation.
 type settings struct {
+	given  optionSet
 	root   int
 	mode   Protection
 	shared bool
@@ -167,7 +220,9 @@ type settings struct {
 func (s *settings) read(opts []Option) {
 	s.mode = Replayed
 	for i := range opts {
-		switch o := &opts[i]; o.kind {
+		o := &opts[i]
+		s.given |= 1 << o.kind
+		switch o.kind {
 		case rootOption:
 			s.root = o.rank
 		case modeOption:

@@ -300,7 +300,11 @@ func scribble[T any](x *statement, values ...T) {
 
 // options are those of the statement, but for Into.
 func (x *statement) options() (all []coppice.Option) {
-	all = append(all, coppice.Root(x.root))
+	switch x.do {
+	case doAllGather, doAllToAll, doScan, doScanFunc: // they have none
+	default:
+		all = append(all, coppice.Root(x.root))
+	}
 	if x.shared {
 		all = append(all, coppice.Shared())
 	}

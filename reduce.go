@@ -167,7 +167,14 @@ func combining[T any](c *codec.Codec[T], f func(a, b T) T) collective.Kind {
 func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
 	var one [1]T
 	call.Agreed = s.mode.agreed
-	into, err := dst(c, s, &one)
+	allowed := takes(what)
+	if call.Works {
+		allowed |= functionTakes
+	}
+	var into []T
+	if err = s.checkGiven(allowed); err == nil {
+		into, err = dst(c, s, &one)
+	}
 	if err == nil {
 		err = s.checkReduction(what, t.Size())
 	}
