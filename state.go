@@ -33,6 +33,9 @@ import (
 func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 	const op = "save"
 	c, err := codec.For[S]()
+	if err == nil && state == nil {
+		err = fmt.Errorf("no state; allowed: a pointer to one")
+	}
 	if err == nil {
 		err = t.saves()
 	}
@@ -129,7 +132,8 @@ func (t *Task) at() *runtime.Member {
 // as files, clocks and random numbers. It returns when there are as many copies. If the task's process
 // dies before, f may be called again; an error that f returns is not kept. If all copies are lost, so is
 // the task: ErrLost; but if nobody who lives has received anything that may follow from the value,
-// f is called again. With Stored it is kept in a file instead.
+// f is called again. With Stored it is kept in a file instead. In f the task calls no
+// operations: they would be missing when it is run again, so they fail.
 //
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
 func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {
@@ -163,8 +167,8 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 		}
 		return v, nil
 	}
-	w, err := f(ctx)
-	if err != nil {
+	var w T
+	if m.Ask(func() { w, err = f(ctx) }); err != nil {
 		return v, err
 	}
 	if b, err = c.Append(nil, &w); err != nil {

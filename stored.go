@@ -227,7 +227,7 @@ func onceStored[T any](ctx context.Context, t *Task, c *codec.Codec[T], at *file
 	b, err := at.Value(m.Epoch(), key, c.Signature())
 	if errors.Is(err, fs.ErrNotExist) {
 		var w T
-		if w, err = f(ctx); err != nil {
+		if m.Ask(func() { w, err = f(ctx) }); err != nil {
 			return v, err
 		}
 		if b, err = c.Append(nil, &w); err != nil {

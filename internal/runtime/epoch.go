@@ -385,11 +385,13 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 		return nil, 0, nil, nil
 	}
 	e.tasks[m.task] = taskEpoch{at: e.committed, from: e.committed}
-	if r := e.copies[copyKey{uint32(m.task), uint32(e.committed), 0}]; r != nil {
+	if r := e.copies[copyKey{uint32(m.task), uint32(e.committed), 0}]; r != nil && r.have {
 		if err := r.typed(saveName, sign); err != nil {
 			return nil, 0, nil, err
 		}
-		state = r.value
+		if state = r.value; state == nil { // it came, and is empty
+			state = []byte{}
+		}
 	}
 	return state, e.committed, p.enterEpoch(m.task), nil
 }

@@ -63,6 +63,7 @@ type Member struct {
 	log       *replay.Log
 	logged    int64 // bytes that it counts in the log
 	onces     uint64
+	asking    bool          // the task calls the function of a Once
 	again     map[int]*anew // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
@@ -249,6 +250,8 @@ func (m *Member) usable(op string) error {
 		return &f
 	case m.p.closed:
 		return &Failure{Op: op, Err: errOver}
+	case m.asking:
+		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
 	case m.revoked && op != agreeName: // which is how to go on
 		return &Failure{Op: op, Err: ErrRevoked}
 	}
