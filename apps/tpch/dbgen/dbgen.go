@@ -79,17 +79,14 @@ func (s Scale) CustomerRows(lo, hi int64, columns Column) CustomerRows {
 		rows.Segments = numbers[uint8](1140279430, lo, hi, 0, len(Segments))
 	}
 	if columns&Nation != 0 {
-		rows.Nations = numbers[uint8](1489529863, lo, hi, 0, nations)
+		rows.Nations = numbers[uint8](1489529863, lo, hi, 0, len(Nations))
 	}
 	return rows
 }
 
-// nations is the number of rows of table nation.
-const nations = 25
-
 // SupplierNations generates s_nationkey of rows lo … hi−1 of table supplier, counted from 0. The key of
 // row r is r+1.
-func SupplierNations(lo, hi int64) []uint8 { return numbers[uint8](110356601, lo, hi, 0, nations) }
+func SupplierNations(lo, hi int64) []uint8 { return numbers[uint8](110356601, lo, hi, 0, len(Nations)) }
 
 // numbers draws first … first+n−1 for each row from lo to hi.
 func numbers[E uint8 | uint16 | int32](seed uint64, lo, hi int64, first, n int) []E {

@@ -1,0 +1,45 @@
+package tpch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Answer is a table of results, in the order that the query asks for.
+type Answer struct {
+	Columns []string
+	Rows    [][]string
+}
+
+// CSV is the answer as comma-separated values, with a line for the names of its columns.
+func (a Answer) CSV() string {
+	var b strings.Builder
+	for _, row := range append([][]string{a.Columns}, a.Rows...) {
+		fmt.Fprintln(&b, strings.Join(row, ","))
+	}
+	return b.String()
+}
+
+// decimals writes a number of units of which 10^places make one.
+func decimals(n int64, places int) string {
+	sign := ""
+	if n < 0 {
+		sign, n = "-", -n
+	}
+	digits := fmt.Sprintf("%0*d", places+1, n)
+	at := len(digits) - places
+	return sign + digits[:at] + "." + digits[at:]
+}
+
+// keySet is a set of keys from 1 on.
+type keySet []uint64
+
+func newKeySet(largest int64) keySet { return make(keySet, largest/64+1) }
+
+func (s keySet) add(keys []int32) {
+	for _, k := range keys {
+		s[k/64] |= 1 << (k % 64)
+	}
+}
+
+func (s keySet) has(key int32) bool { return s[key/64]>>(key%64)&1 == 1 }

@@ -1,0 +1,179 @@
+// Package tpch answers queries of TPC-H by tasks that each hold a part of the tables. It uses the public API
+// of package coppice only, and has no code for failures: the part of a task that is run again is
+// generated, or read, again.
+//
+// Amounts are exact: whole numbers of cents, and of their hundredths, until they are printed.
+package tpch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+)
+
+// Tables is the part of a task. Lines are with their order, orders and customers anywhere. Columns that
+// a query does not need are nil.
+type Tables struct {
+	Customers CustomerTable
+	Orders    OrderTable
+	Lines     LineTable
+	Suppliers SupplierTable
+}
+
+// CustomerTable has rows of customer.
+type CustomerTable struct {
+	Keys     []int32
+	Segments []uint8 // index into dbgen.Segments
+	Nations  []uint8
+}
+
+// OrderTable has rows of orders.
+type OrderTable struct {
+	Keys       []int64
+	Customers  []int32
+	Dates      []dbgen.Date
+	Priorities []int32 // nil: all are 0
+	Lines      []int32 // where the lines of each begin, and, at last, where they end
+}
+
+// Priority is o_shippriority of row i.
+func (o *OrderTable) Priority(i int) int32 {
+	if o.Priorities == nil {
+		return 0
+	}
+	return o.Priorities[i]
+}
+
+// LineTable has rows of lineitem.
+type LineTable struct {
+	Quantities []uint8
+	Prices     []int32 // cents
+	Discounts  []uint8 // hundredths
+	Taxes      []uint8 // hundredths
+	Returned   []byte
+	Status     []byte
+	Shipped    []dbgen.Date
+	Suppliers  []int32
+}
+
+// SupplierTable has rows of supplier.
+type SupplierTable struct {
+	Keys    []int32
+	Nations []uint8
+}
+
+// Source is where tables come from. The same part is the same each time.
+type Source interface {
+	// Load returns part i of n, with some columns at least.
+	Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error)
+	Bounds() Bounds
+}
+
+// Bounds are the greatest keys of tables.
+type Bounds struct{ Customer, Supplier int64 }
+
+// Generated is the source that generates the official tables, at a scale.
+type Generated dbgen.Scale
+
+// Bounds implements Source.
+func (g Generated) Bounds() Bounds {
+	return Bounds{dbgen.Scale(g).Customers(), dbgen.Scale(g).Suppliers()}
+}
+
+// Load implements Source.
+func (g Generated) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error) {
+	s := dbgen.Scale(g)
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	t := &Tables{}
+	if columns&(dbgen.Segment|dbgen.Nation) != 0 {
+		lo, hi := dbgen.Part(s.Customers(), i, n)
+		rows := s.CustomerRows(lo, hi, columns)
+		t.Customers = CustomerTable{Keys: keys(rows.First, hi-lo), Segments: rows.Segments, Nations: rows.Nations}
+	}
+	if columns&dbgen.Supplier != 0 {
+		lo, hi := dbgen.Part(s.Suppliers(), i, n)
+		t.Suppliers = SupplierTable{Keys: keys(lo+1, hi-lo), Nations: dbgen.SupplierNations(lo, hi)}
+	}
+	return t, t.generateOrders(ctx, s, i, n, columns)
+}
+
+// keys are so many from the first on.
+func keys(first, n int64) []int32 {
+	all := make([]int32, n)
+	for i := range all {
+		all[i] = int32(first) + int32(i)
+	}
+	return all
+}
+
+// generateOrders makes orders and their lines, some at a time: what it takes meanwhile stays small.
+func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, columns dbgen.Column) error {
+	const block = 1 << 16
+	lo, hi := dbgen.Part(s.Orders(), i, n)
+	o, l := &t.Orders, &t.Lines
+	o.reserve(int(hi-lo), columns)
+	l.reserve(int(hi-lo)*4+int(hi-lo)/100+64, columns) // four lines an order, on average
+	lines := int32(0)
+	for ; lo < hi; lo += block {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("part %d of %d is not complete: %w", i, n, context.Cause(ctx))
+		}
+		end := min(lo+block, hi)
+		rows := s.OrderRows(lo, end, columns)
+		for row := lo; row < end; row++ {
+			o.Keys = append(o.Keys, dbgen.OrderKey(row))
+		}
+		o.Customers, o.Dates = append(o.Customers, rows.Customers...), append(o.Dates, rows.Dates...)
+		more := s.LineRows(lo, end, columns)
+		for _, n := range more.Counts {
+			o.Lines = append(o.Lines, lines)
+			lines += int32(n)
+		}
+		l.add(&more, columns)
+	}
+	o.Lines = append(o.Lines, lines)
+	return nil
+}
+
+func (o *OrderTable) reserve(n int, columns dbgen.Column) {
+	o.Keys, o.Lines = make([]int64, 0, n), make([]int32, 0, n+1)
+	if columns&dbgen.Customer != 0 {
+		o.Customers = make([]int32, 0, n)
+	}
+	if columns&dbgen.Ordered != 0 {
+		o.Dates = make([]dbgen.Date, 0, n)
+	}
+}
+
+func (l *LineTable) reserve(n int, columns dbgen.Column) {
+	room[uint8](&l.Quantities, n, columns&dbgen.Quantity)
+	room[int32](&l.Prices, n, columns&dbgen.Price)
+	room[uint8](&l.Discounts, n, columns&dbgen.Discount)
+	room[uint8](&l.Taxes, n, columns&dbgen.Tax)
+	room[byte](&l.Returned, n, columns&dbgen.Returned)
+	room[byte](&l.Status, n, columns&dbgen.Status)
+	room[dbgen.Date](&l.Shipped, n, columns&dbgen.Shipped)
+	room[int32](&l.Suppliers, n, columns&dbgen.Supplier)
+}
+
+// room makes room for n rows of a column, if it is wanted.
+func room[E any](column *[]E, n int, wanted dbgen.Column) {
+	if wanted != 0 {
+		*column = make([]E, 0, n)
+	}
+}
+
+// add appends lines. What was generated only for the sake of other columns is left out.
+func (l *LineTable) add(rows *dbgen.LineRows, columns dbgen.Column) {
+	if columns&dbgen.Quantity != 0 {
+		l.Quantities = append(l.Quantities, rows.Quantity...)
+	}
+	if columns&dbgen.Shipped != 0 {
+		l.Shipped = append(l.Shipped, rows.Shipped...)
+	}
+	l.Prices, l.Discounts, l.Taxes = append(l.Prices, rows.Prices...), append(l.Discounts, rows.Discounts...), append(l.Taxes, rows.Taxes...)
+	l.Returned, l.Status, l.Suppliers = append(l.Returned, rows.Returned...), append(l.Status, rows.Status...), append(l.Suppliers, rows.Suppliers...)
+}
