@@ -19,7 +19,8 @@ type situation struct {
 	ran   time.Duration // so long the job has run; as long, it is assumed, it will go on
 	start time.Duration // that a process takes from its start until it is ready; 0: none ever was
 	state int64         // bytes that a new process would have to be sent; 0: not known
-	save  time.Duration // until the tasks save next; 0: they have never saved
+	saves bool          // all tasks have saved: those of the living move, when they save next
+	save  time.Duration // until then
 	full  bool          // those that are left have no room for the tasks of the dead
 	alone bool          // nobody takes over anything: the processes do not know of each other
 }
@@ -35,6 +36,8 @@ func (s situation) choose() (respawn bool, why string) {
 		return true, "nobody takes its task over"
 	case s.full:
 		return true, "the others have no memory for its tasks"
+	case !s.saves: // the tasks of the dead are taken over, those of the living stay
+		return false, "it would get no tasks before another one dies, since the tasks have saved nothing"
 	}
 	through, again := s.through(), s.again()
 	before, after := s.busiest()
@@ -68,8 +71,7 @@ func (s situation) slower() float64 {
 func (s situation) through() time.Duration { return share(s.slower(), s.ran) }
 
 // again is the time that it loses if a process is started. If none was ever ready, one
-// takes at least as long as the job has run. Tasks that are never saved do not move: the
-// new process waits for the next death, and is not held to be of no use for that.
+// takes at least as long as the job has run.
 func (s situation) again() time.Duration {
 	start := s.start
 	if start == 0 {

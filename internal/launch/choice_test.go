@@ -17,53 +17,58 @@ func TestTheCheaperWayIsChosen(t *testing.T) {
 	}{
 		{
 			"a short job",
-			situation{tasks: 4, live: 3, ran: 20 * ms, start: 40 * ms},
+			situation{tasks: 4, live: 3, ran: 20 * ms, start: 40 * ms, saves: true},
 			"no: running through costs 0.020 s (2 tasks for a process instead of 1), a start 0.040 s",
 		},
 		{
 			"a long one",
-			situation{tasks: 4, live: 3, ran: 2100 * ms, start: 40 * ms},
+			situation{tasks: 4, live: 3, ran: 2100 * ms, start: 40 * ms, saves: true},
 			"yes: running through would cost 2.1 s (2 tasks for a process instead of 1), a start 0.040 s",
 		},
 		{
 			"a spare takes the task",
-			situation{tasks: 4, live: 4, ran: time.Hour, start: 40 * ms},
+			situation{tasks: 4, live: 4, ran: time.Hour, start: 40 * ms, saves: true},
 			"no: running through costs 0.0 s (1 task for a process instead of 1), a start 0.040 s",
 		},
 		{
 			"many tasks spread well",
-			situation{tasks: 100, live: 9, ran: 10 * time.Second, start: 40 * ms},
+			situation{tasks: 100, live: 9, ran: 10 * time.Second, start: 40 * ms, saves: true},
 			"yes: running through would cost 2.0 s (12 tasks for a process instead of 10), a start 0.040 s",
 		},
 		{
 			"the last but one",
-			situation{tasks: 8, live: 1, ran: 10 * time.Second, start: 40 * ms},
+			situation{tasks: 8, live: 1, ran: 10 * time.Second, start: 40 * ms, saves: true},
 			"yes: running through would cost 10 s (8 tasks for a process instead of 4), a start 0.040 s",
 		},
 		{
 			"slow starts",
-			situation{tasks: 2, live: 1, ran: 3 * time.Second, start: 4 * time.Second},
+			situation{tasks: 2, live: 1, ran: 3 * time.Second, start: 4 * time.Second, saves: true},
 			"no: running through costs 3.0 s (2 tasks for a process instead of 1), a start 4.0 s",
 		},
 		{
 			"nobody was ever ready",
-			situation{tasks: 4, live: 3, ran: 30 * ms},
+			situation{tasks: 4, live: 3, ran: 30 * ms, saves: true},
 			"no: running through costs 0.030 s (2 tasks for a process instead of 1), a start 0.030 s",
 		},
 		{
 			"tasks move soon",
-			situation{tasks: 4, live: 3, ran: 10 * time.Second, start: 40 * ms, save: 2 * time.Second},
+			situation{tasks: 4, live: 3, ran: 10 * time.Second, start: 40 * ms, save: 2 * time.Second, saves: true},
 			"yes: running through would cost 10 s (2 tasks for a process instead of 1), a start and the move of tasks 2.0 s",
 		},
 		{
 			"tasks move too late",
-			situation{tasks: 4, live: 3, ran: 10 * time.Second, start: 40 * ms, save: 11 * time.Second},
+			situation{tasks: 4, live: 3, ran: 10 * time.Second, start: 40 * ms, save: 11 * time.Second, saves: true},
 			"no: running through costs 10 s (2 tasks for a process instead of 1), a start and the move of tasks 10 s",
 		},
 		{
 			"much to move",
-			situation{tasks: 4, live: 3, ran: 2 * time.Second, start: 40 * ms, state: 5 << 30},
+			situation{tasks: 4, live: 3, ran: 2 * time.Second, start: 40 * ms, state: 5 << 30, saves: true},
 			"no: running through costs 2.0 s (2 tasks for a process instead of 1), a start and the move of tasks 4.3 s",
+		},
+		{
+			"nothing is saved, however long",
+			situation{tasks: 4, live: 3, ran: time.Hour, start: 40 * ms},
+			"no: it would get no tasks before another one dies, since the tasks have saved nothing",
 		},
 		{
 			"no room, however short",
@@ -94,7 +99,7 @@ func TestMoreTimeNeverSpeaksAgainstARespawn(t *testing.T) {
 		for live := 1; live <= 20; live++ {
 			paid := false
 			for ran := time.Millisecond; ran < time.Hour; ran *= 2 {
-				pays, why := situation{tasks: tasks, live: live, ran: ran, start: 50 * time.Millisecond, save: time.Second, state: 1 << 20}.choose()
+				pays, why := situation{tasks: tasks, live: live, ran: ran, start: 50 * time.Millisecond, saves: true, save: time.Second, state: 1 << 20}.choose()
 				if paid && !pays {
 					t.Fatalf("%d tasks, %d live, after %v: %s", tasks, live, ran, why)
 				}
@@ -122,8 +127,8 @@ func TestPausesGrow(t *testing.T) {
 
 func TestTheClockMeasuresStartsAndSaves(t *testing.T) {
 	c, now := newClock(), time.Now()
-	if c.start() != 0 || c.save() != 0 {
-		t.Errorf("%v, %v of nothing", c.start(), c.save())
+	if c.start() != 0 || c.save() != 0 || c.saves() {
+		t.Errorf("%v, %v, %v of nothing", c.start(), c.save(), c.saves())
 	}
 	for rank, ago := range []time.Duration{time.Hour, 2 * time.Hour, 9 * time.Hour, 100 * time.Hour} {
 		c.begin(now.Add(-ago), control.Identity{uint64(rank), 1})
@@ -148,6 +153,9 @@ func TestTheClockMeasuresStartsAndSaves(t *testing.T) {
 	c.saved = now.Add(-30 * time.Hour)
 	c.hear(control.Event{Type: control.EventEpoch})
 	near("saved just now", c.save(), 30*time.Hour)
+	if !c.saves() {
+		t.Error("saved, and not known to be")
+	}
 	c.saved = now.Add(-10 * time.Hour)
 	near("saved before", c.save(), 20*time.Hour)
 	c.saved = now.Add(-40 * time.Hour)

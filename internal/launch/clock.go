@@ -47,7 +47,7 @@ func (c *clock) hear(e control.Event) {
 			delete(c.began, id)
 		}
 	case control.EventEpoch:
-		c.period, c.saved = now.Sub(c.saved), now
+		c.period, c.saved = max(now.Sub(c.saved), 1), now
 	}
 }
 
@@ -60,6 +60,13 @@ func (c *clock) start() time.Duration {
 		return 0
 	}
 	return slices.Sorted(slices.Values(c.took))[len(c.took)/2]
+}
+
+// saves tells whether all tasks have saved, once or more.
+func (c *clock) saves() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.period > 0
 }
 
 // save is how long it takes until the tasks save next, if they go on as before; 0: they

@@ -284,7 +284,7 @@ func (j *job) kill(rank int) {
 func (j *job) observe(e control.Event) {
 	if j.respawns() {
 		j.again.clock.hear(e)
-		if e.Type == control.EventDied || e.Type == control.EventView {
+		if e.Type == control.EventDied || e.Type == control.EventView || e.Type == control.EventEpoch {
 			j.again.stir()
 		}
 	}

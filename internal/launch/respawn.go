@@ -85,6 +85,7 @@ type fallen struct {
 	life    uint64
 	died    time.Time
 	due     time.Time // not before
+	waits   bool      // until the tasks have saved: a new process would be of no use before
 	crashed bool      // it ended by itself, with an error code
 	how     string    // it ended, in words
 }
@@ -163,7 +164,7 @@ func (j *job) raise() {
 		switch {
 		case j.running[rank] != 0: // somebody has asked for it (coppice join)
 			delete(j.again.fallen, rank)
-		case len(j.running) == 0 || time.Now().Before(f.due) || !j.server.Departed(rank, f.life):
+		case len(j.running) == 0 || f.waits && !j.again.clock.saves() || time.Now().Before(f.due) || !j.server.Departed(rank, f.life):
 		default:
 			delete(j.again.fallen, rank)
 			j.succeed(rank, f)
@@ -188,7 +189,13 @@ func (j *job) succeed(rank int, f *fallen) {
 	}
 	what := fmt.Sprintf("process %v %s", control.Identity{uint64(rank), f.life}, f.how)
 	respawn, why := j.judge(rank, f)
-	if !respawn {
+	switch {
+	case respawn:
+	case f.waits:
+		j.again.fallen[rank] = f
+		j.notice("%s: not respawned yet: %s", what, why)
+		return
+	default:
 		j.notice("%s: not respawned: %s", what, why)
 		return
 	}
@@ -215,8 +222,10 @@ func (j *job) succeed(rank int, f *fallen) {
 	}})
 }
 
-// judge decides whether a dead process is started again, and says why.
+// judge decides whether a dead process is started again, or whether that has to wait, and
+// says why.
 func (j *job) judge(rank int, f *fallen) (respawn bool, why string) {
+	f.waits = false
 	switch {
 	case f.crashed && j.again.of(rank).crashes > 0:
 		return false, "it has ended with an error code again"
@@ -225,14 +234,17 @@ func (j *job) judge(rank int, f *fallen) (respawn bool, why string) {
 	case j.Respawn == RespawnAlways:
 		return true, "--respawn always"
 	}
-	return j.situation().choose()
+	s := j.situation()
+	respawn, why = s.choose()
+	f.waits = !respawn && !s.saves
+	return respawn, why
 }
 
 // situation is that of the job now.
 func (j *job) situation() situation {
 	s := situation{
 		tasks: j.N, live: len(j.running), ran: time.Since(j.began),
-		start: j.again.clock.start(), save: j.again.clock.save(),
+		start: j.again.clock.start(), saves: j.again.clock.saves(), save: j.again.clock.save(),
 	}
 	if v := j.server.View(); v != nil && v.Owners != nil {
 		s.tasks = len(v.Owners)
