@@ -32,7 +32,7 @@ func storedIn(opts []Option) (dir string, err error) {
 	for _, o := range opts {
 		switch {
 		case o.kind != storedOption:
-			return "", errors.New("an option of other operations; allowed: Stored")
+			return "", o.kind.misplaced()
 		case o.dir == "":
 			return "", errors.New("Stored without a directory; allowed: the name of one")
 		case dir != "" && dir != filepath.Clean(o.dir):

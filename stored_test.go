@@ -307,9 +307,10 @@ func TestTakenUpDamaged(t *testing.T) {
 func TestStoredMisused(t *testing.T) {
 	dir := t.TempDir()
 	for words, opts := range map[string][]coppice.Option{
-		"an option of other operations; allowed: Stored": {coppice.Stored(dir), coppice.Root(1)},
-		"Stored without a directory; allowed":            {coppice.Stored("")},
-		"allowed: one directory":                         {coppice.Stored(dir), coppice.Stored(dir + "/other")},
+		"option Root; allowed with: Broadcast, Scatter":        {coppice.Stored(dir), coppice.Root(1)},
+		"option WithoutLost; allowed with: all but Save, Once": {coppice.WithoutLost()},
+		"Stored without a directory; allowed":                  {coppice.Stored("")},
+		"allowed: one directory":                               {coppice.Stored(dir), coppice.Stored(dir + "/other")},
 	} {
 		err := coppice.Local(t.Context(), 1, func(ctx context.Context, task *coppice.Task) error {
 			_, err := coppice.Once(ctx, task, func(context.Context) (int, error) { return 1, nil }, opts...)

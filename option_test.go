@@ -1,0 +1,97 @@
+package coppice_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice"
+)
+
+// TestOptionsThatMeanNothingAreRefused: each operation with each option, which is to be in
+// the operation's list or else an error that names the option.
+func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
+	options := map[string]coppice.Option{
+		"Root": coppice.Root(0), "Mode": coppice.Mode(coppice.Plain), "Shared": coppice.Shared(),
+		"Commutative": coppice.Commutative(), "WithoutLost": coppice.WithoutLost(), "Backups": coppice.Backups(true),
+		"Stored": coppice.Stored(t.TempDir()), "Into": coppice.Into(make([]int, 1)),
+	}
+	v, add := []int{7}, func(a, b []int) []int { return []int{a[0] + b[0]} }
+	for name, c := range map[string]struct {
+		takes string
+		call  func(ctx context.Context, t *coppice.Task, o coppice.Option) error
+	}{
+		"barrier": {"Mode WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return coppice.Barrier(ctx, t, o)
+		}},
+		"broadcast": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Broadcast(ctx, t, v, o))
+		}},
+		"scatter": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Scatter(ctx, t, [][]int{v}, o))
+		}},
+		"gather": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Gather(ctx, t, 7, o))
+		}},
+		"allgather": {"Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.AllGather(ctx, t, 7, o))
+		}},
+		"alltoall": {"Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.AllToAll(ctx, t, v, o))
+		}},
+		"reduce": {"Root Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Reduce(ctx, t, v, coppice.Sum, o))
+		}},
+		"allreduce": {"Root Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.AllReduce(ctx, t, v, coppice.Sum, o))
+		}},
+		"scan": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Scan(ctx, t, v, coppice.Sum, o))
+		}},
+		"reduce by function": {"Root Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ReduceFunc(ctx, t, v, add, o))
+		}},
+		"scan by function": {"Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ScanFunc(ctx, t, v, add, o))
+		}},
+		"save": {"Stored", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return coppice.Save(ctx, t, new(int), o)
+		}},
+		"once": {"Stored", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.Once(ctx, t, func(context.Context) (int, error) { return 7, nil }, o))
+		}},
+	} {
+		for option, o := range options {
+			job := coppice.Job{Local: 1}
+			if option == "WithoutLost" && name != "save" {
+				job.Recovery = coppice.Report
+			}
+			err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error { return c.call(ctx, t, o) })
+			op, _, _ := strings.Cut(name, " ")
+			switch wrong := fmt.Sprintf("%s: option %s; allowed with: ", op, option); {
+			case slices.Contains(strings.Fields(c.takes), option):
+				if err != nil {
+					t.Errorf("%s with %s: %v", name, option, err)
+				}
+			case err == nil || !strings.Contains(err.Error(), wrong):
+				t.Errorf("%s with %s: %v, want %q", name, option, err, wrong)
+			}
+		}
+	}
+}
+
+// only is the error of a call.
+func only[T any](_ T, err error) error { return err }
+
+// TestAMisplacedOptionIsRefusedWithoutTheLost: what it is carried out with is another group's.
+func TestAMisplacedOptionIsRefusedWithoutTheLost(t *testing.T) {
+	job := coppice.Job{Local: 2, Recovery: coppice.Report}
+	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+		return coppice.Barrier(ctx, t, coppice.WithoutLost(), coppice.Root(1))
+	})
+	if err == nil || !strings.Contains(err.Error(), "barrier: option Root; allowed with: Broadcast, Scatter, Gather, reductions") {
+		t.Error(err)
+	}
+}
