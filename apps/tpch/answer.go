@@ -8,14 +8,19 @@ import (
 // Answer is a table of results, in the order that the query asks for.
 type Answer struct {
 	Columns []string
-	Rows    [][]string
+	Rows    [][]any // keys and counts are whole numbers, all else is text
 }
 
 // CSV is the answer as comma-separated values, with a line for the names of its columns.
 func (a Answer) CSV() string {
 	var b strings.Builder
-	for _, row := range append([][]string{a.Columns}, a.Rows...) {
-		fmt.Fprintln(&b, strings.Join(row, ","))
+	fmt.Fprintln(&b, strings.Join(a.Columns, ","))
+	for _, row := range a.Rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = fmt.Sprint(c)
+		}
+		fmt.Fprintln(&b, strings.Join(cells, ","))
 	}
 	return b.String()
 }

@@ -145,9 +145,9 @@ func answerQ1(rows []q1Row) Answer {
 			mean, _ := big.NewRat(sum, unit*r.Lines).Float64()
 			return strconv.FormatFloat(mean, 'g', -1, 64)
 		}
-		a.Rows = append(a.Rows, []string{
+		a.Rows = append(a.Rows, []any{
 			string(r.Returned), string(r.Status), decimals(r.Quantity*100, 2), decimals(r.Price, 2), decimals(r.Discounted, 4), r.Charge.decimals(6),
-			average(r.Quantity, 1), average(r.Price, 100), average(r.Discount, 100), fmt.Sprint(r.Lines),
+			average(r.Quantity, 1), average(r.Price, 100), average(r.Discount, 100), r.Lines,
 		})
 	}
 	return a

@@ -132,7 +132,7 @@ func (t *topQ3) sorted() []q3Row { return mergeQ3(t.rows, nil) }
 func answerQ3(rows []q3Row) Answer {
 	a := Answer{Columns: []string{"l_orderkey", "revenue", "o_orderdate", "o_shippriority"}}
 	for _, r := range rows {
-		a.Rows = append(a.Rows, []string{fmt.Sprint(r.Order), decimals(r.Revenue, 4), r.Date.String(), fmt.Sprint(r.Priority)})
+		a.Rows = append(a.Rows, []any{r.Order, decimals(r.Revenue, 4), r.Date.String(), r.Priority})
 	}
 	return a
 }

@@ -62,7 +62,7 @@ func answerQ5(sums []int64) Answer {
 	})
 	a := Answer{Columns: []string{"n_name", "revenue"}}
 	for _, r := range rows {
-		a.Rows = append(a.Rows, []string{dbgen.Nations[r.Nation].Name, decimals(r.Revenue, 4)})
+		a.Rows = append(a.Rows, []any{dbgen.Nations[r.Nation].Name, decimals(r.Revenue, 4)})
 	}
 	return a
 }

@@ -14,10 +14,11 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
 // words are what the texts of flags refer to; a command sets some to its own.
-var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized", "recoveryModes": strings.Join(recoveryModes, " or ")}
+var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized", "recoveryModes": strings.Join(recoveryModes, " or "), "tpchTables": strings.Join(dbgen.Tables(), ", ")}
 
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
@@ -32,6 +33,7 @@ type commands struct {
 	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
 	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
 	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
+	Tpch      tpchCmd      `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
@@ -44,6 +46,8 @@ type commands struct {
 	BenchRecoveryProcess benchRecoveryProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
+	TpchDbgen    tpchDbgenCmd    `cmd:"" hidden:"" help:"Print columns of tables of TPC-H."`
+	TpchProcess  tpchProcessCmd  `cmd:"" hidden:"" help:"Be one of the processes that coppice tpch starts."`
 	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
 }
 
@@ -126,7 +130,7 @@ func explain(err error, app *kong.Application, args []string) error {
 var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
 
 // twoWords are the commands of two words, which kong knows by one.
-var twoWords = map[string]string{"bench membership": "bench-membership", "bench recovery": "bench-recovery"}
+var twoWords = map[string]string{"bench membership": "bench-membership", "bench recovery": "bench-recovery", "tpch dbgen": "tpch-dbgen"}
 
 // written is the command as the user wrote it.
 func written(args []string) string {

@@ -22,4 +22,10 @@ func ParseDate(text string) (Date, error) {
 	return Date(t.Sub(firstDay) / (24 * time.Hour)), nil
 }
 
+// NextYear is the same day a year later.
+func (d Date) NextYear() Date {
+	day := firstDay.AddDate(0, 0, int(d))
+	return d + Date(day.AddDate(1, 0, 0).Sub(day)/(24*time.Hour))
+}
+
 func (d Date) String() string { return firstDay.AddDate(0, 0, int(d)).Format(time.DateOnly) }

@@ -130,24 +130,37 @@ func Columns(table string) ([]string, error) {
 	return names, nil
 }
 
+// CheckColumns tells which of the columns of a table cannot be written, if there are any.
+func CheckColumns(table string, columns []string) error {
+	names, err := Columns(table)
+	if err != nil {
+		return err
+	}
+	for _, name := range columns {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("column %q of %s; allowed: %s", name, table, strings.Join(names, ", "))
+		}
+	}
+	if len(columns) == 0 {
+		return fmt.Errorf("no columns of %s; allowed: %s", table, strings.Join(names, ", "))
+	}
+	return nil
+}
+
 // blockRows is how many rows, or orders, are generated at once.
 const blockRows = 1 << 14
 
 // Write writes columns of part i of n of a table, by order of their names: a row a line, fields with a bar
 // between them.
 func (s Scale) Write(to io.Writer, table string, columns []string, i, n int) error {
-	names, err := Columns(table)
-	if err != nil {
+	if err := CheckColumns(table, columns); err != nil {
 		return err
 	}
 	t := textTables[table]
 	var need Column
 	var chosen []textColumn
 	for _, name := range columns {
-		at := slices.Index(names, name)
-		if at < 0 {
-			return fmt.Errorf("column %q of %s; allowed: %s", name, table, strings.Join(names, ", "))
-		}
+		at := slices.IndexFunc(t.columns, func(c textColumn) bool { return c.name == name })
 		chosen = append(chosen, t.columns[at])
 		need |= t.columns[at].need
 	}

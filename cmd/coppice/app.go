@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/launch"
+)
+
+// appFlags are those of an application that runs as a job, as of coppice run.
+type appFlags struct {
+	N       int            `name:"processes" short:"n" default:"2" placeholder:"N" help:"Number of processes (default ${default})."`
+	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task, as in coppice run. May be repeated."`
+	Timeout *time.Duration `placeholder:"D" help:"End the run after so long."`
+	JSON    bool           `name:"json" help:"Print JSON."`
+}
+
+// appJob is the job of an application: processes of this program.
+type appJob struct {
+	appFlags
+	args   []string
+	line   func(line []byte) error // takes what a process writes
+	stderr io.Writer
+	notice func(line string) // what the launcher says; nil: nobody hears it
+}
+
+// run starts the job and waits for it.
+func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	config := launch.Config{
+		N: j.N, Program: self, Args: j.args, Kills: j.Kill, StdinRank: -1,
+		Output: launch.Output{Stdout: &lineWriter{take: j.line}, Stderr: j.stderr, Prefix: true},
+		Notice: j.notice,
+	}
+	if config.Timeout, err = duration("time-out", j.Timeout, "30s"); err != nil {
+		return nil, badInput{err}
+	}
+	plan, err := launch.New(config)
+	if err != nil {
+		return nil, badInput{err}
+	}
+	signals, stop := received()
+	defer stop()
+	plan.Signals = signals
+	report, err := plan.Run(ctx)
+	if err == nil && report.Exit != 0 {
+		err = errors.New(report.Cause)
+	}
+	return report, err
+}
+
+// lineWriter hands over lines, without the rank that they begin with.
+type lineWriter struct {
+	rest []byte
+	take func(line []byte) error
+}
+
+func (w *lineWriter) Write(text []byte) (int, error) {
+	w.rest = append(w.rest, text...)
+	for {
+		line, rest, ok := bytes.Cut(w.rest, []byte("\n"))
+		if !ok {
+			return len(text), nil
+		}
+		w.rest = rest
+		if i := bytes.IndexByte(line, '{'); i >= 0 {
+			line = line[i:]
+		}
+		if err := w.take(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// takeJSON reads what a process tells.
+func takeJSON[L any](heed func(L)) func(line []byte) error {
+	return func(line []byte) error {
+		var l L
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.UseNumber() // as it was written
+		if err := d.Decode(&l); err != nil {
+			return fmt.Errorf("line %q of a process: %w", line, err)
+		}
+		heed(l)
+		return nil
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/coppice-go/coppice/apps/tpch"
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+)
+
+type tpchCmd struct {
+	Sf      float64 `name:"sf" default:"0.01" placeholder:"F" help:"Scale factor: 1 is about 1 GB as text (default ${default})."`
+	Query   int     `default:"3" placeholder:"Q" help:"The query: 1, 3 or 5 (default ${default})."`
+	Segment string  `placeholder:"S" help:"Query 3: segment of customers (default BUILDING)."`
+	Region  string  `placeholder:"R" help:"Query 5: region (default ASIA)."`
+	Date    string  `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
+
+	appFlags
+}
+
+func (tpchCmd) Help() string {
+	return `
+Answers a query of TPC-H by processes that each generate a part of the tables, bit for bit as the benchmark's own
+generator does, and hold it in memory. If processes die, the others answer.
+
+	coppice tpch --sf 1 --query 3 -n 4
+	coppice tpch --sf 0.1 -n 8 --kill 3@alltoall#1 --kill 5@reduce#1 --json
+	coppice tpch --query 5 --region EUROPE --date 1995-01-01
+	coppice tpch dbgen --sf 0.01 --table orders --columns o_orderkey,o_orderdate
+`
+}
+
+// question is the query that the flags ask for, and its words for a process.
+func (c *tpchCmd) question() (q tpch.Query, err error) {
+	if err := dbgen.Scale(c.Sf).Check(); err != nil {
+		return nil, err
+	}
+	defaults := map[int]string{1: "1998-09-02", 3: "1995-03-15", 5: "1994-01-01"}
+	if defaults[c.Query] == "" {
+		return nil, fmt.Errorf("query %d; allowed: 1, 3, 5", c.Query)
+	}
+	switch {
+	case c.Segment != "" && c.Query != 3:
+		return nil, fmt.Errorf("--segment with query %d; allowed with: 3", c.Query)
+	case c.Region != "" && c.Query != 5:
+		return nil, fmt.Errorf("--region with query %d; allowed with: 5", c.Query)
+	}
+	date, err := dbgen.ParseDate(cmp.Or(c.Date, defaults[c.Query]))
+	if err != nil {
+		return nil, err
+	}
+	switch c.Query {
+	case 1:
+		return tpch.Q1{Until: date}, nil
+	case 3:
+		segment, err := indexOf("segment", dbgen.Segments, cmp.Or(c.Segment, "BUILDING"))
+		return tpch.Q3{Segment: segment, Date: date}, err
+	default:
+		region, err := indexOf("region", dbgen.Regions, cmp.Or(c.Region, "ASIA"))
+		return tpch.Q5{Region: region, From: date, To: date.NextYear()}, err
+	}
+}
+
+// indexOf is where a name is among those allowed.
+func indexOf(what string, names []string, name string) (uint8, error) {
+	i := slices.Index(names, strings.ToUpper(name))
+	if i < 0 {
+		return 0, fmt.Errorf("%s %q; allowed: %s", what, name, strings.Join(names, ", "))
+	}
+	return uint8(i), nil
+}
+
+// words start a process that takes part in it.
+func (c *tpchCmd) words() []string {
+	words := []string{"tpch-process", "--sf", strconv.FormatFloat(c.Sf, 'g', -1, 64), "--query", strconv.Itoa(c.Query)}
+	for flag, value := range map[string]string{"--segment": c.Segment, "--region": c.Region, "--date": c.Date} {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	return words
+}
+
+// tpchReport is what came of it.
+type tpchReport struct {
+	Query   int      `json:"query"`
+	Sf      float64  `json:"sf"`
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"`
+	Killed  []int    `json:"killed"`
+	Load    float64  `json:"load_seconds"`  // the last task had its part of the tables
+	Ask     float64  `json:"query_seconds"` // from then to the answer
+	Seconds float64  `json:"seconds"`       // of the whole job
+}
+
+func (c *tpchCmd) Run(con *console) error {
+	if _, err := c.question(); err != nil {
+		return badInput{err}
+	}
+	report, err := c.answer(context.Background(), con)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return con.printJSON(report)
+	}
+	return con.print(report.write)
+}
+
+// answer runs the job.
+func (c *tpchCmd) answer(ctx context.Context, con *console) (*tpchReport, error) {
+	var got []tpchLine
+	job := appJob{
+		appFlags: c.appFlags, args: c.words(), stderr: con.stderr,
+		line:   takeJSON(func(l tpchLine) { got = append(got, l) }),
+		notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) },
+	}
+	run, err := job.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(got) == 0 {
+		return nil, errors.New("no process has told the answer")
+	}
+	for _, l := range got[1:] { // task 0 may have been run again after it had told
+		if !reflect.DeepEqual(l.Answer, got[0].Answer) {
+			return nil, fmt.Errorf("two answers: %v and %v", got[0].Answer.Rows, l.Answer.Rows)
+		}
+	}
+	l := got[0]
+	return &tpchReport{
+		Query: c.Query, Sf: c.Sf, Columns: l.Columns, Rows: l.Rows, Killed: run.Killed,
+		Load: l.Load, Ask: l.Ask, Seconds: run.Seconds,
+	}, nil
+}
+
+// write prints the report for people.
+func (r *tpchReport) write(w *bufio.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, name := range r.Columns {
+		fmt.Fprintf(table, "%s\t", name)
+	}
+	fmt.Fprintln(table)
+	for _, row := range r.Rows {
+		for _, cell := range row {
+			fmt.Fprintf(table, "%v\t", cell)
+		}
+		fmt.Fprintln(table)
+	}
+	table.Flush()
+	fmt.Fprintf(w, "\n%s, scale %g: tables in %.3f s, answer in %.3f s, %.3f s in all", count(len(r.Rows), "row"), r.Sf, r.Load, r.Ask, r.Seconds)
+	if len(r.Killed) > 0 {
+		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
+	}
+	fmt.Fprintln(w)
+}
