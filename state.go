@@ -68,7 +68,7 @@ func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 		return t.failed(op, err)
 	}
 	t.enter(next)
-	t.tidy(f, saving.Epoch > 0)
+	t.tidy(f)
 	return nil
 }
 

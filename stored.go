@@ -163,6 +163,11 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 	if own.Damaged > 0 {
 		t.log.Warn("coppice: damaged: the job goes on from an earlier epoch", "file", store.File(f.dir, t.Rank(), own.Damaged), "epoch", epoch)
 	}
+	// Before anybody saves: what this run saves is never taken for one with what an earlier
+	// run has left of the same epoch.
+	if err := f.Forget(epoch); err != nil {
+		return 0, nil, fmt.Errorf("save: %w", err)
+	}
 	if epoch == 0 {
 		return 0, nil, nil
 	}
@@ -206,15 +211,11 @@ func behind(all []finding, least uint64) int {
 
 // tidy removes the files that are not needed any more in the epoch that the task has
 // entered. It matters to nobody if one stays.
-func (t *Task) tidy(f *files, takenUp bool) {
+func (t *Task) tidy(f *files) {
 	if f == nil {
 		return
 	}
-	err := f.Prune(t.m.Epoch())
-	if takenUp {
-		err = f.Forget(t.m.Epoch())
-	}
-	if err != nil {
+	if err := f.Prune(t.m.Epoch()); err != nil {
 		t.log.Warn("coppice: files of saved state stay", "error", err)
 	}
 }

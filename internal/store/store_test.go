@@ -97,6 +97,24 @@ func TestWhoMayOpen(t *testing.T) {
 	}
 }
 
+// TestStatesWithoutAJob: the job's file is missing, and nobody knows whose the others are. They stay.
+func TestStatesWithoutAJob(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, 1, false)
+	s := shelf(t, d, 2)
+	must(t, s.Save(1, sign, nil))
+	must(t, os.Remove(d.file()))
+	for _, resume := range []bool{false, true} {
+		_, err := Open(path, Run{ID: ID{2}, Tasks: 3, Resume: resume})
+		if err == nil || !strings.Contains(err.Error(), path+" holds states, such as "+File(path, 2, 1)+", but no file that says of which job they are; allowed: ") {
+			t.Error(err)
+		}
+	}
+	if got := names(t, s); !slices.Equal(got, []string{"epoch-1"}) {
+		t.Error(got)
+	}
+}
+
 // TestAllTasksOpenAtOnce: they write the same, or find it.
 func TestAllTasksOpenAtOnce(t *testing.T) {
 	path := t.TempDir()
