@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 )
 
@@ -35,14 +36,14 @@ func Open(path string, run Run) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{path: path, run: run, job: run.ID}
-	states, err := filepath.Glob(filepath.Join(path, "[0-9]*", epochPrefix+"*"))
+	states, err := fs.Glob(os.DirFS(path), "[0-9]*/"+epochPrefix+"*")
 	if err != nil {
 		return nil, err
 	}
 	old, err := d.readJob()
 	if errors.Is(err, fs.ErrNotExist) {
 		if len(states) > 0 { // nobody writes one before the job's file is there
-			return nil, fmt.Errorf("%s holds states, such as %s, but no file that says of which job they are; allowed: a directory with both, or with none", path, states[0])
+			return nil, fmt.Errorf("%s holds states, such as %s, but no file that says of which job they are; allowed: a directory with both, or with none", path, filepath.Join(path, states[0]))
 		}
 		if err = d.record(unfinished).create(d.file()); err == nil {
 			return d, nil
