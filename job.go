@@ -214,6 +214,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	if err := incomplete(alive); err != nil {
 		return err
 	}
+	files.tellNothing(cfg.Logger)
 	return files.finish()
 }
 

@@ -53,7 +53,8 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
-	if err := overrule(&cfg, &resume, welcome.Settings); err != nil {
+	var asked bool // by the launcher to resume; it tells what came of that
+	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	record, err := control.OpenRecord(welcome.Place.Dir, welcome.Place.Rank, welcome.Place.Incarnation)
@@ -61,7 +62,10 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer record.Close()
-	files := &archive{run: store.Run{ID: welcome.Place.Job, Resume: resume}}
+	files := &archive{
+		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked},
+		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
+	}
 	c := newCrew(ctx, cfg.Logger, f, files)
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
@@ -104,6 +108,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		err = incomplete(p)
 	}
 	if err == nil && m.well() {
+		if v := p.Sight().View; !asked && int(v.Owners[0]) == welcome.Place.Rank { // one tells
+			files.tellNothing(cfg.Logger)
+		}
 		err = files.finish()
 	}
 	return errors.Join(err, m.lost(), p.Close())

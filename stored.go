@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"sync"
 
@@ -45,10 +46,12 @@ func storedIn(opts []Option) (dir string, err error) {
 
 // archive is the directories that the tasks of a process keep states in.
 type archive struct {
-	run store.Run // its number of tasks is that of the first who asks
+	run     store.Run // its number of tasks is that of the first who asks
+	takesUp func()    // is called when a directory is of an earlier run; nil: nobody wants to know
 
-	mu   sync.Mutex
-	dirs map[string]*store.Dir
+	mu    sync.Mutex
+	dirs  map[string]*store.Dir
+	taken bool // one was
 }
 
 // newArchive is that of a job in this process alone.
@@ -74,7 +77,21 @@ func (a *archive) open(dir string, tasks int) (*store.Dir, error) {
 		a.dirs = map[string]*store.Dir{}
 	}
 	a.dirs[dir] = d
+	if d.Job() != a.run.ID && !a.taken {
+		if a.taken = true; a.takesUp != nil {
+			a.takesUp()
+		}
+	}
 	return d, nil
+}
+
+// tellNothing tells that the job was to be taken up again, if there was nothing to take up.
+func (a *archive) tellNothing(log *slog.Logger) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.run.Resume && !a.taken {
+		log.Warn("coppice: Resume: nothing was taken up again: the program has not used Stored with the directory of an unfinished job")
+	}
 }
 
 // finish says in all directories that the job has ended well.

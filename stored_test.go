@@ -1,9 +1,11 @@
 package coppice_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -432,8 +434,37 @@ func TestLauncherKilledAndResumed(t *testing.T) {
 				t.Errorf("task %d: %s, want %v", l.Rank, l.Text, want)
 			}
 		}
-		if err != nil || len(tasks) != 5 {
-			t.Errorf("%v: %v, %d tasks", c.flags, err, len(tasks))
+		if err != nil || len(tasks) != 5 || strings.Contains(g.err.String(), "nothing was taken up") {
+			t.Errorf("%v: %v, %d tasks: %s", c.flags, err, len(tasks), g.err.String())
+		}
+	}
+}
+
+// TestResumeOfNothingIsTold: once, by the job that goes on without an earlier one's state.
+func TestResumeOfNothingIsTold(t *testing.T) {
+	dir := t.TempDir()
+	save := func(ctx context.Context, task *coppice.Task) error {
+		return coppice.Save(ctx, task, new(int), coppice.Stored(dir))
+	}
+	for _, c := range []struct {
+		name   string
+		resume bool
+		f      coppice.Func
+		fails  bool
+		want   int
+	}{
+		{"nothing is stored", true, barrier, false, 1},
+		{"not asked for", false, barrier, false, 0},
+		{"it ends badly", true, fail, true, 0},
+		{"a new directory", true, save, false, 1},
+		{"left unfinished", false, func(ctx context.Context, task *coppice.Task) error { return errors.Join(save(ctx, task), errEnough) }, true, 0},
+		{"taken up", true, save, false, 0},
+	} {
+		var told bytes.Buffer
+		job := coppice.Job{Local: 3, Resume: c.resume, Logger: slog.New(slog.NewTextHandler(&told, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		err := job.Run(t.Context(), c.f)
+		if got := strings.Count(told.String(), "nothing was taken up again"); (err != nil) != c.fails || got != c.want {
+			t.Errorf("%s: %v, told %d times, want %d: %s", c.name, err, got, c.want, told.String())
 		}
 	}
 }

@@ -37,6 +37,7 @@ const (
 	EventStop        = "stop"
 	EventView        = "view"  // a process's: it has opened one
 	EventEpoch       = "epoch" // a process's: all tasks have saved one
+	EventTaken       = "taken" // a process's: it goes on with what an earlier run has stored
 	EventStatus      = "status"
 	EventEnd         = "end"
 )

@@ -88,6 +88,7 @@ type Server struct {
 	in        map[Identity]bool // its members
 	removal   uint64            // the first view that all who are not in the latest were removed by; 0: nobody was
 	first     *View             // the one that the job began with; nil: nobody has told of it
+	taken     bool              // a process goes on with what an earlier run has stored
 	report    bool              // nothing is adopted: the dead hold up nothing
 	news      []*member         // have returned, and the others do not know
 	deaths    [][]byte          // that not all know

@@ -255,6 +255,13 @@ func (s *Server) left(m *member, record []byte) {
 	}
 }
 
+// TakenUp tells whether the job goes on with what an earlier run of it has stored.
+func (s *Server) TakenUp() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}
+
 // relay puts the event of a process into the stream.
 func (s *Server) relay(m *member, raw json.RawMessage) {
 	var e Event
@@ -266,6 +273,7 @@ func (s *Server) relay(m *member, raw json.RawMessage) {
 	if e.Type == EventView && !s.viewed(m, raw) {
 		return
 	}
+	s.taken = s.taken || e.Type == EventTaken
 	s.publish(e)
 }
 

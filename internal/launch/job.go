@@ -128,6 +128,9 @@ func (j *job) finish() {
 			j.notice("--kill %v never came about", k)
 		}
 	}
+	if j.Resume && j.report.Exit == 0 && !j.server.TakenUp() {
+		j.notice("--resume: nothing was taken up again: the program has not used Stored with the directory of an unfinished job")
+	}
 }
 
 // learn takes over into the report what the coordinator knows of a rank's latest
