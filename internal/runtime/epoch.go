@@ -256,6 +256,8 @@ func (p *Process) dropBefore(epoch uint64) {
 	}
 	clear(e.members[len(kept):])
 	e.members = kept
+	p.releases.kept = slices.DeleteFunc(p.releases.kept, func(m *Member) bool { return m.epoch != 0 && uint64(m.epoch) < epoch })
+	e.coming = slices.DeleteFunc(e.coming, func(in *incoming) bool { return in.complete || in.source.dead })
 	p.history.told = min(p.history.told, p.history.bytes)
 	p.last = nil
 	for key, r := range e.copies {

@@ -1,0 +1,29 @@
+package runtime
+
+import (
+	"context"
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/transport"
+)
+
+// TestNothingStaysOfEpochs: of copies that came in pieces, and of forks that were released.
+func TestNothingStaysOfEpochs(t *testing.T) {
+	j := start(t, transport.Unix, 3, func(c *Config) { c.Adopt = func(_, _, _ int) {} })
+	j.each(func(m *Member) (err error) {
+		for range 5 {
+			if m, err = m.Save(context.Background(), Saving{State: make([]byte, 1<<20)}); err != nil {
+				return err
+			}
+			m.Fork().Release()
+		}
+		return nil
+	})
+	for r, p := range j.ps {
+		p.lock()
+		if copies, forks := len(p.epochs.coming), len(p.releases.kept); copies > 0 || forks > 1 {
+			t.Errorf("process %d keeps %d copies that have come, and %d released forks", r, copies, forks)
+		}
+		p.unlock()
+	}
+}
