@@ -306,7 +306,7 @@ func TestAgreedOutcomesAreUniform(t *testing.T) {
 }
 
 func TestAgreedOutcomesAreUniformInProcesses(t *testing.T) {
-	for seed := range uint64(sampled(agreeingsVariable, short(16, 6))) {
+	for seed := range uint64(sampled(agreeingsVariable, short(10, 6))) {
 		for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
 			s := agreeingScene(recovery, seed)
 			x, _ := s.real(t)

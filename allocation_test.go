@@ -144,9 +144,9 @@ func TestSlowRootKeepsMemoryBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds, and a GiB")
 	}
-	const p = 16
+	const p = 4
 	for _, kind := range venueKinds[:2] {
-		for _, c := range []struct{ size, rounds, limit int }{{60 << 10, 300, 400 << 20}, {1 << 20, 60, 500 << 20}} {
+		for _, c := range []struct{ size, rounds, limit int }{{60 << 10, 1200, 100 << 20}, {1 << 20, 80, 120 << 20}} {
 			v := venue{kind: kind, n: p}
 			goruntime.GC()
 			before := heapBytes()

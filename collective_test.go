@@ -479,7 +479,7 @@ func TestSlowUserFunction(t *testing.T) {
 // TestCancelledInTheMiddle: a task whose context ends in an operation has an error
 // at once; the others have the result, or an error that names it, when it returns.
 func TestCancelledInTheMiddle(t *testing.T) {
-	large := make([]float64, 1<<18)
+	large := make([]float64, 1<<16)
 	for i := range large {
 		large[i] = float64(i)
 	}

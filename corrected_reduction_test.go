@@ -134,10 +134,8 @@ func TestCorrectedReductionsOutliveDeathAtEveryStep(t *testing.T) {
 			t.Parallel()
 			points := 0
 			for i, size := range []int{1, 3000, 40_000} {
-				for victim := range n {
-					if testing.Short() && victim != i {
-						continue
-					}
+				for k := range min(n, sampled(deathsVariable, short(2, 1))) {
+					victim := (i + 3*k) % n
 					for step := 0; ; step++ {
 						c := newCorrected(op, n, 1, root, size, rounds)
 						c.dead = []int{victim}
@@ -193,14 +191,14 @@ func TestCorrectedReductionsOutliveKills(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 5))
-			for i := range short(6, 2) {
-				size := []int{1, 3000, 40_000}[i%3]
-				c := newCorrected(op, n, 2, 3, size, 150)
+			for i := range sampled(deathsVariable, short(3, 2)) {
+				size, rounds := []int{1, 3000, 40_000}[i%3], []int{150, 80, 20}[i%3]
+				c := newCorrected(op, n, 2, 3, size, rounds)
 				g := c.begin(t)
 				pids := g.pids(t, "ready")
 				for range 2 + i%2 {
 					victim := rng.IntN(n)
-					if slices.Contains(c.dead, victim) || victim == c.root && i < 4 {
+					if slices.Contains(c.dead, victim) || victim == c.root && i%3 < 2 {
 						continue
 					}
 					time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond)
@@ -247,7 +245,7 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 	const n, all = 5, 1<<5 - 1
 	for op := range correctedReductions {
 		for victim := range n {
-			for step := range short(5, 2) {
+			for step := range short(3, 2) {
 				c := newCorrected(op, n, 1, 1, []int{1, 3000, 40_000}[(victim+step)%3], 4)
 				c.settings = settings{Kill: []string{fmt.Sprintf("%d@%s#2/%d", victim, opOf(op), step+1)}}
 				c.where = fmt.Sprint("Local ", c.Kill, c.play)

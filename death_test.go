@@ -61,7 +61,7 @@ func waiting(tell func(line), args []string) coppice.Func {
 // TestDeathIsToldAtOnce kills a process and measures how long it takes until
 // every call that needs it has failed, at every survivor.
 func TestDeathIsToldAtOnce(t *testing.T) {
-	for _, n := range []int{2, 4, 8, 16} {
+	for _, n := range []int{2, 4, 12} {
 		if testing.Short() && n > 4 {
 			break
 		}
@@ -256,6 +256,7 @@ func busy(tell func(line), args []string) coppice.Func {
 				if err := coppice.Barrier(ctx, t); err != nil {
 					return err
 				}
+				time.Sleep(time.Millisecond) // leave processors to others
 			}
 		}()
 		l := failure("error", err)
@@ -416,10 +417,7 @@ func massacres(t *testing.T, mode string, recovery coppice.Recovery) {
 	t.Helper()
 	const n = 8
 	random := rand.New(rand.NewPCG(drawn(deathsVariable), 2))
-	enough := short(20, 7)
-	if more := os.Getenv(deathsVariable); more != "" {
-		enough = number(more)
-	}
+	enough := sampled(deathsVariable, short(12, 7))
 	deaths, broadcasts := 0, 0
 	for deaths < enough {
 		root := random.IntN(n)
@@ -476,7 +474,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, mode := range []string{"checked", "optimized:2", "opportunistic:4", "failure-proof:1", "gossip"} {
 		t.Run(mode, func(t *testing.T) {
-			for range short(5, 1) {
+			for range sampled(deathsVariable, short(2, 1)) {
 				root := random.IntN(n)
 				g := scene{n: n, settings: reported, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
 				pids := g.pids(t, "ready")
@@ -569,8 +567,12 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 			return false
 		}
 		came = true
-		if testing.Short() && (half == "" || step%3 != 1) || mode != "checked" && (half != "" || step%4 != 2) {
-			continue // the other modes write the same way
+		drawn := (2*step+len(half)+victim)%3 == 1 // a third of them
+		if mode != "checked" {                    // the other modes write the same way
+			drawn = half == "" && step%4 == 2
+		}
+		if !drawn && os.Getenv(deathsVariable) == "" || testing.Short() && (half == "" || step%3 != 1) {
+			continue
 		}
 		s.kills, s.Kill = s.Kill, nil
 		x, _ = s.real(t)
@@ -595,27 +597,25 @@ func outcome(t *testing.T, s scene, where string, x *script, victim int) (kind s
 	if !slices.Equal(third, without(s.n, victim)) {
 		t.Fatalf("%s: %v came to their end", name, third)
 	}
-	kinds := map[string]int{}
-	for _, l := range x.of("result") {
-		if l.Rank != victim {
-			kinds[l.Kind]++
-			kind = l.Kind
+	begun := true // the root has begun the broadcast: it may have come through the one before
+	for i, what := range []string{"result", "second", "third"} {
+		kinds := map[string]int{}
+		for _, l := range x.of(what) {
+			if l.Rank != victim {
+				kinds[l.Kind]++
+				if i == 0 {
+					kind = l.Kind
+				}
+			}
 		}
-	}
-	switch {
-	case victim != root && kinds["well"] != s.n-1:
-		t.Errorf("%s: %v", name, kinds)
-	case victim == root && kinds["well"] != s.n-1 && kinds["unreached"] != s.n-1:
-		t.Errorf("%s: %v: neither all nor none", name, kinds)
-	}
-	for _, l := range append(x.of("second"), x.of("third")...) {
-		want := "well"
-		if victim == root {
-			want = "unreached"
+		well := kinds["well"] == s.n-1
+		if victim == root && (!well || !begun) {
+			well = kinds["unreached"] == s.n-1
 		}
-		if l.Kind != want && l.Rank != victim {
-			t.Errorf("%s: task %d afterwards: %s %s", name, l.Rank, l.Kind, l.Text)
+		if !well {
+			t.Errorf("%s: the %s: %v, begun %v", name, what, kinds, begun)
 		}
+		begun = victim != root || slices.Contains(ranks(x.of(what)), root)
 	}
 	if got := ranks(x.of("deferred")); where == "Local" && !slices.Equal(got, without(s.n)) {
 		t.Errorf("%s: deferred calls of %v were run", name, got)

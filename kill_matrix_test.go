@@ -189,10 +189,10 @@ func (c *crowd) dies(e episode) bool {
 	return len(o.killed) > 0
 }
 
-func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, short(160, 60)) }
+func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, short(100, 40)) }
 
 // TestKillMatrixInLocal kills goroutines, by orders only.
-func TestKillMatrixInLocal(t *testing.T) { killMatrix(&crowd{t: t, local: true}, short(600, 100)) }
+func TestKillMatrixInLocal(t *testing.T) { killMatrix(&crowd{t: t, local: true}, short(400, 100)) }
 
 // drawn is a seed: always the same, unless a variable asks for many jobs, which are
 // then others each time.
@@ -205,9 +205,7 @@ func drawn(variable string) uint64 {
 
 // killMatrix runs so many jobs of the matrix, or a few more.
 func killMatrix(c *crowd, most int) {
-	if n := os.Getenv(killsVariable); n != "" {
-		most = number(n)
-	}
+	most = sampled(killsVariable, most)
 	whole := most >= killsWhole
 	seed, walked := drawn(killsVariable), 0
 	rng := rand.New(rand.NewPCG(seed, 1))

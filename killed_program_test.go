@@ -99,10 +99,7 @@ func killed(seed uint64, steps int) episode {
 
 // TestKilledPrograms: whatever dies in a program, its results are the serial ones.
 func TestKilledPrograms(t *testing.T) {
-	programs := short(10, 3)
-	if n := os.Getenv(killedVariable); n != "" {
-		programs = number(n)
-	}
+	programs := sampled(killedVariable, short(6, 3))
 	for _, local := range []bool{false, true} {
 		c, seed := &crowd{t: t, local: local}, drawn(killedVariable)
 		crowded(c, programs, func(i int) { c.play(killed(seed+uint64(i), 300)) })

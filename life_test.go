@@ -178,9 +178,9 @@ func manyTasks(tell func(line), _ []string) coppice.Func {
 
 func allKinds(ctx context.Context, t *coppice.Task) error {
 	n, me := t.Size(), t.Rank()
-	for round := range 20 {
+	for round := range 8 {
 		for to := range n {
-			size := []int{1, 1000, 300_000}[(round+to)%3]
+			size := []int{1, 1000, 100_000}[(round+to)%3]
 			if err := coppice.Send(ctx, t, to, round%3, pattern(size, me, round)); err != nil {
 				return err
 			}
@@ -190,7 +190,7 @@ func allKinds(ctx context.Context, t *coppice.Task) error {
 			if err != nil {
 				return err
 			}
-			if size := []int{1, 1000, 300_000}[(round+me)%3]; !slices.Equal(got, pattern(size, from, round)) {
+			if size := []int{1, 1000, 100_000}[(round+me)%3]; !slices.Equal(got, pattern(size, from, round)) {
 				return fmt.Errorf("round %d: bad message from %d", round, from)
 			}
 		}
@@ -332,7 +332,7 @@ func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
 // TestOperationsLeaveNothing counts what a process holds after thousands of
 // operations; with Replay, besides, what was sent.
 func TestOperationsLeaveNothing(t *testing.T) {
-	rounds := short(3000, 500)
+	rounds := short(1500, 500)
 	for name, c := range map[string]struct {
 		recovery coppice.Recovery
 		bytes    int

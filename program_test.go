@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -606,11 +605,8 @@ func interpret(ctx context.Context, t *coppice.Task, all []statement, groups [][
 
 // TestRandomPrograms runs programs in memory and on sockets.
 func TestRandomPrograms(t *testing.T) {
-	programs, length := short(8, 3), 1000
-	if n := os.Getenv(programsVariable); n != "" {
-		programs, length = number(n), 1000
-	}
-	for i := range programs {
+	const length = 1000
+	for i := range sampled(programsVariable, short(5, 2)) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p := 2 + rng.IntN(8)

@@ -131,28 +131,26 @@ func TestSurvivorsSeeTheSameViews(t *testing.T) {
 // among them: the others agree on one view, in which they run the tasks of the dead.
 func TestHalfDieAtOnce(t *testing.T) {
 	n := short(64, 16)
-	for range short(2, 1) {
-		g := scene{n: n, play: []string{"watch", fmt.Sprint(n / 2)}}.begin(t)
-		pids := g.pids(t, "ready")
-		g.await(t, "view", n)
-		victims := rand.Perm(n - 1)[:n/2-1]
-		for i := range victims {
-			victims[i]++
-		}
-		victims = append(victims, 0)
-		for _, r := range victims {
-			if err := syscall.Kill(pids[r], syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
-		report := g.end(t)
-		if report.Exit != 0 {
-			t.Errorf("exit %d", report.Exit)
-		}
-		views := g.of("view")
-		sameViews(t, views)
-		sawLast(t, views, list(without(n, victims...)), without(n)...)
+	g := scene{n: n, play: []string{"watch", fmt.Sprint(n / 2)}}.begin(t)
+	pids := g.pids(t, "ready")
+	g.await(t, "view", n)
+	victims := rand.Perm(n - 1)[:n/2-1]
+	for i := range victims {
+		victims[i]++
 	}
+	victims = append(victims, 0)
+	for _, r := range victims {
+		if err := syscall.Kill(pids[r], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := g.end(t)
+	if report.Exit != 0 {
+		t.Errorf("exit %d", report.Exit)
+	}
+	views := g.of("view")
+	sameViews(t, views)
+	sawLast(t, views, list(without(n, victims...)), without(n)...)
 }
 
 // TestAStoppedProcessIsFenced stops one of two processes: it is killed, and the
@@ -176,6 +174,7 @@ func TestAStoppedProcessIsFenced(t *testing.T) {
 // TestPausesChangeNoView stops processes for a third of the silence that is
 // allowed, again and again.
 func TestPausesChangeNoView(t *testing.T) {
+	t.Parallel()
 	const n, silence = 4, 3 * time.Second
 	g := scene{n: n, play: []string{"watch", "0"}, settings: settings{Silence: silence}}.begin(t)
 	pids := g.pids(t, "ready")
