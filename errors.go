@@ -41,7 +41,8 @@ var (
 	// goes on. The function returns it, and that is not an error of the job.
 	ErrMoved = errors.New("task moved to another process")
 	// ErrAbandoned: the job has ended under this process: whoever started it
-	// is gone, or has given it up. Or this task could not wait for the others to
+	// is gone, or has given it up, or all who had tasks died before this one could
+	// take them over. Or this task could not wait for the others to
 	// decide on an agreed operation, and has given up the group.
 	ErrAbandoned = errors.New("job abandoned")
 )
