@@ -1,10 +1,12 @@
 package recovery
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/replay"
 )
 
@@ -14,6 +16,7 @@ func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
 	for _, r := range []Job{
 		{P: 4, Tasks: 5, Crashes: 3, Operations: 3, Saves: 2, LossyCrashes: true},
 		{P: 4, Crashes: 3, Operations: 3, Saves: 1, Copies: 1, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Gather}},
+		{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, Moves: true},
 	} {
 		cfg, err := r.random()
 		if err != nil {
@@ -30,7 +33,7 @@ func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
 	}
 	for _, what := range []string{
 		"resumed", "resumed again", "resumed before the last", "saved again", "lost", "completed again", "value of a dead owner",
-		"lost for a value", "value drawn anew",
+		"lost for a value", "value drawn anew", "moved", "moved to a joiner",
 	} {
 		if met[what] == 0 {
 			t.Errorf("nothing is %s", what)
@@ -55,6 +58,12 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 			}
 		}
 		for _, d := range w.Delivered(r) {
+			if l := d.Msg.Letter.Letter; l != nil && l.Kind == membership.Opened && l.Base.Epoch > 0 && l.Base.Members[0].ID == r {
+				met["moved"]++
+				if slices.Contains(l.Base.Owners, jobOf(w).Coordinator()-1) {
+					met["moved to a joiner"]++
+				}
+			}
 			m := d.Msg.Epoch
 			switch d.Msg.Kind {
 			case replay.Resumed:

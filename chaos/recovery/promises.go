@@ -15,6 +15,7 @@ import (
 var (
 	errBits     = errors.New("a task returns with other bits")
 	errTwice    = errors.New("a task is adopted that a live process owns")
+	errKept     = errors.New("a process goes on with a task that is another's")
 	errUnended  = errors.New("a live process does not come to the end")
 	errReturned = errors.New("the job has ended, and a task has returned nowhere")
 	errOutcomes = errors.New("an operation is aborted for some and not for others")
@@ -119,18 +120,24 @@ func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, onces [][]
 	return fmt.Errorf("%w: task %d at p%d, begun in view %d, from operation %d on: %s", errBits, a.Task, r, a.View, at, what)
 }
 
-// checkAdopted looks at the tasks that r has adopted with a view.
+// checkAdopted looks at the tasks that r has adopted with a view. Where one was that has
+// moved, it may still wait for the epoch that the view commits.
 func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
-	for t := range v.Owners {
+	for t, owner := range v.Owners {
 		task := protocol.Rank(t)
-		if since, ok := w.State(r).Runs(task); !ok || since != v.Number {
+		since, ok := w.State(r).Runs(task)
+		if ok && owner != r {
+			return fmt.Errorf("%w: task %d of p%d, at p%d", errKept, task, owner, r)
+		}
+		if !ok || since != v.Number {
 			continue
 		}
 		for other := range jobOf(w).Coordinator() {
 			if other == r || !w.Alive(other) {
 				continue
 			}
-			if _, ok := w.State(other).Runs(task); ok {
+			at, ok := w.State(other).Stands(task)
+			if ok && !(at.Saving && at.Epoch+1 == v.Epoch && w.State(other).View().Number < v.Number) {
 				return fmt.Errorf("%w: task %d of p%d, by p%d", errTwice, task, other, r)
 			}
 		}
@@ -228,6 +235,7 @@ func checkLast(g *replay.Program, last []attempt) error {
 func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
 	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
+	k += saves                                        // which may move tasks
 	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
 	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
 		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels

@@ -46,6 +46,10 @@ type Job struct {
 	// in a third of the random programs any number up to that, with which tasks may be lost.
 	Copies int
 
+	// Moves lets tasks begin anywhere, in plans all at process 0, and move in Save to where there are fewer.
+	// So they do, too, if there are joiners.
+	Moves bool
+
 	Crashes      int  // at most; P−1 always leave a survivor
 	LossyCrashes bool // as in chaos.Config
 
@@ -100,7 +104,7 @@ func (r Job) random() (replayConfig, error) {
 			n = 1 + s.Choose(min(n, short))
 		}
 		g, copies := r.saving(s, menu, n)
-		job, err := r.job(g, r.vary(s, g), copies)
+		job, err := r.job(g, r.vary(s, g), copies, func() int { return s.Choose(r.P) })
 		if err != nil {
 			panic(err) // the same but for the program was possible
 		}
@@ -305,10 +309,18 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 	return replay.NewProgram(r.tasks(), uint64(seed), calls...).Saved(before...), nil
 }
 
-func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int) (*replay.Job, error) {
-	return replay.New(replay.Config{
+// job has a program run. With Moves, owner says where a task begins.
+func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
+	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-	})
+		Moves: r.Moves || r.Joiners+r.Restarts > 0,
+	}
+	for range g.Tasks {
+		if r.Moves {
+			cfg.Owners = append(cfg.Owners, protocol.Rank(owner()))
+		}
+	}
+	return replay.New(cfg)
 }
 
 // vary lets some contexts end: half of them those of first attempts, half of them
@@ -354,7 +366,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	if copies == 0 {
 		copies = r.Crashes
 	}
-	job, err := r.job(g, cancels, copies)
+	job, err := r.job(g, cancels, copies, func() int { return 0 })
 	if err != nil {
 		return replayConfig{}, err
 	}

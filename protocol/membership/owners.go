@@ -134,7 +134,13 @@ func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int)
 // Balance tells that all tasks have saved an epoch and wait for it to be committed: if there
 // is nothing else to decide, the next view moves tasks from those that own many to those that
 // own few, and commits the epoch. It is for the one who proposes; the wish ends with the view.
-func (p *Protocol) Balance(s *State, epoch uint64) { s.wish = epoch }
+// While the view in force is not open there is none: what all have saved they have saved in
+// one before, and some may have begun again since.
+func (p *Protocol) Balance(s *State, epoch uint64) {
+	if s.open {
+		s.wish = epoch
+	}
+}
 
 // Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
 func (s *State) Unbalanced() bool { return s.view.Balanced(s.view.Epoch+1, s.LimitOf) != nil }

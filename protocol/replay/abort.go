@@ -128,7 +128,7 @@ func (j *Job) assure(s *State, before *membership.View) {
 // reruns tells whether a process runs a task again in a view.
 func (j *Job) reruns(v *membership.View, id protocol.Rank) bool {
 	for i, owner := range v.Owners {
-		if t := protocol.Rank(i); owner == id && life(v, t) != life(j.first, t) {
+		if owner == id && moved(j.first, v, protocol.Rank(i)) {
 			return true
 		}
 	}

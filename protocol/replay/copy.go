@@ -157,7 +157,7 @@ func (s *State) spreadCopy(r *replica) {
 // handOver sends the new owner of tasks what is kept of them.
 func (s *State) handOver(before *membership.View, to protocol.Rank) {
 	for _, r := range s.epochs.copies {
-		if s.view.Owners[r.Task] == to && life(before, r.Task) != life(s.view, r.Task) {
+		if s.view.Owners[r.Task] == to && moved(before, s.view, r.Task) {
 			s.mail(to, Message{Kind: Have, Epoch: &EpochMessage{Copy: r.Copy}})
 		}
 	}
@@ -235,7 +235,7 @@ type EpochMessage struct {
 	*Copy              // all others; Loss: whose it is, and of which epoch
 
 	Holders []membership.Member // Complete: who has it
-	View    uint64              // Complete, Resumed, and Loss if it is delivered: in which
+	View    uint64              // Complete, Resumed, Again, and Loss if it is delivered: in which
 }
 
 func (m *EpochMessage) sign(f fingerprint) fingerprint {
@@ -263,6 +263,8 @@ func (m *EpochMessage) text(k Kind) string {
 		return fmt.Sprintf("kept the %v", m.Copy)
 	case Have:
 		return fmt.Sprintf("have the %v", m.Copy)
+	case Again:
+		return fmt.Sprintf("task %d is run again since view %d", m.Task, m.View)
 	case Loss:
 		return fmt.Sprintf("nobody has the %v", m.Copy)
 	case Complete:

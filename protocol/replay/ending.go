@@ -7,12 +7,11 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// ending is the coordinator's. It ends the job when every process of the latest view
-// that it has heard of has returned from all its tasks, in that view or in one before
-// that has nobody in it who is out since.
+// ending is the coordinator's. It ends the job when every process that owns tasks in the
+// latest view that it has heard of has returned from all of them, in that view or in one
+// before since which it was given none.
 //
-// Then every task has returned somewhere: its owner in the latest view was its owner in
-// the view in which it returned, too, since whoever else was would be out since. That a
+// Then every task has returned somewhere: at its owner in the latest view. That a
 // process died after it returned does not matter, and need not be known.
 type ending struct {
 	first *membership.View
@@ -39,9 +38,8 @@ func (e *ending) ready() bool {
 			latest = v
 		}
 	}
-	for _, m := range latest.Members {
-		v := e.in[m.ID]
-		if v == nil || slices.ContainsFunc(v.Members, func(m membership.Member) bool { return !latest.Has(m) }) {
+	for t, owner := range latest.Owners {
+		if v := e.in[owner]; v == nil || v.Number < latest.Since[t] {
 			return false
 		}
 	}

@@ -31,6 +31,7 @@ import (
 type epochs struct {
 	sweep     Sweep
 	committed uint64 // as far as was acted on it
+	wish      uint64 // the epoch for which a view was asked that moves tasks
 	copies    []replica
 	drawn     []*Copy   // values of Once from which something may follow that is known here
 	loss      *Copy     // the state or value that nobody has; nil: none
@@ -68,6 +69,7 @@ func (s *State) initEpochs(v *membership.View) {
 		s.epochs.sweep.Init(s.self, 0, nil)
 	default:
 		s.epochs.sweep.Init(s.self, v.Number, ids(v))
+		s.hold()
 	}
 }
 
@@ -83,7 +85,10 @@ func (j *Job) openEpochs(s *State) {
 	if !j.program.keeps() {
 		return
 	}
+	s.epochs.wish = 0
+	s.epochs.sweep.Commit(s.view.Epoch)
 	s.epochs.sweep.NewView(s.view.Number, ids(s.view))
+	s.hold()
 	if s.epochs.loss != nil {
 		s.spreadLoss()
 	}
@@ -307,7 +312,7 @@ func (s *Sweep) clone() Sweep {
 
 // sign adds what stands for the process's part.
 func (e *epochs) sign(f fingerprint) fingerprint {
-	f = e.sweep.sign(f).with(e.committed)
+	f = e.sweep.sign(f).with(e.committed).with(e.wish)
 	sum := uint64(0)
 	for _, r := range e.copies {
 		sum += r.print()

@@ -86,6 +86,7 @@ const (
 	Keep                 // to a neighbour: a copy
 	Kept                 // to the owner: it is kept
 	Have                 // to the new owner: a copy that was kept
+	Again                // a task is run again where it has been: what it was sent before may have been dropped
 	Loss                 // a task is lost, since nobody has a copy of its state
 	Complete             // Deliver: there are as many copies as there must be
 	Resumed              // Deliver: a task that is run again goes on from a copy

@@ -14,7 +14,8 @@
 //     function of its name, since programs are deterministic and schedules are over
 //     tasks, whoever owns them.
 //   - Every process logs what its tasks send to tasks of others. What tasks of one
-//     process send each other is not logged: they die together.
+//     process send each other is not logged: they die together. (If tasks move, in Save, it
+//     is before the first one: moves.go.)
 //   - When a view gives a task to another process, the new owner runs it from the
 //     top, and everybody sends what its log has for that task to the new owner.
 //   - A task takes a message that it misses and drops one that it has had. One to a
@@ -26,7 +27,7 @@
 //
 // What an agreed operation adds to this, in which a task may abort, abort.go tells. With
 // Save the log is bounded: epoch.go has the rule, copy.go who keeps what is saved,
-// sweep.go how all learn that all have saved.
+// sweep.go how all learn that all have saved, moves.go how tasks of the living move then.
 //
 // Deaths during recovery are the same again. Only if nobody is left is anything lost; with
 // Save, also if all die who have a task's state, before it is copied again.
@@ -42,8 +43,7 @@
 // Log and Sweep are what the runtime uses. The rest is the rule as a machine, for package
 // chaos: a Job is a protocol.Protocol whose processes run the tasks of a Program, real bytes
 // through collective.Store, on the views of package membership. Programs have Saves, all
-// tasks at the same points, and Once, whose values depend on who draws them. Tasks that are
-// alive do not move. The last rank is the coordinator, which never dies.
+// tasks at the same points, and Once, whose values depend on who draws them. The last rank is the coordinator, which never dies.
 package replay
 
 import (
@@ -71,6 +71,9 @@ type Config struct {
 	// Cancels are contexts that have ended before the job begins; see Cancel.Notice for others.
 	Cancels []Cancel
 
+	// Moves lets tasks of the living move, in Save.
+	Moves bool
+
 	// Copies is how many processes keep what a task saves, besides its own. 0: one.
 	Copies int
 
@@ -88,6 +91,7 @@ type Job struct {
 	cancels   []Cancel
 	copies    int
 	called    bool
+	moves     bool
 }
 
 // New returns the protocol of a job.
@@ -117,7 +121,7 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called, copies: max(cfg.Copies, 1)}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, copies: max(cfg.Copies, 1)}, nil
 }
 
 // Program is what the job's tasks do.
@@ -235,6 +239,8 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		s.ending.returned(from, m.Letter.Base)
 	case m.Kind == End:
 		s.ended = true
+	case m.Kind == Again:
+		s.sendAgain(m.Epoch)
 	default:
 		j.receiveEpoch(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
 	}
@@ -276,19 +282,24 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	case s.over != nil:
 		return s.leave()
 	}
-	a := j.members.Next(&s.members, now)
-	if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
-		if a.Kind == protocol.Deliver {
-			j.news(s, a.Msg)
+	for {
+		a := j.members.Next(&s.members, now)
+		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
+			if a.Kind == protocol.Deliver {
+				j.news(s, a.Msg)
+			}
+			return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
 		}
-		return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
-	}
-	if s.view != nil && s.called {
-		if b := j.work(s); b.Kind != protocol.Idle {
-			return s.addressed(b)
+		if s.view != nil && s.called {
+			if b := j.work(s); b.Kind != protocol.Idle {
+				return s.addressed(b)
+			}
+			if j.wish(s) {
+				continue
+			}
 		}
+		return protocol.Action[Message]{Kind: a.Kind, At: a.At}
 	}
-	return protocol.Action[Message]{Kind: a.Kind, At: a.At}
 }
 
 // news is told by the membership of a view that is open, or that there will be none.
@@ -313,7 +324,8 @@ func (s *State) leave() protocol.Action[Message] {
 }
 
 // opened does what a view asks for: the tasks that are new here are run from the top,
-// and those that have another owner are sent what they were sent before.
+// those that are another's now are given up, and those that have another owner are sent
+// what they were sent before.
 func (j *Job) opened(s *State, v *membership.View) {
 	before := s.view
 	s.view = v
@@ -326,8 +338,11 @@ func (j *Job) opened(s *State, v *membership.View) {
 	j.assure(s, before)
 	for i := range v.Owners {
 		to := protocol.Rank(i)
-		if life(before, to) == life(v, to) {
+		if !moved(before, v, to) {
 			continue
+		}
+		if s.find(to) != nil {
+			s.giveAway(to)
 		}
 		for _, t := range s.tasks {
 			t.again(to)
@@ -342,15 +357,6 @@ func (j *Job) opened(s *State, v *membership.View) {
 	for _, f := range held {
 		j.accept(s, f)
 	}
-}
-
-// life is the process that owns a task in a view.
-func life(v *membership.View, task protocol.Rank) membership.Member {
-	if v == nil {
-		return membership.Member{}
-	}
-	m, _ := v.Find(v.Owners[task])
-	return m
 }
 
 // addressed says of a message which lives it goes from and to, and from what it may follow.
@@ -429,11 +435,14 @@ func (s *State) returned() bool {
 
 // send hands a message to a task of this process, or logs it and has it sent.
 func (j *Job) send(s *State, t *task, f *Frame) {
-	if s.view.Owners[f.To] == s.self {
-		j.accept(s, f)
+	if s.view.Owners[f.To] != s.self {
+		t.keep(f)
 		return
 	}
-	t.keep(f)
+	if j.moves && f.Epoch == 0 {
+		t.record(f)
+	}
+	j.accept(s, f)
 }
 
 // post sends what a task has to send next, unless it is for a task that this process
@@ -448,51 +457,4 @@ func (j *Job) post(s *State, t *task) protocol.Action[Message] {
 		j.accept(s, f)
 	}
 	return protocol.Action[Message]{Kind: protocol.Idle}
-}
-
-// Testament is what a process would leave if it died now.
-func Testament(s *State) Message { return Message{Letter: membership.Testament(&s.members)} }
-
-// Clone returns a copy that shares nothing that changes.
-func (s *State) Clone() State {
-	c := *s
-	if s.ending != nil {
-		c.ending = s.ending.clone()
-		return c
-	}
-	c.members = s.members.Clone()
-	c.tasks = make([]*task, len(s.tasks))
-	for i, t := range s.tasks {
-		c.tasks[i] = t.clone(s.job.program)
-	}
-	c.held = slices.Clip(s.held)
-	c.epochs = s.epochs.clone()
-	return c
-}
-
-// Fingerprint stands for the state.
-func (s *State) Fingerprint() [2]uint64 {
-	if s.ending != nil {
-		return s.ending.sign(fingerprint{1, 0})
-	}
-	f := s.epochs.sign(s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told)))
-	if s.view != nil {
-		f = f.with(s.view.Number)
-	}
-	for _, t := range s.tasks {
-		f = t.sign(f)
-	}
-	sum := uint64(0)
-	for _, h := range s.held {
-		sum += protocol.Mix(h.Key(), h.Sum())
-	}
-	f = f.with(sum).with(uint64(len(s.held))<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
-	return f
-}
-
-func bit(b bool) uint64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -251,9 +251,11 @@ func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestEndWaitsForAllOfTheLatestView(t *testing.T) {
+func TestEndWaitsForAllTasksOfTheLatestView(t *testing.T) {
 	first := membership.First(3, []protocol.Rank{0, 1, 2})
 	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
+	third := second.With([]membership.Member{{ID: 1, Incarnation: 2}}, true)
+	fourth := third.Balanced(1, func(membership.Member) int { return 3 })
 	for _, d := range []struct {
 		in   []*membership.View
 		want bool
@@ -262,10 +264,11 @@ func TestEndWaitsForAllOfTheLatestView(t *testing.T) {
 		{[]*membership.View{first, first, nil}, false},
 		{[]*membership.View{first, first, first}, true},
 		{[]*membership.View{first, nil, first}, false},
-		{[]*membership.View{second, nil, first}, false}, // task 1 may be run again
-		{[]*membership.View{second, first, first}, false},
+		{[]*membership.View{first, first, second}, false}, // task 1 is run again
+		{[]*membership.View{second, nil, first}, true},
 		{[]*membership.View{second, first, second}, true},
-		{[]*membership.View{second, nil, second}, true},
+		{[]*membership.View{second, third, fourth}, false}, // a task has moved to who had returned
+		{[]*membership.View{second, fourth, first}, true},
 	} {
 		e := &ending{first: first, in: d.in}
 		if got := e.ready(); got != d.want {

@@ -297,9 +297,14 @@ func (t *task) over(digest uint64) {
 
 // keep logs a message that is to go to another process.
 func (t *task) keep(f *Frame) {
+	t.record(f)
+	t.out = append(slices.Clip(t.out), f)
+}
+
+// record logs a message.
+func (t *task) record(f *Frame) {
 	head := f.head()
 	t.log().Add(int(f.To), head[:], f.Value)
-	t.out = append(slices.Clip(t.out), f)
 }
 
 // again has everything sent again that ever went to a task: it has a new owner.

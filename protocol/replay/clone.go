@@ -1,0 +1,55 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Testament is what a process would leave if it died now.
+func Testament(s *State) Message { return Message{Letter: membership.Testament(&s.members)} }
+
+// Clone returns a copy that shares nothing that changes.
+func (s *State) Clone() State {
+	c := *s
+	if s.ending != nil {
+		c.ending = s.ending.clone()
+		return c
+	}
+	c.members = s.members.Clone()
+	c.tasks = make([]*task, len(s.tasks))
+	for i, t := range s.tasks {
+		c.tasks[i] = t.clone(s.job.program)
+	}
+	c.held = slices.Clip(s.held)
+	c.epochs = s.epochs.clone()
+	return c
+}
+
+// Fingerprint stands for the state.
+func (s *State) Fingerprint() [2]uint64 {
+	if s.ending != nil {
+		return s.ending.sign(fingerprint{1, 0})
+	}
+	f := s.epochs.sign(s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told)))
+	if s.view != nil {
+		f = f.with(s.view.Number)
+	}
+	for _, t := range s.tasks {
+		f = t.sign(f)
+	}
+	sum := uint64(0)
+	for _, h := range s.held {
+		sum += protocol.Mix(h.Key(), h.Sum())
+	}
+	f = f.with(sum).with(uint64(len(s.held))<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
+	return f
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
