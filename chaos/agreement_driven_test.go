@@ -198,11 +198,7 @@ func TestAgreementDrivenDirectlyKeepsItsPromises(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := drivenWorld(c.p, c.views, c.cancels)
 			cfg.ExtraNext = c.p == 3
-			runs := c.runs
-			if testing.Short() {
-				runs /= 8
-			}
-			report, err := Random(cfg, 1, runs, 0)
+			report, err := Random(cfg, 1, orFewer(c.runs), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

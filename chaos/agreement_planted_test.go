@@ -172,7 +172,10 @@ func (m *agreementMistake) test() string {
 }
 
 func gardenOfAgreement() *plant.Garden {
-	garden := &plant.Garden{Machine: "../protocol/agreement", Package: "agreement", Healthy: agreementMistakes[1].test()}
+	garden := &plant.Garden{
+		Machine: "../protocol/agreement", Package: "agreement", Healthy: agreementMistakes[1].test(),
+		Tests: []string{"agreement_planted_test.go", "agreement_test.go", "agreement_driven_test.go"},
+	}
 	for _, m := range agreementMistakes {
 		one := plant.Mistake{Name: m.name, File: "agreement.go", Old: m.old, New: m.new, Test: m.test()}
 		for _, err := range m.by {

@@ -24,11 +24,7 @@ var agreementWorlds = []struct {
 func TestAgreementKeepsItsPromises(t *testing.T) {
 	for _, w := range agreementWorlds {
 		t.Run(w.name, func(t *testing.T) {
-			runs := w.runs
-			if testing.Short() {
-				runs /= 8
-			}
-			report, err := w.world.Random(1, runs, 0)
+			report, err := w.world.Random(1, orFewer(w.runs), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

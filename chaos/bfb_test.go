@@ -13,7 +13,7 @@ func bfbSpec(p int, root rank) broadcast.Spec {
 }
 
 func TestBFBKeepsItsPromise(t *testing.T) {
-	runs := 30_000
+	runs := 10_000
 	if testing.Short() {
 		runs = 3_000
 	}

@@ -17,7 +17,7 @@ func TestBIGSurvivesDeathsAtAnyMoment(t *testing.T) {
 		for failed := 0; failed <= survives; failed++ {
 			for _, lossy := range []bool{false, true} {
 				b := Broadcast{Spec: spec, Failed: failed, Crashes: survives - failed, LossyCrashes: lossy}
-				if _, err := b.Random(1, 2_000, 0); err != nil {
+				if _, err := b.Random(1, 800, 0); err != nil {
 					t.Errorf("P=%d, %d dead, up to %d crash: %v", p, failed, survives-failed, err)
 				}
 			}

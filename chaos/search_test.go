@@ -61,7 +61,7 @@ func ends(cfg Config[tableState, uint8], whole bool, most int) (map[string]bool,
 func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	cases, several, states, whole := 0, 0, uint64(0), uint64(0)
 	options := map[string]int{}
-	for seed := range sample(400) {
+	for seed := range sample(200) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 5)))
 		want, all, err := ends(cfg, true, 4000)
 		if err != nil {
@@ -96,7 +96,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 // dumb world agree.
 func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	cases := 0
-	for seed := range sample(400) {
+	for seed := range sample(250) {
 		cfg := randomWorld(rand.New(rand.NewPCG(seed, 7)))
 		cfg.Cumulative = false
 		want, _, ok := naiveEnds(cfg, 1000)
@@ -141,7 +141,7 @@ func sample(usual uint64) uint64 {
 // Random invents no end of an eventful world, and reaches most.
 func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 	reached, all := 0, 0
-	for seed := range sample(100) {
+	for seed := range sample(50) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 9)))
 		cfg.Vary = func(s *Setup[tableState, uint8]) { s.Seed = 0 }
 		want, _, err := ends(cfg, true, 5000)
@@ -174,7 +174,7 @@ func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 // and none invented.
 func TestDelaysBoundWhatIsExplored(t *testing.T) {
 	smaller := 0
-	for seed := range sample(80) {
+	for seed := range sample(40) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 11)))
 		want, _, err := ends(cfg, true, 2000)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,8 @@ type Garden struct {
 	Imports  string // of Help, a line each
 	Help     string // functions that the new lines need
 	Mistakes []Mistake
-	Healthy  string // a test that passes without a mistake, as -test.run has it
+	Healthy  string   // a test that passes without a mistake, as -test.run has it
+	Tests    []string // the files of the tests; the others are not built, unless there are none
 }
 
 // Find checks that the tests of the package under test find every mistake.
@@ -125,6 +127,9 @@ func plant(t *testing.T, flags []string, gardens ...*Garden) string {
 			replace[filepath.Join(machine, name)] = path
 		}
 	}
+	for _, path := range others(t, gardens) {
+		replace[path] = "" // there is none
+	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
@@ -136,6 +141,29 @@ func plant(t *testing.T, flags []string, gardens ...*Garden) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return program
+}
+
+// others are the files of tests that no garden has, if they say which they have.
+func others(t *testing.T, gardens []*Garden) (paths []string) {
+	t.Helper()
+	var has []string
+	for _, g := range gardens {
+		has = append(has, g.Tests...)
+	}
+	all, err := filepath.Glob("*_test.go")
+	if err != nil || has == nil {
+		return nil
+	}
+	for _, name := range all {
+		if !slices.Contains(has, name) {
+			path, err := filepath.Abs(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // sources are the files of the machine that have mistakes, and one that these need.
