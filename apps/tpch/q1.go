@@ -52,8 +52,11 @@ func (w Wide) decimals(places int) string {
 }
 
 // Ask implements Query.
-func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds) (Answer, error) {
-	rows, err := coppice.ReduceFunc(ctx, t, q.sums(&tables.Lines), mergeQ1)
+func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds, s Steps) (Answer, error) {
+	s.next("sums")
+	sums := q.sums(&tables.Lines)
+	s.next("reduce")
+	rows, err := coppice.ReduceFunc(ctx, t, sums, mergeQ1)
 	return answerQ1(rows), err
 }
 

@@ -36,22 +36,27 @@ const q3Limit = 10
 // Ask implements Query, along the plan of the thesis: the tasks gather how many customers of
 // the segment each has, all get to know it, all send each other the customers' keys; then each has what it
 // needs for the orders that it holds, and the best ten of all are found in a reduction.
-func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds) (Answer, error) {
-	customers, err := q.allCustomers(ctx, t, tables, b)
+func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error) {
+	customers, err := q.allCustomers(ctx, t, tables, b, s)
 	if err != nil {
 		return Answer{}, err
 	}
-	rows, err := coppice.ReduceFunc(ctx, t, q.best(tables, customers), mergeQ3)
+	s.next("join")
+	best := q.best(tables, customers)
+	s.next("reduce")
+	rows, err := coppice.ReduceFunc(ctx, t, best, mergeQ3)
 	return answerQ3(rows), err
 }
 
 // allCustomers are those of the segment, of all tasks.
-func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds) (keySet, error) {
+func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (keySet, error) {
 	mine := q.customers(&tables.Customers)
+	s.next("gather")
 	counts, err := coppice.Gather(ctx, t, len(mine))
 	if err != nil {
 		return nil, err
 	}
+	s.next("broadcast")
 	if counts, err = coppice.Broadcast(ctx, t, counts); err != nil {
 		return nil, err
 	}
@@ -59,6 +64,7 @@ func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b
 	for i := range parts {
 		parts[i] = mine
 	}
+	s.next("alltoall")
 	keys, err := coppice.AllToAll(ctx, t, parts, coppice.Shared())
 	if err != nil {
 		return nil, err

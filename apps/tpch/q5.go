@@ -36,7 +36,8 @@ type keyed struct {
 
 // Ask implements Query: tasks tell each other which customers and suppliers are of the region, each adds
 // up its lines, and the sums of all are added.
-func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds) (Answer, error) {
+func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error) {
+	s.next("allgather")
 	buyers, err := q.nations(ctx, t, keyed{tables.Customers.Keys, tables.Customers.Nations}, b.Customer)
 	if err != nil {
 		return Answer{}, err
@@ -45,7 +46,10 @@ func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds) 
 	if err != nil {
 		return Answer{}, err
 	}
-	sums, err := coppice.Reduce(ctx, t, q.sums(tables, buyers, sellers), coppice.Sum)
+	s.next("join")
+	sums := q.sums(tables, buyers, sellers)
+	s.next("reduce")
+	sums, err = coppice.Reduce(ctx, t, sums, coppice.Sum)
 	return answerQ5(sums), err
 }
 

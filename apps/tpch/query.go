@@ -12,7 +12,16 @@ type Query interface {
 	// Columns are those that it needs.
 	Columns() dbgen.Column
 	// Ask answers the query at task 0; elsewhere the answer is empty.
-	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds) (Answer, error)
+	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error)
+}
+
+// Steps is told what the task does next; nil: nobody is.
+type Steps func(step string)
+
+func (s Steps) next(step string) {
+	if s != nil {
+		s(step)
+	}
 }
 
 // Run loads the task's part of the tables and answers a query.
@@ -21,5 +30,5 @@ func Run(ctx context.Context, t *coppice.Task, source Source, q Query) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
-	return q.Ask(ctx, t, tables, source.Bounds())
+	return q.Ask(ctx, t, tables, source.Bounds(), nil)
 }

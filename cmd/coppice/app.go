@@ -28,11 +28,12 @@ type appJob struct {
 	args   []string
 	line   func(line []byte) error // takes what a process writes
 	stderr io.Writer
-	notice func(line string) // what the launcher says; nil: nobody hears it
+	notice func(line string)   // what the launcher says; nil: nobody hears it
+	events func(control.Event) // what the coordinator tells; nil: nobody hears it
 }
 
-// run starts the job and waits for it.
-func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
+// plan checks what is asked for, before anything starts.
+func (j *appJob) plan() (*launch.Plan, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -40,14 +41,28 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	config := launch.Config{
 		N: j.N, Program: self, Args: j.args, Kills: j.Kill, StdinRank: -1,
 		Output: launch.Output{Stdout: &lineWriter{take: j.line}, Stderr: j.stderr, Prefix: true},
-		Notice: j.notice,
+		Notice: j.notice, Events: j.events,
 	}
 	if config.Timeout, err = duration("time-out", j.Timeout, "30s"); err != nil {
 		return nil, badInput{err}
 	}
+	for _, k := range j.Kill { // each process has one task
+		if k.Task >= j.N {
+			return nil, badInput{fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, j.N, j.N-1)}
+		}
+	}
 	plan, err := launch.New(config)
 	if err != nil {
 		return nil, badInput{err}
+	}
+	return plan, nil
+}
+
+// run starts the job and waits for it.
+func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
+	plan, err := j.plan()
+	if err != nil {
+		return nil, err
 	}
 	signals, stop := received()
 	defer stop()

@@ -2,246 +2,219 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
+	"os/signal"
+	"reflect"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-	"github.com/coppice-go/coppice/logp"
-	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/broadcast"
-	"github.com/coppice-go/coppice/topology"
+	"github.com/coppice-go/coppice/apps/tpch"
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 type demoCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
+	N         int            `name:"processes" short:"n" default:"8" placeholder:"N" help:"Number of processes (default ${default})."`
+	Sf        float64        `name:"sf" default:"1" placeholder:"F" help:"Scale factor of the tables (default ${default})."`
+	Kill      []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task, as in coppice run (default: ${demoKills}). May be repeated."`
+	Simulator bool           `help:"Show broadcasts in the simulator instead."`
+	JSON      bool           `name:"json" help:"Print JSON."`
 }
 
 func (demoCmd) Help() string {
 	return `
-Three acts in the simulator: a broadcast among 16 processes, drawn; ways to broadcast among 65,536
-with 1% dead, compared; one broadcast among 1,048,576. The demo checks what it claims and exits with 1
-if that does not hold.
+Eight processes hold the tables of TPC-H in memory and answer query 3. Two of them are killed with SIGKILL, in
+different phases; the others agree on who is left, take over what the dead had to do, and answer. The demo compares
+the answer with that of a run in which nobody dies, and the time with that of starting again. It exits with 1
+if anything does not hold.
+
+--simulator shows three acts in the simulator: a broadcast among 16 processes, drawn; ways to broadcast
+among 65,536 with 1% dead, compared; one broadcast among 1,048,576.
 `
 }
 
-// demo is a performance: what it prints as it goes and what it comes to.
+// demoKills are the orders to die that the demo gives unless others are asked for.
+const demoKills = "3@alltoall#1 5@reduce#1"
+
+// demoPace is how long a task waits before each step when people watch it.
+const demoPace = 350 * time.Millisecond
+
+// demo is a performance: what it has measured.
 type demo struct {
+	*demoCmd
 	*console
-	silent bool  // it prints JSON in the end
-	lost   error // what it said and did not get through
+	ctx context.Context
 
-	OK      bool            `json:"ok"`
-	Killed  []protocol.Rank `json:"killed"` // in the first act
-	Small   smallAct        `json:"small"`
-	Large   []demoRow       `json:"large"`
-	Million demoRow         `json:"million"`
-	Seconds float64         `json:"seconds"`
+	free    *tpchReport // nobody dies
+	through *tpchReport // some do
+	views   uint64      // the last one's number
+	again   float64     // seconds, started again after each death
+	starts  int         // how often that was started
 }
 
-// smallAct is a broadcast that can be drawn.
-type smallAct struct {
-	Processes  int             `json:"processes"`
-	Missed     []protocol.Rank `json:"missed"`    // by the tree
-	Corrected  []coloring      `json:"corrected"` // by correction
-	Uncolored  int             `json:"uncolored"` // in the end
-	Coloring   protocol.Time   `json:"coloring"`
-	Quiescence protocol.Time   `json:"quiescence"`
-}
-
-// demoRow is a simulation of the demo.
-type demoRow struct {
-	Name    string `json:"name"`
-	Command string `json:"command"` // that repeats it
-	*simReport
-
-	colorsAll bool // claimed; otherwise that some are missed
+// demoReport is what it comes to.
+type demoReport struct {
+	OK       bool    `json:"ok"`
+	Killed   []int   `json:"killed"`
+	Views    uint64  `json:"views"`
+	Rows     [][]any `json:"rows"`
+	Official bool    `json:"official"` // the rows are those that were published with the benchmark
+	Free     float64 `json:"failure_free_seconds"`
+	Through  float64 `json:"run_through_seconds"`
+	Restart  float64 `json:"restart_seconds"`
+	Seconds  float64 `json:"seconds"`
 }
 
 func (d *demoCmd) Run(c *console) error {
+	if d.Simulator {
+		return d.simulator(c)
+	}
+	if d.Kill == nil {
+		for _, text := range []string{"3@alltoall#1", "5@reduce#1"} {
+			var k control.Kill
+			if err := k.UnmarshalText([]byte(text)); err != nil {
+				return err
+			}
+			d.Kill = append(d.Kill, k)
+		}
+	}
+	if len(d.Kill) >= d.N {
+		return badInput{fmt.Errorf("%d processes, of which %d are to die; allowed: fewer than there are", d.N, len(d.Kill))}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	began := time.Now()
-	show := demo{console: c, silent: d.JSON, Killed: []protocol.Rank{2, 5}}
-	for _, act := range []func() error{show.small, show.large, show.million} {
-		if err := act(); err != nil {
-			return fmt.Errorf("demo: %w", err)
-		}
+	show := demo{demoCmd: d, console: c, ctx: ctx}
+	query := show.query(replayMode, d.Kill)
+	if _, err := query.question(); err != nil {
+		return badInput{err}
 	}
-	wrong := show.check()
-	show.OK = wrong == nil
-	show.Seconds = time.Since(began).Seconds()
+	if _, err := (&appJob{appFlags: query.appFlags}).plan(); err != nil {
+		return err
+	}
+	err := show.perform()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if err != nil {
+		return err
+	}
+	report := show.report()
+	report.Seconds = time.Since(began).Seconds()
 	if d.JSON {
-		show.lost = c.printJSON(show)
-	} else if show.OK {
-		show.say("\n%s\n", c.in(green, fmt.Sprintf("What is claimed above was checked. %.1f s.", show.Seconds)))
+		return c.printJSON(report)
 	}
-	return errors.Join(wrong, show.lost)
+	return c.print(func(w *bufio.Writer) { show.write(w, report) })
 }
 
-func (d *demo) say(format string, args ...any) {
-	if d.silent {
-		return
-	}
-	if _, err := fmt.Fprintf(d.stdout, format, args...); err != nil {
-		d.lost = err
-	}
-}
-
-// check compares the results with what the demo claims.
-func (d *demo) check() error {
-	s := &d.Small
-	if len(s.Missed) == 0 || len(s.Corrected) != len(s.Missed) || s.Uncolored != 0 {
-		return fmt.Errorf("demo: the tree missed %v, correction colored %v, %d stay uncolored", s.Missed, s.Corrected, s.Uncolored)
-	}
-	for _, row := range append(slices.Clone(d.Large), d.Million) {
-		if all := row.Uncolored.Max == 0; all != row.colorsAll {
-			return fmt.Errorf("demo: %s: up to %g processes stay uncolored", row.Name, row.Uncolored.Max)
-		}
-	}
-	return nil
-}
-
-// small is the first act.
-func (d *demo) small() error {
-	net := logp.Network{P: 16, L: 2, O: 1}
-	spec := broadcast.Spec{P: net.P, L: net.L, O: net.O, Tree: "binomial", Correction: "none"}
-	tree, err := topology.Binomial(net.P, spec.Order)
-	if err != nil {
+// perform runs all jobs. What is measured runs at full speed, after what people watch.
+func (d *demo) perform() (err error) {
+	if d.free, err = d.query(replayMode, nil).answer(d.ctx, &appJob{stderr: d.stderr}, nil); err != nil {
 		return err
 	}
-	undisturbed, err := logp.Broadcast(spec, net, logp.Runs{Runs: 1})
-	if err != nil {
-		return err
-	}
-	spec.Correction, spec.Synchronized, spec.Start = "checked", true, undisturbed[0].Coloring
-	built, err := spec.Build()
-	if err != nil {
-		return err
-	}
-	checked, ok := built.(*broadcast.Plain)
-	if !ok {
-		return fmt.Errorf("checked correction is a %T", built)
-	}
-	result, colored, err := watch(checked, net, d.Killed)
-	if err != nil {
-		return err
-	}
-	d.Small = smallAct{
-		Processes: net.P, Missed: below(tree, d.Killed), Corrected: slices.DeleteFunc(slices.Clone(colored), func(c coloring) bool { return c.Tree }),
-		Uncolored: result.Uncolored, Coloring: result.Coloring, Quiescence: result.Quiescence,
-	}
-	d.drawSmall(tree, colored)
-	return nil
-}
-
-// below returns the live processes that a tree with these dead does not reach.
-func below(tree topology.Tree, dead []protocol.Rank) (missed []protocol.Rank) {
-	isDead := func(r int) bool { return slices.Contains(dead, protocol.Rank(r)) }
-	for r := range tree.Size() {
-		if isDead(r) {
-			continue
-		}
-		up := tree.Parent(r)
-		for up >= 0 && !isDead(up) {
-			up = tree.Parent(up)
-		}
-		if up >= 0 {
-			missed = append(missed, protocol.Rank(r))
-		}
-	}
-	return missed
-}
-
-func (d *demo) drawSmall(tree topology.Tree, colored []coloring) {
-	var drawing strings.Builder
-	w := bufio.NewWriter(&drawing)
-	drawTree(w, tree, func(rank int) string {
-		name := fmt.Sprint(rank)
-		i := slices.IndexFunc(colored, func(by coloring) bool { return int(by.Rank) == rank })
-		switch {
-		case slices.Contains(d.Killed, protocol.Rank(rank)):
-			return d.in(red, name+" dead")
-		case rank == tree.Root():
-			return d.in(green, name) + d.in(faint, " root")
-		case i < 0:
-			return d.in(red, name+" uncolored")
-		case colored[i].Tree:
-			return d.in(green, name) + d.in(faint, fmt.Sprintf(" at step %d", colored[i].At))
-		default:
-			return d.in(yellow, fmt.Sprintf("%s missed by the tree, corrected by %d at step %d", name, colored[i].From, colored[i].At))
-		}
-	})
-	w.Flush()
-	d.say("%s\n\n", d.in(bold, "A broadcast among 16 processes, 2 and 5 are dead"))
-	for line := range strings.Lines(drawing.String()) {
-		d.say("  %s", line)
-	}
-	d.say("\nThe tree misses %d live processes. Their neighbours on the ring of ranks have the message and\n", len(d.Small.Missed))
-	d.say("send it to them: %d uncolored, all colored after %d steps, all quiet after %d.\n", d.Small.Uncolored, d.Small.Coloring, d.Small.Quiescence)
-}
-
-// large is the second act.
-func (d *demo) large() error {
-	d.say("\n%s\n\n", d.in(bold, "65,536 processes, 655 of them dead: means of 10 runs, L=2, o=1"))
-	d.say("  %-43s %9s %9s %10s %9s\n", "", "uncolored", "coloring", "quiescence", "messages")
-	d.say("  %-43s %9s %9s %10s %9s\n", "", "processes", "steps", "steps", "/process")
-	for _, row := range []demoRow{
-		{Name: "binomial tree", Command: "--correction none"},
-		{Name: "the same, with acknowledgements", Command: "--correction ack"},
-		{Name: "the same in-order, checked correction", Command: "--order in-order", colorsAll: true},
-		{Name: "the same interleaved, checked correction", Command: "", colorsAll: true},
-		{Name: "Lamé tree of order 2, checked correction", Command: "--tree lame:2", colorsAll: true},
-		{Name: "optimal tree, overlapped checked correction", Command: "--tree optimal --sync overlapped", colorsAll: true},
-		{Name: "gossip of 36 steps, checked correction", Command: "--tree gossip:36", colorsAll: true},
-	} {
-		if err := row.simulate(d.console, "-P 65536 --faults 1% --runs 10 "+row.Command); err != nil {
+	if live := isTerminal(d.stdout) && !d.JSON; live {
+		if _, err := d.watch(true); err != nil {
 			return err
 		}
-		d.Large = append(d.Large, row)
-		look := green
-		if row.Uncolored.Max > 0 {
-			look = red
+	}
+	if d.through, err = d.watch(false); err != nil {
+		return err
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	return d.restart()
+}
+
+// query is a run of the query.
+func (d *demo) query(mode string, kills []control.Kill) *tpchCmd {
+	return &tpchCmd{Sf: d.Sf, Query: 3, Mode: mode, appFlags: appFlags{N: d.N, Kill: kills}}
+}
+
+// watch has processes die, and shows what happens.
+func (d *demo) watch(live bool) (*tpchReport, error) {
+	view := newDemoView(d.console, d.N, live, d.JSON || !live && isTerminal(d.stdout))
+	job := appJob{stderr: d.stderr, events: view.event}
+	if live {
+		job.args = []string{"--pace", demoPace.String()}
+	}
+	defer view.end()
+	report, err := d.query(replayMode, d.Kill).answer(d.ctx, &job, view.step)
+	d.views = view.last()
+	return report, err
+}
+
+// check compares the answers.
+func (d *demo) check() error {
+	switch {
+	case len(d.through.Killed) != len(d.Kill):
+		return fmt.Errorf("of %v only %v came about", d.Kill, d.through.Killed)
+	case !reflect.DeepEqual(d.free.Rows, d.through.Rows):
+		return fmt.Errorf("the survivors' answer is %v; without deaths it is %v", d.through.Rows, d.free.Rows)
+	}
+	if want, ok := tpch.Official(3, d.Sf); ok && d.csv() != want {
+		return fmt.Errorf("the answer is %v; the official one is %s", d.through.Rows, want)
+	}
+	return nil
+}
+
+func (d *demo) csv() string {
+	return tpch.Answer{Columns: d.through.Columns, Rows: d.through.Rows}.CSV()
+}
+
+// restart does what one does without fault tolerance: after each death all begins again.
+func (d *demo) restart() error {
+	for _, k := range d.Kill {
+		report, err := d.query(plainMode, []control.Kill{k}).answer(d.ctx, &appJob{}, nil)
+		if report == nil {
+			return err
 		}
-		d.say("  %-43s %s %9.1f %10.1f %9.2f\n", row.Name, d.in(look, fmt.Sprintf("%9.0f", row.Uncolored.Mean)),
-			row.Coloring.Mean, row.Quiescence.Mean, row.MessagesPerProcess.Mean)
+		d.starts++
+		d.again += report.Seconds
 	}
-	d.say("\nA dead process takes its subtree along, and acknowledgements only make its ancestors wait for it.\n")
-	d.say("Correction reaches every live process; how the tree is numbered decides how soon.\n")
-	return nil
-}
-
-// million is the third act.
-func (d *demo) million() error {
-	d.say("\n%s\n\n", d.in(bold, "1,048,576 processes, 10,486 of them dead: one run"))
-	row := demoRow{Name: "a million processes", colorsAll: true}
-	if err := row.simulate(d.console, "-P 1048576 --faults 1% --tree lame:2"); err != nil {
-		return err
-	}
-	d.Million = row
-	d.say("  Lamé tree of order 2, checked correction: %.0f uncolored, all quiet after %.0f steps.\n", row.Uncolored.Max, row.Quiescence.Max)
-	d.say("  %s messages in %.2f s: %s.\n", thousands(row.messages), row.Seconds, d.in(cyan, fmt.Sprintf("%.1f million a second", row.MessagesPerSecond/1e6)))
-	d.say("  Again, in full: %s\n", row.Command)
-	return nil
-}
-
-// simulate does what `coppice sim` does with these flags.
-func (r *demoRow) simulate(c *console, flags string) error {
-	r.Command = "coppice sim " + strings.TrimSpace(flags)
-	sim, err := parseSim(flags)
+	report, err := d.query(plainMode, nil).answer(d.ctx, &appJob{stderr: d.stderr}, nil)
 	if err != nil {
 		return err
 	}
-	r.simReport, err = sim.simulate(c)
-	return err
+	d.starts++
+	d.again += report.Seconds
+	return nil
 }
 
-func parseSim(flags string) (*simCmd, error) {
-	var sim simCmd
-	parser, err := kong.New(&sim, words)
-	if err != nil {
-		return nil, err
+func (d *demo) report() demoReport {
+	_, official := tpch.Official(3, d.Sf)
+	return demoReport{
+		OK: true, Killed: d.through.Killed, Views: d.views, Rows: d.through.Rows, Official: official,
+		Free: d.free.Seconds, Through: d.through.Seconds, Restart: d.again,
 	}
-	_, err = parser.Parse(strings.Fields(flags))
-	return &sim, err
 }
+
+// write prints the end for people.
+func (d *demo) write(w *bufio.Writer, r demoReport) {
+	fmt.Fprintf(w, "\n%s\n\n", d.in(bold, "The answer of the survivors"))
+	writeRows(w, d.through.Columns, r.Rows)
+	same := "the same rows as of the run in which nobody died"
+	if r.Official {
+		same += ", and those that were published with the benchmark"
+	}
+	fmt.Fprintf(w, "\n%s %s.\n\n", d.in(green, "✓"), same)
+	most := max(r.Free, r.Through, r.Restart)
+	for _, line := range []struct {
+		name    string
+		seconds float64
+		paint   paint
+	}{
+		{"nobody dies", r.Free, faint},
+		{fmt.Sprintf("%s, the others go on", countOf(len(r.Killed), "process dies", "processes die")), r.Through, green},
+		{fmt.Sprintf("%s, all begin again", countOf(len(r.Killed), "process dies", "processes die")), r.Restart, red},
+	} {
+		fmt.Fprintf(w, "  %-36s %6.2f s  %s\n", line.name, line.seconds, d.in(line.paint, bar(line.seconds/most)))
+	}
+	fmt.Fprintf(w, "\nEach from the start of the processes to the end of the last. %.1f s.\n", r.Seconds)
+}
+
+// bar draws a share.
+func bar(share float64) string { return strings.Repeat("█", int(share*30+0.5)) }

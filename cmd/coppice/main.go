@@ -18,7 +18,7 @@ import (
 )
 
 // words are what the texts of flags refer to; a command sets some to its own.
-var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized", "recoveryModes": strings.Join(recoveryModes, " or "), "tpchTables": strings.Join(dbgen.Tables(), ", ")}
+var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big or bfb", "sync": "synchronized", "recoveryModes": strings.Join(recoveryModes, " or "), "demoKills": demoKills, "tpchTables": strings.Join(dbgen.Tables(), ", ")}
 
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
@@ -26,7 +26,7 @@ type commands struct {
 	Agent     agentCmd     `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
 	Bench     benchCmd     `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
-	Demo      demoCmd      `cmd:"" help:"See a broadcast survive its dead, in a few seconds."`
+	Demo      demoCmd      `cmd:"" help:"See processes answer a query although some of them are killed."`
 	Join      joinCmd      `cmd:"" help:"Add processes to a running job."`
 	Members   membersCmd   `cmd:"" help:"Show who is in which view of a running job."`
 	Probe     probeCmd     `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`

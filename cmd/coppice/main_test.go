@@ -219,8 +219,8 @@ func TestDemoFindsItsOwnClaimsBroken(t *testing.T) {
 	row := func(uncolored float64, colorsAll bool) demoRow {
 		return demoRow{simReport: &simReport{Summary: logp.Summary{Uncolored: logp.Statistic{Max: uncolored}}}, colorsAll: colorsAll}
 	}
-	sound := func() *demo {
-		return &demo{
+	sound := func() *simulatorDemo {
+		return &simulatorDemo{
 			Small:   smallAct{Missed: []protocol.Rank{6}, Corrected: []coloring{{Rank: 6}}},
 			Large:   []demoRow{row(3, false), row(0, true)},
 			Million: row(0, true),
@@ -229,13 +229,13 @@ func TestDemoFindsItsOwnClaimsBroken(t *testing.T) {
 	if err := sound().check(); err != nil {
 		t.Fatalf("a sound demo: %v", err)
 	}
-	for name, breakIt := range map[string]func(*demo){
-		"nobody missed":                 func(d *demo) { d.Small.Missed, d.Small.Corrected = nil, nil },
-		"nobody corrected":              func(d *demo) { d.Small.Corrected = nil },
-		"someone uncolored":             func(d *demo) { d.Small.Uncolored = 1 },
-		"plain tree colors all":         func(d *demo) { d.Large[0] = row(0, false) },
-		"correction misses some":        func(d *demo) { d.Large[1] = row(1, true) },
-		"correction misses a millionth": func(d *demo) { d.Million = row(1, true) },
+	for name, breakIt := range map[string]func(*simulatorDemo){
+		"nobody missed":                 func(d *simulatorDemo) { d.Small.Missed, d.Small.Corrected = nil, nil },
+		"nobody corrected":              func(d *simulatorDemo) { d.Small.Corrected = nil },
+		"someone uncolored":             func(d *simulatorDemo) { d.Small.Uncolored = 1 },
+		"plain tree colors all":         func(d *simulatorDemo) { d.Large[0] = row(0, false) },
+		"correction misses some":        func(d *simulatorDemo) { d.Large[1] = row(1, true) },
+		"correction misses a millionth": func(d *simulatorDemo) { d.Million = row(1, true) },
 	} {
 		d := sound()
 		breakIt(d)
@@ -269,7 +269,7 @@ func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if exit := run([]string{"demo"}, file, os.Stderr); exit != 0 {
+	if exit := run([]string{"demo", "--simulator"}, file, os.Stderr); exit != 0 {
 		t.Fatalf("exit code %d", exit)
 	}
 	printed, err := os.ReadFile(file.Name())

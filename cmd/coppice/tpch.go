@@ -23,6 +23,8 @@ type tpchCmd struct {
 	Region  string  `placeholder:"R" help:"Query 5: region (default ASIA)."`
 	Date    string  `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
 
+	Mode string `default:"replay" placeholder:"M" help:"replay, or plain: nothing is kept for who runs a task again, and a death ends the job (default ${default})."`
+
 	appFlags
 }
 
@@ -53,6 +55,9 @@ func (c *tpchCmd) question() (q tpch.Query, err error) {
 	case c.Region != "" && c.Query != 5:
 		return nil, fmt.Errorf("--region with query %d; allowed with: 5", c.Query)
 	}
+	if _, ok := tpchRecovery[c.Mode]; !ok {
+		return nil, fmt.Errorf("mode %q; allowed: replay, plain", c.Mode)
+	}
 	date, err := dbgen.ParseDate(cmp.Or(c.Date, defaults[c.Query]))
 	if err != nil {
 		return nil, err
@@ -80,7 +85,7 @@ func indexOf(what string, names []string, name string) (uint8, error) {
 
 // words start a process that takes part in it.
 func (c *tpchCmd) words() []string {
-	words := []string{"tpch-process", "--sf", strconv.FormatFloat(c.Sf, 'g', -1, 64), "--query", strconv.Itoa(c.Query)}
+	words := []string{"tpch-process", "--sf", strconv.FormatFloat(c.Sf, 'g', -1, 64), "--query", strconv.Itoa(c.Query), "--mode", c.Mode}
 	for flag, value := range map[string]string{"--segment": c.Segment, "--region": c.Region, "--date": c.Date} {
 		if value != "" {
 			words = append(words, flag, value)
@@ -105,7 +110,8 @@ func (c *tpchCmd) Run(con *console) error {
 	if _, err := c.question(); err != nil {
 		return badInput{err}
 	}
-	report, err := c.answer(context.Background(), con)
+	job := appJob{stderr: con.stderr, notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) }}
+	report, err := c.answer(context.Background(), &job, nil)
 	if err != nil {
 		return err
 	}
@@ -115,50 +121,65 @@ func (c *tpchCmd) Run(con *console) error {
 	return con.print(report.write)
 }
 
-// answer runs the job.
-func (c *tpchCmd) answer(ctx context.Context, con *console) (*tpchReport, error) {
+// answer runs the query as a job, in which each task tells its steps, if anybody is to know them. Of a job that
+// fails there is a report, too, if it has begun.
+func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) (*tpchReport, error) {
 	var got []tpchLine
-	job := appJob{
-		appFlags: c.appFlags, args: c.words(), stderr: con.stderr,
-		line:   takeJSON(func(l tpchLine) { got = append(got, l) }),
-		notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) },
+	job.appFlags, job.args = c.appFlags, append(c.words(), job.args...)
+	if step != nil {
+		job.args = append(job.args, "--steps")
 	}
+	job.line = takeJSON(func(l tpchLine) {
+		if l.Answer != nil {
+			got = append(got, l)
+		} else if step != nil {
+			step(l)
+		}
+	})
 	run, err := job.run(ctx)
-	if err != nil {
+	if run == nil {
 		return nil, err
 	}
-	if len(got) == 0 {
-		return nil, errors.New("no process has told the answer")
+	report := &tpchReport{Query: c.Query, Sf: c.Sf, Rows: [][]any{}, Killed: run.Killed, Seconds: run.Seconds}
+	switch {
+	case err != nil:
+		return report, err
+	case len(got) == 0:
+		return report, errors.New("no process has told the answer")
 	}
 	for _, l := range got[1:] { // task 0 may have been run again after it had told
 		if !reflect.DeepEqual(l.Answer, got[0].Answer) {
-			return nil, fmt.Errorf("two answers: %v and %v", got[0].Answer.Rows, l.Answer.Rows)
+			return report, fmt.Errorf("two answers: %v and %v", got[0].Answer.Rows, l.Answer.Rows)
 		}
 	}
 	l := got[0]
-	return &tpchReport{
-		Query: c.Query, Sf: c.Sf, Columns: l.Columns, Rows: l.Rows, Killed: run.Killed,
-		Load: l.Load, Ask: l.Ask, Seconds: run.Seconds,
-	}, nil
+	report.Columns, report.Load, report.Ask = l.Answer.Columns, l.Load, l.Ask
+	report.Rows = append(report.Rows, l.Answer.Rows...)
+	return report, nil
 }
 
 // write prints the report for people.
 func (r *tpchReport) write(w *bufio.Writer) {
+	writeRows(w, r.Columns, r.Rows)
+	fmt.Fprintf(w, "\n%s, scale %g: tables in %.3f s, answer in %.3f s, %.3f s in all", count(len(r.Rows), "row"), r.Sf, r.Load, r.Ask, r.Seconds)
+	if len(r.Killed) > 0 {
+		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
+	}
+	fmt.Fprintln(w)
+}
+
+// writeRows prints a table.
+func writeRows(w *bufio.Writer, columns []string, rows [][]any) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, name := range r.Columns {
+	for _, name := range columns {
 		fmt.Fprintf(table, "%s\t", name)
 	}
 	fmt.Fprintln(table)
-	for _, row := range r.Rows {
+	for _, row := range rows {
 		for _, cell := range row {
 			fmt.Fprintf(table, "%v\t", cell)
 		}
 		fmt.Fprintln(table)
 	}
 	table.Flush()
-	fmt.Fprintf(w, "\n%s, scale %g: tables in %.3f s, answer in %.3f s, %.3f s in all", count(len(r.Rows), "row"), r.Sf, r.Load, r.Ask, r.Seconds)
-	if len(r.Killed) > 0 {
-		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
-	}
-	fmt.Fprintln(w)
 }

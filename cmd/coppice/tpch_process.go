@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -13,13 +14,20 @@ import (
 )
 
 // tpchProcessCmd is what `coppice tpch` starts: one process of the job.
-type tpchProcessCmd struct{ tpchCmd }
+type tpchProcessCmd struct {
+	tpchCmd
+	Steps bool          // tasks tell what they do next,
+	Pace  time.Duration // and wait so long
+}
 
-// tpchLine is what task 0 tells.
+// tpchLine is what a task tells: what it does next, or, at last, the answer.
 type tpchLine struct {
-	tpch.Answer
-	Load float64 `json:"load"` // seconds
-	Ask  float64 `json:"ask"`
+	Task    int          `json:"task"`
+	Attempt int          `json:"attempt,omitempty"`
+	Step    string       `json:"step,omitempty"`
+	Answer  *tpch.Answer `json:"answer,omitempty"`
+	Load    float64      `json:"load,omitempty"` // seconds
+	Ask     float64      `json:"ask,omitempty"`
 }
 
 func (c *tpchProcessCmd) Run(con *console) error {
@@ -29,21 +37,60 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	source := tpch.Generated(c.Sf)
-	return coppice.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
-		began := time.Now()
-		tables, err := source.Load(ctx, t.Rank(), t.Size(), q.Columns())
-		if err != nil {
-			return err
+	p := tpchProcess{c, q, tpch.Generated(c.Sf), sync.Mutex{}, json.NewEncoder(con.stdout)}
+	job := coppice.Job{Recovery: tpchRecovery[c.Mode]}
+	return job.Run(ctx, p.task)
+}
+
+// tpchRecovery is what becomes of the dead, by mode.
+var tpchRecovery = map[string]coppice.Recovery{replayMode: coppice.Replay, plainMode: coppice.Report}
+
+// tpchProcess is one of the processes.
+type tpchProcess struct {
+	*tpchProcessCmd
+	query  tpch.Query
+	source tpch.Source
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (p *tpchProcess) tell(l tpchLine) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Encode(l)
+}
+
+// task is the program.
+func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
+	var broken error
+	next := func(step string) {
+		if p.Steps && broken == nil {
+			broken = p.tell(tpchLine{Task: t.Rank(), Attempt: t.Attempt(), Step: step})
 		}
-		if err := coppice.Barrier(ctx, t); err != nil {
-			return err
+		select {
+		case <-time.After(p.Pace):
+		case <-ctx.Done():
 		}
-		loaded := time.Now()
-		answer, err := q.Ask(ctx, t, tables, source.Bounds())
-		if err != nil || t.Rank() != 0 {
-			return err
-		}
-		return json.NewEncoder(con.stdout).Encode(tpchLine{answer, loaded.Sub(began).Seconds(), time.Since(loaded).Seconds()})
-	})
+	}
+	next("tables")
+	began := time.Now()
+	tables, err := p.source.Load(ctx, t.Rank(), t.Size(), p.query.Columns())
+	if err != nil {
+		return err
+	}
+	if err := coppice.Barrier(ctx, t); err != nil {
+		return err
+	}
+	loaded := time.Now()
+	answer, err := p.query.Ask(ctx, t, tables, p.source.Bounds(), next)
+	if err != nil {
+		return err
+	}
+	asked := time.Now()
+	next("done")
+	if broken != nil || t.Rank() != 0 {
+		return broken
+	}
+	return p.tell(tpchLine{Answer: &answer, Load: loaded.Sub(began).Seconds(), Ask: asked.Sub(loaded).Seconds()})
 }

@@ -285,6 +285,9 @@ func (j *job) kill(rank int) {
 // observe looks for what has to be done. Suspects the coordinator kills itself here, on
 // another host the agent does.
 func (j *job) observe(e control.Event) {
+	if j.Events != nil {
+		j.Events(e)
+	}
 	if j.respawns() {
 		j.again.clock.hear(e)
 		if e.Type == control.EventDied || e.Type == control.EventView || e.Type == control.EventEpoch {

@@ -45,9 +45,10 @@ type Config struct {
 	Respawn    Respawn // processes that die are started again; "": never
 	RespawnMax int     // so often at most in all; 0: N times
 
-	Signals <-chan os.Signal  // those the launcher received: the first is passed on, the second kills
-	Notice  func(line string) // what the user should know at once; called by one goroutine; nil: nobody
-	Logger  *slog.Logger      // nil: nothing is logged
+	Signals <-chan os.Signal    // those the launcher received: the first is passed on, the second kills
+	Notice  func(line string)   // what the user should know at once; called by one goroutine; nil: nobody
+	Events  func(control.Event) // told all that the coordinator tells of, in order; nil: nobody
+	Logger  *slog.Logger        // nil: nothing is logged
 }
 
 // Plan is a checked Config.

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8/cwriter"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// demoView shows a job as it runs: drawn again with every change on a terminal, otherwise a line for each
+// thing that happens.
+type demoView struct {
+	*console
+	n     int // processes
+	live  bool
+	quiet bool
+
+	mu     sync.Mutex
+	began  time.Time
+	roster *roster
+	doing  map[int]tpchLine // by task: its latest step
+	news   []string
+	drawn  int            // lines on the screen
+	ended  bool           // nothing is drawn any more
+	deadIn map[int]string // by rank: at which step
+}
+
+func newDemoView(c *console, n int, live, quiet bool) *demoView {
+	v := &demoView{
+		console: c, n: n, live: live, quiet: quiet, began: time.Now(),
+		roster: newRoster(""), doing: map[int]tpchLine{}, deadIn: map[int]string{},
+	}
+	v.roster.size = n
+	return v
+}
+
+// step takes what a task tells.
+func (v *demoView) step(l tpchLine) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if old, ok := v.doing[l.Task]; ok && old.Attempt > l.Attempt {
+		return
+	}
+	v.doing[l.Task] = l
+	v.draw()
+}
+
+// event takes what the coordinator tells.
+func (v *demoView) event(e control.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	before := v.roster.view
+	v.roster.learn(e)
+	switch e.Type {
+	case control.EventDied:
+		v.deadIn[e.Rank] = v.doing[e.Rank].Step
+		v.tell("process %d is dead: SIGKILL while its task was at %s", e.Rank, v.deadIn[e.Rank])
+	case control.EventView:
+		v.changed(before, v.roster.view)
+	}
+	v.draw()
+}
+
+// changed tells of a new view.
+func (v *demoView) changed(before, now *control.View) {
+	if now == nil || before == nil || before.Number == now.Number {
+		return
+	}
+	v.tell("view %d: %d processes agree on who is left", now.Number, len(now.Members))
+	for task, owner := range now.Owners {
+		if task < len(before.Owners) && before.Owners[task] != owner {
+			v.tell("process %d runs task %d again, from its tables on", owner, task)
+		}
+	}
+}
+
+// tell adds a line about something that happened.
+func (v *demoView) tell(format string, args ...any) {
+	line := fmt.Sprintf("%6.3f s  ", time.Since(v.began).Seconds()) + fmt.Sprintf(format, args...)
+	v.news = append(v.news, line)
+	if !v.live && !v.quiet {
+		fmt.Fprintln(v.stdout, line)
+	}
+}
+
+// last is the number of the last view.
+func (v *demoView) last() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.roster.view == nil {
+		return 1
+	}
+	return v.roster.view.Number
+}
+
+// end draws no more.
+func (v *demoView) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ended = true
+}
+
+// draw draws the present state over the last one.
+func (v *demoView) draw() {
+	if !v.live || v.ended {
+		return
+	}
+	width, _, err := cwriter.GetSize(int(v.stdout.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	var b bytes.Buffer
+	if v.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
+	}
+	lines := v.lines()
+	for _, line := range lines {
+		fmt.Fprintf(&b, "\x1b[2K%s\n", cut(line, width-1))
+	}
+	for range v.drawn - len(lines) {
+		b.WriteString("\x1b[2K\n")
+	}
+	v.drawn = max(v.drawn, len(lines))
+	_, _ = v.stdout.Write(b.Bytes())
+}
+
+// lines are those of the screen: the processes, the view, and what happened.
+func (v *demoView) lines() []string {
+	title := fmt.Sprintf("TPC-H query 3 in memory of %d processes, slowed down to watch", v.n)
+	lines := []string{v.in(bold, title), ""}
+	for rank := range v.n {
+		lines = append(lines, v.process(rank))
+	}
+	view := "no view yet"
+	if now := v.roster.view; now != nil {
+		var members []string
+		for _, m := range now.Members {
+			members = append(members, fmt.Sprint(m.Rank()))
+		}
+		view = fmt.Sprintf("view %d: %s", now.Number, strings.Join(members, " "))
+	}
+	return append(append(lines, "", "  "+view, ""), v.news...)
+}
+
+// process is the line of one.
+func (v *demoView) process(rank int) string {
+	if at, dead := v.deadIn[rank]; dead {
+		return v.in(red, fmt.Sprintf("  ✗ %d  killed at %s", rank, at))
+	}
+	var tasks []string
+	for task, doing := range v.tasksOf(rank) {
+		text := fmt.Sprintf("task %d: %s", task, doing)
+		if task != rank {
+			text = v.in(yellow, "took over "+text)
+		}
+		tasks = append(tasks, text)
+	}
+	return fmt.Sprintf("  %s %d  %s", v.in(green, "●"), rank, strings.Join(tasks, " · "))
+}
+
+// tasksOf yields the tasks of a process and what they do, its own first.
+func (v *demoView) tasksOf(rank int) func(yield func(int, string) bool) {
+	owned := []int{rank}
+	if now := v.roster.view; now != nil && now.Owners != nil {
+		owned = nil
+		for task, owner := range now.Owners {
+			if owner == rank {
+				owned = append(owned, task)
+			}
+		}
+	}
+	return func(yield func(int, string) bool) {
+		for _, task := range owned {
+			step := v.doing[task].Step
+			if step == "" {
+				step = "starts"
+			}
+			if !yield(task, step) {
+				return
+			}
+		}
+	}
+}
+
+// cut shortens a line to what is seen of it in so many columns; paint takes none.
+func cut(line string, width int) string {
+	seen, painted := 0, false
+	for i, r := range line {
+		switch {
+		case r == '\x1b':
+			painted = true
+		case painted:
+			painted = r != 'm'
+		default:
+			if seen++; seen > width {
+				return line[:i] + "\x1b[0m"
+			}
+		}
+	}
+	return line
+}
