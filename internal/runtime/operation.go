@@ -314,8 +314,12 @@ func (o *operation) leave() {
 	if !o.delivered {
 		o.m.tellLoose()
 	}
-	o.m.ahead.completed(o.m)
+	m, failed := o.m, o.err != nil
+	m.ahead.completed(m)
 	o.retire()
+	if failed && len(m.pending) > 0 { // who asked for the value does not get it here
+		m.answerPending()
+	}
 }
 
 // retire forgets an operation that nobody needs.
