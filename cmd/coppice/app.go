@@ -74,13 +74,16 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	return report, err
 }
 
-// lineWriter hands over lines, without the rank that they begin with.
+// lineWriter hands over the lines of processes, without the rank that they begin with.
 type lineWriter struct {
-	rest []byte
+	rest []byte // of an unfinished line
 	take func(line []byte) error
 }
 
-func (w *lineWriter) Write(text []byte) (int, error) {
+func (w *lineWriter) Write(text []byte) (int, error) { return w.each(text, w.take) }
+
+// each takes the lines that a text completes: each is a JSON document.
+func (w *lineWriter) each(text []byte, take func(line []byte) error) (int, error) {
 	w.rest = append(w.rest, text...)
 	for {
 		line, rest, ok := bytes.Cut(w.rest, []byte("\n"))
@@ -88,10 +91,7 @@ func (w *lineWriter) Write(text []byte) (int, error) {
 			return len(text), nil
 		}
 		w.rest = rest
-		if i := bytes.IndexByte(line, '{'); i >= 0 {
-			line = line[i:]
-		}
-		if err := w.take(line); err != nil {
+		if err := take(line[max(0, bytes.IndexByte(line, '{')):]); err != nil {
 			return 0, err
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -448,7 +447,7 @@ type benchSink struct {
 	cells  []benchCell
 	done   func(filled int)
 	filled int
-	rest   []byte // of an unfinished line
+	lines  lineWriter
 }
 
 func (s *benchSink) jobs() (jobs []benchloop.Job) {
@@ -458,21 +457,17 @@ func (s *benchSink) jobs() (jobs []benchloop.Job) {
 	return jobs
 }
 
-func (s *benchSink) Write(text []byte) (int, error) {
-	s.rest = append(s.rest, text...)
-	for {
-		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
-		if !ok {
-			return len(text), nil
-		}
-		s.rest = rest
-		if s.filled == len(s.cells) {
-			return 0, fmt.Errorf("%q after all figures", line)
-		}
-		if err := json.Unmarshal(line, &s.cells[s.filled].benchFigures); err != nil {
-			return 0, fmt.Errorf("figures %q: %w", line, err)
-		}
-		s.filled++
-		s.done(s.filled)
+func (s *benchSink) Write(text []byte) (int, error) { return s.lines.each(text, s.take) }
+
+// take reads the figures of the next cell.
+func (s *benchSink) take(line []byte) error {
+	if s.filled == len(s.cells) {
+		return fmt.Errorf("%q after all figures", line)
 	}
+	if err := json.Unmarshal(line, &s.cells[s.filled].benchFigures); err != nil {
+		return fmt.Errorf("figures %q: %w", line, err)
+	}
+	s.filled++
+	s.done(s.filled)
+	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,10 +24,10 @@ type deathSink[L deathLine] struct {
 	who   string          // writes the lines
 	heed  func(L)         // with mu held
 
-	mu   sync.Mutex
-	rest []byte
-	pids map[int]int
-	seen []map[int]L // by death and rank
+	mu    sync.Mutex
+	lines lineWriter
+	pids  map[int]int
+	seen  []map[int]L // by death and rank
 }
 
 // begin is for a job of n processes and so many deaths.
@@ -49,23 +48,13 @@ func (s *deathSink[L]) pid(rank int) int {
 func (s *deathSink[L]) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rest = append(s.rest, text...)
-	for {
-		line, rest, ok := bytes.Cut(s.rest, []byte("\n"))
-		if !ok {
-			return len(text), nil
-		}
-		s.rest = rest
-		if err := s.take(line); err != nil {
-			return 0, err
-		}
-	}
+	return s.lines.each(text, s.take)
 }
 
-// take reads [RANK] and a JSON document.
+// take reads a JSON document.
 func (s *deathSink[L]) take(line []byte) error {
 	var l L
-	err := json.Unmarshal(line[max(0, bytes.IndexByte(line, '{')):], &l)
+	err := json.Unmarshal(line, &l)
 	if rank, death := l.about(); err != nil || rank < 0 || rank >= s.n || death < 0 || death >= len(s.seen) {
 		return fmt.Errorf("line %q of a %s; want what it saw", line, s.who)
 	}

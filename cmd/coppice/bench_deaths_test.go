@@ -10,10 +10,10 @@ import (
 )
 
 // sinkTakes gives a sink whole lines.
-func sinkTakes(t *testing.T, sink interface{ take(line []byte) error }, lines ...string) {
+func sinkTakes(t *testing.T, sink io.Writer, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if err := sink.take([]byte(line)); err != nil {
+		if _, err := sink.Write([]byte(line + "\n")); err != nil {
 			t.Fatal(err)
 		}
 	}
