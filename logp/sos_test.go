@@ -28,7 +28,7 @@ func (c silent) Next(s *broadcast.Proving, self protocol.Rank, now protocol.Time
 func TestFewGNodesNeedSOS(t *testing.T) {
 	runs := 0
 	for f := range 4 {
-		for p := 2; p <= grid(5, 7, 7); p++ {
+		for p := 2; p <= grid(5, 6, 7); p++ {
 			net := paperNet(p, 1, 1)
 			outcomes(p, func(gNodes, dead group, rootDies bool) {
 				loud, mute := afterGossip(t, gNodes, net, proof(net, f)), afterGossip(t, gNodes, net, silent{proof(net, f)})
@@ -82,7 +82,7 @@ func TestClaim5(t *testing.T) {
 		f, most int
 		l, o    protocol.Time
 	}
-	worlds := []world{{0, 9, 1, 1}, {0, 9, 2, 1}, {1, 8, 1, 1}, {1, 8, 2, 1}, {1, 7, 8, 1}, {2, grid(5, 7, 7), 1, 1}}
+	worlds := []world{{0, 9, 1, 1}, {0, 9, 2, 1}, {1, 7, 1, 1}, {1, 7, 2, 1}, {1, 6, 8, 1}, {2, grid(5, 6, 7), 1, 1}}
 	if largeGrid {
 		worlds = nil
 		for f := range 3 {

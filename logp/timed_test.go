@@ -114,7 +114,7 @@ func TestFailureProofCorrectionAllOrNone(t *testing.T) {
 // deaths at any moment before correction, and up to f after each send of the
 // whole run.
 func TestFailureProofCorrectionAfterRealGossip(t *testing.T) {
-	seeds := uint64(grid(10, 60, 2000))
+	seeds := uint64(grid(10, 30, 2000))
 	runs, died := 0, 0
 	for f := 1; f <= 2; f++ {
 		for seed := range seeds {

@@ -12,12 +12,12 @@ var reductions = []collective.Op{collective.Reduce, collective.AllReduce}
 
 func TestCorrectedReductionsKeepTheirPromiseInAnySchedule(t *testing.T) {
 	for _, c := range []struct{ p, f, failed, crashes int }{
-		{1, 1, 1, 1}, {2, 1, 1, 1}, {3, 1, 1, 1}, {3, 0, 1, 1}, {3, 2, 2, 1}, {4, 1, 1, 0}, {4, 1, 0, 1}, {5, 1, 0, 1},
+		{1, 1, 1, 1}, {2, 1, 1, 1}, {3, 1, 1, 1}, {3, 0, 1, 1}, {3, 2, 2, 1}, {4, 1, 1, 0}, {4, 1, 0, 1},
 	} {
 		for _, op := range reductions {
 			for root := range protocol.Rank(c.p) {
 				t.Run(fmt.Sprint(op, c, " root ", root), func(t *testing.T) {
-					if c.p > 4 && root > 0 && op == collective.AllReduce || testing.Short() && c.p > 3 {
+					if testing.Short() && c.p > 3 {
 						t.Skip("many states")
 					}
 					report, err := Attack{
@@ -35,7 +35,7 @@ func TestCorrectedReductionsKeepTheirPromiseInAnySchedule(t *testing.T) {
 }
 
 func TestCorrectedReductionsKeepTheirPromiseInRandomSchedules(t *testing.T) {
-	runs := 1600
+	runs := 800
 	if testing.Short() {
 		runs = 200
 	}

@@ -25,7 +25,7 @@ const cutsVariable = "COPPICE_CUTS"
 // doubled or reordered, in streams and in collective operations that go on
 // meanwhile.
 func TestCutConnections(t *testing.T) {
-	all := 4000
+	all := 2000
 	if testing.Short() {
 		all = 1000
 	}

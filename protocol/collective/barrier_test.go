@@ -176,7 +176,7 @@ func TestBarrierNobodyLeavesWronglyWhenProcessesCrashInAnySchedule(t *testing.T)
 }
 
 func TestBarrierHoldsAtEveryMomentOfRandomSchedules(t *testing.T) {
-	runs := 20_000
+	runs := 8_000
 	if testing.Short() {
 		runs = 2_000
 	}

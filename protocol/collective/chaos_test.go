@@ -185,9 +185,9 @@ func TestSchedulesDeliverTheSerialResultInRandomSchedules(t *testing.T) {
 			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
 				all := carriers(t, op, a, p, anyOrder)
 				cfg := carriedBy(all, 0)
-				drawn(t, cfg, uint64(p), runsOf(4*len(all)))
+				drawn(t, cfg, uint64(p), runsOf(2*len(all)))
 				cfg.Reorder = true
-				drawn(t, cfg, uint64(p)+100, runsOf(4*len(all)))
+				drawn(t, cfg, uint64(p)+100, runsOf(2*len(all)))
 			})
 		})
 	}
@@ -198,10 +198,10 @@ func TestSchedulesDeliverNothingWrongWithoutTruantsAndTheDead(t *testing.T) {
 		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
 			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
 				all := carriers(t, op, a, p, anyOrder)
-				drawn(t, carriedBy(all, 2), uint64(p), runsOf(4*len(all)))
+				drawn(t, carriedBy(all, 2), uint64(p), runsOf(2*len(all)))
 				cfg := carriedBy(all, 1)
 				cfg.Crashes, cfg.LossyCrashes = 2, true
-				drawn(t, cfg, uint64(p)+100, runsOf(8*len(all)))
+				drawn(t, cfg, uint64(p)+100, runsOf(4*len(all)))
 			})
 		})
 	}

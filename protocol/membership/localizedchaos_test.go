@@ -229,18 +229,18 @@ func TestLocalizedInRandomSchedules(t *testing.T) {
 		membership.LocalConfig
 		crashes, runs int
 	}{
-		{membership.LocalConfig{Members: 2, Fanout: 2}, 1, 5_000},
-		{membership.LocalConfig{Members: 3, Fanout: 2}, 2, 5_000},
-		{membership.LocalConfig{Members: 5, Fanout: 2}, 4, 10_000},
-		{membership.LocalConfig{Members: 8, Fanout: 2}, 7, 5_000},
-		{membership.LocalConfig{Members: 13, Fanout: 4}, 9, 2_500},
-		{membership.LocalConfig{Members: 21, Fanout: 2}, 15, 1_250},
-		{membership.LocalConfig{Members: 40, Fanout: 2}, 39, 250},
-		{membership.LocalConfig{Members: 1, Capacity: 3, Fanout: 2}, 1, 5_000},
-		{membership.LocalConfig{Members: 3, Capacity: 5, Fanout: 2}, 3, 10_000},
-		{membership.LocalConfig{Members: 2, Capacity: 5, Fanout: 2}, 4, 10_000},
-		{membership.LocalConfig{Members: 6, Capacity: 10, Fanout: 2}, 6, 5_000},
-		{membership.LocalConfig{Members: 4, Capacity: 12, Fanout: 4}, 5, 2_500},
+		{membership.LocalConfig{Members: 2, Fanout: 2}, 1, 1_250},
+		{membership.LocalConfig{Members: 3, Fanout: 2}, 2, 1_250},
+		{membership.LocalConfig{Members: 5, Fanout: 2}, 4, 2_500},
+		{membership.LocalConfig{Members: 8, Fanout: 2}, 7, 1_250},
+		{membership.LocalConfig{Members: 13, Fanout: 4}, 9, 625},
+		{membership.LocalConfig{Members: 21, Fanout: 2}, 15, 312},
+		{membership.LocalConfig{Members: 40, Fanout: 2}, 39, 62},
+		{membership.LocalConfig{Members: 1, Capacity: 3, Fanout: 2}, 1, 1_250},
+		{membership.LocalConfig{Members: 3, Capacity: 5, Fanout: 2}, 3, 2_500},
+		{membership.LocalConfig{Members: 2, Capacity: 5, Fanout: 2}, 4, 2_500},
+		{membership.LocalConfig{Members: 6, Capacity: 10, Fanout: 2}, 6, 1_250},
+		{membership.LocalConfig{Members: 4, Capacity: 12, Fanout: 4}, 5, 625},
 	} {
 		t.Run(fmt.Sprintf("%d of %d by %d, %d die", c.Members, c.Capacity, c.Fanout, c.crashes), func(t *testing.T) {
 			cfg := localConfig(t, c.LocalConfig, c.crashes)
