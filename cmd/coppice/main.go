@@ -33,6 +33,7 @@ type commands struct {
 	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
 	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
 	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
+	Sort      sortCmd      `cmd:"" help:"Sort keys or records, whoever dies."`
 	Tpch      tpchCmd      `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
 	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
@@ -46,6 +47,7 @@ type commands struct {
 	BenchRecoveryProcess benchRecoveryProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
 
 	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
+	SortProcess  sortProcessCmd  `cmd:"" hidden:"" help:"Be one of the processes that coppice sort starts."`
 	TpchDbgen    tpchDbgenCmd    `cmd:"" hidden:"" help:"Print columns of tables of TPC-H."`
 	TpchProcess  tpchProcessCmd  `cmd:"" hidden:"" help:"Be one of the processes that coppice tpch starts."`
 	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/coppice-go/coppice/apps/samplesort"
+)
+
+type sortCmd struct {
+	Keys         *int    `placeholder:"N" help:"Sort so many pseudo-random keys of 64 bits (default 1000000)."`
+	Distribution string  `placeholder:"D" help:"Keys: uniform, zipf, few, equal, sorted or reverse (default uniform)."`
+	Seed         *uint64 `placeholder:"S" help:"Keys: other ones for each number (default 1)."`
+	Compare      bool    `help:"Keys: also sort them in one process, on all processors, and tell how many times as fast the job was."`
+
+	Input  string `placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
+	Output string `placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
+	Record int    `default:"100" placeholder:"BYTES" help:"Size of a record (default ${default}, as gensort makes them)."`
+	Key    int    `default:"10" placeholder:"BYTES" help:"So many bytes at the begin of a record are its key (default ${default})."`
+
+	appFlags
+}
+
+func (sortCmd) Help() string {
+	return `
+Sorts by processes that each hold a part in memory (sample sort). Parts are about as large as each other, whatever the
+keys are; records of equal keys stay in their order. The job verifies that its output is in order, and that it
+has what the input had. If processes die, the others sort; if the sort fails, nothing is written.
+
+	coppice sort --keys 50000000 -n 2 --compare
+	coppice sort --distribution zipf -n 8 --kill 3@alltoall#1 --kill 5@gather#2 --json
+	coppice sort --input unsorted --output sorted -n 4
+`
+}
+
+// The defaults of flags that only some sorts have.
+const (
+	sortKeys         = 1_000_000
+	sortSeed         = uint64(1)
+	sortDistribution = "uniform"
+)
+
+// source is where keys come from, if there are no files.
+func (c *sortCmd) source() samplesort.Source {
+	s := samplesort.Source{Count: sortKeys, Seed: sortSeed, Distribution: cmp.Or(c.Distribution, sortDistribution)}
+	if c.Keys != nil {
+		s.Count = *c.Keys
+	}
+	if c.Seed != nil {
+		s.Seed = *c.Seed
+	}
+	return s
+}
+
+func (c *sortCmd) layout() samplesort.Layout { return samplesort.Layout{Size: c.Record, Key: c.Key} }
+
+// check finds what is wrong with the flags, and opens the files if there are any.
+func (c *sortCmd) check() (files *samplesort.Files, err error) {
+	if c.Input == "" && c.Output == "" {
+		source := c.source()
+		if err := source.Check(); err != nil {
+			return nil, err
+		}
+		return nil, checkSortMemory("keys", source.Count, 8)
+	}
+	for flag, given := range map[string]bool{
+		"--keys": c.Keys != nil, "--distribution": c.Distribution != "", "--seed": c.Seed != nil, "--compare": c.Compare,
+	} {
+		if given {
+			return nil, fmt.Errorf("%s with --input; allowed with: keys", flag)
+		}
+	}
+	if c.Input == "" || c.Output == "" {
+		return nil, errors.New("files need both --input DIR and --output DIR")
+	}
+	if files, err = samplesort.OpenFiles(c.Input, c.layout()); err != nil {
+		return nil, err
+	}
+	if err := samplesort.CheckOutput(c.Output); err != nil {
+		return nil, err
+	}
+	in, err := os.Stat(c.Input)
+	if err != nil {
+		return nil, err
+	}
+	if above, err := os.Stat(filepath.Dir(filepath.Clean(c.Output))); err == nil && os.SameFile(in, above) {
+		return nil, fmt.Errorf("output to %s, in the directory of the input; allowed: elsewhere", c.Output)
+	}
+	return files, checkSortMemory("records", files.Count, c.Record)
+}
+
+// checkSortMemory refuses what cannot fit: what was sorted, what came, and room to sort and to merge in.
+func checkSortMemory(what string, n, size int) error {
+	if free, ok := freeMemory(); ok && 4*float64(n)*float64(size) > free {
+		const gib = 1 << 30
+		return fmt.Errorf("%d %s of %d bytes need about %.0f GiB of memory; allowed here: less than %.1f GiB", n, what, size, 4*float64(n)*float64(size)/gib, free/gib)
+	}
+	return nil
+}
+
+// sortReport is what came of it.
+type sortReport struct {
+	Records  int      `json:"records"`  // or keys
+	Checksum string   `json:"checksum"` // sum of the hashes of all records, before and after
+	Largest  int      `json:"largest"`  // number of records of a part
+	Smallest int      `json:"smallest"`
+	Bound    int      `json:"bound"` // that no part can exceed
+	Killed   []int    `json:"killed"`
+	Load     float64  `json:"load_seconds"` // the last task had its part of the input
+	Sort     float64  `json:"sort_seconds"` // from then until the last task had sorted its part
+	Seconds  float64  `json:"seconds"`      // of the whole job
+	Parallel *float64 `json:"parallel_seconds,omitempty"`
+	Ratio    *float64 `json:"ratio,omitempty"` // of the throughput of the sort to that of one process
+
+	unit string
+}
+
+func (c *sortCmd) Run(con *console) error {
+	files, err := c.check()
+	if err != nil {
+		return badInput{err}
+	}
+	report, err := c.sort(context.Background(), con, files)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return con.printJSON(report)
+	}
+	return con.print(report.write)
+}
+
+// sort runs the job, and moves its output to where it belongs.
+func (c *sortCmd) sort(ctx context.Context, con *console, files *samplesort.Files) (*sortReport, error) {
+	var got []sortLine
+	job := appJob{
+		appFlags: c.appFlags, stderr: con.stderr,
+		line:   takeJSON(func(l sortLine) { got = append(got, l) }),
+		notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) },
+	}
+	if _, err := job.plan(); err != nil { // before anything is written
+		return nil, err
+	}
+	if files == nil {
+		s := c.source()
+		job.args = []string{"sort-process", "--keys", strconv.Itoa(s.Count), "--seed", strconv.FormatUint(s.Seed, 10), "--distribution", s.Distribution}
+		report, err := c.run(ctx, &job, &got)
+		if err == nil && c.Compare {
+			err = report.compare(ctx, s)
+		}
+		return report, err
+	}
+	output, err := samplesort.NewOutput(c.Output)
+	if err != nil {
+		return nil, err
+	}
+	job.args = []string{"sort-process", "--input", c.Input, "--mark", files.Mark, "--output", output.Stage, "--record", strconv.Itoa(c.Record), "--key", strconv.Itoa(c.Key)}
+	report, err := c.run(ctx, &job, &got)
+	if err != nil {
+		return nil, errors.Join(err, output.Discard())
+	}
+	report.unit = "record"
+	return report, output.Publish(c.N, int64(files.Count)*int64(files.Size))
+}
+
+// run runs the job.
+func (c *sortCmd) run(ctx context.Context, job *appJob, got *[]sortLine) (*sortReport, error) {
+	run, err := job.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(*got) == 0 {
+		return nil, errors.New("no process has told the result")
+	}
+	l := (*got)[0]
+	for _, other := range *got { // task 0 may have been run again after it had told
+		if other.Sorted != l.Sorted {
+			return nil, fmt.Errorf("two results: %+v and %+v", l.Sorted, other.Sorted)
+		}
+	}
+	return &sortReport{
+		Records: l.Count, Checksum: fmt.Sprintf("%016x", l.Sum), Largest: l.Largest, Smallest: l.Smallest,
+		Bound: samplesort.Bound(l.Count, (l.Count+c.N-1)/c.N, c.N), Killed: run.Killed, Load: l.Load, Sort: l.Sort, Seconds: run.Seconds, unit: "key",
+	}, nil
+}
+
+// compare sorts the same keys in this process.
+func (r *sortReport) compare(ctx context.Context, s samplesort.Source) error {
+	keys, err := s.Load(ctx, 0, 1)
+	if err != nil {
+		return err
+	}
+	before := samplesort.Count(samplesort.Keys{}, keys)
+	if sum := fmt.Sprintf("%016x", before.Sum); sum != r.Checksum {
+		return fmt.Errorf("checksum %s of the keys; the job had %s", sum, r.Checksum)
+	}
+	began := time.Now()
+	samplesort.Parallel(keys, runtime.GOMAXPROCS(0))
+	parallel := time.Since(began).Seconds()
+	ratio := parallel / r.Sort
+	r.Parallel, r.Ratio = &parallel, &ratio
+	return nil
+}
+
+// write prints the report for people.
+func (r *sortReport) write(w *bufio.Writer) {
+	fmt.Fprintf(w, "%s in order, checksum %s; parts of %d to %d, bound %d\n", count(r.Records, r.unit), r.Checksum, r.Smallest, r.Largest, r.Bound)
+	fmt.Fprintf(w, "loaded in %.3f s, sorted in %.3f s, %.3f s in all", r.Load, r.Sort, r.Seconds)
+	if len(r.Killed) > 0 {
+		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
+	}
+	fmt.Fprintln(w)
+	if r.Ratio != nil {
+		fmt.Fprintf(w, "one process, %d processors: %.3f s; the job's throughput is %.2f times that\n", runtime.GOMAXPROCS(0), *r.Parallel, *r.Ratio)
+	}
+}
