@@ -143,11 +143,16 @@ func (p *Process) ring() []int {
 
 // copyAgain makes copies again that are lost.
 func (p *Process) copyAgain() {
-	all := p.hears()
-	for key, r := range p.epochs.copies {
-		if p.mine(key) && !key.backup() && (all || !p.reran(int(key.task))) { // otherwise it is not known who has any
-			p.copyOut(r)
-		}
+	for _, r := range p.epochs.copies {
+		p.remake(r)
+	}
+}
+
+// remake makes copies again of what a task of this process has saved, unless it is not known
+// yet who has any.
+func (p *Process) remake(r *replica) {
+	if p.mine(r.key) && !r.key.backup() && (!p.reran(int(r.key.task)) || p.hears()) {
+		p.copyOut(r)
 	}
 }
 
@@ -182,6 +187,7 @@ func (p *Process) copyCame(in *incoming) {
 		if r.have && in.kind == copyYours { // it has it
 			r.sent(in.source, true)
 			in.decline()
+			p.lookEpochs()
 			return
 		}
 		in = in.stay()
@@ -208,6 +214,7 @@ func (p *Process) copyCame(in *incoming) {
 	case key.backup():
 	case in.kind == copyYours:
 		r.sent(in.source, true)
+		p.remake(r) // one that came in pieces may have come after the words of all
 	default:
 		in.source.tell(r.envelope(opCopied))
 	}
