@@ -47,6 +47,9 @@ func (p *Process) dispatch(in *incoming) {
 	case opDrawn:
 		p.toldDrawn(in)
 		return
+	case opAgain:
+		p.askedAgain(in)
+		return
 	}
 	if p.stale(in) {
 		p.late(in)

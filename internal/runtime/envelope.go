@@ -41,6 +41,7 @@ const (
 	opCopy     // a copy of what a task saves
 	opCopied   // the answer: it is here
 	opDrawn    // what follows may follow from a value of Once
+	opAgain    // a task is run again where it was: send it again what it was sent
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -73,7 +72,7 @@ func (p *Process) epochsView(v *membership.View) {
 	s := &p.epochs.sweep
 	s.Commit(v.Epoch)
 	s.NewView(v.Number, ids(v))
-	s.Hold(v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced())
+	s.Hold(p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced())
 	p.copyAgain()
 	p.saved()
 	p.stepSweep()
@@ -99,55 +98,6 @@ func (p *Process) stepSweep() {
 	if epoch, ok := s.Complete(); ok {
 		p.balance(epoch)
 	}
-}
-
-// balance has tasks moved with the epoch that all have saved: the next view does both. If
-// there is no such view after all, the epoch is committed without.
-func (p *Process) balance(epoch uint64) {
-	v := &p.views
-	v.protocol.Balance(&v.state, epoch)
-	p.stepViews()
-	if v.stepping || v.state.Decides() || p.epochs.committed >= epoch {
-		return
-	}
-	v.protocol.Balance(&v.state, 0)
-	p.epochs.sweep.Hold(false)
-	p.stepSweep()
-}
-
-// ErrMoved: the task is another process's now.
-var ErrMoved = errors.New("moved")
-
-// leaves gives up tasks that a view has given to others while this process lives.
-func (p *Process) leaves(tasks []int) {
-	if len(tasks) == 0 {
-		return
-	}
-	gone := func(m *Member) bool { return slices.Contains(tasks, m.task) }
-	for key, m := range p.members {
-		if gone(m) {
-			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.owner[m.task])})
-			m.drop()
-			delete(p.members, key)
-			p.history.bytes -= m.logged
-		}
-	}
-	p.epochs.members = slices.DeleteFunc(p.epochs.members, gone)
-	p.releases.kept = slices.DeleteFunc(p.releases.kept, gone)
-	p.last = nil
-	for key, r := range p.epochs.copies {
-		if slices.Contains(tasks, int(key.task)) {
-			r.own, r.fate = false, nil
-		}
-	}
-	p.cfg.Logger.Info("gives away", "tasks", tasks)
-}
-
-// Runs tells whether an attempt of a task is this process's.
-func (p *Process) Runs(task, attempt int) bool {
-	p.lock()
-	defer p.unlock()
-	return int(p.owner[task]) == p.cfg.Rank && int(p.since[task]-1) == attempt
 }
 
 // sweepUp marks a message of the sweep that goes up.

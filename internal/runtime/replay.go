@@ -227,17 +227,7 @@ func (p *Process) moves(v *membership.View) {
 		p.tellLost(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank), moved...)
 	}
 	p.leaves(left)
-	all := make([]*Member, 0, len(p.members)) // there will be more
-	for _, m := range p.members {
-		all = append(all, m)
-	}
-	for _, m := range all {
-		for _, t := range moved {
-			if r, in := m.rankOf(uint32(t)); m.known && in {
-				m.reopen(r)
-			}
-		}
-	}
+	p.reopen(moved...)
 	for _, t := range moved {
 		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
 			p.taskReturned(t, r.failure)
@@ -247,6 +237,21 @@ func (p *Process) moves(v *membership.View) {
 			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
 			p.member(scope{group: world}, t).join(nil)
 			p.cfg.Adopt(p.cfg.Rank, t, int(p.since[t]-1))
+		}
+	}
+}
+
+// reopen begins anew with tasks that are run again: what they were sent is sent again.
+func (p *Process) reopen(tasks ...int) {
+	all := make([]*Member, 0, len(p.members)) // there will be more
+	for _, m := range p.members {
+		all = append(all, m)
+	}
+	for _, m := range all {
+		for _, t := range tasks {
+			if r, in := m.rankOf(uint32(t)); m.known && in {
+				m.reopen(r)
+			}
 		}
 	}
 }
