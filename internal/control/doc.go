@@ -51,7 +51,7 @@
 // for every view that opens after that; if one gives it the tasks of a dead process,
 // it says that it is at work again (Resumed). The job has finished when no dead
 // process is in the latest view that was told and every live one has returned in it,
-// or since anybody was removed; returned.go has the whole rule, and why it comes to
+// or since anybody was removed or a task moved; returned.go has the whole rule, and why it comes to
 // an end. Where nothing is adopted the dead do not count.
 //
 // # Growth

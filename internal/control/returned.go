@@ -12,7 +12,8 @@ import (
 //
 //  1. no dead process is in the latest view, unless nobody in it lives, and
 //  2. every live process in it has returned in that view, or in one before it since
-//     which nobody was removed, and none in a later one, of which nobody has told.
+//     which nobody was removed and no task was given to another, and none in a later one, of
+//     which nobody has told.
 //
 // Who joined and owns nothing, and who is in no view any more, is not asked for the
 // second. Where nothing is adopted the dead hold up nothing: every live process has

@@ -134,6 +134,10 @@ func TestJobEndsWithItsLastTask(t *testing.T) {
 			opens(2, []int{0, 1, 2, 3}, []int{0, 1, 2}), returns(0, 3), returns(1, 3), returns(2, 3),
 			opens(3, []int{0, 1, 2, 3}, []int{0, 1, 3}), returns(3, 3),
 		}},
+		{"tasks move to a joiner that has returned", []step{
+			opens(2, []int{0, 1, 2, 3}, []int{0, 1, 2}), returns(3, 2), returns(0, 3), returns(1, 3), returns(2, 3),
+			opens(3, []int{0, 1, 2, 3}, []int{0, 1, 3}), resumes(3, 3), returns(3, 3),
+		}},
 		{"a joiner dies before it is in", []step{dies(3), returns(0, 1), returns(1, 1), returns(2, 1)}},
 		{"nobody can say who owns what", []step{
 			opens(2, []int{0, 1, 2, 3}, nil), returns(0, 2), returns(1, 2), returns(2, 2), returns(3, 2),

@@ -86,7 +86,7 @@ type Server struct {
 	book      addressBook
 	view      *View             // the latest that a process told of; nil: none
 	in        map[Identity]bool // its members
-	removal   uint64            // the first view that all who are not in the latest were removed by; 0: nobody was
+	removal   uint64            // the first view that all who are not in the latest were removed by, and since which tasks have their owners; 0: nobody was
 	first     *View             // the one that the job began with; nil: nobody has told of it
 	taken     bool              // a process goes on with what an earlier run has stored
 	report    bool              // nothing is adopted: the dead hold up nothing

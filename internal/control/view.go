@@ -102,6 +102,9 @@ func (s *Server) install(v *View) {
 	for _, m := range v.Members {
 		s.in[m] = true
 	}
+	if before.Owners != nil && !slices.Equal(before.Owners, v.Owners) {
+		s.removal = v.Number
+	}
 	for _, m := range before.Members {
 		if s.in[m] {
 			continue
@@ -114,9 +117,12 @@ func (s *Server) install(v *View) {
 }
 
 // viewedLate learns from a view that came before the latest whether all who have been
-// removed were so by then: views may be told in another order than that of their
-// numbers.
+// removed were so by then, and tasks had their owners: views may be told in another order than
+// that of their numbers.
 func (s *Server) viewedLate(v *View) {
+	if !slices.Equal(v.Owners, s.view.Owners) {
+		return
+	}
 	for _, m := range v.Members {
 		if !s.in[m] {
 			return
