@@ -45,7 +45,7 @@ func OpenFiles(dir string, l Layout) (*Files, error) {
 		}
 		f.Count += int(info.Size() / int64(l.Size))
 		f.paths, f.ends = append(f.paths, path), append(f.ends, f.Count)
-		mark = mix(mark ^ Layout{}.hash([]byte(name.Name())))
+		mark = mix(mark ^ hash([]byte(name.Name())))
 		mark = mix(mark^uint64(info.Size())) ^ uint64(info.ModTime().UnixNano())
 	}
 	f.Mark = fmt.Sprintf("%016x", mix(mark))

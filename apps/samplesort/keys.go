@@ -20,9 +20,21 @@ func (Keys) width() int { return 1 }
 
 func (Keys) key(element []uint64) []byte { return binary.BigEndian.AppendUint64(nil, element[0]) }
 
-func (Keys) less(a, b []uint64) bool { return a[0] < b[0] }
+func (Keys) disorder(part []uint64) int {
+	for i := 1; i < len(part); i++ {
+		if part[i] < part[i-1] {
+			return i
+		}
+	}
+	return 0
+}
 
-func (Keys) hash(element []uint64) uint64 { return mix(element[0] + golden) }
+func (Keys) sum(all []uint64) (sum uint64) {
+	for _, key := range all {
+		sum += mix(key + golden)
+	}
+	return sum
+}
 
 // sort sorts a piece for each worker and merges the pieces.
 func (Keys) sort(run, room []uint64, workers int) (sorted, left []uint64) {

@@ -22,7 +22,7 @@ const (
 	few       = 24 // elements that are sorted by insertion
 )
 
-// radix sorts a by its keys; equal ones stay in their order. It uses room, which is as long, and leaves the result there
+// radix sorts a by its keys; equal ones stay in their order. It uses room, which is as long at least, and leaves the result there
 // if there is set.
 //
 // It goes from the highest digit down, which makes stretches that fit into the cache after one pass, and takes

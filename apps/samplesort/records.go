@@ -28,9 +28,24 @@ func (l Layout) width() int { return l.Size }
 
 func (l Layout) key(record []byte) []byte { return record[:l.Key] }
 
-func (l Layout) less(a, b []byte) bool { return bytes.Compare(a[:l.Key], b[:l.Key]) < 0 }
+func (l Layout) disorder(part []byte) int {
+	for i := 1; i < len(part)/l.Size; i++ {
+		if bytes.Compare(part[i*l.Size:][:l.Key], part[(i-1)*l.Size:][:l.Key]) < 0 {
+			return i
+		}
+	}
+	return 0
+}
 
-func (l Layout) hash(record []byte) uint64 {
+func (l Layout) sum(all []byte) (sum uint64) {
+	for ; len(all) > 0; all = all[l.Size:] {
+		sum += hash(all[:l.Size])
+	}
+	return sum
+}
+
+// hash is a number that hardly other bytes have.
+func hash(record []byte) uint64 {
 	h := uint64(golden)
 	for len(record) >= 8 {
 		h = mix(h ^ binary.LittleEndian.Uint64(record))

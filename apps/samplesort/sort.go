@@ -27,17 +27,17 @@ import (
 type Form[E any] interface {
 	// width is how many E an element has.
 	width() int
-	// sort sorts a run, and may use room, which is as long. It returns the sorted run and the memory that is left.
+	// sort sorts a run, and may use room, which is as long at least. It returns the sorted run and the memory that is left.
 	sort(run, room []E, workers int) (sorted, left []E)
 	// merge merges sorted runs, which stay as they are, into room if that is enough. Of equal keys the
 	// first run's come first.
 	merge(runs [][]E, room []E, workers int) []E
 	// key is the key of an element, in bytes that are ordered as the keys are.
 	key(element []E) []byte
-	// less tells whether the key of a is less than that of b.
-	less(a, b []E) bool
-	// hash is a number that hardly another element has.
-	hash(element []E) uint64
+	// disorder is the first element whose key is less than that before it; 0: none.
+	disorder(part []E) int
+	// sum adds up a hash of each element: the same in every order.
+	sum(all []E) uint64
 }
 
 // samples are what a task tells of its elements: the last one of each of several stretches, which are as long as each
@@ -64,7 +64,9 @@ func Bound(n, m, p int) int { return (n+p-1)/p + (n+m)/Samples(p) }
 // now on, as does the result: it may be read.
 func Sort[E any](ctx context.Context, t *coppice.Task, f Form[E], mine []E) ([]E, error) {
 	workers := max(1, runtime.GOMAXPROCS(0)/t.Size()) // as if all tasks were on this host
-	mine, room := f.sort(mine, make([]E, len(mine)), workers)
+	n := len(mine)/f.width() + 1
+	most := Bound(t.Size()*n, n, t.Size()) // of the part, if all tasks have as many elements
+	mine, room := f.sort(mine, make([]E, len(mine), most*f.width()), workers)
 	told, err := coppice.Gather(ctx, t, sample(f, mine, Samples(t.Size())))
 	if err != nil {
 		return nil, err

@@ -22,12 +22,7 @@ type Sorted struct {
 
 // Count is the tally of elements.
 func Count[E any](f Form[E], all []E) Tally {
-	w := f.width()
-	t := Tally{Count: len(all) / w}
-	for i := range t.Count {
-		t.Sum += f.hash(all[i*w:][:w])
-	}
-	return t
+	return Tally{len(all) / f.width(), f.sum(all)}
 }
 
 // summary is what task 0 is told of a part.
@@ -54,11 +49,7 @@ func summarize[E any](f Form[E], before Tally, part []E) summary {
 	}
 	w := f.width()
 	s.First, s.Last = f.key(part[:w]), f.key(part[len(part)-w:])
-	for i := 1; i < s.After.Count && s.Disorder == 0; i++ {
-		if f.less(part[i*w:][:w], part[(i-1)*w:][:w]) {
-			s.Disorder = i
-		}
-	}
+	s.Disorder = f.disorder(part)
 	return s
 }
 
