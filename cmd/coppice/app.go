@@ -20,6 +20,8 @@ type appFlags struct {
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task, as in coppice run. May be repeated."`
 	Timeout *time.Duration `placeholder:"D" help:"End the run after so long."`
 	JSON    bool           `name:"json" help:"Print JSON."`
+
+	respawnFlags
 }
 
 // appJob is the job of an application: processes of this program.
@@ -44,6 +46,9 @@ func (j *appJob) plan() (*launch.Plan, error) {
 		Notice: j.notice, Events: j.events,
 	}
 	if config.Timeout, err = duration("time-out", j.Timeout, "30s"); err != nil {
+		return nil, badInput{err}
+	}
+	if err := j.replace(&config); err != nil {
 		return nil, badInput{err}
 	}
 	for _, k := range j.Kill { // each process has one task

@@ -13,11 +13,12 @@ import (
 type respawnFlags struct {
 	Respawn    launch.Respawn `placeholder:"WHEN" group:"Start:" help:"Start processes that die again: always, never, or auto, which is if it is estimated to be better than going on without them (default never; --respawn alone: auto)."`
 	RespawnMax *int           `placeholder:"MAX" group:"Start:" help:"Start so many again at most, in all (default: as many as processes)."`
+	Restart    int            `placeholder:"N" group:"Start:" help:"If a process dies or fails, kill the others and start all again, up to N times."`
 }
 
 // replace has processes that die replaced, if the user wants it.
 func (f *respawnFlags) replace(config *launch.Config) error {
-	config.Respawn = f.Respawn
+	config.Respawn, config.Restart = f.Respawn, f.Restart
 	switch {
 	case f.RespawnMax == nil:
 		return nil

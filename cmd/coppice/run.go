@@ -30,7 +30,7 @@ type runCmd struct {
 	Ranks  string `placeholder:"0,3-5" group:"Output:" help:"Show only what these ranks write."`
 	LogDir string `placeholder:"DIR" group:"Output:" help:"Write what each rank writes to DIR/RANK.out and DIR/RANK.err too, byte for byte."`
 
-	Stdin string   `default:"0" placeholder:"RANK" group:"Start:" help:"Who reads standard input: a rank or none (default ${default}); the others read nothing."`
+	Stdin string   `placeholder:"RANK" group:"Start:" help:"Who reads standard input: a rank or none (default 0; with --restart none); the others read nothing."`
 	Env   []string `placeholder:"NAME=VALUE" sep:"none" group:"Start:" help:"Set a variable in every process. May be repeated."`
 	Dir   string   `placeholder:"DIR" group:"Start:" help:"Working directory of the processes."`
 
@@ -63,6 +63,7 @@ passed on to the processes, the second one kills them, and so does --grace; the 
 	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
 	coppice run --hosts node1:4,node2:4 -- ./prog
 	coppice run -n 8 --respawn always -- ./prog
+	coppice run -n 8 --restart 3 -- ./prog
 	coppice run -n 8 --resume -- ./prog
 
 A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
@@ -135,9 +136,12 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {
 		return nil, err
 	}
-	if config.StdinRank, err = strconv.Atoi(r.Stdin); r.Stdin == "none" {
+	switch config.StdinRank, err = strconv.Atoi(r.Stdin); {
+	case r.Stdin == "none" || r.Stdin == "" && r.Restart > 0:
 		config.StdinRank = -1
-	} else if err != nil || config.StdinRank < 0 {
+	case r.Stdin == "":
+		config.StdinRank = 0
+	case err != nil || config.StdinRank < 0:
 		return nil, fmt.Errorf("standard input for %q; allowed: a rank, or none", r.Stdin)
 	}
 	if r.Verbose {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-go/coppice/apps/tpch"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+	"github.com/coppice-go/coppice/internal/launch"
 )
 
 type tpchCmd struct {
@@ -104,6 +105,8 @@ type tpchReport struct {
 	Load    float64  `json:"load_seconds"`  // the last task had its part of the tables
 	Ask     float64  `json:"query_seconds"` // from then to the answer
 	Seconds float64  `json:"seconds"`       // of the whole job
+
+	Restarts []launch.Restart `json:"restarts"` // with --restart: the starts before the last
 }
 
 func (c *tpchCmd) Run(con *console) error {
@@ -140,7 +143,7 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 	if run == nil {
 		return nil, err
 	}
-	report := &tpchReport{Query: c.Query, Sf: c.Sf, Rows: [][]any{}, Killed: run.Killed, Seconds: run.Seconds}
+	report := &tpchReport{Query: c.Query, Sf: c.Sf, Rows: [][]any{}, Killed: run.Killed, Restarts: run.Restarts, Seconds: run.Seconds}
 	switch {
 	case err != nil:
 		return report, err
@@ -164,6 +167,9 @@ func (r *tpchReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "\n%s, scale %g: tables in %.3f s, answer in %.3f s, %.3f s in all", count(len(r.Rows), "row"), r.Sf, r.Load, r.Ask, r.Seconds)
 	if len(r.Killed) > 0 {
 		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
+	}
+	if n := len(r.Restarts); n > 0 {
+		fmt.Fprintf(w, "; restarted %s", countOf(n, "time", "times"))
 	}
 	fmt.Fprintln(w)
 }

@@ -52,7 +52,9 @@ type job struct {
 	kills    chan control.Kill    // that are due
 	victims  map[control.Kill]int // the ranks that those that were due were for
 	suspects chan suspect         // on other hosts: the coordinator gave them up
+	failed   chan struct{}        // with room for one: a task has returned an error
 	began    time.Time
+	first    time.Time        // when the job was started for the first time
 	tcp      string           // where other hosts find the coordinator
 	threads  []*threads       // that called them
 	early    os.Signal        // came while they were called; nil: none
@@ -62,10 +64,9 @@ type job struct {
 	again    respawner // of the dead
 }
 
-// Run carries the plan out and waits until all processes have ended. An error
-// means that the job could not be started, and was not; how it went is in the
-// report. When ctx ends, the processes are killed.
-func (p *Plan) Run(ctx context.Context) (*Report, error) {
+// run carries the plan out once. The first start was then, if this is not it, and past
+// are all that were.
+func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, error) {
 	j := &job{
 		Plan:    p,
 		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
@@ -83,7 +84,9 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		over:    make(chan struct{}),
 
 		suspects: make(chan suspect, p.N+p.Grow),
-		report:   Report{Tasks: make([]TaskReport, p.N)},
+		failed:   make(chan struct{}, 1),
+		first:    first,
+		report:   Report{Tasks: make([]TaskReport, p.N), Restarts: past},
 		again:    newRespawner(),
 	}
 	j.close = sync.OnceFunc(func() { close(j.over) })
@@ -102,7 +105,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 	j.close()
 	stop()
 	j.finish()
-	return &j.report, nil
+	return j, nil
 }
 
 // end tells that a process has ended.
@@ -115,7 +118,7 @@ func (j *job) end(e ending) {
 
 // finish waits for the rest of the output and makes the report.
 func (j *job) finish() {
-	j.report.Seconds = time.Since(j.began).Seconds()
+	j.report.Seconds = time.Since(j.first).Seconds()
 	j.drain()
 	for _, s := range j.server.Status() {
 		j.learn(s)
@@ -124,7 +127,7 @@ func (j *job) finish() {
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
 	for _, k := range j.Kills {
-		if !slices.Contains(j.report.Killed, j.victim(k)) {
+		if !slices.Contains(j.report.fallen(), j.victim(k)) {
 			j.notice("--kill %v never came about", k)
 		}
 	}
@@ -216,7 +219,7 @@ func (j *job) schedule() (stop func()) {
 func (j *job) oversee(ctx context.Context) {
 	var timeout, patience <-chan time.Time
 	if j.Timeout > 0 {
-		timeout = time.After(time.Until(j.began.Add(j.Timeout)))
+		timeout = time.After(time.Until(j.first.Add(j.Timeout)))
 	}
 	cancelled := ctx.Done()
 	if j.early != nil {
@@ -236,6 +239,8 @@ func (j *job) oversee(ctx context.Context) {
 			j.killOne(k)
 		case s := <-j.suspects:
 			j.fence(s)
+		case <-j.failed:
+			j.giveUp()
 		case <-j.again.stirs:
 			j.raise()
 		case <-timeout:
@@ -288,6 +293,7 @@ func (j *job) observe(e control.Event) {
 	if j.Events != nil {
 		j.Events(e)
 	}
+	j.hearFailure(e)
 	if j.respawns() {
 		j.again.clock.hear(e)
 		if e.Type == control.EventDied || e.Type == control.EventView || e.Type == control.EventEpoch {
@@ -320,6 +326,7 @@ func (j *job) fence(s suspect) {
 const (
 	whyTimeout     = "time-out"
 	whyInterrupted = "interrupted"
+	whyRestart     = "restart"
 	whyKill        = "--kill "
 )
 
@@ -340,6 +347,9 @@ func (j *job) ended(e ending) {
 		t.Signal = signalName(e.status.Signal)
 	default:
 		t.Exit = &e.status.Exit
+	}
+	if e.lost != "" || e.status.Signal != 0 || e.status.Exit != 0 {
+		j.giveUp()
 	}
 	j.fall(e)
 }

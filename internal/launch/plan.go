@@ -45,6 +45,8 @@ type Config struct {
 	Respawn    Respawn // processes that die are started again; "": never
 	RespawnMax int     // so often at most in all; 0: N times
 
+	Restart int // so often all processes are started again, when one has died or failed; 0: never
+
 	Signals <-chan os.Signal    // those the launcher received: the first is passed on, the second kills
 	Notice  func(line string)   // what the user should know at once; called by one goroutine; nil: nobody
 	Events  func(control.Event) // told all that the coordinator tells of, in order; nil: nobody
@@ -68,7 +70,7 @@ type place struct {
 // New checks what the user asked for, before anything starts.
 func New(c Config) (*Plan, error) {
 	p := &Plan{Config: c}
-	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
+	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkRestart, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
 		if err := check(); err != nil {
 			return nil, err
 		}

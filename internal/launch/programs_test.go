@@ -31,6 +31,7 @@ var programs = map[string]func(args []string) (exit int){
 	"heir":     heir,
 	"adopter":  adopter,
 	"fencer":   fencer,
+	"failing":  failing,
 	"flood":    flood,
 	"secrets":  secrets,
 	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
@@ -176,6 +177,17 @@ func member(args []string) int {
 	if failure != "" {
 		return 1
 	}
+	return 0
+}
+
+// failing joins and stays for ever. The task of rank 1 returns an error.
+func failing([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 1 {
+		client.Returned(0, "no more paper", true)
+	}
+	time.Sleep(time.Hour)
 	return 0
 }
 

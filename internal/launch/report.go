@@ -19,7 +19,8 @@ type Report struct {
 	Lost      []int        `json:"lost"`              // tasks of those that nobody finished
 	Joined    []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
 	Respawned []Respawned  `json:"respawned"`         // those of them that were started since they had died
-	Seconds   float64      `json:"seconds"`           // from the start of the first process to the end of the last
+	Restarts  []Restart    `json:"restarts"`          // the starts before the last one, of which the rest tells
+	Seconds   float64      `json:"seconds"`           // from the first start of the first process to the end of the last
 	Cause     string       `json:"cause,omitempty"`   // what went wrong first
 	Timeout   bool         `json:"timeout,omitempty"` // the time-out struck
 	Signal    string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
@@ -28,6 +29,7 @@ type Report struct {
 	timeout   time.Duration // that struck
 	late      []int         // who still ran then
 	cancelled bool          // by the caller of Run
+	givenUp   bool          // the launcher killed the others when one had died or failed
 	broke     error         // what the processes wrote could not be shown
 	owners    []int         // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
@@ -113,8 +115,10 @@ func (t *TaskReport) name() string {
 
 // how says how a task's process ended.
 func (t *TaskReport) how() string {
-	text := "ended well"
+	text, why := "ended well", t.Why
 	switch {
+	case t.Failure != "" && why == whyRestart:
+		text, why = "failed", ""
 	case t.Signal != "":
 		text = "was killed by " + t.Signal
 	case t.Exit == nil:
@@ -124,8 +128,8 @@ func (t *TaskReport) how() string {
 	case t.Failure != "":
 		text = "failed"
 	}
-	if t.Why != "" {
-		text += " (" + t.Why + ")"
+	if why != "" {
+		text += " (" + why + ")"
 	}
 	text += fmt.Sprintf(", %.2f s after the start", t.Seconds)
 	if t.Failure != "" {
@@ -153,6 +157,9 @@ func (r *Report) conclude() {
 	if r.Respawned == nil {
 		r.Respawned = []Respawned{}
 	}
+	if r.Restarts == nil {
+		r.Restarts = []Restart{}
+	}
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
 		switch t := &r.Tasks[i]; {
@@ -171,7 +178,7 @@ func (r *Report) conclude() {
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.broke != nil {
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.givenUp || r.broke != nil {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -217,7 +224,7 @@ func (r *Report) cause() string {
 func (r *Report) firstFailed() (first *TaskReport, others int) {
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
-		if t.well() || t.Why == whyTimeout || t.Why == whyInterrupted {
+		if t.well() || t.Why == whyTimeout || t.Why == whyInterrupted || t.bystander() {
 			continue
 		}
 		if first != nil {

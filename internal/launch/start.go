@@ -52,6 +52,9 @@ func freePort() (string, error) {
 // start starts all processes.
 func (j *job) start() (err error) {
 	j.began = time.Now()
+	if j.first.IsZero() {
+		j.first = j.began
+	}
 	for rank := range j.N {
 		j.again.clock.begin(j.began, control.Identity{uint64(rank), firstIncarnation})
 	}
@@ -64,7 +67,7 @@ func (j *job) start() (err error) {
 		}
 	}()
 	for rank := range relays {
-		if relays[rank], err = j.Output.newRelays(j.screen, rank, false); err != nil {
+		if relays[rank], err = j.Output.newRelays(j.screen, rank, len(j.report.Restarts) > 0); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,101 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// A job may be restarted as a whole, which is what a job script does for a program that
+// does not survive deaths: as soon as one of its processes has died or failed, the
+// others are killed, and all are started again, the same way. Nothing is waited for in
+// between but their ends. It is another job: nothing of the first one's views,
+// directory or key is left.
+
+// Restart is a start of a job that was followed by another.
+type Restart struct {
+	Killed  []int   `json:"killed"`  // whose process died, but for those that the launcher killed then
+	Cause   string  `json:"cause"`   // what went wrong first
+	Seconds float64 `json:"seconds"` // from the start of the first process to the end of the last
+}
+
+func (p *Plan) checkRestart() error {
+	switch {
+	case p.Restart < 0:
+		return fmt.Errorf("%d restarts; allowed: 0 or more", p.Restart)
+	case p.Restart > 0 && p.respawns():
+		return errors.New("a job that is restarted as a whole, and whose processes are respawned; allowed: one of them")
+	case p.Restart > 0 && p.StdinRank >= 0:
+		return fmt.Errorf("standard input for task %d of a job that is restarted, though it can be read once; allowed: none", p.StdinRank)
+	}
+	return nil
+}
+
+// Run carries the plan out and waits until all processes have ended. An error
+// means that the job could not be started, and was not; how it went is in the
+// report. When ctx ends, the processes are killed.
+func (p *Plan) Run(ctx context.Context) (*Report, error) {
+	j, err := p.run(ctx, time.Time{}, nil)
+	for err == nil && j.restarts() {
+		past := append(j.report.Restarts, j.attempt())
+		j.notice("restarted, %d of %d: %s", len(past), p.Restart, j.report.Cause)
+		again := *p
+		again.Kills, again.Kill = nil, nil
+		j, err = again.run(ctx, j.first, past)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &j.report, nil
+}
+
+// restarts tells whether the job, which is over, is to be started again.
+func (j *job) restarts() bool {
+	r := &j.report
+	return r.givenUp && len(r.Restarts) < j.Restart && !r.Timeout && r.Signal == "" && !r.cancelled && r.broke == nil
+}
+
+// attempt is the start that is over.
+func (j *job) attempt() Restart {
+	return Restart{Killed: j.report.fallen(), Cause: j.report.Cause, Seconds: time.Since(j.began).Seconds()}
+}
+
+// bystander tells whether a process was killed only since another had died or failed.
+func (t *TaskReport) bystander() bool { return t.Why == whyRestart && t.Failure == "" }
+
+// fallen are the ranks whose process died, but not for a restart.
+func (r *Report) fallen() []int {
+	ranks := slices.Clone(r.Killed)
+	for _, t := range r.Tasks {
+		if t.Why == whyRestart {
+			ranks = slices.DeleteFunc(ranks, func(rank int) bool { return rank == t.Rank })
+		}
+	}
+	return ranks
+}
+
+// hearFailure has the job given up when a task has returned an error: its process may
+// wait for the others.
+func (j *job) hearFailure(e control.Event) {
+	if failure, _ := e.Attrs["failure"].(string); j.Restart == 0 || e.Type != control.EventReturned || failure == "" {
+		return
+	}
+	select {
+	case j.failed <- struct{}{}:
+	default: // one is enough
+	}
+}
+
+// giveUp kills those that still run, since one of them has died or failed.
+func (j *job) giveUp() {
+	if j.Restart == 0 || j.ending() {
+		return
+	}
+	j.report.givenUp = true
+	j.hangUp()
+	j.killAll(whyRestart)
+}
