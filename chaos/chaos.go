@@ -166,6 +166,10 @@ type Config[S, M any] struct {
 	// otherwise it stops at the first.
 	KeepGoing bool
 
+	// AsFound makes Random tell of a violation as it was found. Otherwise it
+	// looks for a shorter one of the same nature, which may take seconds.
+	AsFound bool
+
 	// Check says what is wrong at the end of a run; nil error: nothing.
 	Check func(*World[S, M]) error
 

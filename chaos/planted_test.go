@@ -414,3 +414,14 @@ func TestUniformDeliveryFailsWhereDeliveryComesFirst(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A violation that is told as it was found is the one of which a shorter is made.
+func TestViolationsAreToldAsFound(t *testing.T) {
+	cfg := Config[floodState, wave]{Protocol: flood{p: 4, sends: 3, bug: deliverTwice}, P: 4, Check: reliable[floodState, wave]}
+	short, _ := Random(cfg, 1, 200, 1)
+	cfg.AsFound = true
+	long, err := Random(cfg, 1, 200, 1)
+	if err == nil || long.First.Seed != short.First.Seed || len(long.First.Choices) <= len(short.First.Choices) {
+		t.Errorf("%v\nmade shorter: %v", err, short.First)
+	}
+}

@@ -139,7 +139,11 @@ func (d *drawing[S, M]) report(begin time.Time) (Report, error) {
 	if err := w.draw(seed, true); errors.Is(err, errSetup) {
 		return Report{}, err
 	}
-	v := w.shrink(trimmed(w.choices.made))
+	shorten := w.shrink
+	if d.cfg.AsFound {
+		shorten = w.replay
+	}
+	v := shorten(trimmed(w.choices.made))
 	r.Seconds = time.Since(begin).Seconds()
 	if v == nil {
 		return r, fmt.Errorf("chaos: the violation of seed %d does not replay: the protocol or a check is not deterministic", seed)

@@ -57,8 +57,8 @@ type Job struct {
 	// or left out beyond a cut; then all processes may be lost. Who comes back joins.
 	Suspicions, Cuts, Restarts int
 
-	KeepGoing bool // as in chaos.Config
-	StatesMax int
+	KeepGoing, AsFound bool // as in chaos.Config
+	StatesMax          int
 }
 
 // Some are so many Saves as it happens.
@@ -382,7 +382,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 		MayCrash:   func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
-		KeepGoing: r.KeepGoing, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
+		KeepGoing: r.KeepGoing, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
 }

@@ -7,10 +7,13 @@ package plant
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +22,17 @@ import (
 // Variable names the mistake that is to be made.
 const Variable = "COPPICE_MISTAKE"
 
+// seedVariable has the seed of a mistake.
+const seedVariable = "COPPICE_MISTAKE_SEED"
+
+// Seed is where random schedules begin: with one that finds the mistake, if it is known.
+func Seed() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
+		return n
+	}
+	return 1
+}
+
 // Mistake is one that is planted.
 type Mistake struct {
 	Name     string
@@ -26,6 +40,7 @@ type Mistake struct {
 	Old, New string   // what is replaced; wrong(«name») tells whether to go wrong
 	Test     string   // that must find it, as -test.run has it
 	By       []string // one of them is in what the test says; none: any will do
+	Seed     uint64   // finds it at once, as long as nothing else changes; 0: not known
 }
 
 // Garden is where mistakes are planted.
@@ -64,16 +79,19 @@ func Find(t *testing.T, gardens ...*Garden) {
 
 func (g *Garden) find(t *testing.T, program string) {
 	t.Helper()
-	run := func(name, test string) (string, error) {
+	run := func(name, test string, seed uint64) (string, error) {
 		cmd := exec.Command(program, "-test.v", "-test.run", test, "-test.timeout", "2m")
 		cmd.Env = append(os.Environ(), Variable+"="+name)
+		if seed > 0 {
+			cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", seedVariable, seed))
+		}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
 	for _, m := range g.Mistakes {
 		t.Run(m.Name, func(t *testing.T) {
 			begin := time.Now()
-			out, err := run(m.Name, m.Test)
+			out, err := run(m.Name, m.Test, m.Seed)
 			var failed *exec.ExitError
 			switch {
 			case err == nil:
@@ -83,10 +101,10 @@ func (g *Garden) find(t *testing.T, program string) {
 			case !m.foundAs(out):
 				t.Errorf("found, but not as one of: %q\n%s", m.By, out)
 			}
-			t.Logf("in %.1f s: %s", time.Since(begin).Seconds(), verdict(out))
+			t.Logf("in %.1f s: %s %s", time.Since(begin).Seconds(), replayed.FindString(out), verdict(out))
 		})
 	}
-	if out, err := run("none of them", g.Healthy); err != nil {
+	if out, err := run("none of them", g.Healthy, 0); err != nil {
 		t.Errorf("without a mistake: %v\n%s", err, out)
 	}
 }
@@ -100,6 +118,9 @@ func (m *Mistake) foundAs(out string) bool {
 	}
 	return len(m.By) == 0
 }
+
+// replayed is how a violation says with which seed it is found at once.
+var replayed = regexp.MustCompile(`replay: runs 1, seed \d+`)
 
 // verdict is the line of a failing test that says what is wrong.
 func verdict(out string) string {

@@ -158,7 +158,7 @@ var epochMistakes = []mistake{
 		return true
 	}
 `,
-		found: "three with values",
+		found: "three with values", seed: 5449741894505600313,
 	},
 	{
 		name: "a value that is lost is drawn anew", file: "copy.go",

@@ -29,6 +29,7 @@ type mistake struct {
 	old, new string // what is replaced
 	found    string // in this world of recoveries, or this schedule
 	by       string // in this way; empty: in any
+	seed     uint64 // finds it at once; 0: what finds it soon need not be known
 }
 
 var mistakes = []mistake{
@@ -322,7 +323,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
 	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes) {
-		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: test(m.found)}
+		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
