@@ -131,8 +131,13 @@ func (x point) steps() int {
 // one process, or fewer.
 func (x point) further(rng *rand.Rand, e episode) episode {
 	e.role.Deaths = slices.Clone(e.role.Deaths)
+	steps := len(e.role.Program.Steps)
 	for range 1 + rng.IntN(x.p-2) {
-		e.role.Deaths = append(e.role.Deaths, death{Task: x.victim, Step: rng.IntN(len(e.role.Program.Steps) + 1), Attempt: 1})
+		step := rng.IntN(steps + 1)
+		if x.op == play.Save && step > 1 && step < steps-1 { // who resumes may be past it
+			step = steps - 1
+		}
+		e.role.Deaths = append(e.role.Deaths, death{Task: x.victim, Step: step, Attempt: 1})
 	}
 	return e
 }
