@@ -22,7 +22,7 @@ type Experiment struct {
 
 // all lists the experiments in the order of the papers. Each file that holds
 // some adds them.
-var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments}
+var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments, thesisQueries}
 
 // All lists the experiments.
 func All() []Experiment {
@@ -92,9 +92,10 @@ type Finding struct {
 	Notes   []string `json:"notes,omitempty"`
 	Seconds float64  `json:"seconds"` // to simulate or measure it, whenever that was
 
-	Measured  bool   `json:"measured,omitempty"`  // on real processes, not simulated
-	Processes []int  `json:"processes,omitempty"` // how many, if they were asked for
-	Skipped   string `json:"skipped,omitempty"`   // why it could not be made, and what would help
+	Measured  bool      `json:"measured,omitempty"`  // on real processes, not simulated
+	Processes []int     `json:"processes,omitempty"` // how many, if they were asked for
+	Scales    []float64 `json:"scales,omitempty"`    // of tables, if they were asked for
+	Skipped   string    `json:"skipped,omitempty"`   // why it could not be made, and what would help
 
 	Chart *chart.Chart `json:"chart,omitempty"`
 }
@@ -104,6 +105,9 @@ func (f *Finding) Repeat() string {
 	command := fmt.Sprintf("coppice reproduce %s --runs %d --seed %d", f.Name, f.Runs, f.Seed)
 	for _, p := range f.Processes {
 		command += fmt.Sprintf(" -n %d", p)
+	}
+	for _, s := range f.Scales {
+		command += fmt.Sprintf(" --sf %g", s)
 	}
 	return command
 }

@@ -33,6 +33,9 @@ type Lab struct {
 	// Processes are how many of them, one after the other; none: as each
 	// experiment says.
 	Processes []int
+	// Scales are those of the tables of queries, one after the other; none: as each
+	// experiment says.
+	Scales []float64
 
 	cells map[string]*Sample
 	used  map[*Sample]bool // since an experiment began

@@ -22,7 +22,8 @@ type Starter interface {
 	// to get it; empty: nothing is missing.
 	Missing(context.Context, Side) (string, error)
 	// Launch runs one job and returns, for each of its operations in each of its
-	// sizes, the median of what it took, in µs: first all sizes of the first one.
+	// sizes, the median of what it took, in µs: first all sizes of the first one. Of
+	// a job that answers a query, what the whole took, and the query alone.
 	Launch(context.Context, Launch) ([]float64, error)
 }
 
@@ -48,6 +49,16 @@ type Launch struct {
 	Bytes      []int    `json:"bytes"`            // the sizes, one after the other
 	Warmup     int      `json:"warmup"`
 	Iterations int      `json:"iterations"` // of each operation and size
+
+	Query *Query `json:"query,omitempty"` // nil: operations are measured
+}
+
+// Query is a job that answers query 3 of TPC-H once, in the launch's Mode.
+type Query struct {
+	Scale   float64 `json:"scale"`
+	Kill    string  `json:"kill,omitempty"`    // TASK@OP#SEQ[/STEP]: a process dies then; empty: none does
+	Restart bool    `json:"restart,omitempty"` // the whole job, if one dies
+	Respawn bool    `json:"respawn,omitempty"` // the process that dies
 }
 
 // launchesMax is how often a configuration is started at most: as often as in
@@ -66,6 +77,8 @@ type contender struct {
 	tree, correction string
 	gossip           int // with tree gossip: so many rounds more than twice ⌈log2 p⌉
 	failed           int // processes that are dead before the first broadcast
+	query            *Query
+	phase            string // of the query: the operation in which a process dies; empty: none does
 }
 
 // launch is the contender's job of a round. The dead are drawn anew each time,
@@ -80,6 +93,13 @@ func (c contender) launch(p, round int, seed uint64) Launch {
 		l.Failed = append(l.Failed, i+1)
 	}
 	slices.Sort(l.Failed)
+	if c.query != nil {
+		q := *c.query
+		if c.phase != "" {
+			q.Kill = fmt.Sprintf("%d@%s#1%s", random.IntN(p), c.phase, []string{"", "/1"}[random.IntN(2)])
+		}
+		l.Query = &q
+	}
 	return l
 }
 

@@ -52,11 +52,11 @@ func (w Wide) decimals(places int) string {
 }
 
 // Ask implements Query.
-func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds, s Steps) (Answer, error) {
+func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds, s Steps, options ...coppice.Option) (Answer, error) {
 	s.next("sums")
 	sums := q.sums(&tables.Lines)
 	s.next("reduce")
-	rows, err := coppice.ReduceFunc(ctx, t, sums, mergeQ1)
+	rows, err := coppice.ReduceFunc(ctx, t, sums, mergeQ1, options...)
 	return answerQ1(rows), err
 }
 
@@ -81,7 +81,7 @@ func (q Q1) sums(l *LineTable) (rows []q1Row) {
 	for flag := range cells {
 		for status := range cells[flag] {
 			if c := cells[flag][status]; c.Lines > 0 {
-				c.Returned, c.Status = flags[flag], "FO"[status]
+				c.Returned, c.Status = flags[flag], states[status]
 				rows = append(rows, c)
 			}
 		}
@@ -89,8 +89,11 @@ func (q Q1) sums(l *LineTable) (rows []q1Row) {
 	return rows
 }
 
-// flags are the values of l_returnflag, in order.
-const flags = "ANR"
+// The values of l_returnflag and l_linestatus, in order.
+const (
+	flags  = "ANR"
+	states = "FO"
+)
 
 func flagNumber(flag byte) int {
 	switch flag {

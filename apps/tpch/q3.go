@@ -19,7 +19,7 @@ type Q3 struct {
 
 // Columns are those that it needs.
 func (Q3) Columns() dbgen.Column {
-	return dbgen.Segment | dbgen.Customer | dbgen.Ordered | dbgen.Price | dbgen.Discount | dbgen.Shipped
+	return dbgen.Segment | dbgen.Customer | dbgen.Ordered | dbgen.Priority | dbgen.Price | dbgen.Discount | dbgen.Shipped
 }
 
 // q3Row is a row of the answer.
@@ -36,28 +36,28 @@ const q3Limit = 10
 // Ask implements Query, along the plan of the thesis: the tasks gather how many customers of
 // the segment each has, all get to know it, all send each other the customers' keys; then each has what it
 // needs for the orders that it holds, and the best ten of all are found in a reduction.
-func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error) {
-	customers, err := q.allCustomers(ctx, t, tables, b, s)
+func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error) {
+	customers, err := q.allCustomers(ctx, t, tables, b, s, options)
 	if err != nil {
 		return Answer{}, err
 	}
 	s.next("join")
 	best := q.best(tables, customers)
 	s.next("reduce")
-	rows, err := coppice.ReduceFunc(ctx, t, best, mergeQ3)
+	rows, err := coppice.ReduceFunc(ctx, t, best, mergeQ3, options...)
 	return answerQ3(rows), err
 }
 
 // allCustomers are those of the segment, of all tasks.
-func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (keySet, error) {
+func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options []coppice.Option) (keySet, error) {
 	mine := q.customers(&tables.Customers)
 	s.next("gather")
-	counts, err := coppice.Gather(ctx, t, len(mine))
+	counts, err := coppice.Gather(ctx, t, len(mine), options...)
 	if err != nil {
 		return nil, err
 	}
 	s.next("broadcast")
-	if counts, err = coppice.Broadcast(ctx, t, counts); err != nil {
+	if counts, err = coppice.Broadcast(ctx, t, counts, options...); err != nil {
 		return nil, err
 	}
 	parts := make([][]int32, t.Size())
@@ -65,7 +65,7 @@ func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b
 		parts[i] = mine
 	}
 	s.next("alltoall")
-	keys, err := coppice.AllToAll(ctx, t, parts, coppice.Shared())
+	keys, err := coppice.AllToAll(ctx, t, parts, append(slices.Clip(options), coppice.Shared())...)
 	if err != nil {
 		return nil, err
 	}

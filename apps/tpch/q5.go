@@ -36,20 +36,20 @@ type keyed struct {
 
 // Ask implements Query: tasks tell each other which customers and suppliers are of the region, each adds
 // up its lines, and the sums of all are added.
-func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error) {
+func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error) {
 	s.next("allgather")
-	buyers, err := q.nations(ctx, t, keyed{tables.Customers.Keys, tables.Customers.Nations}, b.Customer)
+	buyers, err := q.nations(ctx, t, keyed{tables.Customers.Keys, tables.Customers.Nations}, b.Customer, options)
 	if err != nil {
 		return Answer{}, err
 	}
-	sellers, err := q.nations(ctx, t, keyed(tables.Suppliers), b.Supplier)
+	sellers, err := q.nations(ctx, t, keyed(tables.Suppliers), b.Supplier, options)
 	if err != nil {
 		return Answer{}, err
 	}
 	s.next("join")
 	sums := q.sums(tables, buyers, sellers)
 	s.next("reduce")
-	sums, err = coppice.Reduce(ctx, t, sums, coppice.Sum)
+	sums, err = coppice.Reduce(ctx, t, sums, coppice.Sum, options...)
 	return answerQ5(sums), err
 }
 
@@ -75,14 +75,14 @@ func answerQ5(sums []int64) Answer {
 const nowhere = 255
 
 // nations are those of all rows of a table that are of the region, by key.
-func (q Q5) nations(ctx context.Context, t *coppice.Task, rows keyed, largest int64) ([]uint8, error) {
+func (q Q5) nations(ctx context.Context, t *coppice.Task, rows keyed, largest int64, options []coppice.Option) ([]uint8, error) {
 	var mine keyed
 	for i, n := range rows.Nations {
 		if dbgen.Nations[n].Region == q.Region {
 			mine.Keys, mine.Nations = append(mine.Keys, rows.Keys[i]), append(mine.Nations, n)
 		}
 	}
-	all, err := coppice.AllGather(ctx, t, mine, coppice.Shared())
+	all, err := coppice.AllGather(ctx, t, mine, append(slices.Clip(options), coppice.Shared())...)
 	if err != nil {
 		return nil, err
 	}

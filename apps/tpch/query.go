@@ -11,8 +11,8 @@ import (
 type Query interface {
 	// Columns are those that it needs.
 	Columns() dbgen.Column
-	// Ask answers the query at task 0; elsewhere the answer is empty.
-	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps) (Answer, error)
+	// Ask answers the query at task 0; elsewhere the answer is empty. The options are for all operations.
+	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error)
 }
 
 // Steps is told what the task does next; nil: nobody is.

@@ -13,17 +13,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 	"github.com/coppice-go/coppice/experiment"
 )
 
 type reproduceCmd struct {
-	Names   []string `arg:"" optional:"" name:"name" help:"Experiments, or «all»; «list» lists them."`
-	Runs    int      `default:"1000" placeholder:"R" help:"Runs of each cell, at least; figures at large sizes take fewer where they say so (default ${default})."`
-	Out     string   `default:"reproduction" placeholder:"DIR" help:"Where CSV, SVG and the report go, and cells/, from which interrupted work goes on (default ${default})."`
-	Seed    uint64   `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
-	Workers int      `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the results do not depend on it."`
-	N       []int    `name:"processes" short:"n" placeholder:"N" help:"Numbers of processes of what is measured, not simulated (default 4,8,16,32)."`
-	JSON    bool     `name:"json" help:"Print JSON."`
+	Names   []string  `arg:"" optional:"" name:"name" help:"Experiments, or «all»; «list» lists them."`
+	Runs    int       `default:"1000" placeholder:"R" help:"Runs of each cell, at least; figures at large sizes take fewer where they say so (default ${default})."`
+	Out     string    `default:"reproduction" placeholder:"DIR" help:"Where CSV, SVG and the report go, and cells/, from which interrupted work goes on (default ${default})."`
+	Seed    uint64    `default:"1" placeholder:"S" help:"Same seed, same results (default ${default})."`
+	Workers int       `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the results do not depend on it."`
+	N       []int     `name:"processes" short:"n" placeholder:"N" help:"Numbers of processes of what is measured, not simulated (default 4,8,16,32)."`
+	Sf      []float64 `name:"sf" placeholder:"F" help:"Scale factors of the tables of queries that are measured (default 0.1,1)."`
+	JSON    bool      `name:"json" help:"Print JSON."`
 }
 
 func (reproduceCmd) Help() string {
@@ -34,13 +36,14 @@ was when the command is given again.
 
 trees-fig11, trees-fig12 and thesis-fig… are measured on processes of this machine, which should be quiet:
 up to ten launches of each configuration share the runs, 500 a launch at most. What was measured into a
-directory stays there: to measure again, give another one. trees-fig11 and thesis-fig… need Open MPI, and are
-skipped without it. --runs 3 makes all figures of the thesis in about two minutes.
+directory stays there: to measure again, give another one. trees-fig11 and thesis-fig5.3 to 5.14 and 5.23 need
+Open MPI, and are skipped without it. --runs 3 makes all figures of the thesis in a few minutes.
 
 	coppice reproduce list
 	coppice reproduce trees-table1 --runs 10000
 	coppice reproduce trees-fig12 -n 4,8
 	coppice reproduce thesis-fig5.3 thesis-fig5.4 --runs 100
+	coppice reproduce thesis-fig5.17 thesis-fig5.21 --runs 10 -n 4 --sf 1
 	coppice reproduce all --out out --json
 `
 }
@@ -65,6 +68,11 @@ func (r *reproduceCmd) Run(c *console) error {
 			return badInput{fmt.Errorf("%d processes; allowed: 2 to %d", n, benchProcessesMax)}
 		}
 	}
+	for _, sf := range r.Sf {
+		if err := dbgen.Scale(sf).Check(); err != nil {
+			return badInput{err}
+		}
+	}
 	if err := os.MkdirAll(r.Out, 0o777); err != nil {
 		return badInput{err}
 	}
@@ -75,7 +83,7 @@ func (r *reproduceCmd) Run(c *console) error {
 	defer jobs.close()
 	lab := &experiment.Lab{
 		Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells"),
-		Starter: jobs, Processes: r.N,
+		Starter: jobs, Processes: r.N, Scales: r.Sf,
 	}
 	report, err := r.reproduce(ctx, c, lab, experiments)
 	if errors.Is(err, context.Canceled) {

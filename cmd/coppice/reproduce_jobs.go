@@ -72,7 +72,10 @@ func (j *jobStarter) Stabilize(ctx context.Context, processes, fanout, rounds in
 
 // Launch runs one job.
 func (j *jobStarter) Launch(ctx context.Context, l experiment.Launch) ([]float64, error) {
-	if l.Side == experiment.Coppice {
+	switch {
+	case l.Query != nil:
+		return launchQuery(ctx, l)
+	case l.Side == experiment.Coppice:
 		return launchOurs(ctx, l)
 	}
 	if err := j.build(ctx); err != nil {

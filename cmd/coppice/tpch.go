@@ -24,7 +24,7 @@ type tpchCmd struct {
 	Region  string  `placeholder:"R" help:"Query 5: region (default ASIA)."`
 	Date    string  `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
 
-	Mode string `default:"replay" placeholder:"M" help:"replay, or plain: nothing is kept for who runs a task again, and a death ends the job (default ${default})."`
+	Mode string `default:"replay" placeholder:"M" help:"replay; agreed: and all processes agree that an operation is complete; or plain: nothing is kept for who runs a task again, and a death ends the job (default ${default})."`
 
 	appFlags
 }
@@ -56,8 +56,8 @@ func (c *tpchCmd) question() (q tpch.Query, err error) {
 	case c.Region != "" && c.Query != 5:
 		return nil, fmt.Errorf("--region with query %d; allowed with: 5", c.Query)
 	}
-	if _, ok := tpchRecovery[c.Mode]; !ok {
-		return nil, fmt.Errorf("mode %q; allowed: replay, plain", c.Mode)
+	if _, ok := tpchModes[c.Mode]; !ok {
+		return nil, fmt.Errorf("mode %q; allowed: replay, agreed, plain", c.Mode)
 	}
 	date, err := dbgen.ParseDate(cmp.Or(c.Date, defaults[c.Query]))
 	if err != nil {

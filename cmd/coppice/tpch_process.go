@@ -38,12 +38,19 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := tpchProcess{c, q, tpch.Generated(c.Sf), sync.Mutex{}, json.NewEncoder(con.stdout)}
-	job := coppice.Job{Recovery: tpchRecovery[c.Mode]}
+	job := coppice.Job{Recovery: tpchModes[c.Mode].recovery}
 	return job.Run(ctx, p.task)
 }
 
-// tpchRecovery is what becomes of the dead, by mode.
-var tpchRecovery = map[string]coppice.Recovery{replayMode: coppice.Replay, plainMode: coppice.Report}
+// tpchModes are the ways to protect a query, by name.
+var tpchModes = map[string]struct {
+	recovery coppice.Recovery
+	option   coppice.Option // of all operations
+}{
+	replayMode: {coppice.Replay, coppice.Mode(coppice.Replayed)},
+	agreedMode: {coppice.Replay, coppice.Mode(coppice.Agreed)},
+	plainMode:  {coppice.Report, coppice.Mode(coppice.Plain)},
+}
 
 // tpchProcess is one of the processes.
 type tpchProcess struct {
@@ -79,11 +86,12 @@ func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
 	if err != nil {
 		return err
 	}
-	if err := coppice.Barrier(ctx, t); err != nil {
+	option := tpchModes[p.Mode].option
+	if err := coppice.Barrier(ctx, t, option); err != nil {
 		return err
 	}
 	loaded := time.Now()
-	answer, err := p.query.Ask(ctx, t, tables, p.source.Bounds(), next)
+	answer, err := p.query.Ask(ctx, t, tables, p.source.Bounds(), next, option)
 	if err != nil {
 		return err
 	}

@@ -97,5 +97,11 @@ func (j *job) giveUp() {
 	}
 	j.report.givenUp = true
 	j.hangUp()
+	known := j.server.Status()
 	j.killAll(whyRestart)
+	for _, s := range known { // who died by itself, and whose end is yet to be heard of
+		if s.State == control.Dead && j.why[s.Rank] == whyRestart {
+			delete(j.why, s.Rank)
+		}
+	}
 }

@@ -1,0 +1,189 @@
+package experiment
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/coppice-go/coppice/experiment/chart"
+)
+
+// The TU Darmstadt thesis on fault-tolerant collectives, §5.3 and Figure 5.24, compared running
+// through the death of a process with starting again, in TPC-H query 3. The query has four
+// phases, each of which ends with an operation; a random process gets SIGKILL in one of
+// them. Times are those of the whole job, table generation and the time until the first
+// start was given up included. Here the killed process is the same on all sides, at the
+// beginning of the phase's operation or at its first message.
+
+var thesisQueries = []Experiment{
+	{
+		Name: "thesis-fig5.17", Title: "TPC-H query 3 without failures", Source: thesisWork + ", Figure 5.17 and §5.3.2", run: queryFree,
+		About: queryAbout,
+	},
+	queryPhase("5.18", 1, "gather"), queryPhase("5.19", 2, "broadcast"), queryPhase("5.20", 3, "alltoall"), queryPhase("5.21", 4, "reduce"),
+	{
+		Name: "thesis-fig5.24", Title: "TPC-H query 3 with a death in phase 4, with and without agreements", Source: thesisWork + ", Figure 5.24 and §5.4", run: queryOptimized,
+		About: queryAbout,
+	},
+}
+
+const queryAbout = "Median over launches of the time of a job that generates the tables and answers TPC-H query 3, from the start of its processes to the end of the last, and quartiles; processes of this machine."
+
+// queryProcesses and queryScales are what is measured unless something else is asked for.
+var (
+	queryProcesses = []int{2, 4, 8}
+	queryScales    = []float64{0.1, 1}
+)
+
+// The ways to answer the query.
+var (
+	runThrough = contender{name: "run-through", side: Coppice, mode: "replay", query: &Query{}}
+	respawning = contender{name: "run-through, respawn", side: Coppice, mode: "replay", query: &Query{Respawn: true}}
+	agreeing   = contender{name: "run-through, agreed", side: Coppice, mode: "agreed", query: &Query{}}
+	restarting = contender{name: "restart", side: Coppice, mode: "plain", query: &Query{Restart: true}}
+	unguarded  = contender{name: "plain", side: Coppice, mode: "plain", query: &Query{}}
+)
+
+// What a launch of a query gives, as a contest has operations and sizes.
+const (
+	wholeJob   = "job"
+	queryAlone = "query"
+	queryBytes = 0
+)
+
+// queryContest is the contest at one scale.
+type queryContest struct {
+	*contest
+	scale float64
+}
+
+// compareQueries measures the ways to answer the query, at each scale, and makes table and
+// chart; the last way is what ratios are to. It is nil if something is missing.
+func (f *Finding) compareQueries(ctx context.Context, lab *Lab, phase string, ways ...contender) (all []queryContest, err error) {
+	f.Scales = lab.Scales
+	scales := queryScales
+	if len(lab.Scales) > 0 {
+		scales = slices.Compact(slices.Sorted(slices.Values(lab.Scales)))
+	}
+	for _, scale := range scales {
+		c := &contest{processes: queryProcesses, bytes: []int{queryBytes}, ops: []string{wholeJob, queryAlone}, most: 1}
+		if len(lab.Processes) > 0 {
+			c.processes = lab.processes()
+		}
+		for _, way := range ways {
+			q := *way.query
+			q.Scale = scale
+			way.query, way.phase = &q, phase
+			c.contenders = append(c.contenders, way)
+		}
+		if ok, err := f.hold(ctx, lab, f.Name, c); !ok || err != nil {
+			return nil, err
+		}
+		all = append(all, queryContest{c, scale})
+	}
+	f.queryTable(all)
+	f.note("Measured on %s/%s, %d cores, over which the processes are spread; each way was launched %s, in turns, and ratios are medians of those of neighbours in time. The thesis had 1 GB for each process (weak scaling); here the tables are those of the scale, whatever the number of processes.",
+		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(all[0].rounds, "time"))
+	return all, nil
+}
+
+// queryTable shows all times, in seconds.
+func (f *Finding) queryTable(all []queryContest) {
+	t := Table{Columns: []string{"scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches"}}
+	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "seconds of the whole job"}}
+	for _, c := range all {
+		whole, alone := c.of(wholeJob), c.of(queryAlone)
+		last := c.contenders[len(c.contenders)-1]
+		for _, way := range c.contenders {
+			s := chart.Series{Name: fmt.Sprintf("%s, scale %g", way.name, c.scale), Style: chart.Line | chart.Marks}
+			for _, p := range c.processes {
+				us, r := whole.times(way.name, p, queryBytes), whole.ratio(way, last, p, queryBytes)
+				low, median, high := quantile(us, 0.25)/1e6, quantile(us, 0.5)/1e6, quantile(us, 0.75)/1e6
+				t.Add(c.scale, way.name, p, median, low, high, r.median, r.q25, r.q75, quantile(alone.times(way.name, p, queryBytes), 0.5)/1e6, c.rounds)
+				s.Points = append(s.Points, chart.Point{X: float64(p), Y: median, Low: low, High: high})
+			}
+			f.Chart.Series = append(f.Chart.Series, s)
+		}
+	}
+	f.Tables = append(f.Tables, t)
+}
+
+// queryFree is about jobs in which nobody dies.
+func queryFree(ctx context.Context, lab *Lab, f *Finding) error {
+	all, err := f.compareQueries(ctx, lab, "", runThrough, unguarded)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		for _, of := range []string{wholeJob, queryAlone} {
+			f.judge(measured{
+				what:  fmt.Sprintf("run-through over plain, the %s, scale %g", map[string]string{wholeJob: "whole job", queryAlone: "query alone"}[of], c.scale),
+				paper: "slower, the more the more processes; no figure printed", ratios: c.of(of).ratiosOver(c.processes, runThrough, unguarded, queryBytes),
+				mean: true, high: 1.05, reading: "protection should cost less than 5%",
+			})
+		}
+	}
+	return nil
+}
+
+// queryPhase is a figure about a death in one phase.
+func queryPhase(figure string, number int, op string) Experiment {
+	return Experiment{
+		Name: "thesis-fig" + figure, Title: fmt.Sprintf("TPC-H query 3 with a death in phase %d", number), Source: fmt.Sprintf("%s, Figure %s and §5.3.2", thesisWork, figure),
+		About: fmt.Sprintf("%s A random process is killed in the phase that ends with the %s.", queryAbout, op),
+		run: func(ctx context.Context, lab *Lab, f *Finding) error {
+			all, err := f.compareQueries(ctx, lab, op, runThrough, respawning, restarting)
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				f.judgeThrough(c, runThrough, restarting)
+				if slices.Contains(c.processes, 2) {
+					f.judgeQuery(c, respawning, restarting, []int{2})
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// judgeThrough judges one way against another: on 2 processes by itself, where one is left
+// to do it all.
+func (f *Finding) judgeThrough(c queryContest, way, to contender) {
+	few, many := []int{}, []int{}
+	for _, p := range c.processes {
+		if p == 2 {
+			few = append(few, p)
+		} else {
+			many = append(many, p)
+		}
+	}
+	f.judgeQuery(c, way, to, many)
+	f.judgeQuery(c, way, to, few)
+}
+
+func (f *Finding) judgeQuery(c queryContest, way, to contender, processes []int) {
+	if len(processes) == 0 {
+		return
+	}
+	f.judge(measured{
+		what: fmt.Sprintf("%s over %s, scale %g", way.name, to.name, c.scale), paper: "faster; no figure printed",
+		ratios: c.of(wholeJob).ratiosOver(processes, way, to, queryBytes), high: 1, reading: "below 1 it is faster",
+	})
+}
+
+// queryOptimized is about what the thesis's optimization saves: agreements.
+func queryOptimized(ctx context.Context, lab *Lab, f *Finding) error {
+	all, err := f.compareQueries(ctx, lab, "reduce", runThrough, agreeing, restarting)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		f.judgeThrough(c, agreeing, restarting)
+		f.judgeThrough(c, runThrough, restarting)
+		f.judgeThrough(c, runThrough, agreeing)
+	}
+	f.note("«Agreed» is the thesis's way: all processes agree after each operation that it is complete. Its optimization uses the operations of MPI until somebody dies; what comes nearest is Coppice's default, which never agrees on an operation.")
+	return nil
+}
