@@ -2,9 +2,9 @@ package samplesort
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -54,27 +54,71 @@ func FuzzRadixAndMerge(f *testing.F) {
 	})
 }
 
-// BenchmarkSort is the sort of one process on one processor and on two, beside slices.Sort.
+// BenchmarkSort is Parallel on one processor and on two, beside others: slices.Sort, the same on two processors, and
+// a radix sort that divides the keys between processors at once and needs no merging.
 func BenchmarkSort(b *testing.B) {
-	const n = 1 << 21
+	const n = 1 << 22
 	all, err := Source{n, 1, "uniform"}.Load(b.Context(), 0, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
-	bench := func(name string, sort func(keys []uint64)) {
+	bench := func(name string, sort func(keys []uint64) []uint64) {
 		b.Run(name, func(b *testing.B) {
 			spent := time.Duration(0)
 			for b.Loop() {
 				keys := slices.Clone(all)
 				began := time.Now()
-				sort(keys)
-				spent += time.Since(began)
+				sorted := sort(keys)
+				if spent += time.Since(began); !slices.IsSorted(sorted) {
+					b.Fatal("not sorted")
+				}
 			}
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N)/n, "ns/key")
 		})
 	}
-	for _, workers := range []int{1, 2} {
-		bench(fmt.Sprintf("radix-%d", workers), func(keys []uint64) { Parallel(keys, workers) })
+	bench("parallel-1", func(keys []uint64) []uint64 { return Parallel(keys, 1) })
+	bench("parallel-2", func(keys []uint64) []uint64 { return Parallel(keys, 2) })
+	bench("slices-1", func(keys []uint64) []uint64 { slices.Sort(keys); return keys })
+	bench("slices-2", func(keys []uint64) []uint64 {
+		halves := [][]uint64{keys[:n/2], keys[n/2:]}
+		each(2, func(i int) { slices.Sort(halves[i]) })
+		return merged(halves, nil, nil, mergeTwo(2))
+	})
+	bench("unmerged-2", func(keys []uint64) []uint64 { return unmerged(keys, 2) })
+}
+
+// unmerged sorts keys whose highest bits are evenly distributed.
+func unmerged(a []uint64, workers int) []uint64 {
+	const shift = 64 - digitBits
+	room := make([]uint64, len(a))
+	ends := make([][1 << digitBits]int, workers)
+	piece := func(i int) []uint64 { return a[stretch(i-1, workers, len(a)):stretch(i, workers, len(a))] }
+	each(workers, func(i int) {
+		for _, k := range piece(i) {
+			ends[i][k>>shift]++
+		}
+	})
+	at := 0
+	for d := range ends[0] {
+		for i := range ends {
+			at, ends[i][d] = at+ends[i][d], at
+		}
 	}
-	bench("slices", slices.Sort[[]uint64])
+	each(workers, func(i int) {
+		for _, k := range piece(i) {
+			room[ends[i][k>>shift]] = k
+			ends[i][k>>shift]++
+		}
+	})
+	var next atomic.Int64
+	each(workers, func(int) {
+		for d := next.Add(1) - 1; d < 1<<digitBits; d = next.Add(1) - 1 {
+			lo, hi := 0, ends[workers-1][d]
+			if d > 0 {
+				lo = ends[workers-1][d-1]
+			}
+			radix(room[lo:hi], a[lo:hi], true)
+		}
+	})
+	return a
 }

@@ -57,7 +57,7 @@ func hash(record []byte) uint64 {
 	return h
 }
 
-// sort sorts entries, and then moves each record once.
+// sort sorts entries, and then moves each record: there, and back, since room may have more place for what is to come.
 func (l Layout) sort(run, room []byte, _ int) (sorted, left []byte) {
 	runs := [][]byte{run}
 	order := l.entries(run, 0)
@@ -70,7 +70,8 @@ func (l Layout) sort(run, room []byte, _ int) (sorted, left []byte) {
 		slices.SortStableFunc(order[lo:hi], func(a, b entry) int { return bytes.Compare(l.rest(runs, a), l.rest(runs, b)) })
 		lo = hi
 	}
-	return l.collect(room[:0], runs, order), run
+	copy(run, l.collect(room[:0], runs, order))
+	return run, room
 }
 
 func (l Layout) merge(runs [][]byte, room []byte, _ int) []byte {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/apps/samplesort"
+	"github.com/coppice-go/coppice/internal/launch"
 )
 
 type sortCmd struct {
@@ -24,7 +25,7 @@ type sortCmd struct {
 	Input  string `placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
 	Output string `placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
 	Record int    `default:"100" placeholder:"BYTES" help:"Size of a record (default ${default}, as gensort makes them)."`
-	Key    int    `default:"10" placeholder:"BYTES" help:"So many bytes at the begin of a record are its key (default ${default})."`
+	Key    int    `default:"10" placeholder:"BYTES" help:"So many bytes at the beginning of a record are its key (default ${default})."`
 
 	appFlags
 }
@@ -108,17 +109,18 @@ func checkSortMemory(what string, n, size int) error {
 
 // sortReport is what came of it.
 type sortReport struct {
-	Records  int      `json:"records"`  // or keys
-	Checksum string   `json:"checksum"` // sum of the hashes of all records, before and after
-	Largest  int      `json:"largest"`  // number of records of a part
-	Smallest int      `json:"smallest"`
-	Bound    int      `json:"bound"` // that no part can exceed
-	Killed   []int    `json:"killed"`
-	Load     float64  `json:"load_seconds"` // the last task had its part of the input
-	Sort     float64  `json:"sort_seconds"` // from then until the last task had sorted its part
-	Seconds  float64  `json:"seconds"`      // of the whole job
-	Parallel *float64 `json:"parallel_seconds,omitempty"`
-	Ratio    *float64 `json:"ratio,omitempty"` // of the throughput of the sort to that of one process
+	Records  int              `json:"records"`  // or keys
+	Checksum string           `json:"checksum"` // sum of the hashes of all records, before and after
+	Largest  int              `json:"largest"`  // number of records of a part
+	Smallest int              `json:"smallest"`
+	Bound    int              `json:"bound"` // that no part can exceed
+	Killed   []int            `json:"killed"`
+	Restarts []launch.Restart `json:"restarts"`     // with --restart: the starts before the last
+	Load     float64          `json:"load_seconds"` // the last task had its part of the input
+	Sort     float64          `json:"sort_seconds"` // from then until the last task had sorted its part
+	Seconds  float64          `json:"seconds"`      // of the whole job
+	Parallel *float64         `json:"parallel_seconds,omitempty"`
+	Ratio    *float64         `json:"ratio,omitempty"` // of the throughput of the sort to that of one process
 
 	unit string
 }
@@ -188,7 +190,7 @@ func (c *sortCmd) run(ctx context.Context, job *appJob, got *[]sortLine) (*sortR
 	}
 	return &sortReport{
 		Records: l.Count, Checksum: fmt.Sprintf("%016x", l.Sum), Largest: l.Largest, Smallest: l.Smallest,
-		Bound: samplesort.Bound(l.Count, (l.Count+c.N-1)/c.N, c.N), Killed: run.Killed, Load: l.Load, Sort: l.Sort, Seconds: run.Seconds, unit: "key",
+		Bound: samplesort.Bound(l.Count, (l.Count+c.N-1)/c.N, c.N), Killed: run.Killed, Restarts: run.Restarts, Load: l.Load, Sort: l.Sort, Seconds: run.Seconds, unit: "key",
 	}, nil
 }
 
@@ -216,6 +218,9 @@ func (r *sortReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "loaded in %.3f s, sorted in %.3f s, %.3f s in all", r.Load, r.Sort, r.Seconds)
 	if len(r.Killed) > 0 {
 		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
+	}
+	if n := len(r.Restarts); n > 0 {
+		fmt.Fprintf(w, "; restarted %s", countOf(n, "time", "times"))
 	}
 	fmt.Fprintln(w)
 	if r.Ratio != nil {
