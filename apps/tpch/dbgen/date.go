@@ -22,10 +22,14 @@ func ParseDate(text string) (Date, error) {
 	return Date(t.Sub(firstDay) / (24 * time.Hour)), nil
 }
 
-// NextYear is the same day a year later.
+// NextYear is the same day a year later; as in SQL, February 28 after February 29.
 func (d Date) NextYear() Date {
 	day := firstDay.AddDate(0, 0, int(d))
-	return d + Date(day.AddDate(1, 0, 0).Sub(day)/(24*time.Hour))
+	next := day.AddDate(1, 0, 0)
+	if next.Month() != day.Month() {
+		next = next.AddDate(0, 0, -1)
+	}
+	return d + Date(next.Sub(day)/(24*time.Hour))
 }
 
 func (d Date) String() string { return firstDay.AddDate(0, 0, int(d)).Format(time.DateOnly) }

@@ -119,6 +119,15 @@ func TestDates(t *testing.T) {
 	}
 }
 
+func TestYears(t *testing.T) {
+	for text, want := range map[string]string{"1993-01-01": "1994-01-01", "1995-03-01": "1996-03-01", "1996-02-28": "1997-02-28", "1996-02-29": "1997-02-28"} {
+		day, err := ParseDate(text)
+		if got := day.NextYear().String(); err != nil || got != want {
+			t.Errorf("a year after %s it is %s (%v); want %s", text, got, err, want)
+		}
+	}
+}
+
 func TestNonsenseIsRefused(t *testing.T) {
 	for _, s := range []Scale{0, -1, 0.0001, 10_001, Scale(math.NaN())} {
 		if s.Check() == nil {
