@@ -29,6 +29,7 @@ const (
 	Status                      // l_linestatus
 	Shipped                     // l_shipdate
 	Supplier                    // l_suppkey
+	Priority                    // o_shippriority, which is 0
 )
 
 // Segments are those of customers, in the order of their numbers.

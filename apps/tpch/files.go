@@ -1,0 +1,187 @@
+package tpch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+)
+
+// Files is the source that reads tables from files of a directory: customer.tbl, orders.tbl, lineitem.tbl and
+// supplier.tbl as the official generator writes them, or customer.parquet and so on. Each table is in the order of its
+// key, lines in that of their orders: a part is found without reading the others, and each part sees to it
+// that this is so, up to the first row of the next one.
+type Files struct {
+	Mark string // of names, sizes and times of change: another one if any of them is another
+
+	dir     string
+	columns dbgen.Column // that may be loaded
+	bounds  Bounds
+
+	customer, orders, lines, supplier tableFile // nil: not needed
+	opened                            []openFile
+}
+
+// tableFile is the file of a table. Places in it, from 0 to its end, are bytes of text, or rows.
+type tableFile interface {
+	Name() string
+	end() int64
+	// begin is the first place from at on where a row begins, or the end.
+	begin(at int64) (int64, error)
+	// last is where the last row begins. There is one.
+	last() (int64, error)
+	// read has the columns, which are in order, take their values in the rows that begin from lo up to hi. A row begins at lo.
+	read(ctx context.Context, lo, hi int64, columns []column) error
+	Close() error
+}
+
+// openFile is a file, as it was when it was opened.
+type openFile struct {
+	*os.File
+	was os.FileInfo
+}
+
+// openParquet reads a file of Parquet, in programs that are built to do that: parquet.go.
+var openParquet func(f *os.File, size int64) (tableFile, error)
+
+// tables in files: the fields of a row, and columns for which a table is needed.
+var tableFiles = []struct {
+	name   string
+	fields int
+	need   dbgen.Column
+	file   func(f *Files) *tableFile
+}{
+	{"customer", 8, dbgen.Segment | dbgen.Nation, func(f *Files) *tableFile { return &f.customer }},
+	{"supplier", 7, dbgen.Supplier, func(f *Files) *tableFile { return &f.supplier }},
+	{"orders", 9, orderColumns, func(f *Files) *tableFile { return &f.orders }},
+	{"lineitem", 16, lineColumns, func(f *Files) *tableFile { return &f.lines }},
+}
+
+const (
+	orderColumns = dbgen.Customer | dbgen.Ordered | dbgen.Priority
+	lineColumns  = dbgen.Quantity | dbgen.Price | dbgen.Discount | dbgen.Tax | dbgen.Returned | dbgen.Status | dbgen.Shipped | dbgen.Supplier
+)
+
+// OpenFiles opens the files of a directory that have some columns, and checks the first and the last row of each.
+func OpenFiles(dir string, columns dbgen.Column) (*Files, error) {
+	if missing := columns &^ (dbgen.Segment | dbgen.Nation | orderColumns | lineColumns); missing != 0 {
+		return nil, fmt.Errorf("columns %#x are not read from files", missing)
+	}
+	f := &Files{dir: dir, columns: columns}
+	if err := f.open(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Close closes the files.
+func (f *Files) Close() error {
+	var all error
+	for _, file := range f.opened {
+		all = errors.Join(all, file.Close())
+	}
+	return all
+}
+
+func (f *Files) open() error {
+	mark := fnv.New64a()
+	for _, table := range tableFiles {
+		if f.columns&table.need == 0 {
+			continue
+		}
+		file, err := f.find(table.name)
+		if err != nil {
+			return err
+		}
+		size := f.opened[len(f.opened)-1].was
+		fmt.Fprintln(mark, filepath.Base(file.Name()), size.Size(), size.ModTime().UnixNano())
+		if filepath.Ext(file.Name()) == ".tbl" {
+			*table.file(f) = &textFile{file, size.Size(), table.fields}
+		} else if *table.file(f), err = openParquet(file, size.Size()); err != nil {
+			return err
+		}
+	}
+	f.Mark = fmt.Sprintf("%016x", mark.Sum64())
+	return f.check(context.Background())
+}
+
+// find opens the file of a table.
+func (f *Files) find(table string) (*os.File, error) {
+	text, parquet := filepath.Join(f.dir, table+".tbl"), filepath.Join(f.dir, table+".parquet")
+	file, err := os.Open(text)
+	if errors.Is(err, os.ErrNotExist) {
+		if file, err = os.Open(parquet); errors.Is(err, os.ErrNotExist) {
+			if _, wrong := os.ReadDir(f.dir); wrong != nil {
+				return nil, wrong
+			}
+			return nil, fmt.Errorf("%s has no %s.tbl and no %s.parquet; allowed: one of them", f.dir, table, table)
+		}
+	} else if _, also := os.Stat(parquet); also == nil {
+		err = fmt.Errorf("%s and %s; allowed: one of them", text, parquet)
+	}
+	if file != nil {
+		f.opened = append(f.opened, openFile{File: file})
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file; allowed: a file", file.Name())
+	case file.Name() == parquet && openParquet == nil:
+		return nil, fmt.Errorf("%s: this build does not read Parquet; allowed: .tbl, or go build -tags parquet ./cmd/coppice", parquet)
+	}
+	f.opened[len(f.opened)-1].was = info
+	return file, nil
+}
+
+// The first columns of tables, by which they are sorted.
+var (
+	customerKey = column{name: "c_custkey", kind: upTo(math.MaxInt32)}
+	supplierKey = column{name: "s_suppkey", kind: upTo(math.MaxInt32)}
+	orderKey    = column{name: "o_orderkey", kind: upTo(1e18 - 1)}
+	lineKey     = column{name: "l_orderkey", kind: upTo(1e18 - 1)}
+)
+
+// check reads the first and the last row of each table, and takes the greatest keys.
+func (f *Files) check(ctx context.Context) (err error) {
+	if f.bounds.Customer, err = ends(ctx, f.customer, customerKey, new(CustomerTable).columns(f.columns)); err != nil {
+		return err
+	}
+	if f.bounds.Supplier, err = ends(ctx, f.supplier, supplierKey, new(SupplierTable).columns()); err != nil {
+		return err
+	}
+	if _, err = ends(ctx, f.orders, orderKey, new(OrderTable).columns(f.columns, f.bounds)); err != nil {
+		return err
+	}
+	_, err = ends(ctx, f.lines, lineKey, new(LineTable).columns(f.columns, f.bounds, 1))
+	return err
+}
+
+// ends reads the first and the last row of a table, and returns the last key; 0: it has no rows.
+func ends(ctx context.Context, file tableFile, key column, columns []column) (greatest int64, err error) {
+	if file == nil {
+		return 0, nil
+	} else if file.end() == 0 {
+		return 0, file.read(ctx, 0, 0, columns)
+	}
+	last, err := file.last()
+	if err != nil {
+		return 0, err
+	}
+	columns = append([]column{key.to(func(v int64) error { greatest = v; return nil })}, columns...)
+	for _, at := range []int64{0, last} {
+		if err := file.read(ctx, at, at+1, columns); err != nil {
+			return 0, err
+		}
+	}
+	return greatest, nil
+}
