@@ -302,13 +302,8 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 		return nil, false, nil
 	}
 	k := copyKey{uint32(m.task), m.epoch, key}
-	for !p.told(k) {
-		if err := p.awaitEpochs(ctx); err != nil {
-			return nil, false, &Failure{Op: name, Err: err}
-		}
-		if err := m.usable(name); err != nil {
-			return nil, false, err
-		}
+	if err := m.awaitEpochs(ctx, name, func() bool { return p.told(k) }); err != nil {
+		return nil, false, err
 	}
 	r := p.epochs.copies[k]
 	if r == nil || !r.have {
@@ -316,13 +311,8 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	}
 	// The attempt before may have died before there were enough copies of it: nothing may
 	// follow from it that outlives it.
-	for !p.hears() || !p.enough(r) {
-		if err := p.awaitEpochs(ctx); err != nil {
-			return nil, false, &Failure{Op: name, Err: err}
-		}
-		if err := m.usable(name); err != nil {
-			return nil, false, err
-		}
+	if err := m.awaitEpochs(ctx, name, func() bool { return p.hears() && p.enough(r) }); err != nil {
+		return nil, false, err
 	}
 	p.drew(k)
 	return r.value, true, r.typed(name, sign)
@@ -351,13 +341,8 @@ func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value 
 	}
 	k := copyKey{uint32(m.task), m.epoch, key}
 	r := p.own(k, sign, value, false, &f)
-	for !p.dead && !p.enough(r) {
-		if err := p.awaitEpochs(ctx); err != nil {
-			return &Failure{Op: name, Err: err}
-		}
-		if err := m.usable(name); err != nil {
-			return err
-		}
+	if err := m.awaitEpochs(ctx, name, func() bool { return p.dead || p.enough(r) }); err != nil {
+		return err
 	}
 	r.fate = nil
 	p.drew(k)

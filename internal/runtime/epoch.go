@@ -145,6 +145,19 @@ func (p *Process) awaitEpochs(ctx context.Context) error {
 	return p.wait(ctx, w)
 }
 
+// awaitEpochs waits there until something holds, as long as the task can use its group.
+func (m *Member) awaitEpochs(ctx context.Context, name string, holds func() bool) error {
+	for !holds() {
+		if err := m.p.awaitEpochs(ctx); err != nil {
+			return &Failure{Op: name, Err: err}
+		}
+		if err := m.usable(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // commit goes on to an epoch that all tasks have saved. If they have not received all
 // that they sent before, that is misuse.
 func (p *Process) commit(epoch uint64, balance int64) {
@@ -325,13 +338,11 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 		return nil, 0, nil, nil
 	}
 	p.count(m.task, saveName, nil)
-	for !e.sweep.Known() || e.committed > 0 && !p.told(copyKey{uint32(m.task), uint32(e.committed), 0}) {
-		if err := p.awaitEpochs(ctx); err != nil {
-			return nil, 0, nil, &Failure{Op: saveName, Err: err}
-		}
-		if err := m.usable(saveName); err != nil {
-			return nil, 0, nil, err
-		}
+	err = m.awaitEpochs(ctx, saveName, func() bool {
+		return e.sweep.Known() && (e.committed == 0 || p.told(copyKey{uint32(m.task), uint32(e.committed), 0}))
+	})
+	if err != nil {
+		return nil, 0, nil, err
 	}
 	if e.committed == 0 {
 		return nil, 0, nil, nil
