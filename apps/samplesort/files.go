@@ -43,6 +43,11 @@ func OpenFiles(dir string, l Layout) (*Files, error) {
 		case info.Size()%int64(l.Size) != 0:
 			return nil, fmt.Errorf("%s has %d bytes; allowed: a multiple of %d, the size of a record", path, info.Size(), l.Size)
 		}
+		file, err := os.Open(path) // whether it may be read
+		if err != nil {
+			return nil, err
+		}
+		file.Close()
 		f.Count += int(info.Size() / int64(l.Size))
 		f.paths, f.ends = append(f.paths, path), append(f.ends, f.Count)
 		mark = mix(mark ^ hash([]byte(name.Name())))

@@ -171,7 +171,7 @@ func TestEveryDeathIsSurvived(t *testing.T) {
 					kill := fmt.Sprintf("%d@%s%s", victim, phase, step)
 					from := &counted{Source: s}
 					got, sorted := parts(t, coppice.Job{Local: p, Kill: []string{kill}}, Keys{}, from)
-					if step == "" && from.loads.Load() != int32(p)+1 {
+					if step == "" && from.loads.Load() <= int32(p) {
 						t.Errorf("%d tasks, %s: %d loads; nobody was run again", p, kill, from.loads.Load())
 					}
 					wantKeys(t, kill, got, sorted, s, p)

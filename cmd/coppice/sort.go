@@ -162,7 +162,7 @@ func (c *sortCmd) sort(ctx context.Context, con *console, files *samplesort.File
 	}
 	output, err := samplesort.NewOutput(c.Output)
 	if err != nil {
-		return nil, err
+		return nil, badInput{err}
 	}
 	job.args = []string{"sort-process", "--input", c.Input, "--mark", files.Mark, "--output", output.Stage, "--record", strconv.Itoa(c.Record), "--key", strconv.Itoa(c.Key)}
 	report, err := c.run(ctx, &job, &got)

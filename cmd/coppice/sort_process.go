@@ -52,7 +52,7 @@ func (c *sortProcessCmd) Run(con *console) error {
 			return line, samplesort.WritePart(c.Output, t, part)
 		}
 	}
-	job := coppice.Job{LogBytes: max(1<<30, int64(bytes))} // the log is of what was lent: it takes no memory of its own
+	job := coppice.Job{LogBytes: 1<<30 + int64(bytes)} // the log is of what was lent: it takes no memory of its own
 	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
 		line, err := sort(ctx, t)
 		if err != nil || t.Rank() != 0 {
