@@ -18,7 +18,7 @@ func TestDemoIsDrawnOnATerminal(t *testing.T) {
 	v.step(tpchLine{Task: 2, Step: "alltoall"})
 	for _, e := range []string{
 		`{"type":"view","time":"2026-01-01T00:00:00Z","rank":0,"opened":true,"number":1,"members":[[0,1],[1,1],[2,1]],"owners":[0,1,2]}`,
-		`{"type":"died","time":"2026-01-01T00:00:00Z","rank":2,"incarnation":1,"certain":true,"how":"SIGKILL"}`,
+		`{"type":"died","time":"2026-01-01T00:00:00Z","rank":2,"incarnation":1,"certain":true,"how":"killed by SIGKILL"}`,
 		`{"type":"view","time":"2026-01-01T00:00:00Z","rank":0,"opened":true,"number":2,"members":[[0,1],[1,1]],"owners":[0,1,0]}`,
 	} {
 		v.event(eventOf(t, e))
@@ -31,7 +31,7 @@ func TestDemoIsDrawnOnATerminal(t *testing.T) {
 		"\x1b[32m●\x1b[0m 1  task 1: gather",
 		"\x1b[31m  ✗ 2  killed at alltoall\x1b[0m",
 		"view 2: 0 1",
-		"process 2 is dead: SIGKILL while its task was at alltoall",
+		"process 2 is dead: killed by SIGKILL, its task was at alltoall",
 		"process 0 runs task 2 again",
 	} {
 		if !strings.Contains(text, want) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -58,8 +59,8 @@ func (v *demoView) event(e control.Event) {
 	v.roster.learn(e)
 	switch e.Type {
 	case control.EventDied:
-		v.deadIn[e.Rank] = v.doing[e.Rank].Step
-		v.tell("process %d is dead: SIGKILL while its task was at %s", e.Rank, v.deadIn[e.Rank])
+		v.deadIn[e.Rank] = cmp.Or(v.doing[e.Rank].Step, "the start")
+		v.tell("process %d is dead: %v, its task was at %s", e.Rank, e.Attrs["how"], v.deadIn[e.Rank])
 	case control.EventView:
 		v.changed(before, v.roster.view)
 	}
@@ -176,11 +177,7 @@ func (v *demoView) tasksOf(rank int) func(yield func(int, string) bool) {
 	}
 	return func(yield func(int, string) bool) {
 		for _, task := range owned {
-			step := v.doing[task].Step
-			if step == "" {
-				step = "starts"
-			}
-			if !yield(task, step) {
+			if !yield(task, cmp.Or(v.doing[task].Step, "starts")) {
 				return
 			}
 		}
