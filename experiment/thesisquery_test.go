@@ -58,7 +58,7 @@ func TestQueryClaimsAreJudgedByRatios(t *testing.T) {
 		{phases, map[string]float64{"restart": 1.5, "replay at 8": 2}, []string{"run-through over restart, scale 0.1", "run-through over restart, scale 1"}},
 		{"5.24", map[string]float64{"restart": 1.5, "agreed": 1.2}, nil},
 		{"5.24", map[string]float64{"restart": 1.5, "agreed at 4": 1.6}, []string{"run-through, agreed over restart, scale 0.1", "run-through, agreed over restart, scale 1"}},
-		{"5.24", map[string]float64{"restart": 1.5, "agreed at 2": 0.9}, []string{"run-through over run-through, agreed, scale 0.1", "run-through over run-through, agreed, scale 1"}},
+		{"5.24", map[string]float64{"restart": 1.5, "agreed at 2": 0.9, "agreed at 8": 0.95}, []string{"run-through over run-through, agreed, scale 0.1", "run-through over run-through, agreed, scale 1"}},
 	} {
 		for _, figure := range strings.Fields(c.figures) {
 			f := measured(t, "thesis-fig"+figure, &experiment.Lab{Runs: 3, Starter: &queryStage{planted: c.planted}})

@@ -18,11 +18,12 @@ import (
 )
 
 type tpchCmd struct {
-	Sf      float64 `name:"sf" default:"0.01" placeholder:"F" help:"Scale factor: 1 is about 1 GB as text (default ${default})."`
-	Query   int     `default:"3" placeholder:"Q" help:"The query: 1, 3 or 5 (default ${default})."`
-	Segment string  `placeholder:"S" help:"Query 3: segment of customers (default BUILDING)."`
-	Region  string  `placeholder:"R" help:"Query 5: region (default ASIA)."`
-	Date    string  `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
+	Input   string   `xor:"tables" placeholder:"DIR" help:"Read the tables from files of this directory: customer.tbl and so on, or, in a build with -tags parquet, customer.parquet."`
+	Sf      *float64 `name:"sf" xor:"tables" placeholder:"F" help:"Generate the tables, at this scale factor: 1 is about 1 GB as text (default 0.01)."`
+	Query   int      `default:"3" placeholder:"Q" help:"The query: 1, 3 or 5 (default ${default})."`
+	Segment string   `placeholder:"S" help:"Query 3: segment of customers (default BUILDING)."`
+	Region  string   `placeholder:"R" help:"Query 5: region (default ASIA)."`
+	Date    string   `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
 
 	Mode string `default:"replay" placeholder:"M" help:"replay; agreed: and all processes agree that an operation is complete; or plain: nothing is kept for who runs a task again, and a death ends the job (default ${default})."`
 
@@ -32,18 +33,27 @@ type tpchCmd struct {
 func (tpchCmd) Help() string {
 	return `
 Answers a query of TPC-H by processes that each generate a part of the tables, bit for bit as the benchmark's own
-generator does, and hold it in memory. If processes die, the others answer.
+generator does, or read it from files, and hold it in memory. If processes die, the others answer.
 
 	coppice tpch --sf 1 --query 3 -n 4
 	coppice tpch --sf 0.1 -n 8 --kill 3@alltoall#1 --kill 5@reduce#1 --json
 	coppice tpch --query 5 --region EUROPE --date 1995-01-01
+	coppice tpch --input DIR -n 4
 	coppice tpch dbgen --sf 0.01 --table orders --columns o_orderkey,o_orderdate
 `
 }
 
+// scale is that of generated tables.
+func (c *tpchCmd) scale() float64 {
+	if c.Sf == nil {
+		return 0.01
+	}
+	return *c.Sf
+}
+
 // question is the query that the flags ask for, and its words for a process.
 func (c *tpchCmd) question() (q tpch.Query, err error) {
-	if err := dbgen.Scale(c.Sf).Check(); err != nil {
+	if err := dbgen.Scale(c.scale()).Check(); err != nil {
 		return nil, err
 	}
 	defaults := map[int]string{1: "1998-09-02", 3: "1995-03-15", 5: "1994-01-01"}
@@ -86,8 +96,11 @@ func indexOf(what string, names []string, name string) (uint8, error) {
 
 // words start a process that takes part in it.
 func (c *tpchCmd) words() []string {
-	words := []string{"tpch-process", "--sf", strconv.FormatFloat(c.Sf, 'g', -1, 64), "--query", strconv.Itoa(c.Query), "--mode", c.Mode}
-	for flag, value := range map[string]string{"--segment": c.Segment, "--region": c.Region, "--date": c.Date} {
+	words := []string{"tpch-process", "--query", strconv.Itoa(c.Query), "--mode", c.Mode}
+	if c.Input == "" {
+		words = append(words, "--sf", strconv.FormatFloat(c.scale(), 'g', -1, 64))
+	}
+	for flag, value := range map[string]string{"--input": c.Input, "--segment": c.Segment, "--region": c.Region, "--date": c.Date} {
 		if value != "" {
 			words = append(words, flag, value)
 		}
@@ -98,22 +111,29 @@ func (c *tpchCmd) words() []string {
 // tpchReport is what came of it.
 type tpchReport struct {
 	Query   int      `json:"query"`
-	Sf      float64  `json:"sf"`
+	Sf      float64  `json:"sf,omitempty"`
+	Input   string   `json:"input,omitempty"`
 	Columns []string `json:"columns"`
 	Rows    [][]any  `json:"rows"`
 	Killed  []int    `json:"killed"`
 	Load    float64  `json:"load_seconds"`  // the last task had its part of the tables
 	Ask     float64  `json:"query_seconds"` // from then to the answer
 	Seconds float64  `json:"seconds"`       // of the whole job
+	Peak    int64    `json:"peak_bytes"`    // the most memory that each process had, in all
 
 	Restarts []launch.Restart `json:"restarts"` // with --restart: the starts before the last
 }
 
 func (c *tpchCmd) Run(con *console) error {
-	if _, err := c.question(); err != nil {
+	q, err := c.question()
+	if err != nil {
 		return badInput{err}
 	}
-	job := appJob{stderr: con.stderr, notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) }}
+	more, err := c.inputWords(q)
+	if err != nil {
+		return badInput{err}
+	}
+	job := appJob{args: more, stderr: con.stderr, notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) }}
 	report, err := c.answer(context.Background(), &job, nil)
 	if err != nil {
 		return err
@@ -128,14 +148,18 @@ func (c *tpchCmd) Run(con *console) error {
 // fails there is a report, too, if it has begun.
 func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) (*tpchReport, error) {
 	var got []tpchLine
+	var wrong string // with the input
 	job.appFlags, job.args = c.appFlags, append(c.words(), job.args...)
 	if step != nil {
 		job.args = append(job.args, "--steps")
 	}
 	job.line = takeJSON(func(l tpchLine) {
-		if l.Answer != nil {
+		switch {
+		case l.Answer != nil:
 			got = append(got, l)
-		} else if step != nil {
+		case l.Wrong != "":
+			wrong = cmp.Or(wrong, l.Wrong)
+		case step != nil:
 			step(l)
 		}
 	})
@@ -143,8 +167,16 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 	if run == nil {
 		return nil, err
 	}
-	report := &tpchReport{Query: c.Query, Sf: c.Sf, Rows: [][]any{}, Killed: run.Killed, Restarts: run.Restarts, Seconds: run.Seconds}
+	report := &tpchReport{Query: c.Query, Input: c.Input, Rows: [][]any{}, Killed: run.Killed, Restarts: run.Restarts, Seconds: run.Seconds}
+	for _, t := range run.Tasks {
+		report.Peak += t.Peak
+	}
+	if c.Input == "" {
+		report.Sf = c.scale()
+	}
 	switch {
+	case err != nil && wrong != "":
+		return report, badInput{errors.New(wrong)}
 	case err != nil:
 		return report, err
 	case len(got) == 0:
@@ -164,7 +196,11 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 // write prints the report for people.
 func (r *tpchReport) write(w *bufio.Writer) {
 	writeRows(w, r.Columns, r.Rows)
-	fmt.Fprintf(w, "\n%s, scale %g: tables in %.3f s, answer in %.3f s, %.3f s in all", count(len(r.Rows), "row"), r.Sf, r.Load, r.Ask, r.Seconds)
+	from := fmt.Sprintf("scale %g", r.Sf)
+	if r.Input != "" {
+		from = "files of " + r.Input
+	}
+	fmt.Fprintf(w, "\n%s, %s: tables in %.3f s, answer in %.3f s, %.3f s and %.0f MiB in all", count(len(r.Rows), "row"), from, r.Load, r.Ask, r.Seconds, float64(r.Peak)/(1<<20))
 	if len(r.Killed) > 0 {
 		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
 	}

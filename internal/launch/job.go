@@ -339,7 +339,7 @@ func (j *job) ended(e ending) {
 	t := &j.report.Tasks[j.entry[e.rank]]
 	t.ended, t.Seconds = e.at, e.at.Sub(j.began).Seconds()
 	t.Why = j.why[e.rank]
-	t.Core = e.status.Core
+	t.Core, t.Peak = e.status.Core, e.status.Peak
 	switch {
 	case e.lost != "":
 		t.Why = e.lost

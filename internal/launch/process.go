@@ -14,6 +14,7 @@ type status struct {
 	Exit   int            `json:"exit"`             // its exit code, if no signal ended it
 	Signal syscall.Signal `json:"signal,omitempty"` // 0: none
 	Core   bool           `json:"core,omitempty"`   // it left a core dump
+	Peak   int64          `json:"peak,omitempty"`   // the most memory that it had, in bytes
 }
 
 func (s status) String() string { return control.Ending(s.Exit, s.Signal) }
@@ -101,6 +102,9 @@ func (p *process) reap() status {
 	s := status{Exit: p.state.ExitCode()}
 	if w, ok := p.state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		s = status{Exit: -1, Signal: w.Signal(), Core: w.CoreDump()}
+	}
+	if u, ok := p.state.SysUsage().(*syscall.Rusage); ok {
+		s.Peak = u.Maxrss * maxrssUnit
 	}
 	return s
 }

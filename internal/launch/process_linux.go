@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxrssUnit is that of Rusage.Maxrss, in bytes.
+const maxrssUnit = 1024
+
 // attributes puts a process into a group of its own, and has it killed when the
 // thread that started it ends, however that happens.
 func attributes() *syscall.SysProcAttr {

@@ -198,7 +198,7 @@ func TestAnAgentThatIsToldToEndLeavesNothing(t *testing.T) {
 	if err := <-done; err != nil || alive(pid) {
 		t.Errorf("error %v, process alive: %v", err, alive(pid))
 	}
-	if want := `{"type":"exited","rank":0,"status":{"exit":-1,"signal":9}}`; !strings.Contains(out.String(), want) {
+	if want := `{"type":"exited","rank":0,"status":{"exit":-1,"signal":9,`; !strings.Contains(out.String(), want) {
 		t.Errorf("said %s, want %s", out.String(), want)
 	}
 }

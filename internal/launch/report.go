@@ -40,14 +40,15 @@ type TaskReport struct {
 	Again   uint64  `json:"incarnation,omitempty"` // if it is not the first of its rank
 	Host    string  `json:"host,omitempty"`
 	PID     int     `json:"pid"`
-	Joined  bool    `json:"joined"`            // it took part in the job's communication
-	Exit    *int    `json:"exit,omitempty"`    // its exit code, if no signal ended it
-	Signal  string  `json:"signal,omitempty"`  // that ended it
-	Core    bool    `json:"core,omitempty"`    // it left a core dump
-	Why     string  `json:"why,omitempty"`     // what the launcher did to it, or a lost host
-	Failure string  `json:"failure,omitempty"` // what it said of its failure itself
-	Heirs   []int   `json:"heirs,omitempty"`   // who owned its tasks last
-	Seconds float64 `json:"seconds"`           // from the start of the first process to its end
+	Joined  bool    `json:"joined"`               // it took part in the job's communication
+	Exit    *int    `json:"exit,omitempty"`       // its exit code, if no signal ended it
+	Signal  string  `json:"signal,omitempty"`     // that ended it
+	Core    bool    `json:"core,omitempty"`       // it left a core dump
+	Peak    int64   `json:"peak_bytes,omitempty"` // the most memory that it, or one that it started, had
+	Why     string  `json:"why,omitempty"`        // what the launcher did to it, or a lost host
+	Failure string  `json:"failure,omitempty"`    // what it said of its failure itself
+	Heirs   []int   `json:"heirs,omitempty"`      // who owned its tasks last
+	Seconds float64 `json:"seconds"`              // from the start of the first process to its end
 
 	ended  time.Time
 	failed time.Time // when it said so itself

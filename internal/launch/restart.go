@@ -99,9 +99,14 @@ func (j *job) giveUp() {
 	j.hangUp()
 	known := j.server.Status()
 	j.killAll(whyRestart)
-	for _, s := range known { // who died by itself, and whose end is yet to be heard of
-		if s.State == control.Dead && j.why[s.Rank] == whyRestart {
+	for _, s := range known {
+		i, started := j.entry[s.Rank]
+		if !started || s.State != control.Dead {
+			continue
+		}
+		if j.why[s.Rank] == whyRestart { // it died by itself, and its end is yet to be heard of
 			delete(j.why, s.Rank)
 		}
+		j.report.Tasks[i].failed = j.began // before those that fail for want of it
 	}
 }
