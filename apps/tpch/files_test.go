@@ -308,7 +308,15 @@ func TestWrongDirectoriesAreRefused(t *testing.T) {
 			t.Errorf("%v; want %s", err, c.want)
 		}
 	}
-	dir := written(t, nil)
+	dir := written(t, map[string]string{"customer.parquet": ""})
+	want := dir + "/customer.parquet: this build does not read Parquet; allowed: .tbl, or go build -tags parquet ./cmd/coppice"
+	if openParquet != nil {
+		want = dir + "/customer.parquet is no whole file of Parquet: "
+	}
+	if err := loadAll(t, dir, 1); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
+	}
+	dir = written(t, nil)
 	if err := loadAll(t, filepath.Join(dir, "none"), 1); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}

@@ -131,7 +131,7 @@ func (d *demo) perform() (err error) {
 
 // query is a run of the query.
 func (d *demo) query(mode string, kills []control.Kill) *tpchCmd {
-	return &tpchCmd{Sf: d.Sf, Query: 3, Mode: mode, appFlags: appFlags{N: d.N, Kill: kills}}
+	return &tpchCmd{Sf: &d.Sf, Query: 3, Mode: mode, appFlags: appFlags{N: d.N, Kill: kills}}
 }
 
 // watch has processes die, and shows what happens.

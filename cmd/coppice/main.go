@@ -67,6 +67,9 @@ const (
 // badInput is an error in what the user asked for.
 type badInput struct{ error }
 
+// told is an error that the process has told who started it, who says it.
+type told struct{ error }
+
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -99,6 +102,9 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 
 // fail says in one line what is wrong.
 func fail(stderr io.Writer, err error) (exit int) {
+	if errors.As(err, new(told)) {
+		return exitFailed
+	}
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	fmt.Fprintln(stderr, "coppice:", line)
 	if errors.As(err, new(badInput)) {

@@ -16,7 +16,7 @@ import (
 // the first process is started until after all have ended, and the query alone. It is an error if
 // who was to die did not, or if the answer is wrong.
 func launchQuery(ctx context.Context, l experiment.Launch) ([]float64, error) {
-	c := tpchCmd{Sf: l.Query.Scale, Query: 3, Mode: l.Mode, appFlags: appFlags{N: l.Processes}}
+	c := tpchCmd{Sf: &l.Query.Scale, Query: 3, Mode: l.Mode, appFlags: appFlags{N: l.Processes}}
 	var victims []int
 	if l.Query.Kill != "" {
 		var k control.Kill
@@ -45,7 +45,7 @@ func launchQuery(ctx context.Context, l experiment.Launch) ([]float64, error) {
 		return nil, fmt.Errorf("%v died instead of %v (%s)", killed, victims, l.Query.Kill)
 	}
 	answer := tpch.Answer{Columns: report.Columns, Rows: report.Rows}.CSV()
-	if want, ok := tpch.Official(c.Query, c.Sf); ok && answer != want {
+	if want, ok := tpch.Official(c.Query, c.scale()); ok && answer != want {
 		return nil, fmt.Errorf("the answer is %s; the official one is %s", answer, want)
 	}
 	return []float64{float64(whole.Microseconds()), report.Ask * 1e6}, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -16,6 +17,7 @@ import (
 // tpchProcessCmd is what `coppice tpch` starts: one process of the job.
 type tpchProcessCmd struct {
 	tpchCmd
+	Mark  string        // of the files
 	Steps bool          // tasks tell what they do next,
 	Pace  time.Duration // and wait so long
 }
@@ -25,6 +27,7 @@ type tpchLine struct {
 	Task    int          `json:"task"`
 	Attempt int          `json:"attempt,omitempty"`
 	Step    string       `json:"step,omitempty"`
+	Wrong   string       `json:"wrong,omitempty"` // with the input
 	Answer  *tpch.Answer `json:"answer,omitempty"`
 	Load    float64      `json:"load,omitempty"` // seconds
 	Ask     float64      `json:"ask,omitempty"`
@@ -37,9 +40,19 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := tpchProcess{c, q, tpch.Generated(c.Sf), sync.Mutex{}, json.NewEncoder(con.stdout)}
+	p := tpchProcess{c, q, nil, sync.Mutex{}, json.NewEncoder(con.stdout)}
+	source, end, err := c.source(q)
+	if err != nil {
+		return p.refused(err)
+	}
+	defer end()
+	p.source = source
 	job := coppice.Job{Recovery: tpchModes[c.Mode].recovery}
-	return job.Run(ctx, p.task)
+	err = job.Run(ctx, p.task)
+	if errors.As(err, new(*coppice.FailedError)) { // of another task: the launcher says why
+		return told{err}
+	}
+	return err
 }
 
 // tpchModes are the ways to protect a query, by name.
@@ -83,7 +96,9 @@ func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
 	next("tables")
 	began := time.Now()
 	tables, err := p.source.Load(ctx, t.Rank(), t.Size(), p.query.Columns())
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
+		return p.refused(err)
+	} else if err != nil {
 		return err
 	}
 	option := tpchModes[p.Mode].option
