@@ -16,8 +16,8 @@ import (
 // first time; the second time all end well.
 const dying = `
 if [ -e again.$RANK ]; then echo ends well; exit; fi
-: > again.$RANK
 echo pid $$
+: > again.$RANK
 if [ $RANK = 1 ]; then
 	while [ ! -e again.0 ]; do sleep 0.01; done
 	kill -9 $$
@@ -48,6 +48,21 @@ func TestWholeJobIsRestartedWhenOneDies(t *testing.T) {
 	}
 	if log, err := os.ReadFile(filepath.Join(logs, "0.out")); err != nil || !strings.HasPrefix(string(log), "pid ") || !strings.HasSuffix(string(log), "ends well\n") {
 		t.Errorf("the log has %q (%v)", log, err)
+	}
+	gone(t, 0, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
+}
+
+func TestJobOnHostsIsRestarted(t *testing.T) {
+	shelf(t)
+	c := shell(2, dying)
+	c.Restart, c.Dir = 1, t.TempDir()
+	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
+	r := c.run(t)
+	if r.Exit != 0 || len(r.Restarts) != 1 || !slices.Equal(r.Restarts[0].Killed, []int{1}) || strings.Count(c.out.String(), "ends well") != 2 {
+		t.Errorf("%+v, shown %q", r, c.out.String())
+	}
+	if r.Tasks[0].Peak <= 0 {
+		t.Errorf("most memory: %d bytes", r.Tasks[0].Peak)
 	}
 	gone(t, 0, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
 }
