@@ -88,6 +88,10 @@ var planted = []struct {
 	{"our module in a pure room", pureRoomsStandAlone, ours("model", "topology"), ""},
 	{"another module in a pure room's test", pureRoomsStandAlone, goFile("model/a_test.go", imports("example.org/x")), ""},
 
+	{"Parquet where it belongs", heavyModulesApart, map[string]string{"apps/tpch/a.go": "//go:build parquet\n\npackage tpch\n" + imports("github.com/parquet-go/parquet-go/format")}, ""},
+	{"Parquet in every build", heavyModulesApart, goFile("apps/tpch/a.go", imports("github.com/parquet-go/parquet-go")), "//go:build parquet"},
+	{"Parquet elsewhere", heavyModulesApart, map[string]string{"cmd/coppice/a.go": "//go:build parquet\n\npackage main\n" + imports("github.com/parquet-go/parquet-go")}, `files in "apps/tpch"`},
+
 	{"a dot import", noDotImports, goFile("logp/a.go", `import . "math"`), `dot import of "math"`},
 	{"a dot import in a test", noDotImports, goFile("logp/a_test.go", `import . "math"`), `dot import of "math"`},
 

@@ -101,6 +101,7 @@ var rules = []struct {
 	{"imports go one way", importsOneWay},
 	{"pure rooms are pure", pureRooms},
 	{"pure rooms need no other module", pureRoomsStandAlone},
+	{"heavy modules stay apart", heavyModulesApart},
 	{"no dot imports", noDotImports},
 	{"names say what is inside", tellingNames},
 	{"one package comment each", onePackageComment},
@@ -262,6 +263,25 @@ func pureRoomsStandAlone(files []file) (breaches []string) {
 			host, _, _ := strings.Cut(p, "/")
 			if _, ours := ourFolder(p); !ours && strings.Contains(host, ".") {
 				breaches = append(breaches, f.at(spec, "a pure room imports another module, %q", p))
+			}
+		}
+	}
+	return breaches
+}
+
+// heavyModules take long to build: only files of these folders with this build tag import them, so that
+// nobody builds them without asking (docs/dependencies.md).
+var heavyModules = map[string]struct{ folder, tag string }{
+	"github.com/parquet-go/parquet-go": {"apps/tpch", "parquet"},
+}
+
+func heavyModulesApart(files []file) (breaches []string) {
+	for _, f := range goFiles(files) {
+		for _, spec := range f.syntax.Imports {
+			for heavy, only := range heavyModules {
+				if within(importPath(spec), heavy) && (!within(f.dir(), only.folder) || !strings.HasPrefix(f.text, "//go:build "+only.tag+"\n")) {
+					breaches = append(breaches, f.at(spec, "%q is for files in %q that begin with //go:build %s", importPath(spec), only.folder, only.tag))
+				}
 			}
 		}
 	}
