@@ -101,7 +101,7 @@ func (j *job) giveUp() {
 	j.killAll(whyRestart)
 	for _, s := range known {
 		i, started := j.entry[s.Rank]
-		if !started || s.State != control.Dead {
+		if !started || s.State != control.Dead || s.Left {
 			continue
 		}
 		if j.why[s.Rank] == whyRestart { // it died by itself, and its end is yet to be heard of
