@@ -24,14 +24,14 @@ func TestDemoIsDrawnOnATerminal(t *testing.T) {
 		v.event(eventOf(t, e))
 	}
 	v.step(tpchLine{Task: 2, Attempt: 1, Step: "tables"})
-	v.step(tpchLine{Task: 2, Attempt: 0, Step: "reduce"}) // late, of who is dead
+	v.step(tpchLine{Task: 2, Attempt: 0, Step: "reduce"}) // late, of who is dead: so far had it come
 	text := strings.Join(v.lines(), "\n")
 	for _, want := range []string{
 		"\x1b[32m●\x1b[0m 0  task 0: starts · \x1b[33mtook over task 2: tables\x1b[0m",
 		"\x1b[32m●\x1b[0m 1  task 1: gather",
-		"\x1b[31m  ✗ 2  killed at alltoall\x1b[0m",
+		"\x1b[31m  ✗ 2  killed at reduce\x1b[0m",
 		"view 2: 0 1",
-		"process 2 is dead: killed by SIGKILL, its task was at alltoall",
+		"process 2 is dead, its task was at alltoall",
 		"process 0 runs task 2 again",
 	} {
 		if !strings.Contains(text, want) {

@@ -28,13 +28,14 @@ type demoView struct {
 	news   []string
 	drawn  int            // lines on the screen
 	ended  bool           // nothing is drawn any more
-	deadIn map[int]string // by rank: at which step
+	dead   map[int]bool   // by rank
+	first  map[int]string // by task: the latest step of its first attempt
 }
 
 func newDemoView(c *console, n int, live, quiet bool) *demoView {
 	v := &demoView{
 		console: c, n: n, live: live, quiet: quiet, began: time.Now(),
-		roster: newRoster(""), doing: map[int]tpchLine{}, deadIn: map[int]string{},
+		roster: newRoster(""), doing: map[int]tpchLine{}, first: map[int]string{}, dead: map[int]bool{},
 	}
 	v.roster.size = n
 	return v
@@ -44,10 +45,12 @@ func newDemoView(c *console, n int, live, quiet bool) *demoView {
 func (v *demoView) step(l tpchLine) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if old, ok := v.doing[l.Task]; ok && old.Attempt > l.Attempt {
-		return
+	if l.Attempt == 0 {
+		v.first[l.Task] = l.Step
 	}
-	v.doing[l.Task] = l
+	if old, ok := v.doing[l.Task]; !ok || old.Attempt <= l.Attempt {
+		v.doing[l.Task] = l
+	}
 	v.draw()
 }
 
@@ -59,18 +62,33 @@ func (v *demoView) event(e control.Event) {
 	v.roster.learn(e)
 	switch e.Type {
 	case control.EventDied:
-		v.deadIn[e.Rank] = cmp.Or(v.doing[e.Rank].Step, "the start")
-		v.tell("process %d is dead: %v, its task was at %s", e.Rank, e.Attrs["how"], v.deadIn[e.Rank])
+		v.dies(e.Rank)
 	case control.EventView:
 		v.changed(before, v.roster.view)
 	}
 	v.draw()
 }
 
+// dies tells that a process is dead, once: the others may know it before the coordinator.
+func (v *demoView) dies(rank int) {
+	if !v.dead[rank] {
+		v.dead[rank] = true
+		v.tell("process %d is dead, its task was at %s", rank, v.lastStep(rank))
+	}
+}
+
+// lastStep is the last that a process told of the task that it began with.
+func (v *demoView) lastStep(rank int) string { return cmp.Or(v.first[rank], "the start") }
+
 // changed tells of a new view.
 func (v *demoView) changed(before, now *control.View) {
 	if now == nil || before == nil || before.Number == now.Number {
 		return
+	}
+	for _, m := range before.Members {
+		if !now.Has(m.Rank(), m.Incarnation()) {
+			v.dies(m.Rank())
+		}
 	}
 	v.tell("view %d: %d processes agree on who is left", now.Number, len(now.Members))
 	for task, owner := range now.Owners {
@@ -150,8 +168,8 @@ func (v *demoView) lines() []string {
 
 // process is the line of one.
 func (v *demoView) process(rank int) string {
-	if at, dead := v.deadIn[rank]; dead {
-		return v.in(red, fmt.Sprintf("  ✗ %d  killed at %s", rank, at))
+	if v.dead[rank] {
+		return v.in(red, fmt.Sprintf("  ✗ %d  killed at %s", rank, v.lastStep(rank)))
 	}
 	var tasks []string
 	for task, doing := range v.tasksOf(rank) {
