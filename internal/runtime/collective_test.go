@@ -94,8 +94,8 @@ func TestLargeBroadcasts(t *testing.T) {
 			for _, correction := range []string{"none", "checked", "opportunistic:1"} {
 				plan := mustPlan(t, "binomial", correction)
 				j.each(func(m *Member) error {
-					for i := range 10 {
-						if err := broadcasts1(ctx, m, plan, i%5, 1<<20+i, uint64(i)); err != nil {
+					for i := range short(10, 5) {
+						if err := broadcasts1(ctx, m, plan, i%5, short(1<<20, 1<<18)+i, uint64(i)); err != nil {
 							return err
 						}
 					}
@@ -133,7 +133,7 @@ func TestEarlyValuesAreGivenBack(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, 4, nil)
 			plan := mustPlan(t, "binomial", "checked")
-			for round := range 20 {
+			for round := range short(20, 6) {
 				var called sync.WaitGroup
 				called.Add(3)
 				j.each(func(m *Member) error {

@@ -25,10 +25,7 @@ const cutsVariable = "COPPICE_CUTS"
 // doubled or reordered, in streams and in collective operations that go on
 // meanwhile.
 func TestCutConnections(t *testing.T) {
-	all := 2000
-	if testing.Short() {
-		all = 1000
-	}
+	all := short(2000, 500)
 	if n, err := strconv.Atoi(os.Getenv(cutsVariable)); err == nil {
 		all = n
 	}

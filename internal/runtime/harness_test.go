@@ -28,6 +28,14 @@ var (
 	socketKinds = allKinds[1:]
 )
 
+// short is how much of something to do: less with -short, which is for the race detector.
+func short(usual, fewer int) int {
+	if testing.Short() {
+		return fewer
+	}
+	return usual
+}
+
 // patience bounds whatever would otherwise hang.
 func patience(t testing.TB) context.Context {
 	t.Helper()

@@ -52,7 +52,7 @@ func TestLittleLogTakesLittleMemory(t *testing.T) {
 // used again by many others since.
 func TestLogIsWhatOthersTook(t *testing.T) {
 	rng := dice(t)
-	sizes := []int{8, 3001, 16 << 10, eagerMax, eagerMax + 8, copiedMax + 8, 1 << 20}
+	sizes := []int{8, 3001, 16 << 10, eagerMax, eagerMax + 8, copiedMax + 8, short(1<<20, copiedMax+64)}
 	for _, kind := range []string{memory, transport.Unix} {
 		for _, p := range []int{2, 4, 5} {
 			t.Run(fmt.Sprintf("%s,%d", kind, p), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestLogIsWhatOthersTook(t *testing.T) {
 					c.Tasks, c.Owner, c.Check, c.Buffer = p, owner, true, 1<<32
 					c.Adopt = func(int, int, int) {}
 				})
-				for range 3 {
+				for range short(3, 1) {
 					all := matrixOf(p, rng, false)
 					for i := range all {
 						all[i].size = sizes[rng.IntN(len(sizes))]

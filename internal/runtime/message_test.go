@@ -15,7 +15,7 @@ import (
 // Messages arrive byte for byte and in order, whatever their size, on several
 // tags at once and in both directions.
 func TestMessages(t *testing.T) {
-	sizes := []int{0, 1, 7, 2047, 2048, 2049, 4097, eagerMax - 1, eagerMax, eagerMax + 1, partMax + eagerMax + 1, 8 << 20, 3, 0, 1001}
+	sizes := []int{0, 1, 7, 2047, 2048, 2049, 4097, eagerMax - 1, eagerMax, eagerMax + 1, partMax + eagerMax + 1, short(8<<20, 1<<20), 3, 0, 1001}
 	for _, kind := range allKinds {
 		for _, spin := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,spin=%v", kind, spin), func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestBothSendBeforeTheyReceive(t *testing.T) {
 			leavesNothing(t)
 			ctx := patience(t)
 			j := start(t, kind, 2, nil)
-			const size = 64 << 20
+			size := short(64<<20, 16<<20)
 			var sent sync.WaitGroup
 			sent.Add(2)
 			j.each(func(m *Member) error {
