@@ -159,10 +159,14 @@ func (f *Files) check(ctx context.Context) (err error) {
 	if f.bounds.Supplier, err = ends(ctx, f.supplier, supplierKey, new(SupplierTable).columns()); err != nil {
 		return err
 	}
-	if _, err = ends(ctx, f.orders, orderKey, new(OrderTable).columns(f.columns, f.bounds)); err != nil {
+	order, err := ends(ctx, f.orders, orderKey, new(OrderTable).columns(f.columns, f.bounds))
+	if err != nil {
 		return err
 	}
-	_, err = ends(ctx, f.lines, lineKey, new(LineTable).columns(f.columns, f.bounds, 1))
+	line, err := ends(ctx, f.lines, lineKey, new(LineTable).columns(f.columns, f.bounds, 1))
+	if err == nil && f.orders != nil && order == 0 && line > 0 { // who reads no orders reads no lines
+		err = fmt.Errorf("%s: table orders is empty, and lineitem has lines of order %d; allowed: lines of orders", f.dir, line)
+	}
 	return err
 }
 

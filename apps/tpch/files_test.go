@@ -299,6 +299,7 @@ func TestWrongDirectoriesAreRefused(t *testing.T) {
 		want   string
 	}{
 		{func(f map[string]string) { delete(f, "orders.tbl") }, "DIR has no orders.tbl and no orders.parquet; allowed: one of them"},
+		{func(f map[string]string) { f["orders.tbl"] = "" }, "DIR: table orders is empty, and lineitem has lines of order 6; allowed: lines of orders"},
 		{func(f map[string]string) { f["orders.parquet"] = "" }, "DIR/orders.tbl and DIR/orders.parquet; allowed: one of them"},
 	} {
 		files := small()
