@@ -51,7 +51,7 @@ func (c *tpchCmd) scale() float64 {
 	return *c.Sf
 }
 
-// question is the query that the flags ask for, and its words for a process.
+// question is the query that the flags ask for.
 func (c *tpchCmd) question() (q tpch.Query, err error) {
 	if err := dbgen.Scale(c.scale()).Check(); err != nil {
 		return nil, err
