@@ -22,6 +22,7 @@ type Files struct {
 	dir     string
 	columns dbgen.Column // that may be loaded
 	bounds  Bounds
+	about   rows
 
 	customer, orders, lines, supplier tableFile // nil: not needed
 	opened                            []openFile
@@ -31,6 +32,8 @@ type Files struct {
 type tableFile interface {
 	Name() string
 	end() int64
+	// rows is how many there are, about.
+	rows() (int64, error)
 	// begin is the first place from at on where a row begins, or the end.
 	begin(at int64) (int64, error)
 	// last is where the last row begins. There is one.
@@ -88,7 +91,7 @@ func (f *Files) Close() error {
 	return all
 }
 
-func (f *Files) open() error {
+func (f *Files) open() (err error) {
 	mark := fnv.New64a()
 	for _, table := range tableFiles {
 		if f.columns&table.need == 0 {
@@ -107,7 +110,11 @@ func (f *Files) open() error {
 		}
 	}
 	f.Mark = fmt.Sprintf("%016x", mark.Sum64())
-	return f.check(context.Background())
+	if err := f.check(context.Background()); err != nil {
+		return err
+	}
+	f.about, err = f.rows()
+	return err
 }
 
 // find opens the file of a table.

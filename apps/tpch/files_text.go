@@ -24,6 +24,17 @@ const (
 
 func (f *textFile) end() int64 { return f.size }
 
+// rows implements tableFile: as if lines were everywhere as long as at the beginning.
+func (f *textFile) rows() (int64, error) {
+	b := make([]byte, min(textBlock, f.size))
+	n, err := f.fill(b, 0)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	lines := bytes.Count(b[:n-1], []byte("\n")) + 1 // the last line may have no end
+	return int64(float64(f.size) / float64(n) * float64(lines)), nil
+}
+
 // begin implements tableFile.
 func (f *textFile) begin(at int64) (int64, error) {
 	if at <= 0 || at >= f.size {

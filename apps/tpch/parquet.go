@@ -61,6 +61,8 @@ func (f *parquetFile) end() int64 {
 	return f.ends[len(f.ends)-1]
 }
 
+func (f *parquetFile) rows() (int64, error) { return f.end(), nil }
+
 func (f *parquetFile) begin(at int64) (int64, error) { return at, nil }
 
 func (f *parquetFile) last() (int64, error) { return f.end() - 1, nil }

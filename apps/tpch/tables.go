@@ -8,6 +8,7 @@ package tpch
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
@@ -68,6 +69,8 @@ type Source interface {
 	// Load returns part i of n, with some columns at least.
 	Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error)
 	Bounds() Bounds
+	// Bytes is about how much memory it takes to load all parts, with these columns.
+	Bytes(columns dbgen.Column) int64
 }
 
 // Bounds are the greatest keys of tables.
@@ -87,6 +90,9 @@ func (g Generated) Load(ctx context.Context, i, n int, columns dbgen.Column) (*T
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	if lo, hi := dbgen.Part(s.Orders(), i, n); linesOf(hi-lo) > math.MaxInt32 {
+		return nil, fmt.Errorf("about %d lines in a part of %d; allowed: up to %d, in more parts", linesOf(hi-lo), n, math.MaxInt32)
+	}
 	t := &Tables{}
 	if columns&(dbgen.Segment|dbgen.Nation) != 0 {
 		lo, hi := dbgen.Part(s.Customers(), i, n)
@@ -99,6 +105,9 @@ func (g Generated) Load(ctx context.Context, i, n int, columns dbgen.Column) (*T
 	}
 	return t, t.generateOrders(ctx, s, i, n, columns)
 }
+
+// linesOf is for how many lines of so many orders there should be room: four an order, on average.
+func linesOf(orders int64) int { return int(orders)*4 + int(orders)/100 + 64 }
 
 // keys are so many from the first on.
 func keys(first, n int64) []int32 {
@@ -115,7 +124,7 @@ func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, co
 	lo, hi := dbgen.Part(s.Orders(), i, n)
 	o, l := &t.Orders, &t.Lines
 	o.reserve(int(hi-lo), columns)
-	l.reserve(int(hi-lo)*4+int(hi-lo)/100+64, columns) // four lines an order, on average
+	l.reserve(linesOf(hi-lo), columns)
 	lines := int32(0)
 	for ; lo < hi; lo += block {
 		if err := ctx.Err(); err != nil {

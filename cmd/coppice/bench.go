@@ -329,13 +329,8 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 
 // checkMemory refuses what cannot fit. What is moved is in memory at both ends.
 func (c *benchCell) checkMemory() error {
-	free, ok := freeMemory()
 	need := 2*float64(c.moved()) + 2*float64(c.Bytes)*float64(c.Processes)
-	if ok && need > free {
-		const gib = 1 << 30
-		return fmt.Errorf("%s of %d bytes, %d processes need more than %.0f GiB of memory; allowed here: less than %.1f GiB", c.Op, c.Bytes, c.Processes, need/gib, free/gib)
-	}
-	return nil
+	return fits(fmt.Sprintf("%s of %d bytes, %d processes", c.Op, c.Bytes, c.Processes), need)
 }
 
 // parseSize reads a number of bytes.

@@ -89,7 +89,7 @@ func (d *demoCmd) Run(c *console) error {
 	began := time.Now()
 	show := demo{demoCmd: d, console: c, ctx: ctx}
 	query := show.query(replayMode, d.Kill)
-	if _, err := query.question(); err != nil {
+	if _, err := query.prepare(); err != nil {
 		return badInput{err}
 	}
 	if _, err := (&appJob{appFlags: query.appFlags}).plan(); err != nil {

@@ -17,12 +17,8 @@ const (
 	deathBytes   = 4 // where there is a detector: for a process and a death
 )
 
-// checkMemory refuses what cannot fit: being killed halfway says nothing.
+// checkMemory refuses simulations that cannot fit.
 func checkMemory(net logp.Network, runs logp.Runs) error {
-	free, ok := freeMemory()
-	if !ok {
-		return nil
-	}
 	workers := runs.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -32,9 +28,15 @@ func checkMemory(net logp.Network, runs logp.Runs) error {
 	if net.Detect > 0 {
 		each += deathBytes * (runs.Faults.Count + len(runs.Faults.Fixed.Failed) + len(runs.Faults.Fixed.Deaths))
 	}
-	if need := float64(net.P)*float64(each)*float64(workers) + float64(runs.Runs)*runBytes; need > free {
+	need := float64(net.P)*float64(each)*float64(workers) + float64(runs.Runs)*runBytes
+	return fits(fmt.Sprintf("%d processes, %d runs, %d workers", net.P, runs.Runs, workers), need)
+}
+
+// fits refuses what needs more bytes of memory than can be had: being killed halfway says nothing.
+func fits(what string, need float64) error {
+	if free, ok := freeMemory(); ok && need > free {
 		const gib = 1 << 30
-		return fmt.Errorf("%d processes, %d runs, %d workers need more than %.0f GiB of memory; allowed here: less than %.1f GiB", net.P, runs.Runs, workers, need/gib, free/gib)
+		return fmt.Errorf("%s need about %.0f GiB of memory; allowed here: less than %.1f GiB", what, need/gib, free/gib)
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 	"github.com/coppice-go/coppice/experiment"
 )
 
@@ -69,7 +68,7 @@ func (r *reproduceCmd) Run(c *console) error {
 		}
 	}
 	for _, sf := range r.Sf {
-		if err := dbgen.Scale(sf).Check(); err != nil {
+		if _, err := (&tpchCmd{Sf: &sf, Query: 3, Mode: replayMode}).prepare(); err != nil {
 			return badInput{err}
 		}
 	}

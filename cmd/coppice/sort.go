@@ -100,11 +100,7 @@ func (c *sortCmd) check() (files *samplesort.Files, err error) {
 
 // checkSortMemory refuses what cannot fit: what was sorted, what came, and room to sort and to merge in.
 func checkSortMemory(what string, n, size int) error {
-	if free, ok := freeMemory(); ok && 4*float64(n)*float64(size) > free {
-		const gib = 1 << 30
-		return fmt.Errorf("%d %s of %d bytes need about %.0f GiB of memory; allowed here: less than %.1f GiB", n, what, size, 4*float64(n)*float64(size)/gib, free/gib)
-	}
-	return nil
+	return fits(fmt.Sprintf("%d %s of %d bytes", n, what, size), 4*float64(n)*float64(size))
 }
 
 // sortReport is what came of it.

@@ -125,11 +125,7 @@ type tpchReport struct {
 }
 
 func (c *tpchCmd) Run(con *console) error {
-	q, err := c.question()
-	if err != nil {
-		return badInput{err}
-	}
-	more, err := c.inputWords(q)
+	more, err := c.prepare()
 	if err != nil {
 		return badInput{err}
 	}

@@ -12,16 +12,24 @@ func (c *tpchCmd) openInput(q tpch.Query) (*tpch.Files, error) {
 	return tpch.OpenFiles(c.Input, q.Columns())
 }
 
-// inputWords are more words for a process: files must be as they were when they were checked here.
-func (c *tpchCmd) inputWords(q tpch.Query) ([]string, error) {
-	if c.Input == "" {
-		return nil, nil
-	}
-	files, err := c.openInput(q)
+// prepare checks what is asked for, before anything starts, and returns more words for a process: files must be as they
+// were when they were checked here.
+func (c *tpchCmd) prepare() (words []string, err error) {
+	q, err := c.question()
 	if err != nil {
 		return nil, err
 	}
-	return []string{"--mark", files.Mark}, files.Close()
+	var source tpch.Source = tpch.Generated(c.scale())
+	from := fmt.Sprintf("scale %g", c.scale())
+	if c.Input != "" {
+		files, err := c.openInput(q)
+		if err != nil {
+			return nil, err
+		}
+		defer files.Close()
+		source, from, words = files, c.Input, []string{"--mark", files.Mark}
+	}
+	return words, fits(fmt.Sprintf("tables of %s for query %d", from, c.Query), float64(source.Bytes(q.Columns())))
 }
 
 // source is where tables come from, and what to do with it at the end.
