@@ -36,8 +36,9 @@ type runCmd struct {
 
 	hostFlags
 
-	Grow    int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
-	Silence *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
+	Grow        int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
+	Silence     *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
+	JoinTimeout *time.Duration `placeholder:"D" group:"Start:" help:"A process that joins the job later than so long after the first is killed (default 1m)."`
 
 	respawnFlags
 
@@ -134,6 +135,9 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 		return nil, err
 	}
 	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {
+		return nil, err
+	}
+	if config.JoinTimeout, err = duration("join-timeout", r.JoinTimeout, "1m"); err != nil {
 		return nil, err
 	}
 	switch config.StdinRank, err = strconv.Atoi(r.Stdin); {

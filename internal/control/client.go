@@ -46,7 +46,7 @@ type Welcome struct {
 	Before    []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
 }
 
-// joinTimeout is how long a process waits for the others to begin.
+// joinTimeout is how long a process waits for the coordinator, and that for a process.
 const joinTimeout = 60 * time.Second
 
 // leaveMax is how long a process that lost its coordinator tries to be the last

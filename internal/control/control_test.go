@@ -374,6 +374,57 @@ func TestNeverJoinedInTime(t *testing.T) {
 	notes.expect(t, "finished")
 }
 
+// Nobody is late before the first has joined.
+func TestTheFirstMayTakeItsTime(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, JoinTimeout: 600 * time.Millisecond, Silence: time.Second})
+	time.Sleep(700 * time.Millisecond)
+	clients, notes := crew(t, s, 2)
+	time.Sleep(200 * time.Millisecond) // a few looks for who is missing
+	for _, c := range clients {
+		c.Returned(0, "", true)
+	}
+	notes[0].expect(t, "finished")
+	if notes[0].has("died") {
+		t.Errorf("%q", notes[0].notes)
+	}
+}
+
+// Who has not joined when a view goes on without it never will.
+func TestNeverJoinedBeforeAView(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3})
+	clients, notes := crew(t, s, 2)
+	clients[0].Emit(view(2, [][2]uint64{{0, 1}, {1, 1}}, []int{0, 1, 0}))
+	notes[0].expect(t, "died 2.1 false never joined: view 2 goes on without it")
+	for _, c := range clients {
+		c.Returned(2, "", false)
+	}
+	notes[0].expect(t, "finished")
+}
+
+// Who was asked to join and has not when the job is over is told of, too: somebody has
+// to end it.
+func TestNeverJoinedAJobThatIsOver(t *testing.T) {
+	left := make(chan control.Event, 10)
+	s := serve(t, control.ServerConfig{Size: 1, Grow: 1, JoinTimeout: 300 * time.Millisecond, Events: func(e control.Event) {
+		if e.Type == control.EventLeft {
+			left <- e
+		}
+	}})
+	c, notes := join(t, s.Place(0, 1))
+	c.Emit(view(1, [][2]uint64{{0, 1}}, []int{0}))
+	reserve(t, s, -1)
+	c.Returned(1, "", false)
+	notes.expect(t, "finished")
+	select {
+	case e := <-left:
+		if e.Rank != 1 || e.Attrs["certain"] != false || e.Attrs["how"] != "never joined within 300ms" {
+			t.Errorf("%+v", e)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("nobody is told of it")
+	}
+}
+
 func TestSuspicionOfWhoIsHeardIsOnlyForTheAsker(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 3})
 	clients, notes := crew(t, s, 3)

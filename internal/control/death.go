@@ -91,7 +91,7 @@ func (s *Server) die(m *member, d Death) {
 	}
 	if s.finished || s.closing { // leaving is not failing
 		m.left = s.finished
-		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "how", d.How)
+		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 		return
 	}
 	s.tellDeath(m.obituary) // before all else: others wait for it

@@ -29,6 +29,9 @@
 //     killed through its pidfd, after which its death is certain. So is one that
 //     a peer suspects and that was silent for half of Silence. One that is heard
 //     of is only unreachable for who suspects it, and told so to that one alone.
+//   - A process that has not joined within JoinTimeout of the first, or before a view
+//     goes on without it, is given up: the death that is told is not certain, and
+//     the launcher, which knows what it has started, ends it.
 //   - On another host, and in the coordinator's own process, nobody can be
 //     fenced: the death that is told is not certain.
 //   - A process may ask for the death of another one (Fence), with promises of a
@@ -83,7 +86,7 @@
 //	died         incarnation, certain, how
 //	returned     incarnation, view, failure    its tasks have; failure "": well
 //	resumed      incarnation, view         it had returned, and has adopted tasks
-//	left         incarnation, how          it has ended after the job had finished
+//	left         incarnation, certain, how it has ended after the job had finished
 //	finished                               every live process has returned, and nothing of the dead is left to do
 //	stop         reason                    a graceful end is asked for
 //	status       members, former, view     for a new observer, after the past: Status of each rank,

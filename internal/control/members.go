@@ -16,9 +16,9 @@ type member struct {
 	process     *process // that made the handshake; nil: not joined, or on another host
 	pid         int      // its number, by its own account on another host
 	joined      bool
-	session     *session // nil: not connected now
-	heard       time.Time
-	peer        *Peer // nil: it has not announced itself
+	session     *session  // nil: not connected now
+	heard       time.Time // last; before it has joined: since when it is awaited
+	peer        *Peer     // nil: it has not announced itself
 	returned    bool
 	turn        int    // so often it has resumed after that
 	view        uint64 // the latest in which it has returned or resumed
@@ -43,7 +43,7 @@ type member struct {
 }
 
 func newMember(rank int, incarnation uint64) *member {
-	return &member{rank: rank, incarnation: incarnation, named: make(chan struct{})}
+	return &member{rank: rank, incarnation: incarnation, heard: time.Now(), named: make(chan struct{})}
 }
 
 // Peer is where a process can be reached.
@@ -127,8 +127,15 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 	return m.session
 }
 
-// admit takes note of a process that joins for the first time.
+// admit takes note of a process that joins for the first time. The first of all makes
+// the others late.
 func (s *Server) admit(m *member, p *process) {
+	if !s.begun {
+		s.begun = true
+		for _, other := range s.members {
+			other.heard = m.heard
+		}
+	}
 	m.joined, m.process = true, p
 	if p != nil {
 		m.pid = p.pid

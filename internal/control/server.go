@@ -33,9 +33,8 @@ type ServerConfig struct {
 	// 0: 3 s. It costs 12 small messages a process, and as many answers,
 	// in that time.
 	Silence time.Duration
-	// JoinTimeout is when a process that never joined counts as dead, though
-	// not certainly; 0: never. A launcher that waits for its children needs
-	// none.
+	// JoinTimeout is how long after the first, or after it was asked for, a process
+	// may join; then it counts as dead, though not certainly. 0: 60 s.
 	JoinTimeout time.Duration
 
 	// Kill has the agent on its host kill a process, for certain and soon; it does
@@ -78,7 +77,7 @@ type Server struct {
 	done      chan struct{} // closed when the job has finished
 
 	mu        sync.Mutex
-	began     time.Time
+	begun     bool      // a process has joined
 	members   []*member // by rank: the latest incarnation
 	sessions  map[*session]bool
 	observers map[*session]bool
@@ -108,7 +107,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, instance: drawNumber(),
 		lobby: newLobby(256 + cfg.Size), quit: make(chan struct{}), done: make(chan struct{}),
-		began: time.Now(), members: make([]*member, cfg.Size+cfg.Grow),
+		members:  make([]*member, cfg.Size+cfg.Grow),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 	}
@@ -147,9 +146,6 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator
 	}
-	if cfg.JoinTimeout == 0 {
-		cfg.JoinTimeout = joinTimeout
-	}
 	s, err := Serve(cfg)
 	if err == nil {
 		p.Job, p.Key = s.cfg.Job, s.cfg.Key
@@ -176,6 +172,9 @@ func (c *ServerConfig) complete() error {
 	}
 	if c.Silence <= 0 {
 		c.Silence = silenceDefault
+	}
+	if c.JoinTimeout <= 0 {
+		c.JoinTimeout = joinTimeout
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -53,12 +53,10 @@ func (s *Server) forgive(now time.Time, late time.Duration) {
 // listen does what has to be done about a process that is silent.
 func (s *Server) listen(m *member, now time.Time) {
 	switch silent := now.Sub(m.heard); {
-	case !s.awaited(m) || s.finished || s.closing:
+	case !s.awaited(m) || s.closing:
 	case !m.joined:
-		if t := s.cfg.JoinTimeout; t > 0 && now.Sub(s.began) > t {
-			m.incarnation = max(m.incarnation, 1)
-			s.die(m, Death{How: fmt.Sprintf("never joined within %v", t)})
-		}
+		s.missing(m, silent)
+	case s.finished:
 	case m.fenced != "":
 		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel cannot end it
 			s.die(m, Death{How: "fenced, but not gone: " + m.fenced})
@@ -67,6 +65,22 @@ func (s *Server) listen(m *member, now time.Time) {
 		s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", "coordinator", "why", "silence")
 		s.fence(m, "silent for "+seconds(silent))
 	}
+}
+
+// missing gives a process up that has not joined: in time, or before a view went on
+// without it.
+func (s *Server) missing(m *member, silent time.Duration) {
+	how := ""
+	switch {
+	case m.removed:
+		how = fmt.Sprintf("never joined: view %d goes on without it", s.view.Number)
+	case s.begun && silent > s.cfg.JoinTimeout:
+		how = fmt.Sprintf("never joined within %v", s.cfg.JoinTimeout)
+	default:
+		return
+	}
+	m.incarnation = max(m.incarnation, 1)
+	s.die(m, Death{How: how})
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }

@@ -51,7 +51,7 @@ type job struct {
 	why      map[int]string       // the launcher ended it
 	kills    chan control.Kill    // that are due
 	victims  map[control.Kill]int // the ranks that those that were due were for
-	suspects chan suspect         // on other hosts: the coordinator gave them up
+	suspects chan suspect         // the coordinator gave them up
 	failed   chan struct{}        // with room for one: a task has returned an error
 	began    time.Time
 	first    time.Time        // when the job was started for the first time
@@ -287,8 +287,8 @@ func (j *job) kill(rank int) {
 	}
 }
 
-// observe looks for what has to be done. Suspects the coordinator kills itself here, on
-// another host the agent does.
+// observe looks for what has to be done. Suspects that have joined on this host the
+// coordinator kills itself.
 func (j *job) observe(e control.Event) {
 	if j.Events != nil {
 		j.Events(e)
@@ -301,7 +301,7 @@ func (j *job) observe(e control.Event) {
 		}
 	}
 	certain, ok := e.Attrs["certain"].(bool)
-	if e.Type != control.EventDied || !ok || certain || j.Hosts == nil {
+	if e.Type != control.EventDied && e.Type != control.EventLeft || !ok || certain {
 		return
 	}
 	how, _ := e.Attrs["how"].(string)

@@ -513,6 +513,23 @@ func TestASilentProcessIsKilled(t *testing.T) {
 	}
 }
 
+// One that stands still before it has joined the coordinator cannot kill: the launcher,
+// or the agent, has started it, and does.
+func TestWhoNeverJoinsIsKilled(t *testing.T) {
+	t.Parallel() // it waits
+	for _, hosts := range [][]Host{nil, {{"a", 1}, {"b", 2}}} {
+		c := own(3, "stopped")
+		if hosts != nil {
+			c.onHosts(t, hosts...)
+		}
+		c.JoinTimeout = 500 * time.Millisecond
+		r := c.begin(t)()
+		if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || r.Tasks[1].Signal != "SIGKILL" || r.Tasks[1].Why != "never joined within 500ms" {
+			t.Errorf("hosts %v: report %+v", hosts, r)
+		}
+	}
+}
+
 func TestALogThatCannotBeWrittenFailsTheRun(t *testing.T) {
 	shelf(t)
 	if _, err := os.Stat("/dev/full"); err != nil {

@@ -35,7 +35,10 @@ type Config struct {
 
 	Timeout time.Duration // when the job is to end at the latest; 0: never
 	Grace   time.Duration // how long processes have to end after a signal was passed on, before they are killed; 0: 30 s
-	Kills   []control.Kill
+	// JoinTimeout is how long after the first a process may join the job, or after it
+	// was started if that was later, before it is killed; 0: 1 min.
+	JoinTimeout time.Duration
+	Kills       []control.Kill
 	control.Settings
 
 	Hosts []Host   // processes go there, in this order; nil: all run here
@@ -153,8 +156,8 @@ func (p *Plan) checkDir() error {
 }
 
 func (p *Plan) checkTimes() error {
-	if p.Timeout < 0 || p.Grace < 0 || p.Silence < 0 {
-		return fmt.Errorf("time-out of %v, grace of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Grace, p.Silence)
+	if p.Timeout < 0 || p.Grace < 0 || p.JoinTimeout < 0 || p.Silence < 0 {
+		return fmt.Errorf("time-out of %v, grace of %v, join time-out of %v, silence of %v; allowed: 0 or more", p.Timeout, p.Grace, p.JoinTimeout, p.Silence)
 	}
 	if p.Silence != 0 && p.Silence < detect.SilenceMin {
 		return fmt.Errorf("silence of %v; allowed: %v or more", p.Silence, detect.SilenceMin)

@@ -27,6 +27,7 @@ const programVar = "LAUNCH_TEST_PROGRAM"
 var programs = map[string]func(args []string) (exit int){
 	"member":   member,
 	"patient":  patient,
+	"stopped":  stopped,
 	"awaiting": awaiting,
 	"heir":     heir,
 	"adopter":  adopter,
@@ -205,6 +206,19 @@ func patient([]string) int {
 	case <-e.lost:
 		return 3
 	}
+	client.Returned(0, "", true)
+	<-e.finished
+	client.Close()
+	return 0
+}
+
+// stopped is patient, but for rank 1, which stands still before it joins.
+func stopped([]string) int {
+	if os.Getenv("RANK") == "1" {
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	}
+	client, _, e := join()
+	fmt.Println("death:", <-e.deaths)
 	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()

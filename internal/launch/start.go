@@ -29,7 +29,7 @@ func (j *job) open() error {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
-		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, TCP: j.tcp, Logger: j.Logger,
+		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: j.tcp, Logger: j.Logger,
 		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {

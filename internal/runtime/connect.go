@@ -69,6 +69,9 @@ func New(cfg Config, s Socket) (*Process, error) {
 		p.poll.close()
 		return nil, err
 	}
+	if !cfg.Joins {
+		p.awaitPeers()
+	}
 	p.sockets.endpoint, err = transport.Listen(transport.Config{
 		Key:         s.Key,
 		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
@@ -98,6 +101,15 @@ func New(cfg Config, s Socket) (*Process, error) {
 	return p, nil
 }
 
+// awaitPeers takes all peers off the ring until they are known: who has not begun is
+// not silent, and who started it knows whether it will.
+func (p *Process) awaitPeers() {
+	now := time.Now()
+	for r := range p.peers {
+		p.sockets.silence.Gone(r, now)
+	}
+}
+
 // Addresses is where the process listens.
 func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
 
@@ -110,6 +122,9 @@ func (p *Process) Peers(all ...Address) {
 			continue
 		}
 		q := p.reborn(a.Rank, a.Incarnation)
+		if a.Incarnation == 1 && !q.dead && !q.left { // others are on the ring when they are in a view
+			p.sockets.silence.Joined(a.Rank, time.Now())
+		}
 		q.way.known, q.way.address = true, a.At
 		q.host = a.Host
 		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -166,4 +167,36 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 			w.mu.Unlock()
 		})
 	}
+}
+
+// Who has not begun, for however long, is not silent; who has, and is not there, is.
+func TestWhoHasNotBegunIsNotSuspected(t *testing.T) {
+	const silence = 100 * time.Millisecond
+	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Silence = silence })
+	suspected := func() bool {
+		found := false
+		for _, w := range j.hosts {
+			w.mu.Lock()
+			found = found || slices.ContainsFunc(w.suspects, func(s string) bool { return strings.HasPrefix(s, "process 2:") })
+			w.suspects = nil // on a busy machine others may be, too
+			w.mu.Unlock()
+		}
+		return found
+	}
+	time.Sleep(5 * silence)
+	if suspected() {
+		t.Error("it has not begun, and was suspected")
+	}
+	nowhere := j.ps[0].Addresses()[0]
+	nowhere.Path += "nowhere"
+	for _, p := range j.ps[:2] {
+		p.Peers(Address{Rank: 2, Incarnation: 1, At: nowhere})
+	}
+	for began := time.Now(); !suspected(); time.Sleep(silence / 10) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("it has begun, is silent, and nobody suspects it")
+		}
+	}
+	j.close()
+	suspected() // the last
 }
