@@ -30,11 +30,15 @@ type kind struct {
 	words       []string // one of these, or
 	day         bool     // a day, or
 	places      int      // a number with so many decimals,
-	least, most int64    // in this range, in units of the last decimal
+	least, most int64    // in this range, in units of the last decimal,
+	table       string   // of which the last key is most
 }
 
 // upTo allows keys from 1 on.
 func upTo(most int64) kind { return kind{least: 1, most: most} }
+
+// keyOf allows those of a table.
+func keyOf(table string, last int64) kind { return kind{least: 1, most: last, table: table} }
 
 // nation is a key of table nation.
 var nation = kind{most: int64(len(dbgen.Nations)) - 1}
@@ -46,6 +50,8 @@ func (k *kind) allowed() string {
 		return strings.Join(k.words, ", ")
 	case k.day:
 		return "1992-01-01 to 1998-12-31"
+	case k.table != "":
+		return fmt.Sprintf("whole numbers, %d to %d, the last in table %s", k.least, k.most, k.table)
 	case k.places == 0:
 		return fmt.Sprintf("whole numbers, %d to %d", k.least, k.most)
 	}
@@ -58,8 +64,15 @@ func (c *column) refuse(value string) error {
 	if len(value) > shown {
 		value = value[:shown] + "…"
 	}
-	return fmt.Errorf("%s %q; allowed: %s", c.name, value, c.allowed())
+	err := fmt.Errorf("%s %q; allowed: %s", c.name, value, c.allowed())
+	if c.table != "" {
+		return beyondError{err}
+	}
+	return err
 }
+
+// beyondError is about a key that is none of another table.
+type beyondError struct{ error }
 
 // text takes a value as text.
 func (c *column) text(field []byte) error {

@@ -2,6 +2,7 @@ package tpch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,7 +21,7 @@ func (f *Files) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tabl
 	}
 	t := &Tables{}
 	if err := f.load(ctx, t, i, n); err != nil {
-		return nil, err
+		return nil, f.cause(ctx, err)
 	}
 	for _, file := range f.opened {
 		if now, err := file.Stat(); err != nil || now.Size() != file.was.Size() || !now.ModTime().Equal(file.was.ModTime()) {
@@ -28,6 +29,26 @@ func (f *Files) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tabl
 		}
 	}
 	return t, nil
+}
+
+// cause is what is wrong with customers or suppliers, if something refers to one beyond the last: whose key may not be the
+// greatest.
+func (f *Files) cause(ctx context.Context, found error) error {
+	if !errors.As(found, new(beyondError)) {
+		return found
+	}
+	for _, table := range []struct {
+		file tableFile
+		key  column
+	}{{f.customer, customerKey}, {f.supplier, supplierKey}} {
+		if table.file == nil {
+			continue
+		}
+		if _, _, err := readPart(ctx, table.file, 0, 1, table.key.to(func(int64) error { return nil }), nil); err != nil {
+			return err
+		}
+	}
+	return found
 }
 
 func (f *Files) load(ctx context.Context, t *Tables, i, n int) error {
@@ -97,8 +118,12 @@ func (f *Files) loadLines(ctx context.Context, t *Tables, i, n int) error {
 	if err != nil {
 		return err
 	}
-	return f.lines.read(ctx, lo, hi, t.Lines.columns(f.columns, f.bounds, n))
+	key := lineKey.to(func(int64) error { return nil }) // nobody needs it, but it must be one
+	return f.lines.read(ctx, lo, hi, append([]column{key}, t.Lines.columns(f.columns, f.bounds, n)...))
 }
+
+// sortedLines is which order lines have.
+const sortedLines = "rows sorted by l_orderkey"
 
 // loadLinesOf reads the lines of the orders that are in a range of their file. The ranges of lines of all parts cover the
 // file, and each line must be of an order of its part: so no line is lost, even if the file is not sorted.
@@ -110,22 +135,26 @@ func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int)
 	if hi, err = f.firstLine(ctx, hi); err != nil {
 		return err
 	}
-	const sorted = "allowed: rows sorted by l_orderkey"
 	if lo > hi {
-		return fmt.Errorf("%s: an order's lines are before those of an order with a smaller key; %s", f.lines.Name(), sorted)
+		return fmt.Errorf("%s: an order's lines are before those of an order with a smaller key; allowed: %s", f.lines.Name(), sortedLines)
 	}
 	o := &t.Orders
 	o.Lines = []int32{0} // the last is the begin of the order that the next line may be of
 	last, lines := int64(0), int32(0)
+	var numbers lineNumbers
 	key := lineKey.to(func(v int64) error {
 		if v < last {
-			return fmt.Errorf("l_orderkey %d after %d; %s", v, last, sorted)
+			return fmt.Errorf("l_orderkey %d after %d; allowed: %s", v, last, sortedLines)
+		} else if v != last {
+			if err := numbers.end(last); err != nil {
+				return err
+			}
 		}
 		for last = v; len(o.Lines) <= len(o.Keys) && o.Keys[len(o.Lines)-1] < v; {
 			o.Lines = append(o.Lines, lines)
 		}
 		if len(o.Lines) > len(o.Keys) || o.Keys[len(o.Lines)-1] != v {
-			return fmt.Errorf("l_orderkey %d is not in its place, or not in %s; %s", v, f.orders.Name(), sorted)
+			return fmt.Errorf("l_orderkey %d is not in its place, or not in %s; allowed: %s", v, f.orders.Name(), sortedLines)
 		}
 		if lines == math.MaxInt32 {
 			return fmt.Errorf("more lines than %d in a part; allowed: less, in more parts", lines)
@@ -133,11 +162,48 @@ func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int)
 		lines++
 		return nil
 	})
-	if err := f.lines.read(ctx, lo, hi, append([]column{key}, t.Lines.columns(f.columns, f.bounds, n)...)); err != nil {
+	columns := append([]column{key}, t.Lines.columns(f.columns, f.bounds, n)...)
+	if _, ok := f.lines.(*textFile); ok { // Parquet has a number of rows, and not all columns
+		columns = slices.Insert(columns, slices.IndexFunc(columns, func(c column) bool { return c.field > lineNumber.field }), lineNumber.to(numbers.take))
+	}
+	if err := f.lines.read(ctx, lo, hi, columns); err != nil {
 		return err
+	}
+	if err := numbers.end(last); err != nil {
+		return fmt.Errorf("%s: %w", f.lines.Name(), err)
 	}
 	for len(o.Lines) <= len(o.Keys) {
 		o.Lines = append(o.Lines, lines)
+	}
+	for i, order := range o.Keys {
+		if o.Lines[i] == o.Lines[i+1] {
+			return fmt.Errorf("%s has no lines of order %d, or not in their place; allowed: one or more, and %s", f.lines.Name(), order, sortedLines)
+		}
+	}
+	return nil
+}
+
+// lineNumber tells the lines of an order apart.
+var lineNumber = column{name: "l_linenumber", field: 3, kind: upTo(7)}
+
+// lineNumbers are those of an order so far, as bits.
+type lineNumbers uint8
+
+func (s *lineNumbers) take(v int64) error {
+	bit := lineNumbers(1) << v
+	if *s&bit != 0 {
+		return fmt.Errorf("l_linenumber %d for the second time in an order; allowed: once", v)
+	}
+	*s |= bit
+	return nil
+}
+
+// end finds that a line of the order is missing, unless it is the last, and forgets them.
+func (s *lineNumbers) end(order int64) error {
+	all := *s | 1
+	*s = 0
+	if all&(all+1) != 0 {
+		return fmt.Errorf("a line of order %d is missing before, or not in its place; allowed: l_linenumber 1, 2 and so on, %s", order, sortedLines)
 	}
 	return nil
 }
@@ -214,7 +280,7 @@ func (s *SupplierTable) columns() []column {
 // columns are those of the file that are wanted, without the key.
 func (o *OrderTable) columns(want dbgen.Column, b Bounds) []column {
 	return only(want, []column{
-		{dbgen.Customer, "o_custkey", 1, upTo(b.Customer), appendTo(&o.Customers)},
+		{dbgen.Customer, "o_custkey", 1, keyOf("customer", b.Customer), appendTo(&o.Customers)},
 		{dbgen.Ordered, "o_orderdate", 4, kind{day: true}, appendTo(&o.Dates)},
 		{dbgen.Priority, "o_shippriority", 7, kind{most: math.MaxInt32}, appendTo(&o.Priorities)},
 	})
@@ -224,7 +290,7 @@ func (o *OrderTable) columns(want dbgen.Column, b Bounds) []column {
 func (l *LineTable) columns(want dbgen.Column, b Bounds, n int) []column {
 	hundredths := kind{places: 2, most: 100}
 	return only(want, []column{
-		{dbgen.Supplier, "l_suppkey", 2, upTo(b.Supplier), appendTo(&l.Suppliers)},
+		{dbgen.Supplier, "l_suppkey", 2, keyOf("supplier", b.Supplier), appendTo(&l.Suppliers)},
 		{dbgen.Quantity, "l_quantity", 4, kind{most: math.MaxUint8}, appendTo(&l.Quantities)},
 		{dbgen.Price, "l_extendedprice", 5, kind{places: 2, most: math.MaxInt32}, l.takePrice(n)},
 		{dbgen.Discount, "l_discount", 6, hundredths, appendTo(&l.Discounts)},

@@ -99,6 +99,12 @@ func (f *textFile) read(ctx context.Context, lo, hi int64, columns []column) err
 
 // takeLine hands over what a line has in some columns, which are in order.
 func takeLine(line []byte, fields int, columns []column) error {
+	switch {
+	case bytes.HasSuffix(line, []byte("\r")):
+		return errors.New("a carriage return at its end (CRLF); allowed: a newline alone")
+	case bytes.IndexByte(line, 0) >= 0:
+		return errors.New("a byte 0; allowed: text")
+	}
 	if n := bytes.Count(line, []byte("|")); n != fields || line[len(line)-1] != '|' {
 		return fmt.Errorf("%s with a bar after each; allowed: %d, and nothing after them", countFields(n), fields)
 	}

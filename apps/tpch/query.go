@@ -30,5 +30,8 @@ func Run(ctx context.Context, t *coppice.Task, source Source, q Query) (Answer, 
 	if err != nil {
 		return Answer{}, err
 	}
+	if err := source.Check(ctx, t, tables); err != nil {
+		return Answer{}, err
+	}
 	return q.Ask(ctx, t, tables, source.Bounds(), nil)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
@@ -68,6 +69,8 @@ type SupplierTable struct {
 type Source interface {
 	// Load returns part i of n, with some columns at least.
 	Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error)
+	// Check has all tasks find together what no part shows by itself: rows that refer to others that are not there.
+	Check(ctx context.Context, t *coppice.Task, tables *Tables, options ...coppice.Option) error
 	Bounds() Bounds
 	// Bytes is about how much memory it takes to load all parts, with these columns.
 	Bytes(columns dbgen.Column) int64
@@ -83,6 +86,9 @@ type Generated dbgen.Scale
 func (g Generated) Bounds() Bounds {
 	return Bounds{dbgen.Scale(g).Customers(), dbgen.Scale(g).Suppliers()}
 }
+
+// Check implements Source: nothing is wrong with what is generated.
+func (Generated) Check(context.Context, *coppice.Task, *Tables, ...coppice.Option) error { return nil }
 
 // Load implements Source.
 func (g Generated) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error) {

@@ -102,6 +102,11 @@ func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
 		return err
 	}
 	option := tpchModes[p.Mode].option
+	if err := p.source.Check(ctx, t, tables, option); errors.As(err, new(tpch.WrongError)) {
+		return p.refused(err)
+	} else if err != nil {
+		return err
+	}
 	if err := coppice.Barrier(ctx, t, option); err != nil {
 		return err
 	}
