@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -262,6 +263,21 @@ func TestEpisodesSeeWhatIsWrong(t *testing.T) {
 	}
 	if err := e.digests(&script{lines: []line{digest(0, want[0]), digest(1, want[1]), digest(0, want[0])}}); err != nil {
 		t.Errorf("what is well is not: %v", err)
+	}
+}
+
+// TestTheReferenceListsAllOperations: those in which a task can be ordered to die.
+func TestTheReferenceListsAllOperations(t *testing.T) {
+	text, err := os.ReadFile("docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "\nOperations are ")
+	list, _, _ = strings.Cut(list, "; for the first two, STEP means nothing")
+	for _, op := range control.Operations() {
+		if !strings.Contains(list, "`"+op+"`") {
+			t.Errorf("%s is not in %q", op, list)
+		}
 	}
 }
 

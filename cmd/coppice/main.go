@@ -81,6 +81,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
 		words,
+		kong.Help(help),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "faults", Title: "Faults:"},
@@ -139,6 +140,18 @@ var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EO
 
 // twoWords are the commands of two words, which kong knows by one.
 var twoWords = map[string]string{"bench membership": "bench-membership", "bench recovery": "bench-recovery", "tpch dbgen": "tpch-dbgen"}
+
+// help prints the help of a command, whose name is as the user writes it.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if command := ctx.Selected(); command != nil {
+		for two, one := range twoWords {
+			if command.Name == one {
+				command.Name = two
+			}
+		}
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
 
 // written is the command as the user wrote it.
 func written(args []string) string {

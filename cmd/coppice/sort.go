@@ -24,8 +24,8 @@ type sortCmd struct {
 
 	Input  string `placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
 	Output string `placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
-	Record int    `default:"100" placeholder:"BYTES" help:"Size of a record (default ${default}, as gensort makes them)."`
-	Key    int    `default:"10" placeholder:"BYTES" help:"So many bytes at the beginning of a record are its key (default ${default})."`
+	Record *int   `placeholder:"BYTES" help:"Files: size of a record (default 100, as gensort makes them)."`
+	Key    *int   `placeholder:"BYTES" help:"Files: so many bytes at the beginning of a record are its key (default 10)."`
 
 	appFlags
 }
@@ -47,25 +47,34 @@ const (
 	sortKeys         = 1_000_000
 	sortSeed         = uint64(1)
 	sortDistribution = "uniform"
+	sortRecord       = 100
+	sortKey          = 10
 )
 
 // source is where keys come from, if there are no files.
 func (c *sortCmd) source() samplesort.Source {
-	s := samplesort.Source{Count: sortKeys, Seed: sortSeed, Distribution: cmp.Or(c.Distribution, sortDistribution)}
-	if c.Keys != nil {
-		s.Count = *c.Keys
-	}
-	if c.Seed != nil {
-		s.Seed = *c.Seed
-	}
-	return s
+	return samplesort.Source{Count: given(c.Keys, sortKeys), Seed: given(c.Seed, sortSeed), Distribution: cmp.Or(c.Distribution, sortDistribution)}
 }
 
-func (c *sortCmd) layout() samplesort.Layout { return samplesort.Layout{Size: c.Record, Key: c.Key} }
+// layout is that of records, if there are files.
+func (c *sortCmd) layout() samplesort.Layout {
+	return samplesort.Layout{Size: given(c.Record, sortRecord), Key: given(c.Key, sortKey)}
+}
+
+// given is the value of a flag, or its default.
+func given[V any](flag *V, byDefault V) V {
+	if flag == nil {
+		return byDefault
+	}
+	return *flag
+}
 
 // check finds what is wrong with the flags, and opens the files if there are any.
 func (c *sortCmd) check() (files *samplesort.Files, err error) {
 	if c.Input == "" && c.Output == "" {
+		if c.Record != nil || c.Key != nil {
+			return nil, errors.New("--record or --key without --input; allowed with: files")
+		}
 		source := c.source()
 		if err := source.Check(); err != nil {
 			return nil, err
@@ -95,7 +104,7 @@ func (c *sortCmd) check() (files *samplesort.Files, err error) {
 	if above, err := os.Stat(filepath.Dir(filepath.Clean(c.Output))); err == nil && os.SameFile(in, above) {
 		return nil, fmt.Errorf("output to %s, in the directory of the input; allowed: elsewhere", c.Output)
 	}
-	return files, checkSortMemory("records", files.Count, c.Record)
+	return files, checkSortMemory("records", files.Count, files.Size)
 }
 
 // checkSortMemory refuses what cannot fit: what was sorted, what came, and room to sort and to merge in.
@@ -160,7 +169,7 @@ func (c *sortCmd) sort(ctx context.Context, con *console, files *samplesort.File
 	if err != nil {
 		return nil, badInput{err}
 	}
-	job.args = []string{"sort-process", "--input", c.Input, "--mark", files.Mark, "--output", output.Stage, "--record", strconv.Itoa(c.Record), "--key", strconv.Itoa(c.Key)}
+	job.args = []string{"sort-process", "--input", c.Input, "--mark", files.Mark, "--output", output.Stage, "--record", strconv.Itoa(files.Size), "--key", strconv.Itoa(files.Key)}
 	report, err := c.run(ctx, &job, &got)
 	if err != nil {
 		return nil, errors.Join(err, output.Discard())

@@ -21,5 +21,5 @@
 //     started again only if that was asked for, and not for ever. The new
 //     processes are looked after like the first ones.
 //  5. A signal to the launcher is passed on; the second one kills, and so does
-//     time (Grace). A time-out asks for goroutines first.
+//     time (Grace). A time-out asks for goroutines first, unless it is Abrupt.
 package launch

@@ -391,8 +391,12 @@ func (j *job) graceTime() time.Duration {
 func (j *job) timeout() {
 	j.hangUp()
 	j.report.Timeout = true
-	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	j.report.timeout, j.report.late = j.Timeout, j.ranks()
+	if j.Abrupt {
+		j.killAll(whyTimeout)
+		return
+	}
+	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	j.blame(whyTimeout)
 	for _, s := range j.stations {
 		s.signal(syscall.SIGQUIT)
