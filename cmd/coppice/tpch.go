@@ -140,8 +140,7 @@ func (c *tpchCmd) Run(con *console) error {
 	return con.print(report.write)
 }
 
-// answer runs the query as a job, in which each task tells its steps, if anybody is to know them. Of a job that
-// fails there is a report, too, if it has begun.
+// answer runs the query as a job, in which each task tells its steps, if anybody is to know them.
 func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) (*tpchReport, error) {
 	var got []tpchLine
 	var wrong string // with the input
@@ -160,32 +159,30 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 		}
 	})
 	run, err := job.run(ctx)
-	if run == nil {
+	switch {
+	case err != nil && wrong != "":
+		return nil, badInput{errors.New(wrong)}
+	case err != nil:
 		return nil, err
+	case len(got) == 0:
+		return nil, errors.New("no process has told the answer")
 	}
-	report := &tpchReport{Query: c.Query, Input: c.Input, Rows: [][]any{}, Killed: run.Killed, Restarts: run.Restarts, Seconds: run.Seconds}
-	for _, t := range run.Tasks {
-		report.Peak += t.Peak
+	l := got[0]
+	for _, other := range got[1:] { // task 0 may have been run again after it had told
+		if !reflect.DeepEqual(other.Answer, l.Answer) {
+			return nil, fmt.Errorf("two answers: %v and %v", l.Answer.Rows, other.Answer.Rows)
+		}
+	}
+	report := &tpchReport{
+		Query: c.Query, Input: c.Input, Columns: l.Answer.Columns, Rows: append([][]any{}, l.Answer.Rows...),
+		Killed: run.Killed, Restarts: run.Restarts, Load: l.Load, Ask: l.Ask, Seconds: run.Seconds,
 	}
 	if c.Input == "" {
 		report.Sf = c.scale()
 	}
-	switch {
-	case err != nil && wrong != "":
-		return report, badInput{errors.New(wrong)}
-	case err != nil:
-		return report, err
-	case len(got) == 0:
-		return report, errors.New("no process has told the answer")
+	for _, t := range run.Tasks {
+		report.Peak += t.Peak
 	}
-	for _, l := range got[1:] { // task 0 may have been run again after it had told
-		if !reflect.DeepEqual(l.Answer, got[0].Answer) {
-			return report, fmt.Errorf("two answers: %v and %v", got[0].Answer.Rows, l.Answer.Rows)
-		}
-	}
-	l := got[0]
-	report.Columns, report.Load, report.Ask = l.Answer.Columns, l.Load, l.Ask
-	report.Rows = append(report.Rows, l.Answer.Rows...)
 	return report, nil
 }
 
