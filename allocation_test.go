@@ -70,7 +70,7 @@ var oneWay = regexp.MustCompile("^(broadcast|scatter|gather|reduce)")
 // at most.
 func TestSmallOperationsAllocateNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the race detector, which goes with it, allocates")
+		t.Skip("the race detector, which goes with -short, allocates; runs without -short")
 	}
 	for _, v := range []venue{{kind: inMemory, n: 4}, {kind: venueKinds[1], n: 4}, {kind: venueKinds[2], n: 6}} {
 		for _, name := range slices.Sorted(maps.Keys(thrifty)) {
@@ -142,7 +142,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 // large waits where it is, and those who have it wait before there is too much.
 func TestSlowRootKeepsMemoryBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds, and a GiB")
+		t.Skip("takes seconds, and a GiB; runs without -short")
 	}
 	const p = 4
 	for _, kind := range venueKinds[:2] {

@@ -42,8 +42,8 @@ func newNetwork(t *testing.T, hosts int) *network {
 	if os.Getenv(netnsVariable) == "" {
 		t.Skipf("hosts that can be cut off need network namespaces: set %s=1 and be root, or see step integration of .ci/run", netnsVariable)
 	}
-	needs(t, "ip", "it is in the package iproute2")
-	needs(t, "nsenter", "it is in the package util-linux")
+	needs(t, "ip", ".ci/install-netns installs it, with the package iproute2")
+	needs(t, "nsenter", ".ci/install-netns installs it, with the package util-linux")
 	n := &network{router: newHost(t), cuts: map[[2]int]bool{}}
 	var wires strings.Builder
 	for i := range hosts {

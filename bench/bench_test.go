@@ -258,7 +258,7 @@ func TestGistSkipsRulesAndBlanks(t *testing.T) {
 // The raw loop stands for all sides: what it writes is what the harness reads.
 func TestRawLoopIsMeasured(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a program")
+		t.Skip("builds a program, which takes seconds; runs without -short")
 	}
 	dir := t.TempDir()
 	ps := &programs{

@@ -275,7 +275,7 @@ func TestProgressTellsTheTimeLeftOnATerminal(t *testing.T) {
 
 func TestHogsAreBusyUntilStopped(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds a program")
+		t.Skip("builds a program, which takes seconds; runs without -short")
 	}
 	ps := &programs{hog: goBuild(t.Context(), t.TempDir(), "bench/hog")}
 	stop, err := ps.startHogs(2)
@@ -287,7 +287,7 @@ func TestHogsAreBusyUntilStopped(t *testing.T) {
 	stop()
 	after, errAfter := readUsage()
 	if errors.Join(errBefore, errAfter) != nil {
-		t.Skip("the system does not tell who used the processors")
+		t.Skip("the system does not tell who used the processors, which needs /proc/stat: runs on Linux")
 	}
 	if own := after.own - before.own; own < 50*time.Millisecond {
 		t.Errorf("two hogs used %v of 200ms", own)

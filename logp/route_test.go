@@ -192,7 +192,7 @@ func TestRoutedEngineEqualsNaiveSimulation(t *testing.T) {
 		}
 		built, err := spec.Build()
 		if err != nil {
-			t.Skip(err)
+			t.Skip("a broadcast that cannot be built; another one is drawn:", err)
 		}
 		faults := drawFaults(t, net.P, spec.Root)
 		seed := rapid.Uint64().Draw(t, "seed")

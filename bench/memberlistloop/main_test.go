@@ -8,7 +8,7 @@ import (
 
 func TestTheDeadIsRemovedByAll(t *testing.T) {
 	if testing.Short() {
-		t.Skip("memberlist takes seconds")
+		t.Skip("memberlist takes seconds; runs without -short")
 	}
 	t.Parallel()
 	// Its preset probes each second and suspects for three before it removes.

@@ -67,7 +67,7 @@ func TestTasksSurviveSeveralDeathsInOneOperation(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv(sampleVariable)); err == nil {
 		samples, victims, sizes = n, 3, []int{5, 6}
 	} else if testing.Short() {
-		t.Skip("long")
+		t.Skipf("every moment of two deaths takes long; runs without -short, and with %s=N for N samples of three deaths", sampleVariable)
 	}
 	for _, p := range sizes {
 		for _, op := range replay.Ops() {

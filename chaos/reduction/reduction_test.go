@@ -18,7 +18,7 @@ func TestCorrectedReductionsKeepTheirPromiseInAnySchedule(t *testing.T) {
 			for root := range protocol.Rank(c.p) {
 				t.Run(fmt.Sprint(op, c, " root ", root), func(t *testing.T) {
 					if testing.Short() && c.p > 3 {
-						t.Skip("many states")
+						t.Skip("more than 3 processes have many states; runs without -short")
 					}
 					report, err := Attack{
 						Spec:   collective.Spec{Op: op, P: c.p, Root: root, Failures: c.f},

@@ -16,7 +16,7 @@ func terminal(t *testing.T) (screen, other *os.File) {
 	t.Helper()
 	other, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs a terminal: runs where /dev/ptmx and /dev/pts are mounted:", err)
 	}
 	t.Cleanup(func() { other.Close() })
 	fd := int(other.Fd())
@@ -28,7 +28,7 @@ func terminal(t *testing.T) (screen, other *os.File) {
 		screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skip(err)
+		t.Skip("needs a terminal: runs where /dev/ptmx and /dev/pts are mounted:", err)
 	}
 	return screen, other
 }

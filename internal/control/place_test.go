@@ -202,7 +202,7 @@ func TestKilledJobsAreSweptAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		if filepath.Dir(dir) != parent {
-			t.Skipf("%s is too long a path for sockets", parent)
+			t.Skipf("%s is too long a path for sockets; runs with a shorter TMPDIR", parent)
 		}
 		return dir
 	}

@@ -142,7 +142,7 @@ func TestAgentMakesDeathCertain(t *testing.T) {
 
 func TestHundredsOfProcesses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("2,000 descriptors")
+		t.Skip("needs 2,000 descriptors; runs without -short")
 	}
 	descriptors(t)
 	const n = 500

@@ -533,7 +533,7 @@ func TestWhoNeverJoinsIsKilled(t *testing.T) {
 func TestALogThatCannotBeWrittenFailsTheRun(t *testing.T) {
 	shelf(t)
 	if _, err := os.Stat("/dev/full"); err != nil {
-		t.Skip(err)
+		t.Skip("needs /dev/full, to which nothing can be written: runs on Linux:", err)
 	}
 	c := shell(1, `echo hi; sleep 0.1; echo there; exit 0`)
 	c.Output.LogDir = t.TempDir()
@@ -642,7 +642,7 @@ func descriptors(t *testing.T) int {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip(err)
+		t.Skip("counts open descriptors, which needs /proc: runs on Linux:", err)
 	}
 	return len(open)
 }

@@ -151,7 +151,7 @@ func parent(t *testing.T, pid int) int {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		t.Skip(err)
+		t.Skip("finds the parent of a process, which needs /proc: runs on Linux:", err)
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return numbers(t, strings.Fields(rest)[1:2])[0]

@@ -58,7 +58,7 @@ type Garden struct {
 func (g *Garden) Find(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds the tests once more")
+		t.Skip("builds the tests once more, with mistakes; runs without -short")
 	}
 	g.find(t, plant(t, nil, g))
 }
@@ -69,7 +69,7 @@ func (g *Garden) Find(t *testing.T) {
 func Find(t *testing.T, gardens ...*Garden) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("builds the tests once more")
+		t.Skip("builds the tests once more, with mistakes; runs without -short")
 	}
 	program := plant(t, []string{"-gcflags=-l"}, gardens...)
 	for _, g := range gardens {

@@ -385,7 +385,7 @@ func matrix(t *testing.T, kind string, n int, owner []int32, p int, all []trial)
 // Large values, sampled: what CI has time for of the matrix's large half.
 func TestLargeCollectives(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("large values take seconds; runs without -short")
 	}
 	rng := dice(t)
 	for _, kind := range allKinds {

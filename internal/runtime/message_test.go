@@ -84,7 +84,7 @@ func TestMessageToOneself(t *testing.T) {
 // asked for.
 func TestHugeMessage(t *testing.T) {
 	if testing.Short() || os.Getenv("COPPICE_HUGE") != "1" {
-		t.Skip("COPPICE_HUGE=1 runs it")
+		t.Skip("needs 9 GiB of memory; to run it: COPPICE_HUGE=1 go test -run HugeMessage ./internal/runtime, or bash .ci/run integration")
 	}
 	const size = 4<<30 + 12352 // whole words, so that every byte is compared
 	ctx := patienceOf(t, 5*time.Minute)

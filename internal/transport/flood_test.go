@@ -60,7 +60,7 @@ func TestFlood(t *testing.T) {
 	var port uint16
 	var count int
 	if n, _ := fmt.Sscan(os.Getenv(floodVariable), &port, &count); n != 2 {
-		t.Skip("nobody started it")
+		t.Skip("is a process that other tests start; there is nothing to run by itself")
 	}
 	const workers, open = 4, 500
 	var all sync.WaitGroup

@@ -33,7 +33,7 @@ func TestStartedProcess(t *testing.T) {
 	case listen != "":
 		start(t, 2, nil, transport.Place{Kind: transport.Unix, Path: listen})
 	default:
-		t.Skip("nobody started it")
+		t.Skip("is a process that other tests start; there is nothing to run by itself")
 	}
 	time.Sleep(time.Minute) // it is killed before
 }

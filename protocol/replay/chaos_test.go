@@ -69,7 +69,7 @@ func TestRecoveryKeepsItsPromises(t *testing.T) {
 
 func TestLongProgramsOutliveAllProcessesButOne(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("long programs take long; runs without -short")
 	}
 	for _, r := range []recovery.Job{
 		{P: 5, Crashes: 4, Operations: 300},
