@@ -160,22 +160,21 @@ var (
 
 // check reads the first and the last row of each table, and takes the greatest keys.
 func (f *Files) check(ctx context.Context) (err error) {
-	if f.bounds.Customer, err = ends(ctx, f.customer, customerKey, true, new(CustomerTable).columns(f.columns)); err != nil {
+	if f.bounds.Customer, err = ends(ctx, f.customer, customerKey, new(CustomerTable).columns(f.columns)); err != nil {
 		return err
 	}
-	if f.bounds.Supplier, err = ends(ctx, f.supplier, supplierKey, true, new(SupplierTable).columns()); err != nil {
+	if f.bounds.Supplier, err = ends(ctx, f.supplier, supplierKey, new(SupplierTable).columns()); err != nil {
 		return err
 	}
-	_, err = ends(ctx, f.orders, orderKey, true, new(OrderTable).columns(f.columns, f.bounds))
-	if err != nil {
+	if _, err = ends(ctx, f.orders, orderKey, new(OrderTable).columns(f.columns, f.bounds)); err != nil {
 		return err
 	}
-	_, err = ends(ctx, f.lines, lineKey, f.orders != nil, new(LineTable).columns(f.columns, f.bounds, 1))
+	_, err = ends(ctx, f.lines, lineKey, new(LineTable).columns(f.columns, f.bounds, 1))
 	return err
 }
 
 // ends reads the first and the last row of a table, and returns the last key.
-func ends(ctx context.Context, file tableFile, key column, sorted bool, columns []column) (greatest int64, err error) {
+func ends(ctx context.Context, file tableFile, key column, columns []column) (greatest int64, err error) {
 	if file == nil {
 		return 0, nil
 	} else if file.end() == 0 {
@@ -185,13 +184,7 @@ func ends(ctx context.Context, file tableFile, key column, sorted bool, columns 
 	if err != nil {
 		return 0, err
 	}
-	columns = append([]column{key.to(func(v int64) error {
-		if sorted && v < greatest {
-			return fmt.Errorf("%s %d, and %d in the first row; allowed: rows sorted by %s", key.name, v, greatest, key.name)
-		}
-		greatest = v
-		return nil
-	})}, columns...)
+	columns = append([]column{key.to(func(v int64) error { greatest = v; return nil })}, columns...)
 	for _, at := range []int64{0, last} {
 		if err := file.read(ctx, at, at+1, columns); err != nil {
 			return 0, err
