@@ -29,7 +29,7 @@ type q1Row struct {
 	Quantity         int64
 	Price            int64 // cents
 	Discount         int64 // hundredths
-	Discounted       int64 // ten-thousandths
+	Discounted       Wide  // ten-thousandths
 	Charge           Wide  // millionths
 }
 
@@ -73,10 +73,9 @@ func (q Q1) sums(l *LineTable) (rows []q1Row) {
 		c.Quantity += int64(l.Quantities[i])
 		c.Price += price
 		c.Discount += discount
-		c.Discounted += price * (100 - discount)
-		var carry uint64
-		c.Charge.Low, carry = bits.Add64(c.Charge.Low, uint64(price*(100-discount)*(100+int64(l.Taxes[i]))), 0)
-		c.Charge.High += carry
+		discounted := price * (100 - discount)
+		c.Discounted.add(Wide{Low: uint64(discounted)})
+		c.Charge.add(Wide{Low: uint64(discounted * (100 + int64(l.Taxes[i])))})
 	}
 	for flag := range cells {
 		for status := range cells[flag] {
@@ -119,7 +118,7 @@ func mergeQ1(a, b []q1Row) (sum []q1Row) {
 			x.Quantity += y.Quantity
 			x.Price += y.Price
 			x.Discount += y.Discount
-			x.Discounted += y.Discounted
+			x.Discounted.add(y.Discounted)
 			x.Charge.add(y.Charge)
 			sum, a, b = append(sum, x), a[1:], b[1:]
 		}
@@ -152,7 +151,7 @@ func answerQ1(rows []q1Row) Answer {
 			return strconv.FormatFloat(mean, 'g', -1, 64)
 		}
 		a.Rows = append(a.Rows, []any{
-			string(r.Returned), string(r.Status), decimals(r.Quantity*100, 2), decimals(r.Price, 2), decimals(r.Discounted, 4), r.Charge.decimals(6),
+			string(r.Returned), string(r.Status), decimals(r.Quantity*100, 2), decimals(r.Price, 2), r.Discounted.decimals(4), r.Charge.decimals(6),
 			average(r.Quantity, 1), average(r.Price, 100), average(r.Discount, 100), r.Lines,
 		})
 	}

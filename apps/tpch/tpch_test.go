@@ -197,4 +197,9 @@ func TestDecimals(t *testing.T) {
 	if !slices.Equal(mergeQ1(nil, nil), nil) {
 		t.Error("rows of nothing")
 	}
+	// Above scale 8000 sums of discounted prices have more than 63 bits.
+	row := q1Row{Returned: 'N', Status: 'O', Lines: 1, Discounted: Wide{0, 1 << 63}}
+	if got := answerQ1(mergeQ1([]q1Row{row}, []q1Row{row})).Rows[0][4]; got != "1844674407370955.1616" {
+		t.Error(got)
+	}
 }
