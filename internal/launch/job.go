@@ -104,7 +104,7 @@ func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, 
 	j.oversee(ctx)
 	j.close()
 	stop()
-	j.finish()
+	j.finish(ctx)
 	return j, nil
 }
 
@@ -117,9 +117,9 @@ func (j *job) end(e ending) {
 }
 
 // finish waits for the rest of the output and makes the report.
-func (j *job) finish() {
+func (j *job) finish(ctx context.Context) {
 	j.report.Seconds = time.Since(j.first).Seconds()
-	j.drain()
+	j.drain(ctx)
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}
@@ -127,7 +127,7 @@ func (j *job) finish() {
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
 	for _, k := range j.Kills {
-		if !slices.Contains(j.report.fallen(), j.victim(k)) {
+		if !slices.Contains(j.report.Killed, j.victim(k)) {
 			j.notice("--kill %v never came about", k)
 		}
 	}
@@ -147,12 +147,13 @@ func (j *job) learn(s control.Status) {
 	if s.Incarnation == firstIncarnation {
 		kill = j.killOf(s.Rank)
 	}
+	s.Left = j.left(s)
 	j.report.Tasks[i].learn(s, kill)
 }
 
 // drain waits until all that the processes wrote is shown, or the user has no
 // patience with who reads it.
-func (j *job) drain() {
+func (j *job) drain(ctx context.Context) {
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -164,12 +165,15 @@ func (j *job) drain() {
 		}
 	}()
 	var late <-chan time.Time
-	if j.hurry {
-		late = time.After(hurryTime)
+	cancelled := ctx.Done()
+	if j.hurry || j.report.cancelled != nil {
+		late, cancelled = time.After(hurryTime), nil
 	}
 	select {
 	case <-drained:
 	case <-late:
+	case <-cancelled:
+		j.report.cancelled = context.Cause(ctx)
 	case s := <-j.Signals:
 		if sig, ok := s.(syscall.Signal); ok && j.report.Signal == "" {
 			j.report.Signal = signalName(sig)
@@ -253,7 +257,7 @@ func (j *job) oversee(ctx context.Context) {
 			j.killAll(whyInterrupted)
 		case <-cancelled:
 			cancelled = nil
-			j.report.cancelled = true
+			j.report.cancelled = context.Cause(ctx)
 			j.killAll(whyInterrupted)
 		}
 	}
@@ -348,7 +352,7 @@ func (j *job) ended(e ending) {
 	default:
 		t.Exit = &e.status.Exit
 	}
-	if e.lost != "" || e.status.Signal != 0 || e.status.Exit != 0 {
+	if died := e.lost != "" || e.status.Signal != 0; died && !j.outlasted(e.rank) || !died && e.status.Exit != 0 {
 		j.giveUp()
 	}
 	j.fall(e)

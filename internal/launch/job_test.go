@@ -654,10 +654,10 @@ func TestAContextEndsTheJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 200*time.Millisecond, errors.New("no more time"))
 	defer cancel()
 	r, err := plan.Run(ctx)
-	if err != nil || r.Exit != 1 || !slices.Equal(r.Killed, []int{0, 1}) {
+	if err != nil || r.Exit != 1 || !slices.Equal(r.Killed, []int{0, 1}) || r.Cause != "no more time" {
 		t.Errorf("report %+v (%v)", r, err)
 	}
 }

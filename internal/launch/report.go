@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +17,7 @@ import (
 // Report is what came of a job. Its JSON is part of the command's contract.
 type Report struct {
 	Exit      int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
-	Killed    []int        `json:"killed"`            // whose process died
+	Killed    []int        `json:"killed"`            // whose process died, but for those that the launcher killed for a restart
 	Lost      []int        `json:"lost"`              // tasks of those that nobody finished
 	Joined    []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
 	Respawned []Respawned  `json:"respawned"`         // those of them that were started since they had died
@@ -28,7 +30,7 @@ type Report struct {
 
 	timeout   time.Duration // that struck
 	late      []int         // who still ran then
-	cancelled bool          // by the caller of Run
+	cancelled error         // why the caller of Run has ended it; nil: it has not
 	givenUp   bool          // the launcher killed the others when one had died or failed
 	broke     error         // what the processes wrote could not be shown
 	owners    []int         // by task: who owned it last; −1: nobody; nil: each rank that of its number
@@ -164,6 +166,7 @@ func (r *Report) conclude() {
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
 		switch t := &r.Tasks[i]; {
+		case t.Why == whyRestart: // the run has failed, and not by it
 		case t.died() || r.survived(t):
 			r.Killed = append(r.Killed, t.Rank)
 			r.Lost = append(r.Lost, r.unfinished(t)...)
@@ -179,7 +182,7 @@ func (r *Report) conclude() {
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled || r.givenUp || r.broke != nil {
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -206,15 +209,17 @@ func (r *Report) cause() string {
 		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
 	case r.Signal != "":
 		end = "interrupted by " + r.Signal
-	case r.cancelled:
+	case errors.Is(r.cancelled, context.Canceled): // for no other reason
 		end = "cancelled"
+	case r.cancelled != nil:
+		end = r.cancelled.Error()
 	case r.broke != nil:
 		end = fmt.Sprintf("what the tasks wrote was lost: %v", r.broke)
 	}
 	switch {
 	case end == "" || text == "":
 		return text + end
-	case r.Timeout || r.Signal != "" || r.cancelled:
+	case r.Timeout || r.Signal != "" || r.cancelled != nil:
 		return end + "; before that " + text
 	}
 	return end + "; " + text
@@ -236,6 +241,20 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 		}
 	}
 	return first, others
+}
+
+// Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
+func (r *Report) Failure() string {
+	first, _ := r.firstFailed()
+	if first == nil || first.Failure != "" {
+		return ""
+	}
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.Failure != "" && (first.Failure == "" || t.wrong().Before(first.wrong())) {
+			first = t
+		}
+	}
+	return oneLine(first.Failure)
 }
 
 // tasks names some.

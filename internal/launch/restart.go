@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -18,7 +17,7 @@ import (
 
 // Restart is a start of a job that was followed by another.
 type Restart struct {
-	Killed  []int   `json:"killed"`  // whose process died, but for those that the launcher killed then
+	Killed  []int   `json:"killed"`  // as in the report
 	Cause   string  `json:"cause"`   // what went wrong first
 	Seconds float64 `json:"seconds"` // from the start of the first process to the end of the last
 }
@@ -37,18 +36,23 @@ func (p *Plan) checkRestart() error {
 
 // Run carries the plan out and waits until all processes have ended. An error
 // means that the job could not be started, and was not; how it went is in the
-// report. When ctx ends, the processes are killed.
+// report, also if it could not be started again. When ctx ends, the processes are killed.
 func (p *Plan) Run(ctx context.Context) (*Report, error) {
 	j, err := p.run(ctx, time.Time{}, nil)
-	for err == nil && j.restarts() {
+	if err != nil {
+		return nil, err
+	}
+	for j.restarts() {
 		past := append(j.report.Restarts, j.attempt())
 		j.notice("restarted, %d of %d: %s", len(past), p.Restart, j.report.Cause)
 		again := *p
 		again.Kills, again.Kill = nil, nil
-		j, err = again.run(ctx, j.first, past)
-	}
-	if err != nil {
-		return nil, err
+		next, err := again.run(ctx, j.first, past)
+		if err != nil {
+			j.report.Cause = fmt.Sprintf("not restarted: %v; before that %s", err, j.report.Cause)
+			break
+		}
+		j = next
 	}
 	return &j.report, nil
 }
@@ -56,27 +60,16 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 // restarts tells whether the job, which is over, is to be started again.
 func (j *job) restarts() bool {
 	r := &j.report
-	return r.givenUp && len(r.Restarts) < j.Restart && !r.Timeout && r.Signal == "" && !r.cancelled && r.broke == nil
+	return r.givenUp && len(r.Restarts) < j.Restart && !r.Timeout && r.Signal == "" && r.cancelled == nil && r.broke == nil
 }
 
 // attempt is the start that is over.
 func (j *job) attempt() Restart {
-	return Restart{Killed: j.report.fallen(), Cause: j.report.Cause, Seconds: time.Since(j.began).Seconds()}
+	return Restart{Killed: j.report.Killed, Cause: j.report.Cause, Seconds: time.Since(j.began).Seconds()}
 }
 
 // bystander tells whether a process was killed only since another had died or failed.
 func (t *TaskReport) bystander() bool { return t.Why == whyRestart && t.Failure == "" }
-
-// fallen are the ranks whose process died, but not for a restart.
-func (r *Report) fallen() []int {
-	ranks := slices.Clone(r.Killed)
-	for _, t := range r.Tasks {
-		if t.Why == whyRestart {
-			ranks = slices.DeleteFunc(ranks, func(rank int) bool { return rank == t.Rank })
-		}
-	}
-	return ranks
-}
 
 // hearFailure has the job given up when a task has returned an error: its process may
 // wait for the others.
@@ -87,6 +80,28 @@ func (j *job) hearFailure(e control.Event) {
 	select {
 	case j.failed <- struct{}{}:
 	default: // one is enough
+	}
+}
+
+// outlasted tells whether a process that has died had nothing left to do: the job had finished, and well.
+func (j *job) outlasted(rank int) bool {
+	had := false
+	for _, s := range j.server.Status() {
+		if s.Failure != "" {
+			return false
+		}
+		had = had || s.Rank == rank && j.left(s)
+	}
+	return had
+}
+
+// left tells whether the job had finished when a process ended, of which the coordinator may not have heard yet.
+func (j *job) left(s control.Status) bool {
+	select {
+	case <-j.server.Done():
+		return s.Left || s.State == control.Returned
+	default:
+		return false
 	}
 }
 

@@ -1,7 +1,9 @@
 package launch
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,8 +80,47 @@ func TestJobFailsAfterItsRestarts(t *testing.T) {
 	if got := c.notices.String(); strings.Count(got, "restarted, ") != 2 || !strings.Contains(got, "restarted, 2 of 2: task 0 ended") {
 		t.Error(got)
 	}
-	if len(r.Restarts[0].Killed) != 0 {
-		t.Errorf("%+v died", r.Restarts[0].Killed)
+	if len(r.Restarts[0].Killed) != 0 || len(r.Killed) != 0 || len(r.Lost) != 0 {
+		t.Errorf("%v died, then %v, and %v is lost, though the launcher killed the other", r.Restarts[0].Killed, r.Killed, r.Lost)
+	}
+}
+
+func init() { programs["late"] = late }
+
+// late returns, and ends when all have. Rank 1 is killed then.
+func late([]string) int {
+	client, w, e := join()
+	client.Returned(0, "", true)
+	<-e.finished
+	if w.Place.Rank == 1 {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	client.Close()
+	return 0
+}
+
+func TestJobThatHasFinishedIsNotRestarted(t *testing.T) {
+	t.Parallel()
+	c := own(3, "late")
+	c.Restart = 2
+	if r := c.run(t); r.Exit != 0 || len(r.Restarts) != 0 || !slices.Equal(r.Killed, []int{1}) || len(r.Lost) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// It is a run that has failed, and what ran is reported.
+func TestJobCannotBeRestarted(t *testing.T) {
+	t.Parallel()
+	c := shell(1, "exit 7")
+	sh, err := exec.LookPath(c.Program)
+	c.Restart, c.Program = 2, filepath.Join(t.TempDir(), "program")
+	c.Notice = func(string) { os.Remove(c.Program) }
+	if err = errors.Join(err, os.Symlink(sh, c.Program)); err != nil {
+		t.Fatal(err)
+	}
+	r := c.run(t)
+	if r.Exit != 1 || len(r.Restarts) != 0 || !strings.Contains(r.Cause, "no such file") || !strings.Contains(r.Cause, "; before that task 0 ended with exit code 7") || *r.Tasks[0].Exit != 7 {
+		t.Errorf("%+v", r)
 	}
 }
 
