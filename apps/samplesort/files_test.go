@@ -3,10 +3,12 @@ package samplesort
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,44 +73,51 @@ func TestWrongFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeAreNoticed: those that are gone or shorter when they are read, and others by their mark.
-func TestFilesThatChangeAreNoticed(t *testing.T) {
+// TestFilesThatChangeAreRefused: nobody gets other records than there were when the files were opened, nor another mark.
+func TestFilesThatChangeAreRefused(t *testing.T) {
 	l := Layout{100, 10}
-	dir := write(t, map[string][]byte{"a": make([]byte, 300), "b": make([]byte, 300)})
-	path := filepath.Join(dir, "b")
-	f, err := OpenFiles(dir, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	marks := map[string]bool{f.Mark: true}
-	for want, change := range map[string]func() error{
-		"EOF":          func() error { return os.Truncate(path, 100) },
-		"no such file": func() error { return os.Remove(path) },
+	was, other := bytes.Repeat([]byte("a"), 300), bytes.Repeat([]byte("b"), 300)
+	for name, change := range map[string]func(path string) error{
+		"written over": func(path string) error { return os.WriteFile(path, other, 0o666) },
+		"truncated":    func(path string) error { return os.Truncate(path, 100) },
+		"longer":       func(path string) error { return os.WriteFile(path, append(was, was...), 0o666) },
+		"gone":         os.Remove,
+		"replaced": func(path string) error {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+			return os.WriteFile(path, other, 0o666)
+		},
+		"renamed": func(path string) error { return os.Rename(path, path+"c") },
 	} {
-		if err := os.WriteFile(path, make([]byte, 300), 0o666); err != nil {
+		dir := write(t, map[string][]byte{"a": was, "b": was})
+		path := filepath.Join(dir, "b")
+		if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := change(); err != nil {
+		f, err := OpenFiles(dir, l)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Load(t.Context(), 1, 2); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is wanted, got %v", want, err)
-		}
-	}
-	for _, change := range []func() error{
-		func() error { return os.WriteFile(path, make([]byte, 100), 0o666) },
-		func() error { return os.WriteFile(path, make([]byte, 200), 0o666) },
-		func() error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
-		func() error { return os.Rename(path, filepath.Join(dir, "c")) },
-	} {
-		if err := change(); err != nil {
+		if err := change(path); err != nil {
 			t.Fatal(err)
+		}
+		for i := range 2 { // task 0 reads the other file
+			got, err := f.Load(t.Context(), i, 2)
+			if err == nil && !bytes.Equal(got, was) || err != nil && err.Error() != path+" has changed since the job began" {
+				t.Errorf("%s, task %d: %.9q, %v", name, i, got, err)
+			}
+			if held := name == "gone" || name == "replaced" || name == "renamed"; held != (err == nil) {
+				t.Errorf("%s, task %d: %v", name, i, err)
+			}
 		}
 		again, err := OpenFiles(dir, l)
-		if err != nil || marks[again.Mark] {
-			t.Errorf("the mark is what it was, or %v", err)
+		if err != nil || again.Mark == f.Mark {
+			t.Errorf("%s: the mark is what it was, or %v", name, err)
 		}
-		marks[again.Mark] = true
+		if err := errors.Join(f.Close(), again.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -148,7 +157,7 @@ func TestOutputIsWholeOrNothing(t *testing.T) {
 	}{
 		{"a part is missing", 3, 21, "", ""},
 		{"a part is too long", 2, 20, "", ""},
-		{"a name is taken", 2, 21, "part-00001", "part-00001 x"}, // by a directory that is not empty
+		{"a name is taken", 2, 21, "part-00001", "part-00001"},
 		{"good", 2, 21, "", "part-00000 part-00001"},
 	} {
 		o, err := NewOutput(dir)
@@ -157,7 +166,7 @@ func TestOutputIsWholeOrNothing(t *testing.T) {
 		}
 		write(o)
 		if c.obstacle != "" {
-			if err := os.MkdirAll(filepath.Join(dir, c.obstacle, "x"), 0o777); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, c.obstacle), []byte("mine"), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,8 +177,8 @@ func TestOutputIsWholeOrNothing(t *testing.T) {
 			t.Errorf("%s: left are %q", c.name, got)
 		}
 		if c.obstacle != "" {
-			if err := os.RemoveAll(filepath.Join(dir, c.obstacle)); err != nil {
-				t.Fatal(err)
+			if got, err := os.ReadFile(filepath.Join(dir, c.obstacle)); string(got) != "mine" || os.Remove(filepath.Join(dir, c.obstacle)) != nil {
+				t.Fatalf("%s: %q, %v", c.name, got, err)
 			}
 		}
 	}
@@ -190,5 +199,34 @@ func TestOutputIsWholeOrNothing(t *testing.T) {
 	}
 	if CheckOutput(filepath.Join(fresh, "below")) == nil {
 		t.Error("a directory in one that is not there")
+	}
+}
+
+// TestOneOutputAtATime: whoever makes one while another is made is refused, or the other is, and nothing is lost.
+func TestOneOutputAtATime(t *testing.T) {
+	for range 50 {
+		dir := filepath.Join(t.TempDir(), "new")
+		made := make(chan *Output, 3)
+		var all sync.WaitGroup
+		for range cap(made) {
+			all.Go(func() {
+				o, err := NewOutput(dir)
+				if err == nil {
+					made <- o
+				} else if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "is not empty") && !errors.Is(err, os.ErrNotExist) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		close(made)
+		for o := range made {
+			if got := names(t, dir); got != filepath.Base(o.Stage) {
+				t.Fatalf("%s was made, and there are %q", filepath.Base(o.Stage), got)
+			}
+			if err := o.Discard(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

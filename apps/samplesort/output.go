@@ -1,6 +1,7 @@
 package samplesort
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,18 +20,26 @@ type Output struct {
 
 // CheckOutput tells what is wrong with a directory for output: it is empty, or will be made.
 func CheckOutput(dir string) error {
-	names, err := os.ReadDir(dir)
-	switch {
-	case len(names) > 0:
-		return fmt.Errorf("directory %s is not empty, it has %s; allowed: an empty one, or a new one", dir, names[0].Name())
-	case !errors.Is(err, os.ErrNotExist):
+	err := onlyHas(dir, "")
+	if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	_, err = os.Stat(filepath.Dir(filepath.Clean(dir)))
 	return err
 }
 
-// NewOutput makes the directory if there is none.
+// onlyHas finds that there is more in a directory than one name, if that.
+func onlyHas(dir, name string) error {
+	names, err := os.ReadDir(dir)
+	for _, other := range names {
+		if other.Name() != name {
+			return fmt.Errorf("directory %s is not empty, it has %s; allowed: an empty one, or a new one", dir, other.Name())
+		}
+	}
+	return err
+}
+
+// NewOutput makes the directory if there is none. Of several outputs to one directory at the same time, no more than one is made.
 func NewOutput(dir string) (o *Output, err error) {
 	if err := CheckOutput(dir); err != nil {
 		return nil, err
@@ -42,6 +51,9 @@ func NewOutput(dir string) (o *Output, err error) {
 		return nil, err
 	}
 	if o.Stage, err = os.MkdirTemp(dir, ".coppice-sort-"); err != nil {
+		return nil, errors.Join(err, o.Discard())
+	}
+	if err := onlyHas(dir, filepath.Base(o.Stage)); err != nil { // since it was checked
 		return nil, errors.Join(err, o.Discard())
 	}
 	return o, nil
@@ -78,7 +90,7 @@ func (o *Output) Publish(n int, bytes int64) (err error) {
 	}
 	for task := range n {
 		to := filepath.Join(o.dir, partName(task))
-		if err := os.Rename(filepath.Join(o.Stage, partName(task)), to); err != nil {
+		if err := move(filepath.Join(o.Stage, partName(task)), to); err != nil {
 			return err
 		}
 		o.published = append(o.published, to)
@@ -86,7 +98,18 @@ func (o *Output) Publish(n int, bytes int64) (err error) {
 	return os.RemoveAll(o.Stage)
 }
 
-// Discard removes what has been written, and the directory if it was made.
+// move moves a file to a name that nothing has, or gives it that name, too.
+func move(from, to string) error {
+	if err := os.Link(from, to); err == nil || errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if _, err := os.Lstat(to); !errors.Is(err, os.ErrNotExist) { // a file system without links
+		return cmp.Or(err, error(&os.PathError{Op: "move", Path: to, Err: os.ErrExist}))
+	}
+	return os.Rename(from, to)
+}
+
+// Discard removes what has been written, and the directory if it was made and others have put nothing there.
 func (o *Output) Discard() error {
 	var err error
 	for _, part := range o.published {
@@ -96,7 +119,9 @@ func (o *Output) Discard() error {
 		err = errors.Join(err, os.RemoveAll(o.Stage))
 	}
 	if o.created {
-		err = errors.Join(err, os.Remove(o.dir))
+		if wrong := os.Remove(o.dir); !errors.Is(wrong, os.ErrExist) {
+			err = errors.Join(err, wrong)
+		}
 	}
 	return err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// input is where a task has its elements from.
-type input[E any] interface {
+// origin is where a task has its elements from.
+type origin[E any] interface {
 	Load(ctx context.Context, i, n int) ([]E, error)
 }
 
@@ -36,7 +36,7 @@ func (c *counted) Load(ctx context.Context, i, n int) ([]uint64, error) {
 }
 
 // parts sorts in a job, and returns the parts and what task 0 found of them.
-func parts[E any](t *testing.T, job coppice.Job, f Form[E], from input[E]) ([][]E, Sorted) {
+func parts[E any](t *testing.T, job coppice.Job, f Form[E], from origin[E]) ([][]E, Sorted) {
 	t.Helper()
 	var mu sync.Mutex
 	var all [][]E
@@ -70,7 +70,7 @@ func parts[E any](t *testing.T, job coppice.Job, f Form[E], from input[E]) ([][]
 }
 
 // wantKeys compares parts with what slices.Sort makes of the input, and with the bound.
-func wantKeys(t *testing.T, name string, got [][]uint64, sorted Sorted, from input[uint64], p int) {
+func wantKeys(t *testing.T, name string, got [][]uint64, sorted Sorted, from origin[uint64], p int) {
 	t.Helper()
 	var want []uint64
 	m := 0

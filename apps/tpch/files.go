@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"os"
 	"path/filepath"
 
+	"github.com/coppice-go/coppice/apps/input"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
@@ -25,7 +25,7 @@ type Files struct {
 	about   rows
 
 	customer, orders, lines, supplier tableFile // nil: not needed
-	opened                            []openFile
+	opened                            input.Files
 }
 
 // tableFile is the file of a table. Places in it, from 0 to its end, are bytes of text, or rows.
@@ -41,12 +41,6 @@ type tableFile interface {
 	// read has the columns, which are in order, take their values in the rows that begin from lo up to hi. A row begins at lo.
 	read(ctx context.Context, lo, hi int64, columns []column) error
 	Close() error
-}
-
-// openFile is a file, as it was when it was opened.
-type openFile struct {
-	*os.File
-	was os.FileInfo
 }
 
 // openParquet reads a file of Parquet, in programs that are built to do that: parquet.go.
@@ -83,16 +77,9 @@ func OpenFiles(dir string, columns dbgen.Column) (*Files, error) {
 }
 
 // Close closes the files.
-func (f *Files) Close() error {
-	var all error
-	for _, file := range f.opened {
-		all = errors.Join(all, file.Close())
-	}
-	return all
-}
+func (f *Files) Close() error { return f.opened.Close() }
 
 func (f *Files) open() (err error) {
-	mark := fnv.New64a()
 	for _, table := range tableFiles {
 		if f.columns&table.need == 0 {
 			continue
@@ -101,15 +88,13 @@ func (f *Files) open() (err error) {
 		if err != nil {
 			return err
 		}
-		size := f.opened[len(f.opened)-1].was
-		fmt.Fprintln(mark, filepath.Base(file.Name()), size.Size(), size.ModTime().UnixNano())
 		if filepath.Ext(file.Name()) == ".tbl" {
-			*table.file(f) = &textFile{file, size.Size(), table.fields}
-		} else if *table.file(f), err = openParquet(file, size.Size()); err != nil {
+			*table.file(f) = &textFile{file.File, file.Size(), table.fields}
+		} else if *table.file(f), err = openParquet(file.File, file.Size()); err != nil {
 			return err
 		}
 	}
-	f.Mark = fmt.Sprintf("%016x", mark.Sum64())
+	f.Mark = f.opened.Mark()
 	if err := f.check(context.Background()); err != nil {
 		return f.cause(context.Background(), err)
 	}
@@ -118,36 +103,26 @@ func (f *Files) open() (err error) {
 }
 
 // find opens the file of a table.
-func (f *Files) find(table string) (*os.File, error) {
+func (f *Files) find(table string) (input.File, error) {
 	text, parquet := filepath.Join(f.dir, table+".tbl"), filepath.Join(f.dir, table+".parquet")
-	file, err := os.Open(text)
-	if errors.Is(err, os.ErrNotExist) {
-		if file, err = os.Open(parquet); errors.Is(err, os.ErrNotExist) {
-			if _, wrong := os.ReadDir(f.dir); wrong != nil {
-				return nil, wrong
-			}
-			return nil, fmt.Errorf("%s has no %s.tbl and no %s.parquet; allowed: one of them", f.dir, table, table)
+	file, err := f.opened.Open(text)
+	if !errors.Is(err, os.ErrNotExist) {
+		if _, also := os.Stat(parquet); also == nil {
+			err = fmt.Errorf("%s and %s; allowed: one of them", text, parquet)
 		}
-	} else if _, also := os.Stat(parquet); also == nil {
-		err = fmt.Errorf("%s and %s; allowed: one of them", text, parquet)
+		return file, err
 	}
-	if file != nil {
-		f.opened = append(f.opened, openFile{File: file})
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
+	file, err = f.opened.Open(parquet)
 	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file; allowed: a file", file.Name())
-	case file.Name() == parquet && openParquet == nil:
-		return nil, fmt.Errorf("%s: this build does not read Parquet; allowed: .tbl, or go build -tags parquet ./cmd/coppice", parquet)
+	case errors.Is(err, os.ErrNotExist):
+		if _, wrong := os.ReadDir(f.dir); wrong != nil {
+			return file, wrong
+		}
+		return file, fmt.Errorf("%s has no %s.tbl and no %s.parquet; allowed: one of them", f.dir, table, table)
+	case err == nil && openParquet == nil:
+		return file, fmt.Errorf("%s: this build does not read Parquet; allowed: .tbl, or go build -tags parquet ./cmd/coppice", parquet)
 	}
-	f.opened[len(f.opened)-1].was = info
-	return file, nil
+	return file, err
 }
 
 // The first columns of tables, by which they are sorted.

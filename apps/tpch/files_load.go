@@ -1,6 +1,7 @@
 package tpch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,10 @@ func (f *Files) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tabl
 	}
 	t := &Tables{}
 	if err := f.load(ctx, t, i, n); err != nil {
-		return nil, f.cause(ctx, err)
+		return nil, cmp.Or(f.opened.Unchanged(), f.cause(ctx, err))
 	}
-	for _, file := range f.opened {
-		if now, err := file.Stat(); err != nil || now.Size() != file.was.Size() || !now.ModTime().Equal(file.was.ModTime()) {
-			return nil, fmt.Errorf("%s has changed while it was read", file.Name())
-		}
+	if err := f.opened.Unchanged(); err != nil {
+		return nil, err
 	}
 	return t, nil
 }

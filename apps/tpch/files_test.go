@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -326,6 +327,15 @@ func TestWrongDirectoriesAreRefused(t *testing.T) {
 	if err := loadAll(t, dir, 1); err == nil || !strings.HasSuffix(err.Error(), "customer.tbl is not a file; allowed: a file") {
 		t.Error(err)
 	}
+	for _, name := range []string{"customer.tbl", "customer.parquet"} {
+		pipe := filepath.Join(t.TempDir(), name)
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := loadAll(t, filepath.Dir(pipe), 1); err == nil || err.Error() != pipe+" is not a file; allowed: a file" {
+			t.Error(err)
+		}
+	}
 }
 
 // TestOnlyNeededTablesAreRead: query 1 needs neither customers nor orders, and any order of lines will do.
@@ -349,7 +359,7 @@ func TestChangedFilesAreFound(t *testing.T) {
 	if err := os.Truncate(orders, 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Load(t.Context(), 0, 1, allColumns); err == nil || err.Error() != orders+" has become shorter" {
+	if _, err := f.Load(t.Context(), 0, 1, allColumns); err == nil || err.Error() != orders+" has changed since the job began" {
 		t.Error(err)
 	}
 	if err := os.WriteFile(orders, []byte(small()["orders.tbl"]+"7|1|O|1.00|1992-01-01|a|b|0|c|\n"), 0o644); err != nil {

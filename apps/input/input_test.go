@@ -1,0 +1,88 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestOnlyFilesAreOpened: least of all a pipe, at which one could wait for ever.
+func TestOnlyFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skipf("no pipes here: %v", err)
+	}
+	var s Files
+	for _, path := range []string{dir, pipe, os.DevNull} {
+		if _, err := s.Open(path); err == nil || err.Error() != path+" is not a file; allowed: a file" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if _, err := s.Open(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+	if len(s) != 0 {
+		t.Errorf("%d are open", len(s))
+	}
+}
+
+func TestChangesAreFound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	for name, c := range map[string]struct {
+		change func() error
+		found  bool // by who has it open
+	}{
+		"written over": {func() error { return rewrite(path, "HELLO") }, true},
+		"longer":       {func() error { return os.WriteFile(path, []byte("hello, all"), 0o600) }, true},
+		"shorter":      {func() error { return os.Truncate(path, 1) }, true},
+		"another": {func() error {
+			if err := os.WriteFile(path+".new", []byte("HELLO"), 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		}, false},
+	} {
+		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		var s, again Files
+		f, err := s.Open(path)
+		if err != nil || s.Unchanged() != nil || f.Size() != 5 {
+			t.Fatal(err, s.Unchanged())
+		}
+		if err := c.change(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again.Open(path); err != nil || s.Mark() == again.Mark() {
+			t.Errorf("%s: %v, marks %s and %s", name, err, s.Mark(), again.Mark())
+		}
+		if err := s.Unchanged(); (err != nil) != c.found || c.found && !strings.HasSuffix(err.Error(), "/a has changed since the job began") {
+			t.Errorf("%s: %v", name, err)
+		}
+		var was [5]byte
+		if _, err := f.ReadAt(was[:], 0); !c.found && string(was[:]) != "hello" {
+			t.Errorf("%s: %q is read, %v", name, was, err)
+		}
+		if s.Close() != nil || again.Close() != nil {
+			t.Error("not closed")
+		}
+	}
+}
+
+// rewrite puts a text in the place of what a file begins with.
+func rewrite(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
+}
