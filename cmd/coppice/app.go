@@ -76,6 +76,9 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	report, err := plan.Run(ctx)
 	if err == nil && report.Exit != 0 {
 		err = errors.New(report.Cause)
+		if said := report.Failure(); said != "" { // their processes keep silent
+			err = fmt.Errorf("%w: %s", err, said)
+		}
 	}
 	return report, err
 }

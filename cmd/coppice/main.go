@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,6 +83,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		kong.Writers(stdout, stderr),
 		words,
 		kong.Help(help),
+		kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "faults", Title: "Faults:"},
@@ -99,6 +101,19 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		return fail(stderr, err)
 	}
 	return 0
+}
+
+// decodeDirectory reads the name of a directory. An empty one, of a variable that is not set, is not as if there were no flag.
+func decodeDirectory(ctx *kong.DecodeContext, to reflect.Value) error {
+	var name string
+	if err := ctx.Scan.PopValueInto("string", &name); err != nil {
+		return err
+	}
+	if name == "" {
+		return errors.New("an empty name; allowed: that of a directory")
+	}
+	to.SetString(name)
+	return nil
 }
 
 // fail says in one line what is wrong.

@@ -22,8 +22,8 @@ type sortCmd struct {
 	Seed         *uint64 `placeholder:"S" help:"Keys: other ones for each number (default 1)."`
 	Compare      bool    `help:"Keys: also sort them in one process, on all processors, and tell how many times as fast the job was."`
 
-	Input  string `placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
-	Output string `placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
+	Input  string `type:"directory" placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
+	Output string `type:"directory" placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
 	Record *int   `placeholder:"BYTES" help:"Files: size of a record (default 100, as gensort makes them)."`
 	Key    *int   `placeholder:"BYTES" help:"Files: so many bytes at the beginning of a record are its key (default 10)."`
 
@@ -94,6 +94,7 @@ func (c *sortCmd) check() (files *samplesort.Files, err error) {
 	if files, err = samplesort.OpenFiles(c.Input, c.layout()); err != nil {
 		return nil, err
 	}
+	defer files.Close() // processes open them again, and compare the mark
 	if err := samplesort.CheckOutput(c.Output); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,21 +31,22 @@ func (c *sortProcessCmd) Run(con *console) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	source := c.source()
-	load, bytes := source.Load, source.Count*8
+	job := coppice.Job{LogBytes: sortLog(source.Count * 8)}
 	sort := func(ctx context.Context, t *coppice.Task) (sortLine, error) {
-		_, line, err := sorted(ctx, t, samplesort.Keys{}, load)
+		_, line, err := sorted(ctx, t, samplesort.Keys{}, source.Load)
 		return line, err
 	}
 	if c.Input != "" {
-		files, err := samplesort.OpenFiles(c.Input, c.layout())
-		if err != nil {
-			return err
+		files, wrong := c.open()
+		if wrong == nil {
+			defer files.Close()
 		}
-		if files.Mark != c.Mark {
-			return fmt.Errorf("files of %s have changed", c.Input)
-		}
-		bytes = files.Count * files.Size
+		// A task that is run again may have read something else although no file seems to have changed.
+		job = coppice.Job{LogBytes: sortLog(files.Count * files.Size), Check: true}
 		sort = func(ctx context.Context, t *coppice.Task) (sortLine, error) {
+			if wrong != nil {
+				return sortLine{}, wrong
+			}
 			part, line, err := sorted(ctx, t, files.Layout, files.Load)
 			if err != nil {
 				return line, err
@@ -52,14 +54,37 @@ func (c *sortProcessCmd) Run(con *console) error {
 			return line, samplesort.WritePart(c.Output, t, part)
 		}
 	}
-	job := coppice.Job{LogBytes: 1<<30 + int64(bytes)} // the log is of what was lent: it takes no memory of its own
 	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
 		line, err := sort(ctx, t)
-		if err != nil || t.Rank() != 0 {
-			return err
+		if err == nil && t.Rank() == 0 {
+			err = json.NewEncoder(con.stdout).Encode(line)
 		}
-		return json.NewEncoder(con.stdout).Encode(line)
+		return returned(err)
 	})
+}
+
+// sortLog is room for so many bytes in the log: they are lent, and take no memory of its own.
+func sortLog(bytes int) int64 { return 1<<30 + int64(bytes) }
+
+// open opens the files, which must be as the launcher has found them. What is wrong with them is an error of the tasks, which
+// ends the job: a process that ended by itself would have died, and others would do its work.
+func (c *sortProcessCmd) open() (*samplesort.Files, error) {
+	files, err := samplesort.OpenFiles(c.Input, c.layout())
+	if err != nil {
+		return &samplesort.Files{}, err
+	}
+	if files.Mark != c.Mark {
+		return &samplesort.Files{}, errors.Join(fmt.Errorf("files of %s have changed since the job began", c.Input), files.Close())
+	}
+	return files, nil
+}
+
+// returned is the error of a task, which the launcher learns of, and says.
+func returned(err error) error {
+	if err == nil {
+		return nil
+	}
+	return told{err}
 }
 
 // sorted loads, sorts and verifies the part of a task. Barriers are there for the clock.

@@ -18,7 +18,7 @@ import (
 )
 
 type tpchCmd struct {
-	Input   string   `xor:"tables" placeholder:"DIR" help:"Read the tables from files of this directory: customer.tbl and so on, or, in a build with -tags parquet, customer.parquet."`
+	Input   string   `type:"directory" xor:"tables" placeholder:"DIR" help:"Read the tables from files of this directory: customer.tbl and so on, or, in a build with -tags parquet, customer.parquet."`
 	Sf      *float64 `name:"sf" xor:"tables" placeholder:"F" help:"Generate the tables, at this scale factor: 1 is about 1 GB as text (default 0.01)."`
 	Query   int      `default:"3" placeholder:"Q" help:"The query: 1, 3 or 5 (default ${default})."`
 	Segment string   `placeholder:"S" help:"Query 3: segment of customers (default BUILDING)."`
@@ -160,7 +160,7 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 	})
 	run, err := job.run(ctx)
 	switch {
-	case err != nil && wrong != "":
+	case wrong != "": // even if others could answer
 		return nil, badInput{errors.New(wrong)}
 	case err != nil:
 		return nil, err

@@ -42,15 +42,15 @@ func (c *tpchProcessCmd) source(q tpch.Query) (s tpch.Source, end func() error, 
 		return nil, nil, err
 	}
 	if files.Mark != c.Mark {
-		return nil, nil, errors.Join(fmt.Errorf("files of %s have changed", c.Input), files.Close())
+		return nil, nil, errors.Join(fmt.Errorf("files of %s have changed since the job began", c.Input), files.Close())
 	}
 	return files, files.Close, nil
 }
 
-// refused tells what is wrong with the input, and returns an error that nobody prints again.
+// refused tells what is wrong with the input, and returns it.
 func (p *tpchProcess) refused(wrong error) error {
 	if err := p.tell(tpchLine{Wrong: wrong.Error()}); err != nil {
 		return err
 	}
-	return told{wrong}
+	return wrong
 }

@@ -40,19 +40,13 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	p := tpchProcess{c, q, nil, sync.Mutex{}, json.NewEncoder(con.stdout)}
-	source, end, err := c.source(q)
-	if err != nil {
-		return p.refused(err)
+	p := tpchProcess{tpchProcessCmd: c, query: q, out: json.NewEncoder(con.stdout)}
+	var end func() error
+	if p.source, end, p.wrong = c.source(q); p.wrong == nil {
+		defer end()
 	}
-	defer end()
-	p.source = source
 	job := coppice.Job{Recovery: tpchModes[c.Mode].recovery}
-	err = job.Run(ctx, p.task)
-	if errors.As(err, new(*coppice.FailedError)) { // of another task: the launcher says why
-		return told{err}
-	}
-	return err
+	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error { return returned(p.task(ctx, t)) })
 }
 
 // tpchModes are the ways to protect a query, by name.
@@ -70,6 +64,7 @@ type tpchProcess struct {
 	*tpchProcessCmd
 	query  tpch.Query
 	source tpch.Source
+	wrong  error // with it: the tasks fail, for if the process ended by itself, others would do its work
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -92,6 +87,9 @@ func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
 		case <-time.After(p.Pace):
 		case <-ctx.Done():
 		}
+	}
+	if p.wrong != nil {
+		return p.refused(p.wrong)
 	}
 	next("tables")
 	began := time.Now()

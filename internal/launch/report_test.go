@@ -107,3 +107,18 @@ func TestAWrappersCodeTellsHowItsProcessEnded(t *testing.T) {
 		}
 	}
 }
+
+func TestAFailureIsSaidOnce(t *testing.T) {
+	killed, first, second := endedTask(0, -1, 100, "", ""), endedTask(2, 1, 150, "", "cannot\nread"), endedTask(1, 1, 200, "", "lost")
+	for want, tasks := range map[string][]TaskReport{
+		"cannot read": {killed, second, first},
+		"":            {second, first}, // the cause says it
+	} {
+		if got := (&Report{Tasks: tasks}).Failure(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := (&Report{Tasks: []TaskReport{killed}}).Failure(); got != "" {
+		t.Errorf("%q of who was killed", got)
+	}
+}
