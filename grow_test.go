@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
-func init() { plays["roam"] = roaming }
+func init() { plays["roam"], plays["young"] = roaming, young }
 
 // roaming saves in each round, and tells of it, until somebody writes a file. It tells a
 // digest of what it has in the end.
@@ -203,4 +203,54 @@ func TestRoamingJobs(t *testing.T) {
 		}
 	}
 	t.Logf("%d jobs: %d killed, %d joined, %d tasks moved", jobs, kills, joins, moves)
+}
+
+// young are rounds of collective operations, as a play.
+func young(tell func(line), _ []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		sum := 0
+		for round := range 6 {
+			time.Sleep(5 * time.Millisecond)
+			if err := coppice.Barrier(ctx, t); err != nil {
+				return err
+			}
+			all, err := coppice.AllReduce(ctx, t, t.Rank()+round, coppice.Sum)
+			if err != nil {
+				return err
+			}
+			if _, err := coppice.Gather(ctx, t, all); err != nil {
+				return err
+			}
+			sum += all
+		}
+		telling(tell, t)(line{What: "sum", Value: sum})
+		return nil
+	}
+}
+
+// TestTheYoungDeadAreRespawned: processes that are killed when the job has hardly begun, some
+// before they have joined, come back at once, before others know that they were dead.
+func TestTheYoungDeadAreRespawned(t *testing.T) {
+	jobs := short(6, 3)
+	if n := os.Getenv(roamsVariable); n != "" {
+		jobs = number(n)
+	}
+	seed := drawn(roamsVariable)
+	for i := range jobs {
+		rng := rand.New(rand.NewPCG(seed+uint64(i), 10))
+		s := scene{n: 4, play: []string{"young"}, respawn: launch.RespawnAlways}
+		for _, rank := range rng.Perm(s.n)[:3] {
+			s.kills = append(s.kills, fmt.Sprintf("%d@%dms", rank, 5+rng.IntN(100)))
+		}
+		g := s.begin(t)
+		report := g.end(t)
+		sums := map[int]int{}
+		for _, l := range g.of("sum") {
+			sums[l.Rank] = l.Value
+		}
+		want := map[int]int{0: 96, 1: 96, 2: 96, 3: 96} // 6·(0+1+2+3) + 4·(0+…+5)
+		if report.Exit != 0 || !maps.Equal(sums, want) {
+			t.Fatalf("seed %d, kills %v: exit %d, sums %v: %s", seed+uint64(i), s.kills, report.Exit, sums, report.Cause)
+		}
+	}
 }

@@ -382,11 +382,11 @@ func (m *mediator) Alive(rank int) {
 }
 
 // PeerReturned implements control.Handler.
-func (m *mediator) PeerReturned(rank int, failure string) {
+func (m *mediator) PeerReturned(rank int, incarnation uint64, failure string) {
 	m.mu.Lock()
 	m.ill = m.ill || failure != ""
 	m.mu.Unlock()
-	m.tell(func(p *runtime.Process) { p.PeerReturned(rank, failure) })
+	m.tell(func(p *runtime.Process) { p.PeerReturned(rank, incarnation, failure) })
 }
 
 // Finished implements control.Handler.

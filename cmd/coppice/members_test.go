@@ -76,12 +76,12 @@ func (l *listener) Peers(peers []control.Peer) {
 		l.peers <- p
 	}
 }
-func (l *listener) Died(control.Death)       {}
-func (l *listener) Alive(int)                {}
-func (l *listener) PeerReturned(int, string) {}
-func (l *listener) Finished(string)          {}
-func (l *listener) Stop(string)              {}
-func (l *listener) Lost(error)               {}
+func (l *listener) Died(control.Death)               {}
+func (l *listener) Alive(int)                        {}
+func (l *listener) PeerReturned(int, uint64, string) {}
+func (l *listener) Finished(string)                  {}
+func (l *listener) Stop(string)                      {}
+func (l *listener) Lost(error)                       {}
 
 // coordinate begins a job.
 func coordinate(t *testing.T, cfg control.ServerConfig) *control.Server {

@@ -81,12 +81,12 @@ func (c *counter) Peers(peers []control.Peer) {
 		close(c.all)
 	}
 }
-func (c *counter) Died(control.Death)       {}
-func (c *counter) Alive(int)                {}
-func (c *counter) PeerReturned(int, string) {}
-func (c *counter) Finished(string)          {}
-func (c *counter) Stop(string)              {}
-func (c *counter) Lost(error)               {}
+func (c *counter) Died(control.Death)               {}
+func (c *counter) Alive(int)                        {}
+func (c *counter) PeerReturned(int, uint64, string) {}
+func (c *counter) Finished(string)                  {}
+func (c *counter) Stop(string)                      {}
+func (c *counter) Lost(error)                       {}
 
 func meet(b *testing.B, n int) {
 	b.StopTimer()

@@ -24,13 +24,13 @@ import (
 // goroutine, in order, perhaps before Join returns and never after Close has
 // returned. They do not block, and they do not call Close.
 type Handler interface {
-	Peers(peers []Peer)                    // newly known
-	Died(d Death)                          // once; if it was a suspicion, perhaps once more when it is certain
-	Alive(rank int)                        // a process that was suspected is, for all the coordinator knows
-	PeerReturned(rank int, failure string) // its tasks have; failure "": well
-	Finished(why string)                   // every live process has returned; why: tasks are not done, and nobody can do them
-	Stop(reason string)                    // a graceful end is asked for
-	Lost(err error)                        // the coordinator is gone: the job ends. Not called after Finished
+	Peers(peers []Peer)                                        // newly known
+	Died(d Death)                                              // once; if it was a suspicion, perhaps once more when it is certain
+	Alive(rank int)                                            // a process that was suspected is, for all the coordinator knows
+	PeerReturned(rank int, incarnation uint64, failure string) // its tasks have; failure "": well
+	Finished(why string)                                       // every live process has returned; why: tasks are not done, and nobody can do them
+	Stop(reason string)                                        // a graceful end is asked for
+	Lost(err error)                                            // the coordinator is gone: the job ends. Not called after Finished
 }
 
 // Welcome is what a process learns when it joins.
@@ -120,10 +120,11 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 }
 
 // join tries to connect until the coordinator is there.
-func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
+func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	ctx, cancel := context.WithTimeout(caller, joinTimeout)
 	defer cancel()
+	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error // the latest that says more than that the time was up
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
 		l, w, err := c.connect(ctx)
@@ -134,6 +135,8 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 			told = err
 		}
 		switch {
+		case cancelled(): // whatever the connection made of it
+			return nil, w, context.Cause(caller)
 		case final(err):
 			return nil, w, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		case c.place.How == RunHow && !transient(err):
@@ -143,7 +146,9 @@ func (c *Client) join(ctx context.Context) (*link, Welcome, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
+			if !cancelled() {
+				return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
+			}
 		case <-time.After(wait):
 		}
 	}

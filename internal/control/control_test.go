@@ -92,8 +92,9 @@ func (r *recorder) Died(d control.Death) {
 
 func (r *recorder) Alive(rank int) { r.note("alive %d", rank) }
 
-func (r *recorder) PeerReturned(rank int, failure string) {
-	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %d %s", rank, failure)))
+func (r *recorder) PeerReturned(rank int, incarnation uint64, failure string) {
+	who := control.Identity{uint64(rank), max(incarnation, 1)}
+	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))
 }
 func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
 

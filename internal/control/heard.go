@@ -48,7 +48,7 @@ func (c *Client) hear(m message) error {
 			c.hearResumed(rank, m.Turn) // a broken connection may have hidden it
 			if h.reach(rank) && rank != c.place.Rank && h.returned[rank] == (standing{turn: m.Turn}) {
 				h.returned[rank].returned = true
-				c.handler.PeerReturned(rank, m.Why)
+				c.handler.PeerReturned(rank, m.Incarnation, m.Why)
 			}
 		}
 	case tellResumed:

@@ -88,8 +88,10 @@ func TestTheDeadAreRevived(t *testing.T) {
 	if err != nil || places[0].Rank != 1 || places[0].Incarnation != 2 {
 		t.Fatalf("%+v, %v", places, err)
 	}
-	join(t, places[0])
+	again, _ := join(t, places[0])
 	departed("one is back", one, two)
+	again.Returned(1, "", false)
+	notes[0].expect(t, "returned 1.2") // not what its first life had to do
 	if _, err := s.Reserve(1, -1); err == nil {
 		t.Error("the job has grown")
 	}

@@ -79,8 +79,8 @@ const (
 	tellPeers    = "peers"    // Peers
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
-	tellReturned = "returned" // Ranks, Why, Turn
-	tellResumed  = "resumed"  // Ranks, Turn
+	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
+	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
 	tellFinished = "finished" // Why: who had tasks is dead
 	tellStop     = "stop"     // Why
 	tellBeat     = "beat"     // the answer to one: the coordinator is alive

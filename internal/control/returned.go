@@ -74,7 +74,7 @@ func (s *Server) resumed(m *member, view uint64) {
 
 // standing is the message that tells whether a process has returned.
 func (m *member) standing() message {
-	told := message{Type: tellResumed, Ranks: []int{m.rank}, Turn: m.turn}
+	told := message{Type: tellResumed, Ranks: []int{m.rank}, Incarnation: m.incarnation, Turn: m.turn}
 	if m.returned {
 		told.Type, told.Why = tellReturned, m.failure
 	}
@@ -85,7 +85,7 @@ func (m *member) standing() message {
 func (s *Server) tellReturns() {
 	var well []int
 	for _, m := range s.news {
-		if m.failure != "" || m.turn > 0 {
+		if m.failure != "" || m.turn > 0 || m.incarnation > 1 {
 			s.tellAll(m.standing())
 		} else {
 			well = append(well, m.rank)
@@ -93,7 +93,7 @@ func (s *Server) tellReturns() {
 	}
 	s.news = nil
 	if well != nil {
-		s.tellAll(message{Type: tellReturned, Ranks: well})
+		s.tellAll(message{Type: tellReturned, Ranks: well, Incarnation: 1})
 	}
 }
 

@@ -255,7 +255,7 @@ func TestWhoIsAtWorkAgainIsPresent(t *testing.T) {
 	for in := bufio.NewScanner(conn); len(lines) < 2 && in.Scan(); {
 		lines = append(lines, in.Text())
 	}
-	if want := `{"type":"resumed","ranks":[0],"turn":2}`; len(lines) != 2 || lines[1] != want {
+	if want := `{"type":"resumed","ranks":[0],"incarnation":1,"turn":2}`; len(lines) != 2 || lines[1] != want {
 		t.Errorf("told %q, want a welcome and %q", lines, want)
 	}
 }

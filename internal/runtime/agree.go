@@ -371,7 +371,7 @@ func (m *Member) probedPact(from int, in *incoming) {
 	if in.seq <= m.agreeing {
 		return
 	}
-	if m.p.gone[m.task].returned {
+	if m.p.hasReturned(m.task) {
 		m.p.tellGone(in)
 		return
 	}

@@ -66,7 +66,7 @@ func (p *Process) dispatch(in *incoming) {
 	case opRevoke:
 		m.revoke()
 	default:
-		if !m.known && in.plan.op == opProbe && p.gone[in.to].returned {
+		if !m.known && in.plan.op == opProbe && p.hasReturned(int(in.to)) {
 			p.tellGone(in)
 			return
 		}
@@ -84,7 +84,7 @@ func (m *Member) dispatch(in *incoming) {
 	if !ok {
 		return // of a task that is not in the group
 	}
-	if in.plan.op >= opCredit && in.source.rank != int(m.p.owner[in.from]) {
+	if in.plan.op >= opCredit && (in.source.rank != int(m.p.owner[in.from]) || m.p.outlived(in.source.rank, in.source.incarnation)) {
 		return // what was said by an attempt that is over, or is news to come, is not true of the one that counts
 	}
 	switch in.plan.op {

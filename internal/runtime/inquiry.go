@@ -170,7 +170,7 @@ func (m *Member) inquiry(from int, in *incoming) {
 		m.give(from, o)
 	case m.recent[in.seq] != nil:
 		m.give(from, m.recent[in.seq])
-	case m.goneRank(int(plan.root)).dead || m.p.gone[m.task].returned || in.seq <= m.seq && o == nil:
+	case m.goneRank(int(plan.root)).dead || m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil:
 		e := m.to(from)
 		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
 		m.peer(from).send(e, nil, nil)

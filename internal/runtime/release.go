@@ -116,7 +116,7 @@ func (p *Process) late(in *incoming) {
 	in.decline()
 	switch in.plan.op {
 	case opProbe:
-		if p.gone[in.to].returned {
+		if p.hasReturned(int(in.to)) {
 			p.tellGone(in)
 		}
 	case opAsk:

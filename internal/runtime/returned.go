@@ -8,12 +8,16 @@ package runtime
 
 // PeerReturned tells that the tasks of a process have returned; failure says
 // why, if they did not return well.
-// They are those that it began with: others answer for themselves, when asked.
-func (p *Process) PeerReturned(rank int, failure string) {
+// They are those that it began with: others answer for themselves, when asked. A later
+// life began with none.
+func (p *Process) PeerReturned(rank int, incarnation uint64, failure string) {
 	p.lock()
 	defer p.unlock()
+	if incarnation > 1 {
+		return
+	}
 	for t, r := range p.owner {
-		if int(r) != rank || p.gone[t].dead || p.since[t] > 1 {
+		if g := p.gone[t]; int(r) != rank || g.dead || g.orphan || p.since[t] > 1 {
 			continue
 		}
 		p.gone[t].returned = true
@@ -26,6 +30,11 @@ func (p *Process) PeerReturned(rank int, failure string) {
 		m.returned()
 	}
 	p.roomAgain()
+}
+
+// hasReturned tells whether a task of this process has: of others' it does not speak.
+func (p *Process) hasReturned(task int) bool {
+	return int(p.owner[task]) == p.cfg.Rank && p.gone[task].returned
 }
 
 // alone tells whether a process has but one task.
@@ -106,7 +115,7 @@ func (m *Member) probed(from int, in *incoming) {
 		m.tellBroken(from)
 		return
 	}
-	returned := m.p.gone[m.task].returned
+	returned := m.p.hasReturned(m.task)
 	plan := in.plan
 	plan.op = in.kind
 	if plan.op == opSend {

@@ -414,27 +414,33 @@ func (p *Process) reborn(rank int, incarnation uint64) *peer {
 	q := p.peerAt(rank)
 	switch {
 	case q.incarnation >= incarnation || rank == p.cfg.Rank:
-	case q.incarnation == 0 && !q.dead:
+	case q.incarnation == 0 && !q.dead && !p.outlived(rank, incarnation):
 		q.incarnation = incarnation
 	default:
-		if !q.dead {
-			p.died(rank, false, "its place was taken by its next life")
-		}
+		p.died(rank, true, "its place was taken by its next life")
 		p.peers[rank] = &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
 		q = p.peers[rank]
 	}
 	return q
 }
 
+// outlived tells whether an earlier life of a process is in the view that is open.
+func (p *Process) outlived(rank int, incarnation uint64) bool {
+	m, in := p.views.sight.View.Find(protocol.Rank(rank))
+	return in && uint64(m.Incarnation) < incarnation
+}
+
 // Tell is told of a death.
 func (p *Process) Tell(d Death) {
 	p.lock()
 	defer p.unlock()
-	if q := p.peerAt(d.Rank); d.Incarnation != 0 && d.Incarnation < q.incarnation {
-		return // of an earlier life
-	}
-	if !d.Certain {
+	earlier := d.Incarnation != 0 && d.Incarnation < p.peerAt(d.Rank).incarnation
+	switch {
+	case !d.Certain:
 		p.viewSuspect(d.Rank, d.Incarnation)
+		return
+	case earlier: // its next life is here already; the views may not know of its death
+		p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
 		return
 	}
 	switch q := p.peers[d.Rank]; { // what it still said

@@ -55,6 +55,59 @@ func TestNoViewOpensAfterTheEnd(t *testing.T) {
 	}
 }
 
+// The next life of a process may be known before its death is: the views learn of that all
+// the same, and what the dead one had is nobody's until then.
+func TestADeathAfterTheNextLife(t *testing.T) {
+	for _, known := range []bool{false, true} { // where the first life listened
+		j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+		at := j.ps[0].Addresses()[0]
+		at.Path += "nowhere"
+		for _, p := range j.ps[:2] {
+			if known {
+				p.Peers(Address{Rank: 2, Incarnation: 1, At: at})
+			}
+			p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
+			p.lock()
+			if !p.gone[2].orphan {
+				t.Errorf("known %v: task 2 is %+v", known, p.gone[2])
+			}
+			p.unlock()
+			p.PeerReturned(2, 1, "") // what its first life said before
+			p.PeerReturned(2, 2, "") // and its next, which has no tasks
+			p.Tell(Death{Rank: 2, Incarnation: 1, Certain: true, How: "for the test"})
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		for j.ps[1].Sight().View.Number != 2 && time.Now().Before(deadline) {
+			j.ps[1].lock()
+			if j.ps[1].gone[2].returned {
+				t.Errorf("known %v: task 2 has returned", known)
+			}
+			j.ps[1].unlock()
+			time.Sleep(time.Millisecond)
+		}
+		if v := j.ps[1].Sight().View; v.Number != 2 || len(v.Members) != 2 {
+			t.Errorf("known %v: view %v", known, v)
+		}
+	}
+}
+
+// Only who owns a task says that it has returned: another may know no better than that its
+// first owner has.
+func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
+	p, err := newProcess(Config{Rank: 0, Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.PeerReturned(1, 1, "")
+	if !p.gone[1].returned || p.hasReturned(1) {
+		t.Errorf("task 1: %+v, ours %v", p.gone[1], p.hasReturned(1))
+	}
+	p.Returned(0, "")
+	if !p.hasReturned(0) {
+		t.Error("task 0 has returned here")
+	}
+}
+
 // A process that leaves because its part has ended is dead to the others.
 func TestWhoLeavesBeforeTheEndIsDead(t *testing.T) {
 	j := start(t, transport.Unix, 2, nil)
