@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -64,23 +65,44 @@ func (j *appJob) plan() (*launch.Plan, error) {
 	return plan, nil
 }
 
-// run starts the job and waits for it.
+// run starts the job and waits for it. Deaths that it has survived the launcher tells of, as coppice run does.
 func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	plan, err := j.plan()
 	if err != nil {
 		return nil, err
 	}
-	signals, stop := received()
-	defer stop()
-	plan.Signals = signals
 	report, err := plan.Run(ctx)
-	if err == nil && report.Exit != 0 {
+	switch {
+	case err == nil && report.Exit != 0:
 		err = errors.New(report.Cause)
 		if said := report.Failure(); said != "" { // their processes keep silent
 			err = fmt.Errorf("%w: %s", err, said)
 		}
+	case err == nil && report.Cause != "" && j.notice != nil:
+		j.notice(report.Cause)
 	}
 	return report, err
+}
+
+// untilSignal is a context that ends with the first signal that ends a run, which is its cause. The processes of an
+// application have nothing to clean up: they are killed then. Other signals do nothing until stop is called, and after
+// the first never: the command is about to end.
+func untilSignal() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals, release := received()
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(fmt.Errorf("interrupted by %s", control.SignalName(s.(syscall.Signal))))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		if ctx.Err() == nil {
+			release()
+		}
+		cancel(nil)
+	}
 }
 
 // lineWriter hands over the lines of processes, without the rank that they begin with.

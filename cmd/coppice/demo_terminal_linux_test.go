@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -25,7 +28,7 @@ func TestDemoIsDrawnOnATerminal(t *testing.T) {
 	}
 	v.step(tpchLine{Task: 2, Attempt: 1, Step: "tables"})
 	v.step(tpchLine{Task: 2, Attempt: 0, Step: "reduce"}) // late, of who is dead: so far had it come
-	text := strings.Join(v.lines(), "\n")
+	text := strings.Join(v.lines(24), "\n")
 	for _, want := range []string{
 		"\x1b[32m●\x1b[0m 0  task 0: starts · \x1b[33mtook over task 2: tables\x1b[0m",
 		"\x1b[32m●\x1b[0m 1  task 1: gather",
@@ -40,6 +43,32 @@ func TestDemoIsDrawnOnATerminal(t *testing.T) {
 	}
 	if v.last() != 2 {
 		t.Errorf("view %d", v.last())
+	}
+}
+
+// TestDemoFitsTheTerminal: a picture that is higher than the screen would scroll by with each change.
+func TestDemoFitsTheTerminal(t *testing.T) {
+	for _, c := range []struct{ n, height, processes int }{
+		{8, 24, 8}, {32, 24, 11}, {8, 10, 1}, {1000, 24, 11}, {2, 10, 2}, {1000, 1020, 1000},
+	} {
+		screen, _ := terminal(t)
+		if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(c.height), Col: 40}); err != nil {
+			t.Fatal(err)
+		}
+		room := screenRoom(screen)
+		v := newDemoView(newConsole(screen, os.Stderr), c.n, true, false)
+		for i := range 30 {
+			v.tell("news %d", i)
+		}
+		lines := v.lines(room)
+		text := strings.Join(lines, "\n")
+		if room != c.height-1 || room < demoRoom || len(lines) > room || strings.Count(text, "task ") != c.processes || !strings.HasSuffix(text, "news 29") {
+			t.Errorf("%d processes on %d lines: %d lines\n%s", c.n, c.height, len(lines), text)
+		}
+		if hidden := fmt.Sprintf("%d others", c.n-c.processes); c.processes < c.n && !strings.Contains(text, hidden) {
+			t.Errorf("no %s in\n%s", hidden, text)
+		}
+		screen.Close()
 	}
 }
 

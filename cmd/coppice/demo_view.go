@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -133,11 +134,13 @@ func (v *demoView) draw() {
 	if err != nil || width < 20 {
 		width = 80
 	}
+	room := screenRoom(v.stdout)
 	var b bytes.Buffer
+	v.drawn = min(v.drawn, room)
 	if v.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", v.drawn)
 	}
-	lines := v.lines()
+	lines := v.lines(room)
 	for _, line := range lines {
 		fmt.Fprintf(&b, "\x1b[2K%s\n", cut(line, width-1))
 	}
@@ -148,12 +151,35 @@ func (v *demoView) draw() {
 	_, _ = v.stdout.Write(b.Bytes())
 }
 
-// lines are those of the screen: the processes, the view, and what happened.
-func (v *demoView) lines() []string {
+// screenRoom is how many lines a terminal can show above the one of the cursor.
+func screenRoom(screen *os.File) int {
+	_, height, err := cwriter.GetSize(int(screen.Fd()))
+	if err != nil || height < 1 {
+		height = 24
+	}
+	return height - 1
+}
+
+// Lines of the picture. It takes demoRoom at least: that is with two for processes and one for what happened.
+const (
+	demoFrame = 5 // beside processes and what happened
+	demoNews  = 6 // for what happened, if there is room
+	demoRoom  = demoFrame + 3
+)
+
+// lines are those of the screen, room at most: the processes, the view, and what happened. If there is too little, it
+// has the first and the last processes, and what happened last.
+func (v *demoView) lines(room int) []string {
 	title := fmt.Sprintf("TPC-H query 3 in memory of %d processes, slowed down to watch", v.n)
 	lines := []string{v.in(bold, title), ""}
+	shown := min(v.n, max(2, room-demoFrame-demoNews))
 	for rank := range v.n {
-		lines = append(lines, v.process(rank))
+		switch hidden := v.n - shown + 1; {
+		case shown == v.n || rank < shown/2 || rank >= shown/2+hidden:
+			lines = append(lines, v.process(rank))
+		case rank == shown/2:
+			lines = append(lines, v.in(faint, fmt.Sprintf("    %d others", hidden)))
+		}
 	}
 	view := "no view yet"
 	if now := v.roster.view; now != nil {
@@ -163,7 +189,8 @@ func (v *demoView) lines() []string {
 		}
 		view = fmt.Sprintf("view %d: %s", now.Number, strings.Join(members, " "))
 	}
-	return append(append(lines, "", "  "+view, ""), v.news...)
+	news := v.news[max(0, len(v.news)-max(0, room-demoFrame-shown)):]
+	return append(append(lines, "", "  "+view, ""), news...)
 }
 
 // process is the line of one.

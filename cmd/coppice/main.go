@@ -121,13 +121,22 @@ func fail(stderr io.Writer, err error) (exit int) {
 	if errors.As(err, new(told)) {
 		return exitFailed
 	}
-	line := strings.Join(strings.Fields(err.Error()), " ")
-	fmt.Fprintln(stderr, "coppice:", line)
+	fmt.Fprintln(stderr, "coppice:", oneLine(err))
 	if errors.As(err, new(badInput)) {
 		return exitInput
 	}
 	return exitFailed
 }
+
+// oneLine is the text of an error, or of several, of which each has a line. The library's own errors begin with its
+// name. Of words that nobody reads to their end it has the beginning.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), "coppice: ")
+	text = strings.NewReplacer(":\n", ": ", "\n", "; ").Replace(text)
+	return longWord.ReplaceAllString(strings.Join(strings.Fields(text), " "), "$1…")
+}
+
+var longWord = regexp.MustCompile(`(\S{100})\S{400,}`)
 
 // explain says what kong found wrong, and where to see what is allowed.
 func explain(err error, app *kong.Application, args []string) error {

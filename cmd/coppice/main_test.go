@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -12,7 +14,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -35,6 +39,22 @@ func TestValuesAreJoinedToTheirFlags(t *testing.T) {
 	} {
 		if got := strings.Join(joinValues(strings.Fields(c.args)), " "); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.args, got, c.want)
+		}
+	}
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.Join(errors.New("3 others failed"), errors.New("no such  file")), "3 others failed; no such file"},
+		{errors.New("it says:\n\ta\n"), "it says: a;"},
+		{errors.New("coppice: join as rank 0: interrupted"), "join as rank 0: interrupted"},
+		{fmt.Errorf("mode %q; allowed: replay", strings.Repeat("é", 600)), `mode "` + strings.Repeat("é", 99) + "…" + ` allowed: replay`},
+	} {
+		if got := oneLine(c.err); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }
@@ -241,6 +261,22 @@ func TestDemoFindsItsOwnClaimsBroken(t *testing.T) {
 		breakIt(d)
 		if d.check() == nil {
 			t.Errorf("%s: not noticed", name)
+		}
+	}
+}
+
+// TestDemoAllowsForOtherDeaths: somebody may kill a process that it has not.
+func TestDemoAllowsForOtherDeaths(t *testing.T) {
+	for want, killed := range map[string][]int{
+		"": {3, 5, 6},
+		"5@1s did not come about; dead are: [3 6]": {3, 6},
+	} {
+		d := demo{
+			demoCmd: &demoCmd{Kill: []control.Kill{{Task: 3, After: time.Second}, {Task: 5, After: time.Second}}},
+			free:    &tpchReport{}, through: &tpchReport{Killed: killed},
+		}
+		if err := d.check(); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
+			t.Errorf("%v: %v", killed, err)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (r *reproduceCmd) Run(c *console) error {
 		Starter: jobs, Processes: r.N, Scales: r.Sf,
 	}
 	report, err := r.reproduce(ctx, c, lab, experiments)
-	if errors.Is(err, context.Canceled) {
+	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted; the same command goes on from here")
 	}
 	if err != nil {

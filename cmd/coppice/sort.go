@@ -115,18 +115,19 @@ func checkSortMemory(what string, n, size int) error {
 
 // sortReport is what came of it.
 type sortReport struct {
-	Records  int              `json:"records"`  // or keys
-	Checksum string           `json:"checksum"` // sum of the hashes of all records, before and after
-	Largest  int              `json:"largest"`  // number of records of a part
-	Smallest int              `json:"smallest"`
-	Bound    int              `json:"bound"` // that no part can exceed
-	Killed   []int            `json:"killed"`
-	Restarts []launch.Restart `json:"restarts"`     // with --restart: the starts before the last
-	Load     float64          `json:"load_seconds"` // the last task had its part of the input
-	Sort     float64          `json:"sort_seconds"` // from then until the last task had sorted its part
-	Seconds  float64          `json:"seconds"`      // of the whole job
-	Parallel *float64         `json:"parallel_seconds,omitempty"`
-	Ratio    *float64         `json:"ratio,omitempty"` // of the throughput of the sort to that of one process
+	Records  int                 `json:"records"`  // or keys
+	Checksum string              `json:"checksum"` // sum of the hashes of all records, before and after
+	Largest  int                 `json:"largest"`  // number of records of a part
+	Smallest int                 `json:"smallest"`
+	Bound    int                 `json:"bound"` // that no part can exceed
+	Killed   []int               `json:"killed"`
+	Tasks    []launch.TaskReport `json:"tasks"`        // as coppice run has them
+	Restarts []launch.Restart    `json:"restarts"`     // with --restart: the starts before the last
+	Load     float64             `json:"load_seconds"` // the last task had its part of the input
+	Sort     float64             `json:"sort_seconds"` // from then until the last task had sorted its part
+	Seconds  float64             `json:"seconds"`      // of the whole job
+	Parallel *float64            `json:"parallel_seconds,omitempty"`
+	Ratio    *float64            `json:"ratio,omitempty"` // of the throughput of the sort to that of one process
 
 	unit string
 }
@@ -136,7 +137,7 @@ func (c *sortCmd) Run(con *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	report, err := c.sort(context.Background(), con, files)
+	report, err := c.sort(con, files)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (c *sortCmd) Run(con *console) error {
 }
 
 // sort runs the job, and moves its output to where it belongs.
-func (c *sortCmd) sort(ctx context.Context, con *console, files *samplesort.Files) (*sortReport, error) {
+func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, error) {
 	var got []sortLine
 	job := appJob{
 		appFlags: c.appFlags, stderr: con.stderr,
@@ -157,12 +158,17 @@ func (c *sortCmd) sort(ctx context.Context, con *console, files *samplesort.File
 	if _, err := job.plan(); err != nil { // before anything is written
 		return nil, err
 	}
+	ctx, stop := untilSignal()
+	defer stop() // when the output is whole or gone
 	if files == nil {
 		s := c.source()
 		job.args = []string{"sort-process", "--keys", strconv.Itoa(s.Count), "--seed", strconv.FormatUint(s.Seed, 10), "--distribution", s.Distribution}
 		report, err := c.run(ctx, &job, &got)
 		if err == nil && c.Compare {
-			err = report.compare(ctx, s)
+			if err = context.Cause(ctx); err == nil {
+				stop()
+				err = report.compare(context.Background(), s)
+			}
 		}
 		return report, err
 	}
@@ -196,7 +202,7 @@ func (c *sortCmd) run(ctx context.Context, job *appJob, got *[]sortLine) (*sortR
 	}
 	return &sortReport{
 		Records: l.Count, Checksum: fmt.Sprintf("%016x", l.Sum), Largest: l.Largest, Smallest: l.Smallest,
-		Bound: samplesort.Bound(l.Count, (l.Count+c.N-1)/c.N, c.N), Killed: run.Killed, Restarts: run.Restarts, Load: l.Load, Sort: l.Sort, Seconds: run.Seconds, unit: "key",
+		Bound: samplesort.Bound(l.Count, (l.Count+c.N-1)/c.N, c.N), Killed: run.Killed, Tasks: run.Tasks, Restarts: run.Restarts, Load: l.Load, Sort: l.Sort, Seconds: run.Seconds, unit: "key",
 	}, nil
 }
 

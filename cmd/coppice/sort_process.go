@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -28,8 +25,6 @@ type sortLine struct {
 }
 
 func (c *sortProcessCmd) Run(con *console) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	source := c.source()
 	job := coppice.Job{LogBytes: sortLog(source.Count * 8)}
 	sort := func(ctx context.Context, t *coppice.Task) (sortLine, error) {
@@ -54,7 +49,7 @@ func (c *sortProcessCmd) Run(con *console) error {
 			return line, samplesort.WritePart(c.Output, t, part)
 		}
 	}
-	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
+	return job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
 		line, err := sort(ctx, t)
 		if err == nil && t.Rank() == 0 {
 			err = json.NewEncoder(con.stdout).Encode(line)

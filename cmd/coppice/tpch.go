@@ -121,7 +121,8 @@ type tpchReport struct {
 	Seconds float64  `json:"seconds"`       // of the whole job
 	Peak    int64    `json:"peak_bytes"`    // the most memory that each process had, in all
 
-	Restarts []launch.Restart `json:"restarts"` // with --restart: the starts before the last
+	Restarts []launch.Restart    `json:"restarts"` // with --restart: the starts before the last
+	Tasks    []launch.TaskReport `json:"tasks"`    // as coppice run has them
 }
 
 func (c *tpchCmd) Run(con *console) error {
@@ -130,7 +131,9 @@ func (c *tpchCmd) Run(con *console) error {
 		return badInput{err}
 	}
 	job := appJob{args: more, stderr: con.stderr, notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) }}
-	report, err := c.answer(context.Background(), &job, nil)
+	ctx, stop := untilSignal()
+	report, err := c.answer(ctx, &job, nil)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -175,7 +178,7 @@ func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) 
 	}
 	report := &tpchReport{
 		Query: c.Query, Input: c.Input, Columns: l.Answer.Columns, Rows: append([][]any{}, l.Answer.Rows...),
-		Killed: run.Killed, Restarts: run.Restarts, Load: l.Load, Ask: l.Ask, Seconds: run.Seconds,
+		Killed: run.Killed, Restarts: run.Restarts, Tasks: run.Tasks, Load: l.Load, Ask: l.Ask, Seconds: run.Seconds,
 	}
 	if c.Input == "" {
 		report.Sf = c.scale()

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -38,15 +35,13 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	p := tpchProcess{tpchProcessCmd: c, query: q, out: json.NewEncoder(con.stdout)}
 	var end func() error
 	if p.source, end, p.wrong = c.source(q); p.wrong == nil {
 		defer end()
 	}
 	job := coppice.Job{Recovery: tpchModes[c.Mode].recovery}
-	return job.Run(ctx, func(ctx context.Context, t *coppice.Task) error { return returned(p.task(ctx, t)) })
+	return job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error { return returned(p.task(ctx, t)) })
 }
 
 // tpchModes are the ways to protect a query, by name.

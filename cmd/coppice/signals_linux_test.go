@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// launcher is one that a test has started.
+type launcher struct {
+	*exec.Cmd
+	errors bytes.Buffer
+}
+
+func startLauncher(t *testing.T, stdout io.Writer, args ...string) *launcher {
+	t.Helper()
+	l := &launcher{Cmd: exec.Command("coppice", args...)}
+	l.Stdout, l.Stderr = stdout, &l.errors
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.Process.Kill()
+		l.Wait()
+	})
+	return l
+}
+
+// await polls for what is to come about, unless the launcher ends before.
+func (l *launcher) await(came func() bool) {
+	for !came() && status(l.Process.Pid) != "Z" {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// processes are those of the job.
+func (l *launcher) processes() (ids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", l.Process.Pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // whose thread may be gone
+		for _, word := range strings.Fields(string(text)) {
+			id, _ := strconv.Atoi(word)
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// status is the letter that the kernel has for what a process does.
+func status(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := bytes.Cut(text, []byte(") "))
+	return string(rest[:min(1, len(rest))])
+}
+
+// ends waits, and wants an exit code and all that was written to standard error.
+func (l *launcher) ends(t *testing.T, exit int, errors string) {
+	t.Helper()
+	l.Wait()
+	if got := l.ProcessState.ExitCode(); got != exit {
+		t.Errorf("%v: %v, want exit code %d; it says %q", l.Args, l.ProcessState, exit, &l.errors)
+	}
+	if !regexp.MustCompile(`\A` + errors + `\z`).MatchString(l.errors.String()) {
+		t.Errorf("%v says %q, want %s", l.Args, &l.errors, errors)
+	}
+}
+
+func TestSignalToTheLauncherEndsAll(t *testing.T) {
+	t.Parallel()
+	for name, sig := range map[string]syscall.Signal{
+		"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP, "SIGQUIT": syscall.SIGQUIT,
+	} {
+		l := startLauncher(t, nil, "tpch", "--sf", "1", "-n", "3")
+		l.await(func() bool { return len(l.processes()) == 3 })
+		ids := l.processes()
+		l.Process.Signal(sig)
+		l.ends(t, 1, "coppice: interrupted by "+name+"\n")
+		for _, id := range ids {
+			if now := status(id); now != "" {
+				t.Errorf("%s: process %d is left: %s", name, id, now)
+			}
+		}
+	}
+}
+
+// TestSignalToOneProcessIsSurvived: kill PID is what people try.
+func TestSignalToOneProcessIsSurvived(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"sort", "--keys", "1000000"}, {"tpch", "--sf", "0.05"}} {
+		l := startLauncher(t, nil, append(args, "-n", "3")...)
+		l.await(func() bool { return len(l.processes()) == 3 })
+		time.Sleep(20 * time.Millisecond) // so that they may be at work
+		if ids := l.processes(); len(ids) > 1 {
+			syscall.Kill(ids[1], syscall.SIGTERM)
+		}
+		l.ends(t, 0, `(coppice: .* was killed by SIGTERM, .*\n)?`) // unless it had ended
+	}
+}
+
+// TestSignalLeavesNoHalfOutput: whoever has much to move or to remove finishes it. What makes it long are files that
+// the test has put there.
+func TestSignalLeavesNoHalfOutput(t *testing.T) {
+	t.Parallel()
+	in := t.TempDir()
+	if err := writeFile(filepath.Join(in, "records"), strings.Repeat("abcdefghij", 1_000_000)); err != nil {
+		t.Fatal(err)
+	}
+	for name, early := range map[string]bool{"while it discards": true, "while it publishes": false} {
+		more, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+		for i := range 1500 {
+			if err := writeFile(filepath.Join(more, fmt.Sprint(i)), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := startLauncher(t, nil, "sort", "--input", in, "--output", out, "-n", "3")
+		var stage []string
+		l.await(func() bool {
+			stage, _ = filepath.Glob(filepath.Join(out, ".coppice-sort-*"))
+			return stage != nil
+		})
+		there := filepath.Join(append(stage, "more")...)
+		_ = os.Rename(more, there) // if it has not gone already
+		if early {
+			l.Process.Signal(syscall.SIGINT)
+		}
+		l.await(func() bool {
+			left, _ := os.ReadDir(there)
+			return len(left) < 1500
+		})
+		for status(l.Process.Pid) != "Z" {
+			l.Process.Signal(syscall.SIGINT)
+			time.Sleep(time.Millisecond)
+		}
+		names, _ := filepath.Glob(filepath.Join(out, "*"))
+		hidden, _ := filepath.Glob(filepath.Join(out, ".*"))
+		whole := len(names) == 3
+		if len(hidden) > 0 || !whole && len(names) > 0 {
+			t.Errorf("%s: %q and %q are left", name, names, hidden)
+		}
+		if !whole {
+			l.ends(t, 1, "coppice: interrupted by SIGINT\n")
+		}
+	}
+}
+
+// TestSignalEndsTheDemo: in one line, and without a word of those that the launcher kills then.
+func TestSignalEndsTheDemo(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l := startLauncher(t, w, "demo", "--sf", "0.1")
+	w.Close()
+	lines, deaths := bufio.NewScanner(r), 0
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "is dead") {
+			if deaths++; deaths == 1 {
+				l.Process.Signal(syscall.SIGQUIT)
+			}
+		}
+	}
+	if deaths == 0 || deaths > 2 {
+		t.Errorf("%d deaths are told", deaths)
+	}
+	l.ends(t, 1, "coppice: interrupted by SIGQUIT.*\n")
+}
