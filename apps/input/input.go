@@ -1,8 +1,9 @@
-// Package input holds the files open that the processes of a job read, and finds that they have changed: whoever runs a
+// Package input opens the files that the processes of a job read, and finds that they have changed: whoever runs a
 // task again must read what was read before.
 package input
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -11,20 +12,36 @@ import (
 	"syscall"
 )
 
-// Files are open files, as they were when they were opened.
+// Files are files as they were when they were opened.
 type Files []File
 
 // File is one of them.
 type File struct {
 	*os.File
-	was os.FileInfo
+	was  os.FileInfo
+	held bool // open
 }
+
+// heldMost is how many files are held open. More could leave a process too few for its connections.
+const heldMost = 64
 
 // Size is how many bytes there were.
 func (f File) Size() int64 { return f.was.Size() }
 
 // Open opens one more. What is not an ordinary file is refused: to open a pipe could take for ever.
-func (s *Files) Open(path string) (f File, err error) {
+func (s *Files) Open(path string) (File, error) {
+	f, err := open(path)
+	if err != nil {
+		return f, err
+	}
+	if f.held = len(*s) < heldMost; !f.held {
+		err = f.Close()
+	}
+	*s = append(*s, f)
+	return f, err
+}
+
+func open(path string) (f File, err error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = notFile(path)
@@ -41,11 +58,38 @@ func (s *Files) Open(path string) (f File, err error) {
 	if err != nil {
 		return f, errors.Join(err, f.Close())
 	}
-	*s = append(*s, f)
 	return f, nil
 }
 
 func notFile(path string) error { return fmt.Errorf("%s is not a file; allowed: a file", path) }
+
+// ReadAt implements io.ReaderAt. What is not held is opened again, and must be the same file.
+func (f File) ReadAt(b []byte, at int64) (int, error) {
+	if f.held {
+		return f.File.ReadAt(b, at)
+	}
+	again, err := open(f.Name())
+	if err != nil {
+		return 0, err
+	}
+	defer again.Close()
+	n, err := again.File.ReadAt(b, at)
+	if !os.SameFile(f.was, again.was) {
+		return 0, f.changed()
+	}
+	again.was = f.was
+	return n, cmp.Or(again.unchanged(), err)
+}
+
+// unchanged fails if the size or the time of change of an open file is another one than it was.
+func (f File) unchanged() error {
+	if now, err := f.Stat(); err != nil || now.Size() != f.was.Size() || !now.ModTime().Equal(f.was.ModTime()) {
+		return f.changed()
+	}
+	return nil
+}
+
+func (f File) changed() error { return fmt.Errorf("%s has changed since the job began", f.Name()) }
 
 // Mark is another one if the name, the size or the time of change of any of them is another.
 func (s Files) Mark() string {
@@ -56,12 +100,14 @@ func (s Files) Mark() string {
 	return fmt.Sprintf("%016x", mark.Sum64())
 }
 
-// Unchanged fails if the size or the time of change of any of them is another one than it was. What has been read before is
-// then as it was when they were opened.
+// Unchanged fails if any of them has changed. Otherwise all that has been read is as it was when they were opened.
 func (s Files) Unchanged() error {
 	for _, f := range s {
-		if now, err := f.Stat(); err != nil || now.Size() != f.was.Size() || !now.ModTime().Equal(f.was.ModTime()) {
-			return fmt.Errorf("%s has changed since the job began", f.Name())
+		if !f.held { // ReadAt looks
+			continue
+		}
+		if err := f.unchanged(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -71,7 +117,9 @@ func (s Files) Unchanged() error {
 func (s Files) Close() error {
 	var all error
 	for _, f := range s {
-		all = errors.Join(all, f.Close())
+		if f.held {
+			all = errors.Join(all, f.Close())
+		}
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package input
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,56 @@ func TestChangesAreFound(t *testing.T) {
 		if s.Close() != nil || again.Close() != nil {
 			t.Error("not closed")
 		}
+	}
+}
+
+// TestOneOfManyChanges: those that are not held open are found to have changed when they are read.
+func TestOneOfManyChanges(t *testing.T) {
+	dir := t.TempDir()
+	var s Files
+	for i := range heldMost + 1 {
+		path := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Open(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := s[heldMost]
+	read := func() (string, error) {
+		var b [5]byte
+		n, err := last.ReadAt(b[:], 0)
+		return string(b[:n]), err
+	}
+	if text, err := read(); text != "hello" || err != nil || s.Unchanged() != nil {
+		t.Errorf("%q, %v, %v", text, err, s.Unchanged())
+	}
+	for i, change := range []func() error{
+		func() error { return rewrite(last.Name(), "HELLO") },
+		func() error { // another with the same size and time
+			if err := os.WriteFile(last.Name()+".new", []byte("HELLO"), 0o600); err != nil {
+				return err
+			}
+			if err := os.Rename(last.Name()+".new", last.Name()); err != nil {
+				return err
+			}
+			return os.Chtimes(last.Name(), time.Time{}, time.Unix(1, 0))
+		},
+		func() error { return os.Remove(last.Name()) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := read(); err == nil || !os.IsNotExist(err) && !strings.HasSuffix(err.Error(), " has changed since the job began") {
+			t.Errorf("%d: %q, %v", i, text, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

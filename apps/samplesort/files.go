@@ -71,7 +71,7 @@ func (f *Files) Load(ctx context.Context, i, n int) ([]byte, error) {
 			begin = f.ends[k-1]
 		}
 		end := min(hi, f.ends[k])
-		if err := readAt(ctx, f.files[k].File, rest[:(end-lo)*f.Size], int64(lo-begin)*int64(f.Size)); err != nil {
+		if err := readAt(ctx, f.files[k], rest[:(end-lo)*f.Size], int64(lo-begin)*int64(f.Size)); err != nil {
 			return nil, cmp.Or(f.files.Unchanged(), err)
 		}
 		lo, rest = end, rest[(end-lo)*f.Size:]
@@ -80,7 +80,7 @@ func (f *Files) Load(ctx context.Context, i, n int) ([]byte, error) {
 }
 
 // readAt fills b with what a file has from offset at on.
-func readAt(ctx context.Context, f *os.File, b []byte, at int64) error {
+func readAt(ctx context.Context, f input.File, b []byte, at int64) error {
 	const block = 16 << 20
 	for len(b) > 0 {
 		if ctx.Err() != nil {
