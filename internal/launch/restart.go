@@ -49,7 +49,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		again.Kills, again.Kill = nil, nil
 		next, err := again.run(ctx, j.first, past)
 		if err != nil {
-			j.report.Cause = fmt.Sprintf("not restarted: %v; before that %s", err, j.report.Cause)
+			j.report.Cause = fmt.Sprintf("it could not be started again: %v; before that %s", err, j.report.Cause)
 			break
 		}
 		j = next
