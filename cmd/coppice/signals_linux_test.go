@@ -95,11 +95,18 @@ func TestSignalToTheLauncherEndsAll(t *testing.T) {
 
 // TestSignalToOneProcessIsSurvived: kill PID is what people try.
 func TestSignalToOneProcessIsSurvived(t *testing.T) {
-	t.Parallel()
+	dir, err := os.MkdirTemp("", "s") // short: for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
 	for _, args := range [][]string{{"sort", "--keys", "1000000"}, {"tpch", "--sf", "0.05"}} {
 		l := startLauncher(t, nil, append(args, "-n", "3")...)
-		l.await(func() bool { return len(l.processes()) == 3 })
-		time.Sleep(20 * time.Millisecond) // so that they may be at work
+		l.await(func() bool { // all are at work
+			sockets, _ := filepath.Glob(filepath.Join(dir, "coppice-*", "[0-2].sock"))
+			return len(sockets) == 3
+		})
 		if ids := l.processes(); len(ids) > 1 {
 			syscall.Kill(ids[1], syscall.SIGTERM)
 		}
