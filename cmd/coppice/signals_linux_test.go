@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -24,6 +25,10 @@ type launcher struct {
 
 func startLauncher(t *testing.T, stdout io.Writer, args ...string) *launcher {
 	t.Helper()
+	// What is ignored here (nohup, a shell's &) a child would ignore, too, but not what is caught.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(caught)
 	l := &launcher{Cmd: exec.Command("coppice", args...)}
 	l.Stdout, l.Stderr = stdout, &l.errors
 	if err := l.Start(); err != nil {
