@@ -241,6 +241,13 @@ func (p *Process) moves(v *membership.View) {
 	}
 }
 
+// Attempt is 0 for a task that has always been here, and more the later it came.
+func (p *Process) Attempt(task int) int {
+	p.lock()
+	defer p.unlock()
+	return int(p.since[task] - 1)
+}
+
 // reopen begins anew with tasks that are run again: what they were sent is sent again.
 func (p *Process) reopen(tasks ...int) {
 	all := make([]*Member, 0, len(p.members)) // there will be more
@@ -254,13 +261,6 @@ func (p *Process) reopen(tasks ...int) {
 			}
 		}
 	}
-}
-
-// Attempt is 0 for a task that has always been here, and more the later it came.
-func (p *Process) Attempt(task int) int {
-	p.lock()
-	defer p.unlock()
-	return int(p.since[task] - 1)
 }
 
 // reopen begins anew with a task that another process runs now: it knows nothing.
@@ -427,147 +427,4 @@ func (s *inStream) replaces(in *incoming) bool {
 	s.queue[at] = in.stay()
 	s.came(s.queue[at])
 	return true
-}
-
-// orphaned looks what the deaths of processes mean to the group whose tasks will be
-// run again: for the moment, nothing.
-func (m *Member) orphaned() {
-	if !m.known {
-		return
-	}
-	for o := range m.ops.all() {
-		o.dropUnfinished()
-		if o.pausing > 0 { // there is reason to hurry now
-			o.pausing = 0
-			o.step()
-		}
-		if o.waits() && o.plan.is(unlogged) {
-			o.needs()
-		}
-	}
-}
-
-// lose gives up tasks that cannot be run again.
-func (p *Process) lose(why string, tasks ...int) {
-	tasks = slices.DeleteFunc(tasks, func(t int) bool { return p.gone[t].dead })
-	if len(tasks) == 0 {
-		return
-	}
-	p.cfg.Logger.Error("lost", "tasks", tasks, "why", why)
-	for _, t := range tasks {
-		p.gone[t] = gone{dead: true, why: why}
-	}
-	p.someGone, p.someDead = true, true
-	for _, m := range p.members {
-		m.lost()
-		if slices.Contains(tasks, m.task) { // it is here, and must end
-			m.fail(func(*operation) *Failure { return m.goneFailure("", m.rank) })
-		}
-	}
-	p.settlesNow()
-	p.roomAgain()
-}
-
-// tellLost tells everybody that tasks cannot be run again.
-func (p *Process) tellLost(why string, tasks ...int) {
-	for _, t := range tasks {
-		for _, id := range p.views.sight.View.Members {
-			if int(id.ID) != p.cfg.Rank {
-				p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opLost}, extra: uint64(t), seq: p.since[t]}, []byte(why), nil)
-			}
-		}
-		p.lose(why, t)
-	}
-}
-
-// taskLost learns that a task cannot be run again.
-func (p *Process) taskLost(in *incoming) {
-	if in.extra < uint64(len(p.gone)) {
-		p.lose(string(in.value), int(in.extra))
-	}
-}
-
-// tellReturned tells everybody that a task has returned that was run again here. Those
-// that a process began with are told of by the coordinator.
-func (p *Process) tellReturned(task int, failure string) {
-	if !p.replays() || p.since[task] == 1 || p.dead || p.closed {
-		return
-	}
-	for _, id := range p.views.sight.View.Members {
-		if int(id.ID) != p.cfg.Rank {
-			p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opReturned}, extra: uint64(task)}, []byte(failure), nil)
-		}
-	}
-}
-
-// returnedEarly is a task that has returned at a process that does not own it yet, as
-// far as is known here.
-type returnedEarly struct {
-	source  int32
-	failure string
-}
-
-// toldReturned learns that a task has returned that was run again.
-func (p *Process) toldReturned(in *incoming) {
-	switch t := int(min(in.extra, 1<<30)); {
-	case t >= len(p.owner):
-	case int(p.owner[t]) == in.source.rank:
-		p.taskReturned(t, string(in.value))
-	default:
-		if p.returnedEarly == nil {
-			p.returnedEarly = map[int]returnedEarly{}
-		}
-		p.returnedEarly[t] = returnedEarly{int32(in.source.rank), string(in.value)}
-	}
-}
-
-// taskReturned takes note that a task of another process has returned.
-func (p *Process) taskReturned(task int, failure string) {
-	if p.gone[task].dead {
-		return
-	}
-	p.gone[task].returned, p.gone[task].why = true, failure
-	p.someGone = true
-	for _, m := range p.members {
-		m.returned()
-	}
-	p.roomAgain()
-}
-
-// orphan takes note of the tasks of a process that died.
-func (p *Process) orphan(rank int, how string) {
-	for t, r := range p.owner {
-		if int(r) != rank || p.gone[t].dead {
-			continue
-		}
-		p.gone[t] = gone{orphan: true, why: how}
-		p.someDead = true
-	}
-	for _, m := range p.members {
-		m.orphaned()
-	}
-}
-
-// Missing lists the tasks that should have been run again and could not.
-func (p *Process) Missing() (tasks []int) {
-	p.lock()
-	defer p.unlock()
-	for t, g := range p.gone {
-		if g.dead && p.replays() {
-			tasks = append(tasks, t)
-		}
-	}
-	return tasks
-}
-
-// Rest tells in which view the process is, and whether all its tasks have returned.
-func (p *Process) Rest() (view *membership.View, all bool) {
-	p.lock()
-	defer p.unlock()
-	for t, r := range p.owner {
-		if int(r) == p.cfg.Rank && !p.gone[t].returned && !p.gone[t].dead {
-			return p.views.sight.View, false
-		}
-	}
-	return p.views.sight.View, true
 }

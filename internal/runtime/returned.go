@@ -1,5 +1,7 @@
 package runtime
 
+import "github.com/coppice-go/coppice/protocol/membership"
+
 // Tasks that have returned take part in nothing more. What they sent may still be
 // on its way, so who waits for one asks it, behind all that: a probe says what the
 // asker waits in. The answer says that the task has returned, and how; or, if it
@@ -226,4 +228,63 @@ func (p *Process) Returned(task int, failure string) {
 		m.returned()
 	}
 	p.tellReturned(task, failure)
+}
+
+// tellReturned tells everybody that a task has returned that was run again here. Those
+// that a process began with are told of by the coordinator.
+func (p *Process) tellReturned(task int, failure string) {
+	if !p.replays() || p.since[task] == 1 || p.dead || p.closed {
+		return
+	}
+	for _, id := range p.views.sight.View.Members {
+		if int(id.ID) != p.cfg.Rank {
+			p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opReturned}, extra: uint64(task)}, []byte(failure), nil)
+		}
+	}
+}
+
+// returnedEarly is a task that has returned at a process that does not own it yet, as
+// far as is known here.
+type returnedEarly struct {
+	source  int32
+	failure string
+}
+
+// toldReturned learns that a task has returned that was run again.
+func (p *Process) toldReturned(in *incoming) {
+	switch t := int(min(in.extra, 1<<30)); {
+	case t >= len(p.owner):
+	case int(p.owner[t]) == in.source.rank:
+		p.taskReturned(t, string(in.value))
+	default:
+		if p.returnedEarly == nil {
+			p.returnedEarly = map[int]returnedEarly{}
+		}
+		p.returnedEarly[t] = returnedEarly{int32(in.source.rank), string(in.value)}
+	}
+}
+
+// taskReturned takes note that a task of another process has returned.
+func (p *Process) taskReturned(task int, failure string) {
+	if p.gone[task].dead {
+		return
+	}
+	p.gone[task].returned, p.gone[task].why = true, failure
+	p.someGone = true
+	for _, m := range p.members {
+		m.returned()
+	}
+	p.roomAgain()
+}
+
+// Rest tells in which view the process is, and whether all its tasks have returned.
+func (p *Process) Rest() (view *membership.View, all bool) {
+	p.lock()
+	defer p.unlock()
+	for t, r := range p.owner {
+		if int(r) == p.cfg.Rank && !p.gone[t].returned && !p.gone[t].dead {
+			return p.views.sight.View, false
+		}
+	}
+	return p.views.sight.View, true
 }
