@@ -43,7 +43,7 @@ func (j *appJob) plan() (*launch.Plan, error) {
 	}
 	config := launch.Config{
 		N: j.N, Program: self, Args: j.args, Kills: j.Kill, StdinRank: -1,
-		Abrupt: true, // nobody who runs these programs is to read their goroutines
+		Abrupt: true, // nobody who runs these programs is to read their goroutines, and they have no more to do than their tasks
 		Output: launch.Output{Stdout: &lineWriter{take: j.line}, Stderr: j.stderr, Prefix: true},
 		Notice: j.notice, Events: j.events,
 	}

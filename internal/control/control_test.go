@@ -402,11 +402,27 @@ func TestNeverJoinedBeforeAView(t *testing.T) {
 	notes[0].expect(t, "finished")
 }
 
+// Nor does who stands in the way of a view, if those who ask have the right.
+func TestNeverJoinedAndAskedFor(t *testing.T) {
+	for _, quorum := range []bool{true, false} {
+		s := serve(t, control.ServerConfig{Size: 3, Silence: time.Second})
+		clients, notes := crew(t, s, 2)
+		clients[0].Fence(2, 1, "too early", true)
+		time.Sleep(600 * time.Millisecond)
+		if !quorum {
+			clients[1].Close()
+			notes[0].expect(t, "died 1.1 true")
+		}
+		clients[0].Fence(2, 1, "a view waits", quorum)
+		notes[0].expect(t, "died 2.1 false never joined: asked for by rank 0: a view waits")
+	}
+}
+
 // Who was asked to join and has not when the job is over is told of, too: somebody has
 // to end it.
 func TestNeverJoinedAJobThatIsOver(t *testing.T) {
 	left := make(chan control.Event, 10)
-	s := serve(t, control.ServerConfig{Size: 1, Grow: 1, JoinTimeout: 300 * time.Millisecond, Events: func(e control.Event) {
+	s := serve(t, control.ServerConfig{Size: 1, Grow: 1, Silence: 300 * time.Millisecond, Events: func(e control.Event) {
 		if e.Type == control.EventLeft {
 			left <- e
 		}
@@ -418,7 +434,7 @@ func TestNeverJoinedAJobThatIsOver(t *testing.T) {
 	notes.expect(t, "finished")
 	select {
 	case e := <-left:
-		if e.Rank != 1 || e.Attrs["certain"] != false || e.Attrs["how"] != "never joined within 300ms" {
+		if e.Rank != 1 || e.Attrs["certain"] != false || e.Attrs["how"] != "never joined: the job is over" {
 			t.Errorf("%+v", e)
 		}
 	case <-time.After(20 * time.Second):

@@ -14,10 +14,14 @@ func (s *Server) fenceAsked(c *session, said message) {
 		return
 	}
 	m, by := s.members[said.Rank], c.member
+	silent := time.Since(m.heard)
+	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || s.lastTwo(m, by)) {
+		s.giveUp(m, fmt.Sprintf("never joined: asked for by rank %d: %s", by.rank, said.Why))
+		return
+	}
 	if said.Incarnation != m.incarnation || !m.joined {
 		return
 	}
-	silent := time.Since(m.heard)
 	s.log.Info("control: fence asked for", "rank", m.rank, "by", by.rank, "why", said.Why, "quorum", said.Quorum, "silent", silent)
 	switch {
 	case m.death != nil && m.death.Certain:

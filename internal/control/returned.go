@@ -111,7 +111,7 @@ func (s *Server) settle() {
 		return
 	}
 	s.flush()
-	s.finished = true
+	s.finished, s.finishedAt = true, time.Now()
 	if !s.report && s.deserted() {
 		s.forlorn = "all processes that had tasks have died"
 	}

@@ -94,9 +94,11 @@ type Server struct {
 	past      history
 	events    *mailbox[Event]
 	finished  bool
-	forlorn   string  // why it finished although tasks are not done; "": they are
-	stopping  *string // the reason
-	closing   bool
+
+	finishedAt time.Time
+	forlorn    string  // why it finished although tasks are not done; "": they are
+	stopping   *string // the reason
+	closing    bool
 }
 
 // Serve begins to coordinate a job.

@@ -55,7 +55,7 @@ func (s *Server) listen(m *member, now time.Time) {
 	switch silent := now.Sub(m.heard); {
 	case !s.awaited(m) || s.closing:
 	case !m.joined:
-		s.missing(m, silent)
+		s.missing(m, now)
 	case s.finished:
 	case m.fenced != "":
 		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel cannot end it
@@ -67,18 +67,21 @@ func (s *Server) listen(m *member, now time.Time) {
 	}
 }
 
-// missing gives a process up that has not joined: in time, or before a view went on
-// without it.
-func (s *Server) missing(m *member, silent time.Duration) {
-	how := ""
+// missing gives a process up that has not joined: in time, before a view went on
+// without it, or before the job was over.
+func (s *Server) missing(m *member, now time.Time) {
 	switch {
 	case m.removed:
-		how = fmt.Sprintf("never joined: view %d goes on without it", s.view.Number)
-	case s.begun && silent > s.cfg.JoinTimeout:
-		how = fmt.Sprintf("never joined within %v", s.cfg.JoinTimeout)
-	default:
-		return
+		s.giveUp(m, fmt.Sprintf("never joined: view %d goes on without it", s.view.Number))
+	case s.finished && now.Sub(s.finishedAt) > s.cfg.Silence:
+		s.giveUp(m, "never joined: the job is over")
+	case s.begun && now.Sub(m.heard) > s.cfg.JoinTimeout:
+		s.giveUp(m, fmt.Sprintf("never joined within %v", s.cfg.JoinTimeout))
 	}
+}
+
+// giveUp takes a process that has not joined for dead; who has started it will see to it.
+func (s *Server) giveUp(m *member, how string) {
 	m.incarnation = max(m.incarnation, 1)
 	s.die(m, Death{How: how})
 }

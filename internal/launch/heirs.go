@@ -96,10 +96,12 @@ func (r *Report) last(t *TaskReport) *TaskReport {
 
 // survived tells whether a process that ended with an exit code other than 0, and
 // without a word, was replaced: a view goes on without it, and others have all its
-// tasks. So a Go program ends that crashes, or that SIGSEGV strikes.
+// tasks. So a Go program ends that crashes, or that SIGSEGV strikes. Who was started
+// while the job ran, and never came to be in a view, had none.
 func (r *Report) survived(t *TaskReport) bool {
 	crashed := t.Exit != nil && *t.Exit != 0 && t.Failure == ""
-	return crashed && t.out && len(r.unfinished(t)) == 0
+	useless := (t.extra || t.Again > 0) && !t.in && r.owners != nil
+	return crashed && (t.out || useless) && len(r.unfinished(t)) == 0
 }
 
 // aftermath says what came after the first death of a job that ended well.

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -277,10 +278,7 @@ func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
 		return nil
 	}
 	return func(rank int, incarnation uint64, why string) {
-		select {
-		case j.suspects <- suspect{rank, incarnation, "fenced: " + why}:
-		default: // there is one for each rank already
-		}
+		j.suspect(suspect{rank, incarnation, "fenced: " + why})
 	}
 }
 
@@ -304,13 +302,28 @@ func (j *job) observe(e control.Event) {
 			j.again.stir()
 		}
 	}
+	if e.Type == control.EventFinished && j.Abrupt {
+		time.AfterFunc(cmp.Or(j.Silence, lingerDefault), func() {
+			for rank := range j.N + j.Grow {
+				j.suspect(suspect{rank: rank, how: "still there when the job was over"})
+			}
+		})
+	}
 	certain, ok := e.Attrs["certain"].(bool)
 	if e.Type != control.EventDied && e.Type != control.EventLeft || !ok || certain {
 		return
 	}
 	how, _ := e.Attrs["how"].(string)
+	life, _ := e.Attrs["incarnation"].(uint64)
+	j.suspect(suspect{e.Rank, life, how})
+}
+
+// lingerDefault is how long after the job's end a process of an Abrupt one may be there.
+const lingerDefault = 3 * time.Second
+
+func (j *job) suspect(s suspect) {
 	select {
-	case j.suspects <- suspect{rank: e.Rank, how: how}:
+	case j.suspects <- s:
 	default: // there is one for each rank already
 	}
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Output    Output
 
 	Timeout time.Duration // when the job is to end at the latest; 0: never
-	Abrupt  bool          // then processes are killed at once, and nobody is asked for goroutines
+	Abrupt  bool          // then processes are killed at once, and nobody is asked for goroutines; so are those that linger when the job is over
 	Grace   time.Duration // how long processes have to end after a signal was passed on, before they are killed; 0: 30 s
 	// JoinTimeout is how long after the first a process may join the job, or after it
 	// was started if that was later, before it is killed; 0: 1 min.

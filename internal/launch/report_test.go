@@ -122,3 +122,17 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 		t.Errorf("%q of who was killed", got)
 	}
 }
+
+// A process that was started while the job ran, and failed before it had any part in it, fails
+// nothing; of a program that knows nothing of jobs it was to do all again.
+func TestANewLifeThatWasOfNoUse(t *testing.T) {
+	for _, owners := range [][]int{{0, 0}, nil} {
+		first, dead, again := endedTask(0, 0, 900, "", ""), endedTask(1, -1, 150, "", ""), endedTask(1, 1, 160, "", "")
+		first.in, dead.out, again.Again = true, true, 1
+		r := Report{owners: owners, Tasks: []TaskReport{first, dead, again}}
+		r.conclude()
+		if want := owners == nil; (r.Exit != 0) != want {
+			t.Errorf("owners %v: exit %d, %s", owners, r.Exit, r.Cause)
+		}
+	}
+}

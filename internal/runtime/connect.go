@@ -69,9 +69,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 		p.poll.close()
 		return nil, err
 	}
-	if !cfg.Joins {
-		p.awaitPeers()
-	}
+	p.awaitPeers()
 	p.sockets.endpoint, err = transport.Listen(transport.Config{
 		Key:         s.Key,
 		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
@@ -102,7 +100,8 @@ func New(cfg Config, s Socket) (*Process, error) {
 }
 
 // awaitPeers takes all peers off the ring until they are known: who has not begun is
-// not silent, and who started it knows whether it will.
+// not silent, and who started it knows whether it will. A view cannot wait for long: see
+// doubtAbsent.
 func (p *Process) awaitPeers() {
 	now := time.Now()
 	for r := range p.peers {

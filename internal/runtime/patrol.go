@@ -21,6 +21,7 @@ func (p *Process) inspect() {
 	p.viewNow()
 	p.views.looked = p.now()
 	p.tellLoad()
+	p.doubtAbsent()
 	for _, m := range p.members {
 		for o := range m.ops.all() {
 			o.patrol()
@@ -36,6 +37,30 @@ func (p *Process) inspect() {
 		q := p.peers[r]
 		if q.way.down != 0 && !q.dead && !q.left && p.now()-q.way.down > protocol.Time(p.cfg.Silence) {
 			p.suspect(q, fmt.Sprintf("no connection for %v", p.cfg.Silence))
+		}
+	}
+}
+
+// doubtAbsent suspects those that have not begun if a view has been waiting for them for too
+// long: all others wait for the view.
+func (p *Process) doubtAbsent() {
+	v := &p.views
+	if p.sockets == nil || v.state.Settled() || !v.sight.View.Has(v.state.Self()) {
+		v.waits = 0
+		return
+	}
+	now := p.viewNow()
+	if v.waits == 0 {
+		v.waits = now
+	}
+	if now-v.waits < protocol.Time(p.cfg.Silence) {
+		return
+	}
+	for _, m := range v.sight.View.Members {
+		if q := p.peerAt(int(m.ID)); q.rank != p.cfg.Rank && q.incarnation == 0 && !q.dead && !q.way.suspected {
+			q.way.suspected = true
+			p.cfg.Logger.Info("has not begun, and a view waits for it", "peer", q.rank)
+			p.viewSuspect(q.rank, uint64(m.Incarnation))
 		}
 	}
 }

@@ -49,6 +49,7 @@ type views struct {
 	looked   protocol.Time // when the process was last known to run
 	slept    protocol.Time // so much of its time it did not
 	latest   protocol.Time // that the machine was told
+	waits    protocol.Time // since when there is one to come; 0: there is none
 	lost     error         // the coordinator is, and what that means is not known yet
 	buf      []byte
 }

@@ -91,6 +91,29 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 	}
 }
 
+// A view does not wait for who has not begun until there is no quorum any more.
+func TestAViewGoesOnWithoutWhoHasNotBegun(t *testing.T) {
+	t.Parallel() // it waits
+	j := startWithout(t, transport.Unix, 5, 4, func(c *Config) { c.Silence = time.Second })
+	for _, p := range j.ps[:3] {
+		p.Tell(Death{Rank: 3, Certain: true, How: "for the test"})
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for _, p := range j.ps[:3] {
+		for len(p.Sight().View.Members) != 3 && p.Ended() == nil && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		if v := p.Sight().View; len(v.Members) != 3 || p.Ended() != nil {
+			t.Errorf("%v, ended %v", v, p.Ended())
+		}
+	}
+	for _, w := range j.hosts { // a busy machine
+		w.mu.Lock()
+		w.suspects = nil
+		w.mu.Unlock()
+	}
+}
+
 // Only who owns a task says that it has returned: another may know no better than that its
 // first owner has.
 func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
