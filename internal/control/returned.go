@@ -111,7 +111,12 @@ func (s *Server) settle() {
 		return
 	}
 	s.flush()
-	s.finished, s.finishedAt = true, time.Now()
+	s.finished = true
+	for _, m := range s.members {
+		if !m.joined { // it is not awaited for as long as before
+			m.heard = time.Now()
+		}
+	}
 	if !s.report && s.deserted() {
 		s.forlorn = "all processes that had tasks have died"
 	}

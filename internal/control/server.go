@@ -52,7 +52,7 @@ type ServerConfig struct {
 
 // Defaults and bounds.
 const (
-	silenceDefault = 3 * time.Second
+	SilenceDefault = 3 * time.Second
 	settingsMax    = 512 << 10
 	handshakeMax   = 5 * time.Second        // for a handshake
 	farewellMax    = 500 * time.Millisecond // for the last words on a connection
@@ -94,11 +94,9 @@ type Server struct {
 	past      history
 	events    *mailbox[Event]
 	finished  bool
-
-	finishedAt time.Time
-	forlorn    string  // why it finished although tasks are not done; "": they are
-	stopping   *string // the reason
-	closing    bool
+	forlorn   string  // why it finished although tasks are not done; "": they are
+	stopping  *string // the reason
+	closing   bool
 }
 
 // Serve begins to coordinate a job.
@@ -173,7 +171,7 @@ func (c *ServerConfig) complete() error {
 		c.LocalSize = c.Size
 	}
 	if c.Silence <= 0 {
-		c.Silence = silenceDefault
+		c.Silence = SilenceDefault
 	}
 	if c.JoinTimeout <= 0 {
 		c.JoinTimeout = joinTimeout

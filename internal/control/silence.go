@@ -55,7 +55,7 @@ func (s *Server) listen(m *member, now time.Time) {
 	switch silent := now.Sub(m.heard); {
 	case !s.awaited(m) || s.closing:
 	case !m.joined:
-		s.missing(m, now)
+		s.missing(m, silent)
 	case s.finished:
 	case m.fenced != "":
 		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel cannot end it
@@ -69,13 +69,13 @@ func (s *Server) listen(m *member, now time.Time) {
 
 // missing gives a process up that has not joined: in time, before a view went on
 // without it, or before the job was over.
-func (s *Server) missing(m *member, now time.Time) {
+func (s *Server) missing(m *member, silent time.Duration) {
 	switch {
 	case m.removed:
 		s.giveUp(m, fmt.Sprintf("never joined: view %d goes on without it", s.view.Number))
-	case s.finished && now.Sub(s.finishedAt) > s.cfg.Silence:
+	case s.finished && silent > s.cfg.Silence:
 		s.giveUp(m, "never joined: the job is over")
-	case s.begun && now.Sub(m.heard) > s.cfg.JoinTimeout:
+	case s.begun && silent > s.cfg.JoinTimeout:
 		s.giveUp(m, fmt.Sprintf("never joined within %v", s.cfg.JoinTimeout))
 	}
 }

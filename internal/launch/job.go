@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -264,24 +263,6 @@ func (j *job) oversee(ctx context.Context) {
 	}
 }
 
-// suspect is a process that the coordinator takes for dead.
-type suspect struct {
-	rank int
-	life uint64 // 0: the one that runs
-	how  string
-}
-
-// agentKill is what the coordinator calls to have a process on another host killed;
-// nil: there is no other.
-func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
-	if j.Hosts == nil {
-		return nil
-	}
-	return func(rank int, incarnation uint64, why string) {
-		j.suspect(suspect{rank, incarnation, "fenced: " + why})
-	}
-}
-
 // kill kills the process of a rank, if its station has begun.
 func (j *job) kill(rank int) {
 	if at := j.at[rank]; at != nil {
@@ -289,8 +270,7 @@ func (j *job) kill(rank int) {
 	}
 }
 
-// observe looks for what has to be done. Suspects that have joined on this host the
-// coordinator kills itself.
+// observe looks for what has to be done.
 func (j *job) observe(e control.Event) {
 	if j.Events != nil {
 		j.Events(e)
@@ -302,41 +282,7 @@ func (j *job) observe(e control.Event) {
 			j.again.stir()
 		}
 	}
-	if e.Type == control.EventFinished && j.Abrupt {
-		time.AfterFunc(cmp.Or(j.Silence, lingerDefault), func() {
-			for rank := range j.N + j.Grow {
-				j.suspect(suspect{rank: rank, how: "still there when the job was over"})
-			}
-		})
-	}
-	certain, ok := e.Attrs["certain"].(bool)
-	if e.Type != control.EventDied && e.Type != control.EventLeft || !ok || certain {
-		return
-	}
-	how, _ := e.Attrs["how"].(string)
-	life, _ := e.Attrs["incarnation"].(uint64)
-	j.suspect(suspect{e.Rank, life, how})
-}
-
-// lingerDefault is how long after the job's end a process of an Abrupt one may be there.
-const lingerDefault = 3 * time.Second
-
-func (j *job) suspect(s suspect) {
-	select {
-	case j.suspects <- s:
-	default: // there is one for each rank already
-	}
-}
-
-// fence makes sure that a suspect is dead.
-func (j *job) fence(s suspect) {
-	if j.running[s.rank] == 0 || s.life != 0 && s.life != j.running[s.rank] {
-		return
-	}
-	if j.why[s.rank] == "" {
-		j.why[s.rank] = s.how
-	}
-	j.kill(s.rank)
+	j.hearSuspects(e)
 }
 
 // What the launcher did to a process.

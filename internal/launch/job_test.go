@@ -533,7 +533,7 @@ func TestWhoNeverJoinsIsKilled(t *testing.T) {
 // After the job's end nobody is waited for who has no more to do.
 func TestWhoLingersIsKilled(t *testing.T) {
 	t.Parallel() // it waits
-	c := own(3, "lingers")
+	c := own(3, "late", strconv.Itoa(int(syscall.SIGSTOP)))
 	c.Abrupt, c.Silence = true, time.Second
 	r := c.begin(t)()
 	if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || len(r.Lost) != 0 || r.Tasks[1].Why != "still there when the job was over" {

@@ -28,7 +28,6 @@ var programs = map[string]func(args []string) (exit int){
 	"member":   member,
 	"patient":  patient,
 	"stopped":  stopped,
-	"lingers":  lingers,
 	"awaiting": awaiting,
 	"heir":     heir,
 	"adopter":  adopter,
@@ -209,19 +208,6 @@ func patient([]string) int {
 	}
 	client.Returned(0, "", true)
 	<-e.finished
-	client.Close()
-	return 0
-}
-
-// lingers joins and returns. Rank 1 stands still when the job is over.
-func lingers([]string) int {
-	client, w, e := join()
-	<-e.all
-	client.Returned(0, "", true)
-	<-e.finished
-	if w.Place.Rank == 1 {
-		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	}
 	client.Close()
 	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,13 +88,14 @@ func TestJobFailsAfterItsRestarts(t *testing.T) {
 
 func init() { programs["late"] = late }
 
-// late returns, and ends when all have. Rank 1 is killed then.
-func late([]string) int {
+// late returns, and ends when all have. Rank 1 gets a signal then, whose number its argument is.
+func late(args []string) int {
 	client, w, e := join()
 	client.Returned(0, "", true)
 	<-e.finished
 	if w.Place.Rank == 1 {
-		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		number, _ := strconv.Atoi(args[0])
+		syscall.Kill(os.Getpid(), syscall.Signal(number))
 	}
 	client.Close()
 	return 0
@@ -101,7 +103,7 @@ func late([]string) int {
 
 func TestJobThatHasFinishedIsNotRestarted(t *testing.T) {
 	t.Parallel()
-	c := own(3, "late")
+	c := own(3, "late", strconv.Itoa(int(syscall.SIGKILL)))
 	c.Restart = 2
 	if r := c.run(t); r.Exit != 0 || len(r.Restarts) != 0 || !slices.Equal(r.Killed, []int{1}) || len(r.Lost) != 0 {
 		t.Errorf("%+v", r)

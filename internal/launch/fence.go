@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+)
+
+// suspect is a process that the coordinator takes for dead.
+type suspect struct {
+	rank int
+	life uint64 // 0: the one that runs
+	how  string
+}
+
+// agentKill is what the coordinator calls to have a process on another host killed;
+// nil: there is no other.
+func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
+	if j.Hosts == nil {
+		return nil
+	}
+	return func(rank int, incarnation uint64, why string) {
+		j.suspect(suspect{rank, incarnation, "fenced: " + why})
+	}
+}
+
+// hearSuspects has those ended that the coordinator has given up, and those of an Abrupt job
+// that linger. Suspects that have joined on this host the coordinator kills itself.
+func (j *job) hearSuspects(e control.Event) {
+	if e.Type == control.EventFinished && j.Abrupt {
+		time.AfterFunc(cmp.Or(j.Silence, control.SilenceDefault), func() {
+			for rank := range j.N + j.Grow {
+				j.suspect(suspect{rank: rank, how: "still there when the job was over"})
+			}
+		})
+	}
+	certain, ok := e.Attrs["certain"].(bool)
+	if e.Type != control.EventDied && e.Type != control.EventLeft || !ok || certain {
+		return
+	}
+	how, _ := e.Attrs["how"].(string)
+	life, _ := e.Attrs["incarnation"].(uint64)
+	j.suspect(suspect{e.Rank, life, how})
+}
+
+func (j *job) suspect(s suspect) {
+	select {
+	case j.suspects <- s:
+	default: // there is one for each rank already
+	}
+}
+
+// fence makes sure that a suspect is dead.
+func (j *job) fence(s suspect) {
+	if j.running[s.rank] == 0 || s.life != 0 && s.life != j.running[s.rank] {
+		return
+	}
+	if j.why[s.rank] == "" {
+		j.why[s.rank] = s.how
+	}
+	j.kill(s.rank)
+}
