@@ -49,7 +49,7 @@ var rooms = []room{
 	{in: "internal/codec internal/fold internal/plant internal/store"},
 	{in: "internal/detect"},
 	{in: "swim", may: "internal/detect"},
-	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
+	{in: "internal/control internal/launch", may: "internal/wire internal/detect protocol"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "dashboard"},
 	{in: "cmd", may: everything},

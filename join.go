@@ -71,7 +71,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		cfg.Moves = cfg.Moves || welcome.Grow > 0
 	}
-	p, err := newJoined(cfg, host{client, record, &m.near}, welcome)
+	p, err := newJoined(cfg, host{client, record, &m.near}, welcome, client.Page())
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
@@ -85,7 +85,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		addresses = append(addresses, a.String())
 	}
 	if name := os.Getenv(detectVariable); name != "" {
-		d, err := startDetector(name, p, client, welcome)
+		d, err := startDetector(name, p, welcome)
 		if err != nil {
 			return errors.Join(fmt.Errorf("coppice: %s: %w", detectVariable, err), p.Close())
 		}
@@ -120,7 +120,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 var joined atomic.Bool
 
 // newJoined makes the process that a welcome describes.
-func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process, error) {
+func newJoined(cfg runtime.Config, h host, w control.Welcome, page *detect.Page) (*runtime.Process, error) {
 	place := w.Place
 	cfg.Rank, cfg.Size, cfg.Joins = place.Rank, w.Size, w.Joins
 	cfg.Host, cfg.HostName = h, transport.HostID()
@@ -139,7 +139,10 @@ func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process,
 	if err != nil {
 		return nil, err
 	}
-	return runtime.New(cfg, runtime.Socket{Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places})
+	return runtime.New(cfg, runtime.Socket{
+		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
+		Page: page, Datagrams: place.LocalSize < place.Size, ServerInside: place.How != control.RunHow,
+	})
 }
 
 // detectVariable names a detector of silence that the program imports, such as
@@ -150,8 +153,8 @@ const detectVariable = "COPPICE_DETECT"
 const detectKind = "detect:"
 
 // startDetector starts the detector of a process, at the address where other hosts
-// reach it, and hands its suspicions to the coordinator.
-func startDetector(name string, p *runtime.Process, client *control.Client, w control.Welcome) (detect.Detector, error) {
+// reach it. Whom it suspects, the process doubts.
+func startDetector(name string, p *runtime.Process, w control.Welcome) (detect.Detector, error) {
 	start, err := detect.Registered(name)
 	if err != nil {
 		return nil, err
@@ -166,7 +169,7 @@ func startDetector(name string, p *runtime.Process, client *control.Client, w co
 	return start(detect.Outside{
 		Rank: w.Place.Rank, Incarnation: w.Place.Incarnation, Key: w.Place.Key,
 		Bind: netip.AddrPortFrom(bind, 0).String(), Silence: w.Silence, Logger: p.Logger(),
-		Suspect: client.Suspect,
+		Suspect: func(rank int, _ uint64, _ string) { p.Doubt(rank) },
 		Alive:   func(int, uint64) {},
 	})
 }
@@ -241,6 +244,8 @@ func (h host) Epoch(number uint64) {
 }
 
 func (h host) Load(most int, each int64) { h.client.Load(most, each) }
+
+func (h host) Hears(rank int, incarnation uint64) { h.client.Hears(rank, incarnation) }
 
 func (h host) Suspect(rank int, incarnation uint64, why string) {
 	h.client.Suspect(rank, incarnation, why)
@@ -374,6 +379,11 @@ func (m *mediator) Died(d control.Death) {
 	m.tell(func(p *runtime.Process) {
 		p.Tell(runtime.Death{Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, How: d.How, Record: d.Record})
 	})
+}
+
+// HeardOf implements control.Handler.
+func (m *mediator) HeardOf(rank int, hears bool, silent time.Duration) {
+	m.tell(func(p *runtime.Process) { p.HeardOf(rank, hears, silent) })
 }
 
 // Alive implements control.Handler.

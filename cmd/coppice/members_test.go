@@ -78,6 +78,7 @@ func (l *listener) Peers(peers []control.Peer) {
 }
 func (l *listener) Died(control.Death)               {}
 func (l *listener) Alive(int)                        {}
+func (l *listener) HeardOf(int, bool, time.Duration) {}
 func (l *listener) PeerReturned(int, uint64, string) {}
 func (l *listener) Finished(string)                  {}
 func (l *listener) Stop(string)                      {}

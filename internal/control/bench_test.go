@@ -83,6 +83,7 @@ func (c *counter) Peers(peers []control.Peer) {
 }
 func (c *counter) Died(control.Death)               {}
 func (c *counter) Alive(int)                        {}
+func (c *counter) HeardOf(int, bool, time.Duration) {}
 func (c *counter) PeerReturned(int, uint64, string) {}
 func (c *counter) Finished(string)                  {}
 func (c *counter) Stop(string)                      {}

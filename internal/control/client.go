@@ -14,9 +14,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
@@ -27,6 +29,7 @@ type Handler interface {
 	Peers(peers []Peer)                                        // newly known
 	Died(d Death)                                              // once; if it was a suspicion, perhaps once more when it is certain
 	Alive(rank int)                                            // a process that was suspected is, for all the coordinator knows
+	HeardOf(rank int, hears bool, silent time.Duration)        // the answer to Hears
 	PeerReturned(rank int, incarnation uint64, failure string) // its tasks have; failure "": well
 	Finished(why string)                                       // every live process has returned; why: tasks are not done, and nobody can do them
 	Stop(reason string)                                        // a graceful end is asked for
@@ -65,6 +68,9 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	users   *lease
+	page    *detect.Page // in which this process beats; nil: there is none
+	paged   bool         // the coordinator sees it there
+	beaten  atomic.Bool  // somebody beats there
 	out     *mailbox[[]byte]
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -89,7 +95,7 @@ type Client struct {
 type link struct {
 	conn  net.Conn
 	lines *bufio.Scanner
-	local bool // with a launcher on this host: the kernel tells when it is dead
+	local bool // with a coordinator on this host: the kernel tells when it is dead
 }
 
 // Join connects a process with its coordinator. Where a scheduler started the
@@ -112,6 +118,9 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
 	c.silence = w.Silence
+	if c.page, err = detect.OpenPage(p.Dir, w.Size+w.Grow); err != nil {
+		logger.Warn("control: no page of beats", "error", err)
+	}
 	c.heard.reach(w.Size - 1)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.conn = l.conn
@@ -193,7 +202,7 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	if err != nil {
 		return nil, Welcome{}, err
 	}
-	l := &link{conn: conn, lines: newLines(conn, tellMax), local: c.place.How == RunHow && filepath.IsAbs(address)}
+	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
 	w, err := c.welcomed(l)
 	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
 		err = wire.OtherJob
@@ -250,6 +259,7 @@ func (c *Client) welcomed(l *link) (Welcome, error) {
 	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
 	}
+	c.paged = m.Paged
 	return Welcome{
 		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
 		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before,
@@ -274,6 +284,17 @@ func (c *Client) Close() {
 		patience = leaveMax
 	}
 	c.users.leave(patience)
+	if c.page != nil {
+		_ = c.page.Close()
+	}
+}
+
+// Page is where the processes of this host beat; nil: there is none. Who takes it beats
+// there from now on, until Close: beats are not sent any more to a coordinator that sees
+// them.
+func (c *Client) Page() *detect.Page {
+	c.beaten.Store(c.page != nil)
+	return c.page
 }
 
 // bye says that this process leaves. On the coordinator's host that one reads the
@@ -325,10 +346,12 @@ func (c *Client) converse(l *link) (err error) {
 	var writer sync.WaitGroup
 	writer.Go(func() { c.write(l.conn, ended) })
 	for err == nil {
-		// A launcher may be stopped for as long as its user likes. Otherwise
-		// its beats tell that the coordinator is alive.
+		// On this host the kernel tells when the coordinator is dead; it may be stopped
+		// for as long as its user likes. On another one it answers beats. If it does not
+		// for a while, another connection may do better: what was lost on this one
+		// is sent again ever more rarely.
 		if !l.local {
-			l.conn.SetReadDeadline(time.Now().Add(2 * c.silence))
+			l.conn.SetReadDeadline(time.Now().Add(c.silence / 2))
 			if c.isClosing() {
 				l.conn.SetReadDeadline(time.Now().Add(farewellMax))
 			}
@@ -354,6 +377,7 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 	beat := time.NewTicker(max(c.silence/beatsPerSilence, time.Millisecond))
 	defer beat.Stop()
 	alive := message{Type: sayBeat}.line()
+	_, local := conn.(*net.UnixConn)
 	for {
 		var lines [][]byte
 		last := false
@@ -362,6 +386,10 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 			c.out.signal() // for the writer of the next connection
 			return
 		case <-beat.C:
+			if local && c.paged && c.beaten.Load() {
+				beat.Stop()
+				continue
+			}
 			lines = [][]byte{alive}
 		case <-c.out.filled:
 			lines, last = c.out.take()
@@ -377,12 +405,23 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 	}
 }
 
-// reconnect finds the coordinator again, if it is there.
+// lostMin is how long a process looks for a coordinator on another host, at least.
+const lostMin = 20 * time.Second
+
+// reconnect finds the coordinator again, if it is there. Its network may be cut off for a
+// while; each try is short at first, since what is lost of one takes long to be sent again.
 func (c *Client) reconnect() (*link, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, max(c.silence, time.Second))
+	patience, try := max(c.silence, time.Second), handshakeMax
+	if c.place.Coordinator != controlPath(c.place.Dir) {
+		patience, try = max(10*c.silence, lostMin), max(c.silence/8, 100*time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(wait*2, 100*time.Millisecond) {
-		l, _, err := c.connect(ctx)
+		short, done := context.WithTimeout(ctx, try)
+		l, _, err := c.connect(short)
+		done()
+		try = min(try+try/4, handshakeMax)
 		if err == nil {
 			return l, c.resume(l)
 		}

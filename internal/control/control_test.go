@@ -92,6 +92,8 @@ func (r *recorder) Died(d control.Death) {
 
 func (r *recorder) Alive(rank int) { r.note("alive %d", rank) }
 
+func (r *recorder) HeardOf(rank int, hears bool, _ time.Duration) { r.note("hears %d %v", rank, hears) }
+
 func (r *recorder) PeerReturned(rank int, incarnation uint64, failure string) {
 	who := control.Identity{uint64(rank), max(incarnation, 1)}
 	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))

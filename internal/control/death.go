@@ -2,6 +2,8 @@ package control
 
 import (
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // Death is the end of an incarnation.
@@ -81,6 +83,7 @@ func (s *Server) die(m *member, d Death) {
 		s.readRecord(&d)
 	}
 	m.death, m.obituary = &d, d.message().line()
+	s.guard.Leave(protocol.Rank(m.rank))
 	if m.session != nil {
 		m.session.raw.Close()
 		delete(s.sessions, m.session)

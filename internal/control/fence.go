@@ -3,19 +3,24 @@ package control
 import (
 	"fmt"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
 // fenceAsked kills a process for another one, which cannot go on while it may be
-// alive: rule 1 of the design. Who holds promises of a majority of the view needs no
-// more. With two processes left there is no majority without the other: then it is
-// decided here, once, so that not both die. s.mu is held.
+// alive: rule 1 of the design. A proposer that holds promises of a majority of the view
+// needs no more. Otherwise it is decided here, by what shows of the suspect: if it is
+// silent, and its death can be made certain, it is killed. With two processes left there
+// is no majority without the other: if both are alive, and do not hear each other, the
+// one of the higher rank goes, so that not both die. s.mu is held.
 func (s *Server) fenceAsked(c *session, said message) {
 	if said.Rank < 0 || said.Rank >= len(s.members) {
 		return
 	}
 	m, by := s.members[said.Rank], c.member
-	silent := time.Since(m.heard)
-	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || s.lastTwo(m, by)) {
+	silent := s.silent(m)
+	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || s.cfg.TCP == "" || s.lastTwo(m, by)) {
 		s.giveUp(m, fmt.Sprintf("never joined: asked for by rank %d: %s", by.rank, said.Why))
 		return
 	}
@@ -29,10 +34,10 @@ func (s *Server) fenceAsked(c *session, said message) {
 	case m.fenced != "" || by.fenced != "": // one of the two is about to die
 	case said.Quorum:
 		s.execute(m, fmt.Sprintf("asked for by rank %d with a majority: %s", by.rank, said.Why))
+	case s.absent(m, by, silent):
+		s.execute(m, fmt.Sprintf("silent for %s, asked for by rank %d: %s", seconds(silent), by.rank, said.Why))
 	case !s.lastTwo(m, by):
 		s.suspected(c, said)
-	case silent >= s.cfg.Silence/2:
-		s.execute(m, fmt.Sprintf("silent for %s, asked for by rank %d, the only other: %s", seconds(silent), by.rank, said.Why))
 	default: // both are heard of, and do not hear each other
 		higher := m
 		if by.rank > m.rank {
@@ -40,6 +45,16 @@ func (s *Server) fenceAsked(c *session, said message) {
 		}
 		s.execute(higher, fmt.Sprintf("the higher of the last two ranks, %d and %d, of which %d suspects the other: %s", min(m.rank, by.rank), max(m.rank, by.rank), by.rank, said.Why))
 	}
+}
+
+// absent reports whether a suspect shows no life here. What does not show from another
+// host counts only where there is no other witness.
+func (s *Server) absent(m, by *member, silent time.Duration) bool {
+	if m.process == nil {
+		return s.lastTwo(m, by) && silent >= s.cfg.Silence
+	}
+	e := s.inspect(protocol.Rank(m.rank))
+	return !m.process.own() && (e == suspicion.Stopped || e != suspicion.Working && silent >= s.cfg.Silence/2)
 }
 
 // lastTwo tells whether two processes are the only ones left: of the view, if one

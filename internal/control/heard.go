@@ -43,6 +43,8 @@ func (c *Client) hear(m message) error {
 		}
 	case tellAlive:
 		c.handler.Alive(m.Rank)
+	case tellHears:
+		c.handler.HeardOf(m.Rank, m.Hears, m.Silence)
 	case tellReturned:
 		for _, rank := range m.Ranks {
 			c.hearResumed(rank, m.Turn) // a broken connection may have hidden it

@@ -6,7 +6,9 @@ import (
 	"net"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // member is one incarnation of a rank, as the coordinator knows it.
@@ -25,20 +27,24 @@ type member struct {
 	failure     string // of its tasks, the first
 	failedAt    time.Time
 	death       *Death
-	obituary    []byte  // the line that tells of it
-	left        bool    // it ended when the job had
-	estate      []int   // the tasks it owned when a view removed it
-	removed     bool    // one has
+	obituary    []byte // the line that tells of it
+	left        bool   // it ended when the job had
+	estate      []int  // the tasks it owned when a view removed it
+	removed     bool   // one has
+	removedAt   time.Time
 	load        *load   // that it told; nil: it has said nothing of its memory
 	before      *member // the incarnation before; nil: none is known
 	local       bool    // it is on this host, and in the directory that we serve
 	hostName    string  // for people
 
-	child    int           // what the launcher started for it: the process or a wrapper; 0: unknown
-	exit     string        // how that ended, once the launcher has said so
-	named    chan struct{} // closed then
-	fenced   string        // why it was killed
-	doubts   map[int]doubt // by rank: who found it silent
+	child    int             // what the launcher started for it: the process or a wrapper; 0: unknown
+	exit     string          // how that ended, once the launcher has said so
+	named    chan struct{}   // closed then
+	fenced   string          // why it was killed
+	quiet    bool            // since it was silent, or does the work over which another fell silent
+	beats    uint64          // in the page, when last looked at
+	activity detect.Activity // the same
+	doubts   map[int]doubt   // by rank: who found it silent
 	fencedAt time.Time
 }
 
@@ -137,6 +143,7 @@ func (s *Server) admit(m *member, p *process) {
 		}
 	}
 	m.joined, m.process = true, p
+	s.guard.Join(protocol.Rank(m.rank), p != nil && !p.own())
 	if p != nil {
 		m.pid = p.pid
 		s.processes[p] = true

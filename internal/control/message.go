@@ -44,6 +44,8 @@ type message struct {
 	Event       json.RawMessage `json:"event,omitempty"`
 	Record      []byte          `json:"record,omitempty"`
 	Quorum      bool            `json:"quorum,omitempty"`
+	Hears       bool            `json:"hears,omitempty"`
+	Paged       bool            `json:"paged,omitempty"` // the coordinator sees beats in the page of the directory
 	Grow        int             `json:"grow,omitempty"`
 	Joins       bool            `json:"joins,omitempty"`
 	Before      []Death         `json:"before,omitempty"`
@@ -65,6 +67,7 @@ const (
 	sayResumed  = "resumed"  // View: it has adopted tasks there
 	sayAsk      = "ask"      // Rank: is it alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
+	sayHears    = "hears"    // Rank, Incarnation: does the coordinator hear it?
 	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
 	sayLoad     = "load"     // Tasks, Bytes: it can own so many, each takes so much
 	sayEvent    = "event"    // Event
@@ -75,10 +78,11 @@ const (
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
+	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, Paged, and if it joins Peers and Before: the first line
 	tellPeers    = "peers"    // Peers
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
+	tellHears    = "hears"    // Rank, Hears, Silence: for so long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
 	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
 	tellFinished = "finished" // Why: who had tasks is dead

@@ -59,10 +59,15 @@ func brief(text string) string {
 // handler is told at once.
 func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line()) }
 
-// Suspect tells that a process is silent. The coordinator fences it, or tells
-// the handler that it is only unreachable from here.
+// Suspect reports a process that is silent. On its own host the coordinator looks
+// itself, and tells the handler if it is alive.
 func (c *Client) Suspect(rank int, incarnation uint64, why string) {
 	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
+}
+
+// Hears asks whether the coordinator hears a process. The handler is told.
+func (c *Client) Hears(rank int, incarnation uint64) {
+	c.say(message{Type: sayHears, Rank: rank, Incarnation: incarnation}.line())
 }
 
 // Fence asks for the death of a process that this one suspects. With quorum this

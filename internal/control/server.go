@@ -14,7 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
 // ServerConfig is what a coordinator needs to know.
@@ -29,9 +32,8 @@ type ServerConfig struct {
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
 	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere
 
-	// Silence is how long a process may be silent before it is fenced;
-	// 0: 3 s. It costs 12 small messages a process, and as many answers,
-	// in that time.
+	// Silence is how long a process of this host may be silent before it is fenced,
+	// if another one can take over; 0: 3 s.
 	Silence time.Duration
 	// JoinTimeout is how long after the first, or after it was asked for, a process
 	// may join; then it counts as dead, though not certainly. 0: 60 s.
@@ -68,7 +70,8 @@ type Server struct {
 	log       *slog.Logger
 	instance  uint64 // drawn; a client that comes back tells whom it means
 	listeners []net.Listener
-	control   *lease // proves that there is no other coordinator in the directory
+	control   *lease       // proves that there is no other coordinator in the directory
+	page      *detect.Page // in which the processes of this host beat; nil: there is none
 	users     *lease
 	lobby     *lobby
 	quit      chan struct{}
@@ -93,6 +96,7 @@ type Server struct {
 	deaths    [][]byte          // that not all know
 	past      history
 	events    *mailbox[Event]
+	guard     *suspicion.Guard
 	finished  bool
 	forlorn   string  // why it finished although tasks are not done; "": they are
 	stopping  *string // the reason
@@ -110,6 +114,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		members:  make([]*member, cfg.Size+cfg.Grow),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
+		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)
@@ -213,6 +218,9 @@ func (s *Server) open() (err error) {
 	}
 	if err := writeKey(dir, s.cfg.Key); err != nil {
 		return err
+	}
+	if s.page, err = detect.OpenPage(dir, s.cfg.Size+s.cfg.Grow); err != nil {
+		s.log.Warn("control: processes beat by messages", "error", err)
 	}
 	l, err := net.Listen("unix", controlPath(dir))
 	if err != nil {
@@ -365,6 +373,9 @@ func (s *Server) shut() {
 	}
 	s.lobby.close()
 	s.wg.Wait()
+	if s.page != nil {
+		_ = s.page.Close()
+	}
 	s.control.release()
 	if s.cfg.shared {
 		s.users.leave(0)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // session is a connection with a process or an observer.
@@ -116,7 +118,7 @@ func (s *Server) welcome(c *session) {
 	first := message{
 		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
-		Grow: s.cfg.Grow, Joins: s.joins(c.member),
+		Grow: s.cfg.Grow, Joins: s.joins(c.member), Paged: s.page != nil && c.member.local,
 	}
 	if first.Joins {
 		first.Peers = s.live()
@@ -186,6 +188,7 @@ func (s *Server) hear(c *session, said message) bool {
 		return false
 	}
 	m.heard = time.Now()
+	s.guard.Beat(protocol.Rank(m.rank))
 	switch said.Type {
 	case sayBeat:
 		c.tell(message{Type: tellBeat}.line())
@@ -199,6 +202,8 @@ func (s *Server) hear(c *session, said message) bool {
 		s.asked(c, said.Rank)
 	case saySuspect:
 		s.suspected(c, said)
+	case sayHears:
+		s.hears(c, said)
 	case sayFence:
 		s.fenceAsked(c, said)
 	case sayLoad:

@@ -3,24 +3,23 @@ package control
 import (
 	"fmt"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
-// beatsPerSilence is how often a process is heard of in the time it may be
-// silent. A pause of a third of that time is then well below half of it, seen
-// from here, so that a suspicion is no reason to fence.
+// beatsPerSilence is how often a process on another host, or one that cannot beat in the
+// page, is heard of in the time it may be silent.
 const beatsPerSilence = 12
 
-// tickMax is how late silence may be noticed.
-const tickMax = 100 * time.Millisecond
-
-// watchSilence looks for silent processes. If its own timer is late, this
-// process, or the whole machine, was paused: then nobody could be heard, and
-// everybody is given that time on top.
+// watchSilence looks for silent processes. Whether one is fenced, suspicion.Guard decides;
+// about those on other hosts their peers do, and the coordinator only answers who asks.
 func (s *Server) watchSilence() {
-	every := min(s.cfg.Silence/20, tickMax)
+	every := time.Duration(s.guard.Every())
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	last := time.Now()
+	began, last := time.Now(), time.Now()
 	for {
 		select {
 		case <-s.quit:
@@ -28,11 +27,18 @@ func (s *Server) watchSilence() {
 		case <-ticker.C:
 		}
 		now := time.Now()
-		late := now.Sub(last) - every
-		last = now
 		s.mu.Lock()
-		if late > every {
+		if late := now.Sub(last) - every; late > every {
 			s.forgive(now, late)
+		}
+		last = now
+		s.look(now)
+		for _, v := range s.guard.Tick(protocol.Time(now.Sub(began)), s.inspect) {
+			if m := s.members[v.Rank]; !s.finished && !s.closing && m.fenced == "" && m.process != nil {
+				s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", "coordinator", "why", v.Why)
+				m.quiet = true
+				s.fence(m, v.Why)
+			}
 		}
 		for _, m := range s.members {
 			s.listen(m, now)
@@ -41,7 +47,7 @@ func (s *Server) watchSilence() {
 	}
 }
 
-// forgive gives everybody time in which we heard nothing.
+// forgive gives those that have not joined the time in which we did not run.
 func (s *Server) forgive(now time.Time, late time.Duration) {
 	for _, m := range s.members {
 		if m.heard = m.heard.Add(late); m.heard.After(now) {
@@ -50,20 +56,91 @@ func (s *Server) forgive(now time.Time, late time.Duration) {
 	}
 }
 
-// listen does what has to be done about a process that is silent.
+// look takes note of who has beaten in the page, and of whether all could have begun.
+func (s *Server) look(now time.Time) {
+	begun := s.begun
+	for _, m := range s.members {
+		if m.death != nil || !m.joined {
+			begun = begun && (!s.awaited(m) || m.removed || now.Sub(m.heard) > s.cfg.JoinTimeout)
+			continue
+		}
+		if m.process != nil && m.process.own() {
+			s.beaten(m, now)
+		}
+		if s.page != nil && m.local {
+			if beats, _ := s.page.Beats(m.rank, m.incarnation); beats != m.beats {
+				m.beats = beats
+				s.beaten(m, now)
+			}
+		}
+	}
+	if begun {
+		s.guard.Begin()
+	}
+}
+
+func (s *Server) beaten(m *member, now time.Time) {
+	m.heard = now
+	s.guard.Beat(protocol.Rank(m.rank))
+}
+
+// inspect asks the kernel about a silent process of this host.
+func (s *Server) inspect(rank protocol.Rank) suspicion.Evidence {
+	m := s.members[rank]
+	if m.process == nil {
+		return suspicion.Unknown
+	}
+	before := m.activity
+	m.activity = detect.Inspect(m.process.pid)
+	switch {
+	case !m.activity.Known:
+		return suspicion.Unknown
+	case m.activity.Stopped:
+		return suspicion.Stopped
+	case m.activity.Working(before):
+		return suspicion.Working
+	}
+	return suspicion.Resting
+}
+
+// silent is for how long a process has not been heard, as far as that is its own doing.
+func (s *Server) silent(m *member) time.Duration {
+	if m.process != nil && m.joined {
+		return time.Duration(s.guard.Silent(protocol.Rank(m.rank)))
+	}
+	return time.Since(m.heard)
+}
+
+// hears answers whether a process is heard here.
+func (s *Server) hears(c *session, said message) {
+	if said.Rank < 0 || said.Rank >= len(s.members) {
+		return
+	}
+	m := s.members[said.Rank]
+	switch {
+	case m.incarnation != said.Incarnation || !m.joined:
+	case m.death != nil:
+		c.tellDeath(m.obituary)
+	default:
+		silent := s.silent(m)
+		hears := silent <= s.cfg.Silence/4 || m.process != nil && s.inspect(protocol.Rank(m.rank)) == suspicion.Working
+		c.tell(message{Type: tellHears, Rank: m.rank, Hears: hears, Silence: silent}.line())
+	}
+}
+
+// listen does what has to be done about a process that is not there.
 func (s *Server) listen(m *member, now time.Time) {
-	switch silent := now.Sub(m.heard); {
+	switch {
 	case !s.awaited(m) || s.closing:
 	case !m.joined:
-		s.missing(m, silent)
+		s.missing(m, now.Sub(m.heard))
 	case s.finished:
 	case m.fenced != "":
-		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel cannot end it
+		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel, or its agent, cannot end it
 			s.die(m, Death{How: "fenced, but not gone: " + m.fenced})
 		}
-	case silent > s.cfg.Silence:
-		s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", "coordinator", "why", "silence")
-		s.fence(m, "silent for "+seconds(silent))
+	case m.removed && now.Sub(m.removedAt) > s.cfg.Silence: // it had time to learn that, and to end
+		s.execute(m, fmt.Sprintf("view %d goes on without it", s.view.Number))
 	}
 }
 
@@ -88,8 +165,8 @@ func (s *Server) giveUp(m *member, how string) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// suspected decides about a process that another one suspects. If we hear of it,
-// the link between the two is at fault; if not, it is fenced.
+// suspected takes note of a process that another one suspects. If both are on this host,
+// whether it is alive shows here; between hosts the members of the view decide.
 func (s *Server) suspected(c *session, said message) {
 	if said.Rank < 0 || said.Rank >= len(s.members) {
 		return
@@ -98,26 +175,24 @@ func (s *Server) suspected(c *session, said message) {
 	if said.Incarnation != 0 && said.Incarnation != m.incarnation || !m.joined {
 		return
 	}
-	silent := time.Since(m.heard)
+	silent := s.silent(m)
 	s.log.Info("control: suspected", "rank", m.rank, "by", c.member.rank, "why", said.Why, "silent", silent)
 	s.emit(EventSuspected, m.rank, "incarnation", m.incarnation, "by", c.member.rank, "why", said.Why, "silent_seconds", silent.Seconds())
 	switch {
 	case m.death != nil:
 		c.tellDeath(m.obituary)
-	case m.fenced != "":
-	case silent < s.cfg.Silence/2 && m.local && c.member.local && m.doubted(c.member.rank, s.cfg.Silence) < doubtsMax:
+	case m.fenced != "" || !m.local || !c.member.local:
+	case m.doubted(c.member.rank, s.cfg.Silence) < doubtsMax:
 		c.tell(message{Type: tellAlive, Rank: m.rank}.line())
-	case silent < s.cfg.Silence/2:
+	default:
 		s.emit(EventUnreachable, m.rank, "incarnation", m.incarnation, "from", c.member.rank)
 		c.tell(Death{Rank: m.rank, Incarnation: m.incarnation, How: "unreachable from here"}.message().line())
-	default:
-		s.fence(m, fmt.Sprintf("silent for %s, suspected by rank %d: %s", seconds(silent), c.member.rank, said.Why))
 	}
 }
 
-// doubtsMax is how often in a row a process of this host must find another one of it
-// silent that is heard here: there is no network between the two that could be cut,
-// and a busy machine makes many silent for a while.
+// doubtsMax is how often in a row a process of this host must report another one of it
+// that lives: there is no network between the two that could be cut, and a busy machine
+// makes many silent for a while.
 const doubtsMax = 3
 
 // doubt is what one process has said of another.
@@ -126,19 +201,33 @@ type doubt struct {
 	last  time.Time
 }
 
-// doubted counts how often in a row a process was found silent by another.
+// doubted counts how often in a row a process was reported by another.
 func (m *member) doubted(by int, silence time.Duration) int {
 	if m.doubts == nil {
 		m.doubts = map[int]doubt{}
 	}
 	d := m.doubts[by]
-	if time.Since(d.last) > 2*silence {
+	if time.Since(d.last) > 6*silence {
 		d.times = 0
 	}
 	d.times++
 	d.last = time.Now()
 	m.doubts[by] = d
 	return d.times
+}
+
+// inherit notes who does the work of a process now that was fenced for silence: that one
+// may fall silent over it, too.
+func (s *Server) inherit(life *member, v *View) {
+	if !life.quiet {
+		return
+	}
+	for _, task := range life.estate {
+		if task < len(v.Owners) && v.Owners[task] >= 0 && v.Owners[task] < len(s.members) {
+			s.members[v.Owners[task]].quiet = true
+			s.guard.Inherit(protocol.Rank(v.Owners[task]))
+		}
+	}
 }
 
 // fence turns a suspicion into certainty: it kills the process, and the kernel

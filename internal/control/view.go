@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // View is what a process tells of a view that it has opened, in an event of type
@@ -111,7 +112,8 @@ func (s *Server) install(v *View) {
 		}
 		s.removal = v.Number
 		if life := s.life(m); life != nil {
-			life.removed, life.estate = true, before.Tasks(m.Rank(), m.Incarnation())
+			life.removed, life.removedAt, life.estate = true, time.Now(), before.Tasks(m.Rank(), m.Incarnation())
+			s.inherit(life, v)
 		}
 	}
 }

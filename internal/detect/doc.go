@@ -1,11 +1,10 @@
-// Package detect tells whether processes are dead. What the kernel says of a
-// process is certain; everything else is a suspicion.
+// Package detect finds out whether processes are dead. What the kernel says of a
+// process is certain; everything else is evidence, which package suspicion weighs.
 //
 // A pidfd names one process for good: unlike its number, it is never given to
 // another one. Take it first and then challenge the peer: whoever answers the
 // challenge was alive when the pidfd was taken, so the pidfd is its own.
 //
-// Silence is for what no kernel tells: a process that is stopped, a host that is
-// lost. Processes beat to each other around a ring, and who is not heard of for
-// too long is suspected.
+// Processes of one host beat in shared memory (Page), those of different hosts by
+// Datagrams. Of one that does not beat, the kernel says whether it is at work (Inspect).
 package detect

@@ -134,6 +134,7 @@ func (e *events) Peers(peers []control.Peer) {
 }
 func (e *events) Died(d control.Death)             { e.deaths <- d }
 func (e *events) Alive(int)                        {}
+func (e *events) HeardOf(int, bool, time.Duration) {}
 func (e *events) PeerReturned(int, uint64, string) {}
 func (e *events) Finished(string)                  { close(e.finished) }
 func (e *events) Stop(reason string)               { e.stop <- reason }

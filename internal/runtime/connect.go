@@ -18,7 +18,8 @@ type sockets struct {
 	endpoint *transport.Endpoint
 	ctx      context.Context // ends with the process
 	cancel   context.CancelFunc
-	silence  *detect.Silence
+
+	observation *observation
 }
 
 // way is how a connection to a peer comes about: whoever needs one first makes
@@ -50,6 +51,11 @@ type Socket struct {
 	Key         []byte
 	Incarnation uint64
 	Places      []transport.Place // where to listen
+
+	// ServerInside says that the coordinator is part of process 0.
+	ServerInside bool
+	Page         *detect.Page // in which processes of this host beat; nil: there is none. The caller closes it
+	Datagrams    bool         // signs of life to other hosts are datagrams
 }
 
 // New returns a process that reaches its peers by sockets.
@@ -64,12 +70,6 @@ func New(cfg Config, s Socket) (*Process, error) {
 	}
 	p.sockets = &sockets{}
 	p.sockets.ctx, p.sockets.cancel = context.WithCancel(context.Background())
-	p.sockets.silence, err = detect.NewSilence(cfg.Rank, len(p.peers), p.cfg.Silence, time.Now())
-	if err != nil {
-		p.poll.close()
-		return nil, err
-	}
-	p.awaitPeers()
 	p.sockets.endpoint, err = transport.Listen(transport.Config{
 		Key:         s.Key,
 		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
@@ -83,10 +83,11 @@ func New(cfg Config, s Socket) (*Process, error) {
 		p.poll.close()
 		return nil, err
 	}
+	p.sockets.observation = p.observe(s)
 	p.peers[cfg.Rank].local = p // what a task sends to itself
 	p.lock()
 	p.at(p.now()+patrolEvery, p.patrol)
-	p.listen()
+	p.sockets.observation.run()
 	switch {
 	case cfg.Joins:
 		p.joinViews()
@@ -97,16 +98,6 @@ func New(cfg Config, s Socket) (*Process, error) {
 	p.unlock()
 	go p.inBackground()
 	return p, nil
-}
-
-// awaitPeers takes all peers off the ring until they are known: who has not begun is
-// not silent, and who started it knows whether it will. A view cannot wait for long: see
-// doubtAbsent.
-func (p *Process) awaitPeers() {
-	now := time.Now()
-	for r := range p.peers {
-		p.sockets.silence.Gone(r, now)
-	}
 }
 
 // Addresses is where the process listens.
@@ -121,11 +112,9 @@ func (p *Process) Peers(all ...Address) {
 			continue
 		}
 		q := p.reborn(a.Rank, a.Incarnation)
-		if a.Incarnation == 1 && !q.dead && !q.left { // others are on the ring when they are in a view
-			p.sockets.silence.Joined(a.Rank, time.Now())
-		}
 		q.way.known, q.way.address = true, a.At
 		q.host = a.Host
+		p.knowPeer(q)
 		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
 			q.connect()
 		}
@@ -364,8 +353,8 @@ func (q *peer) forget() {
 		q.p.sentAll(o)
 	}
 	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
-	if s := q.p.sockets; s != nil {
-		s.silence.Gone(q.rank, time.Now())
+	if o := q.p.observation(); o != nil {
+		o.gone(q.rank)
 	}
 }
 
@@ -382,7 +371,12 @@ func (p *Process) suspect(q *peer, why string) {
 		return
 	}
 	go p.cfg.Host.Suspect(q.rank, q.incarnation, why)
-	// Who is cut off from the one who decides has to decide for itself.
+	if q.host != p.cfg.HostName { // several agree; whether it is evicted, a majority decides
+		p.viewSuspect(q.rank, q.incarnation)
+		return
+	}
+	// On its own host the coordinator knows better. If it does not answer, the others
+	// decide.
 	p.at(p.now()+protocol.Time(p.cfg.Silence/2), func() {
 		if p.peers[q.rank] == q && !q.dead && q.way.suspected {
 			p.viewSuspect(q.rank, q.incarnation)
@@ -403,7 +397,7 @@ func (p *Process) Alive(rank int) {
 	if q.way.down != 0 {
 		q.way.down = p.now()
 	}
-	p.sockets.silence.Heard(rank, time.Now())
+	go p.sockets.observation.heard(rank)
 }
 
 // Close ends the process: peers are told that it leaves, and everything it holds
@@ -437,6 +431,7 @@ func (p *Process) Close() error {
 	p.poll.wake()
 	p.unlock()
 	p.sockets.cancel()
+	p.sockets.observation.close()
 	err := p.sockets.endpoint.Close()
 	<-p.stopped
 	p.lock()

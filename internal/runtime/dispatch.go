@@ -11,6 +11,7 @@ func (p *Process) dispatch(in *incoming) {
 			in.source.out = append(in.source.out, in.source.link.Alive())
 			in.source.flush()
 		}
+		p.observedBy(in)
 		return
 	}
 	if p.dead || p.closed {

@@ -71,6 +71,8 @@ func (w *witness) Suspect(rank int, _ uint64, why string) {
 	w.suspects = append(w.suspects, fmt.Sprintf("process %d: %s", rank, why))
 }
 
+func (w *witness) Hears(int, uint64) {}
+
 func (w *witness) Record(record []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"time"
-
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -26,7 +24,7 @@ const ranksMax = 1 << 20
 // peerAt returns the process of a rank, also one that is not known yet.
 func (p *Process) peerAt(rank int) *peer {
 	for len(p.peers) <= rank {
-		p.peers = append(p.peers, &peer{p: p, rank: len(p.peers), pidfd: -1})
+		p.peers = append(p.peers, newPeer(p, len(p.peers), 0))
 	}
 	return p.peers[rank]
 }
@@ -40,7 +38,7 @@ func (p *Process) reborn(rank int, incarnation uint64) *peer {
 		q.incarnation = incarnation
 	default:
 		p.died(rank, true, "its place was taken by its next life")
-		p.peers[rank] = &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
+		p.peers[rank] = newPeer(p, rank, incarnation)
 		q = p.peers[rank]
 	}
 	return q
@@ -54,11 +52,7 @@ func (p *Process) outlived(rank int, incarnation uint64) bool {
 
 // welcome takes note of a process that has joined.
 func (p *Process) welcome(rank int, m membership.Member) {
-	p.reborn(rank, uint64(m.Incarnation))
-	if s := p.sockets; s != nil {
-		s.silence.Grow(len(p.peers), time.Now())
-		s.silence.Joined(rank, time.Now())
-	}
+	p.knowPeer(p.reborn(rank, uint64(m.Incarnation)))
 }
 
 // Tell is told of a death.

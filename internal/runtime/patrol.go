@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -33,12 +32,7 @@ func (p *Process) inspect() {
 			a.patrol()
 		}
 	}
-	for r := range p.peers {
-		q := p.peers[r]
-		if q.way.down != 0 && !q.dead && !q.left && p.now()-q.way.down > protocol.Time(p.cfg.Silence) {
-			p.suspect(q, fmt.Sprintf("no connection for %v", p.cfg.Silence))
-		}
-	}
+	p.doubtLinks()
 }
 
 // doubtAbsent suspects those that have not begun if a view has been waiting for them for too
@@ -100,46 +94,4 @@ func (s *inStream) patrol() {
 	if s.patrols%probeEvery == 2 {
 		s.m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
-}
-
-// listen sends signs of life and notices who gives none.
-func (p *Process) listen() {
-	now := time.Now()
-	s := p.sockets.silence
-	for r := range p.peers {
-		if q := p.peers[r]; !q.heard.IsZero() {
-			s.Heard(r, q.heard)
-			q.heard = time.Time{}
-			if !p.views.state.Settled() {
-				p.viewHeard(q)
-			}
-		}
-	}
-	todo := s.Tick(now)
-	for _, r := range todo.Beats {
-		p.peers[r].beat()
-	}
-	for _, w := range todo.Warnings {
-		p.cfg.Logger.Info("silent", "peer", w.Rank, "by", p.cfg.Rank, "why", w.Why)
-	}
-	for _, sus := range todo.Suspects {
-		p.suspect(p.peers[sus.Rank], sus.Why)
-	}
-	p.at(p.now()+protocol.Time(time.Until(todo.At)), p.listen)
-}
-
-// beat gives a peer a sign of life.
-func (q *peer) beat() {
-	if q.dead || q.left || q.local != nil {
-		return
-	}
-	if q.conn == nil {
-		if q.link == nil {
-			q.tell(envelope{plan: Plan{op: opBeat}})
-		}
-		q.connect()
-		return
-	}
-	q.out = append(q.out, q.link.Alive())
-	q.flush()
 }

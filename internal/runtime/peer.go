@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"time"
-
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 )
@@ -41,7 +39,11 @@ type peer struct {
 	into    *incoming            // the frame that is being read belongs to this one; nil: to nobody
 	toCome  uint64               // so much of it is still to come
 	head    wire.Header
-	heard   time.Time // the first since listen looked; zero: nothing
+	sign    *sign // what comes is one of life
+}
+
+func newPeer(p *Process, rank int, incarnation uint64) *peer {
+	return &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation, sign: &sign{}}
 }
 
 // broken ends a connection that is of no more use. What the peer does not have

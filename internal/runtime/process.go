@@ -55,6 +55,7 @@ type Config struct {
 type Host interface {
 	Ask(rank int)                                     // the link to a process broke: is it alive?
 	Suspect(rank int, incarnation uint64, why string) // a process is silent, or cannot be reached
+	Hears(rank int, incarnation uint64)               // does the coordinator hear a process? HeardOf is told
 
 	Record(record []byte) error                                    // keep it, in place of the one before, where it outlives the process
 	Will(rank int, incarnation uint64) ([]byte, error)             // what a process of this host, now dead, recorded last
@@ -212,7 +213,7 @@ func newProcess(cfg Config) (*Process, error) {
 		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	for r := range p.peers {
-		p.peers[r] = &peer{p: p, rank: r, pidfd: -1}
+		p.peers[r] = newPeer(p, r, 0)
 	}
 	p.peerAt(cfg.Rank)
 	p.history.keeps = p.replays()

@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
@@ -56,8 +55,8 @@ func (q *peer) readOnce() (more bool) {
 		return false
 	}
 	q.p.moved += uint64(n)
-	if q.heard.IsZero() {
-		q.heard = time.Now()
+	if !q.sign.fresh.Load() {
+		q.sign.fresh.Store(true)
 	}
 	if q.toCome > 0 {
 		err = q.body(n)

@@ -349,9 +349,9 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 	return false
 }
 
-// fence asks for the end of suspects without whom there is no quorum: if more
-// than half of those that are not certainly dead have promised, or if only two
-// are left, where the launcher decides.
+// fence asks for the end of suspects without whom there is no quorum. If more than half
+// of those that are not certainly dead have promised, that is an order; otherwise whoever
+// can kill a suspect decides by what it knows of it.
 func (p *Protocol) fence(s *State) {
 	if !s.campaign.deciding() || p.cfg.MajorityOnly {
 		return
@@ -366,9 +366,6 @@ func (p *Protocol) fence(s *State) {
 		}
 	}
 	majority := 2*answered > alive
-	if !majority && alive != 2 {
-		return
-	}
 	for i := range s.failures {
 		f := &s.failures[i]
 		if s.view.Has(f.who) && !f.certain && !f.fenced {

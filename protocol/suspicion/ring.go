@@ -1,4 +1,4 @@
-package detect
+package suspicion
 
 // ring is the order in which the processes of a job watch each other. All that
 // know of the same deaths see the same ring.

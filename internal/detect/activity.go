@@ -1,0 +1,17 @@
+package detect
+
+// Activity is what the kernel says of a process. It tells one that is at work, but
+// cannot say so, from one that is stopped: a copy of gigabytes, a garbage collection or
+// a busy machine may keep a healthy process from beating.
+type Activity struct {
+	Known   bool
+	Stopped bool   // by a signal or a debugger
+	Busy    bool   // a thread runs, or waits for a processor
+	Waits   bool   // a thread waits for a disk
+	Used    uint64 // grows with what the process does
+}
+
+// Working reports whether a process is at work, given what was known of it a while ago.
+func (a Activity) Working(before Activity) bool {
+	return a.Known && !a.Stopped && (a.Busy || a.Waits || before.Known && a.Used != before.Used)
+}

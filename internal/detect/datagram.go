@@ -1,0 +1,119 @@
+package detect
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Datagrams are short messages between the processes of a job on different hosts, by UDP:
+// what is lost is not sent again, so nothing waits behind it. Each carries a keyed hash
+// and a number that grows; what does not prove the job's key, or was seen before, is
+// dropped without an answer.
+type Datagrams struct {
+	conn *net.UDPConn
+	key  []byte
+	rank uint32
+	life uint32
+	last atomic.Uint64
+}
+
+// Datagram is one message.
+type Datagram struct {
+	From, Life  uint32 // who sent it
+	To          uint32
+	ToLife      uint32 // 0: any
+	Number      uint64 // grows from one of a sender to the next
+	Kind, Flags uint8
+	Of          uint32
+	Time        uint64
+}
+
+const (
+	datagramBody = 4 + 4 + 4 + 4 + 8 + 1 + 1 + 4 + 8
+	datagramLen  = datagramBody + 16
+)
+
+// ListenDatagrams opens the socket of a process.
+func ListenDatagrams(at netip.AddrPort, job [16]byte, key []byte, rank int, incarnation uint64) (*Datagrams, error) {
+	key, err := hkdf.Key(sha256.New, key, job[:], "coppice: beats between hosts", sha256.Size)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, fmt.Errorf("beats between hosts: %w", err)
+	}
+	d := &Datagrams{conn: conn, key: key, rank: uint32(rank), life: uint32(incarnation)}
+	d.last.Store(uint64(time.Now().UnixNano())) // above that of an earlier socket of this process
+	return d, nil
+}
+
+// Address is where the socket is.
+func (d *Datagrams) Address() netip.AddrPort { return d.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// Close closes the socket; Receive returns net.ErrClosed.
+func (d *Datagrams) Close() error { return d.conn.Close() }
+
+// Send sends a message; sender and number are filled in. It may be lost.
+func (d *Datagrams) Send(at netip.AddrPort, m Datagram) {
+	m.From, m.Life, m.Number = d.rank, d.life, d.last.Add(1)
+	var room [datagramLen]byte
+	b := m.append(room[:0])
+	b = append(b, d.sign(b)...)
+	_, _ = d.conn.WriteToUDPAddrPort(b, at)
+}
+
+func (d *Datagrams) sign(b []byte) []byte {
+	h := hmac.New(sha256.New, d.key)
+	h.Write(b)
+	return h.Sum(nil)[:16]
+}
+
+// Receive waits for a message to this process. The caller drops those whose number is
+// not above the last one of the sender.
+func (d *Datagrams) Receive() (Datagram, error) {
+	var room [datagramLen + 1]byte
+	for {
+		n, _, err := d.conn.ReadFromUDPAddrPort(room[:])
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return Datagram{}, err
+		case err != nil: // an earlier one could not be delivered
+			time.Sleep(time.Millisecond)
+			continue
+		case n != datagramLen || !hmac.Equal(d.sign(room[:datagramBody]), room[datagramBody:n]):
+			continue
+		}
+		if m := parseDatagram(room[:]); m.To == d.rank && (m.ToLife == 0 || m.ToLife == d.life) {
+			return m, nil
+		}
+	}
+}
+
+func (m *Datagram) append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(b, m.From)
+	b = le.AppendUint32(b, m.Life)
+	b = le.AppendUint32(b, m.To)
+	b = le.AppendUint32(b, m.ToLife)
+	b = le.AppendUint64(b, m.Number)
+	b = append(b, m.Kind, m.Flags)
+	b = le.AppendUint32(b, m.Of)
+	return le.AppendUint64(b, m.Time)
+}
+
+func parseDatagram(b []byte) (m Datagram) {
+	le := binary.LittleEndian
+	m.From, m.Life, m.To, m.ToLife = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:]), le.Uint32(b[12:])
+	m.Number, m.Kind, m.Flags = le.Uint64(b[16:]), b[24], b[25]
+	m.Of, m.Time = le.Uint32(b[26:]), le.Uint64(b[30:])
+	return m
+}

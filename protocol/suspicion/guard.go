@@ -1,0 +1,155 @@
+package suspicion
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Guard decides which processes of a host are fenced for silence. It has no clock:
+// the caller calls Tick about every Every, and Beat for every sign of life.
+//
+// What it promises, with a silence of S:
+//
+//   - A process is fenced only after S without a sign of life, and only if the kernel
+//     does not say that it works or waits for a processor.
+//   - Somebody can take over: at least one other process gives signs of life, and the
+//     silence of a process counts only while one does. So the last process is never
+//     fenced, nor are all at once, nor anybody because the whole host stood still.
+//   - A process that took over the tasks of one that was fenced for silence is not
+//     fenced for falling silent at the same work, unless a signal has stopped it.
+//   - The caller's own stalls blame nobody: a Tick that comes late counts as one that
+//     came in time.
+//   - Nobody is silent before Begin: before everybody could have started.
+type Guard struct {
+	silence protocol.Time
+	last    protocol.Time // Tick came
+	begun   bool
+	members []guarded // by rank
+}
+
+// guarded is what a Guard knows of a process.
+type guarded struct {
+	present bool
+	ours    bool          // the caller can kill it
+	heard   bool          // since the last Tick
+	silent  protocol.Time // so long, as far as it counts
+	tainted bool          // it does work over which another fell silent
+}
+
+// Evidence is what the kernel says of a silent process.
+type Evidence uint8
+
+// The kinds of evidence.
+const (
+	Unknown Evidence = iota // the kernel does not say
+	Working                 // it uses a processor, waits for one, or for a disk
+	Resting                 // it sleeps, and should have given a sign of life
+	Stopped                 // a signal or a debugger has stopped it
+)
+
+// String returns the evidence in words.
+func (e Evidence) String() string {
+	return [...]string{"nothing is known of its state", "it works", "it does nothing", "it is stopped"}[e]
+}
+
+// Verdict is a process to be fenced.
+type Verdict struct {
+	Rank protocol.Rank
+	For  protocol.Time // it was silent
+	Why  string        // one line
+}
+
+// NewGuard returns a guard of no process.
+func NewGuard(silence protocol.Time, now protocol.Time) *Guard {
+	return &Guard{silence: silence, last: now}
+}
+
+// Every is how often Tick should be called.
+func (g *Guard) Every() protocol.Time { return g.silence / 16 }
+
+// Join adds a process, or its next incarnation. One that is not ours is never fenced,
+// but may take over from others.
+func (g *Guard) Join(rank protocol.Rank, ours bool) {
+	for len(g.members) <= int(rank) {
+		g.members = append(g.members, guarded{})
+	}
+	g.members[rank] = guarded{present: true, ours: ours, heard: true}
+}
+
+// Leave removes a process: it is dead, or has been fenced.
+func (g *Guard) Leave(rank protocol.Rank) {
+	if int(rank) < len(g.members) {
+		g.members[rank] = guarded{}
+	}
+}
+
+// Begin says that everybody has started, or had the time to.
+func (g *Guard) Begin() { g.begun = true }
+
+// Beat is a sign of life.
+func (g *Guard) Beat(rank protocol.Rank) {
+	if int(rank) < len(g.members) {
+		g.members[rank].heard = true
+	}
+}
+
+// Inherit says that a process has taken over tasks of one that was fenced for silence.
+func (g *Guard) Inherit(rank protocol.Rank) {
+	if int(rank) < len(g.members) {
+		g.members[rank].tainted = true
+	}
+}
+
+// Silent returns for how long a process has been silent, as far as that counts.
+func (g *Guard) Silent(rank protocol.Rank) protocol.Time {
+	if int(rank) >= len(g.members) {
+		return 0
+	}
+	return g.members[rank].silent
+}
+
+// Tick returns who is to be fenced now. It calls inspect for silent processes.
+func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (fence []Verdict) {
+	passed := min(now-g.last, 2*g.Every()) // more is a stall of the caller
+	g.last = now
+	healthy := 0
+	for i := range g.members {
+		m := &g.members[i]
+		if m.heard {
+			m.heard, m.silent = false, 0
+		}
+		if m.healthy(g.silence) {
+			healthy++
+		}
+	}
+	if !g.begun {
+		return nil
+	}
+	for i := range g.members {
+		m := &g.members[i]
+		others := healthy
+		if m.healthy(g.silence) {
+			others--
+		}
+		if !m.present || others == 0 {
+			continue
+		}
+		if m.silent += passed; m.silent < g.silence || !m.ours {
+			continue
+		}
+		e := inspect(protocol.Rank(i))
+		if e == Working { // when it has done its work it has some time to say so
+			m.silent = g.silence / 4 * 3
+			continue
+		}
+		if m.tainted && e != Stopped {
+			continue
+		}
+		fence = append(fence, Verdict{protocol.Rank(i), m.silent, fmt.Sprintf("silent for %.1fs, and %v", float64(m.silent)/1e9, e)})
+	}
+	return fence
+}
+
+// healthy reports whether a process could take over for another.
+func (m *guarded) healthy(silence protocol.Time) bool { return m.present && m.silent < silence/2 }
