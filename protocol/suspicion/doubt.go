@@ -170,24 +170,41 @@ func (o *Observer) stays(x *observed) bool {
 	return true
 }
 
-// missed takes note that another process, which this one hears, has not heard this one
-// for long. Where that is so of one host only, the link to it is bad one way.
-func (o *Observer) missed(from protocol.Rank, tried, now protocol.Time, effects []Effect) []Effect {
-	if int(from) >= len(o.others) || tried < o.silence+o.linkTime() {
+// complained takes note that another process, which this one hears, has not heard this
+// one for long.
+func (o *Observer) complained(from protocol.Rank, tried, now protocol.Time) {
+	if from < 0 || int(from) >= len(o.others) || tried < o.silence || o.others[from].host == o.others[o.self].host {
+		return
+	}
+	c := &o.others[from].misses
+	if c.last == 0 {
+		c.first = now
+	}
+	c.last, c.tried = now, tried
+}
+
+// missed finds out what the complaints of a process mean. Where they last, and are those
+// of one host only, the link to it is bad one way.
+func (o *Observer) missed(rank protocol.Rank, now protocol.Time, effects []Effect) []Effect {
+	x := &o.others[rank]
+	if now-x.misses.last > 4*o.beat {
+		x.misses = complaint{}
+		if x.accused {
+			x.accused = false
+			effects = append(effects, Effect{Act: Cleared, Rank: rank, Why: fmt.Sprintf("process %d hears this one again", rank)})
+		}
 		return effects
 	}
-	x := &o.others[from]
-	x.misses = now
-	if x.gone || x.accused || o.deaf || !o.stays(x) || x.host == o.others[o.self].host {
+	if x.gone || x.accused || o.deaf || x.misses.tried < o.silence+o.linkTime() || now-x.misses.first < 4*o.beat || !o.stays(x) {
 		return effects
 	}
 	for r := range o.others {
-		if y := &o.others[r]; y.misses != 0 && now-y.misses <= 4*o.beat && y.host != x.host {
+		if y := &o.others[r]; y.misses.last != 0 && y.host != x.host {
 			return effects
 		}
 	}
 	x.accused = true
-	return append(effects, Effect{Act: Suspected, Rank: from, Why: fmt.Sprintf("process %d has not heard this one for %.2f s: the link to it is bad one way", from, float64(tried)/1e9)})
+	return append(effects, Effect{Act: Suspected, Rank: rank, Why: fmt.Sprintf("process %d has not heard this one for %.2f s: the link to it is bad one way", rank, float64(x.misses.tried)/1e9)})
 }
 
 // tally is what helpers say of a process.

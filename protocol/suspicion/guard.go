@@ -11,8 +11,9 @@ import (
 //
 // What it promises, with a silence of S:
 //
-//   - A process is fenced only after S without a sign of life, and only if the kernel
-//     does not say that it works or waits for a processor.
+//   - A process is fenced only if it gave no sign of life for S and a little longer (one
+//     beat of S/8 and one Tick), and only if the kernel does not say that it works or
+//     waits for a processor. So one that is stopped for less than S is not.
 //   - Somebody can take over: at least one other process gives signs of life, and the
 //     silence of a process counts only while one does. So the last process is never
 //     fenced, nor are all at once, nor anybody because the whole host stood still.
@@ -33,7 +34,8 @@ type guarded struct {
 	present bool
 	ours    bool          // the caller can kill it
 	heard   bool          // since the last Tick
-	silent  protocol.Time // so long, as far as it counts
+	quiet   protocol.Time // it has given no sign of life for so long
+	silent  protocol.Time // of that counts so much
 	tainted bool          // it does work over which another fell silent
 }
 
@@ -101,12 +103,12 @@ func (g *Guard) Inherit(rank protocol.Rank) {
 	}
 }
 
-// Silent returns for how long a process has been silent, as far as that counts.
+// Silent returns for how long a process has given no sign of life.
 func (g *Guard) Silent(rank protocol.Rank) protocol.Time {
 	if int(rank) >= len(g.members) {
 		return 0
 	}
-	return g.members[rank].silent
+	return g.members[rank].quiet
 }
 
 // Tick returns who is to be fenced now. It calls inspect for silent processes.
@@ -116,8 +118,9 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 	healthy := 0
 	for i := range g.members {
 		m := &g.members[i]
+		m.quiet += passed
 		if m.heard {
-			m.heard, m.silent = false, 0
+			m.heard, m.quiet, m.silent = false, 0, 0
 		}
 		if m.healthy(g.silence) {
 			healthy++
@@ -135,12 +138,12 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 		if !m.present || others == 0 {
 			continue
 		}
-		if m.silent += passed; m.silent < g.silence || !m.ours {
+		if m.silent += min(passed, m.quiet); m.silent < g.limit() || !m.ours {
 			continue
 		}
 		e := inspect(protocol.Rank(i))
 		if e == Working { // when it has done its work it has some time to say so
-			m.silent = g.silence / 4 * 3
+			m.silent = g.limit() - g.silence/4
 			continue
 		}
 		if m.tainted && e != Stopped {
@@ -151,5 +154,8 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 	return fence
 }
 
+// limit is the silence, and what a beat and a look may be late by.
+func (g *Guard) limit() protocol.Time { return g.silence + g.silence/8 + g.Every() }
+
 // healthy reports whether a process could take over for another.
-func (m *guarded) healthy(silence protocol.Time) bool { return m.present && m.silent < silence/2 }
+func (m *guarded) healthy(silence protocol.Time) bool { return m.present && m.quiet < silence/2 }

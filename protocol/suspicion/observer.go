@@ -59,9 +59,15 @@ type observed struct {
 	heard    protocol.Time // last, or since when it is observed
 	observed bool          // heard means something
 	doubt    *doubt
-	strikes  uint8         // it was suspected wrongly
-	misses   protocol.Time // when it said last that it does not hear this process
-	accused  bool          // for that
+	strikes  uint8 // it was suspected wrongly
+	misses   complaint
+	accused  bool // for that
+}
+
+// complaint is what a process says that does not hear this one.
+type complaint struct {
+	first, last protocol.Time // when it said so; 0: never
+	tried       protocol.Time // for how long it has not, by the last
 }
 
 // watchers is how many processes watch each one, and how many each one watches.
@@ -164,20 +170,16 @@ func (o *Observer) turnRing(now protocol.Time) {
 	before := o.watched
 	o.follow = o.ring.along(int(o.self), o.ring.stride, watchers)
 	o.watched = o.ring.along(int(o.self), -o.ring.stride, watchers)
-	for _, r := range o.watched {
-		if !slices.Contains(before, r) {
-			o.observe(protocol.Rank(r), now)
+	for _, r := range before {
+		if x := &o.others[r]; x.doubt == nil {
+			x.observed = slices.Contains(o.watched, r)
 		}
 	}
-}
-
-// observe begins to keep account of a process.
-func (o *Observer) observe(rank protocol.Rank, now protocol.Time) *observed {
-	x := &o.others[rank]
-	if !x.observed {
-		x.observed, x.heard = true, now
+	for _, r := range o.watched {
+		if x := &o.others[r]; !x.observed {
+			x.observed, x.heard = true, now
+		}
 	}
-	return x
 }
 
 // Followers are those to whom the process beats, and whose own means of hearing it the
@@ -213,18 +215,22 @@ func (o *Observer) Tick(now protocol.Time) (effects []Effect, next protocol.Time
 		if x.doubt != nil {
 			effects = o.judge(protocol.Rank(r), now, effects)
 		}
-		if x.accused && now-x.misses > 4*o.beat {
-			x.accused = false
-			effects = append(effects, Effect{Act: Cleared, Rank: protocol.Rank(r), Why: fmt.Sprintf("process %d hears this one again", r)})
+		if x.misses.last != 0 {
+			effects = o.missed(protocol.Rank(r), now, effects)
 		}
 	}
 	o.forgetFavours(now)
 	o.deaf = o.hearsNobody(now)
+	o.due = o.beatAt
+	return o.marked(effects), o.due
+}
+
+// marked says in all messages whether this process is deaf.
+func (o *Observer) marked(effects []Effect) []Effect {
 	for i := range effects {
 		effects[i].Msg.Deaf = o.deaf
 	}
-	o.due = o.beatAt
-	return effects, o.due
+	return effects
 }
 
 // hearsNobody reports whether this process has lost everybody on other hosts.
@@ -307,12 +313,12 @@ func (o *Observer) Receive(from protocol.Rank, m Message, now protocol.Time) (ef
 	}
 	switch m.Kind {
 	case Ping:
-		effects = append(effects, Effect{Act: Send, Rank: from, Msg: Message{Kind: Pong, Deaf: o.deaf}})
-		effects = o.missed(from, m.Tried, now, effects)
+		effects = append(effects, Effect{Act: Send, Rank: from, Msg: Message{Kind: Pong}})
+		o.complained(from, m.Tried, now)
 	case Ask:
 		effects = o.asked(from, m.Of, now, effects)
 	case Answer:
 		o.answered(from, m, now)
 	}
-	return effects
+	return o.marked(effects)
 }

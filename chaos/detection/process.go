@@ -1,0 +1,159 @@
+package detection
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/suspicion"
+)
+
+// tick is what a process does every beat: it counts one in the page of its host, looks
+// there after others, and asks its observer.
+func (p *process) tick() {
+	w := p.w
+	p.beats++
+	for _, r := range p.observer.Observed() {
+		if w.procs[r].host == p.host && p.look(int(r)) {
+			p.carryOut(p.observer.Heard(r, w.now))
+		}
+	}
+	p.doubtLinks()
+	effects, next := p.observer.Tick(w.now)
+	p.carryOut(effects)
+	w.at(next+w.upTo(w.cfg.Late), p.rank, p.tick)
+}
+
+// doubtLinks doubts those to whom the network has not worked both ways for a while: all
+// links are in use.
+func (p *process) doubtLinks() {
+	w := p.w
+	for _, c := range w.cfg.Cuts {
+		if !c.has(w.now) || w.now-c.From <= w.cfg.Silence/8 {
+			continue
+		}
+		for r, q := range w.procs {
+			if c.parts(p.host, q.host) || c.parts(q.host, p.host) {
+				p.observer.Doubt(protocol.Rank(r), c.From, w.now)
+			}
+		}
+	}
+}
+
+// look reports whether a process of this host has beaten since the last look.
+func (p *process) look(rank int) bool {
+	beats := p.w.procs[rank].beats
+	changed := beats != p.seen[rank]
+	p.seen[rank] = beats
+	return changed
+}
+
+func (p *process) carryOut(effects []suspicion.Effect) {
+	for len(effects) > 0 {
+		e := effects[0]
+		effects = effects[1:]
+		switch {
+		case e.Act == suspicion.Suspected:
+			p.said = append(p.said, fmt.Sprintf("%.3f s: %s", float64(p.w.now)/1e9, e.Why))
+			p.suspect(int(e.Rank))
+		case e.Act == suspicion.Cleared:
+			p.suspected[int(e.Rank)] = false
+			p.protocol.Heard(&p.views, p.w.now, membership.Member{ID: e.Rank, Incarnation: 1})
+			p.step()
+		case e.Rank == suspicion.Coordinator:
+			p.askCoordinator(e.Msg)
+		default:
+			effects = append(effects, p.send(int(e.Rank), e.Msg)...)
+		}
+	}
+}
+
+// send sends a datagram. Whether a process of the same host lives, shows.
+func (p *process) send(to int, m suspicion.Message) []suspicion.Effect {
+	w, q := p.w, p.w.procs[to]
+	if q.host == p.host && m.Kind <= suspicion.Pong {
+		if m.Kind == suspicion.Ping && (p.look(to) || w.working(to)) {
+			return p.observer.Heard(protocol.Rank(to), w.now)
+		}
+		return nil
+	}
+	arrives := w.now + w.upTo(w.cfg.Delay)
+	if w.passes(p.host, q.host, w.now) && w.passes(p.host, q.host, arrives) {
+		w.at(arrives, to, func() { q.carryOut(q.observer.Receive(protocol.Rank(p.rank), m, w.now)) })
+	}
+	return nil
+}
+
+// askCoordinator asks it whether it hears a process.
+func (p *process) askCoordinator(m suspicion.Message) {
+	w := p.w
+	var there, back protocol.Time
+	w.letter(p.host, 0, &there, -1, func() {
+		silent := w.now - w.heard[m.Of]
+		answer := suspicion.Message{Kind: suspicion.Answer, Of: m.Of, Hears: silent <= w.cfg.Silence/4, Tried: silent}
+		w.letter(0, p.host, &back, p.rank, func() { p.carryOut(p.observer.Receive(suspicion.Coordinator, answer, w.now)) })
+	})
+}
+
+// suspect tells the membership: at once of a process on another host; of one on this
+// host in a while, since the coordinator may know better.
+func (p *process) suspect(rank int) {
+	w := p.w
+	p.suspected[rank] = true
+	tell := func() {
+		if p.suspected[rank] {
+			p.protocol.Notify(&p.views, w.now, protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: 1})
+			p.step()
+		}
+	}
+	if w.procs[rank].host != p.host {
+		tell()
+		return
+	}
+	w.at(w.now+w.cfg.Silence/2, p.rank, tell)
+}
+
+// step lets the membership do all it can.
+func (p *process) step() {
+	w := p.w
+	for {
+		switch a := p.protocol.Next(&p.views, w.now); a.Kind {
+		case protocol.Send:
+			q := w.procs[a.To]
+			w.letter(p.host, q.host, &p.last[q.rank], q.rank, func() {
+				q.protocol.Receive(&q.views, w.now, protocol.Rank(p.rank), a.Msg)
+				q.step()
+			})
+		case protocol.Work: // a record is kept; nobody is killed
+			p.protocol.Notify(&p.views, w.now, protocol.Notice{Kind: protocol.WorkDone})
+		case protocol.Deliver:
+			p.news(a.Msg)
+		case protocol.Wait:
+			if p.wake <= w.now || a.At < p.wake {
+				p.wake = a.At
+				w.at(a.At, p.rank, p.step)
+			}
+			return
+		default:
+			return
+		}
+	}
+}
+
+// news is a view, or the end.
+func (p *process) news(m membership.Message) {
+	switch m.Kind {
+	case membership.Opened:
+		for _, o := range p.view.Members {
+			if !m.Base.Has(o) {
+				p.observer.Gone(o.ID, p.w.now)
+			}
+		}
+		p.view = m.Base
+		p.opened = append(p.opened, p.w.now)
+	case membership.Excluded, membership.NoQuorum:
+		if p.out == 0 {
+			p.out = m.Kind
+		}
+	}
+}
