@@ -83,7 +83,7 @@ func (h OneHost) Run(seed uint64, to protocol.Time) (fenced map[int]protocol.Tim
 					g.Join(protocol.Rank(r), true)
 				}
 				g.Beat(protocol.Rank(r))
-				beats[r] = now + h.Silence/8 + protocol.Time(rng.Int64N(int64(40*Millisecond)))
+				beats[r] = now + h.Silence/2 + protocol.Time(rng.Int64N(int64(20*Millisecond)))
 			}
 		}
 		if now >= h.Starts && !begun {

@@ -15,9 +15,9 @@ var mistakes = []struct {
 	found      string // by this scenario
 }{
 	{"last one fenced", "guard.go", `if !m.present || others == 0 {`, `if !m.present || others == 0 && !wrong("last one fenced") {`, "guard: the only one stops"},
-	{"all fenced", "guard.go", `{ return m.present && m.quiet < silence/2 }`, `{ return m.present && (m.quiet < silence/2 || wrong("all fenced")) }`, "guard: all stop"},
+	{"all fenced", "guard.go", `{ return m.present && m.quiet < silence }`, `{ return m.present && (m.quiet < silence || wrong("all fenced")) }`, "guard: all stop"},
 	{"kernel not asked", "guard.go", `if e == Working {`, `if e == Working && !wrong("kernel not asked") {`, "guard: work that the kernel sees"},
-	{"successor fenced", "guard.go", `if m.tainted && e != Stopped {`, `if m.tainted && e != Stopped && !wrong("successor fenced") {`, "guard: work that keeps whoever does it from beating"},
+	{"successor fenced", "guard.go", `(m.silent < g.limit() || m.tainted)`, `(m.silent < g.limit() || m.tainted && !wrong("successor fenced"))`, "guard: work that keeps whoever does it from beating"},
 	{"own stall ignored by the guard", "guard.go", `passed := min(now-g.last, 2*g.Every())`, `passed := min(now-g.last, 2*g.Every())
 	if wrong("own stall ignored by the guard") {
 		passed = now - g.last

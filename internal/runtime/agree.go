@@ -351,11 +351,11 @@ func (m *Member) failPacts() {
 
 // patrol asks those that a long-waiting agreement waits for: they may have returned, or
 // wait for this task.
-func (a *pact) patrol() {
+func (a *pact) patrol(rounds int) {
 	if !a.waits() {
 		return
 	}
-	if a.patrols++; a.patrols%probeEvery != 2 {
+	if !probes(&a.patrols, rounds) {
 		return
 	}
 	for _, r := range a.state.Awaits() {

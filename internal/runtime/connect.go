@@ -86,7 +86,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 	p.sockets.observation = p.observe(s)
 	p.peers[cfg.Rank].local = p // what a task sends to itself
 	p.lock()
-	p.at(p.now()+patrolEvery, p.patrol)
+	p.patrol()
 	p.sockets.observation.run()
 	switch {
 	case cfg.Joins:
@@ -184,6 +184,7 @@ func (q *peer) retry(after time.Duration) {
 	}
 	if w.down == 0 {
 		w.down = q.p.now()
+		q.p.patrolSoon()
 	}
 	if after == 0 {
 		after = time.Millisecond << min(w.tries, 8)
@@ -328,6 +329,7 @@ func (q *peer) reconnect() {
 	}
 	q.ask()
 	q.way.down = p.now()
+	p.patrolSoon()
 	q.connect()
 }
 

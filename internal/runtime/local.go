@@ -56,7 +56,7 @@ func (l *Local) patrol() {
 		}
 		for _, p := range l.Processes {
 			p.lock()
-			p.inspect()
+			p.inspect(1)
 			p.unlock()
 		}
 	}

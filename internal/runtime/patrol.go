@@ -1,35 +1,91 @@
 package runtime
 
 import (
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// patrolEvery is how often a process looks after what no message reports.
-const patrolEvery = protocol.Time(100 * time.Millisecond)
+// patrolEvery is how often a process looks after what no message reports. While nothing
+// happens it does so ever more rarely, down to every calmMax: an idle process should cost
+// next to nothing.
+const (
+	patrolEvery = protocol.Time(100 * time.Millisecond)
+	calmMax     = 64 * patrolEvery
+)
+
+// patrols is when a process looks after what no message reports.
+type patrols struct {
+	last, next protocol.Time
+	calm       int    // so many in a row found that nothing had happened
+	moved      uint64 // bytes, at the last
+	drives     uint64
+}
+
+// calmAfter is how many of those have to be in a row.
+const calmAfter = 4
 
 // patrol looks after what no message reports: operations that wait for long and
 // peers that cannot be reached.
 func (p *Process) patrol() {
-	p.inspect()
-	p.at(p.now()+patrolEvery, p.patrol)
+	t, now := &p.patrols, p.now()
+	if now < t.next { // it was brought forward, and has been
+		return
+	}
+	rounds := max(int((now-t.last+patrolEvery/2)/patrolEvery), 1)
+	if rounds > int(calmMax/patrolEvery) { // it was stopped
+		rounds = 1
+	}
+	t.last = now
+	p.inspect(rounds)
+	if t.calm++; t.moved != p.moved || t.drives != p.drives || !p.views.state.Settled() || p.someDown() {
+		t.calm = 0
+	}
+	t.moved, t.drives = p.moved, p.drives
+	switch {
+	case t.calm < calmAfter:
+		t.next = now + patrolEvery
+	case len(p.standing) == 0 && p.driver == nil || p.driver == &p.background:
+		t.next = protocol.Never // nobody waits for anything
+		return
+	default:
+		t.next = now + min(patrolEvery<<min(t.calm-calmAfter+3, 10), calmMax)
+	}
+	p.at(t.next, p.patrol)
 }
 
-func (p *Process) inspect() {
+// patrolSoon brings the next patrol forward: something happens.
+func (p *Process) patrolSoon() {
+	t, now := &p.patrols, p.now()
+	if p.poll == nil || t.next <= now+patrolEvery {
+		return
+	}
+	p.viewNow()
+	t.last, t.next, t.calm, p.views.looked = now, now+patrolEvery, 0, now
+	p.at(t.next, p.patrol)
+}
+
+// someDown reports whether there is a peer that cannot be reached.
+func (p *Process) someDown() bool {
+	return slices.ContainsFunc(p.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })
+}
+
+// inspect is a patrol, after the time of so many.
+func (p *Process) inspect(rounds int) {
 	p.viewNow()
 	p.views.looked = p.now()
 	p.tellLoad()
 	p.doubtAbsent()
 	for _, m := range p.members {
 		for o := range m.ops.all() {
-			o.patrol()
+			o.patrol(rounds)
 		}
 		for _, s := range m.in {
-			s.patrol()
+			s.patrol(rounds)
 		}
 		for _, a := range m.pacts {
-			a.patrol()
+			a.patrol(rounds)
 		}
 	}
 	p.doubtLinks()
@@ -59,18 +115,29 @@ func (p *Process) doubtAbsent() {
 	}
 }
 
-// probeEvery is how many patrols pass between two probes.
+// probeEvery is how many patrols pass between the first probe, which comes with the second
+// patrol, and the next; then it is twice as many each time.
 const probeEvery = 10
+
+// probes counts patrols, and reports whether a probe is due.
+func probes(patrols *int, rounds int) bool {
+	before := *patrols
+	*patrols += rounds
+	at := 2
+	for step := probeEvery; at <= before; step = min(2*step, 4*probeEvery) {
+		at += step
+	}
+	return *patrols >= at
+}
 
 // patrol tells the tasks that a long-waiting operation waits for what it is: if
 // they call another one, or have returned, that comes to light even if nobody
 // would send anything.
-func (o *operation) patrol() {
+func (o *operation) patrol(rounds int) {
 	if !o.waits() || o.w == nil || o.machine == nil && !o.plan.open() {
 		return
 	}
-	o.patrols++
-	if o.patrols%probeEvery != 2 {
+	if !probes(&o.patrols, rounds) {
 		return
 	}
 	if o.patrols > probeEvery {
@@ -85,13 +152,12 @@ func (o *operation) patrol() {
 
 // patrol asks the sender of a message that has been waited for for long whether
 // it has returned.
-func (s *inStream) patrol() {
+func (s *inStream) patrol(rounds int) {
 	if !s.wanted || s.head() != nil {
 		s.patrols = 0
 		return
 	}
-	s.patrols++
-	if s.patrols%probeEvery == 2 {
+	if probes(&s.patrols, rounds) {
 		s.m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 }

@@ -154,6 +154,7 @@ type Process struct {
 	spareInbox []mail
 
 	sockets *sockets
+	patrols patrols
 	views   views
 	history history
 	load    load

@@ -173,12 +173,16 @@ func (p *Process) wakeDriver() {
 // drive makes progress until w is complete, ctx is done or somebody else drives.
 func (p *Process) drive(ctx context.Context, w *waiter, spin bool) {
 	var room events
-	for {
+	for waits := false; ; waits = true {
 		if spin && p.spinFor(w) {
 			p.fire()
 			return
 		}
 		d := p.untilTimer()
+		if !waits && w != &p.background && d > time.Duration(patrolEvery) {
+			p.patrolSoon()
+			d = p.untilTimer()
+		}
 		p.asleep = w
 		p.unlock()
 		var got []ready

@@ -132,6 +132,9 @@ func (p *Process) stepViews() {
 	}
 	v.stepping = true
 	defer func() { v.stepping = false }()
+	if !v.state.Settled() {
+		p.patrolSoon()
+	}
 	for !p.closed && !p.dead {
 		switch a := v.protocol.Next(&v.state, p.viewNow()); a.Kind {
 		case protocol.Send:

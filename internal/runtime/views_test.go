@@ -28,7 +28,7 @@ func TestAPauseIsNoPatience(t *testing.T) {
 	for range 20 { // a minute in which it runs
 		p.began = p.began.Add(-3 * time.Second / 10)
 		p.time = 0
-		p.inspect()
+		p.inspect(1)
 	}
 	if passed := time.Duration(p.viewNow() - after); passed < 5*time.Second || passed > 7*time.Second {
 		t.Errorf("6 s became %v", passed)

@@ -11,9 +11,10 @@ import (
 //
 // What it promises, with a silence of S:
 //
-//   - A process is fenced only if it gave no sign of life for S and a little longer (one
-//     beat of S/8 and one Tick), and only if the kernel does not say that it works or
-//     waits for a processor. So one that is stopped for less than S is not.
+//   - A process is fenced if the kernel says, for S, that it is stopped; or if it gives no
+//     sign of life for S and as long as it may take from one to the next (S/2 and a Tick),
+//     unless the kernel says that it works or waits for a processor. So one that is stopped
+//     for less than S is not fenced.
 //   - Somebody can take over: at least one other process gives signs of life, and the
 //     silence of a process counts only while one does. So the last process is never
 //     fenced, nor are all at once, nor anybody because the whole host stood still.
@@ -36,6 +37,7 @@ type guarded struct {
 	heard   bool          // since the last Tick
 	quiet   protocol.Time // it has given no sign of life for so long
 	silent  protocol.Time // of that counts so much
+	stopped protocol.Time // the kernel has said so for so long
 	tainted bool          // it does work over which another fell silent
 }
 
@@ -120,7 +122,7 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 		m := &g.members[i]
 		m.quiet += passed
 		if m.heard {
-			m.heard, m.quiet, m.silent = false, 0, 0
+			m.heard, m.quiet, m.silent, m.stopped = false, 0, 0, 0
 		}
 		if m.healthy(g.silence) {
 			healthy++
@@ -138,15 +140,17 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 		if !m.present || others == 0 {
 			continue
 		}
-		if m.silent += min(passed, m.quiet); m.silent < g.limit() || !m.ours {
+		if m.silent += min(passed, m.quiet); m.silent <= g.usual() || !m.ours {
 			continue
 		}
 		e := inspect(protocol.Rank(i))
-		if e == Working { // when it has done its work it has some time to say so
-			m.silent = g.limit() - g.silence/4
-			continue
+		if m.stopped += passed; e != Stopped {
+			m.stopped = 0
 		}
-		if m.tainted && e != Stopped {
+		if e == Working { // when it has done its work it has some time to say so
+			m.silent = min(m.silent, g.limit()-g.silence/4)
+		}
+		if m.stopped < g.silence && (m.silent < g.limit() || m.tainted) {
 			continue
 		}
 		fence = append(fence, Verdict{protocol.Rank(i), m.silent, fmt.Sprintf("silent for %.1fs, and %v", float64(m.silent)/1e9, e)})
@@ -154,8 +158,11 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 	return fence
 }
 
-// limit is the silence, and what a beat and a look may be late by.
-func (g *Guard) limit() protocol.Time { return g.silence + g.silence/8 + g.Every() }
+// usual is how long it may take from one sign of life to the next.
+func (g *Guard) usual() protocol.Time { return g.silence/2 + g.Every() }
+
+// limit is how long a process may be silent of which the kernel says nothing.
+func (g *Guard) limit() protocol.Time { return g.silence + g.usual() }
 
 // healthy reports whether a process could take over for another.
-func (m *guarded) healthy(silence protocol.Time) bool { return m.present && m.quiet < silence/2 }
+func (m *guarded) healthy(silence protocol.Time) bool { return m.present && m.quiet < silence }

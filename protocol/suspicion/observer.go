@@ -19,10 +19,11 @@ import (
 //     is certainly dead, evicted or has left. Nobody is watched before it is known.
 //  5. Call Doubt if a process cannot be reached by other means than these messages.
 //
-// What it promises, with a silence of S and a beat of S/16 (S/8 if all are on one host),
-// if the caller is not late by more than a beat:
+// What it promises, with a silence of S and a beat of S/16, if the caller is not late by
+// more than a beat:
 //
-//   - Two messages go out every beat while nobody is doubted.
+//   - Two messages go out every beat while nobody is doubted. Where all are on one host,
+//     a Guard knows better: then a beat is S/2, and all that follows takes twice as long.
 //   - A process is doubted S/2 after its last sign of life, and suspected S and two beats
 //     after it, if by then several others do not hear it either. An outage that ends
 //     within S blames nobody.
@@ -121,7 +122,7 @@ type Effect struct {
 // Ask, too, unless server is −1: it is part of that process or, if server is
 // Coordinator, on a host of its own.
 func NewObserver(self protocol.Rank, n int, silence protocol.Time, server protocol.Rank, now protocol.Time) *Observer {
-	o := &Observer{self: self, silence: silence, beat: silence / 8, server: server, beatAt: now, due: now, alone: true}
+	o := &Observer{self: self, silence: silence, beat: silence / 2, server: server, beatAt: now, due: now, alone: true}
 	o.grow(n)
 	return o
 }
@@ -270,7 +271,12 @@ func (o *Observer) awake(now protocol.Time) {
 }
 
 // allowed is how long a process may be silent.
-func (o *Observer) allowed(x *observed) protocol.Time { return o.silence << x.strikes }
+func (o *Observer) allowed(x *observed) protocol.Time {
+	if o.alone {
+		return 2 * o.silence << x.strikes
+	}
+	return o.silence << x.strikes
+}
 
 // strikesMax bounds the allowance of who was suspected wrongly: to eight silences.
 const strikesMax = 3
