@@ -46,7 +46,7 @@ var rooms = []room{
 	{in: "chaos", may: "protocol internal/play"},
 	{in: "experiment", may: "logp model"},
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect"},
-	{in: "internal/codec internal/fold internal/plant internal/store"},
+	{in: "internal/codec internal/fold internal/netns internal/plant internal/store"},
 	{in: "internal/detect"},
 	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
