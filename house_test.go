@@ -51,6 +51,7 @@ var rooms = []room{
 	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
+	{in: "test", may: ". internal/netns"},
 	{in: "dashboard"},
 	{in: "cmd", may: everything},
 }

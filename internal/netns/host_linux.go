@@ -62,7 +62,7 @@ func newHost(name string, namespaces uintptr, private []string) (*Host, error) {
 		return nil, err
 	}
 	h.init.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
-	onThread(func() { err = h.init.Start() })
+	OnThread(func() { err = h.init.Start() })
 	if errors.Is(err, syscall.EPERM) {
 		return nil, ErrNoRight
 	} else if err != nil {
@@ -210,9 +210,9 @@ func (h *Host) close() {
 	})
 }
 
-// onThread runs f on a thread that lasts as long as this process: what it starts is
+// OnThread runs f on a thread that lasts as long as this process: what it starts is
 // not killed by the end of a thread.
-func onThread(f func()) {
+func OnThread(f func()) {
 	done := make(chan struct{})
 	lastingThread() <- func() {
 		defer close(done)
