@@ -166,3 +166,18 @@ func TestVerdictsCountFailedRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestTableHasMediansAndMaxima(t *testing.T) {
+	r := &result{row: row{name: "cut"}, outcomes: []outcome{
+		{right: true, stall: 100 * time.Millisecond, machine: 20 * time.Millisecond},
+		{right: true, healthy: 2, stall: 3 * time.Second, extra: map[string]float64{"job s": 9}, problems: []string{"evicted"}},
+		{healthy: 1, stall: 200 * time.Millisecond},
+	}}
+	want := "" +
+		"| scenario | runs | right | evicted healthy | stall s   | machine still s | other figures   | verdict      |\n" +
+		"|----------|------|-------|-----------------|-----------|-----------------|-----------------|--------------|\n" +
+		"| cut      | 3    | 2     | 0 / 1 / 2       | 0.2 / 3.0 | 0.0 / 0.0       | job s 9.0 / 9.0 | FAILS 1 of 3 |\n"
+	if got := table([]*result{r}); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

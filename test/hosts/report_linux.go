@@ -191,7 +191,7 @@ func (p *progress) clear() {
 	}
 }
 
-var columns = []string{"scenario", "runs", "right", "evicted healthy", "stall s", "other figures", "verdict"}
+var columns = []string{"scenario", "runs", "right", "evicted healthy", "stall s", "machine still s", "other figures", "verdict"}
 
 // table is the results in Markdown.
 func table(results []*result) string {
@@ -224,13 +224,14 @@ func table(results []*result) string {
 func (r *result) cells() []string {
 	right := 0
 	var healthy []int
-	var stalls []float64
+	var stalls, still []float64
 	extra := map[string][]float64{}
 	for _, o := range r.outcomes {
 		if o.right {
 			right++
 		}
 		healthy = append(healthy, o.healthy)
+		still = append(still, o.machine.Seconds())
 		if o.stall > 0 {
 			stalls = append(stalls, o.stall.Seconds())
 		}
@@ -247,7 +248,7 @@ func (r *result) cells() []string {
 		evicted = fmt.Sprintf("%d / %d / %d", slices.Min(healthy), median(healthy), slices.Max(healthy))
 	}
 	return []string{
-		r.name, fmt.Sprint(len(r.outcomes)), fmt.Sprint(right), evicted, middleAndMost(stalls), strings.Join(figures, ", "), r.verdict(),
+		r.name, fmt.Sprint(len(r.outcomes)), fmt.Sprint(right), evicted, middleAndMost(stalls), middleAndMost(still), strings.Join(figures, ", "), r.verdict(),
 	}
 }
 

@@ -25,6 +25,7 @@ type outcome struct {
 	right    bool // exit code and answer
 	healthy  int  // processes that were evicted for nothing
 	stall    time.Duration
+	machine  time.Duration      // it stood still for so long, at most
 	extra    map[string]float64 // other figures
 	problems []string           // what must not be, on any machine
 	slow     []string           // figures beyond their bounds
@@ -87,7 +88,10 @@ func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	case memoryAvailable() < r.memory:
 		return outcome{skipped: fmt.Errorf("%w: %d GiB available, %d GiB needed", errMemory, memoryAvailable()>>30, r.memory>>30)}
 	}
-	return r.run(ctx, l, i)
+	still := watchMachine()
+	o := r.run(ctx, l, i)
+	o.machine = still()
+	return o
 }
 
 func rows() (all []row) {
