@@ -44,7 +44,12 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	if err != nil {
 		return failed(err)
 	}
-	defer func() { o.log = j.log() }()
+	defer func() {
+		o.log = j.log()
+		if j.atEnd != nil {
+			j.atEnd()
+		}
+	}()
 	o.add(j.awaitSteps(firstStep + i*7%20)) // not always at the same moment
 	if len(o.problems) == 0 && a.harm != nil {
 		o.add(a.harm(j, i))
@@ -171,17 +176,23 @@ func flap(period, d time.Duration) func(*job, int) error {
 	}
 }
 
-// slowDown gives the victim a tenth of a processor, for the rest of the job.
-func slowDown(j *job, i int) error {
-	q, err := newQuota(filepath.Base(j.lab.dir) + "-" + filepath.Base(filepath.Dir(j.steps)))
-	if err != nil {
-		return err
+// slowDown lets all processes of the victim run for a tenth of the time, for a while.
+func slowDown(d time.Duration) func(*job, int) error {
+	return func(j *job, i int) error {
+		f, err := newFreezer(filepath.Base(j.lab.dir) + "-" + filepath.Base(filepath.Dir(j.steps)))
+		if err != nil {
+			return err
+		}
+		host := j.network.Hosts[victim(i)]
+		j.atEnd = func() {
+			host.PowerOff()
+			f.remove()
+		}
+		if err := f.take(host.Processes()); err != nil {
+			return err
+		}
+		return f.slow(j.ctx, d)
 	}
-	go func() {
-		<-j.over
-		q.remove()
-	}()
-	return q.limit(j.network.Hosts[victim(i)].Processes())
 }
 
 // killRank kills one process.

@@ -30,6 +30,7 @@ type job struct {
 	out     bytes.Buffer
 	err     bytes.Buffer
 	over    chan struct{}
+	atEnd   func() // of the run; nil: nothing is to do
 	killed  string // why it was killed: it did not end, or took all memory
 }
 

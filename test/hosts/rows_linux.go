@@ -112,7 +112,7 @@ func rows() (all []row) {
 	add("two hosts cut from each other, one way, for 20s", across{lasts: 26 * s, harm: cutPair(false, 20*s), may: oneOfTheTwo, stall: 5 * s})
 	add("two hosts cut from each other, both ways, for 20s", across{lasts: 26 * s, harm: cutPair(true, 20*s), may: oneOfTheTwo, stall: 5 * s})
 	add("one host's link flapping every 500ms for 12s", across{lasts: 20 * s, harm: flap(s/2, 12*s), may: nobody})
-	add("one host at a tenth of its speed", across{lasts: 12 * s, harm: slowDown, may: nobody})
+	add("one host at a tenth of its speed for 12s", across{lasts: 8 * s, harm: slowDown(12 * s), may: nobody})
 	add("two processes that compute for each processor", across{lasts: 12 * s, hogs: 2, may: nobody})
 	add("one process killed", across{lasts: 8 * s, harm: killRank(oneProcess), may: theOneProcess, must: true, stall: 2 * s})
 	add("process of rank 0 killed", across{lasts: 8 * s, harm: killRank(func(int) int { return 0 }), may: rankZero, must: true, stall: 2 * s})
