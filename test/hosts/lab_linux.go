@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"time"
@@ -28,41 +29,43 @@ const (
 )
 
 // newLab builds the commands. Its directory is none of those that a host has for itself.
-func newLab(logs string) (l *lab, err error) {
-	l = &lab{logs: logs}
-	if logs != "" {
-		if err := os.MkdirAll(logs, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	if l.dir, err = os.MkdirTemp("/var/tmp", "coppice-hosts-"); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			l.close()
-		}
-	}()
-	if err := os.Mkdir(l.path("bin"), 0o755); err != nil {
-		return nil, err
-	}
-	build := exec.Command("go", "build", "-o", l.path("bin", "coppice"), "github.com/coppice-go/coppice/cmd/coppice")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building coppice: %w: %s", err, out)
-	}
-	self, err := os.Executable()
+func newLab(logs string) (*lab, error) {
+	dir, err := os.MkdirTemp("/var/tmp", "coppice-hosts-")
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(self)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(l.path("bin", "program"), content, 0o755); err != nil {
+	l := &lab{dir: dir, logs: logs}
+	if err := l.build(); err != nil {
+		l.close()
 		return nil, err
 	}
 	l.noSSH = l.prepareSSH()
 	return l, nil
+}
+
+// build puts commands into the directory: coppice, and this one as a program of jobs.
+func (l *lab) build() error {
+	if l.logs != "" {
+		if err := os.MkdirAll(l.logs, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(l.path("bin"), 0o755); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-o", l.path("bin", "coppice"), "github.com/coppice-go/coppice/cmd/coppice")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building coppice, which must be done in its repository: %w: %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(l.path("bin", "program"), content, 0o755)
 }
 
 func (l *lab) close() { os.RemoveAll(l.dir) }
@@ -134,7 +137,13 @@ func (l *lab) searchPath() string {
 
 // newNetwork makes the hosts, each with an sshd.
 func (l *lab) newNetwork() (n *netns.Network, err error) {
-	if n, err = netns.New(workHosts+1, "/dev/shm", "/tmp", "/run"); err != nil {
+	// A shell that sshd starts reads files in the user's home, whatever they do: hosts have
+	// an empty one.
+	who, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	if n, err = netns.New(workHosts+1, "/dev/shm", "/tmp", "/run", who.HomeDir); err != nil {
 		return nil, err
 	}
 	for i, h := range n.Hosts[:workHosts] {
