@@ -178,8 +178,12 @@ func many(processes int, times float64) func(context.Context, *lab, int) outcome
 		o.extra = map[string]float64{fmt.Sprintf("start of %d s", manyStart): base.Seconds()}
 		if err == nil {
 			_ = j.sleep(5 * time.Second) // what the start needed is given back
+			pids := j.of()
+			if len(pids) != processes {
+				o.addf("%d of %d processes are there", len(pids), processes)
+			}
 			var most int64
-			for _, pid := range j.of() {
+			for _, pid := range pids {
 				most = max(most, privateMemory(pid))
 			}
 			ratio := start.Seconds() / base.Seconds()
