@@ -181,3 +181,19 @@ func TestTableHasMediansAndMaxima(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestRowsHaveNamesOfTheirOwn(t *testing.T) {
+	seen, samples := map[string]bool{}, 0
+	for _, r := range rows() {
+		if seen[r.name] {
+			t.Errorf("two rows %q", r.name)
+		}
+		seen[r.name] = true
+		if r.sample {
+			samples++
+		}
+	}
+	if samples != len(sampled) {
+		t.Errorf("%d rows are sampled, want %d", samples, len(sampled))
+	}
+}
