@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // Views across a cut network (rule 2 of the design), with real processes on three
@@ -178,28 +179,27 @@ func spreadOut(t *testing.T, apart bool) *spread {
 // serve begins to coordinate on the launcher's host.
 func (s *spread) serve(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp(s.hosts[hostL].dir, "l")
+	dir, err := os.MkdirTemp(s.dirs[hostL], "l")
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.hosts[hostL].enter(func() (err error) {
+	s.Hosts[hostL].Do(func() {
 		s.server, err = control.Serve(control.ServerConfig{
 			Dir: dir, Size: len(hostOf), Grow: 1, LocalSize: 1, Silence: networkSilence,
-			TCP: fmt.Sprintf("%s:%d", address(hostL, 2), networkPort),
+			TCP: fmt.Sprintf("%s:%d", netns.Address(hostL), networkPort),
 		})
-		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.server.Close)
-	for _, h := range s.hosts[:hostL] {
-		leave, err := control.Keep(h.dir)
+	for _, dir := range s.dirs[:hostL] {
+		leave, err := control.Keep(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(leave)
-		if err := os.WriteFile(filepath.Join(h.dir, "key"), s.server.Place(0, 1).Key, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "key"), s.server.Place(0, 1).Key, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,17 +217,17 @@ func (s *spread) start(t *testing.T, rank int, incarnation uint64) *guest {
 	}
 	env := []string{
 		fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", len(hostOf)),
-		fmt.Sprintf("COPPICE_COORDINATOR=%s:%d", address(hostOf[0], 2), networkPort),
+		fmt.Sprintf("COPPICE_COORDINATOR=%s:%d", netns.Address(hostOf[0]), networkPort),
 		"COPPICE_KEY=a key of this test alone",
 		fmt.Sprint("LOCAL_RANK=", rank-first), fmt.Sprint("LOCAL_WORLD_SIZE=", count),
 	}
 	if s.server != nil {
 		p := s.server.Place(rank, incarnation)
-		p.Dir, p.LocalRank, p.LocalSize = s.hosts[on].dir, rank-first, count
-		p.Coordinator = fmt.Sprintf("%s:%d", address(hostL, 2), networkPort)
+		p.Dir, p.LocalRank, p.LocalSize = s.dirs[on], rank-first, count
+		p.Coordinator = fmt.Sprintf("%s:%d", netns.Address(hostL), networkPort)
 		env = p.Vars()
 	}
-	return s.hosts[on].play(t, fmt.Sprintf("process %d.%d", rank, incarnation), scene{play: []string{"network"}}, env...)
+	return s.play(t, on, fmt.Sprintf("process %d.%d", rank, incarnation), scene{play: []string{"network"}}, env...)
 }
 
 // some are the processes of these ranks.

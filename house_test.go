@@ -46,11 +46,12 @@ var rooms = []room{
 	{in: "chaos", may: "protocol internal/play"},
 	{in: "experiment", may: "logp model"},
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect"},
-	{in: "internal/codec internal/fold internal/plant internal/store"},
+	{in: "internal/codec internal/fold internal/netns internal/plant internal/store"},
 	{in: "internal/detect"},
 	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect protocol"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
+	{in: "test", may: ". internal/netns"},
 	{in: "dashboard"},
 	{in: "cmd", may: everything},
 }

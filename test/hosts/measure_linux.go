@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// memoryKept is what jobs leave to others: one that takes more is killed.
+const memoryKept = 3 << 30
+
+// memoryAvailable is how many bytes the kernel can still give.
+func memoryAvailable() int64 { return kibibytes("/proc/meminfo", "MemAvailable:") }
+
+// privateMemory is how many bytes a process shares with nobody.
+func privateMemory(pid int) int64 {
+	return kibibytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Private_Clean:", "Private_Dirty:")
+}
+
+// kibibytes adds up what lines with these names say, in bytes.
+func kibibytes(file string, names ...string) (sum int64) {
+	content, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(content)) {
+		words := strings.Fields(line)
+		for _, name := range names {
+			if len(words) > 1 && words[0] == name {
+				n, _ := strconv.ParseInt(words[1], 10, 64)
+				sum += n << 10
+			}
+		}
+	}
+	return sum
+}
+
+// clockTick is the unit of times in /proc, which is the same on all Linux systems.
+const clockTick = 10 * time.Millisecond
+
+// processorTime is how long a process has computed.
+func processorTime(pid int) time.Duration {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(content), ") ") // after the name, from the 3rd field on
+	words := strings.Fields(rest)
+	if len(words) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(words[11])
+	system, _ := strconv.Atoi(words[12])
+	return time.Duration(user+system) * clockTick
+}
+
+// watchMachine begins to watch whether this machine stands still: what it returns ends
+// that and says how long this process was kept waiting at most, beyond what it had asked
+// for. A job is kept waiting as well, then.
+func watchMachine() (end func() time.Duration) {
+	const nap = 10 * time.Millisecond
+	stop, most := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var longest time.Duration
+		for {
+			began := time.Now()
+			select {
+			case <-stop:
+				most <- longest
+				return
+			case <-time.After(nap):
+				longest = max(longest, time.Since(began)-nap)
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-most
+	}
+}

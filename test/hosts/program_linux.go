@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+// programWord as the first argument has this command be a process of a job: what
+// follows names one of the programs, with its arguments.
+const programWord = "program"
+
+// The period of the program of steps, and its number of tasks.
+const (
+	stepPeriod = 40 * time.Millisecond
+	stepTasks  = 12
+)
+
+func program(args []string) int {
+	number := func(i int) int {
+		n, err := strconv.Atoi(args[i])
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	job := &coppice.Job{}
+	var f coppice.Func
+	switch args[0] {
+	case "steps":
+		job.Tasks = number(2)
+		f = steps(number(1), args[3])
+	case "broadcast":
+		f = broadcast(number(1))
+	case "idle":
+		f = idle(time.Duration(number(1))*time.Second, args[2])
+	}
+	if err := job.Run(context.Background(), f); err != nil {
+		fmt.Fprintln(os.Stderr, "program:", err)
+		return 1
+	}
+	return 0
+}
+
+// walk is what a task of the program of steps saves.
+type walk struct {
+	Step   int
+	Digest uint64 // of all it has got
+}
+
+// stepValue is what a task gives in a step.
+func stepValue(step, task int) uint64 { return uint64(step)*2654435761 + uint64(task)*uint64(task) }
+
+func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
+
+// steps is a program that saves, reduces and gathers in every step, and checks every
+// value. Task 0 writes the time of each step into a file, which whoever runs it next
+// goes on with.
+func steps(count int, file string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		var w walk
+		for ; w.Step < count; w.Step++ {
+			if err := coppice.Save(ctx, t, &w); err != nil {
+				return err
+			}
+			if err := w.step(ctx, t); err != nil {
+				return err
+			}
+			if t.Rank() == 0 {
+				if err := noteStep(file, w.Step); err != nil {
+					return err
+				}
+			}
+			time.Sleep(stepPeriod)
+		}
+		var want walk
+		for s := range count {
+			want.expect(s, t.Size())
+		}
+		if w.Digest != want.Digest {
+			return fmt.Errorf("wrong: task %d has digest %x, want %x", t.Rank(), w.Digest, want.Digest)
+		}
+		fmt.Println(rightLine, t.Rank())
+		return nil
+	}
+}
+
+// rightLine is what a task of any of the programs says, with its rank, when all its
+// values were right.
+const rightLine = "right:"
+
+func (w *walk) step(ctx context.Context, t *coppice.Task) error {
+	sum, err := coppice.AllReduce(ctx, t, stepValue(w.Step, t.Rank()), coppice.Sum)
+	if err != nil {
+		return err
+	}
+	w.add(sum)
+	all, err := coppice.AllGather(ctx, t, stepValue(w.Step, t.Rank())+1)
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		w.add(v)
+	}
+	return nil
+}
+
+// expect adds what a step gives if nothing is wrong.
+func (w *walk) expect(step, tasks int) {
+	var sum uint64
+	for i := range tasks {
+		sum += stepValue(step, i)
+	}
+	w.add(sum)
+	for i := range tasks {
+		w.add(stepValue(step, i) + 1)
+	}
+}
+
+// noteStep appends the time of a step to a file.
+func noteStep(file string, step int) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, step, time.Now().UnixNano())
+	return err
+}
+
+// broadcast sends so many MiB from task 0 to all, which check every byte.
+func broadcast(mebibytes int) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		pattern := make([]byte, 1<<20)
+		for i := range pattern {
+			pattern[i] = byte(i*7 + i>>11)
+		}
+		var value []byte
+		if t.Rank() == 0 {
+			value = bytes.Repeat(pattern, mebibytes)
+		}
+		got, err := coppice.Broadcast(ctx, t, value)
+		if err != nil {
+			return err
+		}
+		if len(got) != mebibytes<<20 {
+			return fmt.Errorf("wrong: task %d has %d bytes, want %d", t.Rank(), len(got), mebibytes<<20)
+		}
+		for i := 0; i < len(got); i += len(pattern) {
+			if !bytes.Equal(got[i:i+len(pattern)], pattern) {
+				return fmt.Errorf("wrong: task %d, in the MiB from byte %d on", t.Rank(), i)
+			}
+		}
+		fmt.Println(rightLine, t.Rank())
+		return nil
+	}
+}
+
+// idle does nothing between two barriers. Task 0 writes the time of the first one into
+// a file.
+func idle(d time.Duration, file string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		if err := coppice.Barrier(ctx, t); err != nil {
+			return err
+		}
+		if t.Rank() == 0 {
+			if err := noteStep(file, 0); err != nil {
+				return err
+			}
+		}
+		time.Sleep(d)
+		if err := coppice.Barrier(ctx, t); err != nil {
+			return err
+		}
+		fmt.Println(rightLine, t.Rank())
+		return nil
+	}
+}
