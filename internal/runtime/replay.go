@@ -169,7 +169,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	default:
 		o.original = value
 		o.copied = o.m.p.history.memory.take(len(value))
-		copy(o.copied, value)
+		o.m.p.copy(o.copied, value)
 	}
 	o.copiedAt = step
 	return o.copied
