@@ -194,3 +194,34 @@ func heapBytes() uint64 {
 	goruntime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// What a task passes for several tasks is copied once, to memory of the right size.
+func TestPartsAreCopiedOnce(t *testing.T) {
+	const n, size = 4, 8 << 20
+	var before, after goruntime.MemStats
+	job := coppice.Job{Local: n}
+	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		var parts [][]byte
+		if task.Rank() == 0 {
+			for range n {
+				parts = append(parts, make([]byte, size))
+			}
+			goruntime.ReadMemStats(&before)
+		}
+		if _, err := coppice.Scatter(ctx, task, parts); err != nil {
+			return err
+		}
+		if err := coppice.Barrier(ctx, task); err != nil || task.Rank() > 0 {
+			return err
+		}
+		goruntime.ReadMemStats(&after)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The copy, and one that each task takes of its part.
+	if got, want := after.TotalAlloc-before.TotalAlloc, uint64(2*n*size); got > want+want/8 {
+		t.Errorf("%d bytes are allocated, want %d", got, want)
+	}
+}

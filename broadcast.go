@@ -57,10 +57,11 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	call := runtime.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
 	root := t.Rank() == s.root
 	if root {
-		if s.mode.auto { // what small values are sent to is not asked for them again
-			call.Value, err = encodeSmall(t, c, &v, s.shared)
+		shared := s.shared || t.Size() == 1 // nobody is sent it
+		if s.mode.auto {                    // what small values are sent to is not asked for them again
+			call.Value, err = encodeSmall(t, c, &v, shared)
 		} else {
-			call.Value, err = encode(c, &v, s.shared, nil)
+			call.Value, err = encode(c, &v, shared, nil)
 		}
 		if err != nil {
 			return zero, fmt.Errorf("broadcast: %w", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/internal/codec"
+	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/internal/runtime"
 )
 
@@ -62,6 +63,13 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 	all = t.parts[:0]
 	buf := t.small[:0]
 	t.small, t.parts = nil, nil
+	if !shared { // at once: to append one after the other would copy again and again
+		sum := 0
+		for i := range vs {
+			sum += c.Len(&vs[i])
+		}
+		buf = large.Grow(buf, sum)
+	}
 	var few [32]int
 	ends := few[:0]
 	for i := range vs {

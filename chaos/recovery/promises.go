@@ -159,11 +159,11 @@ func checkReturned(w *replayWorld) error {
 	if l, ok := w.Protocol().(*recorder); ok && l.err != nil {
 		return l.err
 	}
-	left := false // somebody
+	left := false // somebody of the job
 	for r := range jobOf(w).Coordinator() {
-		left = left || w.Alive(r) && w.Life(r) == 1 && !w.State(r).Out()
+		left = left || w.Alive(r) && w.Life(r) == 1 && !w.State(r).Out() && w.State(r).View() != nil
 	}
-	if !left && !calm(w) {
+	if !left {
 		return nil
 	}
 	lost := false // a task
@@ -190,12 +190,13 @@ type attempt struct {
 	at protocol.Rank
 }
 
-// lastAttempts are, by task, those that began in the latest view.
+// lastAttempts are, by task, those that began in the latest view up to the one in which the job
+// has ended.
 func lastAttempts(w *replayWorld) []attempt {
-	last := make([]attempt, jobOf(w).Program().Tasks)
+	last, end := make([]attempt, jobOf(w).Program().Tasks), w.State(jobOf(w).Coordinator()).Ending()
 	for r := range protocol.Rank(w.P()) {
 		for _, d := range w.Delivered(r) {
-			if a := d.Msg.Result; a != nil && (last[a.Task].Attempt == nil || last[a.Task].View < a.View) {
+			if a := d.Msg.Result; a != nil && a.View <= end && (last[a.Task].Attempt == nil || last[a.Task].View < a.View) {
 				last[a.Task] = attempt{a, r}
 			}
 		}

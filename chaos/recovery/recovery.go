@@ -17,7 +17,8 @@ import (
 
 // Job is one whose tasks survive the death of processes, to be attacked: all
 // but one may crash, at any moment, and every task must return with the bits that it
-// has without any message.
+// has without any message. If nobody survives but processes that had not yet joined, nothing
+// is promised.
 type Job struct {
 	// P is the number of processes, Tasks that of tasks, 0: as many. Task t belongs to
 	// process t mod P; with fewer tasks than processes there are spares.
@@ -50,7 +51,7 @@ type Job struct {
 	// So they do, too, if there are joiners.
 	Moves bool
 
-	Crashes      int  // at most; P−1 always leave a survivor
+	Crashes      int  // at most; P−1 always leave a survivor, P−1+Joiners a process that may have joined
 	LossyCrashes bool // as in chaos.Config
 
 	// Suspicions, Cuts and Restarts are as in chaos.Config. Who is suspected is killed,
@@ -109,7 +110,7 @@ func (r Job) random() (replayConfig, error) {
 			panic(err) // the same but for the program was possible
 		}
 		l := &recorder{Job: job}
-		if g.Onces() == 0 || copies >= r.Crashes+r.Suspicions && r.Cuts == 0 {
+		if g.Onces() == 0 || copies >= r.Crashes+r.Suspicions && r.Cuts == 0 && r.Crashes < r.P { // who joined last may have no copy
 			l.said = map[said]uint64{}
 		}
 		s.Protocol = l
@@ -356,8 +357,8 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts) < 0 {
 		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts)
 	}
-	if r.Crashes < 0 || r.Crashes > r.P-1 {
-		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, r.P, r.P-1)
+	if all := r.P + r.Joiners; r.P < 1 || r.Crashes < 0 || r.Crashes > all-1 {
+		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, all, all-1)
 	}
 	if r.Saves < Some || r.Copies < 0 {
 		return replayConfig{}, fmt.Errorf("chaos: %d saves with %d copies, allowed are 0 and more", r.Saves, r.Copies)

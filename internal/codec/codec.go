@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+
+	"github.com/coppice-go/coppice/internal/large"
 )
 
 // Codec turns values of type T into bytes and back. It may be used by any number
@@ -115,6 +117,14 @@ func (c *Codec[T]) View(v *T) (b []byte, ok bool) {
 	return c.bytes(v), true
 }
 
+// Len is how many bytes Append adds, as far as that is known before: of plain memory.
+func (c *Codec[T]) Len(v *T) int {
+	if c.form > text {
+		return 0
+	}
+	return len(c.bytes(v))
+}
+
 // bytes are those of *v where they are, padding included. T is plain memory.
 func (c *Codec[T]) bytes(v *T) []byte {
 	switch c.form {
@@ -138,7 +148,7 @@ func (c *Codec[T]) Append(dst []byte, v *T) ([]byte, error) {
 		return b, nil
 	}
 	at := len(dst)
-	dst = append(dst, c.bytes(v)...)
+	dst = large.Append(dst, c.bytes(v))
 	if c.padded {
 		c.memory.zeroGaps(dst[at:])
 	}
@@ -222,7 +232,7 @@ func (c *Codec[T]) DecodeInto(b []byte, dst T) (T, error) {
 	h := header(&dst)
 	*h = (*h)[:len(b)/c.memory.size]
 	if to := elemBytes(&dst, c.memory.size); len(b) > 0 && &to[0] != &b[0] { // it may be there already
-		copy(to, b)
+		large.Copy(to, b)
 	}
 	return dst, nil
 }

@@ -1,6 +1,10 @@
 package codec
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/coppice-go/coppice/internal/large"
+)
 
 // All that is unsafe is here. It holds for any T without pointers, or with no
 // others than the one of a string or a slice whose elements have none: the garbage
@@ -51,7 +55,7 @@ func aligned(b []byte, align int) bool {
 // cloneAligned copies b to memory that begins at a multiple of align. What append
 // allocates is not zeroed first, and in practice aligned; words are by definition.
 func cloneAligned(b []byte, align int) []byte {
-	if c := append([]byte(nil), b...); aligned(c, align) {
+	if c := large.Append(nil, b); aligned(c, align) {
 		return c
 	}
 	words := make([]uint64, (len(b)+alignMax-1)/alignMax)

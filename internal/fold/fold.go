@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"unsafe"
+
+	"github.com/coppice-go/coppice/internal/large"
 )
 
 // Op is a way to combine two numbers.
@@ -153,7 +155,7 @@ func over[E number](loop func(dst, a, b []E)) Func {
 			return nil, fmt.Errorf("values of %d and %d bytes cannot be combined", len(left), len(right))
 		}
 		if len(dst) != len(left) {
-			dst = make([]byte, len(left))
+			dst = large.New(len(left))
 		}
 		out, a, b := cast[E](dst), cast[E](left), cast[E](right)
 		loop(out, a, b)

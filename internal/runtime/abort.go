@@ -17,10 +17,10 @@ import (
 //  1. Who aborts tells all processes of its view, before it sends anything else. Who is
 //     told, and did not know it, does the same. So whoever receives what follows from
 //     it knows it.
-//     A process that has just joined may have been told before it had a view: it tells
-//     all of its first one.
-//  2. When a view opens, every process tells those who run tasks again all that it
-//     knows to be aborted, and then that this is all, as of that view.
+//  2. When a view opens, every process tells those who are new in it all that it knows to be
+//     aborted, before it sends them anything that may follow from it; one that is new itself,
+//     which may have been told before it had a view, tells all. Then it tells those who
+//     run tasks again that this is all, as of that view.
 //  3. A task that is run again neither enters such an operation nor aborts it before
 //     all of the present view have said so: a record of its earlier attempt that
 //     anybody has is known to it then. It never aborts anything of its own.
@@ -93,9 +93,9 @@ func (p *Process) lookAborts() {
 	p.aborts.waiting = p.aborts.waiting[:0]
 }
 
-// tellAborts tells those who run tasks again what is known to be aborted, as of a view,
-// and all if it is the process's first.
-func (p *Process) tellAborts(v *membership.View, first bool) {
+// tellAborts tells those who are new in a view what is known to be aborted or lost, all if this
+// process is; and those who run tasks again that this is all, as of that view.
+func (p *Process) tellAborts(v, before *membership.View) {
 	if !p.replays() || p.dead || p.closed {
 		return
 	}
@@ -103,16 +103,23 @@ func (p *Process) tellAborts(v *membership.View, first bool) {
 	for t, since := range p.since {
 		again[protocol.Rank(p.owner[t])] = again[protocol.Rank(p.owner[t])] || since > 1
 	}
+	first := !before.Has(p.views.state.Self())
 	for _, id := range v.Members {
-		if int(id.ID) == p.cfg.Rank || !first && !again[id.ID] {
+		if int(id.ID) == p.cfg.Rank {
 			continue
 		}
 		q := p.peerAt(int(id.ID))
-		for key := range p.aborts.records {
-			q.tell(key.record())
+		if first || !before.Has(id) {
+			q.tellDrawn()
+			for key := range p.aborts.records {
+				q.tell(key.record())
+			}
+			q.tellLosses()
 		}
-		p.passCopies(q)
-		q.send(envelope{seq: v.Number, plan: Plan{op: opAborts}}, nil, nil) // behind them
+		if again[id.ID] {
+			p.passCopies(q)
+			q.send(envelope{seq: v.Number, plan: Plan{op: opAborts}}, nil, nil) // behind them
+		}
 	}
 	p.lookAborts()
 }

@@ -3,8 +3,12 @@ package runtime
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // A task that is run again waits for what others know to be aborted, but not longer than
@@ -38,5 +42,55 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("it still waits")
+	}
+}
+
+// Who joins is told what is aborted, and lost, before anything else that a process has to say:
+// what it is sent from the log, or to keep, may follow from that. The process may die at any moment.
+func TestWhoJoinsIsToldFirst(t *testing.T) {
+	job, err := NewLocal(3, Config{Tasks: 3, Owner: []int32{0, 1, 0}, Buffer: 1 << 20, Copies: 1, Adopt: func(int, int, int) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	p, joiner := job.Processes[0], job.Processes[2]
+	p.lock()
+	defer p.unlock()
+	id := func(r protocol.Rank) membership.Member { return membership.Member{ID: r, Incarnation: 1} }
+	first := p.views.sight.View
+	before := *first
+	before.Members = []membership.Member{id(0), id(1)}
+	p.views.sight.View = &before
+
+	m := p.member(scope{group: world}, 0)
+	e := m.to(1)
+	e.seq, e.plan = 1, Plan{op: opSend}
+	m.record(1, &e, []byte("follows from the abort"))
+	p.own(copyKey{task: 0, epoch: 0, key: 1}, 0, []byte("value"), false, nil)
+	p.abort(instance{scope{group: world}, 1})
+	p.lose("its state is gone", 2)
+
+	after := before
+	after.Number++
+	after.Members = []membership.Member{id(0), id(2)}
+	after.Owners, after.Since = []protocol.Rank{0, 2, 0}, []uint64{1, after.Number, 1}
+	p.viewOpened(&after)
+
+	joiner.post.Lock()
+	defer joiner.post.Unlock()
+	var order []uint8
+	for _, letter := range joiner.inbox {
+		if op := letter.plan.op; op != opView {
+			order = append(order, op)
+		}
+	}
+	told := []uint8{opAbort, opLost, opAborts}
+	if len(order) < len(told) || !slices.Equal(order[:len(told)], told) {
+		t.Errorf("it is sent messages for %v, want %v first", order, told)
+	}
+	for _, op := range []uint8{opSend, opCopy} {
+		if !slices.Contains(order, op) {
+			t.Errorf("it is sent messages for %v, want one for %v", order, op)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package runtime
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/coppice-go/coppice/internal/large"
 )
 
 // buffers are pieces of memory for what is received, used again as soon as the
@@ -25,7 +27,7 @@ const (
 func (b *buffers) get(n int) []byte {
 	class := max(bits.Len(uint(n-1)), bufferMin) - bufferMin
 	if class >= bufferClasses {
-		return make([]byte, n)
+		return large.New(n)
 	}
 	if have := b.free[class]; len(have) > 0 {
 		last := len(have) - 1
@@ -36,7 +38,7 @@ func (b *buffers) get(n int) []byte {
 		return m[:n]
 	}
 	if b.stays && n > copiedMax {
-		return newLarge(1 << (class + bufferMin))[:n]
+		return large.New(1 << (class + bufferMin))[:n]
 	}
 	return make([]byte, n, 1<<(class+bufferMin))
 }

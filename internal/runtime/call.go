@@ -125,6 +125,13 @@ func (o *operation) await(ctx context.Context) (err error) {
 		p.freeWaiter(o.w)
 		o.w = nil
 	}
+	if o.work > 0 && !o.works && o.err == nil && !p.dead { // it gives up; the others need it all the same
+		step := o.work
+		o.work = 0
+		if !o.foldNow(int32(step)) {
+			o.step()
+		}
+	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"time"
 
+	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -65,13 +66,13 @@ func (in *incoming) settle() {
 		return
 	}
 	m := p.buffers.get(len(in.value))
-	copy(m, in.value)
+	p.copy(m, in.value)
 	in.value, in.pooled = m, true
 }
 
 // moveTo moves the value of a message that is complete to room.
 func (in *incoming) moveTo(room []byte) {
-	copy(room, in.value)
+	in.source.p.copy(room, in.value)
 	in.discard()
 	in.value, in.brief, in.shared = room, false, false
 }
@@ -104,7 +105,7 @@ func (in *incoming) want() {
 	if in.origin != nil { // a process of this program: it is all there
 		in.value, in.filled, in.complete = in.origin.value, len(in.origin.value), true
 		if in.room != nil {
-			copy(in.room, in.value)
+			in.source.p.copy(in.room, in.value)
 			in.value, in.shared = in.room, false
 		}
 		in.answer(0)
@@ -117,9 +118,12 @@ func (in *incoming) want() {
 	in.answer(0)
 }
 
-// roomMax is how much room is made for a message before any of it has come: its
-// size may be a lie.
-const roomMax = 1 << 30
+// roomMax is the size up to which what is said of a message is believed, and room made for all
+// of it before it has come: as much as the machine has. Beyond that room is made as it comes.
+var roomMax = large.MachineMemory()
+
+// roomFirst is how much of such a one comes first.
+const roomFirst = 1 << 30
 
 // makeRoom makes room for n more bytes of the value, and for more in advance.
 func (in *incoming) makeRoom(n int) {
@@ -131,10 +135,12 @@ func (in *incoming) makeRoom(n int) {
 	case value != nil:
 	case in.plan.op != opSend && in.size <= 1<<bufferMax:
 		value, pooled = in.source.p.buffers.get(int(in.size)), true
+	case in.size <= roomMax:
+		value = large.New(int(in.size))
 	default:
-		value = make([]byte, min(in.size, max(roomMax, 2*uint64(in.filled+n))))
+		value = large.New(int(max(roomFirst, 2*uint64(in.filled+n))))
 	}
-	copy(value, in.value[:in.filled])
+	in.source.p.copy(value, in.value[:in.filled])
 	in.discard() // what had come of it
 	in.value, in.brief, in.pooled = value, false, pooled
 }

@@ -63,10 +63,24 @@ func (p *Process) tellLost(why string, tasks ...int) {
 	for _, t := range tasks {
 		for _, id := range p.views.sight.View.Members {
 			if int(id.ID) != p.cfg.Rank {
-				p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opLost}, extra: uint64(t), seq: p.since[t]}, []byte(why), nil)
+				p.peerAt(int(id.ID)).tellLost(t, why)
 			}
 		}
 		p.lose(why, t)
+	}
+}
+
+func (q *peer) tellLost(task int, why string) {
+	q.send(envelope{plan: Plan{op: opLost}, extra: uint64(task), seq: q.p.since[task]}, []byte(why), nil)
+}
+
+// tellLosses tells a process that has just joined which tasks are lost: what it will be sent may
+// follow from that.
+func (q *peer) tellLosses() {
+	for t, g := range q.p.gone {
+		if g.dead {
+			q.tellLost(t, g.why)
+		}
 	}
 }
 

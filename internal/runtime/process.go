@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -131,6 +132,8 @@ type Process struct {
 	drives     uint64
 	spins      uint64
 	moved      uint64 // bytes read and written
+	worked     int    // bytes copied and combined since the lock was taken
+	workedMax  int    // the most of them
 	vain       int    // how often spinning was of no use lately
 	background waiter
 	standing   []*waiter
@@ -281,7 +284,7 @@ func (p *Process) Logger() *slog.Logger { return p.cfg.Logger }
 
 func (p *Process) lock() {
 	p.mu.Lock()
-	p.time = 0
+	p.time, p.worked = 0, 0
 }
 
 // unlock gives the lock back and then hands over what was sent to processes that
@@ -311,13 +314,22 @@ func (p *Process) unlock() {
 	}
 }
 
+// copy copies what need not, or cannot, be copied without the lock.
+func (p *Process) copy(dst, src []byte) { p.noteWork(large.Copy(dst, src)) }
+
+// noteWork takes note that n bytes are copied or combined while the lock is held.
+func (p *Process) noteWork(n int) {
+	p.worked += n
+	p.workedMax = max(p.workedMax, p.worked)
+}
+
 // keep returns a copy of a small value.
 func (p *Process) keep(b []byte) []byte {
 	n := (len(b) + 7) &^ 7 // the next one begins on a word, too
 	if n > cap(p.values)/8 {
 		if n > 1<<10 {
 			c := make([]byte, len(b))
-			copy(c, b)
+			p.copy(c, b)
 			return c
 		}
 		p.values = make([]byte, 0, 8<<10)

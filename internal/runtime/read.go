@@ -8,14 +8,19 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// readsMax is how often one peer is read before the others have their turn.
-const readsMax = 16
+// readsMax is how often one peer is read before the others have their turn, and readMax how many
+// bytes of it: where a large value goes, each page is a fault.
+const (
+	readsMax = 16
+	readMax  = 512 << 10
+)
 
 // read takes what has come and handles it; it tells whether there may be more.
 func (q *peer) read() (more bool) {
 	// What a connection has buffered does not show at the poller: it is read to
 	// the end.
-	for n := 0; q.conn != nil && (n < readsMax || q.conn.Buffered()); n++ {
+	before := q.p.moved
+	for n := 0; q.conn != nil && (n < readsMax && q.p.moved-before < readMax || q.conn.Buffered()); n++ {
 		if more = q.readOnce(); !more {
 			break
 		}
@@ -164,7 +169,7 @@ func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
 	q.head, q.toCome, q.into = h, h.Length, nil
 	if h.Number == q.link.Arrived()+1 {
 		in := q.parts[h.Tag]
-		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomMax {
+		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomFirst {
 			return 0, fmt.Errorf("%w: %d bytes for message %d, which has no room for them", wire.ErrFrame, h.Length, h.Tag)
 		}
 		in.makeRoom(int(h.Length))

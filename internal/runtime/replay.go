@@ -169,7 +169,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	default:
 		o.original = value
 		o.copied = o.m.p.history.memory.take(len(value))
-		copy(o.copied, value)
+		o.m.p.copy(o.copied, value)
 	}
 	o.copiedAt = step
 	return o.copied
@@ -197,38 +197,50 @@ type anew struct {
 	sent     uint64 // the operation of the last that was
 }
 
-// moves makes the view's owners those of the tasks.
-func (p *Process) moves(v *membership.View) {
+// changes are the tasks that a view gives to others.
+type changes struct {
+	moved []int // have a new owner, or a new attempt at the same one
+	left  []int // of them, those that were this process's
+	lost  []int // have none
+}
+
+// assign makes the view's owners those of the tasks.
+func (p *Process) assign(v *membership.View) (c changes) {
 	if !p.replays() || p.dead {
-		return
+		return c
 	}
-	var moved, left, lost []int
 	for t, id := range v.Owners {
 		p.epochs.tasks[t].moved = false
 		switch {
 		case id < 0:
-			lost = append(lost, t)
+			c.lost = append(c.lost, t)
 		case p.owner[t] != int32(id) || p.since[t] != v.Since[t]:
 			p.peerAt(int(id))
 			if int(p.owner[t]) == p.cfg.Rank {
-				left = append(left, t)
+				c.left = append(c.left, t)
 			}
 			p.owner[t], p.since[t] = int32(id), v.Since[t]
 			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
 			p.epochs.tasks[t] = taskEpoch{moved: true}
-			moved = append(moved, t)
+			c.moved = append(c.moved, t)
 		}
 	}
-	p.lose(p.nobodys(v), lost...)
-	if len(moved) == 0 {
+	return c
+}
+
+// moves does what the view's new owners ask for: it gives up tasks, sends again what was sent to
+// those that are run again, and runs those that are this process's now.
+func (p *Process) moves(v *membership.View, c changes) {
+	p.lose(p.nobodys(v), c.lost...)
+	if len(c.moved) == 0 {
 		return
 	}
 	if !p.history.keeps {
-		p.tellLost(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank), moved...)
+		p.tellLost(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank), c.moved...)
 	}
-	p.leaves(left)
-	p.reopen(moved...)
-	for _, t := range moved {
+	p.leaves(c.left)
+	p.reopen(c.moved...)
+	for _, t := range c.moved {
 		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
 			p.taskReturned(t, r.failure)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -75,6 +76,7 @@ func (o *operation) equip(c *Call) {
 	if c != nil {
 		kind = c.Kind
 	}
+	kind.New = large.New
 	s.store.Reset(s.program, kind)
 	s.state.Patient = o.m.p.replays()
 	if o.m.p.history.keeps && !o.works && !o.plan.is(unlogged) {
@@ -157,7 +159,7 @@ func (o *operation) piece(from int, in *incoming) {
 		return
 	}
 	in = in.stay()
-	if !in.granted && s.Size() <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
+	if !in.granted && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
 		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
 	}
 	m, seq := o.m, o.seq
@@ -313,6 +315,7 @@ func (o *operation) bundled(step int32, n int) []byte {
 	if room == nil && p.hub == nil {
 		room = p.buffers.get(n)
 	}
+	p.noteWork(n)
 	b.memory, _ = o.sched.store.Take(&steps[step], room)
 	if !b.stays {
 		o.bundles = append(o.bundles, b.memory)
@@ -320,14 +323,25 @@ func (o *operation) bundled(step int32, n int) []byte {
 	return b.memory
 }
 
-// fold combines values: at once, or, if it takes code of the user, by the task.
+// fold combines values: at once, or, if it takes code of the user or long, by the task.
 func (o *operation) fold(step int32) (wait bool) {
-	if o.works {
+	if o.works || o.waits() && !o.left && o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
 		o.work = int(step)
 		o.m.p.complete(o.w)
 		return true
 	}
-	if err := o.sched.store.Fold(&o.sched.program.Steps[step]); err != nil {
+	return o.foldNow(step)
+}
+
+// foldMax is how many bytes are combined while the lock is held. A task that has given up the operation
+// combines nothing more.
+const foldMax = 4 << 20
+
+// foldNow combines values.
+func (o *operation) foldNow(step int32) (failed bool) {
+	st := &o.sched.program.Steps[step]
+	o.m.p.noteWork(o.sched.store.Bytes(st))
+	if err := o.sched.store.Fold(st); err != nil {
 		o.cannotFold(err)
 		return true
 	}
@@ -335,8 +349,29 @@ func (o *operation) fold(step int32) (wait bool) {
 	return false
 }
 
-// userWork runs the user's code, without the lock, unless there is a backup of what it
-// would make.
+// foldUnlocked combines values without the lock.
+func (o *operation) foldUnlocked(st *collective.Step) error {
+	p, s := o.m.p, &o.sched.store
+	for i := range st.Slots {
+		f, err := s.Operands(st, i)
+		if err != nil {
+			return err
+		}
+		p.unlock()
+		err = func() error {
+			defer p.lock()
+			return f.Combine()
+		}()
+		if err != nil {
+			return err
+		}
+		s.Combined(st, i, f)
+	}
+	return nil
+}
+
+// userWork combines values without the lock, most likely by the user's code, unless there is a backup
+// of what it would make.
 func (o *operation) userWork(ctx context.Context) error {
 	p, st := o.m.p, &o.sched.program.Steps[o.work]
 	returned := false
@@ -352,12 +387,7 @@ func (o *operation) userWork(ctx context.Context) error {
 	}
 	if !spared {
 		began := time.Now()
-		p.unlock()
-		err := func() error {
-			defer p.lock()
-			return o.sched.store.Fold(st)
-		}()
-		if err != nil {
+		if err := o.foldUnlocked(st); err != nil {
 			returned = true
 			o.cannotFold(err)
 			return nil

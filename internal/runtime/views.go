@@ -304,10 +304,11 @@ func (p *Process) viewOpened(v *membership.View) {
 			})
 		}
 	}
-	p.moves(v)
+	c := p.assign(v)
+	p.tellAborts(v, before.View) // before anything that may follow from them
+	p.moves(v, c)
 	p.tellLoad()
 	p.epochsView(v)
-	p.tellAborts(v, !before.View.Has(p.views.state.Self()))
 	p.reconvene(v)
 	p.floodAgain()
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {

@@ -48,6 +48,8 @@ type Kind struct {
 	// Fold combines two values. It returns the result, in dst if that has the
 	// length, which may be one of the two.
 	Fold func(dst, left, right []byte) ([]byte, error)
+	// New returns memory for n bytes of a result, which need not be zero; nil: make does.
+	New func(n int) []byte
 }
 
 // ErrSize: what came has not the size that it must have.
@@ -315,7 +317,11 @@ func (s *Store) Room(st *Step, n int) []byte {
 
 // ours makes memory for version 0.
 func (s *Store) ours() {
-	if cap(s.value) < s.size {
+	switch {
+	case cap(s.value) >= s.size:
+	case s.kind.New != nil:
+		s.value = s.kind.New(s.size)
+	default:
 		s.value = make([]byte, s.size)
 	}
 	s.value, s.written = s.value[:s.size], true
@@ -383,35 +389,80 @@ func (s *Store) putBlocks(st *Step, b []byte, lent bool) error {
 
 // Fold carries out a Fold step.
 func (s *Store) Fold(st *Step) error {
-	for i, at := range st.Slots {
-		with := st.With[i]
-		left, right := s.slots[at], s.slots[with]
-		if s.program.Segments == 0 && (left == nil || right == nil) { // of the dead there may be nothing
-			if left == nil {
-				s.slots[at], s.lent[at], s.loans[at] = right, s.lent[with], s.loans[with]
-			}
-			continue
+	for i := range st.Slots {
+		f, err := s.Operands(st, i)
+		if err == nil {
+			err = f.Combine()
 		}
-		if !s.kind.Loose && len(left) != len(right) {
-			return fmt.Errorf("%w: %d and %d bytes are to be combined", ErrSize, len(left), len(right))
-		}
-		if st.Before {
-			left, right = right, left
-		}
-		target, loan := s.target(st, at, with)
-		dst, err := s.kind.Fold(target, left, right)
 		if err != nil {
 			return err
 		}
-		if len(dst) == 0 || len(target) == 0 || &dst[0] != &target[0] {
-			loan = 0
-		}
-		if s.lent[at] && s.loans[at] > 0 {
-			s.sent = append(s.sent, s.loans[at])
-		}
-		s.slots[at], s.lent[at], s.loans[at] = dst, false, loan
+		s.Combined(st, i, f)
 	}
 	return nil
+}
+
+// Operands are what a Fold step combines in one of its slots, and the result.
+type Operands struct {
+	Left, Right []byte
+	Result      []byte // before: memory for it
+	loan        int32
+	fold        func(dst, left, right []byte) ([]byte, error) // nil: there is nothing to combine
+}
+
+// Operands returns those in slot i of a step. The store may be used for other steps while they are
+// combined.
+func (s *Store) Operands(st *Step, i int) (f Operands, err error) {
+	at, with := st.Slots[i], st.With[i]
+	left, right := s.slots[at], s.slots[with]
+	if s.program.Segments == 0 && (left == nil || right == nil) { // of the dead there may be nothing
+		if left == nil {
+			s.slots[at], s.lent[at], s.loans[at] = right, s.lent[with], s.loans[with]
+		}
+		return f, nil
+	}
+	if !s.kind.Loose && len(left) != len(right) {
+		return f, fmt.Errorf("%w: %d and %d bytes are to be combined", ErrSize, len(left), len(right))
+	}
+	if st.Before {
+		left, right = right, left
+	}
+	f = Operands{Left: left, Right: right, fold: s.kind.Fold}
+	f.Result, f.loan = s.target(st, at, with)
+	return f, nil
+}
+
+// Combine combines them.
+func (f *Operands) Combine() error {
+	if f.fold == nil {
+		return nil
+	}
+	dst, err := f.fold(f.Result, f.Left, f.Right)
+	if len(dst) == 0 || len(f.Result) == 0 || &dst[0] != &f.Result[0] {
+		f.loan = 0
+	}
+	f.Result = dst
+	return err
+}
+
+// Combined makes the result that of slot i of the step.
+func (s *Store) Combined(st *Step, i int, f Operands) {
+	if f.fold == nil {
+		return
+	}
+	at := st.Slots[i]
+	if s.lent[at] && s.loans[at] > 0 {
+		s.sent = append(s.sent, s.loans[at])
+	}
+	s.slots[at], s.lent[at], s.loans[at] = f.Result, false, f.loan
+}
+
+// Bytes is how many bytes a Fold step combines with as many others.
+func (s *Store) Bytes(st *Step) (n int) {
+	for _, at := range st.Slots {
+		n += len(s.slots[at])
+	}
+	return n
 }
 
 // Length is how many bytes the one slot of a step has.

@@ -23,8 +23,9 @@ import (
 //     Tasks that are in the operation, or come to it, get «aborted». Links are first in
 //     first out, so whoever gets a message that depends on an abort has its record.
 //  3. When a view opens, a process takes nothing any more from who is out since (who is
-//     not in yet may already send). Then it sends its records to every process of the view
-//     that runs a task again, and after them its word that these are all, as of this view.
+//     not in yet may already send). Then, before any message of a task, it sends its records
+//     to every process that is new in the view, and to every one that runs a task again its
+//     word that it has told all it knew, as of this view.
 //  4. A task that is run again neither enters nor leaves an agreed operation before its
 //     process has the words of all members of its present view as of that view, be they
 //     dead: the next view is without them.
@@ -105,8 +106,8 @@ func (s *State) mail(to protocol.Rank, m Message) {
 	}
 }
 
-// assure tells those who run tasks again what is aborted, and what copies there are of
-// those tasks, as of the view that has opened.
+// assure tells those who are new what is aborted, and those who run tasks again what copies there
+// are of those tasks, and that this is all, as of the view that has opened.
 func (j *Job) assure(s *State, before *membership.View) {
 	if !j.program.agreed && !j.program.keeps() {
 		return
@@ -114,14 +115,15 @@ func (j *Job) assure(s *State, before *membership.View) {
 	word := Message{Kind: Word}
 	word.Letter.Letter = &membership.Letter{Base: s.view}
 	for _, m := range s.view.Members {
-		if !j.reruns(s.view, m.ID) {
-			continue
+		if before == nil || !before.Has(m) {
+			for _, r := range s.records {
+				s.mail(m.ID, Message{Kind: Record, Frame: r})
+			}
 		}
-		for _, r := range s.records {
-			s.mail(m.ID, Message{Kind: Record, Frame: r})
+		if j.reruns(s.view, m.ID) {
+			s.handOver(before, m.ID)
+			s.mail(m.ID, word)
 		}
-		s.handOver(before, m.ID)
-		s.mail(m.ID, word)
 	}
 }
 

@@ -89,6 +89,14 @@ var schedules = []directed{
 		aborted: true,
 	},
 	{
+		name: "a joiner that is sent the log", cfg: Config{Processes: 2, Joiners: 1},
+		// p1 dies when p2 is in, which adopts its task. p0 sends p2 its record before it
+		// sends again what followed from the abort, and dies between the two.
+		steps: `act 0; begin 2; act 2; hear 0 2; views 0; hear 1 0; views 1; hear 2 0; views 2; hear 0 1; hear 0 2; views 0
+			crash 1; tell 0 1; views 0; hear 2 0; views 2; hear 0 2; views 0; act 0; crash 0; hear 2 0 2; lose 0 2`,
+		aborted: true,
+	},
+	{
 		name: "a record before the first view", cfg: Config{Processes: 3, Joiners: 1, Owners: []protocol.Rank{1, 2}}, cancels: 1,
 		// p3 gets the record from p0 before view 2 is open at it. Both others who
 		// had it die. p1 waits in the barrier, and runs nothing again.

@@ -45,6 +45,9 @@ var recoveries = []struct {
 	{"four that move", recovery.Job{P: 4, Tasks: 5, Joiners: 1, Moves: true, Crashes: 2, Operations: 4, Saves: 3, LossyCrashes: true, Ops: loose}, 3000},
 	{"three that are given tasks back", recovery.Job{P: 3, Tasks: 6, Moves: true, Crashes: 1, Operations: 1, Saves: 1, Ops: []replay.Op{replay.Gather, replay.Send}}, 20000},
 	{"four that move, suspected and cut", recovery.Job{P: 4, Joiners: 1, Moves: true, Crashes: 1, Suspicions: 1, Cuts: 1, Restarts: 1, Cancels: 1, Operations: 3, Saves: 2, LossyCrashes: true, Ops: loose}, 3000},
+	{"two of whom a joiner is left", recovery.Job{P: 2, Joiners: 1, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: loose}, 6000},
+	{"two of whom one of two joiners is left", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Operations: 3, LossyCrashes: true}, 3000},
+	{"two and a joiner that save and abort", recovery.Job{P: 2, Joiners: 1, Crashes: 2, Operations: 3, Saves: 1, Cancels: 2, LossyCrashes: true, Ops: loose}, 12000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 
@@ -141,6 +144,7 @@ func TestRecoveryWithoutSurvivorsIsRefused(t *testing.T) {
 	for _, r := range []recovery.Job{
 		{P: 0, Operations: 1},
 		{P: 2, Crashes: 2, Operations: 1},
+		{P: 2, Joiners: 1, Crashes: 3, Operations: 1},
 		{P: 2, Crashes: -1, Operations: 1},
 		{P: 2, Operations: 0},
 	} {

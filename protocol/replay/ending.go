@@ -17,6 +17,7 @@ type ending struct {
 	first *membership.View
 	in    []*membership.View // by process, the last one in which all its tasks had returned
 	told  int                // processes that were told of the end
+	view  uint64             // the view in which that was found; 0: it was not
 }
 
 func newEnding(first *membership.View, processes int) *ending {
@@ -30,7 +31,7 @@ func (e *ending) returned(r protocol.Rank, v *membership.View) {
 	}
 }
 
-// ready tells whether the job has come to its end.
+// ready reports whether the job has come to its end.
 func (e *ending) ready() bool {
 	latest := e.first
 	for _, v := range e.in {
@@ -43,8 +44,14 @@ func (e *ending) ready() bool {
 			return false
 		}
 	}
+	e.view = latest.Number
 	return true
 }
+
+// Ending is the view in which the coordinator has found that all tasks have returned; 0: it has
+// not. Who is let in by a later view and survives everybody may begin to run them again, until
+// it is told.
+func (s *State) Ending() uint64 { return s.ending.view }
 
 func (e *ending) next() protocol.Action[Message] {
 	if e.told == len(e.in) {
@@ -58,7 +65,7 @@ func (e *ending) next() protocol.Action[Message] {
 }
 
 func (e *ending) clone() *ending {
-	return &ending{e.first, slices.Clone(e.in), e.told}
+	return &ending{e.first, slices.Clone(e.in), e.told, e.view}
 }
 
 func (e *ending) sign(f fingerprint) fingerprint {

@@ -56,8 +56,9 @@ func (t *task) log() *Log {
 
 // What goes wrong with epochs.
 var (
-	errBalance = errors.New("messages that were sent before a Save were not received before it")
-	errAhead   = errors.New("an epoch is committed that the task has not saved")
+	errBalance   = errors.New("messages that were sent before a Save were not received before it")
+	errAhead     = errors.New("an epoch is committed that the task has not saved")
+	errOtherPast = errors.New("a task that is run again comes to its first Save with other operations aborted than when it saved")
 )
 
 // initEpochs begins in the first view, or outside of it.
@@ -236,6 +237,8 @@ func (t *task) enter(epoch uint64) {
 func (j *Job) resume(s *State, t *task, epoch uint64) bool {
 	r := s.copy(t.number, epoch, 0)
 	switch {
+	case r != nil && !t.same(r.Copy, j.program.starts[1]):
+		t.err = fmt.Errorf("%w: %v, not %v", errOtherPast, t.aborted, r.aborted)
 	case r != nil:
 		t.take(r.Copy)
 		t.enter(r.Epoch)
@@ -247,6 +250,13 @@ func (j *Job) resume(s *State, t *task, epoch uint64) bool {
 		return false
 	}
 	return true
+}
+
+// same reports whether the operations before the first Save that are aborted for this attempt are
+// those that were for the one which saved a state: what a program computed before it need not be in it.
+func (t *task) same(c *Copy, first int) bool {
+	n := len(t.aborted)
+	return len(c.aborted) >= n && slices.Equal(c.aborted[:n], t.aborted) && (len(c.aborted) == n || c.aborted[n] >= first)
 }
 
 // giveUp loses a task of this process.

@@ -202,18 +202,21 @@ var mistakes = []mistake{
 				return s.deliver()
 			}
 			moved`,
-		found: "three that abort",
+		found: "a joiner that is sent the log",
 	},
 	{
-		name: "the word goes before the records", file: "abort.go",
-		old: `		for _, r := range s.records {
-			s.mail(m.ID, Message`,
-		new: `		if wrong("the word goes before the records") {
-			s.mail(m.ID, word)
-		}
-		for _, r := range s.records {
-			s.mail(m.ID, Message`,
+		name: "who joins is not told", file: "abort.go",
+		old: `			for _, r := range s.records {
+				s.mail(`,
+		new: `			for _, r := range s.recordsUnless("who joins is not told") {
+				s.mail(`,
 		found: "a joiner that was not told",
+	},
+	{
+		name: "who joins is told when it runs a task again", file: "abort.go",
+		old:   ` !before.Has(m) {`,
+		new:   ` !before.Has(m) && !wrong("who joins is told when it runs a task again") || j.reruns(s.view, m.ID) {`,
+		found: "two and a joiner that save and abort", by: "with other operations aborted than when it saved",
 	},
 	{
 		name: "who is run again does not wait for words", file: "abort.go",
@@ -264,15 +267,9 @@ var mistakes = []mistake{
 		found: "three that come back",
 	},
 	{
-		name: "no records go with the word", file: "abort.go",
-		old:   `		for _, r := range s.records {`,
-		new:   `		for _, r := range s.recordsUnless("no records go with the word") {`,
-		found: "a joiner that was not told",
-	},
-	{
-		name: "what comes before the first view is not passed on", file: "process.go",
-		old:   `	if before == nil {`,
-		new:   `	if before == nil && !wrong("what comes before the first view is not passed on") {`,
+		name: "what comes before the first view is not passed on", file: "abort.go",
+		old:   `		if before == nil ||`,
+		new:   `		if before == nil && !wrong("what comes before the first view is not passed on") || before != nil &&`,
 		found: "a record before the first view",
 	},
 }

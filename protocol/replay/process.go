@@ -329,11 +329,6 @@ func (s *State) leave() protocol.Action[Message] {
 func (j *Job) opened(s *State, v *membership.View) {
 	before := s.view
 	s.view = v
-	if before == nil {
-		for _, r := range s.records {
-			s.spread(r)
-		}
-	}
 	j.openEpochs(s)
 	j.assure(s, before)
 	for i := range v.Owners {

@@ -1,0 +1,82 @@
+// Package large takes and copies large pieces of memory so that the process goes on meanwhile.
+//
+// A single copy of gigabytes takes seconds, since the first touch of each page is a fault, and the
+// Go runtime cannot preempt it: whoever wants to stop all goroutines, to begin a garbage collection for
+// one, waits for its end, and so does everybody else. So large values are copied in pieces, between
+// which a goroutine can be preempted. What is going to be overwritten is not cleared first, and is
+// in huge pages where the system has them: then a fault is 512 times as rare, and all that is left is that
+// the system clears the memory.
+package large
+
+import (
+	"strings"
+	"unsafe"
+)
+
+const (
+	// Piece is how many bytes are copied at once.
+	Piece    = 1 << 20
+	hugePage = 2 << 20
+)
+
+// New returns memory for n bytes, in huge pages if it is worth one. The bytes are not zero.
+func New(n int) []byte {
+	if n < hugePage/2 {
+		return make([]byte, n)
+	}
+	b := uncleared(n)
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	end := start + uintptr(n)
+	// The pages that it shares with its neighbours, too: those are most likely large as well.
+	adviseHuge(start&^(hugePage-1), (end+hugePage-1)&^(hugePage-1))
+	return b
+}
+
+// uncleared returns memory for n bytes that were not set to zero. A Builder is the only way to such
+// memory: what it is given to hold will be written by others. Nobody else has the string.
+func uncleared(n int) []byte {
+	var b strings.Builder
+	b.Grow(n)
+	if b.WriteByte(0); b.Cap() < n { // it says that it never is
+		return make([]byte, n)
+	}
+	return unsafe.Slice(unsafe.StringData(b.String()), n)
+}
+
+// Copy copies as copy does, in pieces. The two must not overlap.
+func Copy(dst, src []byte) int {
+	n := min(len(dst), len(src))
+	for at := 0; at < n; at += Piece {
+		copyPiece(dst[at:n], src[at:min(at+Piece, n)])
+	}
+	return n
+}
+
+// copyPiece copies. A goroutine can be preempted where a function begins, unless that is inlined.
+//
+//go:noinline
+func copyPiece(dst, src []byte) { copy(dst, src) }
+
+// Append adds b to dst as append does. If that takes more memory and b is large, it is as much as
+// they need.
+func Append(dst, b []byte) []byte {
+	if len(b) <= Piece {
+		return append(dst, b...)
+	}
+	n := len(dst)
+	dst = Grow(dst, len(b))[:n+len(b)]
+	Copy(dst[n:], b)
+	return dst
+}
+
+// Grow returns dst with room for n more bytes, in memory of its own if there was none.
+func Grow(dst []byte, n int) []byte {
+	if cap(dst)-len(dst) >= n {
+		return dst
+	}
+	grown := New(len(dst) + n)
+	return grown[:Copy(grown, dst)]
+}
+
+// totalUnknown is how much memory a machine counts as having that does not say.
+const totalUnknown = 16 << 30
