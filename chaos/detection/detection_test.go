@@ -77,6 +77,28 @@ var scenarios = []scenario{
 		c.Cuts = off(cutHost, Span{begin, begin + d.between(5*Second, 20*Second)})
 		return c
 	}, func(w *World) error { return w.Exactly(cutRanks, begin+4*Second) }, 40 * Second},
+	{"the launcher cut off, and then a host", func(d dice) Config { // the coordinator heard it once, and cannot say so any more
+		c := d.fourByTwo()
+		at := d.between(1600*Millisecond, 1900*Millisecond)
+		c.Cuts = append(off(cutHost, Span{begin, begin + 20*Second}), off(0, Span{begin + at, begin + 20*Second})...)
+		return c
+	}, func(w *World) error { return w.Exactly(cutRanks, begin+4*Second) }, 40 * Second},
+	{"the first host cut off for long", func(d dice) Config {
+		c := d.fourByTwo()
+		c.Cuts = off(1, Span{begin, begin + d.between(5*Second, 20*Second)})
+		return c
+	}, func(w *World) error { return w.Exactly([]int{0, 1}, begin+4*Second) }, 40 * Second},
+	{"the first host of three with five each cut off for long", func(d dice) Config {
+		return Config{
+			Hosts: []int{1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3}, Delay: 5 * Millisecond, Late: 20 * Millisecond,
+			Cuts: off(1, Span{begin, begin + 20*Second}),
+		}
+	}, func(w *World) error { return w.Exactly([]int{0, 1, 2, 3, 4}, begin+4*Second) }, 40 * Second},
+	{"the first host loses power", func(d dice) Config {
+		c := d.fourByTwo()
+		c.Deaths = map[int]protocol.Time{0: begin, 1: begin}
+		return c
+	}, func(w *World) error { return w.Exactly([]int{0, 1}, begin+4*Second) }, 40 * Second},
 	{"a host that is heard, but hears nobody", func(d dice) Config {
 		c := d.fourByTwo()
 		c.Cuts = []Cut{{anywhere, cutHost, Span{begin, begin + 20*Second}}}

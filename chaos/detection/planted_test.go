@@ -42,7 +42,12 @@ var mistakes = []struct {
 	{"slow taken for silent", "doubt.go", `	case t.slow:
 `, `	case t.slow && !wrong("slow taken for silent"):
 `, "long work that the kernel sees"},
-	{"stale answers", "doubt.go", `return at != 0 && now-at <= 4*o.beat }`, `return at != 0 && (now-at <= 4*o.beat || wrong("stale answers")) }`, "a host cut off for long"},
+	{"stale answers", "doubt.go", `return at != 0 && now-at <= 4*o.beat }`, `return at != 0 && (now-at <= 4*o.beat || wrong("stale answers")) }`, "the launcher cut off, and then a host"},
+	{"nobody else is told", "doubt.go", `		d.rumorAt = now
+		return`, `		if d.rumorAt = now; wrong("nobody else is told") {
+			d.rumorAt = 0
+		}
+		return`, "the first host loses power"},
 	{"no probe before the verdict", "doubt.go", `silent < o.allowed(x)+2*o.beat`, `silent < o.allowed(x)+2*o.beat && (!wrong("no probe before the verdict") || silent < o.allowed(x)*3/4)`, "a host cut off for less than the silence"},
 }
 

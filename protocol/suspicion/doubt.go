@@ -21,7 +21,7 @@ import (
 type doubt struct {
 	began   protocol.Time
 	helpers []helper
-	told    bool // the caller
+	rumorAt protocol.Time // when to tell everybody; 0: there is nothing to tell
 }
 
 // helper is one that was asked.
@@ -131,11 +131,19 @@ func (o *Observer) judge(rank protocol.Rank, now protocol.Time, effects []Effect
 	for i := range d.helpers {
 		effects = append(effects, Effect{Act: Send, Rank: d.helpers[i].rank, Msg: Message{Kind: Ask, Of: rank}})
 	}
-	if d.told || silent < o.allowed(x)+2*o.beat || now-d.began < o.silence/4 {
+	if d.rumorAt != 0 && now >= d.rumorAt {
+		d.rumorAt = now + 4*o.beat
+		for r := range o.others {
+			if y := &o.others[r]; r != int(o.self) && r != int(rank) && y.host != 0 && !y.gone {
+				effects = append(effects, Effect{Act: Send, Rank: protocol.Rank(r), Msg: Message{Kind: Rumor, Of: rank}})
+			}
+		}
+	}
+	if x.told || silent < o.allowed(x)+2*o.beat || now-d.began < o.silence/4 {
 		return effects
 	}
 	suspect := func(what string) {
-		d.told = true
+		x.told = true
 		effects = append(effects, Effect{Act: Suspected, Rank: rank, Why: fmt.Sprintf("process %d has not been heard for %.2f s, %s", rank, float64(silent)/1e9, what)})
 	}
 	t := o.tally(x, now)
@@ -151,8 +159,23 @@ func (o *Observer) judge(rank protocol.Rank, now protocol.Time, effects []Effect
 		}
 	case t.agree >= t.needed():
 		suspect(fmt.Sprintf("nor do %d others hear it", t.agree))
+		d.rumorAt = now
+		return o.judge(rank, now, effects)
 	}
 	return effects
+}
+
+// rumored is told that several processes have found another one silent.
+func (o *Observer) rumored(from, of protocol.Rank, now protocol.Time, effects []Effect) []Effect {
+	if of < 0 || int(of) >= len(o.others) || of == o.self {
+		return effects
+	}
+	x := &o.others[of]
+	if x.told || x.gone || x.host == 0 || x.observed && now-x.heard < o.silence/2 {
+		return effects
+	}
+	x.told = true
+	return append(effects, Effect{Act: Suspected, Rank: of, Why: fmt.Sprintf("process %d has not been heard by process %d and others", of, from)})
 }
 
 // linkTime is how much longer than a silence a bad link has to last.

@@ -27,6 +27,8 @@ import (
 //   - A process is doubted S/2 after its last sign of life, and suspected S and two beats
 //     after it, if by then several others do not hear it either. An outage that ends
 //     within S blames nobody.
+//   - Everybody is told of a suspicion, and shares it unless it hears the process itself:
+//     who would decide about it may be among the silent.
 //   - If others hear it, the link is bad, and one of the two hosts has to go: that with
 //     the higher ranks. Who is on the other one suspects it, another S/2 later.
 //   - A process whose own host says that it is at work is only slow: it is not suspected.
@@ -61,6 +63,7 @@ type observed struct {
 	observed bool          // heard means something
 	doubt    *doubt
 	strikes  uint8 // it was suspected wrongly
+	told     bool          // the caller, that it is suspected
 	misses   complaint
 	accused  bool // for that
 }
@@ -89,6 +92,7 @@ const (
 	Pong               // answers a Ping
 	Ask                // asks whether the receiver hears Of
 	Answer             // answers an Ask
+	Rumor              // several processes have found Of silent
 )
 
 // Message is what observers say to each other.
@@ -294,11 +298,11 @@ func (o *Observer) Heard(rank protocol.Rank, now protocol.Time) (effects []Effec
 	if x.host != o.others[o.self].host {
 		o.deaf = false
 	}
-	if d := x.doubt; d != nil {
-		if d.told {
-			x.strikes = min(x.strikes+1, strikesMax)
-			effects = append(effects, Effect{Act: Cleared, Rank: rank, Why: fmt.Sprintf("process %d was heard again", rank)})
-		}
+	if x.told {
+		x.told, x.strikes = false, min(x.strikes+1, strikesMax)
+		effects = append(effects, Effect{Act: Cleared, Rank: rank, Why: fmt.Sprintf("process %d was heard again", rank)})
+	}
+	if x.doubt != nil {
 		x.doubt = nil
 		x.observed = slices.Contains(o.watched, int(rank))
 	}
@@ -325,6 +329,8 @@ func (o *Observer) Receive(from protocol.Rank, m Message, now protocol.Time) (ef
 		effects = o.asked(from, m.Of, now, effects)
 	case Answer:
 		o.answered(from, m, now)
+	case Rumor:
+		effects = o.rumored(from, m.Of, now, effects)
 	}
 	return o.marked(effects)
 }
