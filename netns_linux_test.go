@@ -226,7 +226,7 @@ func (h *host) play(t testing.TB, name string, s scene, env ...string) *guest {
 		t.Fatal(err)
 	}
 	g := &guest{name: name, cmd: h.command(self), over: make(chan struct{})}
-	g.cmd.Env = slices.Concat(os.Environ(), s.env(), []string{"XDG_RUNTIME_DIR=" + h.dir}, env)
+	g.cmd.Env = slices.Concat(os.Environ(), s.env(), []string{"COPPICE_JOBS_DIR=" + h.dir}, env)
 	g.cmd.Stdout, g.cmd.Stderr = &g.script, &g.err
 	if err := startForLife(g.cmd, 0); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
+	os.Setenv("COPPICE_JOBS_DIR", dir)
 	code := m.Run()
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		fmt.Println("FAIL: jobs left behind:", left)

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
+	os.Setenv("COPPICE_JOBS_DIR", dir)
 	bin, err := missingTools()
 	if err != nil {
 		panic(err)
