@@ -43,6 +43,7 @@ var plays = map[string]func(tell func(line), args []string) coppice.Func{
 	"watch":   watching,
 
 	"agreeing": agreeing,
+	"homeless": homeless,
 }
 
 // line is what a play tells.

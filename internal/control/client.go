@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -65,6 +64,9 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	users   *lease
+	record  *Record
+	kept    func() error // the caller's part of keepDir
+	keeping error        // what came of that last; the writing goroutine's
 	out     *mailbox[[]byte]
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -110,6 +112,11 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	if err != nil {
 		c.users.leave(0)
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
+	}
+	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
+		l.conn.Close()
+		c.users.leave(0)
+		return nil, Welcome{}, err
 	}
 	c.silence = w.Silence
 	c.heard.reach(w.Size - 1)
@@ -273,8 +280,12 @@ func (c *Client) Close() {
 	if c.lost {
 		patience = leaveMax
 	}
+	c.record.Close()
 	c.users.leave(patience)
 }
+
+// Record puts b in the place of what was recorded before (Record.Write).
+func (c *Client) Record(b []byte) error { return c.record.Write(b) }
 
 // bye says that this process leaves. On the coordinator's host that one reads the
 // record itself; a large one on another host is left to the agent there, which sees
@@ -282,7 +293,7 @@ func (c *Client) Close() {
 func (c *Client) bye() {
 	last := message{Type: sayBye}
 	if _, local := c.conn.(*net.UnixConn); !local {
-		record, err := ReadRecord(c.place.Dir, c.place.Rank, c.place.Incarnation)
+		record, err := c.record.read()
 		if err != nil || len(record) > sayMax/2 {
 			return
 		}
@@ -363,6 +374,7 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 			return
 		case <-beat.C:
 			lines = [][]byte{alive}
+			c.keepDir()
 		case <-c.out.filled:
 			lines, last = c.out.take()
 		}
@@ -387,8 +399,8 @@ func (c *Client) reconnect() (*link, error) {
 			return l, c.resume(l)
 		}
 		// On this host nobody listens where it did, or another job does: it
-		// is dead.
-		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		// is dead. A directory that is missing is about to be made again.
+		gone := errors.Is(err, syscall.ECONNREFUSED)
 		if final(err) || gone || c.replaced() || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return nil, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		}

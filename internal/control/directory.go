@@ -154,22 +154,19 @@ func readKey(dir string) ([]byte, error) {
 	return key, err
 }
 
-// writeKey puts the key into a directory, all of it at once, in place of the
-// one a dead job may have left.
-func writeKey(dir string, key []byte) error {
+// writeKey puts the key into a directory, all of it at once: by os.Rename in place of
+// the one a dead job may have left, by os.Link only if there is none.
+func writeKey(dir string, key []byte, put func(from, to string) error) error {
 	f, err := os.CreateTemp(dir, keyName+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
+	defer os.Remove(f.Name())
 	_, err = f.Write(key)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, keyName))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return put(f.Name(), filepath.Join(dir, keyName))
 }
 
 func newKey() []byte {
@@ -226,10 +223,13 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// stillThere tells whether a file still has the name it was opened by.
-func stillThere(f *os.File) bool {
+// stillThere reports whether a file still has the name it was opened by.
+func stillThere(f *os.File) bool { return hasName(f, f.Name()) }
+
+// hasName reports whether a file is the one at a path.
+func hasName(f *os.File, path string) bool {
 	opened, err1 := f.Stat()
-	named, err2 := os.Lstat(f.Name())
+	named, err2 := os.Lstat(path)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
@@ -262,7 +262,7 @@ func (l *lease) leave(patience time.Duration) {
 const goneSuffix = ".gone"
 
 // removeDir removes a job's directory, and nothing that is not one. It loses its
-// name first: who does not find a file in it can tell whether that was ever there.
+// name first: nobody finds half of it.
 func removeDir(dir string) {
 	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) || checkDir(dir) != nil {
 		return

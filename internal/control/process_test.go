@@ -61,7 +61,7 @@ func play(role string) int {
 	case "return":
 		c.Returned(0, "", true)
 	case "record":
-		if err := leaveRecord(p); err != nil {
+		if err := leaveRecord(c, p.Rank); err != nil {
 			fmt.Println("error", err)
 			return 2
 		}

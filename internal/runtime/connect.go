@@ -112,6 +112,9 @@ func (p *Process) awaitPeers() {
 // Addresses is where the process listens.
 func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
 
+// KeepSockets listens again where somebody has removed the socket.
+func (p *Process) KeepSockets() error { return p.sockets.endpoint.Keep() }
+
 // Peers tells where peers listen.
 func (p *Process) Peers(all ...Address) {
 	p.lock()
