@@ -118,7 +118,7 @@ var joined atomic.Bool
 // newJoined makes the process that a welcome describes.
 func newJoined(cfg runtime.Config, h host, w control.Welcome) (*runtime.Process, error) {
 	place := w.Place
-	cfg.Rank, cfg.Size, cfg.Joins = place.Rank, w.Size, w.Joins
+	cfg.Rank, cfg.Size, cfg.Grow, cfg.Joins = place.Rank, w.Size, w.Grow, w.Joins
 	cfg.Host, cfg.HostName = h, transport.HostID()
 	cfg.Silence = w.Silence
 	cfg.Logger = cfg.Logger.With("process", place.Rank)

@@ -282,6 +282,7 @@ func (s *Server) receive(conn net.Conn) {
 		return
 	}
 	id, err := wire.Accept(talk, s.cfg.Key, binding, func(id wire.Identity) (wire.Identity, wire.Refusal) {
+		s.lobby.leave(conn) // it has proven the key
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		me := wire.Identity{Job: s.cfg.Job, From: coordinatorID, To: id.From, Incarnation: s.instance}
@@ -293,7 +294,6 @@ func (s *Server) receive(conn net.Conn) {
 		return
 	}
 	talk.SetDeadline(time.Time{})
-	s.lobby.leave(conn)
 	if id.From == observerID {
 		proc.close()
 		s.observe(talk, conn)

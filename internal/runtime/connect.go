@@ -215,7 +215,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	p.lock()
 	defer p.unlock()
 	rank := int(id.From)
-	if id.From >= ranksMax || rank == p.cfg.Rank {
+	if rank >= p.cfg.Size+p.cfg.Grow || rank == p.cfg.Rank {
 		return me, wire.NotMe
 	}
 	if q := p.peerAt(rank); q.dead || q.incarnation == 0 {

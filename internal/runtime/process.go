@@ -17,6 +17,7 @@ import (
 type Config struct {
 	Rank        int    // of this process
 	Size        int    // number of processes
+	Grow        int    // so many may join beyond them, with ranks from Size on
 	Tasks       int    // number of tasks; 0: one a process
 	Joins       bool   // it joins a running job, and owns no task
 	Incarnation uint64 // of this process; default 1
