@@ -81,6 +81,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	if err == nil && f == nil {
 		err = errors.New("no function; allowed: one for a task")
 	}
+	if err == nil && ctx == nil {
+		err = errors.New("no context; allowed: context.Background(), or one made of it")
+	}
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
