@@ -148,7 +148,7 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
 	call := runtime.Call{
-		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
+		Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true,
 		Kind: combining(c, f), Backup: s.backup,
 	}
 	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
