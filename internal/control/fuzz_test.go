@@ -54,12 +54,22 @@ func mute(t *testing.T) (*Server, *session) {
 // an order to kill.
 func FuzzLines(f *testing.F) {
 	for _, m := range []message{
-		{Type: sayAnnounce, Addresses: []string{"unix:/x"}, Host: "h", Pid: 1}, {Type: sayReturned, View: 1, Why: "x", Report: true},
-		{Type: sayResumed, View: 2}, {Type: sayAsk, Rank: 1}, {Type: saySuspect, Rank: 1, Incarnation: 1}, {Type: sayFence, Rank: 2, Incarnation: 1, Quorum: true},
-		{Type: sayLoad, Tasks: 3, Bytes: 9}, {Type: sayBye, Record: []byte("x")},
+		{Type: sayAnnounce, Addresses: []string{"unix:/x"}, Host: "h", Pid: 1},
+		{Type: sayReturned, View: 1, Why: "x", Report: true},
+		{Type: sayResumed, View: 2},
+		{Type: sayAsk, Rank: 1},
+		{Type: saySuspect, Rank: 1, Incarnation: 1},
+		{Type: sayFence, Rank: 2, Incarnation: 1, Quorum: true},
+		{Type: sayLoad, Tasks: 3, Bytes: 9},
+		{Type: sayBye, Record: []byte("x")},
 		{Type: sayEvent, Event: json.RawMessage(`{"time":"2026-01-02T03:04:05Z","type":"view","number":2,"members":[[0,1],[3,1]],"owners":[0,0,3],"opened":true}`)},
-		{Type: tellPeers, Peers: []Peer{{Rank: 3, Incarnation: 1, Addresses: []string{"x"}}}}, {Type: tellDied, Rank: 1, Incarnation: 1, Certain: true, Record: []byte{1}},
-		{Type: tellReturned, Ranks: []int{1, 2}, Turn: 1}, {Type: tellResumed, Ranks: []int{1}, Turn: 2}, {Type: tellFinished}, {Type: tellStop}, {Type: tellClosing},
+		{Type: tellPeers, Peers: []Peer{{Rank: 3, Incarnation: 1, Addresses: []string{"x"}}}},
+		{Type: tellDied, Rank: 1, Incarnation: 1, Certain: true, Record: []byte{1}},
+		{Type: tellReturned, Ranks: []int{1, 2}, Turn: 1},
+		{Type: tellResumed, Ranks: []int{1}, Turn: 2},
+		{Type: tellFinished},
+		{Type: tellStop},
+		{Type: tellClosing},
 	} {
 		f.Add(string(m.line()))
 		f.Add(string(m.line()) + string(m.line()))

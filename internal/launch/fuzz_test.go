@@ -13,8 +13,11 @@ import (
 // agent reads its orders, and reads the text as hosts and as ranks.
 func FuzzNotices(f *testing.F) {
 	for _, n := range []notice{
-		{Type: noticeStarted, Rank: 1, PID: 7}, {Type: noticeOutput, Rank: 1, Data: []byte("x\ny")}, {Type: noticeClosed, Rank: 1, Stream: 1},
-		{Type: noticeExited, Rank: 1, Status: &status{Exit: 3}, Will: control.Will{Record: []byte("r")}}, {Type: noticeRefused, Text: "no\nprogram"},
+		{Type: noticeStarted, Rank: 1, PID: 7},
+		{Type: noticeOutput, Rank: 1, Data: []byte("x\ny")},
+		{Type: noticeClosed, Rank: 1, Stream: 1},
+		{Type: noticeExited, Rank: 1, Status: &status{Exit: 3}, Will: control.Will{Record: []byte("r")}},
+		{Type: noticeRefused, Text: "no\nprogram"},
 	} {
 		started, _ := json.Marshal(notice{Type: noticeStarted, Rank: 1, PID: 7})
 		line, err := json.Marshal(n)
