@@ -22,6 +22,9 @@ import (
 // Agree works on a group that was revoked.
 func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T, failed []int, err error) {
 	const op = "agree"
+	if err := t.given(ctx, op); err != nil {
+		return agreed, nil, err
+	}
 	c, err := codec.For[T]()
 	if err != nil {
 		return agreed, nil, fmt.Errorf("%s: %w", op, err)
@@ -54,6 +57,9 @@ func (t *Task) Revoke() {
 // same order. All of them call it, and agree who they are. It works on a group that was
 // revoked.
 func (t *Task) Shrink(ctx context.Context) (*Task, error) {
+	if err := t.given(ctx, "shrink"); err != nil {
+		return nil, err
+	}
 	m, err := t.at().Shrink(ctx)
 	if err != nil {
 		return nil, t.failed("shrink", err)

@@ -11,6 +11,9 @@ import (
 
 // Barrier returns when all tasks of the group have called it.
 func Barrier(ctx context.Context, t *Task, opts ...Option) error {
+	if err := t.given(ctx, "barrier"); err != nil {
+		return err
+	}
 	if isWithoutLost(opts) {
 		_, err := withoutLost(ctx, t, "barrier", opts, func(g *Task, opts []Option) (struct{}, error) {
 			return struct{}{}, Barrier(ctx, g, opts...)
@@ -33,6 +36,9 @@ func Barrier(ctx context.Context, t *Task, opts ...Option) error {
 // Broadcast gives the root's v to all tasks; what the others pass is ignored. It
 // returns as soon as the value is here: others may not have it yet.
 func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, error) {
+	if err := t.given(ctx, "broadcast"); err != nil {
+		return v, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, "broadcast", opts, func(g *Task, opts []Option) (T, error) { return Broadcast(ctx, g, v, opts...) })
 	}

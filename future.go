@@ -17,6 +17,11 @@ type Future[T any] struct {
 //	…
 //	v, err := sum.Wait(ctx)
 func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
+	if t == nil {
+		done := make(chan struct{})
+		close(done)
+		return &Future[T]{done: done, err: t.given(context.Background(), "go")}
+	}
 	fork := t.Fork()
 	t.trunk.futures.Add(1)
 	future := &Future[T]{task: t, done: make(chan struct{}), err: ErrAbandoned}
@@ -31,6 +36,10 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 
 // Wait returns the result when it is there.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
+	if ctx == nil {
+		var zero T
+		return zero, f.task.given(ctx, "wait")
+	}
 	select {
 	case <-f.done:
 		if f.err == ErrAbandoned && f.task.m.Killed() {

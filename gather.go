@@ -12,6 +12,9 @@ import (
 // Scatter gives parts[r] of the root to task r. What the others pass is ignored.
 // Parts may differ in length.
 func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (part T, err error) {
+	if err := t.given(ctx, "scatter"); err != nil {
+		return part, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, "scatter", opts, func(g *Task, opts []Option) (part T, err error) {
 			var s settings
@@ -61,6 +64,9 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 // Gather returns, at the root, the values of all tasks by rank, and nil at the
 // others. Values may differ in length.
 func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	if err := t.given(ctx, "gather"); err != nil {
+		return nil, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, "gather", opts, func(g *Task, opts []Option) ([]T, error) {
 			some, err := Gather(ctx, g, v, opts...)
@@ -77,6 +83,9 @@ func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, erro
 // AllGather returns the values of all tasks by rank, at all of them. Values may
 // differ in length.
 func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
+	if err := t.given(ctx, "allgather"); err != nil {
+		return nil, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, "allgather", opts, func(g *Task, opts []Option) ([]T, error) {
 			some, err := AllGather(ctx, g, v, opts...)
@@ -93,6 +102,9 @@ func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, e
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,
 // by the rank of the task it came from. Parts may differ in length.
 func AllToAll[T any](ctx context.Context, t *Task, parts []T, opts ...Option) ([]T, error) {
+	if err := t.given(ctx, "alltoall"); err != nil {
+		return nil, err
+	}
 	if isWithoutLost(opts) {
 		if err := checkParts(t, "alltoall", parts); err != nil {
 			return nil, err

@@ -81,6 +81,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	if err == nil && f == nil {
 		err = errors.New("no function; allowed: one for a task")
 	}
+	if err == nil && ctx == nil {
+		err = errors.New("no context; allowed: context.Background(), or one made of it")
+	}
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
@@ -108,7 +111,7 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	case j.Silence < 0:
 		return cfg, fmt.Errorf("silence of %v; allowed: more than 0", j.Silence)
 	}
-	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Copies: j.Copies, Check: j.Check || j.Local > 0, Logger: j.Logger}
+	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Copies: j.Copies, Check: j.Check || j.Local > 0, SignName: signName, Logger: j.Logger}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}

@@ -57,11 +57,6 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
-	record, err := control.OpenRecord(welcome.Place.Dir, welcome.Place.Rank, welcome.Place.Incarnation)
-	if err != nil {
-		return fmt.Errorf("coppice: %w", err)
-	}
-	defer record.Close()
 	files := &archive{
 		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked},
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
@@ -71,11 +66,12 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		cfg.Moves = cfg.Moves || welcome.Grow > 0
 	}
-	p, err := newJoined(cfg, host{client, record, &m.near}, welcome, client.Page())
+	p, err := newJoined(cfg, host{client, &m.near}, welcome, client.Page())
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	m.connect(p)
+	client.Keep(p.KeepSockets)
 	go func() {
 		<-p.Out()
 		cancel(failed("run", p.Sight().View.Number, &runtime.Failure{Err: p.Ended()}))
@@ -122,7 +118,7 @@ var joined atomic.Bool
 // newJoined makes the process that a welcome describes.
 func newJoined(cfg runtime.Config, h host, w control.Welcome, page *detect.Page) (*runtime.Process, error) {
 	place := w.Place
-	cfg.Rank, cfg.Size, cfg.Joins = place.Rank, w.Size, w.Joins
+	cfg.Rank, cfg.Size, cfg.Grow, cfg.Joins = place.Rank, w.Size, w.Grow, w.Joins
 	cfg.Host, cfg.HostName = h, transport.HostID()
 	cfg.Silence = w.Silence
 	cfg.Logger = cfg.Logger.With("process", place.Rank)
@@ -204,13 +200,12 @@ func listenAt(place control.Place) ([]transport.Place, error) {
 // host is what the runtime asks of the coordinator and of the machine it is on.
 type host struct {
 	client *control.Client
-	record *control.Record
 	near   *neighbours
 }
 
 func (h host) Ask(rank int) { h.client.Ask(rank) }
 
-func (h host) Record(record []byte) error { return h.record.Write(record) }
+func (h host) Record(record []byte) error { return h.client.Record(record) }
 
 func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
 	dir := h.near.dir(rank, incarnation)

@@ -468,7 +468,7 @@ const commandSuffix = ".coppice"
 // command builds the command coppice, once.
 func command(t testing.TB) string {
 	t.Helper()
-	path := os.Getenv("XDG_RUNTIME_DIR") + commandSuffix
+	path := os.Getenv("COPPICE_JOBS_DIR") + commandSuffix
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
@@ -505,7 +505,7 @@ func TestLauncherKilled(t *testing.T) {
 				t.Error("too late")
 			}
 			for {
-				left, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "coppice-*"))
+				left, _ := filepath.Glob(filepath.Join(os.Getenv("COPPICE_JOBS_DIR"), "coppice-*"))
 				if len(left) == 0 {
 					break
 				}

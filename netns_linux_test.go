@@ -97,7 +97,7 @@ func (n *network) play(t testing.TB, on int, name string, s scene, env ...string
 		t.Fatal(err)
 	}
 	g := &guest{name: name, cmd: exec.Command(self), over: make(chan struct{})}
-	g.cmd.Env = slices.Concat(os.Environ(), s.env(), []string{"XDG_RUNTIME_DIR=" + n.dirs[on]}, env)
+	g.cmd.Env = slices.Concat(os.Environ(), s.env(), []string{"COPPICE_JOBS_DIR=" + n.dirs[on]}, env)
 	g.cmd.Stdout, g.cmd.Stderr = &g.script, &g.err
 	if err := n.Hosts[on].Start(g.cmd); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ var plays = map[string]func(tell func(line), args []string) coppice.Func{
 	"watch":   watching,
 
 	"agreeing": agreeing,
+	"homeless": homeless,
 }
 
 // line is what a play tells.
@@ -114,7 +115,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
+	os.Setenv("COPPICE_JOBS_DIR", dir)
 	code := m.Run()
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		fmt.Println("FAIL: jobs left behind:", left)

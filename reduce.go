@@ -103,6 +103,9 @@ func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts .
 
 // reduce carries out a reduction of numbers.
 func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
+	if err := t.given(ctx, what.String()); err != nil {
+		return result, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduce(ctx, g, what, v, op, opts) })
 	}
@@ -132,6 +135,9 @@ func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op
 
 // reduceFunc carries out a reduction with a function.
 func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
+	if err := t.given(ctx, what.String()); err != nil {
+		return result, err
+	}
 	if isWithoutLost(opts) {
 		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduceFunc(ctx, g, what, v, f, opts) })
 	}
@@ -142,7 +148,7 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
 	call := runtime.Call{
-		Sign: protocol.Mix(c.Signature(), 1<<32), Type: c.Name(), Works: true,
+		Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true,
 		Kind: combining(c, f), Backup: s.backup,
 	}
 	return combined(ctx, t, what, c, &v, &s, call, s.commutes)

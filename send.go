@@ -12,6 +12,9 @@ import (
 // tag arrive in the order they were sent. It returns as soon as v is copied, and
 // waits only while more is under way than the job's LogBytes allow.
 func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
+	if err := t.given(ctx, "send"); err != nil {
+		return err
+	}
 	c, err := codec.For[T]()
 	if err == nil {
 		err = checkTag(tag)
@@ -32,6 +35,9 @@ func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 // Recv returns the next value that a task sent with a tag. There is no way to
 // receive from any task, or any tag: a program run again must see the same.
 func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
+	if err := t.given(ctx, "recv"); err != nil {
+		return v, err
+	}
 	c, err := codec.For[T]()
 	if err == nil {
 		err = checkTag(tag)

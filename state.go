@@ -32,6 +32,9 @@ import (
 // copies of a task's state are lost, the task is: ErrLost, never an older state.
 func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 	const op = "save"
+	if err := t.given(ctx, op); err != nil {
+		return err
+	}
 	c, err := codec.For[S]()
 	if err == nil && state == nil {
 		err = fmt.Errorf("no state; allowed: a pointer to one")
@@ -138,6 +141,9 @@ func (t *Task) at() *runtime.Member {
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
 func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {
 	const op = "once"
+	if err := t.given(ctx, op); err != nil {
+		return v, err
+	}
 	c, err := codec.For[T]()
 	if err == nil && f == nil {
 		err = fmt.Errorf("no function; allowed: one for the value")

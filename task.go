@@ -2,6 +2,7 @@ package coppice
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	goruntime "runtime"
@@ -88,11 +89,25 @@ func (t *Task) in(m *runtime.Member) *Task {
 // of the group call it. The result is nil for a negative color, which joins no
 // group.
 func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
+	if err := t.given(ctx, "split"); err != nil {
+		return nil, err
+	}
 	m, err := t.at().Split(ctx, color, key)
 	if err != nil || m == nil {
 		return nil, t.failed("split", err)
 	}
 	return t.in(m), nil
+}
+
+// given refuses an operation without a group or a context.
+func (t *Task) given(ctx context.Context, op string) error {
+	switch {
+	case t == nil:
+		return fmt.Errorf("%s: no group: the task is nil; allowed: the one that the function was given, or a group made of it (Split returns nil for a negative color)", op)
+	case ctx == nil:
+		return fmt.Errorf("%s: no context; allowed: the one that the function was given, or one made of it", op)
+	}
+	return nil
 }
 
 // exit ends the goroutine of a task whose process, a goroutine too, was killed.

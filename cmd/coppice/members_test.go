@@ -64,7 +64,7 @@ func jobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv(control.VarParent, dir)
 	t.Setenv(control.VarDir, "")
 }
 

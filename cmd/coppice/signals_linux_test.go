@@ -105,7 +105,7 @@ func TestSignalToOneProcessIsSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("COPPICE_JOBS_DIR", dir)
 	for _, args := range [][]string{{"sort", "--keys", "1000000"}, {"tpch", "--sf", "0.05"}} {
 		l := startLauncher(t, nil, append(args, "-n", "3")...)
 		l.await(func() bool { // all are at work

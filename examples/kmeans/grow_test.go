@@ -74,7 +74,7 @@ func launch(t *testing.T, hurry string) *launched {
 	if out, err := exec.Command("go", "build", "-o", l.coppice, "../../cmd/coppice").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	l.env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, hurryVariable+"="+hurry)
+	l.env = append(os.Environ(), "COPPICE_JOBS_DIR="+dir, hurryVariable+"="+hurry)
 	cmd := l.command(t, "run", "-n", "2", "--grow", "6", "--no-prefix", "--timeout", "60s", "--", self)
 	var errs strings.Builder
 	cmd.Stderr = &errs

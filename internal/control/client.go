@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -68,9 +66,11 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	users   *lease
-	page    *detect.Page // in which this process beats; nil: there is none
-	paged   bool         // the coordinator sees it there
-	beaten  atomic.Bool  // somebody beats there
+	page    *detect.Page  // in which this process beats; nil: there is none
+	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
+	record  *Record
+	kept    func() error // the caller's part of keepDir
+	keeping error        // what came of that last; the writing goroutine's
 	out     *mailbox[[]byte]
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
@@ -105,7 +105,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom),
+		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
 	}
 	var err error
@@ -116,6 +116,11 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	if err != nil {
 		c.users.leave(0)
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
+	}
+	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
+		l.conn.Close()
+		c.users.leave(0)
+		return nil, Welcome{}, err
 	}
 	c.silence = w.Silence
 	if c.page, err = detect.OpenPage(p.Dir, w.Size+w.Grow); err != nil {
@@ -259,7 +264,6 @@ func (c *Client) welcomed(l *link) (Welcome, error) {
 	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
 	}
-	c.paged = m.Paged
 	return Welcome{
 		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
 		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before,
@@ -283,6 +287,7 @@ func (c *Client) Close() {
 	if c.lost {
 		patience = leaveMax
 	}
+	c.record.Close()
 	c.users.leave(patience)
 	if c.page != nil {
 		_ = c.page.Close()
@@ -290,12 +295,12 @@ func (c *Client) Close() {
 }
 
 // Page is where the processes of this host beat; nil: there is none. Who takes it beats
-// there from now on, until Close: beats are not sent any more to a coordinator that sees
-// them.
-func (c *Client) Page() *detect.Page {
-	c.beaten.Store(c.page != nil)
-	return c.page
-}
+// there from before Announce until Close: to a coordinator that sees that, beats are not
+// sent any more.
+func (c *Client) Page() *detect.Page { return c.page }
+
+// Record puts b in the place of what was recorded before (Record.Write).
+func (c *Client) Record(b []byte) error { return c.record.Write(b) }
 
 // bye says that this process leaves. On the coordinator's host that one reads the
 // record itself; a large one on another host is left to the agent there, which sees
@@ -303,7 +308,7 @@ func (c *Client) Page() *detect.Page {
 func (c *Client) bye() {
 	last := message{Type: sayBye}
 	if _, local := c.conn.(*net.UnixConn); !local {
-		record, err := ReadRecord(c.place.Dir, c.place.Rank, c.place.Incarnation)
+		record, err := c.record.read()
 		if err != nil || len(record) > sayMax/2 {
 			return
 		}
@@ -386,11 +391,13 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 			c.out.signal() // for the writer of the next connection
 			return
 		case <-beat.C:
-			if local && c.paged && c.beaten.Load() {
-				beat.Stop()
-				continue
-			}
 			lines = [][]byte{alive}
+			c.keepDir()
+		case <-c.quiet:
+			if local {
+				beat.Stop()
+			}
+			c.keepDir()
 		case <-c.out.filled:
 			lines, last = c.out.take()
 		}
@@ -426,8 +433,8 @@ func (c *Client) reconnect() (*link, error) {
 			return l, c.resume(l)
 		}
 		// On this host nobody listens where it did, or another job does: it
-		// is dead.
-		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+		// is dead. A directory that is missing is about to be made again.
+		gone := errors.Is(err, syscall.ECONNREFUSED)
 		if final(err) || gone || c.replaced() || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return nil, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		}

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -80,7 +82,7 @@ func (m *member) how() string {
 func (s *Server) die(m *member, d Death) {
 	d.Rank, d.Incarnation = m.rank, m.incarnation
 	if d.Certain && d.Record == nil && m.local {
-		s.readRecord(&d)
+		s.readRecord(&d, m.peer != nil)
 	}
 	m.death, m.obituary = &d, d.message().line()
 	s.guard.Leave(protocol.Rank(m.rank))
@@ -105,10 +107,11 @@ func (s *Server) die(m *member, d Death) {
 
 // readRecord adds what the dead process has left on this host. If that cannot be
 // read, nobody may count on knowing what it has promised: then its death is no
-// better than a suspicion.
-func (s *Server) readRecord(d *Death) {
+// better than a suspicion. Who never announced itself has promised nothing.
+func (s *Server) readRecord(d *Death, announced bool) {
 	record, err := ReadRecord(s.cfg.Dir, d.Rank, d.Incarnation)
-	if d.Record = record; err != nil {
+	d.Record = record
+	if err != nil && (announced || !errors.Is(err, fs.ErrNotExist)) {
 		d.unread(err.Error())
 	}
 }

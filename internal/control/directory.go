@@ -34,7 +34,10 @@ func controlPath(dir string) string { return filepath.Join(dir, socketName) }
 // it when it is closed. Directories of jobs that were killed, all of their
 // processes, are removed on the occasion.
 func MakeDir(getenv func(string) string) (string, error) {
-	parent := parentDir(getenv)
+	parent, err := parentDir(getenv)
+	if err != nil {
+		return "", err
+	}
 	sweep(parent)
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
@@ -64,32 +67,54 @@ func sweep(parent string) {
 			os.RemoveAll(dir)
 			continue
 		}
-		// One without the file is about to be used.
-		if f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|syscall.O_NOFOLLOW, 0); err == nil {
+		f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|syscall.O_NOFOLLOW, 0)
+		if err == nil {
 			(&lease{dir, f}).leave(0)
+		} else if info, e := e.Info(); errors.Is(err, fs.ErrNotExist) && e == nil && time.Since(info.ModTime()) > unusedMax {
+			os.Remove(dir) // if it is empty. Its maker, should it be alive after all, makes it again (lock)
 		}
 	}
 }
+
+// unusedMax is the age up to which a directory without the file of its users is about
+// to be used.
+const unusedMax = 10 * time.Minute
 
 // derivedDir is the directory of a job that a scheduler started: the same for
 // all of its processes on a host.
-func derivedDir(getenv func(string) string, name []string) string {
+func derivedDir(getenv func(string) string, name []string) (string, error) {
+	parent, err := parentDir(getenv)
 	sum := sha256.Sum256([]byte(strings.Join(name, "\x00")))
-	return filepath.Join(parentDir(getenv), dirPrefix+hex.EncodeToString(sum[:10]))
+	return filepath.Join(parent, dirPrefix+hex.EncodeToString(sum[:10])), err
 }
 
-// parentDir is where directories of jobs are made: in memory, if nothing else is
-// asked for, since what is recorded there must not wait for a disk.
-func parentDir(getenv func(string) string) string {
-	for _, dir := range []string{getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/dev/shm", os.TempDir()} {
-		if len(dir)+1+len(dirPrefix)+20 <= dirMax && usable(dir) {
-			return dir
+// parentMax is the longest path of a directory in which directories of jobs are made.
+const parentMax = dirMax - 1 - len(dirPrefix) - 20
+
+// parents are where directories of jobs are made, the first that is usable: in memory
+// rather than on a disk, for which the records would have to wait. TMPDIR and
+// XDG_RUNTIME_DIR do not count: slurmstepd sets the one for the first task of a node
+// alone, and the other is removed when its user logs out.
+var parents = []string{"/dev/shm", "/tmp"}
+
+// parentDir is where directories of jobs are made: the same for all processes of this
+// user on this host that have the same VarParent.
+func parentDir(getenv func(string) string) (string, error) {
+	if dir := getenv(VarParent); dir != "" {
+		if len(dir) > parentMax || !usable(dir) {
+			return "", fmt.Errorf("%s=%q; allowed: the absolute path, of up to %d bytes, of a directory in which this user can make others", VarParent, dir, parentMax)
+		}
+		return dir, nil
+	}
+	for _, dir := range parents {
+		if usable(dir) {
+			return dir, nil
 		}
 	}
-	return "/tmp"
+	return "", fmt.Errorf("the job's directory cannot be made in %s; set %s to a directory in which it can", strings.Join(parents, " or "), VarParent)
 }
 
-// usable tells whether a directory can be made in this one.
+// usable reports whether a directory can be made in this one.
 func usable(dir string) bool {
 	info, err := os.Stat(dir)
 	return filepath.IsAbs(dir) && err == nil && info.IsDir() && syscall.Access(dir, 7) == nil
@@ -129,22 +154,19 @@ func readKey(dir string) ([]byte, error) {
 	return key, err
 }
 
-// writeKey puts the key into a directory, all of it at once, in place of the
-// one a dead job may have left.
-func writeKey(dir string, key []byte) error {
+// writeKey puts the key into a directory, all of it at once: by os.Rename in place of
+// the one a dead job may have left, by os.Link only if there is none.
+func writeKey(dir string, key []byte, put func(from, to string) error) error {
 	f, err := os.CreateTemp(dir, keyName+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
+	defer os.Remove(f.Name())
 	_, err = f.Write(key)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, keyName))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return put(f.Name(), filepath.Join(dir, keyName))
 }
 
 func newKey() []byte {
@@ -201,10 +223,13 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// stillThere tells whether a file still has the name it was opened by.
-func stillThere(f *os.File) bool {
+// stillThere reports whether a file still has the name it was opened by.
+func stillThere(f *os.File) bool { return hasName(f, f.Name()) }
+
+// hasName reports whether a file is the one at a path.
+func hasName(f *os.File, path string) bool {
 	opened, err1 := f.Stat()
-	named, err2 := os.Lstat(f.Name())
+	named, err2 := os.Lstat(path)
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }
 
@@ -237,7 +262,7 @@ func (l *lease) leave(patience time.Duration) {
 const goneSuffix = ".gone"
 
 // removeDir removes a job's directory, and nothing that is not one. It loses its
-// name first: who does not find a file in it can tell whether that was ever there.
+// name first: nobody finds half of it.
 func removeDir(dir string) {
 	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) || checkDir(dir) != nil {
 		return

@@ -38,7 +38,7 @@
 //     majority or as one of the last two; on another host the agent there kills.
 //
 // What a process must not forget, even dead, it writes to its record, a file of the
-// job's directory on its host (OpenRecord). Who reports a certain death has read it
+// job's directory on its host (Client.Record). Who reports a certain death has read it
 // first: the coordinator on its own host, the agent on another. If it cannot be
 // read, the death is not certain.
 //

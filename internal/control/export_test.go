@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
 )
@@ -23,6 +24,13 @@ func Shake(ctx context.Context, address string, p Place) (net.Conn, error) {
 	id := wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}
 	conn, _, err := shake(ctx, address, p.Key, id)
 	return conn, err
+}
+
+// NewLobby is how connections enter a lobby in which they are left alone for a while.
+func NewLobby(room int, least time.Duration) (enter func(net.Conn)) {
+	l := newLobby(room)
+	l.least = least
+	return l.enter
 }
 
 // RemoveDir removes a job's directory.

@@ -220,6 +220,18 @@ func visit(ctx context.Context, dir string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
-	return conn, err
+	for began := time.Now(); ; {
+		conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
+		if !transient(err) || errors.Is(err, wire.Closing) || time.Since(began) > visitMax {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
+
+// visitMax is how long an observer tries to get past a crowd at the coordinator.
+const visitMax = 10 * time.Second

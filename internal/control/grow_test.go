@@ -237,7 +237,7 @@ func TestRequestJoinAsksTheLauncher(t *testing.T) {
 
 func TestJobsThatRunAreFound(t *testing.T) {
 	shelf := t.TempDir()
-	env := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": shelf}[name] }
+	env := func(name string) string { return map[string]string{control.VarParent: shelf}[name] }
 	mine := func() (dirs []string) {
 		for _, dir := range control.Jobs(env) {
 			if filepath.Dir(dir) == shelf {

@@ -67,6 +67,11 @@ func (c *Client) hear(m message) error {
 			h.stopped = true
 			c.handler.Stop(m.Why)
 		}
+	case tellPaged, tellKeep:
+		select {
+		case c.quiet <- struct{}{}:
+		default:
+		}
 	case tellClosing:
 		return errClosing
 	}

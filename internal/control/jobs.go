@@ -14,8 +14,7 @@ import (
 // themselves; those that dead jobs left have nobody who listens.
 func Jobs(getenv func(string) string) (dirs []string) {
 	began := map[string]time.Time{}
-	found, _ := filepath.Glob(filepath.Join(parentDir(getenv), dirPrefix+"*", socketName))
-	for _, socket := range found {
+	for _, socket := range controlSockets(getenv) {
 		dir := filepath.Dir(socket)
 		if info, err := os.Lstat(socket); err == nil && Runs(dir) {
 			began[dir], dirs = info.ModTime(), append(dirs, dir)
@@ -23,6 +22,38 @@ func Jobs(getenv func(string) string) (dirs []string) {
 	}
 	slices.SortStableFunc(dirs, func(a, b string) int { return began[a].Compare(began[b]) })
 	return dirs
+}
+
+// controlSockets are the paths at which a coordinator may listen. Without VarParent
+// they are those of all jobs, also of those that were started with it.
+func controlSockets(getenv func(string) string) (found []string) {
+	in := parents
+	if dir := getenv(VarParent); dir != "" {
+		in = []string{dir}
+	} else {
+		found = boundSockets()
+	}
+	for _, dir := range in {
+		sockets, _ := filepath.Glob(filepath.Join(dir, dirPrefix+"*", socketName))
+		found = append(found, sockets...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// boundSockets are the paths of the control sockets that the kernel lists, where it
+// does (unix(7)).
+func boundSockets() (found []string) {
+	list, _ := os.ReadFile("/proc/net/unix")
+	for line := range strings.Lines(string(list)) {
+		if at := strings.IndexByte(line, '/'); at >= 0 {
+			path := strings.TrimSuffix(line[at:], "\n")
+			if strings.HasPrefix(filepath.Base(filepath.Dir(path)), dirPrefix) && filepath.Base(path) == socketName {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
 }
 
 // JobName is how a job is called: what tells its directory from others.

@@ -256,7 +256,7 @@ func (s *Server) exited(rank int, incarnation uint64, how string, w Will) {
 		s.die(m, Death{Certain: true, How: "never joined: " + how})
 	case m.process == nil && m.child != 0 && m.child == m.pid: // an agent on its host says so
 		d := Death{Certain: true, How: m.how(), Record: w.Record}
-		if w.Unread != "" {
+		if w.Unread != "" && m.peer != nil { // who never announced itself has promised nothing
 			d.unread(w.Unread)
 		}
 		s.die(m, d)

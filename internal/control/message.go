@@ -45,7 +45,6 @@ type message struct {
 	Record      []byte          `json:"record,omitempty"`
 	Quorum      bool            `json:"quorum,omitempty"`
 	Hears       bool            `json:"hears,omitempty"`
-	Paged       bool            `json:"paged,omitempty"` // the coordinator sees beats in the page of the directory
 	Grow        int             `json:"grow,omitempty"`
 	Joins       bool            `json:"joins,omitempty"`
 	Before      []Death         `json:"before,omitempty"`
@@ -78,7 +77,7 @@ const (
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, Paged, and if it joins Peers and Before: the first line
+	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Peers
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
@@ -88,6 +87,8 @@ const (
 	tellFinished = "finished" // Why: who had tasks is dead
 	tellStop     = "stop"     // Why
 	tellBeat     = "beat"     // the answer to one: the coordinator is alive
+	tellPaged    = "paged"    // the coordinator sees the beats of this process in the directory's page
+	tellKeep     = "keep"     // the directory was removed
 	tellClosing  = "closing"  // it ends: do not come back
 	tellJoined   = "joined"   // Joined: the answer to an observer's request
 	tellRefused  = "refused"  // Why: the other one

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ const (
 	VarCoordinator = "COPPICE_COORDINATOR"
 	VarKeyFile     = "COPPICE_KEY_FILE"
 	VarKey         = "COPPICE_KEY"
+	VarParent      = "COPPICE_JOBS_DIR"
 )
 
 // SizeMax bounds the processes of a job.
@@ -229,9 +231,12 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	if !named {
 		return p, fmt.Errorf("%s is set, but nothing names the job; allowed: %s=NAME, the same in all its processes", s.rank, VarJob)
 	}
-	p.Dir = derivedDir(e.get, name)
 	if e.has(VarCoordinator) {
-		return e.spread(p)
+		return e.spread(p, name)
+	}
+	var err error
+	if p.Dir, err = derivedDir(e.get, name); err != nil {
+		return p, err
 	}
 	if p.LocalSize < p.Size {
 		return p, fmt.Errorf("%s is not set, and not all %d processes are on this host; allowed: %s=HOST:PORT, where rank 0 listens, with %s", VarCoordinator, p.Size, VarCoordinator, VarKeyFile)
@@ -271,12 +276,13 @@ func (e environment) manual() (Place, error) {
 	if !e.has(VarCoordinator) {
 		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", VarRank, VarDir, VarCoordinator, VarCoordinator)
 	}
-	p.Dir = derivedDir(e.get, []string{strconv.Itoa(os.Getuid()), p.How, e.get(VarCoordinator), e.get(VarJob)})
-	return e.spread(p)
+	return e.spread(p, []string{strconv.Itoa(os.Getuid()), p.How, e.get(VarCoordinator), e.get(VarJob)})
 }
 
-// spread completes the place of a process whose job may be on several hosts.
-func (e environment) spread(p Place) (Place, error) {
+// spread completes the place of a process whose job may be on several hosts. The
+// name of its directory is drawn from the key as well: nobody else can make that
+// directory before the job does.
+func (e environment) spread(p Place, name []string) (Place, error) {
 	var err error
 	if p.Coordinator, err = e.coordinator(); err != nil {
 		return p, err
@@ -288,7 +294,9 @@ func (e environment) spread(p Place) (Place, error) {
 	}
 	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
 	p.Key = sum[:]
-	return p, nil
+	named := sha256.Sum256(append([]byte("directory of the job with the key "), p.Key...))
+	p.Dir, err = derivedDir(e.get, append(name, string(named[:])))
+	return p, err
 }
 
 // coordinator is where the coordinator listens for other hosts.
@@ -304,7 +312,7 @@ func (e environment) coordinator() (string, error) {
 func (e environment) key() ([]byte, error) {
 	switch {
 	case e.has(VarKeyFile):
-		b, err := os.ReadFile(e.get(VarKeyFile))
+		b, err := readPrivate(e.get(VarKeyFile))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", VarKeyFile, err)
 		}
@@ -320,4 +328,21 @@ func (e environment) key() ([]byte, error) {
 		return []byte(b), nil
 	}
 	return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", VarCoordinator, VarKeyFile)
+}
+
+// readPrivate reads a file, unless others than its owner may.
+func readPrivate(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s has mode %#o, so others than its owner can reach the key; allowed: 0600 or 0400 (chmod 600 %s)", name, mode, name)
+	}
+	return io.ReadAll(f)
 }

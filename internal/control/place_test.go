@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -194,26 +195,34 @@ func TestDirectoryOfOthersIsRefused(t *testing.T) {
 // TestKilledJobsAreSweptAway: a job that was killed as a whole leaves a directory
 // until the next job begins; one that is alive keeps its own.
 func TestKilledJobsAreSweptAway(t *testing.T) {
-	parent := t.TempDir()
-	getenv := func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": parent}[name] }
+	parent, err := os.MkdirTemp("", "p") // short: for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(parent)
+	getenv := func(name string) string { return map[string]string{control.VarParent: parent}[name] }
 	make := func() string {
 		dir, err := control.MakeDir(getenv)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if filepath.Dir(dir) != parent {
-			t.Skipf("%s is too long a path for sockets; runs with a shorter TMPDIR", parent)
-		}
 		return dir
 	}
-	killed, fresh := make(), make()
-	if err := os.WriteFile(filepath.Join(killed, "users.lock"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	killed, fresh, unused, full := make(), make(), make(), make()
+	for _, name := range []string{filepath.Join(killed, "users.lock"), filepath.Join(full, "somebody's")} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{unused, full} { // whose makers were killed, or that are none of ours
+		if err := os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	alive := make()
 	s := serve(t, control.ServerConfig{Dir: alive, Size: 1})
 	make()
-	for dir, want := range map[string]bool{killed: false, fresh: true, alive: true} {
+	for dir, want := range map[string]bool{killed: false, fresh: true, alive: true, unused: false, full: true} {
 		if _, err := os.Stat(dir); (err == nil) != want {
 			t.Errorf("%s: %v, want it there: %v", dir, err, want)
 		}

@@ -61,7 +61,7 @@ func play(role string) int {
 	case "return":
 		c.Returned(0, "", true)
 	case "record":
-		if err := leaveRecord(p); err != nil {
+		if err := leaveRecord(c, p.Rank); err != nil {
 			fmt.Println("error", err)
 			return 2
 		}
@@ -145,7 +145,7 @@ func start(t testing.TB, role string, vars []string, command ...string) *actor {
 		command = []string{os.Args[0]}
 	}
 	a := &actor{cmd: exec.Command(command[0], command[1:]...), lines: newRecorder(), read: make(chan struct{})}
-	a.cmd.Env = append([]string{"CONTROL_TEST_ROLE=" + role, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.Getenv("TMPDIR"), "XDG_RUNTIME_DIR=" + os.Getenv("XDG_RUNTIME_DIR"), "SELF=" + os.Args[0]}, vars...)
+	a.cmd.Env = append([]string{"CONTROL_TEST_ROLE=" + role, "PATH=" + os.Getenv("PATH"), control.VarParent + "=" + os.Getenv(control.VarParent), "SELF=" + os.Args[0]}, vars...)
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	a.cmd.Stderr = os.Stderr
 	out, err := a.cmd.StdoutPipe()
@@ -413,7 +413,7 @@ func dirOf(t *testing.T, vars []string) string {
 				return value
 			}
 		}
-		if name == "XDG_RUNTIME_DIR" || name == "TMPDIR" { // where directories are made; nothing else of ours
+		if name == control.VarParent { // where directories are made; nothing else of ours
 			return os.Getenv(name)
 		}
 		return ""

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -49,9 +49,10 @@ func recordName(rank int, incarnation uint64) string {
 
 const recordSuffix = ".record"
 
-// Record is where a process writes what must outlive it. It is used by one
-// goroutine at a time.
+// Record is where a process writes what must outlive it.
 type Record struct {
+	mu       sync.Mutex
+	path     string
 	file     *os.File
 	sequence uint64
 	buf      []byte
@@ -60,12 +61,12 @@ type Record struct {
 // OpenRecord makes the record, still empty, of one incarnation of a rank in the
 // job's directory.
 func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
-	name := filepath.Join(dir, recordName(rank, incarnation))
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	path := filepath.Join(dir, recordName(rank, incarnation))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	return &Record{file: f}, nil
+	return &Record{path: path, file: f}, nil
 }
 
 // Write puts b in the place of what was written before. When it has returned, b
@@ -74,6 +75,8 @@ func (r *Record) Write(b []byte) error {
 	if len(b) > recordMax {
 		return fmt.Errorf("record of %d bytes; allowed: up to %d", len(b), recordMax)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.buf = appendSlot(r.buf[:0], r.sequence+1, b)
 	at := int64(r.sequence%2) * slotSize
 	if _, err := r.file.WriteAt(r.buf, at); err != nil {
@@ -84,7 +87,50 @@ func (r *Record) Write(b []byte) error {
 }
 
 // Close closes the file, and leaves it where it is.
-func (r *Record) Close() error { return r.file.Close() }
+func (r *Record) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.file.Close()
+}
+
+// read is what was written last.
+func (r *Record) read() ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return latest(r.file)
+}
+
+// keep makes the file again, with what it holds, if it has lost its name. It gets the
+// name when it is whole: an empty one would say that nothing was written.
+func (r *Record) keep() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if hasName(r.file, r.path) {
+		return nil
+	}
+	record, err := latest(r.file)
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(r.path)
+	f, err := os.CreateTemp(dir, "*-"+name) // mode 0600
+	if err != nil {
+		return err
+	}
+	if r.sequence > 0 {
+		_, err = f.WriteAt(appendSlot(nil, r.sequence, record), int64((r.sequence-1)%2)*slotSize)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), r.path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return errors.Join(err, f.Close())
+	}
+	r.file.Close()
+	r.file = f
+	return nil
+}
 
 func appendSlot(b []byte, sequence uint64, record []byte) []byte {
 	b = append(b, recordMagic[:]...)
@@ -98,32 +144,20 @@ func appendSlot(b []byte, sequence uint64, record []byte) []byte {
 
 // ReadRecord reads what one incarnation of a rank has left in the job's
 // directory; it is empty if that has written nothing. The incarnation must be
-// dead. If the directory is gone, or about to be, nobody knows what was written:
-// that is an error (fs.ErrNotExist).
+// dead. If the file is missing (fs.ErrNotExist), the process has not joined, or
+// somebody has removed the directory: who does not know which cannot tell what was
+// written.
 func ReadRecord(dir string, rank int, incarnation uint64) ([]byte, error) {
-	b, err := readRecord(dir, recordName(rank, incarnation))
+	b, err := readRecord(filepath.Join(dir, recordName(rank, incarnation)))
 	if err != nil {
 		return nil, fmt.Errorf("record of rank %d (incarnation %d): %w", rank, incarnation, err)
 	}
 	return b, nil
 }
 
-func readRecord(dir, name string) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
+func readRecord(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		// A directory loses its name before it loses its files (removeDir).
-		opened, err1 := root.Stat(".")
-		named, err2 := os.Lstat(dir)
-		if err1 != nil || err2 != nil || !os.SameFile(opened, named) {
-			return nil, fmt.Errorf("%s is gone: %w", dir, fs.ErrNotExist)
-		}
-		return nil, nil
-	} else if err != nil {
 		return nil, err
 	}
 	defer f.Close()

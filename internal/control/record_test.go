@@ -28,7 +28,7 @@ func newRecord(t testing.TB, dir string) *control.Record {
 
 func TestRecordIsTheLastThatWasWritten(t *testing.T) {
 	dir := t.TempDir()
-	if got, err := control.ReadRecord(dir, 3, 1); got != nil || err != nil {
+	if got, err := control.ReadRecord(dir, 3, 1); got != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before it was opened: %q, %v", got, err)
 	}
 	r := newRecord(t, dir)
@@ -44,7 +44,7 @@ func TestRecordIsTheLastThatWasWritten(t *testing.T) {
 			t.Fatalf("write %d: %d bytes, want %d (%v)", i, len(got), size, err)
 		}
 	}
-	if got, err := control.ReadRecord(dir, 3, 2); got != nil || err != nil {
+	if got, err := control.ReadRecord(dir, 3, 2); got != nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another incarnation: %q, %v", got, err)
 	}
 	if err := r.Write(make([]byte, 16<<20+1)); err == nil || err.Error() != "record of 16777217 bytes; allowed: up to 16777216" {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -68,10 +69,12 @@ const (
 type Server struct {
 	cfg       ServerConfig
 	log       *slog.Logger
-	instance  uint64 // drawn; a client that comes back tells whom it means
-	listeners []net.Listener
-	control   *lease       // proves that there is no other coordinator in the directory
-	page      *detect.Page // in which the processes of this host beat; nil: there is none
+	instance  uint64         // drawn; a client that comes back tells whom it means
+	keeping   sync.Mutex     // for the listeners and the leases, which keepDir replaces
+	socket    fs.FileInfo    // of the first listener
+	listeners []net.Listener // the first one in the directory
+	control   *lease         // proves that there is no other coordinator in the directory
+	page      *detect.Page   // in which the processes of this host beat; nil: there is none
 	users     *lease
 	lobby     *lobby
 	quit      chan struct{}
@@ -127,6 +130,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "grow", cfg.Grow, "pid", os.Getpid())
 	s.mu.Unlock()
 	s.wg.Go(s.watchSilence)
+	s.wg.Go(s.watchDir)
 	s.wg.Go(s.reportEvents)
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
@@ -216,21 +220,17 @@ func (s *Server) open() (err error) {
 	if s.cfg.Key == nil {
 		s.cfg.Key = newKey()
 	}
-	if err := writeKey(dir, s.cfg.Key); err != nil {
+	if err := writeKey(dir, s.cfg.Key, os.Rename); err != nil {
 		return err
 	}
 	if s.page, err = detect.OpenPage(dir, s.cfg.Size+s.cfg.Grow); err != nil {
 		s.log.Warn("control: processes beat by messages", "error", err)
 	}
-	l, err := net.Listen("unix", controlPath(dir))
-	if err != nil {
+	if err := s.listenHere(); err != nil || s.cfg.TCP == "" {
 		return err
 	}
-	s.listeners = append(s.listeners, l)
-	if s.cfg.TCP == "" {
-		return nil
-	}
-	if l, err = listenTCP(s.cfg.TCP); err != nil {
+	l, err := listenTCP(s.cfg.TCP)
+	if err != nil {
 		return err
 	}
 	s.listeners = append(s.listeners, l)
@@ -243,6 +243,7 @@ func (s *Server) Place(rank int, incarnation uint64) Place {
 }
 
 func (s *Server) place(m *member) Place {
+	_ = s.keepDir() // who is about to start reads the key; if it cannot, it says so
 	rank, incarnation := m.rank, m.incarnation
 	return Place{
 		Dir: s.cfg.Dir, Job: s.cfg.Job, Key: s.cfg.Key, Rank: rank, Size: s.cfg.Size,
@@ -289,6 +290,7 @@ func (s *Server) receive(conn net.Conn) {
 		return
 	}
 	id, err := wire.Accept(talk, s.cfg.Key, binding, func(id wire.Identity) (wire.Identity, wire.Refusal) {
+		s.lobby.leave(conn) // it has proven the key
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		me := wire.Identity{Job: s.cfg.Job, From: coordinatorID, To: id.From, Incarnation: s.instance}
@@ -300,7 +302,6 @@ func (s *Server) receive(conn net.Conn) {
 		return
 	}
 	talk.SetDeadline(time.Time{})
-	s.lobby.leave(conn)
 	if id.From == observerID {
 		proc.close()
 		s.observe(talk, conn)
@@ -367,10 +368,12 @@ func (s *Server) Close() {
 
 // shut closes what open opened and waits for all that is under way.
 func (s *Server) shut() {
+	s.keeping.Lock()
 	close(s.quit)
 	for _, l := range s.listeners {
 		l.Close()
 	}
+	s.keeping.Unlock()
 	s.lobby.close()
 	s.wg.Wait()
 	if s.page != nil {

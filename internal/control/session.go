@@ -118,7 +118,7 @@ func (s *Server) welcome(c *session) {
 	first := message{
 		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
-		Grow: s.cfg.Grow, Joins: s.joins(c.member), Paged: s.page != nil && c.member.local,
+		Grow: s.cfg.Grow, Joins: s.joins(c.member),
 	}
 	if first.Joins {
 		first.Peers = s.live()
@@ -222,6 +222,11 @@ func (s *Server) hear(c *session, said message) bool {
 func (s *Server) announced(m *member, said message) {
 	if m.process == nil {
 		m.pid = said.Pid
+	}
+	if s.page != nil && m.local {
+		if beats, _ := s.page.Beats(m.rank, m.incarnation); beats > 0 {
+			m.session.tell(message{Type: tellPaged}.line())
+		}
 	}
 	peer := Peer{Rank: m.rank, Incarnation: m.incarnation, Addresses: said.Addresses, Host: said.Host, Pid: m.pid}
 	if m.peer != nil && m.peer.Host == peer.Host && slices.Equal(m.peer.Addresses, peer.Addresses) {

@@ -113,3 +113,75 @@ func TestBadWordsEndAConnectionOnly(t *testing.T) {
 	c.Announce([]string{"1.sock"}, "here")
 	notes.awaitPeers(t, 1)
 }
+
+// TestFullLobbyLeavesNewGuestsAlone: the one who is there longest has to go, but not
+// before it had time for the handshake; and networks do not crowd each other out.
+func TestFullLobbyLeavesNewGuestsAlone(t *testing.T) {
+	guests := func(n int) (conns []net.Conn) {
+		for range n {
+			conn, other := net.Pipe()
+			t.Cleanup(func() { conn.Close(); other.Close() })
+			conns = append(conns, conn)
+		}
+		return conns
+	}
+	open := func(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) == nil }
+	for least, stays := range map[time.Duration]int{time.Hour: 0, 0: 2} { // the first guest, or the third
+		enter := control.NewLobby(2, least)
+		conns := guests(3)
+		for _, conn := range conns {
+			enter(conn)
+		}
+		if !open(conns[1]) || !open(conns[stays]) || open(conns[2-stays]) {
+			t.Errorf("at least %v: open: %v, %v, %v", least, open(conns[0]), open(conns[1]), open(conns[2]))
+		}
+		elsewhere, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer elsewhere.Close()
+		enter(elsewhere.(net.Conn))
+		if !open(elsewhere.(net.Conn)) || !open(conns[1]) {
+			t.Errorf("at least %v: one network crowds out the other", least)
+		}
+	}
+}
+
+// TestObserverComesAgain: whoever was shown out of a crowd.
+func TestObserverComesAgain(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 1, Grow: 1, Join: func(control.JoinRequest) ([]control.Joiner, error) { return nil, nil }})
+	door := filepath.Join(t.TempDir(), "door") // that of the job, where the first ones are shown out
+	if err := os.Mkdir(door, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(door, "key"), s.Place(0, 1).Key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", filepath.Join(door, "control.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for i := 0; ; i++ {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if i < 3 {
+				in.Close()
+				continue
+			}
+			out, err := net.Dial("unix", filepath.Join(s.Place(0, 1).Dir, "control.sock"))
+			if err != nil {
+				in.Close()
+				continue
+			}
+			go func() { io.Copy(out, in); out.Close() }()
+			go func() { io.Copy(in, out); in.Close() }()
+		}
+	}()
+	if _, err := control.RequestJoin(t.Context(), door, control.JoinRequest{Count: 1}); err != nil {
+		t.Error(err)
+	}
+}

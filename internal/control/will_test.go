@@ -17,16 +17,12 @@ import (
 )
 
 // leaveRecord writes a record of as many bytes as the environment says.
-func leaveRecord(p control.Place) error {
-	r, err := control.OpenRecord(p.Dir, p.Rank, p.Incarnation)
-	if err != nil {
-		return err
-	}
-	if err := r.Write([]byte("an old one")); err != nil {
+func leaveRecord(c *control.Client, rank int) error {
+	if err := c.Record([]byte("an old one")); err != nil {
 		return err
 	}
 	size, _ := strconv.Atoi(os.Getenv("RECORD_BYTES"))
-	return r.Write(recordOf(p.Rank, size))
+	return c.Record(recordOf(rank, size))
 }
 
 func recordOf(rank, size int) []byte {
@@ -71,7 +67,7 @@ func TestWhoLeavesHasARecordToo(t *testing.T) {
 		}
 		c, _ := join(t, p)
 		t.Setenv("RECORD_BYTES", "33")
-		if err := leaveRecord(p); err != nil {
+		if err := leaveRecord(c, 1); err != nil {
 			t.Fatal(err)
 		}
 		c.Close()
@@ -144,8 +140,12 @@ func TestLeftoverRecordsAreForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("RECORD_BYTES", "20")
-	if err := leaveRecord(control.Place{Dir: dir, Rank: 1, Incarnation: 1}); err != nil {
+	r, err := control.OpenRecord(dir, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Write([]byte("promised")); err != nil {
 		t.Fatal(err)
 	}
 	s := serve(t, control.ServerConfig{Dir: dir, Size: 2})

@@ -4,6 +4,7 @@ package fold
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"unsafe"
 
@@ -33,6 +34,14 @@ func (o Op) String() string {
 		return opNames[o]
 	}
 	return fmt.Sprintf("Op(%d)", uint8(o))
+}
+
+// Ops yields all operations.
+func Ops() iter.Seq[Op] {
+	return func(yield func(Op) bool) {
+		for op := Op(0); op < ops && yield(op); op++ {
+		}
+	}
 }
 
 // Func combines values of the same length, element by element, and returns the

@@ -27,7 +27,7 @@ func shelf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv(control.VarParent, dir)
 	t.Cleanup(func() {
 		left, err := os.ReadDir(dir)
 		if err != nil || len(left) > 0 {
@@ -600,7 +600,7 @@ func TestNoOrphansWhenTheLauncherIsKilled(t *testing.T) {
 	} {
 		var out text
 		cmd := exec.Command(self, config)
-		cmd.Env = append(os.Environ(), programVar+"=launcher", "XDG_RUNTIME_DIR="+dir)
+		cmd.Env = append(os.Environ(), programVar+"=launcher", "COPPICE_JOBS_DIR="+dir)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		cmd.WaitDelay = 5 * time.Second
 		if err := cmd.Start(); err != nil {

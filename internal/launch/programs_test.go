@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("XDG_RUNTIME_DIR", dir)
+	os.Setenv("COPPICE_JOBS_DIR", dir)
 	bin, err := missingTools()
 	if err != nil {
 		panic(err)
@@ -260,11 +260,7 @@ func heir([]string) int {
 	client, w, e := join()
 	<-e.all
 	if w.Place.Rank == 1 {
-		r, err := control.OpenRecord(w.Place.Dir, 1, 1)
-		if err != nil {
-			panic(err)
-		}
-		if err := r.Write([]byte(strings.Repeat("promised ", 100_000))); err != nil {
+		if err := client.Record([]byte(strings.Repeat("promised ", 100_000))); err != nil {
 			panic(err)
 		}
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -127,7 +127,7 @@ func TestALostHostLosesItsRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv(control.VarParent, dir)
 	c := shell(3, `echo agent $PPID, pid $$; [ $RANK = 0 ] && exit 0; exec sleep 300`)
 	c.onHosts(t, Host{"a", 1}, Host{"b", 2})
 	wait := c.begin(t)

@@ -152,7 +152,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 	o.entered, o.typ, o.works, o.part, o.backup = true, c.Type, c.Works, c.Name, c.Backup
 	o.room, o.rooms, o.copies = c.Room, c.Rooms, c.Copies
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
-		f := m.mismatch(o.informant, o.plan, *c)
+		f := m.mismatch(o.informant, o.plan, o.sign, *c)
 		o.err, o.delivered = f, false // what came was not what the task calls
 		return o, nil
 	}

@@ -103,6 +103,9 @@ func New(cfg Config, s Socket) (*Process, error) {
 // Addresses is where the process listens.
 func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
 
+// KeepSockets listens again where somebody has removed the socket.
+func (p *Process) KeepSockets() error { return p.sockets.endpoint.Keep() }
+
 // Peers tells where peers listen.
 func (p *Process) Peers(all ...Address) {
 	p.lock()
@@ -202,7 +205,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	p.lock()
 	defer p.unlock()
 	rank := int(id.From)
-	if id.From >= ranksMax || rank == p.cfg.Rank {
+	if rank >= p.cfg.Size+p.cfg.Grow || rank == p.cfg.Rank {
 		return me, wire.NotMe
 	}
 	if q := p.peerAt(rank); q.dead || q.incarnation == 0 {

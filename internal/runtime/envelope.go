@@ -194,14 +194,19 @@ func parsePlan(b []byte) Plan {
 	}
 }
 
-func (p Plan) String() string {
-	s := opName(p.op)
+// brief is what a program asks for: the operation, and its root.
+func (p Plan) brief() string {
 	switch p.op {
 	case opBroadcast, opScatter:
-		s += fmt.Sprintf(" from %d", p.root)
+		return fmt.Sprintf("%s from %d", opName(p.op), p.root)
 	case opGather, opReduce:
-		s += fmt.Sprintf(" to %d", p.root)
+		return fmt.Sprintf("%s to %d", opName(p.op), p.root)
 	}
+	return opName(p.op)
+}
+
+func (p Plan) String() string {
+	s := p.brief()
 	switch {
 	case p.is(auto):
 	case p.is(scheduled):

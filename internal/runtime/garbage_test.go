@@ -46,6 +46,36 @@ func intrude(t testing.TB) (*job, *intruder) {
 	return j, x
 }
 
+// TestRankBeyondTheJobIsTurnedAway: who has the key may not claim one, nor have the
+// process make room for it.
+func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
+	j := start(t, transport.Unix, 3, func(c *Config) { c.Grow = 2 })
+	p := j.ps[0]
+	for from, want := range map[uint32]error{4: nil, 5: wire.NotMe, 99_999: wire.NotMe, 1<<32 - 1: wire.NotMe} {
+		end, err := transport.Listen(transport.Config{
+			Key: testKey, Self: wire.Identity{Job: testJob, From: from, Incarnation: 1},
+			Decide:      func(wire.Identity) (wire.Identity, wire.Refusal) { return wire.Identity{}, wire.Closing },
+			Established: func(c *transport.Conn) { c.Close() },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := end.Dial(t.Context(), p.Addresses()[0], wire.Identity{To: 0})
+		if !errors.Is(err, want) {
+			t.Errorf("rank %d of 3 + 2: %v, want %v", from, err, want)
+		}
+		if err == nil {
+			c.Close()
+		}
+		end.Close()
+	}
+	p.lock()
+	defer p.unlock()
+	if len(p.peers) > 5 {
+		t.Errorf("room for %d peers", len(p.peers))
+	}
+}
+
 // connect connects, again and again while it is told that connections cross.
 func (x *intruder) connect() {
 	x.t.Helper()

@@ -18,9 +18,6 @@ type Death struct {
 	Record      []byte // of a certain death: what the process recorded last
 }
 
-// ranksMax bounds the ranks of processes that join.
-const ranksMax = 1 << 20
-
 // peerAt returns the process of a rank, also one that is not known yet.
 func (p *Process) peerAt(rank int) *peer {
 	for len(p.peers) <= rank {

@@ -18,6 +18,37 @@ func described(plan Plan, typ string) string {
 	return s
 }
 
+// apart is two calls in words, so far as they differ: the operations, or the types and
+// operators, or the ways. typ is the name of the type of the first.
+func (p *Process) apart(plan Plan, sign uint64, typ string, other Plan, otherSign uint64) (a, b string) {
+	a, b = plan.brief(), other.brief()
+	if typ != "" {
+		typ = " of " + typ
+	}
+	switch {
+	case a != b:
+		return a + typ, b
+	case sign != otherSign:
+		if name := p.signName(sign); name != "" {
+			typ = " of " + name
+		}
+		if name := p.signName(otherSign); name != "" {
+			return a + typ, b + " of " + name
+		}
+		return a + typ, b + " of another type, or with another operator"
+	case plan.is(scheduled) && other.is(scheduled):
+		return a + typ, b + " of values of another length, or with other options"
+	}
+	return plan.String() + typ, other.String()
+}
+
+func (p *Process) signName(sign uint64) string {
+	if p.cfg.SignName == nil {
+		return ""
+	}
+	return p.cfg.SignName(sign)
+}
+
 // caller is a rank that certainly calls an operation of which from sent a message:
 // a broadcast may be passed on for a task that has not come to it.
 func (m *Member) caller(from int, plan Plan) int {
@@ -29,11 +60,8 @@ func (m *Member) caller(from int, plan Plan) int {
 
 // mismatch is what a call is that differs from what another task was heard to
 // call.
-func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
-	theirs := described(heard, "")
-	if heard.same(c.Plan) {
-		theirs = "the same with another type or operator"
-	}
+func (m *Member) mismatch(from int, heard Plan, sign uint64, c Call) *Failure {
+	ours, theirs := m.p.apart(c.Plan, c.Sign, c.Type, heard, sign)
 	other := "another task"
 	tasks := []int{m.task}
 	if from >= 0 {
@@ -42,7 +70,7 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 	}
 	f := &Failure{
 		Op: opName(c.Plan.op), Tasks: tasks, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, described(c.Plan, c.Type), m.seq, other, theirs),
+		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, ours, m.seq, other, theirs),
 	}
 	m.announce(m.blame(f, nil))
 	return f
@@ -50,17 +78,14 @@ func (m *Member) mismatch(from int, heard Plan, c Call) *Failure {
 
 // mismatchIn is what a message is that does not fit an operation.
 func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
-	theirs := described(in.plan, "")
-	if in.plan.same(o.plan) {
-		theirs = "the same with another type or operator"
-	}
+	ours, theirs := m.p.apart(o.plan, o.sign, o.typ, in.plan, in.sign)
 	caller := m.task
 	if !o.entered {
 		caller = m.taskOf(o.informant)
 	}
 	f := &Failure{
 		Op: opName(o.plan.op), Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, described(o.plan, o.typ), in.seq, m.taskOf(from), theirs),
+		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, ours, in.seq, m.taskOf(from), theirs),
 	}
 	m.announce(m.blame(f, in))
 	return f

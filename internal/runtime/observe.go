@@ -133,7 +133,10 @@ func (o *observation) know(rank int, host string, life uint64, at netip.AddrPort
 		o.signs[rank] = s
 	}
 	s.host = o.hosts[host]
-	s.here = o.page != nil && host == o.p.cfg.HostName
+	if o.page != nil && host == o.p.cfg.HostName {
+		_, pid := o.page.Beats(rank, life)
+		s.here = pid != 0
+	}
 	if !s.here {
 		s.at = at
 	}

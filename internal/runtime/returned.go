@@ -1,6 +1,11 @@
 package runtime
 
-import "github.com/coppice-go/coppice/protocol/membership"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol/membership"
+)
 
 // Tasks that have returned take part in nothing more. What they sent may still be
 // on its way, so who waits for one asks it, behind all that: a probe says what the
@@ -180,10 +185,35 @@ func (m *Member) goneFrom(from int, in *incoming) {
 	}
 	m.failStreams(func(s *inStream) *Failure {
 		if s.from == from && s.head() == nil {
-			return m.goneFailure("", from)
+			f := m.goneFailure("", from)
+			if f.Err == ErrLeft {
+				f.Text = m.leftUnsent(s)
+			}
+			return f
 		}
 		return nil
 	})
+}
+
+// leftUnsent says what a stream waits for in vain, and what has come instead.
+func (m *Member) leftUnsent(waits *inStream) string {
+	var tag uint64
+	var others []uint64
+	for key, s := range m.in {
+		switch {
+		case s == waits:
+			tag = key.tag
+		case s.from == waits.from && s.head() != nil:
+			others = append(others, key.tag)
+		}
+	}
+	task := m.taskOf(waits.from)
+	text := fmt.Sprintf("task %d has returned and sent nothing more with tag %d", task, tag)
+	if len(others) > 0 {
+		slices.Sort(others)
+		text += fmt.Sprintf("; what it sent with other tags has come and waits for Recv: tags %d", others)
+	}
+	return text
 }
 
 // goneIn fails an operation that a task has returned without. If nobody can

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 )
 
@@ -17,12 +16,15 @@ type Run struct {
 
 // Dir is a directory that a run keeps states in.
 type Dir struct {
-	path string
-	run  Run
-	job  ID
+	*folder
+	run Run
+	job ID
 }
 
-// The values of the job's file.
+// jobFile is the name of the job's file.
+const jobFile = "job"
+
+// Its values.
 const (
 	unfinished = "unfinished"
 	finished   = "finished"
@@ -30,13 +32,14 @@ const (
 
 // Open makes a directory the run's: it makes it if there is none, takes it from a job that is
 // finished, and with Resume from an earlier run of a job that is not. All processes of
-// the run may do so at once: they write the same.
+// the run may do so at once: they write the same. Another user's directory is refused.
 func Open(path string, run Run) (*Dir, error) {
-	if err := makeDir(path); err != nil {
+	f, err := openFolder(path)
+	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, run: run, job: run.ID}
-	states, err := fs.Glob(os.DirFS(path), "[0-9]*/"+epochPrefix+"*")
+	d := &Dir{folder: f, run: run, job: run.ID}
+	states, err := fs.Glob(f.root.FS(), "[0-9]*/"+epochPrefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +48,7 @@ func Open(path string, run Run) (*Dir, error) {
 		if len(states) > 0 { // nobody writes one before the job's file is there
 			return nil, fmt.Errorf("%s holds states, such as %s, but no file that says of which job they are; allowed: a directory with both, or with none", path, filepath.Join(path, states[0]))
 		}
-		if err = d.record(unfinished).create(d.file()); err == nil {
+		if err = d.create(jobFile, d.record(unfinished)); err == nil {
 			return d, nil
 		}
 		if errors.Is(err, fs.ErrExist) { // another one was faster
@@ -63,24 +66,21 @@ func Open(path string, run Run) (*Dir, error) {
 	case run.Resume && over:
 		return nil, fmt.Errorf("%s holds the state of a job that is finished; allowed: to begin anew, without resume", path)
 	case over:
-		return d, d.record(unfinished).write(d.file())
+		return d, d.write(jobFile, d.record(unfinished))
 	case !run.Resume:
 		return nil, fmt.Errorf("%s holds the state of an unfinished job; allowed: coppice run --resume, or another directory", path)
 	case old.tasks != uint64(run.Tasks):
 		return nil, fmt.Errorf("%s holds the state of a job of %d tasks, and this one has %d; allowed: the same number", path, old.tasks, run.Tasks)
 	}
 	d.job = old.job
-	return d, d.record(unfinished).write(d.file())
+	return d, d.write(jobFile, d.record(unfinished))
 }
-
-// file is the job's.
-func (d *Dir) file() string { return filepath.Join(d.path, "job") }
 
 // readJob reads the job's file.
 func (d *Dir) readJob() (record, error) {
-	r, err := read(d.file())
+	r, err := d.read(jobFile)
 	if err == nil && (r.kind != jobKind || string(r.value) != finished && string(r.value) != unfinished) {
-		err = fmt.Errorf("%s: %w: it is not about a job", d.file(), ErrDamaged)
+		err = fmt.Errorf("%s: %w: it is not about a job", filepath.Join(d.path, jobFile), ErrDamaged)
 	}
 	return r, err
 }
@@ -100,7 +100,7 @@ func (d *Dir) Finish() error {
 	if err != nil || r.run != d.run.ID || string(r.value) == finished {
 		return err
 	}
-	return d.record(finished).write(d.file())
+	return d.write(jobFile, d.record(finished))
 }
 
 // current tells whether the directory is still the run's: processes of an earlier one may

@@ -11,5 +11,8 @@
 // Nothing here ever takes one file for another: who asks for an epoch gets that one, or
 // an error that names the file.
 //
+// A directory may be one that others can write to: no link of another user is followed, and
+// nothing is read that another user has made, but for root.
+//
 // A job keeps its name when it is taken up again; a run is one start of its processes.
 package store

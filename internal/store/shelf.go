@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,7 +23,7 @@ type Shelf struct {
 // Shelf makes the task's, and clears it of what other jobs have left.
 func (d *Dir) Shelf(task int) (*Shelf, error) {
 	s := &Shelf{dir: d, task: task}
-	if err := makeDir(s.path()); err != nil {
+	if err := d.makeDir(s.name()); err != nil {
 		return nil, err
 	}
 	return s, s.clear()
@@ -32,16 +31,16 @@ func (d *Dir) Shelf(task int) (*Shelf, error) {
 
 // clear removes sound files of other jobs, and those that were not completed.
 func (s *Shelf) clear() error {
-	entries, err := os.ReadDir(s.path())
+	entries, err := s.dir.list(s.name())
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		path := filepath.Join(s.path(), e.Name())
-		if !isPart(e.Name()) && !s.strange(path) {
+		name := filepath.Join(s.name(), e.Name())
+		if !isPart(e.Name()) && !s.strange(name) {
 			continue
 		}
-		if err := remove(path); err != nil {
+		if err := s.dir.remove(name); err != nil {
 			return err
 		}
 	}
@@ -49,32 +48,16 @@ func (s *Shelf) clear() error {
 }
 
 // strange tells whether a file is another job's for certain.
-func (s *Shelf) strange(path string) bool {
-	if r, err := head(path); err != nil || r.job == s.dir.job {
+func (s *Shelf) strange(name string) bool {
+	if r, err := s.dir.head(name); err != nil || r.job == s.dir.job {
 		return false
 	}
-	r, err := read(path)
+	r, err := s.dir.read(name)
 	return err == nil && r.job != s.dir.job
 }
 
-// head reads whose a file is, unchecked.
-func head(path string) (r record, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	var b [headerLen]byte
-	if _, err := f.ReadAt(b[:], 0); err != nil {
-		return r, err
-	}
-	if string(b[:len(magic)]) != magic {
-		return r, ErrDamaged
-	}
-	return record{job: ID(b[16:32]), run: ID(b[32:48])}, nil
-}
-
-func (s *Shelf) path() string { return TaskDir(s.dir.path, s.task) }
+// name is the shelf's in its directory.
+func (s *Shelf) name() string { return strconv.Itoa(s.task) }
 
 // TaskDir is where a task's files are.
 func TaskDir(dir string, task int) string { return filepath.Join(dir, strconv.Itoa(task)) }
@@ -117,7 +100,7 @@ func parseName(text string) (n name, ok bool) {
 
 // list lists the files of states and values.
 func (s *Shelf) list() (all []name, err error) {
-	entries, err := os.ReadDir(s.path())
+	entries, err := s.dir.list(s.name())
 	for _, e := range entries {
 		if n, ok := parseName(e.Name()); ok {
 			all = append(all, n)
@@ -127,7 +110,7 @@ func (s *Shelf) list() (all []name, err error) {
 }
 
 func (s *Shelf) file(epoch, key uint64) string {
-	return filepath.Join(s.path(), name{epoch: epoch, key: key}.String())
+	return filepath.Join(s.name(), name{epoch: epoch, key: key}.String())
 }
 
 func (s *Shelf) record(kind uint32, epoch, key, sign uint64, value []byte) *record {
@@ -139,7 +122,7 @@ func (s *Shelf) Save(epoch, sign uint64, state []byte) error {
 	if err := s.dir.current(); err != nil {
 		return err
 	}
-	return s.record(stateKind, epoch, 0, sign, state).write(s.file(epoch, 0))
+	return s.dir.write(s.file(epoch, 0), s.record(stateKind, epoch, 0, sign, state))
 }
 
 // State reads the state of an epoch.
@@ -152,7 +135,7 @@ func (s *Shelf) Keep(epoch, key, sign uint64, value []byte) (before []byte, err 
 	if err := s.dir.current(); err != nil {
 		return nil, err
 	}
-	err = s.record(valueKind, epoch, key, sign, value).create(s.file(epoch, key))
+	err = s.dir.create(s.file(epoch, key), s.record(valueKind, epoch, key, sign, value))
 	if errors.Is(err, fs.ErrExist) {
 		return s.Value(epoch, key, sign)
 	}
@@ -166,8 +149,8 @@ func (s *Shelf) Value(epoch, key, sign uint64) ([]byte, error) {
 
 // read reads a file that must be what its name says.
 func (s *Shelf) read(kind uint32, epoch, key, sign uint64) ([]byte, error) {
-	path := s.file(epoch, key)
-	r, err := read(path)
+	path := filepath.Join(s.dir.path, s.file(epoch, key))
+	r, err := s.dir.read(s.file(epoch, key))
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +181,8 @@ const foundLen = 3 * 8
 // Find looks for the task's newest states. All attempts of a run find the same,
 // whatever was written since.
 func (s *Shelf) Find(sign uint64) (f Found, err error) {
-	path := filepath.Join(s.path(), "found")
-	if r, err := read(path); err == nil && r.kind == foundKind && r.run == s.dir.run.ID && len(r.value) == foundLen {
+	found := filepath.Join(s.name(), "found")
+	if r, err := s.dir.read(found); err == nil && r.kind == foundKind && r.run == s.dir.run.ID && len(r.value) == foundLen {
 		le := binary.LittleEndian
 		return Found{le.Uint64(r.value), le.Uint64(r.value[8:]), le.Uint64(r.value[16:])}, nil
 	}
@@ -210,7 +193,7 @@ func (s *Shelf) Find(sign uint64) (f Found, err error) {
 	for _, n := range []uint64{f.Newest, f.Before, f.Damaged} {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return f, s.record(foundKind, 0, 0, 0, b).write(path)
+	return f, s.dir.write(found, s.record(foundKind, 0, 0, 0, b))
 }
 
 func (s *Shelf) find(sign uint64) (f Found, err error) {
@@ -252,7 +235,7 @@ func (s *Shelf) Forget(after uint64) error {
 		if n.epoch <= after {
 			return false
 		}
-		r, err := head(filepath.Join(s.path(), n.text))
+		r, err := s.dir.head(filepath.Join(s.name(), n.text))
 		return err == nil && r.run != s.dir.run.ID
 	})
 }
@@ -261,16 +244,8 @@ func (s *Shelf) removeIf(old func(name) bool) error {
 	names, err := s.list()
 	for _, n := range names {
 		if old(n) {
-			err = errors.Join(err, remove(filepath.Join(s.path(), n.text)))
+			err = errors.Join(err, s.dir.remove(filepath.Join(s.name(), n.text)))
 		}
 	}
 	return err
-}
-
-// remove removes a file that another attempt may have removed.
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ func flip(t *testing.T, path string) {
 
 func names(t *testing.T, s *Shelf) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir(s.path())
+	entries, err := os.ReadDir(TaskDir(s.dir.path, s.task))
 	must(t, err)
 	for _, e := range entries {
 		all = append(all, e.Name())
@@ -82,7 +82,7 @@ func TestWhoMayOpen(t *testing.T) {
 				must(t, first.Finish())
 			}
 			if c.damaged {
-				flip(t, first.file())
+				flip(t, filepath.Join(first.path, jobFile))
 			}
 			d, err := Open(path, c.next)
 			switch {
@@ -103,7 +103,7 @@ func TestStatesWithoutAJob(t *testing.T) {
 	d := open(t, path, 1, false)
 	s := shelf(t, d, 2)
 	must(t, s.Save(1, sign, nil))
-	must(t, os.Remove(d.file()))
+	must(t, os.Remove(filepath.Join(d.path, jobFile)))
 	for _, resume := range []bool{false, true} {
 		_, err := Open(path, Run{ID: ID{2}, Tasks: 3, Resume: resume})
 		if err == nil || !strings.Contains(err.Error(), path+" holds states, such as "+File(path, 2, 1)+", but no file that says of which job they are; allowed: ") {
@@ -167,7 +167,7 @@ func TestReadIsExact(t *testing.T) {
 	if b, err := s.State(5, sign); err != nil || string(b) != "five" {
 		t.Errorf("%q, %v", b, err)
 	}
-	other := shelf(t, &Dir{path, Run{ID: ID{1}, Tasks: 4}, ID{1}}, 2)
+	other := shelf(t, &Dir{s.dir.folder, Run{ID: ID{1}, Tasks: 4}, ID{1}}, 2)
 	for name, c := range map[string]struct {
 		read  func() ([]byte, error)
 		is    error
@@ -176,15 +176,15 @@ func TestReadIsExact(t *testing.T) {
 		"another epoch": {func() ([]byte, error) { return s.State(6, sign) }, fs.ErrNotExist, File(path, 2, 6)},
 		"another type":  {func() ([]byte, error) { return s.State(5, sign+1) }, nil, File(path, 2, 5) + ": a value of another type"},
 		"another size":  {func() ([]byte, error) { return other.State(5, sign) }, nil, "of a job of 3 tasks, and this one has 4"},
-		"a flipped bit": {func() ([]byte, error) { flip(t, s.file(4, 0)); return s.State(4, sign) }, ErrDamaged, File(path, 2, 4)},
+		"a flipped bit": {func() ([]byte, error) { flip(t, File(s.dir.path, s.task, 4)); return s.State(4, sign) }, ErrDamaged, File(path, 2, 4)},
 		"another file under the name": {func() ([]byte, error) {
-			must(t, os.Link(s.file(5, 0), s.file(9, 0)))
+			must(t, os.Link(File(s.dir.path, s.task, 5), File(s.dir.path, s.task, 9)))
 			return s.State(9, sign)
 		}, ErrDamaged, File(path, 2, 9)},
 		"a torn write": {func() ([]byte, error) {
-			b, err := os.ReadFile(s.file(5, 0))
+			b, err := os.ReadFile(File(s.dir.path, s.task, 5))
 			must(t, err)
-			must(t, os.WriteFile(s.file(8, 0), b[:len(b)-3], 0o600))
+			must(t, os.WriteFile(File(s.dir.path, s.task, 8), b[:len(b)-3], 0o600))
 			return s.State(8, sign)
 		}, ErrDamaged, File(path, 2, 8)},
 	} {
@@ -233,8 +233,8 @@ func TestWhatIsRemoved(t *testing.T) {
 	const key = "-0000000000000001"
 	s := shelf(t, open(t, path, 1, false), 0)
 	fill(s, 0, 1, 2, 3, 4)
-	must(t, os.WriteFile(filepath.Join(s.path(), partPrefix+"1"), nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(s.path(), "epoch-03"), nil, 0o600)) // not ours
+	must(t, os.WriteFile(filepath.Join(TaskDir(s.dir.path, s.task), partPrefix+"1"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(TaskDir(s.dir.path, s.task), "epoch-03"), nil, 0o600)) // not ours
 	must(t, s.Prune(4))
 	s = shelf(t, open(t, path, 2, true), 0)
 	left(s, "epoch-0"+key, "epoch-03", "epoch-3", "epoch-3"+key, "epoch-4", "epoch-4"+key)
@@ -244,7 +244,7 @@ func TestWhatIsRemoved(t *testing.T) {
 	left(s, "epoch-0"+key, "epoch-03", "epoch-3", "epoch-3"+key, "epoch-5")
 
 	must(t, s.dir.Finish())
-	flip(t, s.file(3, 0)) // nobody knows whose it is
+	flip(t, File(s.dir.path, s.task, 3)) // nobody knows whose it is
 	left(shelf(t, open(t, path, 3, false), 0), "epoch-03", "epoch-3")
 }
 
@@ -271,7 +271,7 @@ func TestNewestSoundStates(t *testing.T) {
 				must(t, s.Save(e, sign, []byte("state")))
 			}
 			for _, e := range c.damaged {
-				flip(t, s.file(e, 0))
+				flip(t, File(s.dir.path, s.task, e))
 			}
 			s = shelf(t, open(t, path, 2, true), 1)
 			for range 2 { // another attempt finds the same

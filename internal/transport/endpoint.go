@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -88,7 +90,23 @@ type listener struct {
 	net.Listener
 	kind  string
 	tells []Address
-	gone  func() // after it is closed
+	path  string      // of Unix
+	file  fs.FileInfo // at it
+}
+
+// there reports whether the socket of a listener on this host still has its name.
+func (l listener) there() bool {
+	now, err := os.Lstat(l.path)
+	return err == nil && os.SameFile(l.file, now)
+}
+
+// close ends the listening; nothing stays at the path.
+func (l listener) close() error {
+	err := l.Close()
+	if l.kind == Unix && l.there() {
+		_ = os.Remove(l.path)
+	}
+	return err
 }
 
 // Listen starts an endpoint that listens at the places, of which there may be
@@ -121,6 +139,8 @@ func Listen(cfg Config, at ...Place) (*Endpoint, error) {
 
 // Addresses is what to tell the peers, the best of each kind first.
 func (e *Endpoint) Addresses() (all []Address) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, l := range e.listeners {
 		all = append(all, l.tells...)
 	}
@@ -141,14 +161,32 @@ func (e *Endpoint) Close() error {
 	e.cancel()
 	var errs []error
 	for _, l := range e.listeners {
-		errs = append(errs, l.Close())
-		l.gone()
+		errs = append(errs, l.close())
 	}
 	e.guests.close()
 	e.running.Wait()
 	e.strange.rest()
 	e.jammed.rest()
 	return errors.Join(errs...)
+}
+
+// Keep listens again at the paths of Unix sockets that somebody has removed.
+func (e *Endpoint) Keep() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, l := range e.listeners {
+		if e.closed || l.kind != Unix || l.there() {
+			continue
+		}
+		again, err := listenUnix(l.path)
+		if err != nil {
+			return fmt.Errorf("listen again at %s: %w", l.path, err)
+		}
+		_ = l.Close()
+		e.listeners[i] = again
+		e.running.Go(func() { e.accept(again) })
+	}
+	return nil
 }
 
 // begin counts something that Close has to wait for; false: it is too late.
@@ -176,7 +214,7 @@ func (e *Endpoint) accept(l listener) {
 			e.welcome(l.kind, conn)
 			continue
 		}
-		if e.ctx.Err() != nil {
+		if e.ctx.Err() != nil || errors.Is(err, net.ErrClosed) { // the endpoint is closed, or listens again
 			return
 		}
 		e.jammed.about(err)

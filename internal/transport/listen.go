@@ -65,12 +65,7 @@ func listenUnix(path string) (listener, error) {
 		_ = l.Close()
 		return listener{}, err
 	}
-	gone := func() {
-		if now, err := os.Lstat(path); err == nil && os.SameFile(ours, now) {
-			_ = os.Remove(path)
-		}
-	}
-	return listener{Listener: l, kind: Unix, tells: []Address{{Kind: Unix, Path: path}}, gone: gone}, nil
+	return listener{Listener: l, kind: Unix, tells: []Address{{Kind: Unix, Path: path}}, path: path, file: ours}, nil
 }
 
 func draftSuffix() string {
@@ -162,7 +157,7 @@ func listenTCP(p Place) (listener, error) {
 
 // told adds what to tell the peers.
 func told(l net.Listener, kind string, hosts []netip.Addr) listener {
-	found := listener{Listener: l, kind: kind, gone: func() {}}
+	found := listener{Listener: l, kind: kind}
 	port := l.Addr().(*net.TCPAddr).AddrPort().Port()
 	for _, h := range hosts {
 		found.tells = append(found.tells, Address{Kind: kind, Host: netip.AddrPortFrom(h, port)})

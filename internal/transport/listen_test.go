@@ -188,3 +188,30 @@ func TestAddressesCanBeReached(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovedSocketIsMadeAgain: by who listens, at the same path, and what is connected
+// stays so.
+func TestRemovedSocketIsMadeAgain(t *testing.T) {
+	leavesNothing(t)
+	at := place(t, transport.Unix)
+	one := start(t, 1, nil, at)
+	for range 3 {
+		if err := os.Remove(at.Path); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time there is nothing to do
+			if err := one.Keep(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := start(t, 2, nil).dial(t, one.Addresses()[0]); err != nil {
+			t.Error(err)
+		}
+		alone(t, at.Path, 1)
+	}
+	_ = one.Close()
+	if err := one.Keep(); err != nil {
+		t.Error(err)
+	}
+	alone(t, at.Path, 0)
+}

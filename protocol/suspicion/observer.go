@@ -63,7 +63,7 @@ type observed struct {
 	observed bool          // heard means something
 	doubt    *doubt
 	strikes  uint8 // it was suspected wrongly
-	told     bool          // the caller, that it is suspected
+	told     bool  // the caller, that it is suspected
 	misses   complaint
 	accused  bool // for that
 }

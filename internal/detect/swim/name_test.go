@@ -41,3 +41,16 @@ func TestOnlyTheLastOfWhatHappenedIsTold(t *testing.T) {
 		t.Errorf("told of %v after the end", p)
 	}
 }
+
+// FuzzName: there is one name for each process.
+func FuzzName(f *testing.F) {
+	for _, text := range []string{"0.1", "1048575.18446744073709551615", "01.1", "1.", "+1.1", ".", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		rank, incarnation, err := parseName(text)
+		if err == nil && (name(rank, incarnation) != text || rank < 0 || rank >= rankMax) {
+			t.Errorf("%q is %d.%d", text, rank, incarnation)
+		}
+	})
+}

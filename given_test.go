@@ -1,0 +1,79 @@
+package coppice_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/coppice-go/coppice"
+)
+
+// TestWithoutGroupOrContext: both are errors that say so, in every operation.
+func TestWithoutGroupOrContext(t *testing.T) {
+	sum := func(a, b int) int { return a + b }
+	drop := func(_ any, err error) error { return err }
+	for name, call := range map[string]deed{
+		"send":      func(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, 0, 0, 1) },
+		"recv":      func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Recv[int](ctx, t, 0, 0)) },
+		"barrier":   barrier,
+		"broadcast": broadcastFrom[int](0),
+		"scatter":   func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Scatter(ctx, t, []int{1})) },
+		"gather":    func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Gather(ctx, t, 1)) },
+		"allgather": func(ctx context.Context, t *coppice.Task) error { return drop(coppice.AllGather(ctx, t, 1)) },
+		"alltoall": func(ctx context.Context, t *coppice.Task) error {
+			return drop(coppice.AllToAll(ctx, t, []int{1}, coppice.WithoutLost()))
+		},
+		"reduce": func(ctx context.Context, t *coppice.Task) error {
+			return drop(coppice.Reduce(ctx, t, 1, coppice.Sum, coppice.WithoutLost()))
+		},
+		"allreduce": func(ctx context.Context, t *coppice.Task) error {
+			return drop(coppice.AllReduce(ctx, t, 1, coppice.Sum))
+		},
+		"scan": func(ctx context.Context, t *coppice.Task) error { return drop(coppice.ScanFunc(ctx, t, 1, sum)) },
+		"agree": func(ctx context.Context, t *coppice.Task) error {
+			_, _, err := coppice.Agree(ctx, t, 1, sum)
+			return err
+		},
+		"save": func(ctx context.Context, t *coppice.Task) error { return coppice.Save(ctx, t, new(int)) },
+		"once": func(ctx context.Context, t *coppice.Task) error {
+			return drop(coppice.Once(ctx, t, func(context.Context) (int, error) { return 1, nil }))
+		},
+		"split":  split,
+		"shrink": func(ctx context.Context, t *coppice.Task) error { return drop(t.Shrink(ctx)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := coppice.Local(t.Context(), 1, func(ctx context.Context, task *coppice.Task) error {
+				if err := call(ctx, nil); err == nil || !strings.HasPrefix(err.Error(), name+": no group: ") {
+					t.Error(err)
+				}
+				var none context.Context
+				if err := call(none, task); err == nil || !strings.HasPrefix(err.Error(), name+": no context; ") {
+					t.Error(err)
+				}
+				return coppice.Barrier(ctx, task) // all is well
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var none context.Context
+	if err := coppice.Local(none, 1, nothing); err == nil || !strings.HasPrefix(err.Error(), "coppice: no context; ") {
+		t.Error(err)
+	}
+	err := coppice.Local(t.Context(), 1, func(ctx context.Context, task *coppice.Task) error {
+		f := func(*coppice.Task) (int, error) { return 1, nil }
+		if _, err := coppice.Go(nil, f).Wait(ctx); err == nil || !strings.HasPrefix(err.Error(), "go: no group: ") {
+			t.Error(err)
+		}
+		future := coppice.Go(task, f)
+		if _, err := future.Wait(none); err == nil || !strings.HasPrefix(err.Error(), "wait: no context; ") {
+			t.Error(err)
+		}
+		_, err := future.Wait(ctx)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// folder is a directory that others may be able to write to. Nothing in it leads out of
+// it (os.Root), and what another user has put there is not read: what is not of this user
+// or of root, or is a symbolic link, is an error that names it. Names are those in the
+// folder; errors have whole paths.
+type folder struct {
+	path string
+	root *os.Root
+}
+
+// openFolder opens a directory, which it makes if there is none. On the way there it
+// follows links of this user and of root only.
+func openFolder(path string) (*folder, error) {
+	if err := checkLinks(path); err != nil {
+		return nil, err
+	}
+	if err := makeDir(path); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{path, root}
+	info, err := root.Stat(".")
+	if err == nil {
+		err = checkOwner(path, info)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// checkLinks refuses a path if another user has made a link in it.
+func checkLinks(path string) error {
+	path, err := filepath.Abs(path)
+	for above := ""; err == nil && path != above; above, path = path, filepath.Dir(path) {
+		info, err := os.Lstat(path)
+		if err == nil && info.Mode().Type() == fs.ModeSymlink {
+			err = checkOwner(path, info)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
+// checkOwner refuses what another user owns; root's is as good as ours.
+func checkOwner(path string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if own := os.Geteuid(); ok && stat.Uid != 0 && int(stat.Uid) != own {
+		return fmt.Errorf("%s belongs to user %d; allowed: what user %d or root has made, so choose another directory for Stored", path, stat.Uid, own)
+	}
+	return nil
+}
+
+// check refuses what is not of a type, or is another user's.
+func (f *folder) check(name string, want fs.FileMode) error {
+	info, err := f.root.Lstat(name)
+	if err != nil {
+		return f.whole(err)
+	}
+	path := filepath.Join(f.path, name)
+	if is := info.Mode().Type(); is != want {
+		return fmt.Errorf("%s is a %s; allowed: a %s that a job has made", path, describe(is), describe(want))
+	}
+	return checkOwner(path, info)
+}
+
+func describe(t fs.FileMode) string {
+	switch t {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "directory"
+	case fs.ModeSymlink:
+		return "symbolic link"
+	}
+	return "file of type " + t.String()
+}
+
+// whole gives an error of the root the whole path, if it does not have it yet.
+func (f *folder) whole(err error) error {
+	whole := func(path string) string {
+		if strings.HasPrefix(path, f.path) {
+			return path
+		}
+		return filepath.Join(f.path, path)
+	}
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p):
+		p.Op, p.Path = strings.TrimSuffix(p.Op, "at"), whole(p.Path)
+	case errors.As(err, &l):
+		l.Op, l.Old, l.New = strings.TrimSuffix(l.Op, "at"), whole(l.Old), whole(l.New)
+	}
+	return err
+}
+
+// makeDir makes a directory in the folder, if there is none.
+func (f *folder) makeDir(name string) error {
+	err := f.root.Mkdir(name, 0o700)
+	if err == nil {
+		return f.sync(".")
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = f.check(name, fs.ModeDir)
+	}
+	return f.whole(err)
+}
+
+// open opens a file for reading.
+func (f *folder) open(name string) (*os.File, error) {
+	if err := f.check(name, 0); err != nil {
+		return nil, err
+	}
+	file, err := f.root.Open(name)
+	if err != nil {
+		return nil, f.whole(err)
+	}
+	if opened, err := file.Stat(); err != nil || opened.Mode().Type() != 0 || checkOwner(name, opened) != nil { // not what was checked
+		file.Close()
+		return nil, fmt.Errorf("%s: another user changes the directory", filepath.Join(f.path, name))
+	}
+	return file, nil
+}
+
+// read reads the record of a file. The error names the file.
+func (f *folder) read(name string) (r record, err error) {
+	file, err := f.open(name)
+	if err != nil {
+		return r, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(file)
+	if err != nil {
+		return r, f.whole(err)
+	}
+	if r, err = parse(b); err != nil {
+		return r, fmt.Errorf("%s: %w", filepath.Join(f.path, name), err)
+	}
+	return r, nil
+}
+
+// head reads whose a file is, unchecked.
+func (f *folder) head(name string) (r record, err error) {
+	file, err := f.open(name)
+	if err != nil {
+		return r, err
+	}
+	defer file.Close()
+	var b [headerLen]byte
+	if _, err := file.ReadAt(b[:], 0); err != nil {
+		return r, err
+	}
+	if string(b[:len(magic)]) != magic {
+		return r, ErrDamaged
+	}
+	return record{job: ID(b[16:32]), run: ID(b[32:48])}, nil
+}
+
+// list lists a directory in the folder.
+func (f *folder) list(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.root.FS(), name)
+	return entries, f.whole(err)
+}
+
+// remove removes a file that another attempt may have removed.
+func (f *folder) remove(name string) error {
+	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f.whole(err)
+	}
+	return nil
+}
+
+// write puts a record into a file, in place of what was there.
+func (f *folder) write(name string, r *record) error {
+	return f.put(name, r, f.root.Rename)
+}
+
+// create puts a record into a file that must not be there: then it is fs.ErrExist, and the
+// file stays as it is.
+func (f *folder) create(name string, r *record) error {
+	return f.put(name, r, func(part, name string) error {
+		if err := f.root.Link(part, name); err != nil {
+			return err
+		}
+		return f.root.Remove(part)
+	})
+}
+
+// partPrefix begins the names of files that are not complete.
+const partPrefix = ".part-"
+
+// isPart reports whether a file was not completed.
+func isPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
+
+// put writes a record under another name and has it moved to its own.
+func (f *folder) put(name string, r *record, move func(part, name string) error) (err error) {
+	defer func() { err = f.whole(err) }()
+	var random [8]byte
+	rand.Read(random[:]) // never fails
+	part := filepath.Join(filepath.Dir(name), partPrefix+hex.EncodeToString(random[:]))
+	file, err := f.root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.root.Remove(part)
+		}
+	}()
+	header, sum := r.frame()
+	for _, b := range [][]byte{header, r.value, sum} {
+		if _, err := file.Write(b); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := move(part, name); err != nil {
+		return err
+	}
+	return f.sync(filepath.Dir(name))
+}
+
+// sync has the names in a directory outlive the machine's crash.
+func (f *folder) sync(name string) error {
+	d, err := f.root.Open(name)
+	if err != nil {
+		return f.whole(err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDir makes a directory, with those above it, that outlives the machine's crash.
+func makeDir(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(path)
+	if above != path {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	d, err := os.Open(above)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
