@@ -105,7 +105,7 @@ func (a *agent) start() (err error) {
 		return programError(a.orders.Program, err)
 	}
 	for i, p := range a.crew.procs {
-		if err := a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.Pid}); err != nil {
+		if err := a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.pid}); err != nil {
 			break // the launcher is gone, as the end of its orders will tell
 		}
 	}

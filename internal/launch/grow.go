@@ -169,7 +169,7 @@ func (j *job) joinHere(g *growth) {
 		return
 	}
 	j.stations = append(j.stations, here)
-	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].Pid, "" })
+	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].pid, "" })
 }
 
 func (j *job) startMore(g *growth) (*local, error) {

@@ -30,7 +30,7 @@ func startLocal(server *control.Server, orders []order, ended func(ending)) (*lo
 	}
 	for i, p := range l.crew.procs {
 		l.ranks[orders[i].rank] = p
-		server.Started(orders[i].rank, orders[i].life, p.Pid)
+		server.Started(orders[i].rank, orders[i].life, p.pid)
 	}
 	l.crew.watch(orders, l.linger, func(e ending) {
 		server.Exited(e.rank, e.life, e.status.String())
@@ -43,7 +43,7 @@ func startLocal(server *control.Server, orders []order, ended func(ending)) (*lo
 // started, if it lives: its pidfd, to be closed.
 func (l *local) wrapped(rank int) (pidfd int, ok bool) {
 	pid := l.joined(rank)
-	if pid == 0 || pid == l.ranks[rank].Pid {
+	if pid == 0 || pid == l.ranks[rank].pid {
 		return -1, false
 	}
 	pidfd, err := detect.OpenPidfd(pid)
@@ -87,7 +87,7 @@ func (l *local) kill(rank int) {
 		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // who is gone needs none
 		return
 	}
-	_ = l.ranks[rank].Kill()
+	l.ranks[rank].kill()
 }
 
 func (l *local) close() { l.crew.close() }

@@ -379,12 +379,13 @@ func launcher(args []string) int {
 		Hosts   []Host
 		SSH     []string
 		Agent   []string
+		Timeout time.Duration
 	}
 	if err := json.Unmarshal([]byte(args[0]), &file); err != nil {
 		panic(err)
 	}
 	config.N, config.Program, config.Args, config.Env = file.N, file.Program, file.Args, file.Env
-	config.Hosts, config.SSH, config.Agent = file.Hosts, file.SSH, file.Agent
+	config.Hosts, config.SSH, config.Agent, config.Timeout = file.Hosts, file.SSH, file.Agent, file.Timeout
 	plan, err := New(config)
 	if err != nil {
 		panic(err)
@@ -394,6 +395,34 @@ func launcher(args []string) int {
 		panic(err)
 	}
 	return report.Exit
+}
+
+// apart runs a job in a launcher that is a process of its own.
+func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
+	t.Helper()
+	plan, err := json.Marshal(map[string]any{
+		"N": c.N, "Program": c.Program, "Args": c.Args, "Env": c.Env, "Timeout": c.Timeout,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "l") // one that is killed leaves its directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := exec.Command(own(1, "").Program, string(plan)), &text{}
+	cmd.Env = append(os.Environ(), programVar+"=launcher", "XDG_RUNTIME_DIR="+dir)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		os.RemoveAll(dir)
+	})
+	return cmd, out
 }
 
 func agentProgram([]string) int {

@@ -104,7 +104,7 @@ func (j *job) startHere(relays [][streams]*relay) error {
 	j.stations = append(j.stations, here)
 	for rank, p := range here.ranks {
 		j.at[rank] = here
-		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.Pid}
+		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.pid}
 	}
 	return nil
 }
