@@ -55,7 +55,7 @@ func (p *probeCmd) Run(c *console) error {
 	plan.Signals = signals
 	run, err := plan.Run(context.Background())
 	switch {
-	case errors.As(err, new(launch.ProgramError)):
+	case errors.As(err, new(launch.InputError)):
 		return badInput{err}
 	case err != nil:
 		return err

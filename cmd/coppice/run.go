@@ -22,7 +22,7 @@ import (
 type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
-	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; each process is asked for its goroutines first."`
+	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; a few processes are asked for their goroutines first."`
 	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 
 	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
@@ -87,10 +87,13 @@ func (r *runCmd) Run(c *console) error {
 	plan.Signals = signals
 	report, err := plan.Run(context.Background())
 	if err != nil {
-		if errors.As(err, new(launch.ProgramError)) {
+		if errors.As(err, new(launch.InputError)) {
 			return badInput{err}
 		}
 		return err
+	}
+	if report.Timeout { // who does not read keeps nobody waiting then
+		defer time.AfterFunc(lastWords, func() { os.Exit(exitFailed) }).Stop()
 	}
 	if r.JSON {
 		err = c.printJSON(report)
@@ -103,6 +106,9 @@ func (r *runCmd) Run(c *console) error {
 	}
 	return err
 }
+
+// lastWords is how long a launcher whose time-out has struck may take to print what came of the job.
+const lastWords = 2 * time.Second
 
 // plan turns the flags into a plan.
 func (r *runCmd) plan(c *console) (*launch.Plan, error) {

@@ -66,6 +66,10 @@ type agent struct {
 }
 
 func (a *agent) start() (err error) {
+	n := len(a.orders.Ranks)
+	if err := errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)); err != nil {
+		return err
+	}
 	path, err := exec.LookPath(a.orders.Program)
 	if err != nil {
 		return programError(a.orders.Program, err)
@@ -100,7 +104,8 @@ func (a *agent) start() (err error) {
 			}
 		}
 	}
-	if a.crew, err = startCrew(list); err != nil {
+	a.crew = newCrew(list)
+	if err := a.crew.start(); err != nil {
 		a.remove()
 		return programError(a.orders.Program, err)
 	}
@@ -109,7 +114,7 @@ func (a *agent) start() (err error) {
 			break // the launcher is gone, as the end of its orders will tell
 		}
 	}
-	a.crew.watch(list, func(int) {}, func(e ending) {
+	a.crew.watch(func(int) {}, func(e ending) {
 		will := control.ReadWill(a.place.Dir, e.rank, e.life)
 		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // the same
 	})
@@ -153,12 +158,11 @@ func caller(otherwise string) string {
 }
 
 func (a *agent) obey(c command) {
-	if c.Signal != 0 {
+	switch {
+	case c.Signal == 0:
+	case c.Rank != nil:
+		a.crew.signalOne(*c.Rank, c.Signal)
+	default:
 		a.crew.signal(c.Signal)
-	}
-	for i, rank := range a.orders.Ranks {
-		if c.Kill != nil && *c.Kill == rank {
-			a.crew.procs[i].signal(syscall.SIGKILL)
-		}
 	}
 }

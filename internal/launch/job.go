@@ -14,12 +14,8 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// dumpTime is how long processes have to say what they were doing when the
-// time-out strikes.
-const dumpTime = 2 * time.Second
-
 // hurryTime is how long who reads the output has to take the rest of it when
-// the user has no patience left.
+// the user has no patience left, or the time-out has struck.
 const hurryTime = time.Second
 
 // station is where some processes of the job run: here, or on a host with an
@@ -46,6 +42,7 @@ type job struct {
 	calling  map[*growth]bool            // those that are being carried out there
 	calls    context.Context             // ends when no process shall be started any more
 	hangUp   context.CancelFunc
+	dog      *watchdog            // keeps the time-out
 	over     chan struct{}        // closed when nobody is overseen any more
 	close    func()               // closes it
 	why      map[int]string       // the launcher ended it
@@ -66,9 +63,10 @@ type job struct {
 
 // run carries the plan out once. The first start was then, if this is not it, and past
 // are all that were.
-func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, error) {
+func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []Restart) (*job, error) {
 	j := &job{
 		Plan:    p,
+		dog:     dog,
 		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
 		endings: make(chan ending, p.N),
 		running: map[int]uint64{},
@@ -166,7 +164,7 @@ func (j *job) drain(ctx context.Context) {
 	}()
 	var late <-chan time.Time
 	cancelled := ctx.Done()
-	if j.hurry || j.report.cancelled != nil {
+	if j.hurry || j.report.Timeout || j.report.cancelled != nil {
 		late, cancelled = time.After(hurryTime), nil
 	}
 	select {
@@ -221,11 +219,8 @@ func (j *job) schedule() (stop func()) {
 
 // oversee does what is to be done while processes run.
 func (j *job) oversee(ctx context.Context) {
-	var timeout, patience <-chan time.Time
-	if j.Timeout > 0 {
-		timeout = time.After(time.Until(j.first.Add(j.Timeout)))
-	}
-	cancelled := ctx.Done()
+	var patience <-chan time.Time
+	struck, cancelled := j.dog.struck, ctx.Done()
 	if j.early != nil {
 		j.interrupt(j.early)
 	}
@@ -247,7 +242,8 @@ func (j *job) oversee(ctx context.Context) {
 			j.giveUp()
 		case <-j.again.stirs:
 			j.raise()
-		case <-timeout:
+		case <-struck:
+			struck = nil
 			j.timeout()
 			patience = time.After(dumpTime)
 		case <-patience:
@@ -297,6 +293,9 @@ const (
 func (j *job) ended(e ending) {
 	if j.running[e.rank] != e.life {
 		return
+	}
+	if j.dog.hasStruck() { // it may be that which has ended it
+		j.timeout()
 	}
 	delete(j.running, e.rank)
 	t := &j.report.Tasks[j.entry[e.rank]]
@@ -350,19 +349,23 @@ func (j *job) graceTime() time.Duration {
 	return graceDefault
 }
 
-// timeout asks the processes for what they are doing.
+// timeout takes note of what the watchdog is doing.
 func (j *job) timeout() {
+	if j.report.Timeout {
+		return
+	}
 	j.hangUp()
 	j.report.Timeout = true
 	j.report.timeout, j.report.late = j.Timeout, j.ranks()
-	if j.Abrupt {
-		j.killAll(whyTimeout)
-		return
-	}
-	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	j.blame(whyTimeout)
-	for _, s := range j.stations {
-		s.signal(syscall.SIGQUIT)
+	switch asked := j.dog.spared(); {
+	case j.Abrupt:
+	case len(asked) == 0:
+		j.notice("time-out after %v: %s still running; killing", j.Timeout, j.stillRunning())
+	case len(asked) < len(j.running):
+		j.notice("time-out after %v: %s still running; asking %s for goroutines, killing the others", j.Timeout, j.stillRunning(), tasks(asked))
+	default:
+		j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	}
 }
 

@@ -17,24 +17,23 @@ const firstIncarnation = 1
 type local struct {
 	server *control.Server
 	crew   *crew
-	orders []order
 	ranks  map[int]*process
 }
 
 // startLocal starts processes here.
-func startLocal(server *control.Server, orders []order, ended func(ending)) (*local, error) {
-	l := &local{server: server, orders: orders, ranks: map[int]*process{}}
-	var err error
-	if l.crew, err = startCrew(orders); err != nil {
+func (j *job) startLocal(orders []order) (*local, error) {
+	l := &local{server: j.server, crew: newCrew(orders), ranks: map[int]*process{}}
+	j.dog.watch(l.crew)
+	if err := l.crew.start(); err != nil {
 		return nil, err
 	}
 	for i, p := range l.crew.procs {
 		l.ranks[orders[i].rank] = p
-		server.Started(orders[i].rank, orders[i].life, p.pid)
+		l.server.Started(orders[i].rank, orders[i].life, p.pid)
 	}
-	l.crew.watch(orders, l.linger, func(e ending) {
-		server.Exited(e.rank, e.life, e.status.String())
-		ended(e)
+	l.crew.watch(l.linger, func(e ending) {
+		l.server.Exited(e.rank, e.life, e.status.String())
+		j.end(e)
 	})
 	return l, nil
 }

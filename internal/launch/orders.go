@@ -16,7 +16,7 @@ import (
 
 // agentGreeting is the agent's first line. What a login shell may print before
 // is skipped.
-const agentGreeting = "coppice agent 1"
+const agentGreeting = "coppice agent 2"
 
 // agentOrders are the launcher's first line: what to start on a host.
 type agentOrders struct {
@@ -37,8 +37,8 @@ type agentOrders struct {
 // command is what the launcher says then. The end of its input tells an agent
 // that the launcher is gone: it kills what it started, and ends.
 type command struct {
-	Signal syscall.Signal `json:"signal,omitempty"` // to all that still run
-	Kill   *int           `json:"kill,omitempty"`   // the process of this rank
+	Signal syscall.Signal `json:"signal,omitempty"` // to send
+	Rank   *int           `json:"rank,omitempty"`   // to the process of this rank; nil: to all that still run
 }
 
 // notice is what an agent says.

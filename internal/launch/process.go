@@ -89,6 +89,13 @@ func (p *process) send(to int, s syscall.Signal) {
 	}
 }
 
+// gone reports whether the process has ended and was reaped.
+func (p *process) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reaped
+}
+
 // exited waits until the process has exited, and leaves it to be reaped where that is
 // possible: until then its id and that of its group are nobody else's.
 func (p *process) exited() { p.child.exited(p.pid) }
@@ -132,14 +139,20 @@ type threads struct {
 	work  chan func()
 	end   chan struct{}
 	ended sync.WaitGroup
+
+	mu  sync.Mutex
+	ids []int // the kernel's
 }
 
 func newThreads(n int) *threads {
 	t := &threads{work: make(chan func()), end: make(chan struct{})}
-	for range min(n, 2*runtime.GOMAXPROCS(0)) {
+	for range starters(n) {
 		t.ended.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
+			t.mu.Lock()
+			t.ids = append(t.ids, threadID())
+			t.mu.Unlock()
 			for f := range t.work {
 				f()
 			}
@@ -161,6 +174,17 @@ func (t *threads) each(n int, f func(int)) {
 	}
 	close(t.work)
 	done.Wait()
+}
+
+// children are the processes that the threads have started, or are about to, and that
+// nobody has waited for; none where the kernel does not tell.
+func (t *threads) children() (pids []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range t.ids {
+		pids = append(pids, childrenOf(id)...)
+	}
+	return pids
 }
 
 // close lets the threads go. The processes they started must have ended.

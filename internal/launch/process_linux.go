@@ -2,7 +2,10 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -64,4 +67,18 @@ func (c child) reap(pid int) status {
 		return unknownStatus
 	}
 	return newStatus(w, &u)
+}
+
+// threadID is the number of the thread that the caller is locked to.
+func threadID() int { return unix.Gettid() }
+
+// childrenOf are the processes that a thread of this process has started, by their numbers.
+func childrenOf(thread int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", thread))
+	for _, word := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -41,3 +41,9 @@ func (c child) reap(int) status {
 	u, _ := (*c.state).SysUsage().(*syscall.Rusage)
 	return newStatus(w, u)
 }
+
+// threadID needs Linux.
+func threadID() int { return 0 }
+
+// childrenOf needs Linux.
+func childrenOf(int) []int { return nil }

@@ -161,7 +161,7 @@ func TestHostsThatCannotStartAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = plan.Run(context.Background())
-		if err == nil || err.Error() != c.want || errors.As(err, new(ProgramError)) != c.input {
+		if err == nil || err.Error() != c.want || errors.As(err, new(InputError)) != c.input {
 			t.Errorf("%v: error %v, want %s", c.hosts, err, c.want)
 		}
 	}

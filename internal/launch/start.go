@@ -97,7 +97,7 @@ func (j *job) startHere(relays [][streams]*relay) error {
 		list[rank] = j.order(j.server.Place(rank, firstIncarnation), program{j.path, append([]string{j.Program}, j.Args...)}, relays[rank])
 		list[rank].stdin = input.of(rank == j.StdinRank)
 	}
-	here, err := startLocal(j.server, list, j.end)
+	here, err := j.startLocal(list)
 	if err != nil {
 		return programError(j.Program, err)
 	}
@@ -133,7 +133,8 @@ func (j *job) startThere(relays [][streams]*relay) error {
 	called := make([]error, len(remotes))
 	callers := newThreads(len(remotes))
 	j.threads = append(j.threads, callers)
-	callers.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
+	j.dog.watch(callers)
+	callers.each(len(remotes), func(i int) { called[i] = j.call(remotes[i]) })
 	failed := errors.Join(called...)
 	for i, r := range remotes {
 		if called[i] == nil {
@@ -173,6 +174,8 @@ func (j *job) await(r *remote) error {
 		return err
 	case <-timer.C:
 		return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
+	case <-j.dog.struck:
+		return errTimeout
 	case s := <-j.Signals:
 		select {
 		case err := <-r.started: // so it was for the processes
