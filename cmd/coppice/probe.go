@@ -60,7 +60,7 @@ func (p *probeCmd) Run(c *console) error {
 	case err != nil:
 		return err
 	case run.Cause != "": // a probe survives nobody
-		return errors.New(run.Cause)
+		return cmp.Or(run.Err(), errors.New(run.Cause))
 	}
 	report, err := p.report(measured.Bytes(), run)
 	if err != nil {

@@ -57,7 +57,7 @@ Starts N processes of a program and waits for them. Their output is shown line b
 rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
 with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
 code is 0 if every survivor ended well, and 1 otherwise; then a line says what went wrong first. Ctrl-C is
-passed on to the processes, the second one kills them, and so does --grace; the exit code is then 1.
+passed on to the processes, the second one kills them, and so does --grace; then the signal ends the command, too.
 
 	coppice run -n 8 -- ./prog -v
 	coppice run -n 3 -- echo hi
@@ -100,7 +100,7 @@ func (r *runCmd) Run(c *console) error {
 	}
 	switch {
 	case report.Exit != 0:
-		return errors.Join(errors.New(report.Cause), err)
+		return errors.Join(report.Err(), err)
 	case report.Cause != "":
 		fmt.Fprintln(c.stderr, "coppice:", report.Cause)
 	}

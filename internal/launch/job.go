@@ -173,8 +173,8 @@ func (j *job) drain(ctx context.Context) {
 	case <-cancelled:
 		j.report.cancelled = context.Cause(ctx)
 	case s := <-j.Signals:
-		if sig, ok := s.(syscall.Signal); ok && j.report.Signal == "" {
-			j.report.Signal = signalName(sig)
+		if sig, ok := s.(syscall.Signal); ok {
+			j.report.interrupt(sig)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func (j *job) interrupt(s os.Signal) {
 		return
 	}
 	j.hangUp()
-	j.report.Signal = signalName(sig)
+	j.report.interrupt(sig)
 	j.grace = time.After(j.graceTime())
 	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
 	j.blame(whyInterrupted)

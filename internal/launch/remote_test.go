@@ -176,7 +176,7 @@ func TestAHostThatDoesNotAnswerIsLeftByASignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(200*time.Millisecond, func() { c.signals <- syscall.SIGINT })
-	if _, err := plan.Run(context.Background()); err == nil || err.Error() != "interrupt while host slow was called" {
+	if _, err := plan.Run(context.Background()); err == nil || err.Error() != "interrupted by SIGINT while host slow was called" || !errors.Is(err, Interrupted{syscall.SIGINT}) {
 		t.Errorf("error %v", err)
 	}
 }

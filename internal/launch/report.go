@@ -28,12 +28,13 @@ type Report struct {
 	Signal    string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
 	Tasks     []TaskReport `json:"tasks"`
 
-	timeout   time.Duration // that struck
-	late      []int         // who still ran then
-	cancelled error         // why the caller of Run has ended it; nil: it has not
-	givenUp   bool          // the launcher killed the others when one had died or failed
-	broke     error         // what the processes wrote could not be shown
-	owners    []int         // by task: who owned it last; −1: nobody; nil: each rank that of its number
+	received  syscall.Signal // Signal
+	timeout   time.Duration  // that struck
+	late      []int          // who still ran then
+	cancelled error          // why the caller of Run has ended it; nil: it has not
+	givenUp   bool           // the launcher killed the others when one had died or failed
+	broke     error          // what the processes wrote could not be shown
+	owners    []int          // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
 
 // TaskReport is what came of one task's process.
@@ -208,7 +209,7 @@ func (r *Report) cause() string {
 	case r.Timeout:
 		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
 	case r.Signal != "":
-		end = "interrupted by " + r.Signal
+		end = Interrupted{r.received}.Error()
 	case errors.Is(r.cancelled, context.Canceled): // for no other reason
 		end = "cancelled"
 	case r.cancelled != nil:
@@ -224,6 +225,39 @@ func (r *Report) cause() string {
 	}
 	return end + "; " + text
 }
+
+// Interrupted is the error of a run that a signal to the launcher has ended.
+type Interrupted struct{ Signal syscall.Signal }
+
+func (i Interrupted) Error() string { return "interrupted by " + signalName(i.Signal) }
+
+// interrupt takes note of the first signal that the launcher received.
+func (r *Report) interrupt(s syscall.Signal) {
+	if r.received == 0 {
+		r.received, r.Signal = s, signalName(s)
+	}
+}
+
+// Err is the cause as an error, if the run failed. It unwraps to Interrupted if that was by a signal.
+func (r *Report) Err() error {
+	if r.Exit == 0 {
+		return nil
+	}
+	why := r.cancelled
+	if r.received != 0 {
+		why = Interrupted{r.received}
+	}
+	return &failedRun{r.Cause, why}
+}
+
+type failedRun struct {
+	text string
+	why  error
+}
+
+func (f *failedRun) Error() string { return f.text }
+
+func (f *failedRun) Unwrap() error { return f.why }
 
 // firstFailed is the first process that did not end well by itself, and how
 // many others did not.

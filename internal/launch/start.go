@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -182,7 +183,8 @@ func (j *job) await(r *remote) error {
 			j.early = s
 			return err
 		default:
-			return fmt.Errorf("%v while host %s was called", s, r.host)
+			sig, _ := s.(syscall.Signal)
+			return fmt.Errorf("%w while host %s was called", Interrupted{sig}, r.host)
 		}
 	}
 }
