@@ -203,7 +203,7 @@ func TestNobodyIsLeftWithTheTasks(t *testing.T) {
 	_, left := join(t, reserve(t, s, -1))
 	clients[1].Close()
 	clients[0].Close()
-	left.expect(t, "finished all processes that had tasks have died")
+	left.expect(t, "finished all processes that had tasks have ended")
 }
 
 // TestReturnIsToldAgain: the others learn who is at work again, and who has returned

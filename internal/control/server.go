@@ -322,6 +322,11 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) Stop(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stop(reason)
+}
+
+// stop is Stop. s.mu is held.
+func (s *Server) stop(reason string) {
 	if s.stopping != nil {
 		return
 	}

@@ -18,6 +18,9 @@ import (
 // the user has no patience left, or the time-out has struck.
 const hurryTime = time.Second
 
+// settleTime is how long the coordinator has to hear of the last ends.
+const settleTime = time.Second
+
 // station is where some processes of the job run: here, or on a host with an
 // agent. It reports on job.endings.
 type station interface {
@@ -118,6 +121,11 @@ func (j *job) end(e ending) {
 func (j *job) finish(ctx context.Context) {
 	j.report.Seconds = time.Since(j.first).Seconds()
 	j.drain(ctx)
+	select { // the coordinator may have yet to hear of the last ends
+	case <-j.server.Done():
+	case <-time.After(settleTime):
+	}
+	j.report.abandoned = j.server.Abandoned()
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}

@@ -33,6 +33,7 @@ var programs = map[string]func(args []string) (exit int){
 	"adopter":  adopter,
 	"fencer":   fencer,
 	"failing":  failing,
+	"quitter":  quitter,
 	"flood":    flood,
 	"secrets":  secrets,
 	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
@@ -190,6 +191,25 @@ func failing([]string) int {
 	}
 	time.Sleep(time.Hour)
 	return 0
+}
+
+// quitter joins. Rank 1 ends well before its task has returned; the others return
+// when the job is given up, or another process has died.
+func quitter([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 1 {
+		return 0
+	}
+	select {
+	case reason := <-e.stop:
+		client.Returned(0, reason, true)
+	case <-e.deaths:
+		return 0
+	}
+	<-e.finished
+	client.Close()
+	return 1
 }
 
 // patient joins and stays until it is asked to stop or sees a death; then it

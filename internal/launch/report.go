@@ -34,6 +34,7 @@ type Report struct {
 	cancelled error          // why the caller of Run has ended it; nil: it has not
 	givenUp   bool           // the launcher killed the others when one had died or failed
 	broke     error          // what the processes wrote could not be shown
+	abandoned string         // why the job ended before all its tasks had returned; "": they have, or nobody has joined it
 	owners    []int          // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
 
@@ -104,6 +105,9 @@ func (t *TaskReport) unwrap(asked bool) {
 
 // well tells whether a task's process ended by itself and with success.
 func (t *TaskReport) well() bool { return t.Exit != nil && *t.Exit == 0 && t.Failure == "" }
+
+// finished reports whether a process took part in the job until that had finished, or never did.
+func (t *TaskReport) finished() bool { return t.left || !t.Joined }
 
 // died tells whether the process died, which a job may survive; one that ended
 // with an exit code other than 0 has failed.
@@ -179,11 +183,16 @@ func (r *Report) conclude() {
 			failed++
 		}
 	}
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.well() && !t.finished() {
+			r.Lost = append(r.Lost, r.unfinished(t)...)
+		}
+	}
 	for _, ranks := range []*[]int{&r.Killed, &r.Lost} { // a rank may die more than once
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil {
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil || r.abandoned != "" {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -194,6 +203,8 @@ func (r *Report) cause() string {
 	first, others := r.firstFailed()
 	var text string
 	switch {
+	case first == nil && r.abandoned != "":
+		text = fmt.Sprintf("%s never returned: %s", tasks(r.Lost), r.abandoned)
 	case first == nil:
 	case r.Exit == 0:
 		text = first.name() + " " + first.how() + r.aftermath(first, others)

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,13 @@ func endedTask(rank, exit int, ms int, why, failure string) TaskReport {
 	} else {
 		t.Exit = &exit
 	}
+	return t
+}
+
+// ranTask is the process of a task that ended with 0 before the job did.
+func ranTask(rank int) TaskReport {
+	t := endedTask(rank, 0, 5, "", "")
+	t.Joined, t.tasks = true, []int{rank}
 	return t
 }
 
@@ -65,7 +73,13 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			1,
 			"time-out after 1s, when task 0 still ran; before that task 1 ended with exit code 3, 0.01 s after the start",
 		},
-		{"interrupted", Report{Signal: "SIGINT", Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{"interrupted", Report{Signal: "SIGINT", received: syscall.SIGINT, Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{
+			"abandoned",
+			Report{abandoned: "all have ended", Tasks: []TaskReport{ranTask(0), ranTask(1)}},
+			1,
+			"tasks 0, 1 never returned: all have ended",
+		},
 		{
 			"lost output",
 			Report{broke: errors.New("broken pipe"), Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 0, 5, "", "")}},
