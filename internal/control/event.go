@@ -38,6 +38,7 @@ const (
 	EventView        = "view"  // a process's: it has opened one
 	EventEpoch       = "epoch" // a process's: all tasks have saved one
 	EventTaken       = "taken" // a process's: it goes on with what an earlier run has stored
+	EventRefused     = "refused" // a process's: it cannot do what the launcher's settings say
 	EventStatus      = "status"
 	EventEnd         = "end"
 )

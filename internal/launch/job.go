@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -53,6 +54,8 @@ type job struct {
 	victims  map[control.Kill]int // the ranks that those that were due were for
 	suspects chan suspect         // the coordinator gave them up
 	failed   chan struct{}        // with room for one: a task has returned an error
+	refusals chan string          // with room for one: why the processes cannot do what they are to
+	refused  string               // that
 	began    time.Time
 	first    time.Time        // when the job was started for the first time
 	tcp      string           // where other hosts find the coordinator
@@ -86,6 +89,7 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 
 		suspects: make(chan suspect, p.N+p.Grow),
 		failed:   make(chan struct{}, 1),
+		refusals: make(chan string, 1),
 		first:    first,
 		report:   Report{Tasks: make([]TaskReport, p.N), Restarts: past},
 		again:    newRespawner(),
@@ -105,6 +109,10 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 	j.oversee(ctx)
 	j.close()
 	stop()
+	if j.refused != "" {
+		j.drain(ctx)
+		return nil, InputError{errors.New(j.refused)}
+	}
 	j.finish(ctx)
 	return j, nil
 }
@@ -248,6 +256,10 @@ func (j *job) oversee(ctx context.Context) {
 			j.fence(s)
 		case <-j.failed:
 			j.giveUp()
+		case why := <-j.refusals:
+			j.refused = why
+			j.hangUp()
+			j.killAll(whyRefused)
 		case <-j.again.stirs:
 			j.raise()
 		case <-struck:
@@ -287,6 +299,12 @@ func (j *job) observe(e control.Event) {
 		}
 	}
 	j.hearSuspects(e)
+	if why, _ := e.Attrs["why"].(string); e.Type == control.EventRefused && why != "" {
+		select {
+		case j.refusals <- why:
+		default: // one is enough
+		}
+	}
 }
 
 // What the launcher did to a process.
@@ -294,6 +312,7 @@ const (
 	whyTimeout     = "time-out"
 	whyInterrupted = "interrupted"
 	whyRestart     = "restart"
+	whyRefused     = "refused"
 	whyKill        = "--kill "
 )
 
