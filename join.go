@@ -105,6 +105,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	c.serve(p, m.finished,
 		func(v *membership.View, err error) {
 			err = misused(p, err, p.Settle(ctx))
+			for _, task := range p.Missing() {
+				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": p.WhyMissing(task)}})
+			}
 			client.Returned(v.Number, text(err), recovery == Report)
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })

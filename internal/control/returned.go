@@ -1,7 +1,9 @@
 package control
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -145,6 +147,30 @@ func (s *Server) Abandoned() string {
 		return s.forlorn
 	}
 	return "the job has not finished"
+}
+
+// noteLoss takes note of a task that cannot be run again, if that is what a process tells.
+func (s *Server) noteLoss(e Event) {
+	task, _ := e.Attrs["task"].(json.Number)
+	why, _ := e.Attrs["why"].(string)
+	n, err := task.Int64()
+	if e.Type != EventLost || err != nil {
+		return
+	}
+	if s.lost == nil {
+		s.lost = map[int]string{}
+	}
+	// Who has heard it from a task that failed for want of it tells of that, too.
+	if known, told := s.lost[int(n)]; !told || len(why) < len(known) {
+		s.lost[int(n)] = why
+	}
+}
+
+// Lost are the tasks that cannot be run again, and why.
+func (s *Server) Lost() map[int]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.lost)
 }
 
 // settle finishes the job if it can. s.mu is held.

@@ -93,6 +93,7 @@ type Server struct {
 	deaths    [][]byte          // that not all know
 	past      history
 	events    *mailbox[Event]
+	lost      map[int]string // by task that cannot be run again: why
 	finished  bool
 	forlorn   string  // why it finished although tasks are not done; "": they are
 	stopping  *string // the reason

@@ -114,12 +114,12 @@ func (j *job) refuse(g *growth, err error) {
 // accept takes note of processes that were started, and tells who asked.
 func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 	var answer joinReply
-	for _, at := range g.places {
+	for i, at := range g.places {
 		station, pid, host := where(at.Rank)
 		j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = station, at.Incarnation, len(j.report.Tasks)
 		delete(j.why, at.Rank)
 		j.called[at.Rank] = g.call.JoinRequest
-		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N}
+		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N, said: g.relays[i][stderr].cry}
 		if at.Incarnation > firstIncarnation {
 			t.Again = at.Incarnation
 		}

@@ -133,7 +133,7 @@ func (j *job) finish(ctx context.Context) {
 	case <-j.server.Done():
 	case <-time.After(settleTime):
 	}
-	j.report.abandoned = j.server.Abandoned()
+	j.report.abandoned, j.report.losses = j.server.Abandoned(), j.server.Lost()
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}

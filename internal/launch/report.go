@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,6 +37,7 @@ type Report struct {
 	givenUp   bool           // the launcher killed the others when one had died or failed
 	broke     error          // what the processes wrote could not be shown
 	abandoned string         // why the job ended before all its tasks had returned; "": they have, or nobody has joined it
+	losses    map[int]string // by task that nobody could run again: why
 	owners    []int          // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
 
@@ -51,6 +54,7 @@ type TaskReport struct {
 	Peak    int64   `json:"peak_bytes,omitempty"` // the most memory that it, or one that it started, had
 	Why     string  `json:"why,omitempty"`        // what the launcher did to it, or a lost host
 	Failure string  `json:"failure,omitempty"`    // what it said of its failure itself
+	Panic   string  `json:"panic,omitempty"`      // of a Go program that crashed: the line that says why
 	Heirs   []int   `json:"heirs,omitempty"`      // who owned its tasks last
 	Seconds float64 `json:"seconds"`              // from the start of the first process to its end
 
@@ -61,6 +65,7 @@ type TaskReport struct {
 	in     bool      // the latest view
 	out    bool      // of it: it was in one before
 	tasks  []int     // that it owned last
+	said   *lastCry  // what it wrote; nil: nothing is known of that
 }
 
 // wrong is when a task went wrong: a process may live on for a while after.
@@ -131,6 +136,8 @@ func (t *TaskReport) how() string {
 		text = "was killed by " + t.Signal
 	case t.Exit == nil:
 		text = "was lost"
+	case *t.Exit != 0 && t.Panic != "":
+		text = "crashed"
 	case *t.Exit != 0:
 		text = fmt.Sprintf("ended with exit code %d", *t.Exit)
 	case t.Failure != "":
@@ -140,10 +147,17 @@ func (t *TaskReport) how() string {
 		text += " (" + why + ")"
 	}
 	text += fmt.Sprintf(", %.2f s after the start", t.Seconds)
-	if t.Failure != "" {
-		text += ": " + oneLine(t.Failure)
+	if said := cmp.Or(t.Failure, t.Panic); said != "" {
+		text += ": " + oneLine(said)
 	}
 	return text
+}
+
+// blame finds out why a process crashed.
+func (t *TaskReport) blame() {
+	if t.Exit != nil && *t.Exit != 0 && t.Failure == "" && t.said != nil {
+		t.Panic = t.said.text()
+	}
 }
 
 // oneLine is the beginning of a text, without line breaks.
@@ -170,6 +184,7 @@ func (r *Report) conclude() {
 	}
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
+		r.Tasks[i].blame()
 		switch t := &r.Tasks[i]; {
 		case t.Why == whyRestart: // the run has failed, and not by it
 		case t.died() || r.survived(t):
@@ -184,10 +199,11 @@ func (r *Report) conclude() {
 		}
 	}
 	for i := range r.Tasks {
-		if t := &r.Tasks[i]; t.well() && !t.finished() {
+		if t := &r.Tasks[i]; t.Failure == "" && t.Why != whyRestart && !t.finished() {
 			r.Lost = append(r.Lost, r.unfinished(t)...)
 		}
 	}
+	r.Lost = slices.AppendSeq(r.Lost, maps.Keys(r.losses))
 	for _, ranks := range []*[]int{&r.Killed, &r.Lost} { // a rank may die more than once
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
@@ -213,8 +229,9 @@ func (r *Report) cause() string {
 	case !slices.ContainsFunc(r.Tasks, func(t TaskReport) bool { return !t.died() && !t.well() }):
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other died", "others died"))
 	default:
-		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other failed", "others failed"))
+		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others))
 	}
+	text += r.loss()
 	var end string
 	switch {
 	case r.Timeout:
@@ -235,6 +252,37 @@ func (r *Report) cause() string {
 		return end + "; before that " + text
 	}
 	return end + "; " + text
+}
+
+// followers says what became of those that failed after the first.
+func (r *Report) followers(first *TaskReport, others int) string {
+	same := 0
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t != first && t.Panic != "" && t.Panic == first.Panic {
+			same++
+		}
+	}
+	switch text := counted(others, "other failed", "others failed"); same {
+	case 0:
+		return text
+	case others:
+		return counted(others, "other crashed the same way", "others crashed the same way")
+	default:
+		return fmt.Sprintf("%s, %d of them crashed the same way", text, same)
+	}
+}
+
+// loss says which tasks nobody could run again, and why the first of them.
+func (r *Report) loss() string {
+	if len(r.losses) == 0 {
+		return ""
+	}
+	ranks := slices.Sorted(maps.Keys(r.losses))
+	is := "is"
+	if len(ranks) > 1 {
+		is = "are"
+	}
+	return fmt.Sprintf("; %s %s lost: %s", tasks(ranks), is, oneLine(r.losses[ranks[0]]))
 }
 
 // Interrupted is the error of a run that a signal to the launcher has ended.
@@ -291,7 +339,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 // Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
 func (r *Report) Failure() string {
 	first, _ := r.firstFailed()
-	if first == nil || first.Failure != "" {
+	if first == nil || first.Failure != "" || len(r.losses) > 0 {
 		return ""
 	}
 	for i := range r.Tasks {

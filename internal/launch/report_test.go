@@ -29,6 +29,14 @@ func ranTask(rank int) TaskReport {
 	return t
 }
 
+// crashedTask is that of a Go program with a mistake.
+func crashedTask(rank, ms int, line string) TaskReport {
+	t := endedTask(rank, 2, ms, "", "")
+	t.said = &lastCry{}
+	t.said.take([]byte("[info] panic: not this\n" + line + " [recovered, repanicked]\n\ngoroutine 1 [running]:\n"))
+	return t
+}
+
 func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -74,6 +82,18 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			"time-out after 1s, when task 0 still ran; before that task 1 ended with exit code 3, 0.01 s after the start",
 		},
 		{"interrupted", Report{Signal: "SIGINT", received: syscall.SIGINT, Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{
+			"crashed", // a task that ends whoever runs it
+			Report{Tasks: []TaskReport{crashedTask(0, 20, "panic: b"), crashedTask(1, 10, "panic: a"), crashedTask(2, 30, "panic: a"), endedTask(3, 1, 40, "", "")}},
+			1,
+			"task 1 crashed, 0.01 s after the start: panic: a; then 3 others failed, 1 of them crashed the same way",
+		},
+		{
+			"state lost",
+			Report{losses: map[int]string{4: "no copy of it", 2: "no copy"}, Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 1, 9, "", "task 2 is lost")}},
+			1,
+			"task 0 was killed by SIGKILL, 0.01 s after the start; then 1 other failed; tasks 2, 4 are lost: no copy",
+		},
 		{
 			"abandoned",
 			Report{abandoned: "all have ended", Tasks: []TaskReport{ranTask(0), ranTask(1)}},

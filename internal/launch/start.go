@@ -105,7 +105,7 @@ func (j *job) startHere(relays [][streams]*relay) error {
 	j.stations = append(j.stations, here)
 	for rank, p := range here.ranks {
 		j.at[rank] = here
-		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.pid}
+		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.pid, said: relays[rank][stderr].cry}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (j *job) startThere(relays [][streams]*relay) error {
 	for _, r := range remotes {
 		for rank, pid := range r.pids {
 			j.at[rank] = r
-			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid}
+			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid, said: relays[rank][stderr].cry}
 		}
 	}
 	return nil
