@@ -62,6 +62,7 @@ type job struct {
 	threads  []*threads       // that called them
 	early    os.Signal        // came while they were called; nil: none
 	grace    <-chan time.Time // when who was passed a signal has to be gone
+	forsaken <-chan time.Time // when agents that do not answer are given up
 	hurry    bool             // the user has no patience left
 	report   Report
 	again    respawner // of the dead
@@ -271,6 +272,8 @@ func (j *job) oversee(ctx context.Context) {
 		case <-j.grace:
 			j.notice("no end within %v: killing %s", j.graceTime(), j.stillRunning())
 			j.killAll(whyInterrupted)
+		case <-j.forsaken:
+			j.hangUpAll()
 		case <-cancelled:
 			cancelled = nil
 			j.report.cancelled = context.Cause(ctx)
@@ -341,6 +344,7 @@ func (j *job) ended(e ending) {
 		j.giveUp()
 	}
 	j.fall(e)
+	j.checkForsaken()
 }
 
 // interrupt passes the first signal on and kills at the second.

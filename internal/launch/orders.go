@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -32,9 +33,14 @@ type agentOrders struct {
 	Args        []string `json:"args"`
 	Dir         string   `json:"dir"`
 	Env         []string `json:"env"`
+
+	Patience time.Duration `json:"patience"` // in ns: an agent that has not heard of the launcher for so long may take it for gone
 }
 
-// command is what the launcher says then. The end of its input tells an agent
+// patienceMin is the least patience of agents. The launcher is heard of six times in that time.
+const patienceMin = 30 * time.Second
+
+// command is what the launcher says then; an empty one says that it is there. The end of its input tells an agent
 // that the launcher is gone: it kills what it started, and ends.
 type command struct {
 	Signal syscall.Signal `json:"signal,omitempty"` // to send

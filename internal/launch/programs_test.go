@@ -34,11 +34,13 @@ var programs = map[string]func(args []string) (exit int){
 	"fencer":   fencer,
 	"failing":  failing,
 	"quitter":  quitter,
-	"flood":    flood,
-	"secrets":  secrets,
-	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
-	"launcher": launcher,
-	"agent":    agentProgram,
+
+	"powerless": powerless,
+	"flood":     flood,
+	"secrets":   secrets,
+	"stuck":     func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
+	"launcher":  launcher,
+	"agent":     agentProgram,
 }
 
 func TestMain(m *testing.M) {
@@ -229,6 +231,18 @@ func patient([]string) int {
 	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
+	return 0
+}
+
+// powerless is patient, but for rank 1, whose host, with its agent, stands still when all have joined.
+func powerless([]string) int {
+	if os.Getenv("RANK") != "1" {
+		return patient(nil)
+	}
+	_, _, e := join()
+	<-e.all
+	syscall.Kill(os.Getppid(), syscall.SIGSTOP)
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	return 0
 }
 

@@ -74,7 +74,22 @@ func (r *remote) call(ssh, agent []string) error {
 	r.pids, r.running = map[int]int{}, map[int]bool{}
 	r.started, r.left = make(chan error, 1), make(chan struct{})
 	go r.listen()
+	go r.beat()
 	return nil
+}
+
+// beat lets the agent know that the launcher is there.
+func (r *remote) beat() {
+	for {
+		select {
+		case <-r.left:
+			return
+		case <-time.After(r.orders.Patience / 6):
+			if r.say.say(command{}) != nil {
+				return
+			}
+		}
+	}
 }
 
 // listen does what the agent says until it ends.
@@ -236,11 +251,11 @@ func (r *remote) close() {
 	<-r.left
 }
 
-// lost tells whether the agent has ended by itself.
+// lost reports whether the agent has ended before its processes had.
 func (r *remote) lost() bool {
 	select {
 	case <-r.left:
-		return !r.dismissed
+		return !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
 	default:
 		return false
 	}

@@ -214,6 +214,7 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 		orders: agentOrders{
 			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.tcp, Fallback: here,
 			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
+			Patience: max(patienceMin, 3*j.Silence),
 		},
 	}
 }
