@@ -106,10 +106,14 @@ func (s *Server) tellReturns() {
 // theirs, and ends the job.
 
 // unreturned are the tasks of a process that has joined which have not returned, for all that
-// is known.
+// is known. The others may have noticed its end first, and a view have removed it.
 func (s *Server) unreturned(m *member) []int {
 	switch {
-	case !m.joined || m.returned || !s.inView(m) || s.idle(m):
+	case !m.joined || m.returned:
+		return nil
+	case m.removed:
+		return m.estate
+	case !s.inView(m) || s.idle(m):
 		return nil
 	case s.view == nil || s.view.Owners == nil:
 		return []int{m.rank}
