@@ -55,6 +55,9 @@ func (c *crew) start(task, attempt int) {
 		}
 		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns
 		defer func() {
+			if crash := recover(); crash != nil { // it ends the process: nothing has returned
+				panic(crash)
+			}
 			if c.p.Killed() {
 				err = nil
 			} else if !c.p.Runs(task, attempt) { // it goes on elsewhere

@@ -158,7 +158,7 @@ func addKill(cfg *runtime.Config, k control.Kill) error {
 	return nil
 }
 
-// overrule lets the launcher's settings win over the program's.
+// overrule lets the launcher's settings win over the program's, whose number of tasks is set.
 func overrule(cfg *runtime.Config, resume *bool, given json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
@@ -173,6 +173,9 @@ func overrule(cfg *runtime.Config, resume *bool, given json.RawMessage) error {
 	cfg.Moves = s.Joins
 	*resume = *resume || s.Resume
 	for _, k := range s.Kill {
+		if k.Task >= cfg.Tasks {
+			return fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, cfg.Tasks, cfg.Tasks-1)
+		}
 		if err := addKill(cfg, k); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package coppice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,14 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	defer client.Close()
 	var asked bool // by the launcher to resume; it tells what came of that
+	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
 	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
+		client.Emit(control.Event{Type: control.EventRefused, Attrs: map[string]any{"why": err.Error()}})
+		select { // the launcher says it, and ends all processes
+		case <-m.finished:
+		case <-ctx.Done():
+		case <-time.After(refusedTime):
+		}
 		return fmt.Errorf("coppice: %w", err)
 	}
 	files := &archive{
@@ -93,6 +101,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	c.serve(p, m.finished,
 		func(v *membership.View, err error) {
 			err = misused(p, err, p.Settle(ctx))
+			for _, task := range p.Missing() {
+				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": p.WhyMissing(task)}})
+			}
 			client.Returned(v.Number, text(err), recovery == Report)
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
@@ -111,6 +122,9 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	return errors.Join(err, m.lost(), p.Close())
 }
+
+// refusedTime is how long the launcher has to end a process that cannot do what it wants.
+const refusedTime = 10 * time.Second
 
 // joined tells that this process takes part in a job.
 var joined atomic.Bool

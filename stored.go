@@ -143,7 +143,7 @@ func (t *Task) files(opts []Option) (*files, error) {
 // has it.
 func (t *Task) stateAgain(f *files, epoch, sign uint64) ([]byte, error) {
 	if f == nil {
-		return nil, t.m.Lose(fmt.Sprintf("no process has its state of epoch %d any more", epoch))
+		return nil, t.m.Lose(fmt.Sprintf("no process has its state of epoch %d any more; more Copies, or Stored, would have kept it", epoch))
 	}
 	b, err := f.State(epoch, sign)
 	if err != nil {

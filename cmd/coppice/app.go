@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,7 +73,7 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	report, err := plan.Run(ctx)
 	switch {
 	case err == nil && report.Exit != 0:
-		err = errors.New(report.Cause)
+		err = report.Err()
 		if said := report.Failure(); said != "" { // their processes keep silent
 			err = fmt.Errorf("%w: %s", err, said)
 		}
@@ -93,7 +92,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 	go func() {
 		select {
 		case s := <-signals:
-			cancel(fmt.Errorf("interrupted by %s", control.SignalName(s.(syscall.Signal))))
+			cancel(launch.Interrupted{Signal: s.(syscall.Signal)})
 		case <-ctx.Done():
 		}
 	}()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -432,7 +433,7 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 	}
 	// A benchmark survives nobody but those it was told of.
 	if run.Cause != "" && (run.Exit != 0 || !slices.Equal(run.Killed, slices.Sorted(slices.Values(b.Failed)))) {
-		return errors.New(run.Cause)
+		return cmp.Or(run.Err(), errors.New(run.Cause))
 	}
 	return nil
 }

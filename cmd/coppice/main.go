@@ -9,13 +9,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+	"github.com/coppice-go/coppice/internal/launch"
 )
 
 // words are what the texts of flags refer to; a command sets some to its own.
@@ -57,7 +62,7 @@ type commands struct {
 const description = `Group communication that regrows when processes die.
 
 Bad input ends with exit code 2 and one line that says what is wrong and what is allowed, a failed run
-with exit code 1. --json makes a command print one JSON document on standard output.`
+with exit code 1, a run that a signal has ended by that signal. --json makes a command print one JSON document on standard output.`
 
 // Exit codes.
 const (
@@ -125,7 +130,22 @@ func fail(stderr io.Writer, err error) (exit int) {
 	if errors.As(err, new(badInput)) {
 		return exitInput
 	}
+	if i := (launch.Interrupted{}); errors.As(err, &i) {
+		endBy(i.Signal)
+	}
 	return exitFailed
+}
+
+// endBy ends the command by a signal that it has received, and dealt with: who called it sees that, and a
+// shell ends the loop that the command is in. SIGQUIT would dump core.
+func endBy(s syscall.Signal) {
+	if s == syscall.SIGQUIT {
+		return
+	}
+	signal.Reset(s)
+	if syscall.Kill(os.Getpid(), s) == nil {
+		time.Sleep(time.Second) // it comes before
+	}
 }
 
 // oneLine is the text of an error, or of several, of which each has a line. The library's own errors begin with its

@@ -55,12 +55,12 @@ func (p *probeCmd) Run(c *console) error {
 	plan.Signals = signals
 	run, err := plan.Run(context.Background())
 	switch {
-	case errors.As(err, new(launch.ProgramError)):
+	case errors.As(err, new(launch.InputError)):
 		return badInput{err}
 	case err != nil:
 		return err
 	case run.Cause != "": // a probe survives nobody
-		return errors.New(run.Cause)
+		return cmp.Or(run.Err(), errors.New(run.Cause))
 	}
 	report, err := p.report(measured.Bytes(), run)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
-	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; each process is asked for its goroutines first."`
+	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; a few processes are asked for their goroutines first."`
 	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 
 	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
@@ -57,7 +57,7 @@ Starts N processes of a program and waits for them. Their output is shown line b
 rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
 with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
 code is 0 if every survivor ended well, and 1 otherwise; then a line says what went wrong first. Ctrl-C is
-passed on to the processes, the second one kills them, and so does --grace; the exit code is then 1.
+passed on to the processes, the second one kills them, and so does --grace; then the signal ends the command, too.
 
 	coppice run -n 8 -- ./prog -v
 	coppice run -n 3 -- echo hi
@@ -87,22 +87,28 @@ func (r *runCmd) Run(c *console) error {
 	plan.Signals = signals
 	report, err := plan.Run(context.Background())
 	if err != nil {
-		if errors.As(err, new(launch.ProgramError)) {
+		if errors.As(err, new(launch.InputError)) {
 			return badInput{err}
 		}
 		return err
+	}
+	if report.Timeout { // who does not read keeps nobody waiting then
+		defer time.AfterFunc(lastWords, func() { os.Exit(exitFailed) }).Stop()
 	}
 	if r.JSON {
 		err = c.printJSON(report)
 	}
 	switch {
 	case report.Exit != 0:
-		return errors.Join(errors.New(report.Cause), err)
+		return errors.Join(report.Err(), err)
 	case report.Cause != "":
 		fmt.Fprintln(c.stderr, "coppice:", report.Cause)
 	}
 	return err
 }
+
+// lastWords is how long a launcher whose time-out has struck may take to print what came of the job.
+const lastWords = 2 * time.Second
 
 // plan turns the flags into a plan.
 func (r *runCmd) plan(c *console) (*launch.Plan, error) {

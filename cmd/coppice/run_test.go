@@ -13,8 +13,8 @@ func init() { tools["addup"] = addUp }
 
 // addUp is a program of the scripts: its tasks add up their numbers, three times. The
 // process whose rank is its first argument ends in the middle of that, with the
-// second as its exit code; who takes its task over does not. There are ADDUP_TASKS of
-// them, or one in a process.
+// second as its exit code; who takes its task over does not. If the second is panic, whoever runs the task does
+// that. There are ADDUP_TASKS of them, or one in a process.
 func addUp() {
 	tasks, _ := strconv.Atoi(os.Getenv("ADDUP_TASKS"))
 	job := &coppice.Job{Tasks: tasks}
@@ -24,7 +24,11 @@ func addUp() {
 			if err != nil {
 				return err
 			}
-			if own := strconv.Itoa(t.Rank()); len(os.Args) > 2 && own == os.Args[1] && own == os.Getenv("COPPICE_RANK") {
+			own := strconv.Itoa(t.Rank())
+			if len(os.Args) > 2 && own == os.Args[1] && os.Args[2] == "panic" {
+				panic("no way")
+			}
+			if len(os.Args) > 2 && own == os.Args[1] && own == os.Getenv("COPPICE_RANK") {
 				code, err := strconv.Atoi(os.Args[2])
 				if err != nil {
 					return err

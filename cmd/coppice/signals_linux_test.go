@@ -68,12 +68,12 @@ func status(pid int) string {
 	return string(rest[:min(1, len(rest))])
 }
 
-// ends waits, and wants an exit code and all that was written to standard error.
-func (l *launcher) ends(t *testing.T, exit int, errors string) {
+// ends waits, and wants an end and all that was written to standard error.
+func (l *launcher) ends(t *testing.T, how, errors string) {
 	t.Helper()
 	l.Wait()
-	if got := l.ProcessState.ExitCode(); got != exit {
-		t.Errorf("%v: %v, want exit code %d; it says %q", l.Args, l.ProcessState, exit, &l.errors)
+	if got := l.ProcessState.String(); got != how {
+		t.Errorf("%v: %v, want %s; it says %q", l.Args, got, how, &l.errors)
 	}
 	if !regexp.MustCompile(`\A` + errors + `\z`).MatchString(l.errors.String()) {
 		t.Errorf("%v says %q, want %s", l.Args, &l.errors, errors)
@@ -89,7 +89,11 @@ func TestSignalToTheLauncherEndsAll(t *testing.T) {
 		l.await(func() bool { return len(l.processes()) == 3 })
 		ids := l.processes()
 		l.Process.Signal(sig)
-		l.ends(t, 1, "coppice: interrupted by "+name+"\n")
+		how := "signal: " + sig.String()
+		if sig == syscall.SIGQUIT {
+			how = "exit status 1"
+		}
+		l.ends(t, how, "coppice: interrupted by "+name+"\n")
 		for _, id := range ids {
 			if now := status(id); now != "" {
 				t.Errorf("%s: process %d is left: %s", name, id, now)
@@ -115,7 +119,7 @@ func TestSignalToOneProcessIsSurvived(t *testing.T) {
 		if ids := l.processes(); len(ids) > 1 {
 			syscall.Kill(ids[1], syscall.SIGTERM)
 		}
-		l.ends(t, 0, `(coppice: .* was killed by SIGTERM, .*\n)?`) // unless it had ended
+		l.ends(t, "exit status 0", `(coppice: .* was killed by SIGTERM, .*\n)?`) // unless it had ended
 	}
 }
 
@@ -160,7 +164,7 @@ func TestSignalLeavesNoHalfOutput(t *testing.T) {
 			t.Errorf("%s: %q and %q are left", name, names, hidden)
 		}
 		if !whole {
-			l.ends(t, 1, "coppice: interrupted by SIGINT\n")
+			l.ends(t, "signal: interrupt", "coppice: interrupted by SIGINT\n")
 		}
 	}
 }
@@ -186,5 +190,5 @@ func TestSignalEndsTheDemo(t *testing.T) {
 	if deaths == 0 || deaths > 2 {
 		t.Errorf("%d deaths are told", deaths)
 	}
-	l.ends(t, 1, "coppice: interrupted by SIGQUIT.*\n")
+	l.ends(t, "exit status 1", "coppice: interrupted by SIGQUIT.*\n")
 }

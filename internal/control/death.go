@@ -99,6 +99,8 @@ func (s *Server) die(m *member, d Death) {
 		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 		return
 	}
+	m.unreturned = s.unreturned(m)
+	s.checkQuit(m)
 	s.tellDeath(m.obituary) // before all else: others wait for it
 	s.log.Info("control: died", "rank", m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 	s.emit(EventDied, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)

@@ -35,9 +35,11 @@ const (
 	EventLeft        = "left"
 	EventFinished    = "finished"
 	EventStop        = "stop"
-	EventView        = "view"  // a process's: it has opened one
-	EventEpoch       = "epoch" // a process's: all tasks have saved one
-	EventTaken       = "taken" // a process's: it goes on with what an earlier run has stored
+	EventView        = "view"    // a process's: it has opened one
+	EventEpoch       = "epoch"   // a process's: all tasks have saved one
+	EventTaken       = "taken"   // a process's: it goes on with what an earlier run has stored
+	EventLost        = "lost"    // a process's: a task cannot be run again
+	EventRefused     = "refused" // a process's: it cannot do what the launcher's settings say
 	EventStatus      = "status"
 	EventEnd         = "end"
 )

@@ -29,6 +29,7 @@ type member struct {
 	death       *Death
 	obituary    []byte // the line that tells of it
 	left        bool   // it ended when the job had
+	unreturned  []int  // its tasks when it ended, which had not returned
 	estate      []int  // the tasks it owned when a view removed it
 	removed     bool   // one has
 	removedAt   time.Time
@@ -251,6 +252,7 @@ func (s *Server) exited(rank int, incarnation uint64, how string, w Will) {
 		if m.death.How == exited { // the notice could not wait: better late than never
 			m.death.How = m.how()
 			m.obituary = m.death.message().line()
+			s.checkQuit(m)
 		}
 	case !m.joined:
 		s.die(m, Death{Certain: true, How: "never joined: " + how})

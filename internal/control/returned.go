@@ -1,7 +1,11 @@
 package control
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -97,6 +101,82 @@ func (s *Server) tellReturns() {
 	}
 }
 
+// A process that exits with 0 before its tasks have returned has not died: its program has
+// ended it, by os.Exit, and would end whoever runs the tasks next. That is a failure of
+// theirs, and ends the job.
+
+// unreturned are the tasks of a process that has joined which have not returned, for all that
+// is known. The others may have noticed its end first, and a view have removed it.
+func (s *Server) unreturned(m *member) []int {
+	switch {
+	case !m.joined || m.returned:
+		return nil
+	case m.removed:
+		return m.estate
+	case !s.inView(m) || s.idle(m):
+		return nil
+	case s.view == nil || s.view.Owners == nil:
+		return []int{m.rank}
+	}
+	return s.view.Tasks(m.rank, m.incarnation)
+}
+
+// checkQuit ends the job if a dead process has exited with 0 before its tasks had returned,
+// unless it was asked to end. s.mu is held.
+func (s *Server) checkQuit(m *member) {
+	if m.death.How != Ending(0, 0) || len(m.unreturned) == 0 || m.failure != "" || s.stopping != nil || s.finished || s.closing {
+		return
+	}
+	why := fmt.Sprintf("exited with 0 before %s returned", taskList(m.unreturned))
+	m.failure, m.failedAt, m.returned = why, time.Now(), true
+	s.noteReturn(m)
+	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
+}
+
+// taskList names tasks.
+func taskList(tasks []int) string {
+	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(tasks), " ", ", "), "[]")
+	if len(tasks) == 1 {
+		return "task " + words
+	}
+	return "tasks " + words
+}
+
+// Abandoned says why the job has ended, or is about to, although not all of its tasks have
+// returned; "": they have, or no process has joined.
+func (s *Server) Abandoned() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.begun || s.finished {
+		return s.forlorn
+	}
+	return "the job has not finished"
+}
+
+// noteLoss takes note of a task that cannot be run again, if that is what a process tells.
+func (s *Server) noteLoss(e Event) {
+	task, _ := e.Attrs["task"].(json.Number)
+	why, _ := e.Attrs["why"].(string)
+	n, err := task.Int64()
+	if e.Type != EventLost || err != nil {
+		return
+	}
+	if s.lost == nil {
+		s.lost = map[int]string{}
+	}
+	// Who has heard it from a task that failed for want of it tells of that, too.
+	if known, told := s.lost[int(n)]; !told || len(why) < len(known) {
+		s.lost[int(n)] = why
+	}
+}
+
+// Lost are the tasks that cannot be run again, and why.
+func (s *Server) Lost() map[int]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.lost)
+}
+
 // settle finishes the job if it can. s.mu is held.
 func (s *Server) settle() {
 	if s.finished || s.closing {
@@ -117,8 +197,8 @@ func (s *Server) settle() {
 			m.heard = time.Now()
 		}
 	}
-	if !s.report && s.deserted() {
-		s.forlorn = "all processes that had tasks have died"
+	if s.begun && !s.report && s.deserted() {
+		s.forlorn = "all processes that had tasks have ended"
 	}
 	s.log.Info("control: finished", "forlorn", s.forlorn)
 	s.emit(EventFinished, -1)

@@ -203,7 +203,21 @@ func TestNobodyIsLeftWithTheTasks(t *testing.T) {
 	_, left := join(t, reserve(t, s, -1))
 	clients[1].Close()
 	clients[0].Close()
-	left.expect(t, "finished all processes that had tasks have died")
+	left.expect(t, "finished all processes that had tasks have ended")
+}
+
+// TestLostTasksAreNoted: by whoever knows, and why in the fewest words.
+func TestLostTasksAreNoted(t *testing.T) {
+	st := newStage(t)
+	for rank, why := range []string{"task 2 failed: no copy", "no copy", "save: no copy"} {
+		st.clients[rank].Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": 2, "why": why}})
+		st.heard(rank)
+	}
+	st.clients[0].Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": "none"}})
+	st.heard(0)
+	if got := fmt.Sprint(st.s.Lost()); got != "map[2:no copy]" {
+		t.Errorf("lost: %s", got)
+	}
 }
 
 // TestReturnIsToldAgain: the others learn who is at work again, and who has returned

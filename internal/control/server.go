@@ -100,6 +100,7 @@ type Server struct {
 	past      history
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
+	lost      map[int]string // by task that cannot be run again: why
 	finished  bool
 	forlorn   string  // why it finished although tasks are not done; "": they are
 	stopping  *string // the reason
@@ -331,6 +332,11 @@ func (s *Server) Wait(ctx context.Context) error {
 func (s *Server) Stop(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.stop(reason)
+}
+
+// stop is Stop. s.mu is held.
+func (s *Server) stop(reason string) {
 	if s.stopping != nil {
 		return
 	}

@@ -284,6 +284,7 @@ func (s *Server) relay(m *member, raw json.RawMessage) {
 		return
 	}
 	s.taken = s.taken || e.Type == EventTaken
+	s.noteLoss(e)
 	s.publish(e)
 }
 

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,14 +13,17 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
 
 // Agent starts a launcher's processes on this host, as the orders on in say, and
-// relays what they write and how they end to out. When in ends, the launcher is
-// gone or has no more use for it; then, or when ctx ends, what is left of the
-// processes is killed.
+// relays what they write and how they end to out. It returns when that is done. When in
+// ends, the launcher is gone or has no more use for it; then, or when ctx ends, what is left
+// of the processes is killed. If the launcher's host is lost, in never ends: then
+// processes that have joined the job end by themselves, and the agent, if nobody takes what it
+// has to say, when it has not heard of the launcher for the patience of its orders.
 func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, agentGreeting+"\n"); err != nil {
 		return err
@@ -36,7 +40,7 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
 	}
 	defer a.remove()
-	gone := make(chan struct{})
+	heard, gone := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(gone)
 		for said.Scan() {
@@ -44,16 +48,51 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 			if json.Unmarshal(said.Bytes(), &c) != nil {
 				return
 			}
+			select {
+			case heard <- struct{}{}:
+			default:
+			}
 			a.obey(c)
 		}
 	}()
-	select {
-	case <-gone:
-	case <-ctx.Done():
-	}
-	a.crew.signal(syscall.SIGKILL)
-	a.crew.close()
+	a.attend(ctx, heard, gone)
 	return nil
+}
+
+// attend waits for the end of the processes, and sees to it if need be.
+func (a *agent) attend(ctx context.Context, heard, gone <-chan struct{}) {
+	childless, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		a.crew.running.Wait()
+		close(childless)
+		a.crew.close()
+		close(done)
+	}()
+	patience := cmp.Or(a.orders.Patience, patienceMin)
+	silence := time.NewTimer(patience)
+	defer silence.Stop()
+	cancelled := ctx.Done()
+	for alive := true; ; {
+		select {
+		case <-done:
+			return
+		case <-gone:
+			gone = nil
+			a.crew.signal(syscall.SIGKILL)
+		case <-cancelled:
+			gone, cancelled = nil, nil
+			a.crew.signal(syscall.SIGKILL)
+		case <-childless:
+			alive, childless = false, nil
+		case <-heard:
+			silence.Reset(patience)
+		case <-silence.C:
+			if !alive { // nobody takes what is left to say
+				return
+			}
+			silence.Reset(patience)
+		}
+	}
 }
 
 // agent is the launcher's hand on another host.
@@ -66,6 +105,10 @@ type agent struct {
 }
 
 func (a *agent) start() (err error) {
+	n := len(a.orders.Ranks)
+	if err := errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)); err != nil {
+		return err
+	}
 	path, err := exec.LookPath(a.orders.Program)
 	if err != nil {
 		return programError(a.orders.Program, err)
@@ -100,16 +143,19 @@ func (a *agent) start() (err error) {
 			}
 		}
 	}
-	if a.crew, err = startCrew(list); err != nil {
+	a.crew = newCrew(list)
+	if err := a.crew.start(); err != nil {
 		a.remove()
 		return programError(a.orders.Program, err)
 	}
-	for i, p := range a.crew.procs {
-		if err := a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.Pid}); err != nil {
-			break // the launcher is gone, as the end of its orders will tell
+	a.crew.out.Go(func() { // who does not read keeps nobody waiting
+		for i, p := range a.crew.procs {
+			if a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.pid}) != nil {
+				return // the launcher is gone, as the end of its orders will tell
+			}
 		}
-	}
-	a.crew.watch(list, func(int) {}, func(e ending) {
+	})
+	a.crew.watch(func(int) {}, func(e ending) {
 		will := control.ReadWill(a.place.Dir, e.rank, e.life)
 		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // the same
 	})
@@ -153,12 +199,11 @@ func caller(otherwise string) string {
 }
 
 func (a *agent) obey(c command) {
-	if c.Signal != 0 {
+	switch {
+	case c.Signal == 0:
+	case c.Rank != nil:
+		a.crew.signalOne(*c.Rank, c.Signal)
+	default:
 		a.crew.signal(c.Signal)
-	}
-	for i, rank := range a.orders.Ranks {
-		if c.Kill != nil && *c.Kill == rank {
-			a.crew.procs[i].signal(syscall.SIGKILL)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -9,9 +10,14 @@ import (
 // crew is the processes of one host, seen from that host: it starts them, and
 // sees to it that none is left.
 type crew struct {
+	orders  []order
 	threads *threads
-	procs   []*process
+	running sync.WaitGroup // one for each process: it has not exited
 	out     sync.WaitGroup // one for each process: all it wrote was taken
+
+	mu      sync.Mutex
+	procs   []*process // by order; nil: it was not started
+	stopped error      // why no more are started
 }
 
 // ending is the end of a process.
@@ -23,28 +29,29 @@ type ending struct {
 	lost   string // it is not known how: why its host is lost
 }
 
-// startCrew starts a process for each order. If one cannot be started, none
-// stays.
-func startCrew(orders []order) (*crew, error) {
-	c := &crew{threads: newThreads(len(orders)), procs: make([]*process, len(orders))}
-	var (
-		once   sync.Once
-		failed error
-		broken = make(chan struct{})
-	)
-	c.threads.each(len(orders), func(i int) {
-		select {
-		case <-broken: // another could not be started: no more
+// newCrew prepares to start a process for each order.
+func newCrew(orders []order) *crew {
+	return &crew{orders: orders, threads: newThreads(len(orders)), procs: make([]*process, len(orders))}
+}
+
+// start starts the processes. If one cannot be started, none stays.
+func (c *crew) start() error {
+	c.threads.each(len(c.orders), func(i int) {
+		if c.stop(nil) != nil {
 			return
-		default:
 		}
-		p, err := start(orders[i])
-		if c.procs[i] = p; err != nil {
-			once.Do(func() { failed = err; close(broken) })
+		p, err := start(c.orders[i])
+		if err != nil {
+			c.stop(err)
+			return
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.procs[i] = p
 	})
+	failed := c.stop(nil)
 	if failed == nil {
-		return c, nil
+		return nil
 	}
 	for _, p := range c.procs {
 		if p != nil {
@@ -55,19 +62,32 @@ func startCrew(orders []order) (*crew, error) {
 		}
 	}
 	c.threads.close()
-	return nil, failed
+	return failed
+}
+
+// stop lets no more processes be started, unless why is nil, and returns the first reason for that.
+func (c *crew) stop(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped == nil {
+		c.stopped = why
+	}
+	return c.stopped
 }
 
 // watch calls ended, from goroutines of its own, for each process that has
 // exited. linger is called before: until it returns, what is left of the
 // process's group lives on. It is called once.
-func (c *crew) watch(orders []order, linger func(rank int), ended func(ending)) {
+func (c *crew) watch(linger func(rank int), ended func(ending)) {
 	for i, p := range c.procs {
+		o := c.orders[i]
+		c.running.Add(1)
 		c.out.Go(func() {
 			p.exited()
+			c.running.Done()
 			at := time.Now()
-			linger(orders[i].rank)
-			ended(ending{rank: orders[i].rank, life: orders[i].life, status: p.reap(), at: at})
+			linger(o.rank)
+			ended(ending{rank: o.rank, life: o.life, status: p.reap(), at: at})
 			p.drained()
 		})
 	}
@@ -76,8 +96,56 @@ func (c *crew) watch(orders []order, linger func(rank int), ended func(ending)) 
 // signal sends a signal to all processes that still run, and to all that those
 // started in their groups.
 func (c *crew) signal(s syscall.Signal) {
-	for _, p := range c.procs {
-		p.signal(s)
+	c.each(func(p *process, _ int) { p.signal(s) })
+}
+
+// signalOne sends a signal to the process of a rank, and to all that it started in its group.
+func (c *crew) signalOne(rank int, s syscall.Signal) {
+	c.each(func(p *process, of int) {
+		if of == rank {
+			p.signal(s)
+		}
+	})
+}
+
+// each calls f for all processes that were started, with their ranks.
+func (c *crew) each(f func(p *process, rank int)) {
+	c.mu.Lock()
+	procs := slices.Clone(c.procs)
+	c.mu.Unlock()
+	for i, p := range procs {
+		if p != nil {
+			f(p, c.orders[i].rank)
+		}
+	}
+}
+
+// alive are the ranks of processes that were started and that nobody has waited for.
+func (c *crew) alive() (ranks []int) {
+	c.each(func(p *process, rank int) {
+		if !p.gone() {
+			ranks = append(ranks, rank)
+		}
+	})
+	return ranks
+}
+
+// strike kills all processes at once, but for some, which get SIGQUIT. Nothing more is started.
+func (c *crew) strike(spared []int) {
+	c.stop(errTimeout)
+	known := map[int]bool{}
+	c.each(func(p *process, rank int) {
+		known[p.pid] = true
+		if slices.Contains(spared, rank) {
+			p.signal(syscall.SIGQUIT)
+		} else {
+			p.signal(syscall.SIGKILL)
+		}
+	})
+	for _, pid := range c.threads.children() { // those that do not come to run their program
+		if !known[pid] {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
 	}
 }
 

@@ -21,5 +21,6 @@
 //     started again only if that was asked for, and not for ever. The new
 //     processes are looked after like the first ones.
 //  5. A signal to the launcher is passed on; the second one kills, and so does
-//     time (Grace). A time-out asks for goroutines first, unless it is Abrupt.
+//     time (Grace). The time-out is kept whatever hangs: a few processes are asked
+//     for goroutines, unless it is Abrupt, the others killed, and Run returns.
 package launch

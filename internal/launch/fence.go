@@ -60,4 +60,30 @@ func (j *job) fence(s suspect) {
 		j.why[s.rank] = s.how
 	}
 	j.kill(s.rank)
+	j.checkForsaken()
+}
+
+// checkForsaken looks whether all that still run are processes of other hosts that were given up, and
+// the job has finished without them: then their agents have a moment more to answer, and nobody waits until the
+// connection to a lost host has timed out.
+func (j *job) checkForsaken() {
+	if j.Hosts == nil || j.forsaken != nil || len(j.running) == 0 || len(j.calling) > 0 || !j.finished() {
+		return
+	}
+	known := j.server.Status()
+	for rank := range j.running {
+		if known[rank].State != control.Dead {
+			return
+		}
+	}
+	j.forsaken = time.After(hangUpTime)
+}
+
+// hangUpAll ends the calls to hosts of processes that still run.
+func (j *job) hangUpAll() {
+	for rank := range j.running {
+		if r, ok := j.at[rank].(*remote); ok {
+			go r.hangUp()
+		}
+	}
 }

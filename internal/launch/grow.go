@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -115,12 +114,12 @@ func (j *job) refuse(g *growth, err error) {
 // accept takes note of processes that were started, and tells who asked.
 func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 	var answer joinReply
-	for _, at := range g.places {
+	for i, at := range g.places {
 		station, pid, host := where(at.Rank)
 		j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = station, at.Incarnation, len(j.report.Tasks)
 		delete(j.why, at.Rank)
 		j.called[at.Rank] = g.call.JoinRequest
-		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N}
+		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N, said: g.relays[i][stderr].cry}
 		if at.Incarnation > firstIncarnation {
 			t.Again = at.Incarnation
 		}
@@ -169,7 +168,7 @@ func (j *job) joinHere(g *growth) {
 		return
 	}
 	j.stations = append(j.stations, here)
-	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].Pid, "" })
+	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].pid, "" })
 }
 
 func (j *job) startMore(g *growth) (*local, error) {
@@ -187,7 +186,7 @@ func (j *job) startMore(g *growth) (*local, error) {
 		list[i] = j.order(at, runs, g.relays[i])
 		list[i].stdin = none
 	}
-	here, err := startLocal(j.server, list, j.end)
+	here, err := j.startLocal(list)
 	if err != nil {
 		return nil, programError(runs.argv[0], err)
 	}
@@ -222,7 +221,7 @@ func (j *job) joinThere(g *growth) {
 	g.callers = newThreads(len(g.remotes))
 	j.calling[g] = true
 	go func() {
-		g.err = g.callAll(j.calls, j.SSH, j.Agent)
+		g.err = g.callAll(j)
 		j.grown <- g
 	}()
 }
@@ -269,9 +268,10 @@ func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
 }
 
 // callAll calls the hosts and waits until their processes have started.
-func (g *growth) callAll(ctx context.Context, ssh, agent []string) error {
+func (g *growth) callAll(j *job) error {
 	called := make([]error, len(g.remotes))
-	g.callers.each(len(g.remotes), func(i int) { called[i] = g.remotes[i].call(ssh, agent) })
+	j.dog.watch(g.callers)
+	g.callers.each(len(g.remotes), func(i int) { called[i] = j.call(g.remotes[i]) })
 	if err := errors.Join(called...); err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (g *growth) callAll(ctx context.Context, ssh, agent []string) error {
 			}
 		case <-late.C:
 			return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
-		case <-ctx.Done():
+		case <-j.calls.Done():
 			return control.Refused("the job is about to end; allowed: one that goes on")
 		}
 	}

@@ -75,7 +75,7 @@ func (r *Report) unfinished(t *TaskReport) (tasks []int) {
 		if r.owners == nil {
 			owner = r.last(t)
 		}
-		if owner == nil || owner.died() && !owner.left {
+		if owner == nil || owner.died() && !owner.left || !owner.finished() {
 			tasks = append(tasks, task)
 		}
 	}

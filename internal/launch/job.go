@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,13 +15,12 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// dumpTime is how long processes have to say what they were doing when the
-// time-out strikes.
-const dumpTime = 2 * time.Second
-
 // hurryTime is how long who reads the output has to take the rest of it when
-// the user has no patience left.
+// the user has no patience left, or the time-out has struck.
 const hurryTime = time.Second
+
+// settleTime is how long the coordinator has to hear of the last ends.
+const settleTime = time.Second
 
 // station is where some processes of the job run: here, or on a host with an
 // agent. It reports on job.endings.
@@ -46,6 +46,7 @@ type job struct {
 	calling  map[*growth]bool            // those that are being carried out there
 	calls    context.Context             // ends when no process shall be started any more
 	hangUp   context.CancelFunc
+	dog      *watchdog            // keeps the time-out
 	over     chan struct{}        // closed when nobody is overseen any more
 	close    func()               // closes it
 	why      map[int]string       // the launcher ended it
@@ -53,12 +54,15 @@ type job struct {
 	victims  map[control.Kill]int // the ranks that those that were due were for
 	suspects chan suspect         // the coordinator gave them up
 	failed   chan struct{}        // with room for one: a task has returned an error
+	refusals chan string          // with room for one: why the processes cannot do what they are to
+	refused  string               // that
 	began    time.Time
 	first    time.Time        // when the job was started for the first time
 	tcp      string           // where other hosts find the coordinator
 	threads  []*threads       // that called them
 	early    os.Signal        // came while they were called; nil: none
 	grace    <-chan time.Time // when who was passed a signal has to be gone
+	forsaken <-chan time.Time // when agents that do not answer are given up
 	hurry    bool             // the user has no patience left
 	report   Report
 	again    respawner // of the dead
@@ -66,9 +70,10 @@ type job struct {
 
 // run carries the plan out once. The first start was then, if this is not it, and past
 // are all that were.
-func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, error) {
+func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []Restart) (*job, error) {
 	j := &job{
 		Plan:    p,
+		dog:     dog,
 		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
 		endings: make(chan ending, p.N),
 		running: map[int]uint64{},
@@ -85,6 +90,7 @@ func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, 
 
 		suspects: make(chan suspect, p.N+p.Grow),
 		failed:   make(chan struct{}, 1),
+		refusals: make(chan string, 1),
 		first:    first,
 		report:   Report{Tasks: make([]TaskReport, p.N), Restarts: past},
 		again:    newRespawner(),
@@ -104,6 +110,10 @@ func (p *Plan) run(ctx context.Context, first time.Time, past []Restart) (*job, 
 	j.oversee(ctx)
 	j.close()
 	stop()
+	if j.refused != "" {
+		j.drain(ctx)
+		return nil, InputError{errors.New(j.refused)}
+	}
 	j.finish(ctx)
 	return j, nil
 }
@@ -120,6 +130,11 @@ func (j *job) end(e ending) {
 func (j *job) finish(ctx context.Context) {
 	j.report.Seconds = time.Since(j.first).Seconds()
 	j.drain(ctx)
+	select { // the coordinator may have yet to hear of the last ends
+	case <-j.server.Done():
+	case <-time.After(settleTime):
+	}
+	j.report.abandoned, j.report.losses = j.server.Abandoned(), j.server.Lost()
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}
@@ -166,7 +181,7 @@ func (j *job) drain(ctx context.Context) {
 	}()
 	var late <-chan time.Time
 	cancelled := ctx.Done()
-	if j.hurry || j.report.cancelled != nil {
+	if j.hurry || j.report.Timeout || j.report.cancelled != nil {
 		late, cancelled = time.After(hurryTime), nil
 	}
 	select {
@@ -175,8 +190,8 @@ func (j *job) drain(ctx context.Context) {
 	case <-cancelled:
 		j.report.cancelled = context.Cause(ctx)
 	case s := <-j.Signals:
-		if sig, ok := s.(syscall.Signal); ok && j.report.Signal == "" {
-			j.report.Signal = signalName(sig)
+		if sig, ok := s.(syscall.Signal); ok {
+			j.report.interrupt(sig)
 		}
 	}
 }
@@ -221,11 +236,8 @@ func (j *job) schedule() (stop func()) {
 
 // oversee does what is to be done while processes run.
 func (j *job) oversee(ctx context.Context) {
-	var timeout, patience <-chan time.Time
-	if j.Timeout > 0 {
-		timeout = time.After(time.Until(j.first.Add(j.Timeout)))
-	}
-	cancelled := ctx.Done()
+	var patience <-chan time.Time
+	struck, cancelled := j.dog.struck, ctx.Done()
 	if j.early != nil {
 		j.interrupt(j.early)
 	}
@@ -245,9 +257,14 @@ func (j *job) oversee(ctx context.Context) {
 			j.fence(s)
 		case <-j.failed:
 			j.giveUp()
+		case why := <-j.refusals:
+			j.refused = why
+			j.hangUp()
+			j.killAll(whyRefused)
 		case <-j.again.stirs:
 			j.raise()
-		case <-timeout:
+		case <-struck:
+			struck = nil
 			j.timeout()
 			patience = time.After(dumpTime)
 		case <-patience:
@@ -255,6 +272,8 @@ func (j *job) oversee(ctx context.Context) {
 		case <-j.grace:
 			j.notice("no end within %v: killing %s", j.graceTime(), j.stillRunning())
 			j.killAll(whyInterrupted)
+		case <-j.forsaken:
+			j.hangUpAll()
 		case <-cancelled:
 			cancelled = nil
 			j.report.cancelled = context.Cause(ctx)
@@ -283,6 +302,12 @@ func (j *job) observe(e control.Event) {
 		}
 	}
 	j.hearSuspects(e)
+	if why, _ := e.Attrs["why"].(string); e.Type == control.EventRefused && why != "" {
+		select {
+		case j.refusals <- why:
+		default: // one is enough
+		}
+	}
 }
 
 // What the launcher did to a process.
@@ -290,6 +315,7 @@ const (
 	whyTimeout     = "time-out"
 	whyInterrupted = "interrupted"
 	whyRestart     = "restart"
+	whyRefused     = "refused"
 	whyKill        = "--kill "
 )
 
@@ -297,6 +323,9 @@ const (
 func (j *job) ended(e ending) {
 	if j.running[e.rank] != e.life {
 		return
+	}
+	if j.dog.hasStruck() { // it may be that which has ended it
+		j.timeout()
 	}
 	delete(j.running, e.rank)
 	t := &j.report.Tasks[j.entry[e.rank]]
@@ -315,6 +344,7 @@ func (j *job) ended(e ending) {
 		j.giveUp()
 	}
 	j.fall(e)
+	j.checkForsaken()
 }
 
 // interrupt passes the first signal on and kills at the second.
@@ -330,7 +360,7 @@ func (j *job) interrupt(s os.Signal) {
 		return
 	}
 	j.hangUp()
-	j.report.Signal = signalName(sig)
+	j.report.interrupt(sig)
 	j.grace = time.After(j.graceTime())
 	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
 	j.blame(whyInterrupted)
@@ -350,19 +380,23 @@ func (j *job) graceTime() time.Duration {
 	return graceDefault
 }
 
-// timeout asks the processes for what they are doing.
+// timeout takes note of what the watchdog is doing.
 func (j *job) timeout() {
+	if j.report.Timeout {
+		return
+	}
 	j.hangUp()
 	j.report.Timeout = true
 	j.report.timeout, j.report.late = j.Timeout, j.ranks()
-	if j.Abrupt {
-		j.killAll(whyTimeout)
-		return
-	}
-	j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	j.blame(whyTimeout)
-	for _, s := range j.stations {
-		s.signal(syscall.SIGQUIT)
+	switch asked := j.dog.spared(); {
+	case j.Abrupt:
+	case len(asked) == 0:
+		j.notice("time-out after %v: %s still running; killing", j.Timeout, j.stillRunning())
+	case len(asked) < len(j.running):
+		j.notice("time-out after %v: %s still running; asking %s for goroutines, killing the others", j.Timeout, j.stillRunning(), tasks(asked))
+	default:
+		j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
 	}
 }
 

@@ -628,7 +628,7 @@ func TestWhatCannotBeStartedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = plan.Run(context.Background())
-	if want := fmt.Sprintf("program %s: exec format error; allowed: an executable file", file); err == nil || err.Error() != want || !errors.As(err, new(ProgramError)) {
+	if want := fmt.Sprintf("program %s: exec format error; allowed: an executable file", file); err == nil || err.Error() != want || !errors.As(err, new(InputError)) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 	if after := descriptors(t); after > before {

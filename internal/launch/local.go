@@ -17,24 +17,23 @@ const firstIncarnation = 1
 type local struct {
 	server *control.Server
 	crew   *crew
-	orders []order
 	ranks  map[int]*process
 }
 
 // startLocal starts processes here.
-func startLocal(server *control.Server, orders []order, ended func(ending)) (*local, error) {
-	l := &local{server: server, orders: orders, ranks: map[int]*process{}}
-	var err error
-	if l.crew, err = startCrew(orders); err != nil {
+func (j *job) startLocal(orders []order) (*local, error) {
+	l := &local{server: j.server, crew: newCrew(orders), ranks: map[int]*process{}}
+	j.dog.watch(l.crew)
+	if err := l.crew.start(); err != nil {
 		return nil, err
 	}
 	for i, p := range l.crew.procs {
 		l.ranks[orders[i].rank] = p
-		server.Started(orders[i].rank, orders[i].life, p.Pid)
+		l.server.Started(orders[i].rank, orders[i].life, p.pid)
 	}
-	l.crew.watch(orders, l.linger, func(e ending) {
-		server.Exited(e.rank, e.life, e.status.String())
-		ended(e)
+	l.crew.watch(l.linger, func(e ending) {
+		l.server.Exited(e.rank, e.life, e.status.String())
+		j.end(e)
 	})
 	return l, nil
 }
@@ -43,7 +42,7 @@ func startLocal(server *control.Server, orders []order, ended func(ending)) (*lo
 // started, if it lives: its pidfd, to be closed.
 func (l *local) wrapped(rank int) (pidfd int, ok bool) {
 	pid := l.joined(rank)
-	if pid == 0 || pid == l.ranks[rank].Pid {
+	if pid == 0 || pid == l.ranks[rank].pid {
 		return -1, false
 	}
 	pidfd, err := detect.OpenPidfd(pid)
@@ -87,7 +86,7 @@ func (l *local) kill(rank int) {
 		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // who is gone needs none
 		return
 	}
-	_ = l.ranks[rank].Kill()
+	l.ranks[rank].kill()
 }
 
 func (l *local) close() { l.crew.close() }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -16,7 +17,7 @@ import (
 
 // agentGreeting is the agent's first line. What a login shell may print before
 // is skipped.
-const agentGreeting = "coppice agent 1"
+const agentGreeting = "coppice agent 2"
 
 // agentOrders are the launcher's first line: what to start on a host.
 type agentOrders struct {
@@ -32,13 +33,18 @@ type agentOrders struct {
 	Args        []string `json:"args"`
 	Dir         string   `json:"dir"`
 	Env         []string `json:"env"`
+
+	Patience time.Duration `json:"patience"` // in ns: an agent that has not heard of the launcher for so long may take it for gone
 }
 
-// command is what the launcher says then. The end of its input tells an agent
+// patienceMin is the least patience of agents. The launcher is heard of six times in that time.
+const patienceMin = 30 * time.Second
+
+// command is what the launcher says then; an empty one says that it is there. The end of its input tells an agent
 // that the launcher is gone: it kills what it started, and ends.
 type command struct {
-	Signal syscall.Signal `json:"signal,omitempty"` // to all that still run
-	Kill   *int           `json:"kill,omitempty"`   // the process of this rank
+	Signal syscall.Signal `json:"signal,omitempty"` // to send
+	Rank   *int           `json:"rank,omitempty"`   // to the process of this rank; nil: to all that still run
 }
 
 // notice is what an agent says.

@@ -74,6 +74,7 @@ type relay struct {
 	stream int
 	prefix []byte // nil: bytes are shown as they came, and none is added
 	log    *os.File
+	cry    *lastCry // nil: it is not standard error
 
 	rest []byte // of an unfinished line
 	text []byte // about to be shown
@@ -92,7 +93,9 @@ func (o *Output) newRelays(s *screen, rank int, again bool) (relays [streams]*re
 	}
 	for i, name := range [streams]string{"out", "err"} {
 		r := &relay{screen: s, shown: shown && s.to[i] != nil, stream: i}
-		relays[i] = r
+		if relays[i] = r; i == stderr {
+			r.cry = &lastCry{}
+		}
 		if o.Prefix {
 			r.prefix = prefix(rank, i == stdout && o.PaintStdout || i == stderr && o.PaintStderr)
 		}
@@ -128,6 +131,9 @@ func prefix(rank int, paint bool) []byte {
 
 // take takes what the process wrote next.
 func (r *relay) take(b []byte) error {
+	if r.cry != nil {
+		r.cry.take(b)
+	}
 	var logged error
 	if r.log != nil {
 		_, logged = r.log.Write(b)

@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
 )
 
-// processesMax bounds a job: each process costs the launcher a few descriptors.
+// processesMax bounds a job, whatever the limits of the launcher (limits.go) are.
 const processesMax = 4096
 
 // Config is what to run and how. The zero value of a field not marked otherwise
@@ -126,8 +127,8 @@ func (p *Plan) checkProgram() error {
 	return nil
 }
 
-// ProgramError is why the program cannot be started.
-type ProgramError struct{ error }
+// InputError is why nothing of what the user asked for can be started.
+type InputError struct{ error }
 
 func programError(program string, err error) error {
 	if wrapped := (*exec.Error)(nil); errors.As(err, &wrapped) {
@@ -136,10 +137,18 @@ func programError(program string, err error) error {
 	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
+	for _, e := range []struct {
+		is  syscall.Errno
+		see string
+	}{{syscall.EMFILE, "ulimit -n"}, {syscall.EAGAIN, "ulimit -u"}} { // the program is not to blame
+		if errors.Is(err, e.is) {
+			return fmt.Errorf("the processes could not all be started: %w; see %s", err, e.see)
+		}
+	}
 	if errors.Is(err, exec.ErrNotFound) {
 		err = errors.New("not found in $PATH")
 	}
-	return ProgramError{fmt.Errorf("program %s: %w; allowed: an executable file", program, err)}
+	return InputError{fmt.Errorf("program %s: %w; allowed: an executable file", program, err)}
 }
 
 func (p *Plan) checkDir() error {

@@ -21,10 +21,9 @@ func (s status) String() string { return control.Ending(s.Exit, s.Signal) }
 
 // process is a started process, the leader of a group of its own.
 type process struct {
-	*os.Process
+	pid   int
+	child child // what to wait for
 	pipes [streams]*pipe
-
-	state *os.ProcessState // of one that was reaped by exited
 
 	mu     sync.Mutex
 	reaped bool // its id, and with it the group's, may belong to somebody else by now
@@ -57,15 +56,14 @@ func start(o order) (*process, error) {
 		p.pipes[i] = pipe
 		files = append(files, to)
 	}
-	started, err := os.StartProcess(o.path, o.argv, &os.ProcAttr{Dir: o.dir, Env: o.env, Files: files, Sys: attributes()})
-	if err != nil {
+	var err error
+	if p.pid, p.child, err = startChild(o, files); err != nil {
 		p.closePipes(files[1:])
 		return nil, err
 	}
 	for _, f := range files[1:] {
 		f.Close()
 	}
-	p.Process = started
 	return p, nil
 }
 
@@ -78,36 +76,51 @@ func (p *process) closePipes(writers []*os.File) {
 }
 
 // signal sends a signal to the process and all that it started in its group.
-func (p *process) signal(s syscall.Signal) {
+func (p *process) signal(s syscall.Signal) { p.send(-p.pid, s) }
+
+// kill kills the process alone.
+func (p *process) kill() { p.send(p.pid, syscall.SIGKILL) }
+
+func (p *process) send(to int, s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = syscall.Kill(-p.Pid, s) // who is gone needs none
+		_ = syscall.Kill(to, s) // who is gone needs none
 	}
 }
 
-// reap ends what is left of the group of a process that has exited, and tells
+// gone reports whether the process has ended and was reaped.
+func (p *process) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reaped
+}
+
+// exited waits until the process has exited, and leaves it to be reaped where that is
+// possible: until then its id and that of its group are nobody else's.
+func (p *process) exited() { p.child.exited(p.pid) }
+
+// reap ends what is left of the group of a process that has exited, and reports
 // how it ended.
 func (p *process) reap() status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)
-	if p.state == nil {
-		p.state, _ = p.Wait()
-	}
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 	p.reaped = true
-	if p.state == nil { // somebody else has waited for it
-		return status{Exit: -1}
-	}
-	s := status{Exit: p.state.ExitCode()}
-	if w, ok := p.state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		s = status{Exit: -1, Signal: w.Signal(), Core: w.CoreDump()}
-	}
-	if u, ok := p.state.SysUsage().(*syscall.Rusage); ok {
-		s.Peak = u.Maxrss * maxrssUnit
+	return p.child.reap(p.pid)
+}
+
+// newStatus is what the kernel says of a process that has ended.
+func newStatus(w syscall.WaitStatus, u *syscall.Rusage) status {
+	s := status{Exit: w.ExitStatus(), Peak: u.Maxrss * maxrssUnit}
+	if w.Signaled() {
+		s.Signal, s.Core = w.Signal(), w.CoreDump()
 	}
 	return s
 }
+
+// unknownStatus is that of a process for which somebody else has waited.
+var unknownStatus = status{Exit: -1}
 
 // drained waits until everything that the process wrote was taken.
 func (p *process) drained() {
@@ -126,14 +139,20 @@ type threads struct {
 	work  chan func()
 	end   chan struct{}
 	ended sync.WaitGroup
+
+	mu  sync.Mutex
+	ids []int // the kernel's
 }
 
 func newThreads(n int) *threads {
 	t := &threads{work: make(chan func()), end: make(chan struct{})}
-	for range min(n, 2*runtime.GOMAXPROCS(0)) {
+	for range starters(n) {
 		t.ended.Go(func() {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
+			t.mu.Lock()
+			t.ids = append(t.ids, threadID())
+			t.mu.Unlock()
 			for f := range t.work {
 				f()
 			}
@@ -155,6 +174,17 @@ func (t *threads) each(n int, f func(int)) {
 	}
 	close(t.work)
 	done.Wait()
+}
+
+// children are the processes that the threads have started, or are about to, and that
+// nobody has waited for; none where the kernel does not tell.
+func (t *threads) children() (pids []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range t.ids {
+		pids = append(pids, childrenOf(id)...)
+	}
+	return pids
 }
 
 // close lets the threads go. The processes they started must have ended.

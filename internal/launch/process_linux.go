@@ -2,9 +2,15 @@ package launch
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coppice-go/coppice/internal/detect"
 )
 
 // maxrssUnit is that of Rusage.Maxrss, in bytes.
@@ -16,13 +22,63 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// exited waits until the process has exited, and leaves it to be reaped: until
-// then its id and that of its group are nobody else's.
-func (p *process) exited() {
-	for {
-		err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
+// child is a process by its pidfd, which is in the poller of Go's runtime: who waits
+// for it blocks no thread. nil: the kernel has no pidfds.
+type child struct{ pidfd *os.File }
+
+// startChild starts a process with its files.
+func startChild(o order, files []*os.File) (pid int, c child, err error) {
+	pidfd := -1
+	attr := &syscall.ProcAttr{Dir: o.dir, Env: o.env, Sys: attributes()}
+	attr.Sys.PidFD = &pidfd
+	for _, f := range files {
+		attr.Files = append(attr.Files, f.Fd())
+	}
+	if pid, _, err = syscall.StartProcess(o.path, o.argv, attr); err != nil {
+		return 0, child{}, err
+	}
+	if pidfd >= 0 && syscall.SetNonblock(pidfd, true) == nil { // or NewFile leaves the poller out
+		c.pidfd = os.NewFile(uintptr(pidfd), "pidfd")
+	}
+	return pid, c, nil
+}
+
+func (c child) exited(pid int) {
+	if c.pidfd != nil {
+		if raw, err := c.pidfd.SyscallConn(); err == nil && raw.Read(func(fd uintptr) bool { return detect.ExitedPidfd(int(fd)) }) == nil {
 			return
 		}
 	}
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+}
+
+func (c child) reap(pid int) status {
+	c.pidfd.Close() // of nil, too
+	var (
+		w   syscall.WaitStatus
+		u   syscall.Rusage
+		err = error(unix.EINTR)
+	)
+	for errors.Is(err, unix.EINTR) {
+		_, err = syscall.Wait4(pid, &w, 0, &u)
+	}
+	if err != nil {
+		return unknownStatus
+	}
+	return newStatus(w, &u)
+}
+
+// threadID is the number of the thread that the caller is locked to.
+func threadID() int { return unix.Gettid() }
+
+// childrenOf are the processes that a thread of this process has started, by their numbers.
+func childrenOf(thread int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", thread))
+	for _, word := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

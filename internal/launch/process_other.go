@@ -2,7 +2,10 @@
 
 package launch
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // maxrssUnit is that of Rusage.Maxrss, in bytes: on Darwin; elsewhere it may be more.
 const maxrssUnit = 1
@@ -12,6 +15,35 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// exited waits until the process has exited. It is reaped by that: there is no
-// way to wait and leave it.
-func (p *process) exited() { p.state, _ = p.Wait() }
+// child is a process, and how it ended.
+type child struct {
+	*os.Process
+	state **os.ProcessState
+}
+
+// startChild starts a process with its files.
+func startChild(o order, files []*os.File) (pid int, c child, err error) {
+	p, err := os.StartProcess(o.path, o.argv, &os.ProcAttr{Dir: o.dir, Env: o.env, Files: files, Sys: attributes()})
+	if err != nil {
+		return 0, child{}, err
+	}
+	return p.Pid, child{p, new(*os.ProcessState)}, nil
+}
+
+// exited reaps the process, too: there is no way to wait and leave it.
+func (c child) exited(int) { *c.state, _ = c.Wait() }
+
+func (c child) reap(int) status {
+	if *c.state == nil {
+		return unknownStatus
+	}
+	w, _ := (*c.state).Sys().(syscall.WaitStatus)
+	u, _ := (*c.state).SysUsage().(*syscall.Rusage)
+	return newStatus(w, u)
+}
+
+// threadID needs Linux.
+func threadID() int { return 0 }
+
+// childrenOf needs Linux.
+func childrenOf(int) []int { return nil }

@@ -33,11 +33,14 @@ var programs = map[string]func(args []string) (exit int){
 	"adopter":  adopter,
 	"fencer":   fencer,
 	"failing":  failing,
-	"flood":    flood,
-	"secrets":  secrets,
-	"stuck":    func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
-	"launcher": launcher,
-	"agent":    agentProgram,
+	"quitter":  quitter,
+
+	"powerless": powerless,
+	"flood":     flood,
+	"secrets":   secrets,
+	"stuck":     func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
+	"launcher":  launcher,
+	"agent":     agentProgram,
 }
 
 func TestMain(m *testing.M) {
@@ -193,6 +196,25 @@ func failing([]string) int {
 	return 0
 }
 
+// quitter joins. Rank 1 ends well before its task has returned; the others return
+// when the job is given up, or another process has died.
+func quitter([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 1 {
+		return 0
+	}
+	select {
+	case reason := <-e.stop:
+		client.Returned(0, reason, true)
+	case <-e.deaths:
+		return 0
+	}
+	<-e.finished
+	client.Close()
+	return 1
+}
+
 // patient joins and stays until it is asked to stop or sees a death; then it
 // returns.
 func patient([]string) int {
@@ -210,6 +232,18 @@ func patient([]string) int {
 	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
+	return 0
+}
+
+// powerless is patient, but for rank 1, whose host, with its agent, stands still when all have joined.
+func powerless([]string) int {
+	if os.Getenv("RANK") != "1" {
+		return patient(nil)
+	}
+	_, _, e := join()
+	<-e.all
+	syscall.Kill(os.Getppid(), syscall.SIGSTOP)
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	return 0
 }
 
@@ -376,12 +410,13 @@ func launcher(args []string) int {
 		Hosts   []Host
 		SSH     []string
 		Agent   []string
+		Timeout time.Duration
 	}
 	if err := json.Unmarshal([]byte(args[0]), &file); err != nil {
 		panic(err)
 	}
 	config.N, config.Program, config.Args, config.Env = file.N, file.Program, file.Args, file.Env
-	config.Hosts, config.SSH, config.Agent = file.Hosts, file.SSH, file.Agent
+	config.Hosts, config.SSH, config.Agent, config.Timeout = file.Hosts, file.SSH, file.Agent, file.Timeout
 	plan, err := New(config)
 	if err != nil {
 		panic(err)
@@ -391,6 +426,34 @@ func launcher(args []string) int {
 		panic(err)
 	}
 	return report.Exit
+}
+
+// apart runs a job in a launcher that is a process of its own.
+func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
+	t.Helper()
+	plan, err := json.Marshal(map[string]any{
+		"N": c.N, "Program": c.Program, "Args": c.Args, "Env": c.Env, "Timeout": c.Timeout,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "l") // one that is killed leaves its directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := exec.Command(own(1, "").Program, string(plan)), &text{}
+	cmd.Env = append(os.Environ(), programVar+"=launcher", "XDG_RUNTIME_DIR="+dir)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = 5 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		os.RemoveAll(dir)
+	})
+	return cmd, out
 }
 
 func agentProgram([]string) int {

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -30,12 +32,23 @@ type remote struct {
 	stdout  io.ReadCloser
 	stderr  tail
 	pids    map[int]int
-	held    []notice     // said before all had started
-	running map[int]bool // whose end was not told
-	started chan error   // one: nil when all processes have started
+	held    []notice   // said before all had started
+	started chan error // one: nil when all processes have started
 	left    chan struct{}
 
+	mu      sync.Mutex
+	running map[int]bool // whose end was not told
+
 	dismissed bool // we ended it: it could not start its processes, or too late
+}
+
+// call has a host called, and the time-out end the call.
+func (j *job) call(r *remote) error {
+	err := r.call(j.SSH, j.Agent)
+	if err == nil {
+		j.dog.watch(r)
+	}
+	return err
 }
 
 // call calls the host. It must be called on a thread that outlives the call;
@@ -61,7 +74,22 @@ func (r *remote) call(ssh, agent []string) error {
 	r.pids, r.running = map[int]int{}, map[int]bool{}
 	r.started, r.left = make(chan error, 1), make(chan struct{})
 	go r.listen()
+	go r.beat()
 	return nil
+}
+
+// beat lets the agent know that the launcher is there.
+func (r *remote) beat() {
+	for {
+		select {
+		case <-r.left:
+			return
+		case <-time.After(r.orders.Patience / 6):
+			if r.say.say(command{}) != nil {
+				return
+			}
+		}
+	}
 }
 
 // listen does what the agent says until it ends.
@@ -78,7 +106,7 @@ func (r *remote) listen() {
 	r.stdin.Close()
 	_, _ = io.Copy(io.Discard, r.stdout)
 	lost := r.explain(errors.Join(err, said.Err(), r.ssh.Wait()))
-	for rank := range r.running {
+	for _, rank := range r.alive() {
 		r.ended(ending{rank: rank, life: r.orders.Life, at: time.Now(), lost: lost.Error()})
 	}
 	for _, relays := range r.relays {
@@ -90,8 +118,8 @@ func (r *remote) listen() {
 
 // explain says why a host was lost.
 func (r *remote) explain(err error) error {
-	if refused := (ProgramError{}); errors.As(err, &refused) {
-		return ProgramError{fmt.Errorf("host %s: %w", r.host, refused)}
+	if refused := (InputError{}); errors.As(err, &refused) {
+		return InputError{fmt.Errorf("host %s: %w", r.host, refused)}
 	}
 	text := fmt.Sprintf("host %s lost", r.host)
 	if err != nil {
@@ -125,7 +153,7 @@ func (r *remote) greet(said *bufio.Scanner) error {
 func (r *remote) hear(n notice) error {
 	relays, ours := r.relays[n.Rank]
 	if n.Type == noticeRefused {
-		return ProgramError{errors.New(oneLine(n.Text))}
+		return InputError{errors.New(oneLine(n.Text))}
 	}
 	if !ours || n.Stream < 0 || n.Stream >= streams {
 		return fmt.Errorf("the agent speaks of rank %d, stream %d", n.Rank, n.Stream)
@@ -142,10 +170,9 @@ func (r *remote) hear(n notice) error {
 	case noticeClosed:
 		return relays[n.Stream].end()
 	case noticeExited:
-		if !r.running[n.Rank] || n.Status == nil {
+		if !r.runs(n.Rank, false) || n.Status == nil {
 			return fmt.Errorf("the agent tells the end of rank %d twice", n.Rank)
 		}
-		delete(r.running, n.Rank)
 		r.server.ExitedThere(n.Rank, r.orders.Life, n.Status.String(), n.Will)
 		r.ended(ending{rank: n.Rank, life: r.orders.Life, status: *n.Status, at: time.Now()})
 	}
@@ -158,7 +185,8 @@ func (r *remote) begin(n notice) error {
 	if _, twice := r.pids[n.Rank]; twice {
 		return fmt.Errorf("the agent tells the start of rank %d twice", n.Rank)
 	}
-	r.pids[n.Rank], r.running[n.Rank] = n.PID, true
+	r.pids[n.Rank] = n.PID
+	r.runs(n.Rank, true)
 	r.server.Started(n.Rank, r.orders.Life, n.PID)
 	if len(r.pids) < len(r.orders.Ranks) {
 		return nil
@@ -173,12 +201,49 @@ func (r *remote) begin(n notice) error {
 	return nil
 }
 
+// runs takes note of whether a process runs, and reports whether it did.
+func (r *remote) runs(rank int, does bool) (did bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	did = r.running[rank]
+	if r.running[rank] = does; !does {
+		delete(r.running, rank)
+	}
+	return did
+}
+
+// alive are the ranks whose processes run, as far as is known.
+func (r *remote) alive() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.running))
+}
+
 // What an agent is told may not arrive: then its host is lost, and listen says
 // so.
 
 func (r *remote) signal(s syscall.Signal) { _ = r.say.say(command{Signal: s}) }
 
-func (r *remote) kill(rank int) { _ = r.say.say(command{Kill: &rank}) }
+func (r *remote) kill(rank int) { _ = r.say.say(command{Signal: syscall.SIGKILL, Rank: &rank}) }
+
+// strike has all processes killed at once, but for some, which get SIGQUIT. Who does not
+// take what is said keeps nobody waiting.
+func (r *remote) strike(spared []int) {
+	go func() {
+		for _, rank := range r.orders.Ranks {
+			c := command{Signal: syscall.SIGKILL, Rank: &rank}
+			if slices.Contains(spared, rank) {
+				c.Signal = syscall.SIGQUIT
+			}
+			if r.say.say(c) != nil {
+				return
+			}
+		}
+	}()
+}
+
+// abandon ends the call by force.
+func (r *remote) abandon() { _ = r.ssh.Process.Kill() }
 
 // close lets the agent go and waits for it.
 func (r *remote) close() {
@@ -186,11 +251,11 @@ func (r *remote) close() {
 	<-r.left
 }
 
-// lost tells whether the agent has ended by itself.
+// lost reports whether the agent has ended before its processes had.
 func (r *remote) lost() bool {
 	select {
 	case <-r.left:
-		return !r.dismissed
+		return !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
 	default:
 		return false
 	}

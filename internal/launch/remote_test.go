@@ -161,7 +161,7 @@ func TestHostsThatCannotStartAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = plan.Run(context.Background())
-		if err == nil || err.Error() != c.want || errors.As(err, new(ProgramError)) != c.input {
+		if err == nil || err.Error() != c.want || errors.As(err, new(InputError)) != c.input {
 			t.Errorf("%v: error %v, want %s", c.hosts, err, c.want)
 		}
 	}
@@ -176,7 +176,7 @@ func TestAHostThatDoesNotAnswerIsLeftByASignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.AfterFunc(200*time.Millisecond, func() { c.signals <- syscall.SIGINT })
-	if _, err := plan.Run(context.Background()); err == nil || err.Error() != "interrupt while host slow was called" {
+	if _, err := plan.Run(context.Background()); err == nil || err.Error() != "interrupted by SIGINT while host slow was called" || !errors.Is(err, Interrupted{syscall.SIGINT}) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -201,6 +201,67 @@ func TestAnAgentThatIsToldToEndLeavesNothing(t *testing.T) {
 	if want := `{"type":"exited","rank":0,"status":{"exit":-1,"signal":9,`; !strings.Contains(out.String(), want) {
 		t.Errorf("said %s, want %s", out.String(), want)
 	}
+}
+
+// TestAnAgentWithoutProcessesEnds: when all is said, and if nobody takes it when the launcher was not heard of for long
+// enough; its orders end in neither case.
+func TestAnAgentWithoutProcessesEnds(t *testing.T) {
+	shelf(t)
+	for name, stuck := range map[string]bool{"all said": false, "the launcher is gone": true} {
+		in, orders := io.Pipe()
+		from, to := io.Pipe()
+		done := make(chan error, 1)
+		go func() { done <- Agent(context.Background(), in, to) }()
+		greeted, release := make(chan struct{}), make(chan struct{})
+		go func() {
+			said := newLineReader(from)
+			said.Scan()
+			close(greeted)
+			for said.Scan() && !stuck { // the first line that follows says that it has started
+			}
+			<-release
+		}()
+		<-greeted
+		patience := time.Hour
+		if stuck {
+			patience = 10 * time.Millisecond
+		}
+		if err := (&lineWriter{w: orders}).say(agentOrders{
+			Size: 1, Coordinator: "here:1", Ranks: []int{0}, Program: "sh", Args: []string{"-c", "echo much"}, Patience: patience,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(15 * time.Second):
+			t.Errorf("%s: the agent stays", name)
+		}
+		orders.Close()
+		to.Close()
+		from.Close()
+		close(release)
+	}
+}
+
+// TestTheEndDoesNotWaitForALostHost: it has lost its power, so to speak, and its connection is still there.
+func TestTheEndDoesNotWaitForALostHost(t *testing.T) {
+	dir, err := os.MkdirTemp("", "l") // the dead agent leaves its directory there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	c := own(2, "powerless")
+	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
+	c.Silence = time.Second
+	r := c.begin(t)()
+	if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || !strings.Contains(c.out.String(), "[0] death: rank 1 (incarnation 1) is suspected") {
+		t.Errorf("report %+v, shown %q", r, c.out.String())
+	}
+	gone(t, 5*time.Second, r.Tasks[1].PID)
 }
 
 func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {

@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,12 +30,15 @@ type Report struct {
 	Signal    string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
 	Tasks     []TaskReport `json:"tasks"`
 
-	timeout   time.Duration // that struck
-	late      []int         // who still ran then
-	cancelled error         // why the caller of Run has ended it; nil: it has not
-	givenUp   bool          // the launcher killed the others when one had died or failed
-	broke     error         // what the processes wrote could not be shown
-	owners    []int         // by task: who owned it last; −1: nobody; nil: each rank that of its number
+	received  syscall.Signal // Signal
+	timeout   time.Duration  // that struck
+	late      []int          // who still ran then
+	cancelled error          // why the caller of Run has ended it; nil: it has not
+	givenUp   bool           // the launcher killed the others when one had died or failed
+	broke     error          // what the processes wrote could not be shown
+	abandoned string         // why the job ended before all its tasks had returned; "": they have, or nobody has joined it
+	losses    map[int]string // by task that nobody could run again: why
+	owners    []int          // by task: who owned it last; −1: nobody; nil: each rank that of its number
 }
 
 // TaskReport is what came of one task's process.
@@ -49,6 +54,7 @@ type TaskReport struct {
 	Peak    int64   `json:"peak_bytes,omitempty"` // the most memory that it, or one that it started, had
 	Why     string  `json:"why,omitempty"`        // what the launcher did to it, or a lost host
 	Failure string  `json:"failure,omitempty"`    // what it said of its failure itself
+	Panic   string  `json:"panic,omitempty"`      // of a Go program that crashed: the line that says why
 	Heirs   []int   `json:"heirs,omitempty"`      // who owned its tasks last
 	Seconds float64 `json:"seconds"`              // from the start of the first process to its end
 
@@ -59,6 +65,7 @@ type TaskReport struct {
 	in     bool      // the latest view
 	out    bool      // of it: it was in one before
 	tasks  []int     // that it owned last
+	said   *lastCry  // what it wrote; nil: nothing is known of that
 }
 
 // wrong is when a task went wrong: a process may live on for a while after.
@@ -104,6 +111,9 @@ func (t *TaskReport) unwrap(asked bool) {
 // well tells whether a task's process ended by itself and with success.
 func (t *TaskReport) well() bool { return t.Exit != nil && *t.Exit == 0 && t.Failure == "" }
 
+// finished reports whether a process took part in the job until that had finished, or never did.
+func (t *TaskReport) finished() bool { return t.left || !t.Joined }
+
 // died tells whether the process died, which a job may survive; one that ended
 // with an exit code other than 0 has failed.
 func (t *TaskReport) died() bool { return t.Exit == nil }
@@ -126,6 +136,8 @@ func (t *TaskReport) how() string {
 		text = "was killed by " + t.Signal
 	case t.Exit == nil:
 		text = "was lost"
+	case *t.Exit != 0 && t.Panic != "":
+		text = "crashed"
 	case *t.Exit != 0:
 		text = fmt.Sprintf("ended with exit code %d", *t.Exit)
 	case t.Failure != "":
@@ -135,10 +147,17 @@ func (t *TaskReport) how() string {
 		text += " (" + why + ")"
 	}
 	text += fmt.Sprintf(", %.2f s after the start", t.Seconds)
-	if t.Failure != "" {
-		text += ": " + oneLine(t.Failure)
+	if said := cmp.Or(t.Failure, t.Panic); said != "" {
+		text += ": " + oneLine(said)
 	}
 	return text
+}
+
+// blame finds out why a process crashed.
+func (t *TaskReport) blame() {
+	if t.Exit != nil && *t.Exit != 0 && t.Failure == "" && t.said != nil {
+		t.Panic = t.said.text()
+	}
 }
 
 // oneLine is the beginning of a text, without line breaks.
@@ -165,6 +184,7 @@ func (r *Report) conclude() {
 	}
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
+		r.Tasks[i].blame()
 		switch t := &r.Tasks[i]; {
 		case t.Why == whyRestart: // the run has failed, and not by it
 		case t.died() || r.survived(t):
@@ -178,11 +198,17 @@ func (r *Report) conclude() {
 			failed++
 		}
 	}
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.Failure == "" && t.Why != whyRestart && !t.finished() {
+			r.Lost = append(r.Lost, r.unfinished(t)...)
+		}
+	}
+	r.Lost = slices.AppendSeq(r.Lost, maps.Keys(r.losses))
 	for _, ranks := range []*[]int{&r.Killed, &r.Lost} { // a rank may die more than once
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil {
+	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil || r.abandoned != "" {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -193,6 +219,8 @@ func (r *Report) cause() string {
 	first, others := r.firstFailed()
 	var text string
 	switch {
+	case first == nil && r.abandoned != "":
+		text = fmt.Sprintf("%s never returned: %s", tasks(r.Lost), r.abandoned)
 	case first == nil:
 	case r.Exit == 0:
 		text = first.name() + " " + first.how() + r.aftermath(first, others)
@@ -201,14 +229,15 @@ func (r *Report) cause() string {
 	case !slices.ContainsFunc(r.Tasks, func(t TaskReport) bool { return !t.died() && !t.well() }):
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other died", "others died"))
 	default:
-		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other failed", "others failed"))
+		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others))
 	}
+	text += r.loss()
 	var end string
 	switch {
 	case r.Timeout:
 		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
 	case r.Signal != "":
-		end = "interrupted by " + r.Signal
+		end = Interrupted{r.received}.Error()
 	case errors.Is(r.cancelled, context.Canceled): // for no other reason
 		end = "cancelled"
 	case r.cancelled != nil:
@@ -224,6 +253,70 @@ func (r *Report) cause() string {
 	}
 	return end + "; " + text
 }
+
+// followers says what became of those that failed after the first.
+func (r *Report) followers(first *TaskReport, others int) string {
+	same := 0
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t != first && t.Panic != "" && t.Panic == first.Panic {
+			same++
+		}
+	}
+	switch text := counted(others, "other failed", "others failed"); same {
+	case 0:
+		return text
+	case others:
+		return counted(others, "other crashed the same way", "others crashed the same way")
+	default:
+		return fmt.Sprintf("%s, %d of them crashed the same way", text, same)
+	}
+}
+
+// loss says which tasks nobody could run again, and why the first of them.
+func (r *Report) loss() string {
+	if len(r.losses) == 0 {
+		return ""
+	}
+	ranks := slices.Sorted(maps.Keys(r.losses))
+	is := "is"
+	if len(ranks) > 1 {
+		is = "are"
+	}
+	return fmt.Sprintf("; %s %s lost: %s", tasks(ranks), is, oneLine(r.losses[ranks[0]]))
+}
+
+// Interrupted is the error of a run that a signal to the launcher has ended.
+type Interrupted struct{ Signal syscall.Signal }
+
+func (i Interrupted) Error() string { return "interrupted by " + signalName(i.Signal) }
+
+// interrupt takes note of the first signal that the launcher received.
+func (r *Report) interrupt(s syscall.Signal) {
+	if r.received == 0 {
+		r.received, r.Signal = s, signalName(s)
+	}
+}
+
+// Err is the cause as an error, if the run failed. It unwraps to Interrupted if that was by a signal.
+func (r *Report) Err() error {
+	if r.Exit == 0 {
+		return nil
+	}
+	why := r.cancelled
+	if r.received != 0 {
+		why = Interrupted{r.received}
+	}
+	return &failedRun{r.Cause, why}
+}
+
+type failedRun struct {
+	text string
+	why  error
+}
+
+func (f *failedRun) Error() string { return f.text }
+
+func (f *failedRun) Unwrap() error { return f.why }
 
 // firstFailed is the first process that did not end well by itself, and how
 // many others did not.
@@ -246,7 +339,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 // Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
 func (r *Report) Failure() string {
 	first, _ := r.firstFailed()
-	if first == nil || first.Failure != "" {
+	if first == nil || first.Failure != "" || len(r.losses) > 0 {
 		return ""
 	}
 	for i := range r.Tasks {

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,21 @@ func endedTask(rank, exit int, ms int, why, failure string) TaskReport {
 	} else {
 		t.Exit = &exit
 	}
+	return t
+}
+
+// ranTask is the process of a task that ended with 0 before the job did.
+func ranTask(rank int) TaskReport {
+	t := endedTask(rank, 0, 5, "", "")
+	t.Joined, t.tasks = true, []int{rank}
+	return t
+}
+
+// crashedTask is that of a Go program with a mistake.
+func crashedTask(rank, ms int, line string) TaskReport {
+	t := endedTask(rank, 2, ms, "", "")
+	t.said = &lastCry{}
+	t.said.take([]byte("[info] panic: not this\n" + line + " [recovered, repanicked]\n\ngoroutine 1 [running]:\n"))
 	return t
 }
 
@@ -65,7 +81,25 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			1,
 			"time-out after 1s, when task 0 still ran; before that task 1 ended with exit code 3, 0.01 s after the start",
 		},
-		{"interrupted", Report{Signal: "SIGINT", Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{"interrupted", Report{Signal: "SIGINT", received: syscall.SIGINT, Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
+		{
+			"crashed", // a task that ends whoever runs it
+			Report{Tasks: []TaskReport{crashedTask(0, 20, "panic: b"), crashedTask(1, 10, "panic: a"), crashedTask(2, 30, "panic: a"), endedTask(3, 1, 40, "", "")}},
+			1,
+			"task 1 crashed, 0.01 s after the start: panic: a; then 3 others failed, 1 of them crashed the same way",
+		},
+		{
+			"state lost",
+			Report{losses: map[int]string{4: "no copy of it", 2: "no copy"}, Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 1, 9, "", "task 2 is lost")}},
+			1,
+			"task 0 was killed by SIGKILL, 0.01 s after the start; then 1 other failed; tasks 2, 4 are lost: no copy",
+		},
+		{
+			"abandoned",
+			Report{abandoned: "all have ended", Tasks: []TaskReport{ranTask(0), ranTask(1)}},
+			1,
+			"tasks 0, 1 never returned: all have ended",
+		},
 		{
 			"lost output",
 			Report{broke: errors.New("broken pipe"), Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 0, 5, "", "")}},

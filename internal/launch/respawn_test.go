@@ -42,6 +42,7 @@ func keeper(args []string) int {
 		switch rank {
 		case 1:
 			<-e.all
+			client.Close()
 			return 0
 		case 2:
 			<-e.all

@@ -37,8 +37,34 @@ func (p *Plan) checkRestart() error {
 // Run carries the plan out and waits until all processes have ended. An error
 // means that the job could not be started, and was not; how it went is in the
 // report, also if it could not be started again. When ctx ends, the processes are killed.
+// The time-out ends it in any case, whatever hangs.
 func (p *Plan) Run(ctx context.Context) (*Report, error) {
-	j, err := p.run(ctx, time.Time{}, nil)
+	if err := p.checkLimits(); err != nil {
+		return nil, err
+	}
+	type outcome struct {
+		report *Report
+		err    error
+	}
+	dog, done := newWatchdog(p), make(chan outcome, 1)
+	go func() {
+		report, err := p.runAll(ctx, dog)
+		done <- outcome{report, err}
+	}()
+	select {
+	case o := <-done:
+		if struck := dog.end(); struck && o.err != nil {
+			return dog.report("before all processes were started"), nil
+		}
+		return o.report, o.err
+	case <-dog.gone:
+		return dog.report("and the launcher did not come to its end: what became of the tasks is not known"), nil
+	}
+}
+
+// runAll carries the plan out as often as it takes.
+func (p *Plan) runAll(ctx context.Context, dog *watchdog) (*Report, error) {
+	j, err := p.run(ctx, dog, time.Time{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +73,9 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		j.notice("restarted, %d of %d: %s", len(past), p.Restart, j.report.Cause)
 		again := *p
 		again.Kills, again.Kill = nil, nil
-		next, err := again.run(ctx, j.first, past)
+		next, err := again.run(ctx, dog, j.first, past)
 		if err != nil {
+			j.report.Timeout = dog.hasStruck()
 			j.report.Cause = fmt.Sprintf("it could not be started again: %v; before that %s", err, j.report.Cause)
 			break
 		}

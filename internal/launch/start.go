@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -97,14 +98,14 @@ func (j *job) startHere(relays [][streams]*relay) error {
 		list[rank] = j.order(j.server.Place(rank, firstIncarnation), program{j.path, append([]string{j.Program}, j.Args...)}, relays[rank])
 		list[rank].stdin = input.of(rank == j.StdinRank)
 	}
-	here, err := startLocal(j.server, list, j.end)
+	here, err := j.startLocal(list)
 	if err != nil {
 		return programError(j.Program, err)
 	}
 	j.stations = append(j.stations, here)
 	for rank, p := range here.ranks {
 		j.at[rank] = here
-		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.Pid}
+		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.pid, said: relays[rank][stderr].cry}
 	}
 	return nil
 }
@@ -133,7 +134,8 @@ func (j *job) startThere(relays [][streams]*relay) error {
 	called := make([]error, len(remotes))
 	callers := newThreads(len(remotes))
 	j.threads = append(j.threads, callers)
-	callers.each(len(remotes), func(i int) { called[i] = remotes[i].call(j.SSH, j.Agent) })
+	j.dog.watch(callers)
+	callers.each(len(remotes), func(i int) { called[i] = j.call(remotes[i]) })
 	failed := errors.Join(called...)
 	for i, r := range remotes {
 		if called[i] == nil {
@@ -155,7 +157,7 @@ func (j *job) startThere(relays [][streams]*relay) error {
 	for _, r := range remotes {
 		for rank, pid := range r.pids {
 			j.at[rank] = r
-			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid}
+			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid, said: relays[rank][stderr].cry}
 		}
 	}
 	return nil
@@ -173,13 +175,16 @@ func (j *job) await(r *remote) error {
 		return err
 	case <-timer.C:
 		return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
+	case <-j.dog.struck:
+		return errTimeout
 	case s := <-j.Signals:
 		select {
 		case err := <-r.started: // so it was for the processes
 			j.early = s
 			return err
 		default:
-			return fmt.Errorf("%v while host %s was called", s, r.host)
+			sig, _ := s.(syscall.Signal)
+			return fmt.Errorf("%w while host %s was called", Interrupted{sig}, r.host)
 		}
 	}
 }
@@ -209,6 +214,7 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 		orders: agentOrders{
 			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.tcp, Fallback: here,
 			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
+			Patience: max(patienceMin, 3*j.Silence),
 		},
 	}
 }

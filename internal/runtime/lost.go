@@ -91,6 +91,16 @@ func (p *Process) taskLost(in *incoming) {
 	}
 }
 
+// WhyMissing says why a task could not be run again; "": it was not lost.
+func (p *Process) WhyMissing(task int) string {
+	p.lock()
+	defer p.unlock()
+	if g := p.gone[task]; g.dead {
+		return g.why
+	}
+	return ""
+}
+
 // Missing lists the tasks that should have been run again and could not.
 func (p *Process) Missing() (tasks []int) {
 	p.lock()
