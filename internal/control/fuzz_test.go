@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
 // silent is a handler that does nothing.
@@ -30,7 +33,7 @@ func mute(t *testing.T) (*Server, *session) {
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, quit: make(chan struct{}), done: make(chan struct{}),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
-		events: newMailbox[Event](eventsRoom),
+		events: newMailbox[Event](eventsRoom), guard: suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
 	}
 	for rank := range cfg.Size + cfg.Grow {
 		s.members = append(s.members, newMember(rank, 0))

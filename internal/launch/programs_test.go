@@ -124,6 +124,13 @@ type events struct {
 	lost     chan error
 	deaths   chan control.Death
 	peers    chan control.Peer
+	answers  chan answer // of the coordinator
+}
+
+// answer says for how long a process has been silent.
+type answer struct {
+	rank   int
+	silent time.Duration
 }
 
 func (e *events) Peers(peers []control.Peer) {
@@ -137,11 +144,34 @@ func (e *events) Peers(peers []control.Peer) {
 }
 func (e *events) Died(d control.Death)             { e.deaths <- d }
 func (e *events) Alive(int)                        {}
-func (e *events) HeardOf(int, bool, time.Duration) {}
 func (e *events) PeerReturned(int, uint64, string) {}
 func (e *events) Finished(string)                  { close(e.finished) }
 func (e *events) Stop(reason string)               { e.stop <- reason }
 func (e *events) Lost(err error)                   { e.lost <- err }
+
+func (e *events) HeardOf(rank int, hears bool, silent time.Duration) {
+	if !hears {
+		e.answers <- answer{rank, silent}
+	}
+}
+
+// watch is what the members of a view do together: they have whoever is silent fenced.
+func (e *events) watch(client *control.Client, w control.Welcome) {
+	fenced := map[int]bool{}
+	for {
+		for rank := range w.Size {
+			client.Hears(rank, 1)
+		}
+		select {
+		case a := <-e.answers:
+			if a.silent > w.Silence && !fenced[a.rank] {
+				fenced[a.rank] = true
+				client.Fence(a.rank, 1, fmt.Sprintf("silent for %v", a.silent), true)
+			}
+		case <-time.After(w.Silence / 8):
+		}
+	}
+}
 
 func join() (*control.Client, control.Welcome, *events) {
 	place, err := control.FromEnvironment(os.Getenv)
@@ -151,13 +181,16 @@ func join() (*control.Client, control.Welcome, *events) {
 	e := &events{
 		size: place.Size, all: make(chan struct{}), finished: make(chan struct{}),
 		stop: make(chan string, 1), lost: make(chan error, 1), deaths: make(chan control.Death, 10_000),
-		peers: make(chan control.Peer, 10_000),
+		peers: make(chan control.Peer, 10_000), answers: make(chan answer, 10_000),
 	}
 	client, welcome, err := control.Join(context.Background(), place, e, nil)
 	if err != nil {
 		panic(err)
 	}
 	client.Announce([]string{fmt.Sprintf("nowhere:%d", place.Rank)}, "here")
+	if place.Rank == 0 {
+		go e.watch(client, welcome)
+	}
 	return client, welcome, e
 }
 

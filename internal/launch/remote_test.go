@@ -253,7 +253,7 @@ func TestTheEndDoesNotWaitForALostHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	t.Setenv("XDG_RUNTIME_DIR", dir)
+	t.Setenv("COPPICE_JOBS_DIR", dir)
 	c := own(2, "powerless")
 	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
 	c.Silence = time.Second

@@ -77,6 +77,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Established: p.established,
 		Abandoned:   p.abandoned,
 		PeerPidfd:   detect.PeerPidfd,
+		StallTime:   p.cfg.Silence / 2,
 		Logger:      p.cfg.Logger,
 	}, s.Places...)
 	if err != nil {
@@ -132,7 +133,37 @@ func (q *peer) connect() {
 		return
 	}
 	w.dialing = true
-	go q.dial(w.address, q.identity())
+	if q.p.dials >= dialsMax {
+		q.p.undialed = append(q.p.undialed, q)
+		return
+	}
+	q.p.dials++
+	go q.dial(w.address, q.identity(), q.dialTime())
+}
+
+// dialsMax bounds the connections that a process makes at once: where hundreds of
+// processes start on a few processors, more would only keep each other waiting.
+const dialsMax = 16
+
+// nextDial lets the next one begin that waits for its turn.
+func (p *Process) nextDial() {
+	p.dials--
+	for len(p.undialed) > 0 && p.dials < dialsMax {
+		q := p.undialed[0]
+		p.undialed = p.undialed[1:]
+		q.way.dialing = false
+		q.connect()
+	}
+}
+
+// dialTime is how long a connection may take to be made. Over a network a try is short at
+// first: what is lost of it takes long to be sent again.
+func (q *peer) dialTime() time.Duration {
+	const long = 10 * time.Second
+	if q.way.address.Kind == transport.Unix {
+		return long
+	}
+	return min(max(q.p.cfg.Silence/8, 200*time.Millisecond)*time.Duration(4+q.way.tries)/4, long)
 }
 
 // identity is what a handshake tells the peer.
@@ -144,12 +175,15 @@ func (q *peer) identity() wire.Identity {
 	return id
 }
 
-func (q *peer) dial(at transport.Address, me wire.Identity) {
+func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) {
 	p := q.p
-	conn, err := p.sockets.endpoint.Dial(p.sockets.ctx, at, me)
+	ctx, cancel := context.WithTimeout(p.sockets.ctx, most)
+	conn, err := p.sockets.endpoint.Dial(ctx, at, me)
+	cancel()
 	p.lock()
 	defer p.unlock()
 	q.way.dialing = false
+	defer p.nextDial()
 	var refusal wire.Refusal
 	switch {
 	case err == nil && q.incarnation != 0 && conn.Peer().Incarnation != q.incarnation:

@@ -158,13 +158,15 @@ type Process struct {
 	releases   releases
 	spareInbox []mail
 
-	sockets *sockets
-	patrols patrols
-	views   views
-	history history
-	load    load
-	aborts  aborts
-	epochs  epochs
+	sockets  *sockets
+	dials    int     // connections that are being made
+	undialed []*peer // that wait for their turn
+	patrols  patrols
+	views    views
+	history  history
+	load     load
+	aborts   aborts
+	epochs   epochs
 
 	returnedEarly map[int]returnedEarly // by task
 }

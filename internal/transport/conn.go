@@ -3,6 +3,7 @@ package transport
 import (
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
 
@@ -129,7 +130,7 @@ func (c *Conn) closePidfd() {
 const sendBuffer = 512 << 10
 
 // takeOver makes c the owner of the connection below conn, and closes conn.
-func (c *Conn) takeOver(conn net.Conn, sec *secure) error {
+func (c *Conn) takeOver(conn net.Conn, sec *secure, stall time.Duration) error {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return err
@@ -148,6 +149,8 @@ func (c *Conn) takeOver(conn net.Conn, sec *secure) error {
 	}
 	if _, local := conn.(*net.UnixConn); local { // TCP finds its own size
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+	} else if stall > 0 {
+		stallAfter(fd, stall)
 	}
 	_ = conn.Close()
 	return nil

@@ -40,6 +40,11 @@ type Config struct {
 	Logger *slog.Logger
 	// HandshakeTime bounds a handshake; 0: 5 s.
 	HandshakeTime time.Duration
+	// StallTime is how long what was sent over TCP may go without an acknowledgement by the
+	// peer's kernel before the connection breaks; 0: as long as the system allows. A
+	// network that was cut for a while is then used again as soon as it heals, whereas
+	// what was lost on an old connection is sent again ever more rarely.
+	StallTime time.Duration
 	// GuestsMax bounds the connections of those who have not knocked (the
 	// oldest is shown out) and the handshakes in progress of those who have
 	// (more of them wait); 0: 256.

@@ -36,7 +36,7 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 		if err != nil {
 			return c, err
 		}
-		return c, c.takeOver(conn, nil)
+		return c, c.takeOver(conn, nil, e.cfg.StallTime)
 	}
 	c.kind = "tcp+tls"
 	below := newChannel(through)
@@ -53,7 +53,7 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	if err != nil {
 		return c, err
 	}
-	return c, c.takeOver(conn, &secure{conn: secured, below: below})
+	return c, c.takeOver(conn, &secure{conn: secured, below: below}, e.cfg.StallTime)
 }
 
 // pidfd returns that of the peer's process, −1 if there is none to be had.

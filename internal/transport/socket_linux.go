@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,11 @@ func send(fd int, b []byte) (int, error) {
 			return 0, failure("send", e)
 		}
 	}
+}
+
+// stallAfter breaks a connection of TCP when nothing was acknowledged for so long.
+func stallAfter(fd int, d time.Duration) {
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 }
 
 // vectorLen is how many pieces go into one system call.
