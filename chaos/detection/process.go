@@ -13,9 +13,9 @@ import (
 func (p *process) tick() {
 	w := p.w
 	p.beats++
-	for _, r := range p.observer.Observed() {
-		if w.procs[r].host == p.host && p.look(int(r)) {
-			p.carryOut(p.observer.Heard(r, w.now))
+	for r, q := range w.procs {
+		if q.host == p.host && r != p.rank && p.look(r) {
+			p.carryOut(p.observer.Heard(protocol.Rank(r), w.now))
 		}
 	}
 	p.doubtLinks()

@@ -77,7 +77,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Established: p.established,
 		Abandoned:   p.abandoned,
 		PeerPidfd:   detect.PeerPidfd,
-		StallTime:   p.cfg.Silence / 2,
+		StallTime:   p.stallTime(),
 		Logger:      p.cfg.Logger,
 	}, s.Places...)
 	if err != nil {
@@ -100,6 +100,9 @@ func New(cfg Config, s Socket) (*Process, error) {
 	go p.inBackground()
 	return p, nil
 }
+
+// stallTime is how long a connection may be of no use before it is made again.
+func (p *Process) stallTime() time.Duration { return p.cfg.Silence / 2 }
 
 // Addresses is where the process listens.
 func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }

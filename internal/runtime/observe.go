@@ -196,9 +196,9 @@ func (o *observation) tick() time.Duration {
 	o.mu.Lock()
 	now := o.now()
 	var effects []suspicion.Effect
-	for _, r := range o.machine.Observed() {
-		if o.look(o.sign(int(r)), int(r)) {
-			effects = append(effects, o.machine.Heard(r, now)...)
+	for r, s := range o.signs {
+		if o.look(s, r) {
+			effects = append(effects, o.machine.Heard(protocol.Rank(r), now)...)
 		}
 	}
 	more, next := o.machine.Tick(now)

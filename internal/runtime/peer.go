@@ -1,8 +1,12 @@
 package runtime
 
 import (
+	"errors"
+	"syscall"
+
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // peer is another process, as seen from this one.
@@ -55,4 +59,7 @@ func (q *peer) broken(err error) {
 	q.p.cfg.Logger.Info("connection broken", "peer", q.rank, "error", err)
 	q.disconnect()
 	q.reconnect()
+	if errors.Is(err, syscall.ETIMEDOUT) { // for so long it was of no use already
+		q.way.down = max(q.way.down-protocol.Time(q.p.stallTime()), 1)
+	}
 }

@@ -42,7 +42,7 @@ func (o *Observer) Doubt(rank protocol.Rank, since, now protocol.Time) {
 	if rank == o.self || int(rank) >= len(o.others) || o.others[rank].gone || o.others[rank].host == 0 || o.others[rank].doubt != nil {
 		return
 	}
-	if x := &o.others[rank]; !x.observed {
+	if x := &o.others[rank]; !x.observed { // what was heard before says nothing: it may have had nothing to say
 		x.observed, x.heard = true, max(x.heard, since)
 	}
 	o.begin(rank, now)
@@ -171,7 +171,7 @@ func (o *Observer) rumored(from, of protocol.Rank, now protocol.Time, effects []
 		return effects
 	}
 	x := &o.others[of]
-	if x.told || x.gone || x.host == 0 || x.observed && now-x.heard < o.silence/2 {
+	if x.told || x.gone || x.host == 0 || x.known && now-x.heard < o.silence/2 {
 		return effects
 	}
 	x.told = true

@@ -60,7 +60,8 @@ type observed struct {
 	host     int // 0: not known yet
 	gone     bool
 	heard    protocol.Time // last, or since when it is observed
-	observed bool          // heard means something
+	known    bool          // it has been heard, if only once
+	observed bool          // it is watched, or doubted
 	doubt    *doubt
 	strikes  uint8 // it was suspected wrongly
 	told     bool  // the caller, that it is suspected
@@ -187,20 +188,6 @@ func (o *Observer) turnRing(now protocol.Time) {
 	}
 }
 
-// Followers are those to whom the process beats, and whose own means of hearing it the
-// caller may use instead of a message.
-func (o *Observer) Followers() []int { return o.follow }
-
-// Observed are those whose signs of life matter now.
-func (o *Observer) Observed() (ranks []protocol.Rank) {
-	for r := range o.others {
-		if x := &o.others[r]; x.observed && !x.gone {
-			ranks = append(ranks, protocol.Rank(r))
-		}
-	}
-	return ranks
-}
-
 // Tick does what is due, and says when to call it again.
 func (o *Observer) Tick(now protocol.Time) (effects []Effect, next protocol.Time) {
 	o.awake(now)
@@ -294,7 +281,7 @@ func (o *Observer) Heard(rank protocol.Rank, now protocol.Time) (effects []Effec
 	if x.gone {
 		return nil
 	}
-	x.heard = max(x.heard, now)
+	x.heard, x.known = max(x.heard, now), true
 	if x.host != o.others[o.self].host {
 		o.deaf = false
 	}
