@@ -277,6 +277,7 @@ func powerless([]string) int {
 	<-e.all
 	syscall.Kill(os.Getppid(), syscall.SIGSTOP)
 	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(time.Hour) // the signal may come to another thread first
 	return 0
 }
 
@@ -284,6 +285,7 @@ func powerless([]string) int {
 func stopped([]string) int {
 	if os.Getenv("RANK") == "1" {
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(time.Hour) // the signal may come to another thread first
 	}
 	client, _, e := join()
 	fmt.Println("death:", <-e.deaths)
