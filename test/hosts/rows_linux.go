@@ -129,7 +129,10 @@ func rows() (all []row) {
 }
 
 // sampled are the rows that continuous integration runs.
-var sampled = []string{"one host cut off for 5s", "one process killed", "one host loses power", "launcher killed"}
+var sampled = []string{
+	"launcher's host cut off for 2s", "one host cut off for 2s", "one host cut off for 5s", "one process killed",
+	"one host loses power", "launcher killed",
+}
 
 // log is what the job wrote, for who looks for the reason of a failure.
 func (j *job) log() string {
