@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -33,7 +34,7 @@ type slot struct {
 const pageName = "beats"
 
 // SilenceMin is the shortest silence: it keeps the parts of a silence well above what a timer is late by.
-const SilenceMin = 50_000_000 // ns
+const SilenceMin = 50 * time.Millisecond
 
 // OpenPage opens the page of a directory, for ranks up to below slots, and makes it if it
 // is missing.

@@ -74,7 +74,6 @@ func (r *remote) call(ssh, agent []string) error {
 	r.pids, r.running = map[int]int{}, map[int]bool{}
 	r.started, r.left = make(chan error, 1), make(chan struct{})
 	go r.listen()
-	go r.beat()
 	return nil
 }
 
@@ -143,6 +142,7 @@ func (r *remote) begun(err error) {
 func (r *remote) greet(said *bufio.Scanner) error {
 	for said.Scan() {
 		if said.Text() == agentGreeting {
+			defer func() { go r.beat() }() // the orders come first, however long the login takes
 			return r.say.say(r.orders)
 		}
 	}

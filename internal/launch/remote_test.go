@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"errors"
 	"io"
 	"os"
@@ -289,5 +290,23 @@ func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*")) // the launcher's and, the fake ssh being killed with it, the agents'
 	for _, d := range left {
 		os.RemoveAll(d)
+	}
+}
+
+// A login may take longer than a beat: what the agent reads first is its orders.
+func TestOrdersComeFirst(t *testing.T) {
+	read := filepath.Join(t.TempDir(), "read")
+	script := fmt.Sprintf("sleep 0.5; echo '%s'; read -r line; echo \"$line\" >%s", agentGreeting, read)
+	r := &remote{host: "slow", ended: func(ending) {}, orders: agentOrders{Program: "the program", Patience: 60 * time.Millisecond}}
+	callers := newThreads(1)
+	defer callers.close()
+	var called error
+	callers.each(1, func(int) { called = r.call([]string{"sh", "-c", script}, nil) })
+	if called != nil {
+		t.Fatal(called)
+	}
+	<-r.left
+	if line, err := os.ReadFile(read); err != nil || !strings.Contains(string(line), "the program") {
+		t.Errorf("the agent was told %q first, %v", line, err)
 	}
 }

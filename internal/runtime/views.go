@@ -252,7 +252,7 @@ func (p *Process) viewWork(m membership.Message) {
 			p.cfg.Logger.Error("no record", "error", err)
 			p.end(fmt.Errorf("%w: %w", ErrExcluded, err))
 		}
-	case membership.Fence:
+	case membership.Fence, membership.Wish:
 		why := fmt.Sprintf("stands in the way of view %d", m.Number+1)
 		go h.Fence(int(m.Who.ID), uint64(m.Who.Incarnation), why, m.Certain)
 	}

@@ -350,8 +350,9 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 }
 
 // fence asks for the end of suspects without whom there is no quorum. If more than half
-// of those that are not certainly dead have promised, that is an order; otherwise whoever
-// can kill a suspect decides by what it knows of it.
+// of those that are not certainly dead have promised, that is an order. If only two are
+// left, the launcher decides which one goes. Otherwise it is a wish: whoever can kill a
+// suspect does so only by what it knows of it.
 func (p *Protocol) fence(s *State) {
 	if !s.campaign.deciding() || p.cfg.MajorityOnly {
 		return
@@ -365,12 +366,15 @@ func (p *Protocol) fence(s *State) {
 			alive++
 		}
 	}
-	majority := 2*answered > alive
+	majority, kind := 2*answered > alive, Fence
+	if !majority && alive != 2 {
+		kind = Wish
+	}
 	for i := range s.failures {
 		f := &s.failures[i]
 		if s.view.Has(f.who) && !f.certain && !f.fenced {
 			f.fenced = true
-			s.work(&Letter{Kind: Fence, Who: f.who, Certain: majority, Number: s.view.Number})
+			s.work(&Letter{Kind: kind, Who: f.who, Certain: majority, Number: s.view.Number})
 		}
 	}
 }

@@ -56,12 +56,13 @@ const (
 	Excluded // Deliver: this process is out
 	NoQuorum // Deliver: the failed cannot be voted out
 	Will     // what a dead process recorded last; comes before its Death notice
+	Wish     // Work: a suspect stands in the way, and only a minority could be asked; Fence it if it shows no life
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join", "ask",
-	"record", "fence", "opened", "excluded", "no quorum", "will",
+	"record", "fence", "opened", "excluded", "no quorum", "will", "wish",
 }
 
 func (k Kind) String() string {

@@ -45,7 +45,7 @@
 //  2. Work with a Record is done when the record is where it outlives the
 //     process; it may be read from when Next has returned it. Work with a Fence is
 //     done when the request is on its way; whether the suspect dies, a Death
-//     notice tells. A Fence that is not Certain is the wish of a minority.
+//     notice tells. So it is with a Wish, which need not be granted.
 //  3. A process that joins is told Begin, with its incarnation.
 //  4. Suspect is told of who may have failed. A process that is heard again is
 //     not suspected any more, except by the word of others.
