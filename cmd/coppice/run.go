@@ -22,7 +22,7 @@ import (
 type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
-	Timeout *time.Duration `placeholder:"D" help:"End the run after so long; a few processes are asked for their goroutines first."`
+	Timeout *time.Duration `placeholder:"D" help:"End the run after so long, whatever hangs; a few processes are asked for their goroutines."`
 	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 
 	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
@@ -37,8 +37,8 @@ type runCmd struct {
 	hostFlags
 
 	Grow        int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
-	Silence     *time.Duration `placeholder:"D" group:"Start:" help:"A process that is silent for so long is killed (default 3s)."`
-	JoinTimeout *time.Duration `placeholder:"D" group:"Start:" help:"A process that joins the job later than so long after the first is killed (default 1m)."`
+	Silence     *time.Duration `placeholder:"D" group:"Start:" help:"How long a process may show no sign of life before it is suspected (default 3s)."`
+	JoinTimeout *time.Duration `placeholder:"D" group:"Start:" help:"A process that has not joined the job so long after the first is killed (default 1m)."`
 
 	respawnFlags
 
@@ -56,8 +56,9 @@ func (runCmd) Help() string {
 Starts N processes of a program and waits for them. Their output is shown line by line, each with the
 rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
 with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
-code is 0 if every survivor ended well, and 1 otherwise; then a line says what went wrong first. Ctrl-C is
-passed on to the processes, the second one kills them, and so does --grace; then the signal ends the command, too.
+code is 0 if every task returned well (in a program that never joins the job: if every survivor ended with
+0), and 1 otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second
+one kills them, and so does --grace; then the signal ends the command, too.
 
 	coppice run -n 8 -- ./prog -v
 	coppice run -n 3 -- echo hi

@@ -21,21 +21,27 @@
 // to 2 ms for what the process still said, and for the launcher to say how it
 // ended if it is no child of ours. The live process of the lowest rank is told at
 // once, since it proposes the next view, the others with the next batch, some
-// milliseconds later. All else is suspicion:
+// milliseconds later. All else is suspicion, which needs evidence (package suspicion):
 //
 //   - A process whose connection is broken may come back.
-//   - A process that is silent for Silence, by the coordinator's clock and
-//     without the time in which the coordinator itself was paused, is fenced:
-//     killed through its pidfd, after which its death is certain. So is one that
-//     a peer suspects and that was silent for half of Silence. One that is heard
-//     of is only unreachable for who suspects it, and told so to that one alone.
+//   - On its own host the coordinator sees processes beat in a page of shared memory, and
+//     asks the kernel about one that does not. suspicion.Guard decides which are fenced:
+//     killed through the pidfd, after which the death is certain. It spares a process
+//     that works, the last one, all at once, and a process that took over from one that was fenced for silence.
+//   - Between hosts the coordinator's silence kills nobody. It answers who asks
+//     whether it hears a process (Hears); the processes suspect, and a majority of the view evicts.
+//   - A process that a peer of this host reports three times in a row, though it lives, is
+//     unreachable for that peer, and told so to that peer alone.
+//   - A process may ask for the death of another one (Fence). With promises of a majority
+//     that is done, on another host by the agent there. Without it is a wish, granted for a
+//     process of this host that shows no life; with two left, for one that is silent for Silence anywhere, and if both are
+//     heard, the one of the higher rank is killed.
+//   - A process that a view has removed is killed Silence later. One that was killed, and is
+//     not gone Silence later, is taken for dead; that is not certain.
 //   - A process that has not joined within JoinTimeout of the first, or before a view
 //     goes on without it, is given up: the death that is told is not certain, and
 //     the launcher, which knows what it has started, ends it.
-//   - On another host, and in the coordinator's own process, nobody can be
-//     fenced: the death that is told is not certain.
-//   - A process may ask for the death of another one (Fence), with promises of a
-//     majority or as one of the last two; on another host the agent there kills.
+//   - The coordinator's own process cannot be fenced.
 //
 // What a process must not forget, even dead, it writes to its record, a file of the
 // job's directory on its host (Client.Record). Who reports a certain death has read it
@@ -45,8 +51,9 @@
 // Leaving is dying, before the job has finished. A death that was told is final: the
 // incarnation is turned away from then on.
 //
-// When the coordinator dies, the job ends: every client's handler is told at
-// once that it is lost. The last process to leave the directory removes it.
+// When the coordinator dies, the job ends: every client's handler is told that it is
+// lost, on its host at once, on another when it was not found again for ten times Silence, at
+// least 20 s. The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
 //
 // # The end
 //
@@ -81,8 +88,8 @@
 //	announced    incarnation, addresses, host, host_name
 //	broken       incarnation               its connection is; it may come back
 //	suspected    incarnation, by, why, silent_seconds    by: a rank, or "coordinator"
-//	unreachable  incarnation, from         suspected by a rank, though it is heard of
-//	fenced       incarnation, why          killed
+//	unreachable  incarnation, from         suspected by a rank of this host, again and again, though it lives
+//	fenced       incarnation, why          killed, or its agent is told to
 //	died         incarnation, certain, how
 //	returned     incarnation, view, failure    its tasks have; failure "": well
 //	resumed      incarnation, view         it had returned, and has adopted tasks
