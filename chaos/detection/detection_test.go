@@ -201,11 +201,11 @@ var scenarios = []scenario{
 // runs is how many worlds of a scenario are tried: few where no mistake is planted, unless
 // COPPICE_WORLDS says otherwise.
 func runs() int {
-	if n, err := strconv.Atoi(os.Getenv("COPPICE_WORLDS")); err == nil {
-		return n
-	}
 	if os.Getenv(plant.Variable) != "" {
 		return 200
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPPICE_WORLDS")); err == nil {
+		return n
 	}
 	return 5
 }

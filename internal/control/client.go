@@ -420,7 +420,7 @@ const lostMin = 20 * time.Second
 func (c *Client) reconnect() (*link, error) {
 	patience, try := max(c.silence, time.Second), handshakeMax
 	if c.place.Coordinator != controlPath(c.place.Dir) {
-		patience, try = max(10*c.silence, lostMin), max(c.silence/8, 100*time.Millisecond)
+		patience, try = max(5*c.silence, lostMin), max(c.silence/8, 100*time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()

@@ -3,8 +3,8 @@ package launch
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"

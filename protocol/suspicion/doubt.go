@@ -179,7 +179,7 @@ func (o *Observer) rumored(from, of protocol.Rank, now protocol.Time, effects []
 }
 
 // linkTime is how much longer than a silence a bad link has to last.
-func (o *Observer) linkTime() protocol.Time { return o.silence * 3 / 8 }
+func (o *Observer) linkTime() protocol.Time { return o.silence / 4 }
 
 // stays reports whether this process's host stays if its link to that of another is
 // bad: the one with the lowest rank does.

@@ -30,7 +30,7 @@ import (
 //   - Everybody is told of a suspicion, and shares it unless it hears the process itself:
 //     who would decide about it may be among the silent.
 //   - If others hear it, the link is bad, and one of the two hosts has to go: the one that
-//     has not the lowest rank. The other one's processes suspect it after 1.375 S; if
+//     has not the lowest rank. The other one's processes suspect it after 1.25 S; if
 //     they do not, its own suspect them after 3 S.
 //   - A process whose own host says that it is at work is only slow: it is not suspected.
 //   - If fewer than half of the third parties that were asked answer, the observer's own
