@@ -26,13 +26,21 @@ var oneHost = []struct {
 	fenced []int
 	most   int // so many may be, whoever they are; −1: exactly fenced
 }{
-	{"the only one stops", func(d dice) OneHost { return OneHost{N: 1, Pauses: d.stop(10*Second, 0)} }, nil, -1},
+	{"the only one stops", func(d dice) OneHost { return OneHost{N: 1, Pauses: d.stop(50*Second, 0)} }, nil, -1},
 	{"all stop", func(d dice) OneHost { return OneHost{N: 3, Pauses: d.stop(10*Second, 0, 1, 2)} }, nil, -1},
 	{"one is dead, the other stops", func(d dice) OneHost {
-		return OneHost{N: 2, Deaths: map[int]protocol.Time{1: Second}, Pauses: d.stop(10*Second, 0)}
+		return OneHost{N: 2, Deaths: map[int]protocol.Time{1: Second}, Pauses: d.stop(50*Second, 0)}
 	}, nil, -1},
 	{"one of three stops", func(d dice) OneHost { return OneHost{N: 3, Pauses: d.stop(10*Second, 1)} }, []int{1}, -1},
-	{"two of three stop", func(d dice) OneHost { return OneHost{N: 3, Pauses: d.stop(10*Second, 1, 2)} }, []int{1, 2}, -1},
+	{"two of three stop", func(d dice) OneHost { return OneHost{N: 3, Pauses: d.stop(10*Second, 1, 2)} }, nil, -1},
+	{"two of five stop", func(d dice) OneHost { return OneHost{N: 5, Pauses: d.stop(10*Second, 1, 2)} }, []int{1, 2}, -1},
+	{"all stop, and go on one after the other", func(d dice) OneHost {
+		p := d.stop(10*Second, 0, 1, 2, 3, 4)
+		for i := range p {
+			p[i].To += protocol.Time(i) * 700 * Millisecond
+		}
+		return OneHost{N: 5, Pauses: p}
+	}, nil, -1},
 	{"short stops", func(d dice) OneHost { return OneHost{N: 4, Pauses: d.stop(2900*Millisecond, 0, 1, 2)} }, nil, -1},
 	{"work that the kernel sees", func(d dice) OneHost {
 		p := d.stop(20*Second, 1, 2)

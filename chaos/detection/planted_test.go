@@ -14,8 +14,14 @@ var mistakes = []struct {
 	old, new   string
 	found      string // by this scenario
 }{
-	{"last one fenced", "guard.go", `if !m.present || others == 0 {`, `if !m.present || others == 0 && !wrong("last one fenced") {`, "guard: the only one stops"},
+	{"last one fenced", "guard.go", `if others == 0 {`, `if others == 0 && !wrong("last one fenced") {`, "guard: the only one stops"},
 	{"all fenced", "guard.go", `{ return m.present && m.quiet < silence }`, `{ return m.present && (m.quiet < silence || wrong("all fenced")) }`, "guard: all stop"},
+	{"most fenced together", "guard.go", `if 2*healthy < present {`, `if 2*healthy < present && !wrong("most fenced together") {`, "guard: two of three stop"},
+	{"the first to come back fences the others", "guard.go", `			m.silent, m.stopped = 0, 0
+			continue`, `			if !wrong("the first to come back fences the others") {
+				m.silent, m.stopped = 0, 0
+			}
+			continue`, "guard: all stop, and go on one after the other"},
 	{"kernel not asked", "guard.go", `if e == Working {`, `if e == Working && !wrong("kernel not asked") {`, "guard: work that the kernel sees"},
 	{"successor fenced", "guard.go", `(m.silent < g.limit() || m.tainted)`, `(m.silent < g.limit() || m.tainted && !wrong("successor fenced"))`, "guard: work that keeps whoever does it from beating"},
 	{"own stall ignored by the guard", "guard.go", `passed := min(now-g.last, 2*g.Every())`, `passed := min(now-g.last, 2*g.Every())

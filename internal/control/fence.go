@@ -53,8 +53,10 @@ func (s *Server) absent(m, by *member, silent time.Duration) bool {
 	if m.process == nil {
 		return s.lastTwo(m, by) && silent >= s.cfg.Silence
 	}
-	e := s.inspect(protocol.Rank(m.rank))
-	return !m.process.own() && (e == suspicion.Stopped || e != suspicion.Working && silent >= s.cfg.Silence/2)
+	if !s.lastTwo(m, by) { // as long as others may come back, what counts is what the guard counts
+		silent = time.Duration(s.guard.Counted(protocol.Rank(m.rank)))
+	}
+	return !m.process.own() && silent >= s.cfg.Silence/2 && s.inspect(protocol.Rank(m.rank)) != suspicion.Working
 }
 
 // lastTwo tells whether two processes are the only ones left: of the view, if one

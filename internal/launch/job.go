@@ -65,7 +65,8 @@ type job struct {
 	forsaken <-chan time.Time // when agents that do not answer are given up
 	hurry    bool             // the user has no patience left
 	report   Report
-	again    respawner // of the dead
+	notices  chan string // to be written
+	again    respawner   // of the dead
 }
 
 // run carries the plan out once. The first start was then, if this is not it, and past
@@ -95,6 +96,8 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 		report:   Report{Tasks: make([]TaskReport, p.N), Restarts: past},
 		again:    newRespawner(),
 	}
+	j.notices = make(chan string, noticesMax)
+	defer j.tellNotices()()
 	j.close = sync.OnceFunc(func() { close(j.over) })
 	j.calls, j.hangUp = context.WithCancel(ctx)
 	defer j.hangUp()
@@ -181,8 +184,11 @@ func (j *job) drain(ctx context.Context) {
 	}()
 	var late <-chan time.Time
 	cancelled := ctx.Done()
-	if j.hurry || j.report.Timeout || j.report.cancelled != nil {
+	switch {
+	case j.hurry || j.report.Timeout || j.report.cancelled != nil:
 		late, cancelled = time.After(hurryTime), nil
+	case j.report.Signal != "":
+		late = time.After(j.graceTime())
 	}
 	select {
 	case <-drained:
@@ -439,8 +445,36 @@ func (j *job) ranks() []int { return slices.Sorted(maps.Keys(j.running)) }
 
 func (j *job) stillRunning() string { return tasks(j.ranks()) }
 
+// notice tells the user something. Whether anybody reads it must not hold up the job: it is
+// written by a goroutine of its own, and dropped if too much waits.
 func (j *job) notice(format string, args ...any) {
-	if j.Notice != nil {
-		j.Notice(fmt.Sprintf(format, args...))
+	if j.Notice == nil {
+		return
+	}
+	select {
+	case j.notices <- fmt.Sprintf(format, args...):
+	default:
+	}
+}
+
+// noticesMax is how many notices may wait to be written.
+const noticesMax = 1000
+
+// tellNotices writes notices. The function that it returns writes the rest, and waits for
+// that a while.
+func (j *job) tellNotices() (end func()) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for line := range j.notices {
+			j.Notice(line)
+		}
+	}()
+	return func() {
+		close(j.notices)
+		select {
+		case <-written:
+		case <-time.After(hurryTime):
+		}
 	}
 }

@@ -70,7 +70,9 @@ func (p *Plan) runAll(ctx context.Context, dog *watchdog) (*Report, error) {
 	}
 	for j.restarts() {
 		past := append(j.report.Restarts, j.attempt())
-		j.notice("restarted, %d of %d: %s", len(past), p.Restart, j.report.Cause)
+		if p.Notice != nil {
+			p.Notice(fmt.Sprintf("restarted, %d of %d: %s", len(past), p.Restart, j.report.Cause))
+		}
 		again := *p
 		again.Kills, again.Kill = nil, nil
 		next, err := again.run(ctx, dog, j.first, past)

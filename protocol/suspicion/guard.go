@@ -17,7 +17,9 @@ import (
 //     for less than S is not fenced.
 //   - Somebody can take over: at least one other process gives signs of life, and the
 //     silence of a process counts only while one does. So the last process is never
-//     fenced, nor are all at once, nor anybody because the whole host stood still.
+//     fenced, nor are all at once, nor anybody because the whole host stood still. While
+//     fewer than half give signs of life, silence counts an eighth: more would be fenced
+//     together than a job survives.
 //   - A process that took over the tasks of one that was fenced for silence is not
 //     fenced for falling silent at the same work, unless a signal has stopped it.
 //   - The caller's own stalls blame nobody: a Tick that comes late counts as one that
@@ -105,6 +107,14 @@ func (g *Guard) Inherit(rank protocol.Rank) {
 	}
 }
 
+// Counted returns how much of that counts.
+func (g *Guard) Counted(rank protocol.Rank) protocol.Time {
+	if int(rank) >= len(g.members) {
+		return 0
+	}
+	return g.members[rank].silent
+}
+
 // Silent returns for how long a process has given no sign of life.
 func (g *Guard) Silent(rank protocol.Rank) protocol.Time {
 	if int(rank) >= len(g.members) {
@@ -117,12 +127,15 @@ func (g *Guard) Silent(rank protocol.Rank) protocol.Time {
 func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (fence []Verdict) {
 	passed := min(now-g.last, 2*g.Every()) // more is a stall of the caller
 	g.last = now
-	healthy := 0
+	healthy, present := 0, 0
 	for i := range g.members {
 		m := &g.members[i]
 		m.quiet += passed
 		if m.heard {
 			m.heard, m.quiet, m.silent, m.stopped = false, 0, 0, 0
+		}
+		if m.present {
+			present++
 		}
 		if m.healthy(g.silence) {
 			healthy++
@@ -131,13 +144,20 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 	if !g.begun {
 		return nil
 	}
+	if 2*healthy < present { // it is rather the host, or somebody has paused the job
+		passed /= 8
+	}
 	for i := range g.members {
 		m := &g.members[i]
 		others := healthy
 		if m.healthy(g.silence) {
 			others--
 		}
-		if !m.present || others == 0 {
+		if !m.present {
+			continue
+		}
+		if others == 0 { // whoever comes back first leaves the others all of their time
+			m.silent, m.stopped = 0, 0
 			continue
 		}
 		if m.silent += min(passed, m.quiet); m.silent <= g.usual() || !m.ours {
