@@ -19,7 +19,7 @@ import (
 
 // The job's certificates. Who has the job's key has its certificate authority,
 // derived from the key, and needs nothing else: every process makes a key and a
-// certificate of its own when it starts and keeps them in memory. TLS hides what
+// certificate of its own when it first needs them and keeps them in memory. TLS hides what
 // is said and ties it to the channel; who the peer is, the handshake inside
 // proves, and the certificate must say the same.
 

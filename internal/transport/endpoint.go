@@ -74,7 +74,7 @@ func (cfg Config) withDefaults() (Config, error) {
 // Endpoint is where a process listens, and from where it connects.
 type Endpoint struct {
 	cfg       Config
-	tls       *tls.Config
+	tls       func() (*tls.Config, error) // made when it is first needed: who stays on one host needs none
 	listeners []listener
 	guests    guests
 	unheard   chan struct{} // one for each goroutine that waits for a knock
@@ -124,9 +124,7 @@ func Listen(cfg Config, at ...Place) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, guests: guests{key: cfg.Key, job: cfg.Self.Job, max: cfg.GuestsMax}, unheard: make(chan struct{}, 2*cfg.GuestsMax), slots: make(chan struct{}, cfg.GuestsMax)}
 	e.strange = complaint{log: cfg.Logger, what: "turned strangers away"}
 	e.jammed = complaint{log: cfg.Logger, what: "cannot accept connections just now"}
-	if e.tls, err = tlsConfig(cfg.Key, cfg.Self); err != nil {
-		return nil, fmt.Errorf("certificate: %w", err)
-	}
+	e.tls = sync.OnceValues(func() (*tls.Config, error) { return tlsConfig(cfg.Key, cfg.Self) })
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	for _, p := range at {
 		l, err := listen(p)

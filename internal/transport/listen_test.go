@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -214,4 +215,23 @@ func TestRemovedSocketIsMadeAgain(t *testing.T) {
 		t.Error(err)
 	}
 	alone(t, at.Path, 0)
+}
+
+// A certificate costs milliseconds, which hundreds of processes that start on one host
+// would spend for nothing.
+func TestUnixSocketsNeedNoCertificate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1.sock")
+	allocations := testing.AllocsPerRun(10, func() {
+		e, err := listens(transport.Place{Kind: transport.Unix, Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	const most = 120
+	if allocations > most {
+		t.Errorf("%v allocations to listen on a Unix socket; allowed: up to %d, without a certificate", allocations, most)
+	}
 }

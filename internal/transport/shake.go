@@ -39,8 +39,12 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 		return c, c.takeOver(conn, nil, e.cfg.StallTime)
 	}
 	c.kind = "tcp+tls"
+	settings, err := e.tls()
+	if err != nil {
+		return c, fmt.Errorf("certificate: %w", err)
+	}
 	below := newChannel(through)
-	secured := role(below, e.tls)
+	secured := role(below, settings)
 	if err := secured.Handshake(); err != nil { // conn has a deadline
 		return c, fmt.Errorf("TLS: %w", err)
 	}
