@@ -400,12 +400,12 @@ func (m *mediator) Alive(rank int) {
 	m.tell(func(p *runtime.Process) { p.Alive(rank) })
 }
 
-// PeerReturned implements control.Handler.
-func (m *mediator) PeerReturned(rank int, incarnation uint64, failure string) {
+// PeersReturned implements control.Handler.
+func (m *mediator) PeersReturned(ranks []int, incarnation uint64, failure string) {
 	m.mu.Lock()
 	m.ill = m.ill || failure != ""
 	m.mu.Unlock()
-	m.tell(func(p *runtime.Process) { p.PeerReturned(rank, incarnation, failure) })
+	m.tell(func(p *runtime.Process) { p.PeersReturned(ranks, incarnation, failure) })
 }
 
 // Finished implements control.Handler.

@@ -129,7 +129,7 @@ func (v venue) run(t testing.TB, ctx context.Context, f coppice.Func) error {
 			_ = p.Settle(ctx)
 			for q := range ps {
 				if q != r {
-					ps[q].PeerReturned(r, 1, failure)
+					ps[q].PeersReturned([]int{r}, 1, failure)
 				}
 			}
 		})

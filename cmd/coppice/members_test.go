@@ -76,13 +76,13 @@ func (l *listener) Peers(peers []control.Peer) {
 		l.peers <- p
 	}
 }
-func (l *listener) Died(control.Death)               {}
-func (l *listener) Alive(int)                        {}
-func (l *listener) HeardOf(int, bool, time.Duration) {}
-func (l *listener) PeerReturned(int, uint64, string) {}
-func (l *listener) Finished(string)                  {}
-func (l *listener) Stop(string)                      {}
-func (l *listener) Lost(error)                       {}
+func (l *listener) Died(control.Death)                  {}
+func (l *listener) Alive(int)                           {}
+func (l *listener) HeardOf(int, bool, time.Duration)    {}
+func (l *listener) PeersReturned([]int, uint64, string) {}
+func (l *listener) Finished(string)                     {}
+func (l *listener) Stop(string)                         {}
+func (l *listener) Lost(error)                          {}
 
 // coordinate begins a job.
 func coordinate(t *testing.T, cfg control.ServerConfig) *control.Server {

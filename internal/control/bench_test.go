@@ -81,13 +81,13 @@ func (c *counter) Peers(peers []control.Peer) {
 		close(c.all)
 	}
 }
-func (c *counter) Died(control.Death)               {}
-func (c *counter) Alive(int)                        {}
-func (c *counter) HeardOf(int, bool, time.Duration) {}
-func (c *counter) PeerReturned(int, uint64, string) {}
-func (c *counter) Finished(string)                  {}
-func (c *counter) Stop(string)                      {}
-func (c *counter) Lost(error)                       {}
+func (c *counter) Died(control.Death)                  {}
+func (c *counter) Alive(int)                           {}
+func (c *counter) HeardOf(int, bool, time.Duration)    {}
+func (c *counter) PeersReturned([]int, uint64, string) {}
+func (c *counter) Finished(string)                     {}
+func (c *counter) Stop(string)                         {}
+func (c *counter) Lost(error)                          {}
 
 func meet(b *testing.B, n int) {
 	b.StopTimer()

@@ -24,14 +24,14 @@ import (
 // goroutine, in order, perhaps before Join returns and never after Close has
 // returned. They do not block, and they do not call Close.
 type Handler interface {
-	Peers(peers []Peer)                                        // newly known
-	Died(d Death)                                              // once; if it was a suspicion, perhaps once more when it is certain
-	Alive(rank int)                                            // a process that was suspected is, for all the coordinator knows
-	HeardOf(rank int, hears bool, silent time.Duration)        // the answer to Hears
-	PeerReturned(rank int, incarnation uint64, failure string) // its tasks have; failure "": well
-	Finished(why string)                                       // every live process has returned; why: tasks are not done, and nobody can do them
-	Stop(reason string)                                        // a graceful end is asked for
-	Lost(err error)                                            // the coordinator is gone: the job ends. Not called after Finished
+	Peers(peers []Peer)                                            // newly known
+	Died(d Death)                                                  // once; if it was a suspicion, perhaps once more when it is certain
+	Alive(rank int)                                                // a process that was suspected is, for all the coordinator knows
+	HeardOf(rank int, hears bool, silent time.Duration)            // the answer to Hears
+	PeersReturned(ranks []int, incarnation uint64, failure string) // their tasks have; failure "": well
+	Finished(why string)                                           // every live process has returned; why: tasks are not done, and nobody can do them
+	Stop(reason string)                                            // a graceful end is asked for
+	Lost(err error)                                                // the coordinator is gone: the job ends. Not called after Finished
 }
 
 // Welcome is what a process learns when it joins.

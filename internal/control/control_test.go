@@ -94,10 +94,13 @@ func (r *recorder) Alive(rank int) { r.note("alive %d", rank) }
 
 func (r *recorder) HeardOf(rank int, hears bool, _ time.Duration) { r.note("hears %d %v", rank, hears) }
 
-func (r *recorder) PeerReturned(rank int, incarnation uint64, failure string) {
-	who := control.Identity{uint64(rank), max(incarnation, 1)}
-	r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))
+func (r *recorder) PeersReturned(ranks []int, incarnation uint64, failure string) {
+	for _, rank := range ranks {
+		who := control.Identity{uint64(rank), max(incarnation, 1)}
+		r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))
+	}
 }
+
 func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
 
 func (r *recorder) Finished(why string) { r.note("%s", strings.TrimSpace("finished "+why)) }

@@ -16,15 +16,15 @@ import (
 // silent is a handler that does nothing.
 type silent struct{}
 
-func (silent) Peers([]Peer)                     {}
-func (silent) Died(Death)                       {}
-func (silent) HeardOf(int, bool, time.Duration) {}
-func (silent) Alive(int)                        {}
-func (silent) PeerReturned(int, uint64, string) {}
-func (silent) PeerResumed(int)                  {}
-func (silent) Finished(string)                  {}
-func (silent) Stop(string)                      {}
-func (silent) Lost(error)                       {}
+func (silent) Peers([]Peer)                        {}
+func (silent) Died(Death)                          {}
+func (silent) HeardOf(int, bool, time.Duration)    {}
+func (silent) Alive(int)                           {}
+func (silent) PeersReturned([]int, uint64, string) {}
+func (silent) PeerResumed(int)                     {}
+func (silent) Finished(string)                     {}
+func (silent) Stop(string)                         {}
+func (silent) Lost(error)                          {}
 
 // mute is a coordinator of three processes and of one that may join, without a
 // directory; it hears what the first of them says.

@@ -46,12 +46,16 @@ func (c *Client) hear(m message) error {
 	case tellHears:
 		c.handler.HeardOf(m.Rank, m.Hears, m.Silence)
 	case tellReturned:
+		var fresh []int
 		for _, rank := range m.Ranks {
 			c.hearResumed(rank, m.Turn) // a broken connection may have hidden it
 			if h.reach(rank) && rank != c.place.Rank && h.returned[rank] == (standing{turn: m.Turn}) {
 				h.returned[rank].returned = true
-				c.handler.PeerReturned(rank, m.Incarnation, m.Why)
+				fresh = append(fresh, rank)
 			}
+		}
+		if len(fresh) > 0 {
+			c.handler.PeersReturned(fresh, m.Incarnation, m.Why)
 		}
 	case tellResumed:
 		for _, rank := range m.Ranks {

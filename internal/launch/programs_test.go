@@ -142,12 +142,12 @@ func (e *events) Peers(peers []control.Peer) {
 		e.peers <- p
 	}
 }
-func (e *events) Died(d control.Death)             { e.deaths <- d }
-func (e *events) Alive(int)                        {}
-func (e *events) PeerReturned(int, uint64, string) {}
-func (e *events) Finished(string)                  { close(e.finished) }
-func (e *events) Stop(reason string)               { e.stop <- reason }
-func (e *events) Lost(err error)                   { e.lost <- err }
+func (e *events) Died(d control.Death)                { e.deaths <- d }
+func (e *events) Alive(int)                           {}
+func (e *events) PeersReturned([]int, uint64, string) {}
+func (e *events) Finished(string)                     { close(e.finished) }
+func (e *events) Stop(reason string)                  { e.stop <- reason }
+func (e *events) Lost(err error)                      { e.lost <- err }
 
 func (e *events) HeardOf(rank int, hears bool, silent time.Duration) {
 	if !hears {

@@ -67,7 +67,7 @@ func (l *Local) patrol() {
 func (l *Local) Returned(p *Process, view *membership.View, failure string) {
 	for _, q := range l.Processes {
 		if q != p {
-			q.PeerReturned(p.cfg.Rank, 1, failure)
+			q.PeersReturned([]int{p.cfg.Rank}, 1, failure)
 		}
 	}
 	l.mu.Lock()

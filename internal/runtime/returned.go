@@ -13,22 +13,27 @@ import (
 // is in another operation, that is misuse and all are told. Long waits ask too
 // (patrol.go), whoever they wait for.
 
-// PeerReturned tells that the tasks of a process have returned; failure says
+// PeersReturned is told that the tasks of processes have returned; failure says
 // why, if they did not return well.
-// They are those that it began with: others answer for themselves, when asked. A later
-// life began with none.
-func (p *Process) PeerReturned(rank int, incarnation uint64, failure string) {
+// They are those that a process began with: others answer for themselves, when asked. A later
+// life began with none. In a large job many return at once, and all of them are looked
+// at together.
+func (p *Process) PeersReturned(ranks []int, incarnation uint64, failure string) {
 	p.lock()
 	defer p.unlock()
 	if incarnation > 1 {
 		return
 	}
+	returned := make(map[int]bool, len(ranks))
+	for _, r := range ranks {
+		returned[r] = true
+	}
 	for t, r := range p.owner {
-		if g := p.gone[t]; int(r) != rank || g.dead || g.orphan || p.since[t] > 1 {
+		if g := p.gone[t]; !returned[int(r)] || g.dead || g.orphan || p.since[t] > 1 {
 			continue
 		}
 		p.gone[t].returned = true
-		if p.gone[t].why == "" && p.alone(rank) { // several answer for themselves, when asked
+		if failure != "" && p.gone[t].why == "" && p.alone(int(r)) { // several answer for themselves, when asked
 			p.gone[t].why = failure
 		}
 		p.someGone = true

@@ -72,8 +72,8 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 				t.Errorf("known %v: task 2 is %+v", known, p.gone[2])
 			}
 			p.unlock()
-			p.PeerReturned(2, 1, "") // what its first life said before
-			p.PeerReturned(2, 2, "") // and its next, which has no tasks
+			p.PeersReturned([]int{2}, 1, "") // what its first life said before
+			p.PeersReturned([]int{2}, 2, "") // and its next, which has no tasks
 			p.Tell(Death{Rank: 2, Incarnation: 1, Certain: true, How: "for the test"})
 		}
 		deadline := time.Now().Add(20 * time.Second)
@@ -121,7 +121,7 @@ func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.PeerReturned(1, 1, "")
+	p.PeersReturned([]int{1}, 1, "")
 	if !p.gone[1].returned || p.hasReturned(1) {
 		t.Errorf("task 1: %+v, ours %v", p.gone[1], p.hasReturned(1))
 	}
