@@ -33,7 +33,12 @@ func (c *Client) hear(m message) error {
 	}
 	switch m.Type {
 	case tellPeers:
-		if fresh := h.fresh(m.Peers); len(fresh) > 0 {
+		peers, ok := ungroup(m.Groups)
+		if !ok {
+			c.log.Warn("control: bad groups of peers")
+			return nil
+		}
+		if fresh := h.fresh(peers); len(fresh) > 0 {
 			c.handler.Peers(fresh)
 		}
 	case tellDied:

@@ -59,7 +59,6 @@ type Peer struct {
 	Incarnation uint64   `json:"incarnation"`
 	Addresses   []string `json:"addresses"`
 	Host        string   `json:"host,omitempty"`
-	Pid         int      `json:"pid,omitempty"`
 }
 
 // verdict decides about who has proven the key. s.mu is held.

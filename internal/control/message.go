@@ -41,6 +41,7 @@ type message struct {
 	Silence     time.Duration   `json:"silence,omitempty"` // ns
 	Settings    json.RawMessage `json:"settings,omitempty"`
 	Peers       []Peer          `json:"peers,omitempty"`
+	Groups      []peerGroup     `json:"groups,omitempty"`
 	Event       json.RawMessage `json:"event,omitempty"`
 	Record      []byte          `json:"record,omitempty"`
 	Quorum      bool            `json:"quorum,omitempty"`
@@ -78,7 +79,7 @@ const (
 // What the coordinator tells.
 const (
 	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
-	tellPeers    = "peers"    // Peers
+	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
 	tellHears    = "hears"    // Rank, Hears, Silence: for so long it has not been heard

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"encoding/json"
 	"net"
 	"slices"
@@ -228,7 +227,7 @@ func (s *Server) announced(m *member, said message) {
 			m.session.tell(message{Type: tellPaged}.line())
 		}
 	}
-	peer := Peer{Rank: m.rank, Incarnation: m.incarnation, Addresses: said.Addresses, Host: said.Host, Pid: m.pid}
+	peer := Peer{Rank: m.rank, Incarnation: m.incarnation, Addresses: said.Addresses, Host: said.Host}
 	if m.peer != nil && m.peer.Host == peer.Host && slices.Equal(m.peer.Addresses, peer.Addresses) {
 		return // said again after a reconnect
 	}
@@ -286,47 +285,6 @@ func (s *Server) relay(m *member, raw json.RawMessage) {
 	s.taken = s.taken || e.Type == EventTaken
 	s.noteLoss(e)
 	s.publish(e)
-}
-
-// addressBook is where processes listen, encoded once, in the order in which
-// they said so. Each session has been told a beginning of it.
-type addressBook struct {
-	entries [][]byte
-	timer   *time.Timer // of the next batch
-	pending bool
-}
-
-// batchMax bounds the addresses of one message in bytes.
-const batchMax = 512 << 10
-
-func (b *addressBook) add(p Peer) {
-	entry, err := json.Marshal(p)
-	if err != nil {
-		panic("control: " + err.Error()) // strings and numbers
-	}
-	b.entries = append(b.entries, entry)
-}
-
-func (b *addressBook) stop() {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
-}
-
-// batches are the messages with all entries from one on.
-func (b *addressBook) batches(from int) (lines [][]byte) {
-	for from < len(b.entries) {
-		to, size := from, 0
-		for to < len(b.entries) && (to == from || size+len(b.entries[to]) < batchMax) {
-			size += len(b.entries[to]) + 1
-			to++
-		}
-		line := []byte(`{"type":"` + tellPeers + `","peers":[`)
-		line = append(line, bytes.Join(b.entries[from:to], []byte(","))...)
-		lines = append(lines, append(line, "]}\n"...))
-		from = to
-	}
-	return lines
 }
 
 // allThere tells whether every process that lives has announced itself.

@@ -304,7 +304,7 @@ func awaiting(args []string) int {
 	for {
 		select {
 		case p := <-e.peers:
-			if p.Pid == os.Getpid() {
+			if p.Rank == welcome.Place.Rank && p.Incarnation == welcome.Place.Incarnation {
 				show()
 			}
 			if fmt.Sprint(p.Rank, p.Incarnation) != strings.Join(args, " ") {

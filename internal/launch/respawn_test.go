@@ -62,8 +62,8 @@ func keeper(args []string) int {
 	for {
 		select {
 		case p := <-e.peers:
-			if p.Pid == os.Getpid() {
-				fmt.Println("pid", p.Pid, "joins", w.Joins)
+			if p.Rank == w.Place.Rank && p.Incarnation == w.Place.Incarnation {
+				fmt.Println("pid", os.Getpid(), "joins", w.Joins)
 			}
 		case d := <-e.deaths:
 			fmt.Println("death:", d)
