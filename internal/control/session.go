@@ -297,14 +297,15 @@ func (s *Server) allThere() bool {
 	return true
 }
 
-// flushSoon lets the next batch go out within 5 ms, or a little later in a large
-// job, whose batches cost more. s.mu is held.
+// flushSoon lets the next batch go out within 5 ms, or later in a large job: each batch
+// wakes all its processes, and while hundreds start there would be dozens of batches a
+// second. The last announcement, a failure and the end do not wait for it. s.mu is held.
 func (s *Server) flushSoon() {
 	if s.book.pending {
 		return
 	}
 	s.book.pending = true
-	wait := 5*time.Millisecond + time.Duration(len(s.sessions))*20*time.Microsecond
+	wait := 5*time.Millisecond + time.Duration(len(s.sessions))*500*time.Microsecond
 	s.book.timer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
