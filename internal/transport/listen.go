@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -74,8 +75,14 @@ func draftSuffix() string {
 	return "~" + hex.EncodeToString(b[:])
 }
 
-// publish gives a socket its name, unless a living process has it.
+// publish gives a socket its name, unless a living process has it. One process of a
+// directory does so at a time: while one looks at a socket that it has moved aside,
+// another would take the name for free.
 func publish(draft, path string) error {
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		defer dir.Close()
+		_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX) // without it, two of one name may both listen
+	}
 	for {
 		err := os.Link(draft, path)
 		if !errors.Is(err, fs.ErrExist) {
