@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // TestTimeoutAsksFew: a large job would not be done with asking for long, and nobody reads
@@ -16,6 +18,12 @@ func TestTimeoutAsksFew(t *testing.T) {
 	t.Parallel() // it waits
 	c := shell(7, `trap "echo asked; exit 3" QUIT; echo up; while :; do sleep 0.1; done`)
 	c.Timeout = time.Hour
+	started := make(chan struct{}, c.N)
+	c.Events = func(e control.Event) {
+		if e.Type == control.EventStarted {
+			started <- struct{}{}
+		}
+	}
 	plan, err := New(c.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +37,9 @@ func TestTimeoutAsksFew(t *testing.T) {
 		done <- r
 	}()
 	c.out.await(t, "up\n", c.N)
+	for range c.N { // they may be up before the launcher has done with starting them
+		<-started
+	}
 	dog.timer.Reset(0)
 	r := <-done
 	dog.end()
