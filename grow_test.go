@@ -99,9 +99,9 @@ func TestGrowAndShrink(t *testing.T) {
 			t.Fatalf("tasks are in %v; joined %v; left %v", pids(), joined, g.of("left"))
 		}
 	}
-	for _, j := range joined[:5] {
+	for _, j := range joined[:5] { // each when what the last one held has been copied again
 		syscall.Kill(j.Pid, syscall.SIGKILL)
-		time.Sleep(30 * time.Millisecond)
+		awaitRounds(t, g, 8)
 	}
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -131,6 +131,37 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
+// awaitRounds returns when every one of the tasks of a roaming job has saved twice from now on.
+func awaitRounds(t *testing.T, g *stage, tasks int) {
+	t.Helper()
+	rounds := func() (lowest, highest int) {
+		last := map[int]int{}
+		for _, l := range g.of("round") {
+			last[l.Rank] = max(last[l.Rank], l.Value)
+			highest = max(highest, l.Value)
+		}
+		if len(last) < tasks {
+			return 0, highest
+		}
+		return slices.Min(slices.Collect(maps.Values(last))), highest
+	}
+	_, began := rounds()
+	for until := time.Now().Add(patienceTime); ; time.Sleep(5 * time.Millisecond) {
+		lowest, _ := rounds()
+		if lowest >= began+2 {
+			return
+		}
+		select {
+		case <-g.over:
+			return // the end says why
+		default:
+		}
+		if time.Now().After(until) {
+			t.Fatalf("in round %d, the slowest task in %d", began, lowest)
+		}
+	}
+}
+
 // roamsVariable says how many jobs grow and shrink at random, instead of the usual few.
 const roamsVariable = "COPPICE_ROAMS"
 
@@ -156,6 +187,7 @@ func TestRoamingJobs(t *testing.T) {
 		for _, l := range first {
 			live[l.Pid] = true
 		}
+		recent := 0 // kills of which the job may not have recovered
 		spared := slices.Sorted(maps.Keys(live))[rng.IntN(len(live))] // who joins may not be in when all others are dead
 		for range 3 + rng.IntN(8) {
 			time.Sleep(time.Duration(15+rng.IntN(30)) * time.Millisecond)
@@ -166,8 +198,13 @@ func TestRoamingJobs(t *testing.T) {
 					continue
 				}
 				delete(live, pid)
+				if recent == s.Copies-1 {
+					awaitRounds(t, g, s.Tasks)
+					recent = 0
+				}
 				if syscall.Kill(pid, syscall.SIGKILL) == nil {
 					kills++
+					recent++
 				}
 				continue
 			}

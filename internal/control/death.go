@@ -81,7 +81,7 @@ func (m *member) how() string {
 // die takes note of a death and tells everybody. s.mu is held.
 func (s *Server) die(m *member, d Death) {
 	d.Rank, d.Incarnation = m.rank, m.incarnation
-	if d.Certain && d.Record == nil && m.local {
+	if d.Certain && d.Record == nil && m.local && !s.finished { // then nobody decides any more
 		s.readRecord(&d, m.peer != nil)
 	}
 	m.death, m.obituary = &d, d.message().line()

@@ -217,7 +217,13 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 	heard := func(w *witness, times int) func() bool {
 		return func() bool {
 			alive, _ := w.told()
-			return len(alive) == 4+times && alive[len(alive)-1] == "9.3"
+			lives := 0
+			for _, member := range alive { // on a loaded machine others may be suspected, too
+				if member == "9.3" {
+					lives++
+				}
+			}
+			return lives == times
 		}
 	}
 	for _, w := range ws {
@@ -227,7 +233,10 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range ws {
-		eventually(t, "9.3 is suspected", suspects(w, "9.3"))
+		eventually(t, "9.3 is suspected", func() bool {
+			_, suspect := w.told()
+			return slices.Contains(suspect, "9.3")
+		})
 	}
 	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
