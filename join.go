@@ -298,40 +298,46 @@ func (m *mediator) detect(d detect.Detector) {
 	m.meet, m.met = d.Meet, nil
 }
 
-// life is one of a process.
-type life struct {
-	rank        int
-	incarnation uint64
-}
-
-// neighbours are the processes of this host: where they keep their records. It has
-// a lock of its own, since the runtime asks while it holds its.
+// neighbours are where the processes of the job listen. It has a lock of its own, since
+// the runtime asks while it holds its.
 type neighbours struct {
 	mu   sync.Mutex
-	dirs map[life]string
+	told [][]control.Peer
 }
 
-// add notes where a process listens, and with that where it keeps its record.
-func (n *neighbours) add(peer control.Peer, of []transport.Address) {
-	if peer.Host != transport.HostID() {
-		return
-	}
+func (n *neighbours) add(peers []control.Peer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, a := range of {
-		if a.Kind == transport.Unix {
-			if n.dirs == nil {
-				n.dirs = map[life]string{}
-			}
-			n.dirs[life{peer.Rank, peer.Incarnation}] = filepath.Dir(a.Path)
-		}
-	}
+	n.told = append(n.told, peers)
 }
 
+// dir is where a process of this host keeps its record: where it listens.
 func (n *neighbours) dir(rank int, incarnation uint64) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.dirs[life{rank, incarnation}]
+	for _, peers := range n.told {
+		for _, peer := range peers {
+			if peer.Rank != rank || peer.Incarnation != incarnation || peer.Host != transport.HostID() {
+				continue
+			}
+			for _, a := range parsed(peer.Addresses) {
+				if a.Kind == transport.Unix {
+					return filepath.Dir(a.Path)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// parsed are the addresses that this program understands.
+func parsed(texts []string) (of []transport.Address) {
+	for _, text := range texts {
+		if a, err := transport.ParseAddress(text); err == nil {
+			of = append(of, a)
+		}
+	}
+	return of
 }
 
 // introduce names the detectors of others.
@@ -364,22 +370,18 @@ func (m *mediator) tell(f func(*runtime.Process)) {
 // Peers implements control.Handler.
 func (m *mediator) Peers(peers []control.Peer) {
 	m.introduce(peers)
+	m.near.add(peers)
 	m.tell(func(p *runtime.Process) {
+		all := make([]runtime.Address, 0, len(peers))
 		for _, peer := range peers {
-			var of []transport.Address
-			for _, text := range peer.Addresses {
-				if a, err := transport.ParseAddress(text); err == nil {
-					of = append(of, a)
-				}
-			}
-			m.near.add(peer, of)
-			a, err := transport.Choose(transport.HostID(), peer.Host, of)
+			a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
 			if err != nil {
 				p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err)
 				continue
 			}
-			p.Peers(runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
+			all = append(all, runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
 		}
+		p.Peers(all...)
 	})
 }
 

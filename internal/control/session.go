@@ -305,7 +305,8 @@ func (s *Server) flushSoon() {
 		return
 	}
 	s.book.pending = true
-	wait := 5*time.Millisecond + time.Duration(len(s.sessions))*500*time.Microsecond
+	n := time.Duration(len(s.sessions))
+	wait := 5*time.Millisecond + n*n*2*time.Microsecond
 	s.book.timer = time.AfterFunc(wait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

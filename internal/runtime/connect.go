@@ -223,7 +223,7 @@ func (q *peer) retry(after time.Duration) {
 		return
 	}
 	if w.down == 0 {
-		w.down = q.p.now()
+		w.down, q.p.linksDown = q.p.now(), true
 		q.p.patrolSoon()
 	}
 	if after == 0 {
@@ -368,7 +368,7 @@ func (q *peer) reconnect() {
 		return
 	}
 	q.ask()
-	q.way.down = p.now()
+	q.way.down, p.linksDown = p.now(), true
 	p.patrolSoon()
 	q.connect()
 }
@@ -395,7 +395,7 @@ func (q *peer) forget() {
 		q.p.sentAll(o)
 	}
 	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
-	if o := q.p.observation(); o != nil {
+	if o := q.p.observation(); o != nil && !q.p.closed {
 		o.gone(q.rank)
 	}
 }

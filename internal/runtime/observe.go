@@ -112,12 +112,12 @@ func (o *observation) close() {
 
 func (o *observation) now() protocol.Time { return protocol.Time(time.Since(o.began)) }
 
-// sign returns that of a rank. o.mu is held.
+// sign returns that of a rank, which may not be known yet. o.mu is held.
 func (o *observation) sign(rank int) *sign {
-	for len(o.signs) <= rank {
-		o.signs = append(o.signs, &sign{})
+	if rank < len(o.signs) && o.signs[rank] != nil {
+		return o.signs[rank]
 	}
-	return o.signs[rank]
+	return &sign{}
 }
 
 // know says that a process has begun, on which host it is, and where it takes datagrams.
@@ -127,8 +127,11 @@ func (o *observation) know(rank int, host string, life uint64, at netip.AddrPort
 	if o.hosts[host] == 0 {
 		o.hosts[host] = len(o.hosts) + 1
 	}
-	s := o.sign(rank)
-	if s.life != life {
+	for len(o.signs) <= rank {
+		o.signs = append(o.signs, nil)
+	}
+	s := o.signs[rank]
+	if s == nil || s.life != life {
 		s = &sign{life: life}
 		o.signs[rank] = s
 	}
@@ -197,7 +200,7 @@ func (o *observation) tick() time.Duration {
 	now := o.now()
 	var effects []suspicion.Effect
 	for r, s := range o.signs {
-		if o.look(s, r) {
+		if s != nil && o.look(s, r) {
 			effects = append(effects, o.machine.Heard(protocol.Rank(r), now)...)
 		}
 	}
@@ -298,14 +301,11 @@ func (o *observation) receive() {
 			return
 		}
 		o.mu.Lock()
-		fresh := int64(d.From) < int64(len(o.signs))
+		s := o.sign(int(d.From))
+		fresh := s.life != 0 && s.life == uint64(d.Life) && d.Number > s.number
 		if fresh {
-			s := o.signs[d.From]
-			fresh = s.life == uint64(d.Life) && d.Number > s.number
-			if fresh {
-				s.number, s.reached = d.Number, true
-				s.confirmed = s.confirmed || d.Flags&4 != 0
-			}
+			s.number, s.reached = d.Number, true
+			s.confirmed = s.confirmed || d.Flags&4 != 0
 		}
 		o.mu.Unlock()
 		if fresh {
@@ -361,7 +361,7 @@ func (p *Process) observedBy(in *incoming) {
 		Kind: suspicion.Kind(in.kind >> 2 & 15), Of: protocol.Rank(uint32(in.extra)), Tried: protocol.Time(in.seq),
 		Deaf: in.kind&1 != 0, Hears: in.kind&2 != 0,
 	}
-	if m.Deaf {
+	if m.Deaf && in.source.sign != nil {
 		in.source.sign.fresh.Store(false)
 	}
 	go p.sockets.observation.take(protocol.Rank(in.source.rank), m)
@@ -437,7 +437,7 @@ func (p *Process) observation() *observation {
 // whether they live. One that lives, and cannot be reached for long, is reported all the
 // same: without it the job would stand still.
 func (p *Process) doubtLinks() {
-	if p.sockets == nil {
+	if p.sockets == nil || !p.someDown() {
 		return
 	}
 	soon, long := protocol.Time(p.cfg.Silence/8), protocol.Time(4*p.cfg.Silence)

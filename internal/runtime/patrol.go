@@ -68,7 +68,8 @@ func (p *Process) patrolSoon() {
 
 // someDown reports whether there is a peer that cannot be reached.
 func (p *Process) someDown() bool {
-	return slices.ContainsFunc(p.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })
+	p.linksDown = p.linksDown && slices.ContainsFunc(p.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })
+	return p.linksDown
 }
 
 // inspect is a patrol, after the time of so many.

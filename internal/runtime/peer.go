@@ -43,11 +43,11 @@ type peer struct {
 	into    *incoming            // the frame that is being read belongs to this one; nil: to nobody
 	toCome  uint64               // so much of it is still to come
 	head    wire.Header
-	sign    *sign // what comes is one of life
+	sign    *sign // what comes is one of life; nil: it is not observed
 }
 
 func newPeer(p *Process, rank int, incarnation uint64) *peer {
-	return &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation, sign: &sign{}}
+	return &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
 }
 
 // broken ends a connection that is of no more use. What the peer does not have

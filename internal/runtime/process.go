@@ -129,6 +129,7 @@ type Process struct {
 	// Progress; see progress.go.
 	poll       *poller
 	up         []*peer // connected
+	linksDown  bool    // there may be peers that cannot be reached
 	driver     *waiter
 	asleep     *waiter // the driver, while it waits for sockets
 	drives     uint64
@@ -220,8 +221,10 @@ func newProcess(cfg Config) (*Process, error) {
 		members: map[memberKey]*Member{}, counts: map[string]int{},
 		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
+	block := make([]peer, cfg.Size)
 	for r := range p.peers {
-		p.peers[r] = newPeer(p, r, 0)
+		block[r] = peer{p: p, rank: r, pidfd: -1}
+		p.peers[r] = &block[r]
 	}
 	p.peerAt(cfg.Rank)
 	p.history.keeps = p.replays()

@@ -60,7 +60,7 @@ func (q *peer) readOnce() (more bool) {
 		return false
 	}
 	q.p.moved += uint64(n)
-	if !q.sign.fresh.Load() {
+	if q.sign != nil && !q.sign.fresh.Load() {
 		q.sign.fresh.Store(true)
 	}
 	if q.toCome > 0 {

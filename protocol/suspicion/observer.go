@@ -45,6 +45,7 @@ type Observer struct {
 	beat    protocol.Time
 	server  protocol.Rank // whose process is the coordinator; Coordinator: it is on a host of its own; −1: nobody is asked
 	ring    ring
+	stale   bool       // follow and watched are of the ring as it was
 	others  []observed // by rank
 	follow  []int      // whom it beats to
 	watched []int
@@ -157,7 +158,7 @@ func (o *Observer) Know(rank protocol.Rank, host int, now protocol.Time) {
 		o.alone, o.beat = false, o.silence/16
 	}
 	o.ring.set(int(rank), false)
-	o.turnRing(now)
+	o.stale = true
 }
 
 // Gone says that a process is dead, was evicted or has left.
@@ -175,6 +176,7 @@ func (o *Observer) Gone(rank protocol.Rank, now protocol.Time) {
 // has all of its allowance.
 func (o *Observer) turnRing(now protocol.Time) {
 	before := o.watched
+	o.stale = false
 	o.follow = o.ring.along(int(o.self), o.ring.stride, watchers)
 	o.watched = o.ring.along(int(o.self), -o.ring.stride, watchers)
 	for _, r := range before {
@@ -192,6 +194,9 @@ func (o *Observer) turnRing(now protocol.Time) {
 // Tick does what is due, and says when to call it again.
 func (o *Observer) Tick(now protocol.Time) (effects []Effect, next protocol.Time) {
 	o.awake(now)
+	if o.stale {
+		o.turnRing(now)
+	}
 	if now >= o.beatAt {
 		for _, r := range o.follow {
 			effects = append(effects, Effect{Act: Send, Rank: protocol.Rank(r), Msg: Message{Kind: Beat}})
