@@ -48,7 +48,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := &mediator{cancel: cancel, finished: make(chan struct{}), orphan: place.How == control.RunHow}
+	m := &mediator{cancel: cancel, finished: make(chan struct{}), size: place.Size, orphan: place.How == control.RunHow}
 	client, welcome, err := control.Join(ctx, place, m, cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
@@ -265,6 +265,7 @@ func (h host) Suspect(rank int, incarnation uint64, why string) {
 type mediator struct {
 	cancel   context.CancelCauseFunc
 	finished chan struct{}
+	size     int  // of the job when it began
 	orphan   bool // an orphan must not live on
 	near     neighbours
 
@@ -371,18 +372,19 @@ func (m *mediator) tell(f func(*runtime.Process)) {
 func (m *mediator) Peers(peers []control.Peer) {
 	m.introduce(peers)
 	m.near.add(peers)
-	m.tell(func(p *runtime.Process) {
-		all := make([]runtime.Address, 0, len(peers))
-		for _, peer := range peers {
-			a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
-			if err != nil {
-				p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err)
-				continue
-			}
-			all = append(all, runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
+	found := make([]runtime.Address, 0, len(peers))
+	for _, peer := range peers {
+		a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
+		switch {
+		case err == nil:
+			found = append(found, runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
+		case peer.Rank < m.size:
+			m.cancel(fmt.Errorf("process %d: %w; set %s there, such as %s:10.0.0.0/8:0", peer.Rank, err, listenVariable, transport.TLS))
+		default: // without one that joins the job goes on
+			m.tell(func(p *runtime.Process) { p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err) })
 		}
-		p.Peers(all...)
-	})
+	}
+	m.tell(func(p *runtime.Process) { p.Peers(found...) })
 }
 
 // Died implements control.Handler.

@@ -9,7 +9,8 @@ import (
 )
 
 // Save saves the task's state and begins a new epoch: if the task is run again, it resumes
-// here. All tasks call it at the same points, with values of one type. It returns when
+// here. All tasks call it at the same points, with values of one type; otherwise it is ErrMismatch,
+// unless the states are Stored: these are not compared. It returns when
 // all have saved, each with Job.Copies copies at other processes, or in a file (Stored); what
 // was kept for replay of the operations since the Save before is dropped, and memory that
 // was lent with Shared may be used again.

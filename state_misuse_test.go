@@ -73,3 +73,25 @@ func TestSaveWithoutState(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSaveOfTwoTypes: nobody could run the other's task again with what it has saved.
+func TestSaveOfTwoTypes(t *testing.T) {
+	for odd := range 3 {
+		failed := make([]error, 3)
+		_ = coppice.Local(t.Context(), 3, func(ctx context.Context, task *coppice.Task) error {
+			err := coppice.Save(ctx, task, new(int)) // of one type
+			if err == nil && task.Rank() == odd {
+				err = coppice.Save(ctx, task, new(string))
+			} else if err == nil {
+				err = coppice.Save(ctx, task, new(int))
+			}
+			failed[task.Rank()] = err
+			return err
+		})
+		for rank, err := range failed {
+			if !errors.Is(err, coppice.ErrMismatch) || !strings.Contains(err.Error(), "saves a value of another type than task") {
+				t.Errorf("task %d saves a string: task %d gets %v", odd, rank, err)
+			}
+		}
+	}
+}

@@ -47,10 +47,12 @@ func (h OneHost) Run(seed uint64, to protocol.Time) (fenced map[int]protocol.Tim
 		_, gone := fenced[r]
 		return !gone && (!dies || now < at)
 	}
+	looked := make([]protocol.Time, h.N)
 	paused := func(r int, now protocol.Time) (is, works bool) {
 		for _, p := range h.Pauses {
 			if p.Rank == r && p.has(now) {
-				return true, p.Working
+				blinked := p.Blinks > 0 && (now-p.From)/p.Blinks != (looked[r]-p.From)/p.Blinks
+				return true, p.Working || blinked
 			}
 		}
 		return h.Hard > 0 && r == owner && now >= since && now < since+h.Hard, false
@@ -58,6 +60,7 @@ func (h OneHost) Run(seed uint64, to protocol.Time) (fenced map[int]protocol.Tim
 	inspect := func(now protocol.Time) func(protocol.Rank) suspicion.Evidence {
 		return func(rank protocol.Rank) suspicion.Evidence {
 			is, works := paused(int(rank), now)
+			looked[rank] = now
 			switch {
 			case works:
 				return suspicion.Working

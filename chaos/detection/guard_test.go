@@ -47,6 +47,17 @@ var oneHost = []struct {
 		p[0].Working, p[1].Working = true, true
 		return OneHost{N: 3, Pauses: p}
 	}, nil, -1},
+	{"one is stopped again and again", func(d dice) OneHost {
+		p := d.stop(40*Second, 1)
+		p[0].Blinks = d.between(200*Millisecond, 2900*Millisecond)
+		return OneHost{N: 3, Pauses: p}
+	}, nil, -1},
+	{"a stop after work", func(d dice) OneHost {
+		work, stop := d.stop(20*Second, 1), d.stop(2900*Millisecond, 1)
+		work[0].Working = true
+		stop[0].From, stop[0].To = work[0].To, work[0].To+2800*Millisecond
+		return OneHost{N: 3, Pauses: append(work, stop...)}
+	}, nil, -1},
 	{"the coordinator stands still", func(d dice) OneHost {
 		return OneHost{N: 3, Stalls: []Span{{begin, begin + 10*Second}, {begin + 11*Second, begin + 20*Second}}, Pauses: d.stop(2500*Millisecond, 1)}
 	}, nil, -1},

@@ -41,6 +41,7 @@ type Pause struct {
 	Rank int
 	Span
 	Working bool
+	Blinks  protocol.Time // on one host: it is continued so often, each time for too short to beat; 0: never
 }
 
 // Config is a world to be.

@@ -192,3 +192,27 @@ func TestSignalEndsTheDemo(t *testing.T) {
 	}
 	l.ends(t, "exit status 1", "coppice: interrupted by SIGQUIT.*\n")
 }
+
+// TestTimeoutEndsALauncherThatNobodyReads: neither what the processes write nor the last line can be written.
+func TestTimeoutEndsALauncherThatNobodyReads(t *testing.T) {
+	t.Parallel() // it waits
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	defer to.Close()
+	to.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	for err == nil { // until it is full
+		_, err = to.Write(make([]byte, 1<<12))
+	}
+	cmd := exec.Command("coppice", "run", "-n", "2", "--timeout", "50ms", "--", "sleep", "100")
+	cmd.Stdout, cmd.Stderr = to, to
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() }).Stop()
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("%v, want exit code %d", err, exitFailed)
+	}
+}

@@ -30,6 +30,7 @@ type member struct {
 	obituary    []byte // the line that tells of it
 	left        bool   // it ended when the job had
 	unreturned  []int  // its tasks when it ended, which had not returned
+	quit        []int  // the same, if it has exited with 0
 	estate      []int  // the tasks it owned when a view removed it
 	removed     bool   // one has
 	removedAt   time.Time
@@ -290,6 +291,7 @@ type Status struct {
 	Certain     bool     `json:"certain,omitempty"` // of the dead
 	Left        bool     `json:"left,omitempty"`    // of the dead: when the job had finished
 	Failure     string   `json:"failure,omitempty"` // of the returned
+	Quit        []int    `json:"quit,omitempty"`    // of one that exited with 0 before they had returned: its tasks
 
 	FailedAt time.Time `json:"failed_at,omitzero"` // of those that returned a failure
 }
@@ -297,7 +299,7 @@ type Status struct {
 func (m *member) status() Status {
 	st := Status{
 		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid, HostName: m.hostName,
-		Connected: m.session != nil, Left: m.left, Failure: m.failure, FailedAt: m.failedAt, State: Absent,
+		Connected: m.session != nil, Left: m.left, Failure: m.failure, FailedAt: m.failedAt, Quit: m.quit, State: Absent,
 	}
 	if m.peer != nil {
 		st.Host, st.Addresses = m.peer.Host, m.peer.Addresses

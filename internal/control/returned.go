@@ -128,7 +128,7 @@ func (s *Server) checkQuit(m *member) {
 		return
 	}
 	why := fmt.Sprintf("exited with 0 before %s returned", taskList(m.unreturned))
-	m.failure, m.failedAt, m.returned = why, time.Now(), true
+	m.failure, m.failedAt, m.returned, m.quit = why, time.Now(), true, m.unreturned
 	s.noteReturn(m)
 	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
 }

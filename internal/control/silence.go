@@ -95,10 +95,10 @@ func (s *Server) inspect(rank protocol.Rank) suspicion.Evidence {
 	switch {
 	case !m.activity.Known:
 		return suspicion.Unknown
-	case m.activity.Stopped:
-		return suspicion.Stopped
 	case m.activity.Working(before):
 		return suspicion.Working
+	case m.activity.Stopped:
+		return suspicion.Stopped
 	}
 	return suspicion.Resting
 }
@@ -123,7 +123,11 @@ func (s *Server) hears(c *session, said message) {
 		c.tellDeath(m.obituary)
 	default:
 		silent := s.silent(m)
+		before := m.activity
 		hears := silent <= s.cfg.Silence/4 || m.process != nil && s.inspect(protocol.Rank(m.rank)) == suspicion.Working
+		if before.Stopped { // whether it has run since is for the guard to see
+			m.activity = before
+		}
 		c.tell(message{Type: tellHears, Rank: m.rank, Hears: hears, Silence: silent}.line())
 	}
 }

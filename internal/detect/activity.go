@@ -9,9 +9,15 @@ type Activity struct {
 	Busy    bool   // a thread runs, or waits for a processor
 	Waits   bool   // a thread waits for a disk
 	Used    uint64 // grows with what the process does
+	Ran     uint64 // changes with every moment that a thread runs
 }
 
-// Working reports whether a process is at work, given what was known of it a while ago.
+// Working reports whether a process is at work, given what was known of it a while ago. One
+// that was stopped then, and is now, has worked if it ran in between: it is stopped again
+// and again, each time for less long.
 func (a Activity) Working(before Activity) bool {
+	if a.Stopped && before.Stopped {
+		return a.Ran != before.Ran
+	}
 	return a.Known && !a.Stopped && (a.Busy || a.Waits || before.Known && a.Used != before.Used)
 }

@@ -20,9 +20,12 @@ func Inspect(pid int) Activity {
 	state, used := parseStat(stat)
 	a := Activity{Known: state != 0, Stopped: state == 'T' || state == 't', Used: used}
 	// The state is that of the first thread; another one may be at work.
-	tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*", "stat"))
+	tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*"))
 	for _, task := range tasks {
-		if stat, err := os.ReadFile(task); err == nil {
+		if a.Stopped {
+			a.Ran += readRan(task)
+		}
+		if stat, err := os.ReadFile(filepath.Join(task, "stat")); err == nil {
 			switch state, _ := parseStat(stat); state {
 			case 'R':
 				a.Busy = true
@@ -32,6 +35,15 @@ func Inspect(pid int) Activity {
 		}
 	}
 	return a
+}
+
+// readRan reads for how many nanoseconds a thread has run; 0: the kernel does not say.
+func readRan(task string) (ran uint64) {
+	stat, _ := os.ReadFile(filepath.Join(task, "schedstat"))
+	if fields := bytes.Fields(stat); len(fields) > 0 {
+		ran, _ = strconv.ParseUint(string(fields[0]), 10, 64)
+	}
+	return ran
 }
 
 // parseStat reads the state of a process or thread, and a number that grows with what it

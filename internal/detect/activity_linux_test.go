@@ -42,6 +42,14 @@ func TestTheKernelTellsWorkFromStandstill(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, busy.Process.Pid, "is stopped", func(now, before Activity) bool { return now.Stopped && !now.Working(before) })
+	before := Inspect(busy.Process.Pid)
+	if err := busy.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := busy.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, busy.Process.Pid, "is stopped again", func(now, _ Activity) bool { return now.Stopped && now.Working(before) })
 	if err := busy.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -50,3 +50,40 @@ func TestAPageNeedsADirectory(t *testing.T) {
 		t.Error("there is a page in a directory that does not exist")
 	}
 }
+
+// A file that is truncated takes nobody with it: whoever looks next fills it, for all.
+func TestATruncatedPageIsFilledAgain(t *testing.T) {
+	dir, slots := t.TempDir(), 2*os.Getpagesize()/slotLen
+	ours, err := OpenPage(dir, slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := OpenPage(dir, slots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{0, 1, int64(os.Getpagesize())} {
+		ours.Beat(slots-1, 7)
+		if err := os.Truncate(filepath.Join(dir, pageName), size); err != nil {
+			t.Fatal(err)
+		}
+		if beats, pid := theirs.Beats(slots-1, 7); beats != 0 || pid != 0 {
+			t.Errorf("truncated to %d: %d beats of process %d; want none", size, beats, pid)
+		}
+		ours.Beat(slots-1, 7)
+		if beats, pid := theirs.Beats(slots-1, 7); beats != 1 || pid != os.Getpid() {
+			t.Errorf("truncated to %d: %d beats of process %d; want 1", size, beats, pid)
+		}
+	}
+	// Whoever cannot fill it holds nobody's silence against him.
+	theirs.file.Close()
+	if err := os.Truncate(filepath.Join(dir, pageName), 0); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := theirs.Beats(slots-1, 7)
+	if again, _ := theirs.Beats(slots-1, 7); first == 0 || again == first {
+		t.Errorf("%d beats, then %d; want two numbers", first, again)
+	}
+	theirs.Beat(slots-1, 7) // is lost
+}

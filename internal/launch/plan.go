@@ -131,6 +131,9 @@ func (p *Plan) checkProgram() error {
 type InputError struct{ error }
 
 func programError(program string, err error) error {
+	if errors.Is(err, errTimeout) { // the program is not to blame
+		return err
+	}
 	if wrapped := (*exec.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
@@ -140,7 +143,7 @@ func programError(program string, err error) error {
 	for _, e := range []struct {
 		is  syscall.Errno
 		see string
-	}{{syscall.EMFILE, "ulimit -n"}, {syscall.EAGAIN, "ulimit -u"}} { // the program is not to blame
+	}{{syscall.EMFILE, "ulimit -n"}, {syscall.EAGAIN, "ulimit -u"}} { // nor here
 		if errors.Is(err, e.is) {
 			return fmt.Errorf("the processes could not all be started: %w; see %s", err, e.see)
 		}

@@ -65,6 +65,7 @@ type TaskReport struct {
 	in     bool      // the latest view
 	out    bool      // of it: it was in one before
 	tasks  []int     // that it owned last
+	quit   []int     // that had not returned when it exited with 0
 	said   *lastCry  // what it wrote; nil: nothing is known of that
 }
 
@@ -83,7 +84,7 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 		return
 	}
 	wrapper := s.Pid != t.PID
-	t.Joined, t.PID, t.Failure, t.left = true, s.Pid, s.Failure, s.Left
+	t.Joined, t.PID, t.Failure, t.left, t.quit = true, s.Pid, s.Failure, s.Left, s.Quit
 	if !s.FailedAt.IsZero() {
 		t.failed = s.FailedAt
 	}
@@ -202,13 +203,14 @@ func (r *Report) conclude() {
 		if t := &r.Tasks[i]; t.Failure == "" && t.Why != whyRestart && !t.finished() {
 			r.Lost = append(r.Lost, r.unfinished(t)...)
 		}
+		r.Lost = append(r.Lost, r.Tasks[i].quit...)
 	}
 	r.Lost = slices.AppendSeq(r.Lost, maps.Keys(r.losses))
 	for _, ranks := range []*[]int{&r.Killed, &r.Lost} { // a rank may die more than once
 		slices.Sort(*ranks)
 		*ranks = slices.Compact(*ranks)
 	}
-	if failed > 0 || survivors == 0 || r.Timeout || r.Signal != "" || r.cancelled != nil || r.givenUp || r.broke != nil || r.abandoned != "" {
+	if failed > 0 || survivors == 0 || r.stopped() || r.givenUp || r.broke != nil || r.abandoned != "" {
 		r.Exit = 1
 	}
 	r.Cause = r.cause()
@@ -219,7 +221,7 @@ func (r *Report) cause() string {
 	first, others := r.firstFailed()
 	var text string
 	switch {
-	case first == nil && r.abandoned != "":
+	case first == nil && r.unreturned():
 		text = fmt.Sprintf("%s never returned: %s", tasks(r.Lost), r.abandoned)
 	case first == nil:
 	case r.Exit == 0:
@@ -231,7 +233,10 @@ func (r *Report) cause() string {
 	default:
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others))
 	}
-	text += r.loss()
+	text = strings.TrimPrefix(text+r.loss(), "; ")
+	if first != nil && r.unreturned() {
+		text += fmt.Sprintf("; %s never returned", tasks(r.Lost))
+	}
 	var end string
 	switch {
 	case r.Timeout:
@@ -248,11 +253,18 @@ func (r *Report) cause() string {
 	switch {
 	case end == "" || text == "":
 		return text + end
-	case r.Timeout || r.Signal != "" || r.cancelled != nil:
+	case r.stopped():
 		return end + "; before that " + text
 	}
 	return end + "; " + text
 }
+
+// stopped reports whether somebody has ended the job, and not its processes.
+func (r *Report) stopped() bool { return r.Timeout || r.Signal != "" || r.cancelled != nil }
+
+// unreturned reports whether the job ended by itself before all its tasks had returned. One that
+// was stopped did, too, but that is no news.
+func (r *Report) unreturned() bool { return r.abandoned != "" && len(r.Lost) > 0 && !r.stopped() }
 
 // followers says what became of those that failed after the first.
 func (r *Report) followers(first *TaskReport, others int) string {

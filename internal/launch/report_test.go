@@ -29,6 +29,13 @@ func ranTask(rank int) TaskReport {
 	return t
 }
 
+// killedTask is that of a task that SIGKILL ended before the job did.
+func killedTask(rank int, why string) TaskReport {
+	t := endedTask(rank, -1, 5, why, "")
+	t.Joined, t.tasks = true, []int{rank}
+	return t
+}
+
 // crashedTask is that of a Go program with a mistake.
 func crashedTask(rank, ms int, line string) TaskReport {
 	t := endedTask(rank, 2, ms, "", "")
@@ -81,6 +88,18 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			1,
 			"time-out after 1s, when task 0 still ran; before that task 1 ended with exit code 3, 0.01 s after the start",
 		},
+		{
+			"time-out, of which the end of the tasks follows",
+			Report{Timeout: true, timeout: time.Second, late: []int{0, 1}, abandoned: "all have ended", Tasks: []TaskReport{killedTask(0, whyTimeout), killedTask(1, whyTimeout)}},
+			1,
+			"time-out after 1s, when tasks 0, 1 still ran",
+		},
+		{
+			"state lost, then time-out",
+			Report{Timeout: true, timeout: time.Second, late: []int{0}, losses: map[int]string{1: "no copy"}, Tasks: []TaskReport{killedTask(0, whyTimeout)}},
+			1,
+			"time-out after 1s, when task 0 still ran; before that task 1 is lost: no copy",
+		},
 		{"interrupted", Report{Signal: "SIGINT", received: syscall.SIGINT, Tasks: []TaskReport{endedTask(0, 0, 5, "", "")}}, 1, "interrupted by SIGINT"},
 		{
 			"crashed", // a task that ends whoever runs it
@@ -93,6 +112,12 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			Report{losses: map[int]string{4: "no copy of it", 2: "no copy"}, Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 1, 9, "", "task 2 is lost")}},
 			1,
 			"task 0 was killed by SIGKILL, 0.01 s after the start; then 1 other failed; tasks 2, 4 are lost: no copy",
+		},
+		{
+			"state lost, and others have not returned",
+			Report{losses: map[int]string{0: "no copy"}, abandoned: "all have ended", Tasks: []TaskReport{killedTask(0, ""), ranTask(1)}},
+			1,
+			"task 0 was killed by SIGKILL, 0.01 s after the start; task 0 is lost: no copy; tasks 0, 1 never returned",
 		},
 		{
 			"abandoned",

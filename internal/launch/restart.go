@@ -77,8 +77,11 @@ func (p *Plan) runAll(ctx context.Context, dog *watchdog) (*Report, error) {
 		again.Kills, again.Kill = nil, nil
 		next, err := again.run(ctx, dog, j.first, past)
 		if err != nil {
-			j.report.Timeout = dog.hasStruck()
-			j.report.Cause = fmt.Sprintf("it could not be started again: %v; before that %s", err, j.report.Cause)
+			why := fmt.Sprintf("it could not be started again: %v", err)
+			if j.report.Timeout = dog.hasStruck(); j.report.Timeout {
+				why = fmt.Sprintf("time-out after %v, before all processes were started again", p.Timeout)
+			}
+			j.report.Cause = why + "; before that " + j.report.Cause
 			break
 		}
 		j = next

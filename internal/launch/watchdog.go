@@ -65,11 +65,14 @@ func (w *watchdog) end() (struck bool) {
 	return w.timer != nil && !w.timer.Stop()
 }
 
-// watch has what somebody starts watched, too.
+// watch has what somebody starts watched, too. After the time-out nothing more is.
 func (w *watchdog) watch(more watched) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.watched = append(w.watched, more)
+	w.mu.Unlock()
+	if w.hasStruck() {
+		more.strike(nil)
+	}
 }
 
 // hasStruck reports whether the time-out has come.

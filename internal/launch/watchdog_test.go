@@ -57,6 +57,33 @@ func TestTimeoutAsksFew(t *testing.T) {
 	}
 }
 
+// TestTimeoutDuringARestart: it is no mistake of the program that it is not started again.
+func TestTimeoutDuringARestart(t *testing.T) {
+	c := shell(2, `exit 3`)
+	c.Restart, c.Timeout, c.StdinRank = 1, time.Hour, -1
+	var dog *watchdog
+	c.Notice = func(line string) {
+		if strings.HasPrefix(line, "restarted") {
+			dog.timer.Reset(0)
+			<-dog.struck
+		}
+	}
+	plan, err := New(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dog = newWatchdog(plan)
+	defer dog.end()
+	r, err := plan.runAll(context.Background(), dog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`^time-out after 1h0m0s, before all processes were started again; before that task \d ended with exit code 3, `)
+	if !r.Timeout || r.Exit != 1 || !want.MatchString(r.Cause) {
+		t.Errorf("report %+v", r)
+	}
+}
+
 // blocked is a writer that takes nothing until the end of the test.
 type blocked struct{ until chan struct{} }
 

@@ -210,6 +210,11 @@ func (p *Process) copyCame(in *incoming) {
 	} else {
 		in.discard()
 	}
+	if key.key == 0 {
+		for t := range p.epochs.tasks {
+			p.compareStates(r, t)
+		}
+	}
 	switch {
 	case key.backup():
 	case in.kind == copyYours:

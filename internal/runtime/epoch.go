@@ -290,8 +290,13 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	if o.err == nil && !p.dead {
 		te.saving, te.to = o, to
 		te.state = p.own(copyKey{uint32(m.task), uint32(to), 0}, c.Sign, c.State, c.Stored, &o.fate)
-		p.saved()
-		p.stepSweep()
+		for _, r := range p.epochs.copies {
+			p.compareStates(r, m.task)
+		}
+		if m.broken == nil {
+			p.saved()
+			p.stepSweep()
+		}
 	}
 	err = o.await(ctx)
 	delivered, failure := o.delivered, o.err
@@ -309,6 +314,17 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	}
 	m.abandon(saveName)
 	return nil, &Failure{Op: saveName, Err: err}
+}
+
+// compareStates makes a misuse of a state that is of another type than what a task of this process
+// saves: who runs a task again could not read it. A state is compared where there is a copy of it: when the copy
+// comes, or the task saves, and so before the epoch is committed.
+func (p *Process) compareStates(r *replica, task int) {
+	te := &p.epochs.tasks[task]
+	if !r.have || r.key.key != 0 || te.saving == nil || te.to != uint64(r.key.epoch) || te.state.sign == r.sign {
+		return
+	}
+	te.saving.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: fmt.Sprintf("task %d saves a value of another type than task %d", r.key.task, task)})
 }
 
 // saves tells why the task cannot save its state, if it cannot.

@@ -46,5 +46,9 @@ func Choose(local, remote string, of []Address) (Address, error) {
 			}
 		}
 	}
-	return Address{}, fmt.Errorf("no way to a peer at %v; wanted: %s", of, strings.Join(kinds, " or "))
+	wanted := strings.Join(kinds, " or ")
+	if !same {
+		wanted += " at an address that other hosts reach"
+	}
+	return Address{}, fmt.Errorf("no way to a peer at %v; wanted: %s", of, wanted)
 }

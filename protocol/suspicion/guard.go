@@ -14,7 +14,7 @@ import (
 //   - A process is fenced if the kernel says, for S, that it is stopped; or if it gives no
 //     sign of life for S and as long as it may take from one to the next (S/2 and a Tick),
 //     unless the kernel says that it works or waits for a processor. So one that is stopped
-//     for less than S is not fenced.
+//     for less than S is not fenced, though that happens again and again, or while it works.
 //   - Somebody can take over: at least one other process gives signs of life, and the
 //     silence of a process counts only while one does. So the last process is never
 //     fenced, nor are all at once, nor anybody because the whole host stood still. While
@@ -49,7 +49,7 @@ type Evidence uint8
 // The kinds of evidence.
 const (
 	Unknown Evidence = iota // the kernel does not say
-	Working                 // it uses a processor, waits for one, or for a disk
+	Working                 // it uses a processor, waits for one, or for a disk, or has run since it was last looked at
 	Resting                 // it sleeps, and should have given a sign of life
 	Stopped                 // a signal or a debugger has stopped it
 )
@@ -170,7 +170,11 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 		if e == Working { // when it has done its work it has some time to say so
 			m.silent = min(m.silent, g.limit()-g.silence/4)
 		}
-		if m.stopped < g.silence && (m.silent < g.limit() || m.tainted) {
+		due := m.silent >= g.limit() && !m.tainted
+		if e == Stopped { // for less than the silence blames nobody, whatever it did before
+			due = m.stopped >= g.silence
+		}
+		if !due {
 			continue
 		}
 		fence = append(fence, Verdict{protocol.Rank(i), m.silent, fmt.Sprintf("silent for %.1fs, and %v", float64(m.silent)/1e9, e)})

@@ -1,0 +1,62 @@
+package coppice_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+)
+
+func init() { plays["leaves"] = leaves }
+
+// leaves has task 0 exit with 0, while the others wait for it, or last: after they have returned.
+func leaves(say func(line), words []string) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		if err := coppice.Barrier(ctx, t); err != nil {
+			return err
+		}
+		if t.Rank() == 0 {
+			if words[0] == "last" {
+				time.Sleep(100 * time.Millisecond)
+			}
+			os.Exit(0)
+		}
+		if words[0] == "last" {
+			return nil
+		}
+		return coppice.Barrier(ctx, t)
+	}
+}
+
+// TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and with it the job: mpirun must not end with 0.
+func TestMpirunWithoutRank0(t *testing.T) {
+	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
+	dir, err := os.MkdirTemp("", "m") // mpirun kills all when one is killed: then nobody is left to remove the job's directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("COPPICE_JOBS_DIR", dir)
+	for _, when := range []string{"first", "last"} {
+		t.Run("exits "+when, func(t *testing.T) {
+			_, cmd := scene{n: 3, play: []string{"leaves", when}}.started(t, exec.Command(mpirun, mpirunArgs(3)...), nil)
+			if err := cmd.Wait(); err == nil {
+				t.Error("exit code 0, though task 0 has never returned")
+			}
+		})
+	}
+	t.Run("killed", func(t *testing.T) {
+		g, cmd := scene{n: 3, settings: reported, play: []string{"wait", "barrier", "0", "warm"}}.started(t, exec.Command(mpirun, mpirunArgs(3)...), nil)
+		pids := g.pids(t, "ready")
+		if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Error("exit code 0, though task 0 has never returned")
+		}
+	})
+}
