@@ -187,7 +187,7 @@ func TestRoamingJobs(t *testing.T) {
 		for _, l := range first {
 			live[l.Pid] = true
 		}
-		recent := 0 // kills of which the job may not have recovered
+		recent := 0                                                   // kills of which the job may not have recovered
 		spared := slices.Sorted(maps.Keys(live))[rng.IntN(len(live))] // who joins may not be in when all others are dead
 		for range 3 + rng.IntN(8) {
 			time.Sleep(time.Duration(15+rng.IntN(30)) * time.Millisecond)
