@@ -21,8 +21,9 @@ type crew struct {
 	f       Func
 	archive *archive
 	p       *runtime.Process
-	ready   chan struct{} // closed when p is there
-	changed chan struct{} // a task has returned
+	ready   chan struct{}   // closed when p and done are there
+	done    <-chan struct{} // closed when the job is over
+	changed chan struct{}   // a task has returned
 	tasks   sync.WaitGroup
 
 	mu   sync.Mutex
@@ -47,7 +48,7 @@ func (c *crew) start(task, attempt int) {
 		if before != nil {
 			<-before
 		}
-		if attempt > 0 && !c.p.Runs(task, attempt) { // it has moved on already
+		if attempt > 0 && (c.finished() || !c.p.Runs(task, attempt)) { // nobody needs it, or it has moved on already
 			return
 		}
 		if c.p.Killed() {
@@ -87,6 +88,17 @@ func (c *crew) start(task, attempt int) {
 	})
 }
 
+// finished reports whether the job is over. A process that exits after the end may be
+// taken for dead by one that has not acted on the end yet.
+func (c *crew) finished() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // end ends what still runs although every task of the job has returned: tasks of those
 // that died after that.
 func (c *crew) end() {
@@ -115,7 +127,7 @@ func (c *crew) err() error {
 // more part in it. It tells when all that the process has in a view have returned, and
 // when there is more to do.
 func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*membership.View, error), resumed func(*membership.View)) {
-	c.p = p
+	c.p, c.done = p, done
 	for _, t := range p.Tasks() {
 		c.start(t, 0)
 	}

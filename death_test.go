@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,14 +69,15 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 		for _, op := range []string{"barrier", "recv", "broadcast", "send"} {
 			t.Run(fmt.Sprint(op, "/", n), func(t *testing.T) {
 				var took []time.Duration
+				late := watchMachine()
 				for i := range short(2, 1) {
 					temper := []string{"warm", "cold"}[i%2]
 					took = append(took, timeToError(t, n, op, temper)...)
 				}
 				slices.Sort(took)
 				t.Logf("from the kill to the error: median %v, max %v of %d", took[len(took)/2], took[len(took)-1], len(took))
-				if took[len(took)-1] > 5*time.Second {
-					t.Error("too late")
+				if limit := 5*time.Second + 3*late(); took[len(took)-1] > limit {
+					t.Errorf("too late: more than %v", limit)
 				}
 			})
 		}
@@ -226,20 +228,17 @@ func reachAll(t *testing.T, where string, x *script, reached int) {
 }
 
 // busy is a play of steady traffic: a ring of messages, and a barrier each round,
-// for a time.
+// until there is a file of the given name.
 func busy(tell func(line), args []string) coppice.Func {
-	until, err := time.ParseDuration(args[0])
-	if err != nil {
-		panic(err)
-	}
+	enough := args[0]
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := telling(tell, t)
 		tell(line{What: "ready"})
 		n, rounds := t.Size(), 0
 		err := func() error {
-			for began := time.Now(); ; rounds++ {
-				more := time.Since(began) < until
-				more, err := coppice.Broadcast(ctx, t, more)
+			for ; ; rounds++ {
+				_, missing := os.Stat(enough)
+				more, err := coppice.Broadcast(ctx, t, missing != nil)
 				if err != nil || !more {
 					return err
 				}
@@ -270,7 +269,7 @@ func busy(tell func(line), args []string) coppice.Func {
 // peers have an error, and it is dead.
 func TestStoppedProcessIsFenced(t *testing.T) {
 	for _, silence := range []time.Duration{time.Second, 0} {
-		for _, play := range [][]string{{"wait", "barrier", "3", "warm"}, {"wait", "recv", "3", "cold"}, {"busy", "1m"}} {
+		for _, play := range [][]string{{"wait", "barrier", "3", "warm"}, {"wait", "recv", "3", "cold"}, {"busy", "forever"}} {
 			if (testing.Short() || silence == 0) && play[0] != "busy" || testing.Short() && silence == 0 {
 				continue
 			}
@@ -282,17 +281,20 @@ func TestStoppedProcessIsFenced(t *testing.T) {
 	}
 }
 
+// fence stops a process and checks what becomes of the job.
 func fence(t *testing.T, silence time.Duration, play []string) {
 	t.Helper()
 	const n, victim = 4, 3
 	g := scene{n: n, settings: settings{Recovery: coppice.Report, Silence: silence}, play: play}.begin(t)
 	pids := g.pids(t, "ready")
 	time.Sleep(100 * time.Millisecond)
+	held := watchMachine()
 	stopped := time.Now()
 	if err := syscall.Kill(pids[victim], syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	report := g.end(t)
+	lag := held()
 	if silence == 0 {
 		silence = 3 * time.Second
 	}
@@ -307,12 +309,38 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 			t.Errorf("task %d gave up after %v", l.Rank, took)
 		}
 	}
-	t.Logf("from the stop to the last error: %v", worst)
-	if worst > silence*8/5+1500*time.Millisecond { // a second and a half is for a busy machine
-		t.Errorf("too late: %v", worst)
+	t.Logf("from the stop to the last error: %v; the machine was late by %v", worst, lag)
+	// A process that was kept waiting gives the others as much more time, and what leads
+	// to the error are steps of several processes, one after the other.
+	if limit := silence*8/5 + 1500*time.Millisecond + 3*lag; worst > limit {
+		t.Errorf("too late: %v; want at most %v on a machine that was late by %v", worst, limit, lag)
 	}
 	if !slices.Equal(report.Killed, []int{victim}) || len(g.of("end")) != n-1 {
 		t.Errorf("killed %v, %d ends", report.Killed, len(g.of("end")))
+	}
+}
+
+// watchMachine begins to measure by how much this process is kept waiting. The function
+// that it returns ends that and says by how much altogether.
+func watchMachine() (end func() time.Duration) {
+	const nap = 10 * time.Millisecond
+	stop, total := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var late time.Duration
+		for {
+			began := time.Now()
+			select {
+			case <-stop:
+				total <- late
+				return
+			case <-time.After(nap):
+				late += time.Since(began) - nap
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-total
 	}
 }
 
@@ -325,28 +353,52 @@ func TestPauseIsNoDeath(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(silence), func(t *testing.T) {
 			t.Parallel()
-			const n = 4
-			g := scene{n: n, settings: settings{Silence: silence}, play: []string{"busy", (silence * 5 / 4).String()}}.begin(t)
-			pids := g.pids(t, "ready")
-			time.Sleep(silence / 3)
-			if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(silence * 3 / 10)
-			if err := syscall.Kill(pids[2], syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
-			report := g.end(t)
-			for _, l := range g.of("error") {
-				if l.Kind != "well" {
-					t.Errorf("task %d: %s", l.Rank, l.Text)
+			for range 10 {
+				if took := pause(t, silence, silence*3/10); took < silence/2 {
+					return
 				}
 			}
-			if report.Exit != 0 || len(report.Killed) > 0 {
-				t.Error(report.Cause)
-			}
+			t.Skip("this machine is too busy to stop a process for a short time")
 		})
 	}
+}
+
+// pause stops a process in the midst of traffic and checks that nothing comes of it. It
+// returns how long it was stopped: where the machine made that half of silence or more,
+// the process may be taken for dead.
+func pause(t *testing.T, silence, length time.Duration) (took time.Duration) {
+	t.Helper()
+	const n = 4
+	enough := filepath.Join(t.TempDir(), "enough")
+	g := scene{n: n, settings: settings{Silence: silence}, play: []string{"busy", enough}}.begin(t)
+	pids := g.pids(t, "ready")
+	time.Sleep(silence / 3)
+	began := time.Now()
+	if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(length)
+	if err := syscall.Kill(pids[2], syscall.SIGCONT); err != nil && time.Since(began) < silence/2 {
+		t.Fatal(err)
+	}
+	took = time.Since(began)
+	time.Sleep(silence * 2 / 3)
+	if err := os.WriteFile(enough, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := g.end(t)
+	if took >= silence/2 {
+		return took
+	}
+	for _, l := range g.of("error") {
+		if l.Kind != "well" {
+			t.Errorf("task %d, after a stop of %v: %s", l.Rank, took, l.Text)
+		}
+	}
+	if report.Exit != 0 || len(report.Killed) > 0 {
+		t.Error(report.Cause)
+	}
+	return took
 }
 
 // modes of the tests of broadcasts, by name.

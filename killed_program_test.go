@@ -34,7 +34,7 @@ func settling(tell func(line), args []string) coppice.Func {
 	}
 	before := holdings()
 	end := failure("end", s.job().Run(context.Background(), playing(tell, args)))
-	for until := time.Now().Add(5 * time.Second); holdings() > before && time.Now().Before(until); {
+	for until := time.Now().Add(patienceTime); holdings() > before && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}
 	if end.Value = holdings() - before; end.Value > 0 {
@@ -148,7 +148,7 @@ func TestRecoveriesLeaveNothing(t *testing.T) {
 		c.play(e)
 	})
 	c.conclude()
-	for until := time.Now().Add(5 * time.Second); holdings() > before; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patienceTime); holdings() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d goroutines and descriptors are left in the launcher", holdings()-before)
 		}

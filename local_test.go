@@ -14,7 +14,7 @@ import (
 // patience bounds tests that would otherwise hang.
 func patience(t testing.TB) context.Context {
 	t.Helper()
-	return patienceOf(t, 60*time.Second)
+	return patienceOf(t, patienceTime)
 }
 
 func patienceOf(t testing.TB, d time.Duration) context.Context {

@@ -147,6 +147,9 @@ func misusing(tell func(line), args []string) coppice.Func {
 		panic(args[0])
 	}
 	return func(ctx context.Context, t *coppice.Task) error {
+		if t.Attempt() > 0 { // its process has left after the end, of which this one has yet to hear
+			return nil
+		}
 		tell := telling(tell, t)
 		f := misuse.others
 		if t.Rank() == odd {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience is for what must happen, but not when.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv("CONTROL_TEST_ROLE"); role != "" {

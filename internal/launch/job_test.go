@@ -140,7 +140,7 @@ func (c *test) begin(t *testing.T) (wait func() *Report) {
 		select {
 		case r := <-done:
 			return r
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the job does not end")
 			return nil
 		}

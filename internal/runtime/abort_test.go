@@ -40,7 +40,7 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 		if !errors.Is(err, over) {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(hangTime):
 		t.Fatal("it still waits")
 	}
 }

@@ -114,7 +114,7 @@ func TestLargeBroadcasts(t *testing.T) {
 func settledEarly(t *testing.T, p *Process) {
 	t.Helper()
 	var early int64
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		p.lock()
 		early = p.early
 		p.unlock()
@@ -133,7 +133,7 @@ func TestEarlyValuesAreGivenBack(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, 4, nil)
 			plan := mustPlan(t, "binomial", "checked")
-			for round := range short(20, 6) {
+			for round := range 6 {
 				var called sync.WaitGroup
 				called.Add(3)
 				j.each(func(m *Member) error {

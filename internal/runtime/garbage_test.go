@@ -330,7 +330,7 @@ func nonsense(t *testing.T, cases []envelope, calls bool) {
 // heardAll waits until the process has handled what the intruder said.
 func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
+	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
 		p.lock()
 		q := p.peers[1]
 		done := q.conn == nil || q.link.Arrived()+1 >= x.next

@@ -36,10 +36,13 @@ func short(usual, fewer int) int {
 	return usual
 }
 
+// hangTime is how long a test waits for what must happen, on a busy machine as well.
+const hangTime = 3 * time.Minute
+
 // patience bounds whatever would otherwise hang.
 func patience(t testing.TB) context.Context {
 	t.Helper()
-	return patienceOf(t, 60*time.Second)
+	return patienceOf(t, hangTime)
 }
 
 func patienceOf(t testing.TB, d time.Duration) context.Context {
