@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -216,21 +215,6 @@ func TestBreachesComeToLightInProcesses(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A task that is run again calls what it called before, with the same inputs. This one
-// sends the number of the attempt instead.
-func ExampleErrDiverged() {
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		if _, err := coppice.AllReduce(ctx, t, t.Attempt(), coppice.Sum); err != nil {
-			return err
-		}
-		return coppice.Barrier(ctx, t)
-	})
-	fmt.Println("diverged:", errors.Is(err, coppice.ErrDiverged))
-	// Output:
-	// diverged: true
 }
 
 // A task may change what it received, which in Local is in the memory that was sent:

@@ -232,3 +232,19 @@ func ExampleCommutative() {
 	})
 	// Output: map[ash:3 elm:1 oak:2]
 }
+
+// The mean of what is left.
+func ExampleWithoutLost() {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"3@allreduce#1"}}
+	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		sum, err := coppice.AllReduce(ctx, t, []int{t.Rank(), 1}, coppice.Sum, coppice.WithoutLost())
+		if err == nil && t.Rank() == 0 {
+			fmt.Println("mean of", sum[1], "tasks:", sum[0]/sum[1])
+		}
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: mean of 3 tasks: 1
+}

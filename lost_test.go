@@ -164,22 +164,6 @@ func TestWithoutLostIsForReport(t *testing.T) {
 	}
 }
 
-// The mean of what is left.
-func ExampleWithoutLost() {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"3@allreduce#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		sum, err := coppice.AllReduce(ctx, t, []int{t.Rank(), 1}, coppice.Sum, coppice.WithoutLost())
-		if err == nil && t.Rank() == 0 {
-			fmt.Println("mean of", sum[1], "tasks:", sum[0]/sum[1])
-		}
-		return err
-	})
-	if err != nil {
-		fmt.Println(err)
-	}
-	// Output: mean of 3 tasks: 1
-}
-
 // A task that is lost makes the job fail, although nobody needed it any more.
 func TestLostTaskFailsTheJob(t *testing.T) {
 	job := coppice.Job{Local: 3, LogBytes: 1 << 10, Kill: []string{"2@recv#1"}, Logger: slog.New(slog.DiscardHandler)}
