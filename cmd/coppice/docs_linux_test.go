@@ -163,7 +163,7 @@ var varying = []struct {
 	figures *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`\d+\.\d+ ?s\b`), "N s"},
+	{regexp.MustCompile(`\b\d[\d.e+]* ?s\b`), "N s"},
 	{regexp.MustCompile(`[\d.]+ million a second`), "N million a second"},
 	{regexp.MustCompile(`\bview \d+`), "view N"},
 }
@@ -244,7 +244,7 @@ func TestPagesThatShowSomethingElseAreFound(t *testing.T) {
 		{"[0] a\n[1] b\n", "[1] b\n[0] a\n", true},
 		{"[0] a\n[0] b\n", "[0] b\n[0] a\n", false},
 		{"[0] a\n[1] b\n", "[1] a\n[0] b\n", false},
-		{"in 0.04 s\n", "in 12.5 s\n", true},
+		{"in 0.04 s, 2 s, 1s\n", "in 12.5 s, 1e+01 s, 3.5s\n", true},
 		{"in 3 rounds\n", "in 4 rounds\n", false},
 		{"a\n...\nd\n", "a\nb\nc\nd\n", true},
 		{"a\n...\ne\n", "a\nb\nc\nd\n", false},
