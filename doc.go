@@ -1,5 +1,5 @@
-// Package coppice is group communication for Go programs that regrows when
-// processes die: a coppiced tree is cut to the ground and grows back.
+// Package coppice is an MPI-style library that survives crashes: when a process
+// dies, another takes over and every collective still returns the same result.
 //
 // A program is a function of one task:
 //
@@ -95,10 +95,10 @@
 //
 // # More
 //
-// docs/tutorial.md begins with nothing and ends with eight processes;
-// docs/running.md is about starting them, variables, transports and security;
-// docs/api.md lists what exists and what does not yet; docs/design.md tells how
-// it works. The protocols are pure state machines (package protocol), which a
+// docs/tutorial.md goes from an empty folder to a program that survives a crash;
+// docs/running.md is about starting programs, variables, transports and security;
+// docs/api.md has the meaning of every call and what each mode promises;
+// docs/design.md describes how it works. The protocols are pure state machines (package protocol), which a
 // simulator (logp), an adversary (chaos) and the processes of this package run
 // unchanged.
 package coppice

@@ -125,6 +125,27 @@ var planted = []struct {
 	{"a home folder in Go", noMachinePath, goFile("logp/a.go", `const dir = "`+slash("root/x")+`"`), "a.go:2"},
 	{"a working folder in testdata", noMachinePath, map[string]string{"testdata/a.txt": "\n" + slash("work/x")}, "a.txt:2"},
 	{"a home folder as an address", noMachinePath, text("file://" + slash("Users/me/x")), "notes.md:1"},
+	{"a promise on a page", noPromises, map[string]string{"docs/a.md": "one\nAgreement, which is to come.\n"}, `docs/a.md:2: "is to come"`},
+	{"a promise in a table", noPromises, text("| here | still to come |"), "still to come"},
+	{"a thing that is not yet", noPromises, text("It does not yet work."), "not yet"},
+	{"a thing that will be", noPromises, text("Windows will be supported."), "will be supported"},
+	{"a thing for now", noPromises, text("That ends the job for now."), "for now"},
+	{"a plan", noPromises, text("Kubernetes is planned."), "planned"},
+	{"a promise in a package comment", noPromises, map[string]string{"logp/a.go": "// Package logp lists what is to come.\npackage logp\n"}, "a.go:1"},
+	{"a promise in a comment on a field", noPromises, goFile("logp/a.go", "type t struct {\n\t// Later: not yet built\n\tLater int\n}\n"), "a.go:3"},
+	{"a promise in a test", noPromises, goFile("logp/a_test.go", "// f is planned.\nfunc f() {}\n"), ""},
+	{"a promise in the log of changes", noPromises, map[string]string{"CHANGELOG.md": "not yet"}, ""},
+	{"a promise in a decision", noPromises, map[string]string{"docs/decisions/a.md": "not yet"}, ""},
+	{"time that passes", noPromises, text("As soon as it returns there will be none; how soon?"), ""},
+
+	{"a link to nothing", linksLead, text("a\n[b](gone.md)"), "notes.md:2: links to gone.md"},
+	{"a link to a heading that is missing", linksLead, text("# A title, here\n[b](#a-title) [c](#a-title-here)"), "notes.md#a-title: no such"},
+	{"a link to a folder and to the net", linksLead, map[string]string{"docs/a.md": "[x](../logp/) [y](https://example.org)", "logp/a.go": "package logp\n"}, ""},
+	{"a link in a program", linksLead, text("```go\nx[i](gone.md)\n```"), ""},
+
+	{"a page that the index does not list", indexListsPages, map[string]string{"docs/README.md": "[a](a.md)", "docs/a.md": "", "docs/b.md": ""}, "docs/b.md"},
+	{"a page of a folder that the index lists", indexListsPages, map[string]string{"docs/README.md": "[a](a/)", "docs/a/b.md": ""}, ""},
+
 	{"part of a longer path", noMachinePath, text("https://example.org/home/x ./work/x ~/work/x $HOME/work/x"), ""},
 }
 

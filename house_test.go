@@ -111,6 +111,9 @@ var rules = []struct {
 	{"files are short", shortFiles},
 	{"nothing is left to do", nothingUnfinished},
 	{"no path of one machine", noMachinePath},
+	{"no promises", noPromises},
+	{"links lead somewhere", linksLead},
+	{"the index lists every page", indexListsPages},
 }
 
 func TestHouseRules(t *testing.T) {

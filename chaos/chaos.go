@@ -83,7 +83,7 @@ type Config[S, M any] struct {
 
 	// LossyCrashes lets a crash take with it the end of what is still on its
 	// way: of every channel from the dead process, any number of the messages
-	// sent last. A host that dies loses what it had not yet put on the wire.
+	// sent last. A host that dies loses what it had not put on the wire.
 	LossyCrashes bool
 
 	// MayCrash tells the processes that may crash. nil: all.

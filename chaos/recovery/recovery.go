@@ -17,7 +17,7 @@ import (
 
 // Job is one whose tasks survive the death of processes, to be attacked: all
 // but one may crash, at any moment, and every task must return with the bits that it
-// has without any message. If nobody survives but processes that had not yet joined, nothing
+// has without any message. If nobody survives but processes that had not joined, nothing
 // is promised.
 type Job struct {
 	// P is the number of processes, Tasks that of tasks, 0: as many. Task t belongs to

@@ -290,36 +290,3 @@ func TestThousandsAreSeparated(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
-
-// TestReadmeShowsWhatTheDemoPrints: the README says so.
-func TestReadmeShowsWhatTheDemoPrints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("simulates a million processes; runs without -short")
-	}
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "demo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if exit := run([]string{"demo", "--simulator"}, file, os.Stderr); exit != 0 {
-		t.Fatalf("exit code %d", exit)
-	}
-	printed, err := os.ReadFile(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(readme), "```text\n")[1:]
-	if len(blocks) != 2 {
-		t.Fatalf("%d blocks of text in the README, want the tree and the table", len(blocks))
-	}
-	for _, block := range blocks {
-		text, _, _ := strings.Cut(block, "```")
-		if !strings.Contains(string(printed), strings.TrimRight(text, "\n")) {
-			t.Errorf("the README shows\n%s\nthe demo prints\n%s", text, printed)
-		}
-	}
-}

@@ -23,7 +23,7 @@ const acknowledged = -1
 func (t *AckTree) Fit(p int) error { return (*Tree)(t).Fit(p) }
 
 // Color implements Dissemination. From now on Keep counts the acknowledgements
-// that are not yet here.
+// that are missing.
 func (t *AckTree) Color(s *Spreading, _ Rank, _ uint16) { s.Keep = 0 }
 
 // Acknowledge implements Dissemination. An acknowledgement may overtake the sends

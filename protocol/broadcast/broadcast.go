@@ -77,7 +77,7 @@ type Correction[C, E any] interface {
 }
 
 // LateDelivery is implemented by corrections that deliver only when they are
-// done: having the message is not yet a promise that everybody gets it.
+// done: having the message is no promise that everybody gets it.
 type LateDelivery interface{ DeliversLast() }
 
 // OnlyColors is implemented by parts whose messages do nothing but color: they

@@ -185,7 +185,7 @@ func (s *StepState) Match(from Rank, lane uint16) int {
 	return -1
 }
 
-// Waits tells whether step i is to come and receives what has not come.
+// Waits reports whether step i is still due and receives what has not arrived.
 func (s *StepState) Waits(i int) bool {
 	return i >= int(s.at) && i < len(s.steps) && !s.has(i) && !s.chosen(i)
 }
