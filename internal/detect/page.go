@@ -6,9 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Page is memory that the processes of a host share, a slot for each rank: a process
@@ -39,7 +40,7 @@ const SilenceMin = 50 * time.Millisecond
 // OpenPage opens the page of a directory, for ranks up to below slots, and makes it if it
 // is missing.
 func OpenPage(dir string, slots int) (*Page, error) {
-	f, err := os.OpenFile(filepath.Join(dir, pageName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, pageName), os.O_RDWR|os.O_CREATE|posix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("page of beats: %w", err)
 	}
@@ -53,7 +54,7 @@ func OpenPage(dir string, slots int) (*Page, error) {
 			return nil, fmt.Errorf("page of beats: %w", err)
 		}
 	}
-	memory, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	memory, err := posix.MapShared(f, int(size))
 	if err != nil {
 		return nil, fmt.Errorf("page of beats: %w", err)
 	}
@@ -65,7 +66,7 @@ func (p *Page) Close() error {
 	if p.memory == nil {
 		return errors.New("page of beats: closed twice")
 	}
-	err := syscall.Munmap(p.memory)
+	err := posix.Unmap(p.memory)
 	p.memory = nil
 	return err
 }
