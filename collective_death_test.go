@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // mortal is one of each collective on n numbers, with its result checked.
@@ -225,7 +226,7 @@ func TestKilledInEveryCollective(t *testing.T) {
 				g := scene{n: n, settings: reported, play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.begin(t)
 				pids := g.pids(t, "ready")
 				time.Sleep(after)
-				if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+				if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				g.end(t)

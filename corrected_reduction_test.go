@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 func init() { plays["correcting"] = correcting }
@@ -202,7 +203,7 @@ func TestCorrectedReductionsOutliveKills(t *testing.T) {
 						continue
 					}
 					time.Sleep(time.Duration(rng.IntN(20_000)) * time.Microsecond)
-					if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may be over
+					if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may be over
 						t.Fatal(err)
 					}
 					c.dead = append(c.dead, victim)

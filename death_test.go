@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // waiting is a play in which all tasks but one, the victim, need that one in an
@@ -91,7 +92,7 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	pids := g.pids(t, "ready")
 	time.Sleep(20 * time.Millisecond) // until they wait
 	killed := time.Now()
-	if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+	if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	report := g.end(t)
@@ -134,7 +135,7 @@ func below(tell func(line), _ []string) coppice.Func {
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
 	g := scene{n: n, settings: reported, play: []string{"below"}}.begin(t)
-	if err := syscall.Kill(g.pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
+	if err := posix.Kill(g.pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	g.end(t)
@@ -290,7 +291,7 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 	time.Sleep(100 * time.Millisecond)
 	held := watchMachine()
 	stopped := time.Now()
-	if err := syscall.Kill(pids[victim], syscall.SIGSTOP); err != nil {
+	if err := posix.Kill(pids[victim], posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	report := g.end(t)
@@ -374,11 +375,11 @@ func pause(t *testing.T, silence, length time.Duration) (took time.Duration) {
 	pids := g.pids(t, "ready")
 	time.Sleep(silence / 3)
 	began := time.Now()
-	if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
+	if err := posix.Kill(pids[2], posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(length)
-	if err := syscall.Kill(pids[2], syscall.SIGCONT); err != nil && time.Since(began) < silence/2 {
+	if err := posix.Kill(pids[2], posix.SIGCONT); err != nil && time.Since(began) < silence/2 {
 		t.Fatal(err)
 	}
 	took = time.Since(began)
@@ -419,7 +420,7 @@ var modes = map[string]coppice.Protection{
 func streaming(tell func(line), args []string) coppice.Func {
 	mode, root := modes[args[0]], number(args[1])
 	enough := make(chan os.Signal, 1)
-	signal.Notify(enough, syscall.SIGUSR1)
+	signal.Notify(enough, posix.SIGUSR1)
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := telling(tell, t)
 		tell(line{What: "ready"})
@@ -492,14 +493,14 @@ func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int,
 		time.Sleep(time.Duration(random.Int64N(int64(15 * time.Millisecond))))
 		for range wave {
 			killed = append(killed, victims[0])
-			if err := syscall.Kill(pids[victims[0]], syscall.SIGKILL); err != nil {
+			if err := posix.Kill(pids[victims[0]], syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			victims = victims[1:]
 		}
 	}
 	time.Sleep(5 * time.Millisecond)
-	if err := syscall.Kill(pids[root], syscall.SIGUSR1); err != nil {
+	if err := posix.Kill(pids[root], posix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
 	g.end(t)
@@ -531,7 +532,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 				g := scene{n: n, settings: reported, play: []string{"stream", mode, fmt.Sprint(root)}}.begin(t)
 				pids := g.pids(t, "ready")
 				time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
-				if err := syscall.Kill(pids[root], syscall.SIGKILL); err != nil {
+				if err := posix.Kill(pids[root], syscall.SIGKILL); err != nil {
 					t.Fatal(err)
 				}
 				g.end(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // homeless tells where the job's directory is and waits for a file; then every task
@@ -65,7 +66,7 @@ func TestJobSurvivesTheLossOfItsDirectory(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				syscall.Kill(pids[2], syscall.SIGKILL)
+				posix.Kill(pids[2], syscall.SIGKILL)
 			}
 			if err := os.WriteFile(goes, nil, 0o600); err != nil {
 				t.Fatal(err)

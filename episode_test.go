@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/play"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // episodeTime is how long a job may take in which processes die. Alone on a machine
@@ -294,7 +294,7 @@ func (e episode) differs(text string, want []uint64) string {
 // traces tells what a job has left behind: processes, or its directory.
 func traces(report *launch.Report, g *stage) (err error) {
 	for _, t := range report.Tasks {
-		if t.PID > 0 && syscall.Kill(t.PID, 0) == nil {
+		if t.PID > 0 && posix.Kill(t.PID, 0) == nil {
 			err = errors.Join(err, fmt.Errorf("process %d, pid %d, is left", t.Rank, t.PID))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 func init() { plays["roam"], plays["young"] = roaming, young }
@@ -100,7 +101,7 @@ func TestGrowAndShrink(t *testing.T) {
 		}
 	}
 	for _, j := range joined[:5] { // each when what the last one held has been copied again
-		syscall.Kill(j.Pid, syscall.SIGKILL)
+		posix.Kill(j.Pid, syscall.SIGKILL)
 		awaitRounds(t, g, 8)
 	}
 	if err := os.WriteFile(stop, nil, 0o600); err != nil {
@@ -202,7 +203,7 @@ func TestRoamingJobs(t *testing.T) {
 					awaitRounds(t, g, s.Tasks)
 					recent = 0
 				}
-				if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				if posix.Kill(pid, syscall.SIGKILL) == nil {
 					kills++
 					recent++
 				}

@@ -47,9 +47,10 @@ var rooms = []room{
 	{in: "experiment", may: "logp model"},
 	{in: "internal/runtime internal/transport internal/wire", may: "protocol internal/detect internal/large"},
 	{in: "internal/codec internal/fold", may: "internal/large"},
-	{in: "internal/netns internal/plant internal/store"},
+	{in: "internal/netns internal/plant internal/posix"},
+	{in: "internal/store", may: "internal/posix"},
 	{in: "internal/large"},
-	{in: "internal/detect"},
+	{in: "internal/detect", may: "internal/posix"},
 	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect protocol"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only

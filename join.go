@@ -19,6 +19,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/transport"
@@ -445,7 +446,7 @@ func (m *mediator) bereave(p *runtime.Process, err error) {
 	m.cancel(err)
 	m.finish(err)
 	if m.orphan {
-		time.AfterFunc(orphanTime, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		time.AfterFunc(orphanTime, func() { _ = posix.Kill(os.Getpid(), syscall.SIGKILL) })
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 var errEnough = errors.New("enough")
@@ -104,7 +105,7 @@ func TestInterruptEndsMain(t *testing.T) {
 	pids := g.pids(t, "ready")
 	time.Sleep(50 * time.Millisecond)
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+		if err := posix.Kill(pid, syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -453,7 +454,7 @@ func (s scene) started(t testing.TB, cmd *exec.Cmd, env []string) (*stage, *exec
 		_ = cmd.Wait()
 		for _, l := range g.of("ready") {
 			if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.Pid)); err == nil && strings.Contains(string(command), os.Args[0]) {
-				_ = syscall.Kill(l.Pid, syscall.SIGKILL)
+				_ = posix.Kill(l.Pid, syscall.SIGKILL)
 			}
 		}
 		if t.Failed() {
@@ -564,7 +565,7 @@ func TestMpirun(t *testing.T) {
 		pids := g.pids(t, "ready")
 		time.Sleep(50 * time.Millisecond)
 		killed := time.Now()
-		if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+		if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // its code is Open MPI's business

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 func init() { plays["march"], plays["draw"] = marching, drawing }
@@ -73,9 +74,9 @@ func exists(file string) bool {
 // killAtOnce kills some, none of which does anything any more when the first dies.
 func killAtOnce(t *testing.T, pids ...int) {
 	t.Helper()
-	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+	for _, signal := range []syscall.Signal{posix.SIGSTOP, syscall.SIGKILL} {
 		for _, pid := range pids {
-			if err := syscall.Kill(pid, signal); err != nil {
+			if err := posix.Kill(pid, signal); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 func init() { plays["leaves"] = leaves }
@@ -52,7 +53,7 @@ func TestMpirunWithoutRank0(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		g, cmd := scene{n: 3, settings: reported, play: []string{"wait", "barrier", "0", "warm"}}.started(t, exec.Command(mpirun, mpirunArgs(3)...), nil)
 		pids := g.pids(t, "ready")
-		if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		if err := posix.Kill(pids[0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		if err := cmd.Wait(); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/play"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Programs of package play on the public API: a task that keeps to its program ends
@@ -136,7 +137,7 @@ func (p *role) mayDie(t *coppice.Task, step int) {
 
 // dieNow ends this process as a crash would.
 func dieNow() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	_ = posix.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // fell is a walk whose state is stored. What it begins with comes from outside.
@@ -475,7 +476,7 @@ func TestStoredProcessesKilled(t *testing.T) {
 	g := s.begin(t)
 	pids := g.pids(t, "ready")
 	for _, victim := range []int{1, 2, 3} {
-		if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+		if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // watching is a play in which tasks tell every view they see, until one has as
@@ -140,7 +141,7 @@ func TestHalfDieAtOnce(t *testing.T) {
 	}
 	victims = append(victims, 0)
 	for _, r := range victims {
-		if err := syscall.Kill(pids[r], syscall.SIGKILL); err != nil {
+		if err := posix.Kill(pids[r], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,7 +160,7 @@ func TestAStoppedProcessIsFenced(t *testing.T) {
 	g := scene{n: 2, play: []string{"watch", "1"}, settings: settings{Silence: 400 * time.Millisecond}}.begin(t)
 	pids := g.pids(t, "ready")
 	g.await(t, "view", 2)
-	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+	if err := posix.Kill(pids[0], posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	report := g.end(t)
@@ -181,18 +182,18 @@ func TestPausesChangeNoView(t *testing.T) {
 	g.await(t, "view", n)
 	for i := range short(3, 1) {
 		pid := pids[(i*2+1)%n]
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		if err := posix.Kill(pid, posix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(silence / 3)
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		if err := posix.Kill(pid, posix.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 	}
 	time.Sleep(silence / 3)
 	end := time.Now() // those who live longer may see the others die
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGINT)
+		_ = posix.Kill(pid, syscall.SIGINT)
 	}
 	g.end(t)
 	for _, l := range g.of("view") {

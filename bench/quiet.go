@@ -6,7 +6,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -58,14 +57,8 @@ func readUsage() (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var r syscall.Rusage
-		if err := syscall.Getrusage(who, &r); err != nil {
-			return usage{}, err
-		}
-		u.own += time.Duration(r.Utime.Nano() + r.Stime.Nano())
-	}
-	return u, nil
+	u.own, err = ownTime()
+	return u, err
 }
 
 // parseUsage reads the first line of /proc/stat: user, nice, system, idle, iowait,

@@ -73,7 +73,7 @@ func (a Agreement) Config() (agreementConfig, error) {
 		Protocol: caller{g, m}, P: of.P, Detect: true, Inputs: a.calls(),
 		Crashes: of.Crashes, LossyCrashes: of.LossyCrashes, Restarts: of.Restarts, Suspicions: of.Suspicions,
 		Cuts: of.Cuts, CutTicks: of.CutTicks, CutsStay: of.CutsStay, DetectCuts: true,
-		EagerTimers: of.EagerTimers, ExtraNext: of.ExtraNext, KeepGoing: of.KeepGoing,
+		EagerTimers: of.EagerTimers, ExtraNext: of.ExtraNext, KeepGoing: of.KeepGoing, Progress: of.Progress,
 		StatesMax: of.StatesMax, StepsMax: of.StepsMax,
 		Fence: wishedDead, Claim: claimDecision, Witness: a.witness, Check: a.check,
 	}

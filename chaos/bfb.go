@@ -17,7 +17,7 @@ func bfbConfig[S any](b Broadcast, p protocol.Protocol[S, broadcast.BFBMessage],
 	return Config[S, broadcast.BFBMessage]{
 		Protocol: p, P: b.Spec.P, Crashes: b.Crashes, LossyCrashes: b.LossyCrashes,
 		Reorder: b.Reorder, EagerTimers: b.EagerTimers, ExtraNext: b.ExtraNext,
-		KeepGoing: b.KeepGoing, StatesMax: b.StatesMax,
+		KeepGoing: b.KeepGoing, Progress: b.Progress, StatesMax: b.StatesMax,
 		Detect:   true,
 		MayCrash: func(r protocol.Rank) bool { return r != root },
 		Vary: func(s *Setup[S, broadcast.BFBMessage]) {

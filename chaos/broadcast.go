@@ -31,6 +31,7 @@ type Broadcast struct {
 
 	Reorder, EagerTimers, ExtraNext, KeepGoing bool // as in Config
 	StatesMax                                  int
+	Progress                                   func(runs int) // as in Config
 }
 
 // Random runs the broadcast under random schedules.
@@ -95,7 +96,7 @@ func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise
 		Protocol: p, P: p.P, Crashes: b.Crashes,
 		LossyCrashes: b.LossyCrashes, Cumulative: b.Cumulative,
 		Reorder: b.Reorder, EagerTimers: b.EagerTimers, ExtraNext: b.ExtraNext,
-		KeepGoing: b.KeepGoing, StatesMax: b.StatesMax,
+		KeepGoing: b.KeepGoing, Progress: b.Progress, StatesMax: b.StatesMax,
 		Vary: func(s *Setup[broadcast.State[C], broadcast.Message[E]]) {
 			if b.Failed > 0 {
 				s.FailUpTo(b.Failed, p.Root)

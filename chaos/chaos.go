@@ -166,6 +166,9 @@ type Config[S, M any] struct {
 	// otherwise it stops at the first.
 	KeepGoing bool
 
+	// Progress, if not nil, is called by Random with the number of runs made so far, from its workers.
+	Progress func(runs int)
+
 	// AsFound makes Random tell of a violation as it was found. Otherwise it
 	// looks for a shorter one of the same nature, which may take seconds.
 	AsFound bool

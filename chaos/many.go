@@ -22,6 +22,7 @@ type Many struct {
 	Failed int
 
 	Reorder, ExtraNext, KeepGoing bool // as in Config
+	Progress                      func(runs int)
 }
 
 type (
@@ -52,7 +53,7 @@ func (m Many) config(p protocol.Protocol[manyState, manyMessage]) Config[manySta
 		inputs = append(inputs, Input{Rank: r, Notice: protocol.Notice{Kind: protocol.Begin}})
 	}
 	return Config[manyState, manyMessage]{
-		Protocol: p, P: m.Spec.P, Inputs: inputs, Reorder: m.Reorder, ExtraNext: m.ExtraNext, KeepGoing: m.KeepGoing,
+		Protocol: p, P: m.Spec.P, Inputs: inputs, Reorder: m.Reorder, ExtraNext: m.ExtraNext, KeepGoing: m.KeepGoing, Progress: m.Progress,
 		Vary:  func(s *Setup[manyState, manyMessage]) { s.FailUpTo(m.Failed, m.Roots...) },
 		Check: m.check,
 	}

@@ -34,6 +34,7 @@ type Membership struct {
 
 	EagerTimers, ExtraNext, KeepGoing bool // as in Config
 	StatesMax, StepsMax               int
+	Progress                          func(runs int) // as in Config
 }
 
 type (
@@ -94,7 +95,7 @@ func (m Membership) world(p protocol.Protocol[memberState, memberMessage]) membe
 		Protocol: p, P: m.P + m.Joiners, Detect: true,
 		Crashes: m.Crashes, LossyCrashes: m.LossyCrashes, Restarts: m.Restarts, Suspicions: m.Suspicions,
 		Cuts: m.Cuts, CutTicks: m.CutTicks, CutsStay: m.CutsStay, DetectCuts: true,
-		EagerTimers: m.EagerTimers, ExtraNext: m.ExtraNext, KeepGoing: m.KeepGoing,
+		EagerTimers: m.EagerTimers, ExtraNext: m.ExtraNext, KeepGoing: m.KeepGoing, Progress: m.Progress,
 		StatesMax: m.StatesMax, StepsMax: m.StepsMax,
 		Claim:   claimView,
 		Witness: witnessMembership,

@@ -46,6 +46,7 @@ type drawing[S, M any] struct {
 	taken      atomic.Int64 // runs handed out
 	first      atomic.Int64 // lowest run with a violation
 	violations atomic.Int64
+	made       atomic.Int64 // runs
 }
 
 // horizons are how many effects there usually are: those of the busiest process,
@@ -99,7 +100,11 @@ func (d *drawing[S, M]) work() {
 			return
 		}
 		for i := from; i < min(from+chunk, d.runs); i++ {
-			if w.draw(runSeed(d.seed, int(i)), false) == nil {
+			err := w.draw(runSeed(d.seed, int(i)), false)
+			if made := d.made.Add(1); d.cfg.Progress != nil {
+				d.cfg.Progress(int(made))
+			}
+			if err == nil {
 				continue
 			}
 			d.violations.Add(1)

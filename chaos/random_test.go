@@ -8,9 +8,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
 func nothing[S, M any](*World[S, M]) error { return nil }
@@ -594,5 +596,25 @@ func BenchmarkRandom(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "schedules/s")
 		})
+	}
+}
+
+// TestProgressCountsAllRuns, whoever makes them.
+func TestProgressCountsAllRuns(t *testing.T) {
+	const runs = 1000
+	var most atomic.Int64
+	b := Broadcast{Spec: broadcast.Spec{P: 3, Tree: "binomial", Correction: "checked", O: 1}, Progress: func(made int) {
+		for {
+			before := most.Load()
+			if int64(made) <= before || most.CompareAndSwap(before, int64(made)) {
+				return
+			}
+		}
+	}}
+	if _, err := b.Random(1, runs, 3); err != nil {
+		t.Fatal(err)
+	}
+	if most.Load() != runs {
+		t.Errorf("%d runs told, want %d", most.Load(), runs)
 	}
 }

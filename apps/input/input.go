@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Files are files as they were when they were opened.
@@ -49,7 +48,7 @@ func open(path string) (f File, err error) {
 	if err != nil {
 		return f, err
 	}
-	if f.File, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil { // by now it may be a pipe
+	if f.File, err = os.OpenFile(path, os.O_RDONLY|nonblock, 0); err != nil { // by now it may be a pipe
 		return f, err
 	}
 	if f.was, err = f.Stat(); err == nil && !f.was.Mode().IsRegular() {

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command rawloop is the floor that messages between two processes are held
 // against: a ping-pong of two Go processes on a Unix stream socket, by raw system
 // calls on locked threads, with no poller, no frames and nobody else to listen to.

@@ -60,6 +60,7 @@ type Job struct {
 
 	KeepGoing, AsFound bool // as in chaos.Config
 	StatesMax          int
+	Progress           func(runs int) // as in chaos.Config
 }
 
 // Some are so many Saves as it happens.
@@ -383,7 +384,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 		MayCrash:   func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
-		KeepGoing: r.KeepGoing, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
+		KeepGoing: r.KeepGoing, Progress: r.Progress, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
 }

@@ -29,8 +29,9 @@ type Attack struct {
 	// many crash during the run.
 	Failed, Crashes int
 
-	LossyCrashes, Reorder, ExtraNext, KeepGoing bool // as in chaos.Config
-	StatesMax                                   int  // as in chaos.Config
+	LossyCrashes, Reorder, ExtraNext, KeepGoing bool           // as in chaos.Config
+	StatesMax                                   int            // as in chaos.Config
+	Progress                                    func(runs int) // as in chaos.Config
 }
 
 // Random attacks it with random schedules.
@@ -72,7 +73,7 @@ func (r Attack) of(protocols ...*reducing) chaos.Config[reducingState, reducingM
 	}
 	return chaos.Config[reducingState, reducingMessage]{
 		Protocol: protocols[0], P: r.Spec.P, Inputs: inputs, Crashes: r.Crashes, LossyCrashes: r.LossyCrashes,
-		Detect: true, Reorder: r.Reorder, ExtraNext: r.ExtraNext, KeepGoing: r.KeepGoing, StatesMax: r.StatesMax,
+		Detect: true, Reorder: r.Reorder, ExtraNext: r.ExtraNext, KeepGoing: r.KeepGoing, Progress: r.Progress, StatesMax: r.StatesMax,
 		Vary: func(s *chaos.Setup[reducingState, reducingMessage]) {
 			s.Protocol = protocols[s.Choose(len(protocols))]
 			s.FailUpTo(r.Failed)

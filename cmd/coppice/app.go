@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -81,27 +80,6 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 		j.notice(report.Cause)
 	}
 	return report, err
-}
-
-// untilSignal is a context that ends with the first signal that ends a run, which is its cause. The processes of an
-// application have nothing to clean up: they are killed then. Other signals do nothing until stop is called, and after
-// the first never: the command is about to end.
-func untilSignal() (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals, release := received()
-	go func() {
-		select {
-		case s := <-signals:
-			cancel(launch.Interrupted{Signal: s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		if ctx.Err() == nil {
-			release()
-		}
-		cancel(nil)
-	}
 }
 
 // lineWriter hands over the lines of processes, without the rank that they begin with.

@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -139,11 +137,9 @@ func (c *benchCell) job() benchloop.Job {
 	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: nowhere}
 }
 
-// benchReport is what a benchmark came to; the only cell stands at the top of the
-// document.
+// benchReport is what a benchmark came to.
 type benchReport struct {
-	*benchCell
-	Cells   []benchCell `json:"cells,omitempty"`
+	Cells   []benchCell `json:"cells"`
 	Seconds float64     `json:"seconds"`
 }
 
@@ -179,11 +175,7 @@ func (b *benchCmd) Run(c *console) error {
 	if !b.JSON {
 		return c.print(func(w *bufio.Writer) { writeBench(w, cells) })
 	}
-	report := benchReport{Seconds: time.Since(began).Seconds()}
-	if report.Cells = cells; len(cells) == 1 {
-		report.benchCell, report.Cells = &cells[0], nil
-	}
-	return c.printJSON(report)
+	return c.printJSON(benchReport{cells, time.Since(began).Seconds()})
 }
 
 // cells are all combinations of what was asked for: those with the same number
@@ -388,7 +380,7 @@ func (b *benchCmd) oneJob(cells []benchCell) (n int) {
 
 // measureHere runs the processes of a job as goroutines.
 func (b *benchCmd) measureHere(sink *benchSink) error {
-	ctx, stop := benchContext()
+	ctx, stop := untilFirstSignal()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(os.Stderr, logLevel))
 	job := b.protection().job(watch)
@@ -396,17 +388,7 @@ func (b *benchCmd) measureHere(sink *benchSink) error {
 	err := job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
 		return benchTask(ctx, t, sink.jobs(), b.protection(), watch, sink)
 	})
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
-}
-
-// benchContext ends with the first interrupt; a second one ends the process at once.
-func benchContext() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+	return interruptedOr(ctx, err)
 }
 
 // measureApart starts the processes of a job, of which rank 0 tells the figures.
@@ -415,10 +397,10 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 	if err != nil {
 		return err
 	}
-	signals, stop := received()
+	ctx, stop := untilSignal()
 	defer stop()
 	plan, err := launch.New(launch.Config{
-		N: sink.cells[0].Processes, StdinRank: -1, Signals: signals,
+		N: sink.cells[0].Processes, StdinRank: -1,
 		Program: self, Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
 		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
@@ -427,7 +409,7 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 	if err != nil {
 		return err
 	}
-	run, err := plan.Run(context.Background())
+	run, err := plan.Run(ctx)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := benchContext()
+	ctx, stop := untilFirstSignal()
 	defer stop()
 	began := time.Now()
 	m := &membershipBench{plan: plan, console: c}
@@ -113,13 +113,6 @@ func (b *benchMembershipCmd) Run(c *console) error {
 		return c.printJSON(report)
 	}
 	return c.print(report.write)
-}
-
-func interruptedOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return err
 }
 
 // membershipBench measures the sides in turns.

@@ -21,6 +21,7 @@ import (
 	benchloop "github.com/coppice-go/coppice/bench/loop"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
@@ -198,7 +199,7 @@ func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
 		time.Sleep(settleTime)
 		pid := d.pid(victim)
 		at := clock.Now()
-		if syscall.Kill(pid, syscall.SIGKILL) != nil {
+		if posix.Kill(pid, syscall.SIGKILL) != nil {
 			return killed
 		}
 		killed = append(killed, at)

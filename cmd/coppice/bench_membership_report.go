@@ -47,10 +47,9 @@ type membershipSize struct {
 	Ratios     membershipRatios `json:"ratios"`
 }
 
-// membershipReport is the whole; the only size stands at the top of the document.
+// membershipReport is the whole.
 type membershipReport struct {
-	*membershipSize
-	Sizes      []membershipSize `json:"sizes,omitempty"`
+	Sizes      []membershipSize `json:"sizes"`
 	Fit        *logFit          `json:"fit,omitempty"`
 	Rounds     int              `json:"rounds"`
 	Fanout     int              `json:"fanout,omitempty"`
@@ -63,12 +62,10 @@ func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipR
 	for _, s := range sides {
 		r.Sizes = append(r.Sizes, s.sumUp())
 	}
-	if len(r.Sizes) == 1 {
-		r.membershipSize, r.Sizes = &r.Sizes[0], nil
-		return r
+	if len(r.Sizes) > 1 {
+		fit := fitLog(r.Sizes)
+		r.Fit = &fit
 	}
-	fit := fitLog(r.Sizes)
-	r.Fit = &fit
 	return r
 }
 
@@ -139,14 +136,10 @@ func leastSquares(x, y []float64) (f logFit) {
 
 // write prints the report for people.
 func (r *membershipReport) write(w *bufio.Writer) {
-	sizes := r.Sizes
-	if r.membershipSize != nil {
-		sizes = []membershipSize{*r.membershipSize}
-	}
 	fmt.Fprintf(w, "a process is killed; %s, medians in µs, %.0f s\n\n", count(r.Rounds, "round"), r.Seconds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "n\tkilled\tfirst knows\tproposer knows\tstabilization\tall have the view\tp99\t")
-	for _, s := range sizes {
+	for _, s := range r.Sizes {
 		for _, row := range []struct {
 			killed string
 			deathFigures
@@ -158,7 +151,7 @@ func (r *membershipReport) write(w *bufio.Writer) {
 	table.Flush()
 	fmt.Fprintln(w)
 	fmt.Fprintln(table, "n\tbarrier\tfloor\tmemberlist\tstabilization/barrier\ttotal/floor\tmemberlist/total\t")
-	for _, s := range sizes {
+	for _, s := range r.Sizes {
 		theirs, ratio := "", ""
 		if s.Memberlist != nil {
 			theirs = fmt.Sprintf("%.0f", *s.Memberlist)

@@ -183,21 +183,25 @@ func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
 	}
 }
 
-func TestTheOnlySizeStandsAtTheTop(t *testing.T) {
-	report := func(sizes ...membershipSides) map[string]any {
-		return keysOf(t, newMembershipReport(membershipPlan{rounds: 3}, sizes))
-	}
-	one, two := report(sides(8)), report(sides(8), sides(16))
-	for _, key := range []string{
-		"processes", "median_us", "p99_us", "detection_us", "proposer_us", "stabilization_us",
-		"root", "barrier_us", "floor_us", "ratios", "rounds", "seconds",
-	} {
-		if one[key] == nil {
-			t.Errorf("one size: no key %s", key)
+func TestMembershipReportHasOneShape(t *testing.T) {
+	for _, sizes := range [][]membershipSides{{sides(8)}, {sides(8), sides(16)}} {
+		report := keysOf(t, newMembershipReport(membershipPlan{rounds: 3}, sizes))
+		cells, _ := report["sizes"].([]any)
+		if len(cells) != len(sizes) || report["median_us"] != nil || (report["fit"] != nil) != (len(sizes) > 1) {
+			t.Fatalf("%d sizes: %v", len(sizes), report)
 		}
-	}
-	if one["sizes"] != nil || one["fit"] != nil || one["memberlist_us"] != nil || two["sizes"] == nil || two["fit"] == nil || two["median_us"] != nil {
-		t.Errorf("one size: %v, two: %v", one, two)
+		cell, _ := cells[0].(map[string]any)
+		for _, key := range []string{
+			"processes", "median_us", "p99_us", "detection_us", "proposer_us", "stabilization_us",
+			"root", "barrier_us", "floor_us", "ratios",
+		} {
+			if cell[key] == nil {
+				t.Errorf("%d sizes: no key %s in %v", len(sizes), key, cell)
+			}
+		}
+		if report["rounds"] == nil || report["seconds"] == nil || cell["memberlist_us"] != nil {
+			t.Errorf("%d sizes: %v", len(sizes), report)
+		}
 	}
 }
 

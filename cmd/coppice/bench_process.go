@@ -31,7 +31,7 @@ func (b *benchProcessCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := benchContext()
+	ctx, stop := untilFirstSignal()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
 	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.Copies}

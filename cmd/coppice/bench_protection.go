@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
 	"github.com/coppice-go/coppice/bench/ops"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -196,7 +197,7 @@ func (b benchProtection) survivors(ctx context.Context, t *coppice.Task) (*coppi
 		if _, err := coppice.Recv[int](ctx, t, 0, last); err != nil {
 			return nil, err
 		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		if err := posix.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 			return nil, err
 		}
 		select {}

@@ -92,7 +92,7 @@ func (b *benchRecoveryCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	ctx, stop := benchContext()
+	ctx, stop := untilFirstSignal()
 	defer stop()
 	began := time.Now()
 	shown := c.newProgress(plan.rounds * len(plan.ops))

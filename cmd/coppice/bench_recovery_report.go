@@ -122,10 +122,9 @@ type recoveryCell struct {
 	Ratios recoveryRatios  `json:"ratios"`
 }
 
-// recoveryReport is the whole; the only operation stands at the top of the document.
+// recoveryReport is the whole.
 type recoveryReport struct {
-	*recoveryCell
-	Cells      []recoveryCell `json:"cells,omitempty"`
+	Cells      []recoveryCell `json:"cells"`
 	Processes  int            `json:"processes"`
 	Mode       string         `json:"mode"`
 	Work       float64        `json:"work_us,omitempty"` // of the function that combines two values
@@ -142,9 +141,6 @@ func newRecoveryReport(p recoveryPlan, sides []recoverySides) *recoveryReport {
 	}
 	for _, s := range sides {
 		r.Cells = append(r.Cells, s.sumUp(p.bytes))
-	}
-	if len(r.Cells) == 1 {
-		r.recoveryCell, r.Cells = &r.Cells[0], nil
 	}
 	return r
 }
@@ -182,14 +178,10 @@ func (r *recoveryReport) manner() string {
 
 // write prints the report for people.
 func (r *recoveryReport) write(w *bufio.Writer) {
-	cells := r.Cells
-	if r.recoveryCell != nil {
-		cells = []recoveryCell{*r.recoveryCell}
-	}
 	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.manner(), count(r.Rounds, "round"), r.Seconds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%-9s\tsize\tlink breaks\tfirst knows\tall have the view\tit runs again\tis back in it\tall are through\tp99\tfirst death\tfloor: link breaks\tfloor\ttotal/floor\t\n", "")
-	for _, c := range cells {
+	for _, c := range r.Cells {
 		ratio := c.Ratios.TotalToFloor
 		fmt.Fprintf(table, "%-9s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t\n", c.Op, sizeText(c.Bytes),
 			c.Noticed, c.Detection, c.View, c.Started, c.Resumed, c.Median, c.P99, c.First.Median, c.Seen, c.Floor, verdict(ratio, ratio <= totalToFloorMax))

@@ -49,7 +49,8 @@ type chaosCmd struct {
 	Lossy      bool   `help:"A crash takes the tail of what the dead sent with it; survivors then all deliver or none."`
 	JSON       bool   `name:"json" help:"Print JSON."`
 
-	P int `kong:"-"`
+	P    int            `kong:"-"`
+	made func(runs int) `kong:"-"` // is told how many schedules of a protocol are made
 }
 
 func (chaosCmd) Help() string {
@@ -145,8 +146,10 @@ func (x *chaosCmd) Run(c *console) error {
 		protocols = promised
 	}
 	report := chaosReport{Complete: true}
-	for _, name := range protocols {
+	for i, name := range protocols {
+		stop := x.progress(c, name, i, len(protocols))
 		result, err := x.attack(name)
+		stop()
 		switch {
 		case errors.Is(err, chaos.ErrIncomplete):
 			report.Complete = false
@@ -179,6 +182,16 @@ func (x *chaosCmd) Run(c *console) error {
 		return fmt.Errorf("incomplete: more than %d states; allowed: a larger --states or fewer processes", x.States)
 	}
 	return nil
+}
+
+// progress shows how many of the schedules of a protocol are done. How many an exploration has, nobody knows before its end.
+func (x *chaosCmd) progress(c *console, name string, i, protocols int) (stop func()) {
+	if x.Exhaustive || x.Delays != nil {
+		return func() {}
+	}
+	shown := c.newSchedules(name, i, protocols, x.Runs)
+	x.made = shown.done
+	return shown.stop
 }
 
 func (x *chaosCmd) check() error {
@@ -289,7 +302,7 @@ func (x *chaosCmd) checkReplay() error {
 func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 	r := recovery.Job{
 		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
-		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
 		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts, Saves: recovery.Some,
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
@@ -342,7 +355,7 @@ type attacked interface {
 func (x *chaosCmd) attackViews() (chaos.Report, error) {
 	m := chaos.Membership{
 		P: x.P, Joiners: x.Joiners, Crashes: x.P - 1, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts,
-		Agentless: x.Agentless, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+		Agentless: x.Agentless, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
 	}
 	instances := 2
 	if x.Exhaustive || x.Delays != nil {
@@ -387,7 +400,7 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 			return chaos.Report{}, err
 		}
 		roots := []protocol.Rank{spec.Root, spec.Root, protocol.Rank((x.Root + x.P/2) % x.P), spec.Root}
-		m := chaos.Many{Spec: spec, Roots: roots, Failed: dead, Reorder: x.Reorder, KeepGoing: x.Count}
+		m := chaos.Many{Spec: spec, Roots: roots, Failed: dead, Reorder: x.Reorder, KeepGoing: x.Count, Progress: x.made}
 		return m.Random(x.Seed, x.Runs, x.Workers)
 	}
 	spec, err := x.groupFlags.spec(x.P, name, x.ringFlags)
@@ -396,7 +409,7 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	}
 	b := chaos.Broadcast{
 		Spec: spec, Failed: dead, Crashes: min(chaos.PromiseOf(spec).Crashes, x.P),
-		Reorder: x.Reorder, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States,
+		Reorder: x.Reorder, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
 	}
 	if x.Crashes != nil {
 		b.Crashes = *x.Crashes

@@ -39,7 +39,7 @@ func (x *chaosCmd) attackReduction(name string) (chaos.Report, error) {
 	a := reduction.Attack{
 		Spec:   collective.Spec{Op: op, P: x.P, Root: protocol.Rank(x.Root), Failures: failures},
 		Failed: min(failures, x.P-1), Crashes: min(failures, x.P),
-		LossyCrashes: x.Lossy, Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States,
+		LossyCrashes: x.Lossy, Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
 	}
 	if x.Dead != nil {
 		a.Failed = *x.Dead

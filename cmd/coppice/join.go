@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -18,7 +16,7 @@ type joinCmd struct {
 	Rank *int `placeholder:"R" help:"One process, in the place of the dead one of this rank."`
 	JSON bool `name:"json" help:"Print JSON."`
 
-	Program []string `arg:"" optional:"" name:"prog" passthrough:"partial" help:"The program and its arguments, after -- (default: the job's own)."`
+	Program []string `arg:"" optional:"" name:"prog" placeholder:"[-- PROG ARGS]" passthrough:"partial" help:"The program and its arguments, after -- (default: the job's own)."`
 }
 
 func (joinCmd) Help() string {
@@ -47,11 +45,9 @@ func (j *joinCmd) Run(c *console) error {
 	}
 	dir, err := j.find()
 	if err != nil {
-		return badInput{err}
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	joined, err := control.RequestJoin(ctx, dir, request)
+	joined, err := control.RequestJoin(context.Background(), dir, request)
 	switch {
 	case errors.As(err, new(control.Refused)):
 		return badInput{err}

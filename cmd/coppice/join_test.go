@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -18,7 +19,9 @@ import (
 
 func TestJoinRefusesBadInput(t *testing.T) {
 	jobs(t)
-	refusal(t, "no job runs here; allowed: one that coppice run has started on this host", "join")
+	if out, err := command(t, "join"); err == nil || errors.As(err, new(badInput)) || err.Error() != "no running job on this host; start one with coppice run" || out != "" {
+		t.Errorf("without a job: %v, printed %q", err, out)
+	}
 	refusal(t, "0 processes; allowed: 1 or more", "join", "-n", "0")
 	refusal(t, "-2 processes; allowed: 1 or more", "join", "-n", "-2")
 	refusal(t, "rank -1; allowed: 0 or more", "join", "--rank", "-1")

@@ -9,13 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -29,34 +25,37 @@ var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big
 // commands lists the commands. Each is a struct of its flags with a method
 // Run(*console) error, in a file of its own name.
 type commands struct {
-	Agent     agentCmd     `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
-	Bench     benchCmd     `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
-	Chaos     chaosCmd     `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
-	Demo      demoCmd      `cmd:"" help:"See processes answer a query although some of them are killed."`
-	Join      joinCmd      `cmd:"" help:"Add processes to a running job."`
-	Members   membersCmd   `cmd:"" help:"Show who is in which view of a running job."`
-	Probe     probeCmd     `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
-	Reproduce reproduceCmd `cmd:"" help:"Reproduce the papers' figures and tables."`
-	Run       runCmd       `cmd:"" help:"Start a program as a job of N processes."`
-	Sim       simCmd       `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
-	Sort      sortCmd      `cmd:"" help:"Sort keys or records, whoever dies."`
-	Tpch      tpchCmd      `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
-	Tree      treeCmd      `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
-	Tune      tuneCmd      `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Version kong.VersionFlag `help:"Print the version."`
 
-	BenchMembership        benchMembershipCmd        `cmd:"" hidden:"" help:"Measure how fast the survivors of a death have a new view."`
+	Bench           benchCmd           `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
+	BenchMembership benchMembershipCmd `cmd:"" name:"bench membership" help:"Measure how fast the survivors of a death have a new view."`
+	BenchRecovery   benchRecoveryCmd   `cmd:"" name:"bench recovery" help:"Measure how fast the survivors of a death have finished what it happened in."`
+	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
+	Completion      completionCmd      `cmd:"" help:"Print the script that lets a shell complete commands and flags."`
+	Demo            demoCmd            `cmd:"" help:"See processes answer a query although some of them are killed."`
+	Help            helpCmd            `cmd:"" help:"Show the help of a command."`
+	Join            joinCmd            `cmd:"" help:"Add processes to a running job."`
+	Members         membersCmd         `cmd:"" help:"Show who is in which view of a running job."`
+	Probe           probeCmd           `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
+	Reproduce       reproduceCmd       `cmd:"" help:"Reproduce the papers' figures and tables."`
+	Run             runCmd             `cmd:"" help:"Start a program as a job of N processes."`
+	Sim             simCmd             `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
+	Sort            sortCmd            `cmd:"" help:"Sort keys or records, whoever dies."`
+	Tpch            tpchCmd            `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
+	TpchDbgen       tpchDbgenCmd       `cmd:"" name:"tpch dbgen" help:"Print columns of tables of TPC-H."`
+	Tree            treeCmd            `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
+	Tune            tuneCmd            `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
+	VersionCmd      versionCmd         `cmd:"" name:"version" help:"Print the version."`
+
+	// What the command starts itself.
+	Agent                  agentCmd                  `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
 	BenchMembershipProcess benchMembershipProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench membership starts."`
 	BenchFloorProcess      benchFloorProcessCmd      `cmd:"" hidden:"" help:"Be one of the processes that it compares them with."`
-
-	BenchRecovery        benchRecoveryCmd        `cmd:"" hidden:"" help:"Measure how fast the survivors of a death have finished what it happened in."`
-	BenchRecoveryProcess benchRecoveryProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
-
-	BenchProcess benchProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
-	SortProcess  sortProcessCmd  `cmd:"" hidden:"" help:"Be one of the processes that coppice sort starts."`
-	TpchDbgen    tpchDbgenCmd    `cmd:"" hidden:"" help:"Print columns of tables of TPC-H."`
-	TpchProcess  tpchProcessCmd  `cmd:"" hidden:"" help:"Be one of the processes that coppice tpch starts."`
-	ProbeProcess probeProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
+	BenchRecoveryProcess   benchRecoveryProcessCmd   `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
+	BenchProcess           benchProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
+	SortProcess            sortProcessCmd            `cmd:"" hidden:"" help:"Be one of the processes that coppice sort starts."`
+	TpchProcess            tpchProcessCmd            `cmd:"" hidden:"" help:"Be one of the processes that coppice tpch starts."`
+	ProbeProcess           probeProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
 }
 
 const description = `Group communication that regrows when processes die.
@@ -87,6 +86,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
 		words,
+		kong.Vars{"version": version()},
 		kong.Help(help),
 		kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
@@ -98,11 +98,14 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 	if err != nil {
 		return fail(stderr, err)
 	}
-	ctx, err := parser.Parse(joinValues(bareRespawn(oneWord(args))))
-	if err != nil {
-		return fail(stderr, badInput{explain(err, parser.Model, args)})
+	if len(args) == 0 {
+		args = []string{"--help"}
 	}
-	if err := ctx.Run(con); err != nil {
+	ctx, err := parse(parser, args)
+	if err != nil {
+		return fail(stderr, err)
+	}
+	if err := ctx.Run(con, parser); err != nil {
 		return fail(stderr, err)
 	}
 	return 0
@@ -127,25 +130,13 @@ func fail(stderr io.Writer, err error) (exit int) {
 		return exitFailed
 	}
 	fmt.Fprintln(stderr, "coppice:", oneLine(err))
-	if errors.As(err, new(badInput)) {
+	if errors.As(err, new(badInput)) || errors.As(err, new(launch.InputError)) {
 		return exitInput
 	}
 	if i := (launch.Interrupted{}); errors.As(err, &i) {
 		endBy(i.Signal)
 	}
 	return exitFailed
-}
-
-// endBy ends the command by a signal that it has received, and dealt with: who called it sees that, and a
-// shell ends the loop that the command is in. SIGQUIT would dump core.
-func endBy(s syscall.Signal) {
-	if s == syscall.SIGQUIT {
-		return
-	}
-	signal.Reset(s)
-	if syscall.Kill(os.Getpid(), s) == nil {
-		time.Sleep(time.Second) // it comes before
-	}
 }
 
 // oneLine is the text of an error, or of several, of which each has a line. The library's own errors begin with its
@@ -157,63 +148,6 @@ func oneLine(err error) string {
 }
 
 var longWord = regexp.MustCompile(`(\S{100})\S{400,}`)
-
-// explain says what kong found wrong, and where to see what is allowed.
-func explain(err error, app *kong.Application, args []string) error {
-	var names []string
-	for _, command := range app.Children {
-		if !command.Hidden {
-			names = append(names, command.Name)
-		}
-	}
-	if len(args) == 0 {
-		return fmt.Errorf("no command; allowed: %s; see coppice --help", strings.Join(names, ", "))
-	}
-	if slices.Contains(names, args[0]) {
-		text := missingValue.ReplaceAllString(err.Error(), "$1: missing value")
-		return fmt.Errorf("%s; see coppice %s --help", text, written(args))
-	}
-	if strings.HasPrefix(args[0], "-") {
-		return fmt.Errorf("%w; see coppice --help", err)
-	}
-	return fmt.Errorf("unknown command %q; allowed: %s; see coppice --help", args[0], strings.Join(names, ", "))
-}
-
-// missingValue matches kong's words for a flag at the end, or before another.
-var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
-
-// twoWords are the commands of two words, which kong knows by one.
-var twoWords = map[string]string{"bench membership": "bench-membership", "bench recovery": "bench-recovery", "tpch dbgen": "tpch-dbgen"}
-
-// help prints the help of a command, whose name is as the user writes it.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	if command := ctx.Selected(); command != nil {
-		for two, one := range twoWords {
-			if command.Name == one {
-				command.Name = two
-			}
-		}
-	}
-	return kong.DefaultHelpPrinter(options, ctx)
-}
-
-// written is the command as the user wrote it.
-func written(args []string) string {
-	if len(args) > 1 && twoWords[args[0]+" "+args[1]] != "" {
-		return args[0] + " " + args[1]
-	}
-	return args[0]
-}
-
-// oneWord writes a command of two words as one.
-func oneWord(args []string) []string {
-	if len(args) > 1 {
-		if word := twoWords[args[0]+" "+args[1]]; word != "" {
-			return append([]string{word}, args[2:]...)
-		}
-	}
-	return args
-}
 
 // joinValues writes flags so that kong understands more of them: -P=8 as -P8,
 // and as one argument a flag and its value where that is a negative number,

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/vbauerster/mpb/v8/cwriter"
@@ -26,8 +24,8 @@ type membersCmd struct {
 func (membersCmd) Help() string {
 	return `
 Shows who is in which view of a running job: every process with its host, its state and the tasks it
-owns, and the dead. --watch goes on: on a terminal the table is drawn again with every change, otherwise
-what happens is told line by line.
+owns, and the dead. --watch goes on until the job ends, and says how: on a terminal the table is drawn again with every
+change, otherwise what happens is told line by line. If no job runs on this host, the exit code is 1.
 
 	coppice members
 	coppice members --watch
@@ -38,12 +36,10 @@ what happens is told line by line.
 func (m *membersCmd) Run(c *console) error {
 	dir, err := m.find()
 	if err != nil {
-		return badInput{err}
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	r, begun := newRoster(control.JobName(dir)), false
-	for e, err := range control.Watch(ctx, dir) {
+	for e, err := range control.Watch(context.Background(), dir) {
 		if err != nil {
 			return err
 		}
@@ -60,7 +56,7 @@ func (m *membersCmd) Run(c *console) error {
 			}
 		}
 	}
-	if !begun && ctx.Err() == nil {
+	if !begun {
 		return errors.New("the job ended before it told who is there")
 	}
 	return nil
@@ -107,6 +103,13 @@ func (r *roster) write(w *bufio.Writer) {
 	if report.View != nil {
 		view = fmt.Sprintf("view %d", *report.View)
 	}
+	switch report.Ended {
+	case "":
+	case wellEnded:
+		view = "ended well; " + view
+	default:
+		view = "ended, " + report.Ended + "; " + view
+	}
 	fmt.Fprintf(w, "job %s: %s, %s, %d dead\n\n", r.job, view, countOf(len(report.Members), "process", "processes"), len(report.Dead))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "id\tincarnation\thost\tpid\tstate\ttasks")
@@ -115,7 +118,7 @@ func (r *roster) write(w *bufio.Writer) {
 		if p.State == control.Returned && len(p.Tasks) == 0 {
 			state = "spare" // it has nothing to do, and is there if somebody dies
 		}
-		if r.view != nil && !p.InView {
+		if r.view != nil && !p.InView && p.State != ended {
 			state += ", not in the view"
 		}
 		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Incarnation, dash(p.Host), number0(p.Pid), state, taskList(p.Tasks))

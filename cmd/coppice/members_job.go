@@ -16,7 +16,7 @@ type jobFlag struct {
 	Job string `placeholder:"JOB" help:"The job: its name or its directory (default: the one we are part of, or the only one of this user on this host)."`
 }
 
-// find is the directory of the job.
+// find is the directory of the job. That there is none is no mistake in the input; that it is not the one asked for is.
 func (f jobFlag) find() (dir string, err error) {
 	jobs := control.Jobs(os.Getenv)
 	names := make([]string, len(jobs))
@@ -30,7 +30,7 @@ func (f jobFlag) find() (dir string, err error) {
 	switch {
 	case strings.Contains(wanted, "/"):
 		if dir, err = filepath.Abs(wanted); err != nil {
-			return "", err
+			return "", badInput{err}
 		}
 	case wanted != "":
 		if i := slices.Index(names, control.JobName(wanted)); i >= 0 {
@@ -44,11 +44,11 @@ func (f jobFlag) find() (dir string, err error) {
 	}
 	switch {
 	case wanted == "" && len(jobs) > 1:
-		return "", fmt.Errorf("%d jobs run here; allowed: --job with one of %s", len(jobs), strings.Join(names, ", "))
+		return "", badInput{fmt.Errorf("%d jobs run here; allowed: --job with one of %s", len(jobs), strings.Join(names, ", "))}
 	case len(jobs) == 0 && wanted == "":
-		return "", errors.New("no job runs here; allowed: one that coppice run has started on this host")
+		return "", errors.New("no running job on this host; start one with coppice run")
 	case len(jobs) == 0:
-		return "", fmt.Errorf("no job %s; allowed: one that runs, and none does here", wanted)
+		return "", badInput{fmt.Errorf("no job %s; allowed: one that runs, and none does here", wanted)}
 	}
-	return "", fmt.Errorf("no job %s; allowed: %s", wanted, strings.Join(names, ", "))
+	return "", badInput{fmt.Errorf("no job %s; allowed: %s", wanted, strings.Join(names, ", "))}
 }

@@ -15,6 +15,7 @@ type roster struct {
 	job  string
 	size int
 	view *control.View
+	over bool // the job has finished
 	all  map[control.Identity]*control.Status
 	news []string // the last of it, for the screen
 }
@@ -30,8 +31,14 @@ type membersReport struct {
 	View    *uint64        `json:"view"` // its number; null: no process has told of one
 	Members []memberReport `json:"members"`
 	Dead    []memberReport `json:"dead"`
-	News    string         `json:"news,omitempty"` // what changed
+	Ended   string         `json:"ended,omitempty"` // wellEnded, or what has failed; "": the job runs
+	News    string         `json:"news,omitempty"`  // what changed
 }
+
+const (
+	wellEnded = "well"                 // how a job ended in which every task has returned well
+	ended     = control.State("ended") // of a process that has left after the end of its job
+)
 
 type memberReport struct {
 	ID          int           `json:"id"`
@@ -60,11 +67,21 @@ func (r *roster) report(news string) membersReport {
 			ID: s.Rank, Incarnation: s.Incarnation, Host: s.HostName, Pid: s.Pid, State: s.State,
 			InView: r.view.Has(s.Rank, s.Incarnation), Tasks: r.tasks(s), How: s.How, Certain: s.Certain,
 		}
+		if r.over && s.Failure != "" && report.Ended == "" {
+			report.Ended = fmt.Sprintf("process %v failed: %s", id, s.Failure)
+		}
 		if s.State == control.Dead {
 			report.Dead = append(report.Dead, m)
 		} else {
 			report.Members = append(report.Members, m)
 		}
+	}
+	switch {
+	case !r.over || report.Ended != "":
+	case len(report.Members) == 0:
+		report.Ended = "no process is left"
+	default:
+		report.Ended = wellEnded
 	}
 	return report
 }
@@ -122,7 +139,11 @@ func (r *roster) learn(e control.Event) (news string) {
 	case control.EventStop:
 		return "stop: " + h.Reason
 	case control.EventFinished:
-		return "finished: all have returned"
+		r.over = true
+		if how := r.report("").Ended; how != wellEnded {
+			return "the job has ended: " + how
+		}
+		return "the job has ended well: all have returned"
 	case control.EventJoined, control.EventAnnounced, control.EventDied, control.EventReturned, control.EventResumed, control.EventLeft:
 		return r.note(e.Type, who, h)
 	}
@@ -139,6 +160,9 @@ func (r *roster) begin(h happening) {
 	for _, s := range append(members, h.Former...) {
 		if s.Incarnation == 0 && s.Rank >= r.size { // an id that nobody has yet
 			continue
+		}
+		if s.Left {
+			s.State = ended
 		}
 		r.all[control.Identity{uint64(s.Rank), s.Incarnation}] = &s
 	}
@@ -175,6 +199,10 @@ func (r *roster) note(kind string, who control.Identity, h happening) (news stri
 		return fmt.Sprintf("%v has more to do", who)
 	case control.EventLeft:
 		s.State, s.How, s.Certain = control.Dead, h.How, true
+		if r.over {
+			s.State, s.How, s.Certain = ended, "", false
+			return fmt.Sprintf("%v has ended", who)
+		}
 		return fmt.Sprintf("%v has ended: %s", who, h.How)
 	}
 	s.State, s.How, s.Certain = control.Dead, h.How, h.Certain

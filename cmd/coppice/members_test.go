@@ -125,7 +125,9 @@ func opened(number int, owners []int, members ...control.Identity) control.Event
 
 func TestMembersFindsItsJob(t *testing.T) {
 	jobs(t)
-	refusal(t, "no job runs here; allowed: one that coppice run has started on this host", "members")
+	if out, err := command(t, "members"); err == nil || errors.As(err, new(badInput)) || err.Error() != "no running job on this host; start one with coppice run" || out != "" {
+		t.Errorf("without a job: %v, printed %q", err, out)
+	}
 	refusal(t, "no job x; allowed: one that runs, and none does here", "members", "--job", "x")
 	one := coordinate(t, control.ServerConfig{Size: 1}).Place(0, 1).Dir
 	name := control.JobName(one)
@@ -265,7 +267,7 @@ func happen(t *testing.T, s *control.Server, begun func(string), first string) {
 	zero.Emit(opened(2, []int{0, 0}, control.Identity{0, 1}, control.Identity{2, 1}))
 	begun("view 2")
 	zero.Returned(0, "", true)
-	begun("finished")
+	begun("ended well")
 	s.Close()
 }
 
@@ -282,7 +284,7 @@ func TestMembersWatchTellsWhatHappens(t *testing.T) {
 	}
 	for _, want := range []string{
 		"0 joined: pid ", "0 present on ", "1 joined: pid ", "view 1: 2 members", "1 suspected by 0: no frames",
-		"1 died: left before the end", "2 joined: pid ", "view 2: −1 +2", "0 returned", "finished: all have returned",
+		"1 died: left before the end", "2 joined: pid ", "view 2: −1 +2", "0 returned", "the job has ended well: all have returned",
 	} {
 		i := slices.IndexFunc(told, func(line string) bool { return strings.HasPrefix(line, want) })
 		if i < 0 {
@@ -313,7 +315,36 @@ func TestMembersWatchJSONIsADocumentALine(t *testing.T) {
 		}
 		changes++
 	}
-	if views != 2 || changes < 10 || len(last.Dead) == 0 || *last.View != 2 {
+	if views != 2 || changes < 10 || len(last.Dead) != 1 || *last.View != 2 || last.Ended != wellEnded {
 		t.Errorf("%d views in %d changes; at last %+v", views, changes, last)
+	}
+}
+
+// TestMembersSaysHowTheJobEnded: those who leave after the end are not dead.
+func TestMembersSaysHowTheJobEnded(t *testing.T) {
+	for failure, want := range map[string]string{"": `ended well; view 1, 2 processes, 0 dead`, "no disk": `ended, process 1 failed: no disk; view 1, 2 processes, 0 dead`} {
+		jobs(t)
+		s := coordinate(t, control.ServerConfig{Size: 2})
+		zero, one := enter(t, s, s.Place(0, 1)), enter(t, s, s.Place(1, 1))
+		zero.Emit(opened(1, []int{0, 1}, control.Identity{0, 1}, control.Identity{1, 1}))
+		zero.Returned(0, "", true)
+		one.Returned(0, failure, true)
+		await := func(state string) { // of process 0
+			t.Helper()
+			row := regexp.MustCompile(`(?m)^0   1 .* ` + state + `  +0$`)
+			for began := time.Now(); ; time.Sleep(time.Millisecond) {
+				out, err := command(t, "members")
+				if err == nil && strings.Contains(out, ": "+want+"\n") && row.MatchString(out) && !strings.Contains(out, "dead:") {
+					return
+				}
+				if time.Since(began) > time.Minute {
+					t.Fatalf("%v; no %q in\n%s", err, want, out)
+				}
+			}
+		}
+		await("returned")
+		zero.Close()
+		await("ended")
+		s.Close()
 	}
 }

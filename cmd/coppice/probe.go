@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,13 +49,10 @@ func (p *probeCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	signals, stop := received()
+	ctx, stop := untilSignal()
 	defer stop()
-	plan.Signals = signals
-	run, err := plan.Run(context.Background())
+	run, err := plan.Run(ctx)
 	switch {
-	case errors.As(err, new(launch.InputError)):
-		return badInput{err}
 	case err != nil:
 		return err
 	case run.Cause != "": // a probe survives nobody

@@ -9,29 +9,55 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress is a bar on standard error with the time that is left. It appears
-// on terminals only, and only if the work takes longer than patience.
+// progress shows on standard error how far the work is, with the time that is left: a bar on a terminal, if the
+// work takes longer than patience; elsewhere, for work that may take hours, a plain line every plainInterval.
 type progress struct {
 	runs  atomic.Int64 // done so far
 	end   chan struct{}
 	ended chan struct{}
 }
 
-const patience = time.Second
+const (
+	patience      = time.Second
+	plainInterval = time.Minute
+)
 
 // newProgress shows how many of so many runs are done.
 func (c *console) newProgress(total int) *progress {
 	p := &progress{}
+	return p.start(c, total > 1, p.count("runs", total))
+}
+
+// newSchedules shows how many of so many schedules of one of several protocols are done, on no terminal in plain lines.
+func (c *console) newSchedules(protocol string, i, protocols, total int) *progress {
+	p := &progress{}
+	count := p.count("schedules", total)
+	text := func() (string, float64) {
+		line, share := count()
+		line = protocol + ": " + line
+		if protocols > 1 {
+			line = fmt.Sprintf("%d of %d, %s", i+1, protocols, line)
+		}
+		return line, share
+	}
+	if c.bars {
+		return p.start(c, true, text)
+	}
+	return p.lines(c, plainInterval, text)
+}
+
+// count says how many of so many are done, and how long the others may take.
+func (p *progress) count(what string, total int) func() (line string, share float64) {
 	began := time.Now()
-	return p.start(c, total > 1, func() (string, float64) {
+	return func() (string, float64) {
 		done := p.runs.Load()
-		line := fmt.Sprintf("%d of %d runs", done, total)
+		line := fmt.Sprintf("%d of %d %s", done, total, what)
 		share := float64(done) / float64(total)
 		if done > 0 {
 			line += ", left: " + time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second).String()
 		}
 		return line, share
-	})
+	}
 }
 
 // newMeter shows what text says: a line, and the share of the work that is
@@ -52,6 +78,26 @@ func (p *progress) start(c *console, worthwhile bool, text func() (string, float
 		case <-p.end:
 		case <-time.After(patience):
 			p.draw(c, text)
+		}
+	}()
+	return p
+}
+
+// lines prints what text says, again and again.
+func (p *progress) lines(c *console, interval time.Duration, text func() (string, float64)) *progress {
+	p.end, p.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(p.ended)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				line, _ := text()
+				fmt.Fprintln(c.stderr, "coppice:", line)
+			case <-p.end:
+				return
+			}
 		}
 	}()
 	return p

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -75,9 +74,8 @@ func (r *reproduceCmd) Run(c *console) error {
 	if err := os.MkdirAll(r.Out, 0o777); err != nil {
 		return badInput{err}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := untilFirstSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	jobs := new(jobStarter)
 	defer jobs.close()
 	lab := &experiment.Lab{
@@ -86,7 +84,7 @@ func (r *reproduceCmd) Run(c *console) error {
 	}
 	report, err := r.reproduce(ctx, c, lab, experiments)
 	if err != nil && ctx.Err() != nil {
-		return errors.New("interrupted; the same command goes on from here")
+		return fmt.Errorf("%w; the same command goes on from here", context.Cause(ctx))
 	}
 	if err != nil {
 		return err

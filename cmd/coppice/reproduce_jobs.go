@@ -99,15 +99,9 @@ func launchOurs(ctx context.Context, l experiment.Launch) ([]float64, error) {
 
 // benchMedians are those in what `coppice bench` printed.
 func benchMedians(out []byte) (us []float64, err error) {
-	var report struct {
-		benchFigures // the only cell's
-		Cells        []benchFigures
-	}
+	var report benchReport
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("what coppice bench printed: %w", err)
-	}
-	if report.Cells == nil {
-		report.Cells = []benchFigures{report.benchFigures}
 	}
 	for _, c := range report.Cells {
 		us = append(us, c.Median)

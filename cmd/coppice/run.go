@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
@@ -48,7 +46,7 @@ type runCmd struct {
 	Verbose bool `short:"v" help:"Log what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
 
-	Program []string `arg:"" optional:"" name:"prog" passthrough:"partial" help:"The program and its arguments, after --."`
+	Program []string `arg:"" optional:"" name:"prog" placeholder:"-- PROG ARGS" passthrough:"partial" help:"The program and its arguments, after --."`
 }
 
 func (runCmd) Help() string {
@@ -88,9 +86,6 @@ func (r *runCmd) Run(c *console) error {
 	plan.Signals = signals
 	report, err := plan.Run(context.Background())
 	if err != nil {
-		if errors.As(err, new(launch.InputError)) {
-			return badInput{err}
-		}
 		return err
 	}
 	if report.Timeout { // nobody may read what is printed from here on, the last line of main included
@@ -211,22 +206,4 @@ func (r *runCmd) output(c *console, n int) (launch.Output, error) {
 	var err error
 	o.Ranks, err = launch.ParseRanks(r.Ranks, n)
 	return o, err
-}
-
-// received are the signals that end a run. What the launcher was started to
-// ignore stays ignored. SIGPIPE is taken so that it does not end the launcher:
-// whoever no longer reads the output ends the processes that write it.
-func received() (signals <-chan os.Signal, stop func()) {
-	all := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(s) {
-			signal.Notify(all, s)
-		}
-	}
-	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
-	return all, func() {
-		signal.Stop(all)
-		signal.Stop(pipe)
-	}
 }

@@ -216,3 +216,33 @@ func TestTimeoutEndsALauncherThatNobodyReads(t *testing.T) {
 		t.Errorf("%v, want exit code %d", err, exitFailed)
 	}
 }
+
+// TestSignalEndsEveryCommand: after it has cleaned up, by the signal, so that a loop in a shell ends, too.
+func TestSignalEndsEveryCommand(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct {
+		args  string
+		ready func(*launcher) bool // nil: two processes run
+		says  string
+	}{
+		{"bench --op barrier -n 2 --iterations 10000000", nil, "coppice: interrupted by SIGINT\n"},
+		{"bench recovery -n 3 --rounds 10000", nil, "coppice: interrupted by SIGINT\n"},
+		{"probe -n 2 --rounds 1000000", nil, "coppice: interrupted by SIGINT\n"},
+		{"run -n 2 -- sleep 600", nil, "coppice: SIGINT: passed on to tasks 0, 1; once more kills\ncoppice: interrupted by SIGINT.*\n"},
+		{"reproduce trees-fig7 --runs 1000000 --out " + out, func(*launcher) bool {
+			_, err := os.Stat(out)
+			return err == nil
+		}, "(coppice: interrupted by SIGINT; the same command goes on from here\n)?"}, // it may take signals a little later
+	} {
+		l := startLauncher(t, nil, strings.Fields(c.args)...)
+		l.await(func() bool {
+			if c.ready != nil {
+				return c.ready(l)
+			}
+			return len(l.processes()) >= 2
+		})
+		l.Process.Signal(syscall.SIGINT)
+		l.ends(t, "signal: interrupt", c.says)
+	}
+}

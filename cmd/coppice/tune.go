@@ -84,8 +84,7 @@ type tuned struct {
 	Neighbours []tuning `json:"neighbours"`
 }
 
-// tuneReport is what tuning came to; for one algorithm its T and the rest stand
-// at the top of the document.
+// tuneReport is what tuning came to.
 type tuneReport struct {
 	P      int     `json:"P"`
 	L      int     `json:"L"`
@@ -94,8 +93,7 @@ type tuneReport struct {
 	Delta  float64 `json:"delta"`
 	F      int     `json:"f"`
 	Margin bool    `json:"margin"`
-	*tuned
-	Algos []tuned `json:"algos,omitempty"`
+	Algos  []tuned `json:"algos"`
 
 	LeftOut string `json:"left_out,omitempty"` // why fcg is not among all
 }
@@ -128,16 +126,16 @@ func (t *tuneCmd) tune() (*tuneReport, error) {
 		return nil, err
 	}
 	r := &tuneReport{P: g.N, L: g.L, O: g.O, Failed: g.Failed, Delta: g.Delta, F: g.F, Margin: g.Margin}
+	algorithms := model.Algorithms
 	if t.Algo != all {
-		r.tuned, err = tuneOne(tuner, model.Algorithm(t.Algo), g.O)
-		return r, err
+		algorithms = []model.Algorithm{model.Algorithm(t.Algo)}
 	}
-	for _, a := range model.Algorithms {
+	for _, a := range algorithms {
 		one, err := tuneOne(tuner, a, g.O)
 		switch {
 		case err == nil:
 			r.Algos = append(r.Algos, *one)
-		case a == model.FCG && t.F == nil: // too few processes for it
+		case a == model.FCG && t.F == nil && t.Algo == all: // too few processes for it
 			r.LeftOut = err.Error()
 		default:
 			return nil, err
@@ -214,6 +212,14 @@ func (t *tuneCmd) delta() (float64, error) {
 	return model.DeltaFor(success, float64(broadcasts)), nil
 }
 
+// alone is the only algorithm; nil: there are several.
+func (r *tuneReport) alone() *tuned {
+	if len(r.Algos) == 1 {
+		return &r.Algos[0]
+	}
+	return nil
+}
+
 // String is what was asked for, in one line.
 func (r *tuneReport) String() string {
 	var b strings.Builder
@@ -222,7 +228,7 @@ func (r *tuneReport) String() string {
 		fmt.Fprintf(&b, "; %d failed", r.Failed)
 	}
 	fmt.Fprintf(&b, "; δ=%.3g", r.Delta)
-	if r.tuned == nil || r.Algo == model.FCG {
+	if r.alone() == nil || r.alone().Algo == model.FCG {
 		fmt.Fprintf(&b, "; fcg survives f=%d", r.F)
 	}
 	if !r.Margin {
@@ -240,17 +246,17 @@ func (r *tuneReport) write(w *bufio.Writer) {
 			messages(t.Work.Gossip), messages(t.Work.Correction), messages(t.Work.Total))
 	}
 	fmt.Fprintln(table, "    \tT\tC\tK\tlatency\tK exceeded\tgossip\tcorrection\tmessages\t")
-	if r.tuned == nil {
-		for _, one := range r.Algos {
-			row(string(one.Algo), one.tuning)
-		}
-	} else {
-		for _, t := range r.Neighbours {
+	if one := r.alone(); one != nil {
+		for _, t := range one.Neighbours {
 			name := ""
 			if t.Chosen {
-				name = string(r.Algo)
+				name = string(one.Algo)
 			}
 			row(name, t)
+		}
+	} else {
+		for _, one := range r.Algos {
+			row(string(one.Algo), one.tuning)
 		}
 	}
 	table.Flush()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
@@ -109,7 +110,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
 	}
 	var err error
-	if c.users, err = lock(p.Dir, usersName, syscall.LOCK_SH); err != nil {
+	if c.users, err = lock(p.Dir, usersName, posix.LOCK_SH); err != nil {
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)
 	}
 	l, w, err := c.join(ctx)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // The job's directory on a host. It holds the key, so it is its owner's alone.
@@ -45,7 +47,7 @@ func MakeDir(getenv func(string) string) (string, error) {
 // Keep keeps a directory that MakeDir made from being swept until remove is called,
 // which removes it: for an agent, which reads there what the dead have left.
 func Keep(dir string) (remove func(), err error) {
-	users, err := lock(dir, usersName, syscall.LOCK_SH)
+	users, err := lock(dir, usersName, posix.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func sweep(parent string) {
 			os.RemoveAll(dir)
 			continue
 		}
-		f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|syscall.O_NOFOLLOW, 0)
+		f, err := os.OpenFile(filepath.Join(dir, usersName), os.O_RDWR|posix.O_NOFOLLOW, 0)
 		if err == nil {
 			(&lease{dir, f}).leave(0)
 		} else if info, e := e.Info(); errors.Is(err, fs.ErrNotExist) && e == nil && time.Since(info.ModTime()) > unusedMax {
@@ -117,7 +119,7 @@ func parentDir(getenv func(string) string) (string, error) {
 // usable reports whether a directory can be made in this one.
 func usable(dir string) bool {
 	info, err := os.Stat(dir)
-	return filepath.IsAbs(dir) && err == nil && info.IsDir() && syscall.Access(dir, 7) == nil
+	return filepath.IsAbs(dir) && err == nil && info.IsDir() && posix.Usable(dir)
 }
 
 // checkDir tells whether nobody else can have a hand in a directory.
@@ -126,11 +128,11 @@ func checkDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	switch stat, ok := info.Sys().(*syscall.Stat_t); {
+	switch uid, ok := posix.Owner(info); {
 	case !info.IsDir():
 		return fmt.Errorf("%s is a %v; allowed: a directory", dir, info.Mode().Type())
-	case ok && int(stat.Uid) != os.Getuid():
-		return fmt.Errorf("%s belongs to user %d; allowed: our own, %d", dir, stat.Uid, os.Getuid())
+	case ok && uid != os.Getuid():
+		return fmt.Errorf("%s belongs to user %d; allowed: our own, %d", dir, uid, os.Getuid())
 	case info.Mode().Perm() != 0o700:
 		return fmt.Errorf("%s has mode %#o; allowed: 0700", dir, info.Mode().Perm())
 	}
@@ -193,19 +195,19 @@ func lock(dir, name string, how int) (*lease, error) {
 		if err := ensureDir(dir); err != nil && (!errors.Is(err, fs.ErrNotExist) || tries >= triesMax) {
 			return nil, err
 		}
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|posix.O_NOFOLLOW, 0o600)
 		if errors.Is(err, fs.ErrNotExist) && tries < triesMax {
 			continue // the last process of another job has just removed the directory
 		} else if err != nil {
 			return nil, err
 		}
-		err = flock(f, how|syscall.LOCK_NB)
+		err = flock(f, how|posix.LOCK_NB)
 		if err == nil && stillThere(f) {
 			return &lease{dir, f}, nil
 		}
 		f.Close()
 		switch {
-		case errors.Is(err, syscall.EWOULDBLOCK) && how == syscall.LOCK_SH && tries < triesMax:
+		case errors.Is(err, syscall.EWOULDBLOCK) && how == posix.LOCK_SH && tries < triesMax:
 			time.Sleep(time.Millisecond) // somebody is about to remove the directory
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errTaken
@@ -217,7 +219,7 @@ func lock(dir, name string, how int) (*lease, error) {
 
 func flock(f *os.File, how int) error {
 	for {
-		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+		if err := posix.Flock(f, how); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
@@ -248,7 +250,7 @@ func (l *lease) leave(patience time.Duration) {
 	}
 	defer l.file.Close()
 	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err := flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
+		err := flock(l.file, posix.LOCK_EX|posix.LOCK_NB)
 		if err == nil && stillThere(l.file) {
 			removeDir(l.dir)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Ending says in words how a process ended: by a signal, unless that is 0, or with
@@ -18,7 +18,7 @@ func Ending(exit int, sig syscall.Signal) string {
 
 // SignalName is SIGKILL for 9.
 func SignalName(s syscall.Signal) string {
-	if name := unix.SignalName(s); name != "" {
+	if name := posix.SignalName(s); name != "" {
 		return name
 	}
 	return fmt.Sprintf("signal %d", int(s))

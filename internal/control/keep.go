@@ -7,8 +7,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // A job outlives its directory. The coordinator looks, several times a second, whether it
@@ -64,7 +65,7 @@ func (c *Client) keepDir() {
 	if closing {
 		return
 	}
-	err := c.users.keep(syscall.LOCK_SH, c.place.Key)
+	err := c.users.keep(posix.LOCK_SH, c.place.Key)
 	if err == nil {
 		err = c.record.keep()
 	}
@@ -109,10 +110,10 @@ func (s *Server) keepDir() error {
 		return nil
 	default:
 	}
-	if err := s.users.keep(syscall.LOCK_SH, s.cfg.Key); err != nil {
+	if err := s.users.keep(posix.LOCK_SH, s.cfg.Key); err != nil {
 		return err
 	}
-	if err := s.control.keep(syscall.LOCK_EX, s.cfg.Key); err != nil {
+	if err := s.control.keep(posix.LOCK_EX, s.cfg.Key); err != nil {
 		return err
 	}
 	if now, err := os.Lstat(controlPath(s.cfg.Dir)); err == nil && os.SameFile(s.socket, now) {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // process is one on this host, by its pidfd.
@@ -34,8 +35,8 @@ func takeProcess(conn net.Conn) (*process, error) {
 	} else if err != nil {
 		return nil, nil
 	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // or NewFile leaves the poller out
-		syscall.Close(fd)
+	if err := posix.SetNonblock(fd, true); err != nil { // or NewFile leaves the poller out
+		posix.Close(fd)
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), "pidfd")

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // A record is what a process leaves behind of what it has promised (rule 2 of the
@@ -62,7 +63,7 @@ type Record struct {
 // job's directory.
 func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
 	path := filepath.Join(dir, recordName(rank, incarnation))
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|posix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
@@ -156,7 +157,7 @@ func ReadRecord(dir string, rank int, incarnation uint64) ([]byte, error) {
 }
 
 func readRecord(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|posix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/suspicion"
@@ -206,10 +206,10 @@ func drawNumber() uint64 {
 // mistake us for it.
 func (s *Server) open() (err error) {
 	dir := s.cfg.Dir
-	if s.users, err = lock(dir, usersName, syscall.LOCK_SH); err != nil {
+	if s.users, err = lock(dir, usersName, posix.LOCK_SH); err != nil {
 		return err
 	}
-	if s.control, err = lock(dir, hostName, syscall.LOCK_EX); errors.Is(err, errTaken) {
+	if s.control, err = lock(dir, hostName, posix.LOCK_EX); errors.Is(err, errTaken) {
 		return fmt.Errorf("another one is at work in %s", dir)
 	} else if err != nil {
 		return err

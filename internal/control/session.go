@@ -5,9 +5,9 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -56,7 +56,7 @@ func (c *session) tellAtOnce(line []byte) bool {
 	}
 	n := 0
 	err = raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.Write(int(fd), line) // the descriptor does not block
+		n, _ = posix.Write(int(fd), line) // the descriptor does not block
 		return true
 	})
 	if err != nil || n <= 0 {

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Page is memory that the processes of a host share, a slot for each rank: a process
@@ -43,13 +44,13 @@ const SilenceMin = 50 * time.Millisecond
 // OpenPage opens the page of a directory, for ranks up to below slots, and makes it if it
 // is missing.
 func OpenPage(dir string, slots int) (*Page, error) {
-	f, err := os.OpenFile(filepath.Join(dir, pageName), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, pageName), os.O_RDWR|os.O_CREATE|posix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("page of beats: %w", err)
 	}
 	p := &Page{file: f, slots: slots}
 	if err = p.fill(); err == nil {
-		p.memory, err = syscall.Mmap(int(f.Fd()), 0, slots*slotLen, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+		p.memory, err = posix.MapShared(f, slots*slotLen)
 	}
 	if err != nil {
 		f.Close()
@@ -76,7 +77,7 @@ func (p *Page) Close() error {
 	if p.memory == nil {
 		return errors.New("page of beats: closed twice")
 	}
-	err := errors.Join(syscall.Munmap(p.memory), p.file.Close())
+	err := errors.Join(posix.Unmap(p.memory), p.file.Close())
 	p.memory = nil
 	return err
 }

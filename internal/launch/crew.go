@@ -5,6 +5,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // crew is the processes of one host, seen from that host: it starts them, and
@@ -144,7 +146,7 @@ func (c *crew) strike(spared []int) {
 	})
 	for _, pid := range c.threads.children() { // those that do not come to run their program
 		if !known[pid] {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			_ = posix.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }

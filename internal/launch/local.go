@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // firstIncarnation is that of every process a launcher starts with the job.
@@ -50,7 +51,7 @@ func (l *local) wrapped(rank int) (pidfd int, ok bool) {
 		return -1, false
 	}
 	if l.joined(rank) != pid { // it may have ended before, and its number be another's
-		syscall.Close(pidfd)
+		posix.Close(pidfd)
 		return -1, false
 	}
 	return pidfd, true
@@ -72,7 +73,7 @@ func (l *local) linger(rank int) {
 	if !ok {
 		return
 	}
-	defer syscall.Close(pidfd)
+	defer posix.Close(pidfd)
 	for !detect.ExitedPidfd(pidfd) { // rare: wrappers wait for what they wrap
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -82,7 +83,7 @@ func (l *local) signal(s syscall.Signal) { l.crew.signal(s) }
 
 func (l *local) kill(rank int) {
 	if pidfd, ok := l.wrapped(rank); ok {
-		defer syscall.Close(pidfd)
+		defer posix.Close(pidfd)
 		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // who is gone needs none
 		return
 	}

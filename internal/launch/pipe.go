@@ -4,8 +4,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 const (
@@ -72,7 +73,7 @@ func (p *pipe) drain(buf []byte, take func([]byte) error) {
 	for taken := 0; taken < pipeMax; {
 		n, err := 0, io.EOF
 		failed := raw.Read(func(fd uintptr) bool {
-			n, err = syscall.Read(int(fd), buf)
+			n, err = posix.Read(int(fd), buf)
 			return true
 		})
 		if failed != nil || err != nil || n <= 0 || take(buf[:n]) != nil {

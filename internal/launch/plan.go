@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -75,6 +76,9 @@ type place struct {
 // New checks what the user asked for, before anything starts.
 func New(c Config) (*Plan, error) {
 	p := &Plan{Config: c}
+	if err := supported(runtime.GOOS); err != nil {
+		return nil, err
+	}
 	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkRestart, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
 		if err := check(); err != nil {
 			return nil, err
@@ -82,6 +86,14 @@ func New(c Config) (*Plan, error) {
 	}
 	p.place()
 	return p, nil
+}
+
+// supported says what is wrong if jobs of several processes do not run on an operating system.
+func supported(goos string) error {
+	if goos != "windows" {
+		return nil
+	}
+	return InputError{errors.New("a job of several processes needs Linux or macOS; on Windows there are sim, tree, tune, chaos, demo --simulator, and coppice.Local in programs")}
 }
 
 func (p *Plan) checkCount() error {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // status is how a process ended.
@@ -85,7 +86,7 @@ func (p *process) send(to int, s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = syscall.Kill(to, s) // who is gone needs none
+		_ = posix.Kill(to, s) // who is gone needs none
 	}
 }
 
@@ -105,14 +106,14 @@ func (p *process) exited() { p.child.exited(p.pid) }
 func (p *process) reap() status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	_ = posix.Kill(-p.pid, syscall.SIGKILL)
 	p.reaped = true
 	return p.child.reap(p.pid)
 }
 
 // newStatus is what the kernel says of a process that has ended.
 func newStatus(w syscall.WaitStatus, u *syscall.Rusage) status {
-	s := status{Exit: w.ExitStatus(), Peak: u.Maxrss * maxrssUnit}
+	s := status{Exit: w.ExitStatus(), Peak: peak(u)}
 	if w.Signaled() {
 		s.Signal, s.Core = w.Signal(), w.CoreDump()
 	}

@@ -11,9 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Report is what came of a job. Its JSON is part of the command's contract.
@@ -102,7 +101,7 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 // unwrap finds out how a process ended of which only its wrapper knows: a shell
 // adds 128 to the signal; go run says nothing.
 func (t *TaskReport) unwrap(asked bool) {
-	if sig := syscall.Signal(*t.Exit - 128); unix.SignalName(sig) != "" {
+	if sig := syscall.Signal(*t.Exit - 128); posix.SignalName(sig) != "" {
 		t.Exit, t.Signal = nil, signalName(sig)
 	} else if asked || t.Why != "" {
 		t.Exit, t.Signal = nil, signalName(syscall.SIGKILL)

@@ -7,9 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Processes that die may be started again, as the next incarnation of their rank. The
@@ -148,7 +147,7 @@ func (j *job) fall(e ending) {
 func (j *job) signalled(e ending) bool {
 	joined := j.server.Status()[e.rank].Pid
 	wrapper := joined != 0 && joined != j.report.Tasks[j.entry[e.rank]].PID
-	return wrapper && unix.SignalName(syscall.Signal(e.status.Exit-128)) != ""
+	return wrapper && posix.SignalName(syscall.Signal(e.status.Exit-128)) != ""
 }
 
 // raise starts those again whose time has come. The coordinator must know that they

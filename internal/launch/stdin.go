@@ -3,8 +3,6 @@ package launch
 import (
 	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // stdin is what the processes read: one of them the launcher's standard input,
@@ -27,11 +25,10 @@ func newStdin(input *os.File) (*stdin, error) {
 	if input == nil {
 		return s, nil
 	}
-	foreground, err := unix.IoctlGetInt(int(input.Fd()), unix.TIOCGPGRP)
-	if err != nil { // no terminal, or not the one that controls us
+	switch is, terminal := foreground(input); {
+	case !terminal:
 		return s, nil
-	}
-	if foreground != unix.Getpgrp() {
+	case !is:
 		s.one = nil
 		return s, nil
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // watchdog keeps the time-out of a job, whatever else hangs: the coordinator, who reads
@@ -165,6 +167,6 @@ func (t *threads) strike([]int) {}
 // abandon kills what the threads have started.
 func (t *threads) abandon() {
 	for _, pid := range t.children() {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+		_ = posix.Kill(pid, syscall.SIGKILL)
 	}
 }

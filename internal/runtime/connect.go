@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
@@ -337,11 +337,11 @@ func (q *peer) attach(conn *transport.Conn) {
 // watchProcess watches the peer's process, if that is not done yet.
 func (q *peer) watchProcess(fd int) {
 	if q.pidfd >= 0 {
-		syscall.Close(fd)
+		posix.Close(fd)
 		return
 	}
 	if err := q.p.poll.add(fd, int32(q.rank)<<1|1); err != nil {
-		syscall.Close(fd)
+		posix.Close(fd)
 		return
 	}
 	q.pidfd = fd
@@ -385,7 +385,7 @@ func (q *peer) forget() {
 	q.disconnect()
 	if q.pidfd >= 0 {
 		q.p.poll.remove(q.pidfd)
-		syscall.Close(q.pidfd)
+		posix.Close(q.pidfd)
 		q.pidfd = -1
 	}
 	for _, o := range q.queue {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -109,9 +108,9 @@ func cut(j *job, p *Process, rank, how int) bool {
 	case 0: // this end notices first
 		q.broken(errCut)
 	case 1: // both notice; what is on its way still arrives
-		_ = syscall.Shutdown(q.conn.Fd(), syscall.SHUT_RDWR)
+		shutdown(q.conn.Fd(), true)
 	case 2: // the other end notices first
-		_ = syscall.Shutdown(q.conn.Fd(), syscall.SHUT_WR)
+		shutdown(q.conn.Fd(), false)
 	case 3, 4: // what is on its way is lost
 		reset(p, q)
 	case 5: // both ends at once

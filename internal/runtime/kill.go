@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // fate is what is ordered for an operation, and how far it has come.
@@ -79,6 +81,6 @@ func (p *Process) die() {
 		p.hub.killed(p)
 		return
 	}
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	_ = posix.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // the signal is on its way
 }

@@ -10,7 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // folder is a directory that others may be able to write to. Nothing in it leads out of
@@ -64,9 +65,9 @@ func checkLinks(path string) error {
 
 // checkOwner refuses what another user owns; root's is as good as ours.
 func checkOwner(path string, info fs.FileInfo) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if own := os.Geteuid(); ok && stat.Uid != 0 && int(stat.Uid) != own {
-		return fmt.Errorf("%s belongs to user %d; allowed: what user %d or root has made, so choose another directory for Stored", path, stat.Uid, own)
+	uid, ok := posix.Owner(info)
+	if own := os.Geteuid(); ok && uid != 0 && uid != own {
+		return fmt.Errorf("%s belongs to user %d; allowed: what user %d or root has made, so choose another directory for Stored", path, uid, own)
 	}
 	return nil
 }

@@ -5,9 +5,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // Conn is a connection whose handshake is made: a byte stream that never
@@ -113,7 +112,7 @@ func (c *Conn) Close() error {
 	if c.secure != nil {
 		c.secure.bye()
 	}
-	err := unix.Close(c.fd)
+	err := posix.Close(c.fd)
 	c.fd = -1
 	c.closePidfd()
 	return err
@@ -121,7 +120,7 @@ func (c *Conn) Close() error {
 
 func (c *Conn) closePidfd() {
 	if fd := c.PidfdTake(); fd >= 0 {
-		_ = unix.Close(fd)
+		_ = posix.Close(fd)
 	}
 }
 
@@ -137,7 +136,7 @@ func (c *Conn) takeOver(conn net.Conn, sec *secure, stall time.Duration) error {
 	}
 	var fd int
 	var dupErr error
-	if err := raw.Control(func(s uintptr) { fd, dupErr = unix.FcntlInt(s, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+	if err := raw.Control(func(s uintptr) { fd, dupErr = posix.Duplicate(s) }); err != nil {
 		return err
 	}
 	if dupErr != nil {
@@ -148,7 +147,7 @@ func (c *Conn) takeOver(conn net.Conn, sec *secure, stall time.Duration) error {
 		sec.takeOver(fd)
 	}
 	if _, local := conn.(*net.UnixConn); local { // TCP finds its own size
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+		posix.SetSendBuffer(fd, sendBuffer)
 	} else if stall > 0 {
 		stallAfter(fd, stall)
 	}

@@ -9,9 +9,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // guests are the connections whose handshake is not made. Anyone can connect, so
@@ -82,7 +81,7 @@ func peek(conn net.Conn) (k [wire.KnockLen]byte, there bool) {
 	}
 	var n int
 	err = raw.Control(func(fd uintptr) {
-		n, _, _ = unix.Recvfrom(int(fd), k[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		n = posix.Peek(fd, k[:])
 	})
 	return k, err == nil && n == len(k)
 }

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // listen opens a socket at a place.
@@ -81,7 +83,7 @@ func draftSuffix() string {
 func publish(draft, path string) error {
 	if dir, err := os.Open(filepath.Dir(path)); err == nil {
 		defer dir.Close()
-		_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX) // without it, two of one name may both listen
+		_ = posix.Flock(dir, posix.LOCK_EX) // without it, two of one name may both listen
 	}
 	for {
 		err := os.Link(draft, path)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-go/coppice/internal/detect/swim"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // silence is long enough for a machine that has other work to do.
@@ -207,7 +207,7 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = child.Process.Signal(syscall.SIGCONT)
+		_ = child.Process.Signal(posix.SIGCONT)
 		_ = in.Close()
 		_ = child.Wait()
 	})
@@ -229,7 +229,7 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 	for _, w := range ws {
 		eventually(t, "9.3 lives", heard(w, 1))
 	}
-	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := child.Process.Signal(posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range ws {
@@ -238,7 +238,7 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 			return slices.Contains(suspect, "9.3")
 		})
 	}
-	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := child.Process.Signal(posix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range ws {

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"errors"
+	"time"
+)
+
+// ownTime needs Unix.
+func ownTime() (time.Duration, error) { return 0, errors.ErrUnsupported }

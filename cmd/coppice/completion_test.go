@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// completion is the script for a shell, in a file.
+func completion(t *testing.T, shell string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), shell)
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if exit := run([]string{"completion", shell}, file, os.Stderr); exit != 0 {
+		t.Fatalf("coppice completion %s: exit code %d", shell, exit)
+	}
+	return path
+}
+
+func TestBashCompletes(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("runs where there is bash:", err)
+	}
+	script := completion(t, "bash")
+	for _, c := range []struct {
+		words string // the last is completed; = is a word of its own, as it is to bash
+		want  string
+	}{
+		{"coppice si", "sim"},
+		{"coppice t", "tpch tree tune"},
+		{"coppice --v", "--version"},
+		{"coppice bench mem", "membership"},
+		{"coppice tpch d", "dbgen"},
+		{"coppice tpch --seg", "--segment"},
+		{"coppice bench membership --fan", "--fanout"},
+		{"coppice bench membership --wa", ""},
+		{"coppice bench --wa", "--warmup"},
+		{"coppice bench --op barrier --wa", "--warmup"},
+		{"coppice sim --sync o", "overlapped"},
+		{"coppice sim --sync = o", "overlapped"},
+		{"coppice sim --tree bi", ""}, // the shell proposes files
+		{"coppice sim --first l", "left"},
+		{"coppice completion f", "fish"},
+		{"coppice help rep", "reproduce"},
+		{"coppice run --res", "--respawn --respawn-max --restart --resume"},
+		{"coppice run -- --res", ""}, // a flag of the program
+	} {
+		words := strings.Fields(c.words)
+		call := exec.Command(bash, "--norc", "-c", `source "$1"; shift
+			compopt() { :; } # which works while bash itself completes
+			COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _coppice; printf '%s\n' "${COMPREPLY[@]}"`, "bash", script)
+		call.Args = append(call.Args, words...)
+		out, err := call.CombinedOutput()
+		got := strings.Fields(string(out))
+		slices.Sort(got)
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.words, got, err, c.want)
+		}
+	}
+}
+
+// TestShellsReadTheirCompletion: whatever shell is there finds no mistake in its script.
+func TestShellsReadTheirCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script := completion(t, shell)
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"membership", "processes", "overlapped"} {
+			if !strings.Contains(string(text), word) {
+				t.Errorf("%s: no %s in the script", shell, word)
+			}
+		}
+		for _, word := range []string{"bench-process", "agent"} { // what people do not call
+			if strings.Contains(string(text), word+"'") {
+				t.Errorf("%s: %s in the script", shell, word)
+			}
+		}
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("%s is not installed: its script is not checked", shell)
+			continue
+		}
+		if out, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s -n: %v: %s", shell, err, out)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// parse reads the command line. All its errors are about the input.
+func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
+	args = oneWord(parser.Model, args)
+	command := find(parser.Model, args[0])
+	ctx, err := parser.Parse(joinValues(bareRespawn(eitherLetter(command, args))))
+	if err != nil {
+		return nil, badInput{explain(err, parser, command, args)}
+	}
+	return ctx, nil
+}
+
+// find is the command of a name; nil: there is none.
+func find(app *kong.Application, name string) *kong.Command {
+	for _, command := range app.Children {
+		if command.Name == name {
+			return command
+		}
+	}
+	return nil
+}
+
+// oneWord makes one argument of the two words of a command such as bench membership, whose name has a space in it.
+func oneWord(app *kong.Application, args []string) []string {
+	if len(args) > 1 {
+		if two := args[0] + " " + args[1]; find(app, two) != nil {
+			return append([]string{two}, args[2:]...)
+		}
+	}
+	return args
+}
+
+// explain says what kong found wrong, what it takes to be meant, and where to see what is allowed.
+func explain(err error, parser *kong.Kong, command *kong.Command, args []string) error {
+	text := missingValue.ReplaceAllString(err.Error(), "$1: missing value")
+	see := "see coppice --help"
+	switch {
+	case command != nil:
+		see = "see coppice " + command.Name + " --help"
+		if len(args) > 1 && strings.HasPrefix(text, "unexpected argument") && !strings.Contains(text, meant) {
+			if two := suggestion(parser, command.Name+" "+args[1]); strings.Contains(two, `"`+command.Name+" ") {
+				text += two
+			}
+		}
+	case !strings.HasPrefix(args[0], "-"):
+		text = fmt.Sprintf("unknown command %q%s", args[0], suggestion(parser, args[0]))
+		if !strings.Contains(text, meant) {
+			text += "; allowed: " + strings.Join(names(parser.Model), ", ")
+		}
+	}
+	if strings.HasSuffix(text, "?") {
+		return fmt.Errorf("%s %s", text, strings.ToUpper(see[:1])+see[1:])
+	}
+	return fmt.Errorf("%s; %s", text, see)
+}
+
+// names are those of the commands that people call.
+func names(app *kong.Application) (names []string) {
+	for _, command := range app.Children {
+		if !command.Hidden {
+			names = append(names, command.Name)
+		}
+	}
+	return names
+}
+
+// meant begins kong's suggestion of what is like the word it does not know.
+const meant = ", did you mean "
+
+// suggestion is what kong suggests for the name of a command.
+func suggestion(parser *kong.Kong, name string) string {
+	if _, err := parser.Parse([]string{name}); err != nil {
+		if _, names, ok := strings.Cut(err.Error(), meant); ok {
+			return meant + names
+		}
+	}
+	return ""
+}
+
+// missingValue matches kong's words for a flag at the end, or before another.
+var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
+
+// eitherLetter lets people write -P for -n, or -n for -P, where a command has but one of them: processes are -n where
+// they are started, -P where they are simulated.
+func eitherLetter(command *kong.Command, args []string) []string {
+	if command == nil {
+		return args
+	}
+	has := map[rune]bool{}
+	for _, flag := range command.Flags {
+		has[flag.Short] = true
+	}
+	from, to := "-P", "-n"
+	if has['P'] {
+		from, to = to, from
+	}
+	if has['n'] == has['P'] {
+		return args
+	}
+	var written []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(written, args[i:]...)
+		}
+		if rest, ok := strings.CutPrefix(arg, from); ok {
+			arg = to + rest
+		}
+		written = append(written, arg)
+	}
+	return written
+}
+
+// help prints the help of a command, or of all. One that starts a program shows where its name goes.
+func help(options kong.HelpOptions, ctx *kong.Context) error {
+	if command := ctx.Selected(); command != nil && len(command.Positional) > 0 {
+		if program := command.Positional[0].Tag.PlaceHolder; program != "" {
+			options.NoAppSummary = true
+			if _, err := fmt.Fprintf(ctx.Stdout, "Usage: coppice %s [flags] %s\n", command.Name, program); err != nil {
+				return err
+			}
+		}
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, such as run or bench membership."`
+}
+
+func (h *helpCmd) Run(parser *kong.Kong) error {
+	args := append(oneWord(parser.Model, h.Command), "--help")
+	_, err := parse(parser, args) // which prints it and exits
+	return err
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package launch
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// foreground reports whether a file is the terminal that controls us, and whether we are in the foreground there.
+func foreground(input *os.File) (is, terminal bool) {
+	group, err := unix.IoctlGetInt(int(input.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp(), err == nil
+}
