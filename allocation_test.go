@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 // thrifty are small operations that need no memory in steady state.
@@ -48,7 +49,7 @@ var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error
 		return func() error { _, err := coppice.AllGather(ctx, t, 7, into); return err }
 	},
 	"allgather of slices into": func(ctx context.Context, t *coppice.Task) func() error {
-		into := coppice.Into(fill(t.Size(), func(int) []int32 { return make([]int32, 10) }))
+		into := coppice.Into(stage.Fill(t.Size(), func(int) []int32 { return make([]int32, 10) }))
 		v := make([]int32, 10)
 		return func() error { _, err := coppice.AllGather(ctx, t, v, into); return err }
 	},
@@ -97,7 +98,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 	best := 1e9
 	var few atomic.Bool // told by task 0 before a barrier, so all see the same after it
 	var before, after goruntime.MemStats
-	err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+	err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 		call := op(ctx, task)
 		for try := range tries + 1 {
 			n := rounds
@@ -151,7 +152,7 @@ func TestSlowRootKeepsMemoryBounded(t *testing.T) {
 			goruntime.GC()
 			before := heapBytes()
 			var held uint64
-			err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+			err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 				value := make([]byte, c.size)
 				if task.Rank() == 0 {
 					held = settledHeap() - before

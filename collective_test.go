@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 // kelvin, kelvins and codes are named types; secret sends itself by its methods.
@@ -46,19 +47,19 @@ var typed = map[string]func(ctx context.Context, t *coppice.Task, x *statement) 
 	"complex": of(func(x *statement, r, d int) complex128 { return complex(float64(r), float64(d)) }),
 	"kelvin":  of(func(x *statement, r, d int) kelvin { return kelvin(x.number(r, d, 0)) }),
 	"kelvins": of(func(x *statement, r, d int) kelvins {
-		return fill(1+x.count(r, d), func(i int) kelvin { return kelvin(x.number(r, d, i)) })
+		return stage.Fill(1+x.count(r, d), func(i int) kelvin { return kelvin(x.number(r, d, i)) })
 	}),
 	"nothing": of(func(*statement, int, int) struct{} { return struct{}{} }),
 	"padded":  of(func(x *statement, r, d int) pad { return pad{int8(r), int64(d), r%2 == 0} }),
 	"string":  of(func(x *statement, r, d int) string { return strings.Repeat("ä", x.count(r, d)) }),
 	"bools": of(func(x *statement, r, d int) []bool {
-		return fill(1+x.count(r, d), func(i int) bool { return x.number(r, d, i)%3 == 0 })
+		return stage.Fill(1+x.count(r, d), func(i int) bool { return x.number(r, d, i)%3 == 0 })
 	}),
 	"lists": of(func(x *statement, r, d int) [][]int {
-		return fill(1+x.count(r, d)%5, func(i int) []int { return fill(1+i, func(k int) int { return r*k + d }) })
+		return stage.Fill(1+x.count(r, d)%5, func(i int) []int { return stage.Fill(1+i, func(k int) int { return r*k + d }) })
 	}),
 	"strings": of(func(x *statement, r, d int) []string {
-		return fill(1+x.count(r, d), func(i int) string { return fmt.Sprint(r, d, i) })
+		return stage.Fill(1+x.count(r, d), func(i int) string { return fmt.Sprint(r, d, i) })
 	}),
 	"map": of(func(x *statement, r, d int) map[string]int { return map[string]int{"r": r, "d": d} }),
 	"record": of(func(x *statement, r, d int) record {
@@ -82,7 +83,7 @@ func TestCollectivesOfAllTypes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, p := range []int{1, 3, 6} { // below and above where small values go another way
 		for _, v := range venues(p, rng) {
-			err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+			err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 				for _, name := range slices.Sorted(maps.Keys(typed)) {
 					for do := doBroadcast; do <= doAllToAll; do++ {
 						for how := range 4 {
@@ -110,10 +111,10 @@ func TestEmptyValues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for _, p := range []int{1, 2, 7} {
 		for _, v := range venues(p, rng) {
-			err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+			err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 				for _, opts := range [][]coppice.Option{nil, {coppice.Shared()}} {
 					for _, e := range [][]int32{nil, {}} {
-						parts := fill(p, func(int) []int32 { return e })
+						parts := stage.Fill(p, func(int) []int32 { return e })
 						a, err1 := coppice.AllGather(ctx, task, e, opts...)
 						b, err2 := coppice.AllToAll(ctx, task, parts, opts...)
 						c, err3 := coppice.Scatter(ctx, task, parts, opts...)
@@ -214,7 +215,7 @@ func TestBadCalls(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, v := range venues(p, rng) {
-		err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+		err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 			for _, want := range slices.Sorted(maps.Keys(calls)) {
 				err := calls[want](ctx, task)
 				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -234,7 +235,7 @@ func TestBadCalls(t *testing.T) {
 
 // TestIntoOfNamedTypes: a slice of a named type is received into one of that type.
 func TestIntoOfNamedTypes(t *testing.T) {
-	err := coppice.Local(patience(t), 3, func(ctx context.Context, task *coppice.Task) error {
+	err := coppice.Local(stage.Patience(t), 3, func(ctx context.Context, task *coppice.Task) error {
 		dst := make(codes, 4, 8)
 		for _, opts := range [][]coppice.Option{{coppice.Into(dst)}, {coppice.Into(dst), coppice.Shared()}} {
 			got, err := coppice.AllReduce(ctx, task, codes{1, 2}, coppice.Sum, opts...)
@@ -319,22 +320,22 @@ func init() {
 		"types gathered":                {deed: gathering("a"), others: gathering(1), kind: "mismatch"},
 		"roots of gathers":              {deed: gathering(1, coppice.Root(1)), others: gathering(1, coppice.Root(3)), kind: "mismatch"},
 		"types gathered by all":         {deed: allGathering("a"), others: allGathering([]byte("a")), kind: "mismatch"},
-		"roots of scatters":             {deed: scatteringFrom(odd), others: scatteringFrom(0), kind: "mismatch"},
+		"roots of scatters":             {deed: scatteringFrom(stage.Odd), others: scatteringFrom(0), kind: "mismatch"},
 		"allreduce by func, gather":     {deed: joining, others: gathering("x"), kind: "mismatch"},
-		"allgather, barrier":            {deed: allGathering(1), others: barrier, kind: "mismatch"},
+		"allgather, barrier":            {deed: allGathering(1), others: stage.Barrier, kind: "mismatch"},
 		"scan, allreduce":               {deed: scanning(1), others: reducing([]float64{1}, coppice.Sum), kind: "mismatch"},
 		"parts missing":                 {deed: exchanging(3), others: exchangingAll, returns: true, kind: "lost"},
 		"returns, allreduce":            {deed: nothing, others: reducing([]float64{1}, coppice.Sum), returns: true, kind: "mismatch"},
 		"returns late, allgather":       {deed: late(nothing), others: allGathering("a"), returns: true, kind: "mismatch"},
 		"returns, alltoall":             {deed: nothing, others: exchangingAll, returns: true, kind: "mismatch"},
 		"returns late, scan":            {deed: late(nothing), others: scanning(1), returns: true, kind: "mismatch"},
-		"returns, scatter":              {deed: nothing, others: scatteringFrom(odd), returns: true, kind: "mismatch"},
+		"returns, scatter":              {deed: nothing, others: scatteringFrom(stage.Odd), returns: true, kind: "mismatch"},
 		"returns, many gathers":         {deed: nothing, others: often(gathering(1)), returns: true, kind: "mismatch"},
-		"returns, gather to it":         {deed: nothing, others: gathering(1, coppice.Root(odd)), returns: true, kind: "mismatch"},
+		"returns, gather to it":         {deed: nothing, others: gathering(1, coppice.Root(stage.Odd)), returns: true, kind: "mismatch"},
 		"returns late, large":           {deed: late(nothing), others: reducing(large, coppice.Sum), returns: true, kind: "mismatch"},
-		"fails, allreduce":              {deed: fail, others: reducing([]float64{1}, coppice.Sum), returns: true, kind: "lost"},
-		"fails late, alltoall":          {deed: late(fail), others: exchangingAll, returns: true, kind: "lost"},
-		"fails late, allreduce by func": {deed: late(fail), others: joining, returns: true, kind: "lost"},
+		"fails, allreduce":              {deed: stage.Fail, others: reducing([]float64{1}, coppice.Sum), returns: true, kind: "lost"},
+		"fails late, alltoall":          {deed: late(stage.Fail), others: exchangingAll, returns: true, kind: "lost"},
+		"fails late, allreduce by func": {deed: late(stage.Fail), others: joining, returns: true, kind: "lost"},
 	} {
 		misuses[name] = m
 	}
@@ -354,19 +355,19 @@ func scatteringFrom(root int) deed {
 func TestLastOneWaitsInCollectives(t *testing.T) {
 	for name, f := range map[string]deed{
 		"reduce": reducing([]float64{1}, coppice.Sum), "allgather": allGathering("a"), "alltoall": exchangingAll,
-		"scatter": scatteringFrom(0), "gather": gathering(1, coppice.Root(odd)), "scan": scanning(2), "func": func(ctx context.Context, t *coppice.Task) error {
+		"scatter": scatteringFrom(0), "gather": gathering(1, coppice.Root(stage.Odd)), "scan": scanning(2), "func": func(ctx context.Context, t *coppice.Task) error {
 			_, err := coppice.ScanFunc(ctx, t, "x", func(a, b string) string { return a + b })
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range []venue{{kind: inMemory, n: 4}, {kind: venueKinds[1], n: 4}, {kind: venueKinds[1], n: 2, owner: []int32{0, 1, 0, 1}}} {
-				err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
-					if task.Rank() != odd {
+				err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
+					if task.Rank() != stage.Odd {
 						return nil
 					}
 					err := f(ctx, task)
-					if e := (*coppice.FailedError)(nil); !errors.Is(err, coppice.ErrMismatch) || !errors.As(err, &e) || len(e.Tasks) == 0 || e.Tasks[0] == odd {
+					if e := (*coppice.FailedError)(nil); !errors.Is(err, coppice.ErrMismatch) || !errors.As(err, &e) || len(e.Tasks) == 0 || e.Tasks[0] == stage.Odd {
 						t.Errorf("%v: %v", v, err)
 					}
 					return nil
@@ -408,7 +409,7 @@ func TestUserFunctionPanics(t *testing.T) {
 			var told atomic.Int64
 			var others sync.WaitGroup
 			others.Add(4)
-			err := v.run(t, patienceOf(t, 20*time.Second), func(ctx context.Context, task *coppice.Task) (err error) {
+			err := v.run(t, stage.PatienceOf(t, 20*time.Second), func(ctx context.Context, task *coppice.Task) (err error) {
 				const culprit = 0 // it combines in all of them
 				defer func() {
 					if recover() != nil {
@@ -445,7 +446,7 @@ func TestUserFunctionPanics(t *testing.T) {
 func TestSlowUserFunction(t *testing.T) {
 	for name, call := range userFuncs {
 		for _, v := range []venue{{kind: inMemory, n: 4}, {kind: venueKinds[1], n: 4}, {kind: venueKinds[2], n: 2, owner: []int32{0, 1, 0, 1}}} {
-			err := v.run(t, patience(t), func(ctx context.Context, task *coppice.Task) error {
+			err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 				fork := task.Fork()
 				others := make(chan error, 1)
 				go func() {
@@ -503,7 +504,7 @@ func TestCancelledInTheMiddle(t *testing.T) {
 			return err
 		},
 		"alltoall": func(ctx context.Context, t *coppice.Task) error {
-			got, err := coppice.AllToAll(ctx, t, fill(5, func(d int) []float64 { return large[d:] }))
+			got, err := coppice.AllToAll(ctx, t, stage.Fill(5, func(d int) []float64 { return large[d:] }))
 			for r := range got {
 				if err == nil && !slices.Equal(got[r], large[t.Rank():]) {
 					return errors.New("wrong result")
@@ -537,13 +538,13 @@ func TestCancelledInTheMiddle(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for name, call := range calls {
 		for _, v := range []venue{{kind: inMemory, n: 5}, {kind: venueKinds[1], n: 5}, {kind: venueKinds[2], n: 3, owner: []int32{0, 1, 2, 1, 0}}} {
-			for range short(4, 1) {
+			for range stage.Short(4, 1) {
 				after := time.Duration(math.Exp(rng.Float64()*10)) * time.Microsecond
 				var others sync.WaitGroup
 				others.Add(4)
-				err := v.run(t, patienceOf(t, 20*time.Second), func(ctx context.Context, task *coppice.Task) error {
+				err := v.run(t, stage.PatienceOf(t, 20*time.Second), func(ctx context.Context, task *coppice.Task) error {
 					own := ctx
-					if task.Rank() == odd {
+					if task.Rank() == stage.Odd {
 						var cancel context.CancelFunc
 						own, cancel = context.WithTimeout(ctx, after)
 						defer cancel()
@@ -556,11 +557,11 @@ func TestCancelledInTheMiddle(t *testing.T) {
 						switch {
 						case err == nil:
 							continue
-						case task.Rank() == odd:
+						case task.Rank() == stage.Odd:
 							if !errors.Is(err, context.DeadlineExceeded) {
 								return fmt.Errorf("not its own end: %w", err)
 							}
-						case !names(err, odd):
+						case !names(err, stage.Odd):
 							return fmt.Errorf("names others: %w", err)
 						}
 						return nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 // TestWithoutGroupOrContext: both are errors that say so, in every operation.
@@ -15,7 +16,7 @@ func TestWithoutGroupOrContext(t *testing.T) {
 	for name, call := range map[string]deed{
 		"send":      func(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, 0, 0, 1) },
 		"recv":      func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Recv[int](ctx, t, 0, 0)) },
-		"barrier":   barrier,
+		"barrier":   stage.Barrier,
 		"broadcast": broadcastFrom[int](0),
 		"scatter":   func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Scatter(ctx, t, []int{1})) },
 		"gather":    func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Gather(ctx, t, 1)) },

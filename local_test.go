@@ -2,31 +2,17 @@ package coppice_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
-
-// patience bounds tests that would otherwise hang.
-func patience(t testing.TB) context.Context {
-	t.Helper()
-	return patienceOf(t, patienceTime)
-}
-
-func patienceOf(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), d, errors.New("the test hangs"))
-	t.Cleanup(cancel)
-	return ctx
-}
 
 func TestLocalMessages(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8} {
-		err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+		err := coppice.Local(stage.Patience(t), n, func(ctx context.Context, task *coppice.Task) error {
 			next, last := (task.Rank()+1)%n, (task.Rank()+n-1)%n
 			for i := range 1000 {
 				if err := coppice.Send(ctx, task, next, 3, []int{task.Rank(), i}); err != nil {
@@ -59,7 +45,7 @@ func TestLocalBroadcast(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{3, 7, 16} {
-				err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+				err := coppice.Local(stage.Patience(t), n, func(ctx context.Context, task *coppice.Task) error {
 					for i := range 50 {
 						v := "nothing"
 						if task.Rank() == i%n {
@@ -86,7 +72,7 @@ func TestLocalBroadcast(t *testing.T) {
 func TestLocalBarrier(t *testing.T) {
 	const n = 9
 	var in atomic.Int64
-	err := coppice.Local(patience(t), n, func(ctx context.Context, task *coppice.Task) error {
+	err := coppice.Local(stage.Patience(t), n, func(ctx context.Context, task *coppice.Task) error {
 		for i := range int64(200) {
 			in.Add(1)
 			if err := coppice.Barrier(ctx, task); err != nil {

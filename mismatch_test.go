@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 // reduced is an AllReduce of a number.
@@ -33,7 +34,7 @@ func TestMismatchNamesTheDifference(t *testing.T) {
 		"operator":    {[2]deed{reduced(1, coppice.Sum), reduced(1, coppice.Max)}, [2]string{"allreduce of int with sum", "allreduce of int with max"}},
 		"function":    {[2]deed{reduced(1, coppice.Sum), function}, [2]string{"allreduce of int with sum", "allreduce of int with a function"}},
 		"slice":       {[2]deed{reduced([]int{1}, coppice.Sum), reduced(1, coppice.Sum)}, [2]string{"allreduce of []int with sum", "allreduce of int with sum"}},
-		"operation":   {[2]deed{reduced(1, coppice.Sum), barrier}, [2]string{"allreduce", "barrier"}},
+		"operation":   {[2]deed{reduced(1, coppice.Sum), stage.Barrier}, [2]string{"allreduce", "barrier"}},
 		"broadcast":   {[2]deed{broadcastFrom[int](0), broadcastFrom[string](0)}, [2]string{"broadcast from 0 of int", "broadcast from 0 of string"}},
 		"unusual one": {[2]deed{broadcastFrom[int](0), broadcastFrom[pair](0)}, [2]string{"broadcast from 0 of int", "broadcast from 0 of "}},
 	} {

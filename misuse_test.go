@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
-// odd is the task that does something else than the others.
-const odd = 2
-
-var errOdd = errors.New("odd")
+func init() {
+	stage.Plays["misuse"] = misusing
+}
 
 // misuse is what task odd does, and what the others do. What follows is the same
 // for all: barriers.
@@ -27,43 +27,43 @@ type misuse struct {
 
 // misuses are the deeds of a play.
 var misuses = map[string]misuse{
-	"barrier, broadcast": {deed: barrier, others: broadcastFrom[int](0), kind: "mismatch"},
-	"broadcast, barrier": {deed: broadcastFrom[int](0), others: barrier, kind: "mismatch"},
-	"its own broadcast":  {deed: broadcastFrom[int](odd), others: barrier, kind: "mismatch"},
-	"roots":              {deed: broadcastFrom[int](odd), others: broadcastFrom[int](0), kind: "mismatch"},
-	"other roots":        {deed: broadcastFrom[int](1), others: broadcastFrom[int](odd), kind: "mismatch"},
+	"barrier, broadcast": {deed: stage.Barrier, others: broadcastFrom[int](0), kind: "mismatch"},
+	"broadcast, barrier": {deed: broadcastFrom[int](0), others: stage.Barrier, kind: "mismatch"},
+	"its own broadcast":  {deed: broadcastFrom[int](stage.Odd), others: stage.Barrier, kind: "mismatch"},
+	"roots":              {deed: broadcastFrom[int](stage.Odd), others: broadcastFrom[int](0), kind: "mismatch"},
+	"other roots":        {deed: broadcastFrom[int](1), others: broadcastFrom[int](stage.Odd), kind: "mismatch"},
 	"types":              {deed: broadcastFrom[string](0), others: broadcastFrom[int](0), kind: "mismatch"},
-	"types of root":      {deed: broadcastFrom[string](odd), others: broadcastFrom[int](odd), kind: "mismatch"},
-	"modes":              {deed: corrected(odd), others: broadcastFrom[int](odd), kind: "mismatch"},
-	"split, barrier":     {deed: split, others: barrier, kind: "mismatch"},
-	"barrier, split":     {deed: barrier, others: split, kind: "mismatch"},
+	"types of root":      {deed: broadcastFrom[string](stage.Odd), others: broadcastFrom[int](stage.Odd), kind: "mismatch"},
+	"modes":              {deed: corrected(stage.Odd), others: broadcastFrom[int](stage.Odd), kind: "mismatch"},
+	"split, barrier":     {deed: split, others: stage.Barrier, kind: "mismatch"},
+	"barrier, split":     {deed: stage.Barrier, others: split, kind: "mismatch"},
 	"received":           {deed: receive[string], others: send, kind: "mismatch"},
 
-	"returns, barrier":         {deed: nothing, others: barrier, returns: true, kind: "mismatch"},
-	"returns late, barrier":    {deed: late(nothing), others: barrier, returns: true, kind: "mismatch"},
-	"returns, broadcast":       {deed: nothing, others: broadcastFrom[int](odd), returns: true, kind: "mismatch"},
-	"returns late, broadcast":  {deed: late(nothing), others: broadcastFrom[int](odd), returns: true, kind: "mismatch"},
-	"returns, corrected":       {deed: nothing, others: corrected(odd), returns: true, kind: "mismatch"},
-	"returns late, corrected":  {deed: late(nothing), others: corrected(odd), returns: true, kind: "mismatch"},
-	"returns, recv":            {deed: nothing, others: receiveFrom(odd), returns: true, kind: "mismatch"},
-	"returns late, recv":       {deed: late(nothing), others: receiveFrom(odd), returns: true, kind: "mismatch"},
+	"returns, barrier":         {deed: nothing, others: stage.Barrier, returns: true, kind: "mismatch"},
+	"returns late, barrier":    {deed: late(nothing), others: stage.Barrier, returns: true, kind: "mismatch"},
+	"returns, broadcast":       {deed: nothing, others: broadcastFrom[int](stage.Odd), returns: true, kind: "mismatch"},
+	"returns late, broadcast":  {deed: late(nothing), others: broadcastFrom[int](stage.Odd), returns: true, kind: "mismatch"},
+	"returns, corrected":       {deed: nothing, others: corrected(stage.Odd), returns: true, kind: "mismatch"},
+	"returns late, corrected":  {deed: late(nothing), others: corrected(stage.Odd), returns: true, kind: "mismatch"},
+	"returns, recv":            {deed: nothing, others: receiveFrom(stage.Odd), returns: true, kind: "mismatch"},
+	"returns late, recv":       {deed: late(nothing), others: receiveFrom(stage.Odd), returns: true, kind: "mismatch"},
 	"returns, many broadcasts": {deed: nothing, others: often(broadcastFrom[int](0)), returns: true, kind: "mismatch"},
 
-	"fails, barrier":         {deed: fail, others: barrier, returns: true, kind: "lost"},
-	"fails late, barrier":    {deed: late(fail), others: barrier, returns: true, kind: "lost"},
-	"fails, broadcast":       {deed: fail, others: broadcastFrom[int](odd), returns: true, kind: "lost"},
-	"fails late, broadcast":  {deed: late(fail), others: broadcastFrom[int](odd), returns: true, kind: "lost"},
-	"fails, corrected":       {deed: fail, others: corrected(odd), returns: true, kind: "lost"},
-	"fails late, corrected":  {deed: late(fail), others: corrected(odd), returns: true, kind: "lost"},
-	"fails, recv":            {deed: fail, others: receiveFrom(odd), returns: true, kind: "lost"},
-	"fails late, recv":       {deed: late(fail), others: receiveFrom(odd), returns: true, kind: "lost"},
-	"fails, many broadcasts": {deed: fail, others: often(broadcastFrom[int](0)), returns: true, kind: "lost"},
+	"fails, barrier":         {deed: stage.Fail, others: stage.Barrier, returns: true, kind: "lost"},
+	"fails late, barrier":    {deed: late(stage.Fail), others: stage.Barrier, returns: true, kind: "lost"},
+	"fails, broadcast":       {deed: stage.Fail, others: broadcastFrom[int](stage.Odd), returns: true, kind: "lost"},
+	"fails late, broadcast":  {deed: late(stage.Fail), others: broadcastFrom[int](stage.Odd), returns: true, kind: "lost"},
+	"fails, corrected":       {deed: stage.Fail, others: corrected(stage.Odd), returns: true, kind: "lost"},
+	"fails late, corrected":  {deed: late(stage.Fail), others: corrected(stage.Odd), returns: true, kind: "lost"},
+	"fails, recv":            {deed: stage.Fail, others: receiveFrom(stage.Odd), returns: true, kind: "lost"},
+	"fails late, recv":       {deed: late(stage.Fail), others: receiveFrom(stage.Odd), returns: true, kind: "lost"},
+	"fails, many broadcasts": {deed: stage.Fail, others: often(broadcastFrom[int](0)), returns: true, kind: "lost"},
 
 	"root out of range":  {deed: broadcastFrom[int](99), others: broadcastFrom[int](0), returns: true, kind: "lost"},
-	"unsendable":         {deed: broadcastFrom[chan int](odd), others: broadcastFrom[int](odd), returns: true, kind: "lost"},
-	"message to nobody":  {deed: sendTo(99), others: receiveFrom(odd), returns: true, kind: "lost"},
-	"unsendable message": {deed: sendChannel, others: receiveFrom(odd), returns: true, kind: "lost"},
-	"tag below 0":        {deed: badTag, others: receiveFrom(odd), returns: true, kind: "lost"},
+	"unsendable":         {deed: broadcastFrom[chan int](stage.Odd), others: broadcastFrom[int](stage.Odd), returns: true, kind: "lost"},
+	"message to nobody":  {deed: sendTo(99), others: receiveFrom(stage.Odd), returns: true, kind: "lost"},
+	"unsendable message": {deed: sendChannel, others: receiveFrom(stage.Odd), returns: true, kind: "lost"},
+	"tag below 0":        {deed: badTag, others: receiveFrom(stage.Odd), returns: true, kind: "lost"},
 }
 
 // brief are those of misuses that processes try in short mode.
@@ -72,10 +72,6 @@ var brief = []string{"roots", "types of root", "split, barrier", "received", "re
 type deed = func(ctx context.Context, t *coppice.Task) error
 
 func nothing(context.Context, *coppice.Task) error { return nil }
-
-func fail(context.Context, *coppice.Task) error { return errOdd }
-
-func barrier(ctx context.Context, t *coppice.Task) error { return coppice.Barrier(ctx, t) }
 
 func broadcastFrom[T any](root int) deed {
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -97,7 +93,7 @@ func split(ctx context.Context, t *coppice.Task) error {
 	return err
 }
 
-func send(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, odd, 1, 7) }
+func send(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, stage.Odd, 1, 7) }
 
 func sendTo(to int) deed {
 	return func(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, to, 1, 7) }
@@ -141,7 +137,7 @@ func often(f deed) deed {
 
 // misusing is a play in which one task does something else than the others, who
 // go on with barriers; they tell the first error.
-func misusing(tell func(line), args []string) coppice.Func {
+func misusing(tell func(stage.Line), args []string) coppice.Func {
 	misuse, ok := misuses[args[0]]
 	if !ok {
 		panic(args[0])
@@ -150,20 +146,20 @@ func misusing(tell func(line), args []string) coppice.Func {
 		if t.Attempt() > 0 { // its process has left after the end, of which this one has yet to hear
 			return nil
 		}
-		tell := telling(tell, t)
+		tell := stage.Telling(tell, t)
 		f := misuse.others
-		if t.Rank() == odd {
+		if t.Rank() == stage.Odd {
 			f = misuse.deed
 		}
 		err := f(ctx, t)
-		if t.Rank() == odd && misuse.returns {
-			tell(failure("error", err))
+		if t.Rank() == stage.Odd && misuse.returns {
+			tell(stage.Failure("error", err))
 			return err
 		}
 		for began := time.Now(); err == nil && time.Since(began) < 5*time.Second; time.Sleep(time.Millisecond) {
 			err = coppice.Barrier(ctx, t) // until the news is here
 		}
-		tell(failure("error", err))
+		tell(stage.Failure("error", err))
 		return err
 	}
 }
@@ -175,11 +171,11 @@ func TestMisuseIsAnErrorEverywhere(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, ",", ""), func(t *testing.T) {
 			t.Parallel()
 			for _, tasks := range []int{4, 6} {
-				s := scene{n: 4, play: []string{"misuse", name}}
-				if tasks != s.n {
-					s.n, s.Tasks = 2, tasks
+				s := stage.Scene{N: 4, Play: []string{"misuse", name}}
+				if tasks != s.N {
+					s.N, s.Tasks = 2, tasks
 				}
-				x, err := s.local(t)
+				x, err := s.Local(t)
 				if err == nil {
 					t.Error("Local returns no error")
 				}
@@ -187,7 +183,7 @@ func TestMisuseIsAnErrorEverywhere(t *testing.T) {
 				if testing.Short() && (tasks != 4 || !slices.Contains(brief, name)) {
 					continue
 				}
-				x, report := s.real(t)
+				x, report := s.Real(t)
 				if report.Exit == 0 {
 					t.Error("coppice run ends well")
 				}
@@ -197,17 +193,17 @@ func TestMisuseIsAnErrorEverywhere(t *testing.T) {
 	}
 }
 
-func checkMisuse(t *testing.T, where string, x *script, tasks int, returns bool, kind string) {
+func checkMisuse(t *testing.T, where string, x *stage.Script, tasks int, returns bool, kind string) {
 	t.Helper()
-	errs := x.of("error")
-	if got := ranks(errs); !slices.Equal(got, without(tasks)) {
+	errs := x.Of("error")
+	if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(tasks)) {
 		t.Fatalf("%s: told by %v", where, got)
 	}
 	for _, l := range errs {
-		if returns && l.Rank == odd {
+		if returns && l.Rank == stage.Odd {
 			continue
 		}
-		if l.Kind != kind || !slices.Contains(l.Tasks, odd) {
+		if l.Kind != kind || !slices.Contains(l.Tasks, stage.Odd) {
 			t.Errorf("%s: task %d: %s, tasks %v: %s", where, l.Rank, l.Kind, l.Tasks, l.Text)
 		}
 	}
@@ -216,15 +212,15 @@ func checkMisuse(t *testing.T, where string, x *script, tasks int, returns bool,
 // TestLastOneWaits has one task that waits while all others have returned.
 func TestLastOneWaits(t *testing.T) {
 	for name, f := range map[string]deed{
-		"barrier": barrier, "broadcast": broadcastFrom[int](0), "corrected": corrected(0), "recv": receiveFrom(1), "split": split,
+		"barrier": stage.Barrier, "broadcast": broadcastFrom[int](0), "corrected": corrected(0), "recv": receiveFrom(1), "split": split,
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := coppice.Local(patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
-				if task.Rank() != odd {
+			err := coppice.Local(stage.Patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
+				if task.Rank() != stage.Odd {
 					return nil
 				}
 				err := f(ctx, task)
-				if e := (*coppice.FailedError)(nil); !errors.Is(err, coppice.ErrMismatch) || !errors.As(err, &e) || len(e.Tasks) == 0 || e.Tasks[0] == odd {
+				if e := (*coppice.FailedError)(nil); !errors.Is(err, coppice.ErrMismatch) || !errors.As(err, &e) || len(e.Tasks) == 0 || e.Tasks[0] == stage.Odd {
 					t.Errorf("%v", err)
 				}
 				return nil
@@ -238,7 +234,7 @@ func TestLastOneWaits(t *testing.T) {
 
 // TestReceivedInTwoPlaces has two calls wait for one message.
 func TestReceivedInTwoPlaces(t *testing.T) {
-	err := coppice.Local(patience(t), 2, func(ctx context.Context, task *coppice.Task) error {
+	err := coppice.Local(stage.Patience(t), 2, func(ctx context.Context, task *coppice.Task) error {
 		if task.Rank() == 0 {
 			_, err := coppice.Recv[int](ctx, task, 1, 1)
 			return err
@@ -266,7 +262,7 @@ func TestReceivedInTwoPlaces(t *testing.T) {
 // TestMutualWait has two tasks that wait for each other as the root of a
 // broadcast.
 func TestMutualWait(t *testing.T) {
-	err := coppice.Local(patience(t), 2, func(ctx context.Context, task *coppice.Task) error {
+	err := coppice.Local(stage.Patience(t), 2, func(ctx context.Context, task *coppice.Task) error {
 		_, err := coppice.Broadcast(ctx, task, 1, coppice.Root(1-task.Rank()))
 		if !errors.Is(err, coppice.ErrMismatch) {
 			t.Errorf("task %d: %v", task.Rank(), err)
@@ -292,11 +288,11 @@ func TestBadJobs(t *testing.T) {
 		"after a time; allowed":  {Local: 1, Kill: []string{"0@1s"}},
 		"kill of task 7 of 2":    {Local: 2, Kill: []string{"7@barrier#1"}},
 	} {
-		if err := j.Run(patience(t), good); err == nil || !strings.Contains(err.Error(), want) {
+		if err := j.Run(stage.Patience(t), good); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of %s", err, want)
 		}
 	}
-	if err := coppice.Local(patience(t), 2, nil); err == nil {
+	if err := coppice.Local(stage.Patience(t), 2, nil); err == nil {
 		t.Error("no function, and no error")
 	}
 }
@@ -305,7 +301,7 @@ func TestBadJobs(t *testing.T) {
 // its value at once, and nobody waits for anybody.
 func TestEverybodyIsRoot(t *testing.T) {
 	for _, mode := range []coppice.Protection{coppice.Plain, coppice.Corrected("checked")} {
-		err := coppice.Local(patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
+		err := coppice.Local(stage.Patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
 			_, err := coppice.Broadcast(ctx, task, 1, coppice.Root(task.Rank()), coppice.Mode(mode))
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 // Random programs: a thousand operations of all kinds on several groups, with
@@ -189,14 +190,6 @@ type pad struct {
 	C bool
 }
 
-func fill[E any](n int, f func(i int) E) []E {
-	s := make([]E, n)
-	for i := range s {
-		s[i] = f(i)
-	}
-	return s
-}
-
 // runStatement carries out an operation on values, of a type that the statement
 // says, and compares.
 func runStatement(ctx context.Context, t *coppice.Task, x *statement) error {
@@ -215,11 +208,11 @@ func runStatement(ctx context.Context, t *coppice.Task, x *statement) error {
 		return runBlocks(ctx, t, x, func(r, d int) float64 { return math.Float64frombits(x.number(r, d, 0)) })
 	case 2:
 		return runSlices(ctx, t, x, func(r, d int) []float64 {
-			return fill(x.count(r, d), func(i int) float64 { return math.Float64frombits(x.number(r, d, i)) })
+			return stage.Fill(x.count(r, d), func(i int) float64 { return math.Float64frombits(x.number(r, d, i)) })
 		})
 	case 3:
 		return runSlices(ctx, t, x, func(r, d int) []byte {
-			return fill(x.count(r, d), func(i int) byte { return byte(x.number(r, d, i)) })
+			return stage.Fill(x.count(r, d), func(i int) byte { return byte(x.number(r, d, i)) })
 		})
 	case 4:
 		return runBlocks(ctx, t, x, func(r, d int) string {
@@ -227,16 +220,16 @@ func runStatement(ctx context.Context, t *coppice.Task, x *statement) error {
 		})
 	case 5:
 		return runSlices(ctx, t, x, func(r, d int) []pad {
-			return fill(x.count(r, d)/8, func(i int) pad { n := x.number(r, d, i); return pad{int8(n), int64(n), n%2 == 0} })
+			return stage.Fill(x.count(r, d)/8, func(i int) pad { n := x.number(r, d, i); return pad{int8(n), int64(n), n%2 == 0} })
 		})
 	case 6:
 		return runBlocks(ctx, t, x, func(r, d int) record {
 			n := x.number(r, d, 0)
-			return record{int32(n), fmt.Sprint(n), fill(1+x.count(r, d)/8, func(i int) float64 { return float64(x.number(r, d, i)) }), map[string]int{fmt.Sprint(n % 7): int(n)}}
+			return record{int32(n), fmt.Sprint(n), stage.Fill(1+x.count(r, d)/8, func(i int) float64 { return float64(x.number(r, d, i)) }), map[string]int{fmt.Sprint(n % 7): int(n)}}
 		})
 	case 7:
 		return runBlocks(ctx, t, x, func(r, d int) [5]int16 {
-			return [5]int16(fill(5, func(i int) int16 { return int16(x.number(r, d, i)) }))
+			return [5]int16(stage.Fill(5, func(i int) int16 { return int16(x.number(r, d, i)) }))
 		})
 	default:
 		return runBlocks(ctx, t, x, func(r, d int) time.Time { return time.Unix(int64(x.number(r, d, 0)>>32), 5).UTC() })
@@ -321,7 +314,7 @@ func runSlices[E any](ctx context.Context, t *coppice.Task, x *statement, value 
 func runBlocks[T any](ctx context.Context, t *coppice.Task, x *statement, value func(r, d int) T, more ...coppice.Option) error {
 	self, p := t.Rank(), t.Size()
 	opts := append(x.options(), more...)
-	row := func(r int) []T { return fill(p, func(d int) T { return value(r, d) }) }
+	row := func(r int) []T { return stage.Fill(p, func(d int) T { return value(r, d) }) }
 	all := func(got []T, err error, here bool, want func(r int) T) error {
 		if err != nil || !here {
 			if err == nil && got != nil {
@@ -480,9 +473,9 @@ func reduceBy[T coppice.Numeric](ctx context.Context, t *coppice.Task, x *statem
 
 func reduceSlice[E real](ctx context.Context, t *coppice.Task, x *statement, value func(r, i int) E) error {
 	n := x.count(0, 0)
-	row := func(r int) []E { return fill(n, func(i int) E { return value(r, i) }) }
+	row := func(r int) []E { return stage.Fill(n, func(i int) E { return value(r, i) }) }
 	want := serial(x, t.Rank(), t.Size(), row, func(a, b []E) []E {
-		return fill(n, func(i int) E { return combine(x.op, a[i], b[i]) })
+		return stage.Fill(n, func(i int) E { return combine(x.op, a[i], b[i]) })
 	})
 	opts := x.options()
 	if x.into {
@@ -525,7 +518,7 @@ func runFuncs(ctx context.Context, t *coppice.Task, x *statement) error {
 			func(a, b float64) float64 { return a/3 - b*7 })
 	default:
 		return reduceFunc(ctx, t, x, func(r int) record {
-			return record{ID: int32(r), Name: fmt.Sprint(r), Marks: fill(1+x.count(r, 0)/8, func(i int) float64 { return float64(i) })}
+			return record{ID: int32(r), Name: fmt.Sprint(r), Marks: stage.Fill(1+x.count(r, 0)/8, func(i int) float64 { return float64(i) })}
 		}, func(a, b record) record {
 			return record{a.ID*31 + b.ID, a.Name + b.Name, append(append([]float64(nil), a.Marks...), b.Marks...), map[string]int{a.Name: len(b.Name)}}
 		})
@@ -606,7 +599,7 @@ func interpret(ctx context.Context, t *coppice.Task, all []statement, groups [][
 // TestRandomPrograms runs programs in memory and on sockets.
 func TestRandomPrograms(t *testing.T) {
 	const length = 1000
-	for i := range sampled(programsVariable, short(5, 2)) {
+	for i := range stage.Sampled(programsVariable, stage.Short(5, 2)) {
 		seed := rand.Uint64()
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p := 2 + rng.IntN(8)

@@ -1,0 +1,35 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/test/stage"
+)
+
+// TestTooManyDeathsEndForAll: more have died than a corrected reduction outlives. The root finds
+// that out when others have asked it for the result already; then they are told, too.
+func TestTooManyDeathsEndForAll(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), stage.PatienceTime)
+	defer stop()
+	job := coppice.Job{Local: 8, Recovery: coppice.Report, Kill: []string{"2@allreduce#1/1", "5@allreduce#1/1"}}
+	err := job.Run(ctx, func(ctx context.Context, task *coppice.Task) error {
+		if task.Rank() == 0 {
+			for len(task.View().Processes) > 6 {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(50 * time.Millisecond) // others ask
+		}
+		_, err := coppice.AllReduce(ctx, task, make([]uint64, 100_000), coppice.Sum, coppice.Mode(coppice.Corrected("failure-proof:1")))
+		if !errors.Is(err, coppice.ErrUnreached) {
+			t.Errorf("task %d: %v", task.Rank(), err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

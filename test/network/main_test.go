@@ -1,0 +1,11 @@
+//go:build linux
+
+package network_test
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/test/stage"
+)
+
+func TestMain(m *testing.M) { stage.Main(m) }

@@ -1,0 +1,174 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
+)
+
+// Sampled is what the variable says, or the usual.
+func Sampled(variable string, usual int) int {
+	if n := os.Getenv(variable); n != "" {
+		return Number(n)
+	}
+	return usual
+}
+
+// Drawn is a seed: always the same, unless a variable asks for many jobs, which are
+// then others each time.
+func Drawn(variable string) uint64 {
+	if os.Getenv(variable) == "" {
+		return 1
+	}
+	return rand.Uint64()
+}
+
+var ErrEnough = errors.New("enough")
+
+// Under starts the scene under a launcher that is a process of its own, and can
+// be killed.
+func (s Scene) Under(t testing.TB, env []string) (*Stage, *exec.Cmd) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String(), "--"}
+	if s.Wrap {
+		args = append(args, "sh", "-c", self+"; true")
+	} else {
+		args = append(args, self)
+	}
+	return s.Started(t, exec.Command(command(t), args...), env)
+}
+
+// Started starts a command that runs the scene.
+func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec.Cmd) {
+	t.Helper()
+	g := &Stage{N: s.N}
+	cmd.Env = append(append(os.Environ(), s.Env()...), env...)
+	cmd.Stdout, cmd.Stderr = &g.Script, &g.Err
+	cmd.WaitDelay = PatienceTime
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for _, l := range g.Of("ready") {
+			if command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", l.Pid)); err == nil && strings.Contains(string(command), os.Args[0]) {
+				_ = posix.Kill(l.Pid, syscall.SIGKILL)
+			}
+		}
+		if t.Failed() {
+			t.Logf("%v: told %v\nstandard error: %.5000s", s.Play, g.Lines, g.Err.String())
+		}
+	})
+	return g, cmd
+}
+
+// commandSuffix makes the path of the command of the tests' directory.
+const commandSuffix = ".coppice"
+
+// command builds the command coppice, once.
+func command(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("COPPICE_JOBS_DIR") + commandSuffix
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/coppice-go/coppice/cmd/coppice").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return path
+}
+
+// Alive tells whether a process runs.
+func Alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(stat), ") ")
+	return ok && !strings.HasPrefix(rest, "Z")
+}
+
+// Srun starts the processes of a scene as srun would: with its variables.
+func (s Scene) Srun(t *testing.T) (stages []*Stage, all []*exec.Cmd) {
+	t.Helper()
+	n := s.N
+	for rank := range n {
+		env := []string{
+			"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", n),
+			fmt.Sprint("SLURM_LOCALID=", rank), "SLURM_STEP_NUM_NODES=1",
+		}
+		g, cmd := s.Started(t, exec.Command(os.Args[0]), env)
+		all, stages = append(all, cmd), append(stages, g)
+	}
+	return stages, all
+}
+
+// Patience bounds tests that would otherwise hang.
+func Patience(t testing.TB) context.Context {
+	t.Helper()
+	return PatienceOf(t, PatienceTime)
+}
+
+func PatienceOf(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d, errors.New("the test hangs"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Odd is the task that does something else than the others.
+const Odd = 2
+
+var errOdd = errors.New("odd")
+
+func Fail(context.Context, *coppice.Task) error          { return errOdd }
+func Barrier(ctx context.Context, t *coppice.Task) error { return coppice.Barrier(ctx, t) }
+
+func Fill[E any](n int, f func(i int) E) []E {
+	s := make([]E, n)
+	for i := range s {
+		s[i] = f(i)
+	}
+	return s
+}
+
+// Launched starts the scene under the command.
+func (s Scene) Launched(t *testing.T, flags ...string) (*Stage, *exec.Cmd) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String()}, flags...)
+	return s.Started(t, exec.Command(command(t), append(args, "--", self)...), nil)
+}
+
+// Sketch is a view in short.
+func Sketch(v coppice.View) string {
+	ids := make([]string, len(v.Processes))
+	for i, p := range v.Processes {
+		ids[i] = fmt.Sprint(p.ID)
+		if p.Incarnation > 1 {
+			ids[i] += fmt.Sprint(".", p.Incarnation)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+// List is a view of processes that were there from the start.
+func List(ids []int) string { return strings.Trim(fmt.Sprint(ids), "[]") }
