@@ -233,7 +233,7 @@ func (r *Report) cause() string {
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others))
 	}
 	text = strings.TrimPrefix(text+r.loss(), "; ")
-	if first != nil && r.unreturned() {
+	if first != nil && r.unreturned() && !slices.Equal(r.Lost, []int{first.Rank}) { // of itself it was said
 		text += fmt.Sprintf("; %s never returned", tasks(r.Lost))
 	}
 	var end string
