@@ -30,7 +30,7 @@ type commands struct {
 	Bench           benchCmd           `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	BenchMembership benchMembershipCmd `cmd:"" name:"bench membership" help:"Measure how fast the survivors of a death have a new view."`
 	BenchRecovery   benchRecoveryCmd   `cmd:"" name:"bench recovery" help:"Measure how fast the survivors of a death have finished what it happened in."`
-	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts with hostile schedules and crashes."`
+	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts, views, agreement, recovery and reductions with hostile schedules and crashes."`
 	Completion      completionCmd      `cmd:"" help:"Print the script that lets a shell complete commands and flags."`
 	Demo            demoCmd            `cmd:"" help:"See processes answer a query although some of them are killed."`
 	Help            helpCmd            `cmd:"" help:"Show the help of a command."`
@@ -39,7 +39,7 @@ type commands struct {
 	Probe           probeCmd           `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
 	Reproduce       reproduceCmd       `cmd:"" help:"Reproduce the papers' figures and tables."`
 	Run             runCmd             `cmd:"" help:"Start a program as a job of N processes."`
-	Sim             simCmd             `cmd:"" help:"Simulate many runs of one broadcast in the LogP model."`
+	Sim             simCmd             `cmd:"" help:"Simulate many runs of a broadcast or another collective in the LogP model."`
 	Sort            sortCmd            `cmd:"" help:"Sort keys or records, whoever dies."`
 	Tpch            tpchCmd            `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
 	TpchDbgen       tpchDbgenCmd       `cmd:"" name:"tpch dbgen" help:"Print columns of tables of TPC-H."`
@@ -58,7 +58,7 @@ type commands struct {
 	ProbeProcess           probeProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
 }
 
-const description = `Group communication that regrows when processes die.
+const description = `Runs and tests MPI-style programs that survive crashes: when a process dies, another takes over.
 
 Bad input ends with exit code 2 and one line that says what is wrong and what is allowed, a failed run
 with exit code 1, a run that a signal has ended by that signal. --json makes a command print one JSON document on standard output.`
