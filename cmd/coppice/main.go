@@ -58,7 +58,7 @@ type commands struct {
 	ProbeProcess           probeProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`
 }
 
-const description = `Runs and tests MPI-style programs that survive crashes: when a process dies, another takes over.
+const description = `Runs and tests MPI-style programs that survive crashes.
 
 Bad input ends with exit code 2 and one line that says what is wrong and what is allowed, a failed run
 with exit code 1, a run that a signal has ended by that signal. --json makes a command print one JSON document on standard output.`
