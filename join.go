@@ -23,6 +23,7 @@ import (
 	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -430,7 +431,11 @@ const orphanTime = time.Second
 
 // Lost implements control.Handler.
 func (m *mediator) Lost(err error) {
-	err = fmt.Errorf("%w: %w", ErrAbandoned, err)
+	if errors.Is(err, wire.Excluded) { // it learns of the view that went on without it from the coordinator first
+		err = fmt.Errorf("%w: %w", ErrExcluded, err)
+	} else {
+		err = fmt.Errorf("%w: %w", ErrAbandoned, err)
+	}
 	if m.orphan { // who read our output is gone as well: to write must not end us before our time
 		signal.Ignore(syscall.SIGPIPE)
 	}

@@ -149,7 +149,7 @@ func TestMembersFindsItsJob(t *testing.T) {
 
 func TestMembersShowsTheView(t *testing.T) {
 	jobs(t)
-	s := coordinate(t, control.ServerConfig{Size: 4, Grow: 2})
+	s := coordinate(t, control.ServerConfig{Size: 4, Grow: 2, Silence: time.Hour})
 	var clients []*control.Client
 	for rank := range 3 {
 		clients = append(clients, enter(t, s, s.Place(rank, 1)))
