@@ -139,6 +139,11 @@ func try(t *testing.T, blocks []block) (wrong []string) {
 // reader runs a script in the checkout, with a home of its own and what Go has fetched already, and returns what it prints.
 func reader(t *testing.T, script string) string {
 	t.Helper()
+	for _, tool := range []string{"bash", "mkdir", "cat", "sleep"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("the pages are written for a shell: %v; on Debian: apt-get install bash coreutils", err)
+		}
+	}
 	shell := exec.CommandContext(t.Context(), "bash", "-c", script)
 	shell.Dir = checkout
 	shell.Env = append(os.Environ(), "HOME="+t.TempDir(), "GOPROXY=off", "GONOSUMDB=*", "PWD=")
