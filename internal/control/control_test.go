@@ -384,8 +384,9 @@ func TestNeverJoinedInTime(t *testing.T) {
 
 // Nobody is late before the first has joined.
 func TestTheFirstMayTakeItsTime(t *testing.T) {
-	s := serve(t, control.ServerConfig{Size: 2, JoinTimeout: 600 * time.Millisecond, Silence: time.Second})
-	time.Sleep(700 * time.Millisecond)
+	t.Parallel() // it waits
+	s := serve(t, control.ServerConfig{Size: 2, JoinTimeout: 2 * time.Second, Silence: time.Second})
+	time.Sleep(2100 * time.Millisecond)
 	clients, notes := crew(t, s, 2)
 	time.Sleep(200 * time.Millisecond) // a few looks for who is missing
 	for _, c := range clients {

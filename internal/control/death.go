@@ -17,9 +17,12 @@ type Death struct {
 	Record      []byte // what it has left; of the certainly dead only, and complete
 }
 
-// nameMax is how long the notice of a death waits for what the dead process
-// still said and for how it ended.
-const nameMax = 2 * time.Millisecond
+// A death is told after the last words of the process, which the kernel has kept, and after
+// how it ended, if the launcher is about to tell it. Neither is waited for any longer.
+const (
+	wordsMax = farewellMax // they come at once, unless the machine is busy
+	nameMax  = 2 * time.Millisecond
+)
 
 // awaitExit reports the death of a process.
 func (s *Server) awaitExit(m *member, p *process) {
@@ -29,26 +32,13 @@ func (s *Server) awaitExit(m *member, p *process) {
 	s.mu.Lock()
 	session, child := m.session, m.child
 	s.mu.Unlock()
-	timer := time.NewTimer(nameMax)
-	defer timer.Stop()
-	expired := false
-	await := func(c <-chan struct{}) {
-		if expired {
-			return
-		}
-		select {
-		case <-c:
-		case <-timer.C:
-			expired = true
-		}
-	}
 	if session != nil {
-		await(session.heardAll) // its last words: the kernel has kept them
+		await(session.heardAll, wordsMax)
 	}
 	how, known := "", false
 	if child == p.pid {
 		if how, known = endingOf(p.pid); !known { // the launcher was faster, and is about to tell
-			await(m.named)
+			await(m.named, nameMax)
 		}
 	}
 	s.mu.Lock()
@@ -60,6 +50,13 @@ func (s *Server) awaitExit(m *member, p *process) {
 		s.die(m, Death{Certain: true, How: m.how()})
 	}
 	s.drop(p)
+}
+
+func await(c <-chan struct{}, atMost time.Duration) {
+	select {
+	case <-c:
+	case <-time.After(atMost):
+	}
 }
 
 // exited is the end of a process of which nobody says more.

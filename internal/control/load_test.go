@@ -54,7 +54,8 @@ func TestRoomIsThatOfThoseWhoLive(t *testing.T) {
 // TestTheDeadAreRevived: the launcher needs no leave to grow for it, but the end of the
 // life before must be beyond doubt.
 func TestTheDeadAreRevived(t *testing.T) {
-	s := serve(t, control.ServerConfig{Size: 3, JoinTimeout: 50 * time.Millisecond})
+	t.Parallel() // it waits
+	s := serve(t, control.ServerConfig{Size: 3, JoinTimeout: 2 * time.Second})
 	clients, notes := crew(t, s, 2)
 	departed := func(when string, want ...control.Identity) {
 		t.Helper()

@@ -518,23 +518,17 @@ func lastWords(p control.Place) int {
 	return 0
 }
 
-// TestLastWordsAreHeard: what a process said before it died is told before its
-// death, if that takes no time.
+// TestLastWordsAreHeard: what a process said before it died is told before its death.
 func TestLastWordsAreHeard(t *testing.T) {
 	const n = 30
 	s := serve(t, control.ServerConfig{Size: n})
 	_, notes := join(t, s.Place(0, 1))
-	heard := 0
 	for rank := 1; rank < n; rank++ {
 		start(t, "last words", s.Place(rank, 1).Vars())
 		notes.expect(t, fmt.Sprintf("died %d.1 true exited", rank))
-		if notes.has(fmt.Sprintf("returned %d gave up", rank)) {
-			heard++
+		if !notes.has(fmt.Sprintf("returned %d gave up", rank)) {
+			t.Errorf("nobody was told what process %d said", rank)
 		}
-	}
-	t.Logf("heard %d of %d", heard, n-1)
-	if heard < n/2 {
-		t.Errorf("heard %d of %d", heard, n-1)
 	}
 }
 

@@ -500,7 +500,7 @@ func TestTasksShareProcesses(t *testing.T) {
 			j := start(t, kind, 3, func(c *Config) { c.Tasks = 7 })
 			plan := mustPlan(t, "binomial", "checked")
 			j.each(func(m *Member) error {
-				for i := range 100 {
+				for i := range short(100, 30) {
 					if err := broadcasts1(ctx, m, plan, i%7, 10+i*700, uint64(i)); err != nil {
 						return err
 					}
