@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/test/machine"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -79,14 +80,14 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 		for _, op := range []string{"barrier", "recv", "broadcast", "send"} {
 			t.Run(fmt.Sprint(op, "/", n), func(t *testing.T) {
 				var took []time.Duration
-				late := watchMachine()
+				late := machine.Watch()
 				for i := range stage.Short(2, 1) {
 					temper := []string{"warm", "cold"}[i%2]
 					took = append(took, timeToError(t, n, op, temper)...)
 				}
 				slices.Sort(took)
 				t.Logf("from the kill to the error: median %v, max %v of %d", took[len(took)/2], took[len(took)-1], len(took))
-				if limit := 5*time.Second + 3*late(); took[len(took)-1] > limit {
+				if limit := 5*time.Second + 3*late().Total; took[len(took)-1] > limit {
 					t.Errorf("too late: more than %v", limit)
 				}
 			})
@@ -298,13 +299,13 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 	g := stage.Scene{N: n, Settings: stage.Settings{Recovery: coppice.Report, Silence: silence}, Play: play}.Begin(t)
 	pids := g.Pids(t, "ready")
 	time.Sleep(100 * time.Millisecond)
-	held := watchMachine()
+	held := machine.Watch()
 	stopped := time.Now()
 	if err := posix.Kill(pids[victim], posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	report := g.End(t)
-	lag := held()
+	lag := held().Total
 	if silence == 0 {
 		silence = 3 * time.Second
 	}
@@ -327,30 +328,6 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 	}
 	if !slices.Equal(report.Killed, []int{victim}) || len(g.Of("end")) != n-1 {
 		t.Errorf("killed %v, %d ends", report.Killed, len(g.Of("end")))
-	}
-}
-
-// watchMachine begins to measure by how much this process is kept waiting. The function
-// that it returns ends that and says by how much altogether.
-func watchMachine() (end func() time.Duration) {
-	const nap = 10 * time.Millisecond
-	stop, total := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		var late time.Duration
-		for {
-			began := time.Now()
-			select {
-			case <-stop:
-				total <- late
-				return
-			case <-time.After(nap):
-				late += time.Since(began) - nap
-			}
-		}
-	}()
-	return func() time.Duration {
-		close(stop)
-		return <-total
 	}
 }
 

@@ -49,28 +49,3 @@ func processorTime(pid int) time.Duration {
 	system, _ := strconv.Atoi(words[12])
 	return time.Duration(user+system) * clockTick
 }
-
-// watchMachine begins to watch whether this machine stands still: what it returns ends
-// that and says how long this process was kept waiting at most, beyond what it had asked
-// for. A job is kept waiting as well, then.
-func watchMachine() (end func() time.Duration) {
-	const nap = 10 * time.Millisecond
-	stop, most := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		var longest time.Duration
-		for {
-			began := time.Now()
-			select {
-			case <-stop:
-				most <- longest
-				return
-			case <-time.After(nap):
-				longest = max(longest, time.Since(began)-nap)
-			}
-		}
-	}()
-	return func() time.Duration {
-		close(stop)
-		return <-most
-	}
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/coppice-go/coppice/test/machine"
 )
 
 // row is a line of the table: something that happens to jobs.
@@ -88,9 +90,9 @@ func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	case memoryAvailable() < r.memory:
 		return outcome{skipped: fmt.Errorf("%w: %d GiB available, %d GiB needed", errMemory, memoryAvailable()>>30, r.memory>>30)}
 	}
-	still := watchMachine()
+	still := machine.Watch()
 	o := r.run(ctx, l, i)
-	o.machine = still()
+	o.machine = still().Most
 	return o
 }
 

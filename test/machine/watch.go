@@ -1,0 +1,35 @@
+// Package machine measures the machine that tests run on.
+package machine
+
+import "time"
+
+// Late is by how much a process was kept waiting beyond what it had asked for.
+type Late struct {
+	Most  time.Duration // at one time
+	Total time.Duration
+}
+
+// Watch begins to measure by how much this process is kept waiting, as every other one of
+// this machine is. What it returns ends that.
+func Watch() (end func() Late) {
+	const nap = 10 * time.Millisecond
+	stop, result := make(chan struct{}), make(chan Late)
+	go func() {
+		var l Late
+		for {
+			began := time.Now()
+			select {
+			case <-stop:
+				result <- l
+				return
+			case <-time.After(nap):
+				late := time.Since(began) - nap
+				l.Most, l.Total = max(l.Most, late), l.Total+late
+			}
+		}
+	}()
+	return func() Late {
+		close(stop)
+		return <-result
+	}
+}
