@@ -66,7 +66,7 @@ func TestLinesCarryTheAgreedTargets(t *testing.T) {
 }
 
 func TestEveryJobIsOneThatLoopsAccept(t *testing.T) {
-	for _, l := range append(lines(), collectives(false)...) {
+	for _, l := range append(lines(), collectives(false, false)...) {
 		for _, quick := range []bool{false, true} {
 			job := l.job(quick)
 			job.Out = "x"

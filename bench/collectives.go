@@ -29,14 +29,17 @@ func meanTarget(p int) target {
 }
 
 // collectives returns the comparison of every collective: the cells of the table and
-// the lines beside it.
-func collectives(tcp bool) (all []line) {
+// the lines beside it. Against shared memory there are only cells, and they have no target.
+func collectives(tcp, shared bool) (all []line) {
 	for _, p := range tableSizes {
 		for _, op := range tableOps {
 			for _, bytes := range tableBytes {
 				l := line{
 					what: op + " " + sized(bytes), op: op, p: p, bytes: bytes,
 					ours: coppiceUnix, theirs: openMPITCP, target: target{ratio: cellMax}, cell: true,
+				}
+				if shared {
+					l.theirs, l.target = openMPIShared, target{}
 				}
 				if tcp {
 					l.beside = coppiceTCP
@@ -50,6 +53,9 @@ func collectives(tcp bool) (all []line) {
 				}
 			}
 		}
+	}
+	if shared {
+		return all
 	}
 	return append(all, besideTheTable()...)
 }
@@ -105,13 +111,17 @@ type mean struct {
 // processes.
 func geometric(results []result) (means []mean) {
 	for _, p := range tableSizes {
-		m := mean{P: p, Target: meanTarget(p).String()}
+		m := mean{P: p}
+		var goal target
 		var ratios, beside []float64
 		for _, r := range results {
 			if !r.cell || r.p != p {
 				continue
 			}
 			m.Of++
+			if r.target.ratio > 0 {
+				goal = meanTarget(p)
+			}
 			if ratio, _, _, ok := r.ratios(medianOf); ok {
 				ratios = append(ratios, ratio)
 				if r.target.verdict(ratio) == "short" {
@@ -125,9 +135,10 @@ func geometric(results []result) (means []mean) {
 		if m.Of == 0 {
 			continue
 		}
+		m.Target = goal.String()
 		m.Cells, m.Ratio, m.Beside = len(ratios), geometricMean(ratios), geometricMean(beside)
 		if m.Cells == m.Of {
-			m.Verdict = meanTarget(p).verdict(m.Ratio)
+			m.Verdict = goal.verdict(m.Ratio)
 		}
 		means = append(means, m)
 	}
@@ -148,7 +159,10 @@ func geometricMean(values []float64) float64 {
 
 // String is the line above a table.
 func (m mean) String() string {
-	text := fmt.Sprintf("p = %d: geometric mean %s, target %s", m.P, decimal(m.Ratio), m.Target)
+	text := fmt.Sprintf("p = %d: geometric mean %s", m.P, decimal(m.Ratio))
+	if m.Target != "" {
+		text += ", target " + m.Target
+	}
 	switch {
 	case m.Verdict != "":
 		text += ": " + m.Verdict

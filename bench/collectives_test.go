@@ -21,7 +21,7 @@ import (
 func TestCollectivesCarryTheAgreedTargets(t *testing.T) {
 	cells := map[int]int{}
 	targets := map[string]string{}
-	for _, l := range collectives(false) {
+	for _, l := range collectives(false, false) {
 		if l.cell {
 			cells[l.p]++
 			if l.target.String() != "≤ 1.5" || l.ours != coppiceUnix || l.theirs != openMPITCP || l.beside != "" {
@@ -61,7 +61,7 @@ func TestCollectivesCarryTheAgreedTargets(t *testing.T) {
 }
 
 func TestABatchIsWhatOneLaunchMeasures(t *testing.T) {
-	all := batches(collectives(true))
+	all := batches(collectives(true, false))
 	if n := 5*7 + 3 + 1 + 3; len(all) != n {
 		t.Errorf("%d batches, want %d: an operation on p processes each", len(all), n)
 	}
@@ -80,9 +80,36 @@ func TestABatchIsWhatOneLaunchMeasures(t *testing.T) {
 	}
 }
 
+// Against shared memory the table has the same cells, and nothing that can fall short.
+func TestSharedMemoryHasNoTargets(t *testing.T) {
+	shared, err := choose(collectives(false, true), options{quick: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := 0
+	for _, l := range collectives(false, false) {
+		if l.cell {
+			cells++
+		}
+	}
+	var results []result
+	for _, l := range shared {
+		if !l.cell || l.theirs != openMPIShared || l.target != (target{}) {
+			t.Errorf("%s: %+v", l, l)
+		}
+		results = append(results, result{line: l, rounds: []round{{Ours: figure{9, 9}, Theirs: figure{1, 1}}}})
+	}
+	if len(shared) != cells {
+		t.Errorf("%d lines, want %d", len(shared), cells)
+	}
+	if got, want := geometric(results)[0].String(), "p = 2: geometric mean 9.00"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // cellsOf returns results of one round with the given ratios, ours to theirs.
 func cellsOf(p int, ratios map[string]float64) (results []result) {
-	for _, l := range collectives(true) {
+	for _, l := range collectives(true, false) {
 		ratio, ok := ratios[l.what]
 		if !l.cell || l.p != p || !ok {
 			continue
@@ -253,7 +280,7 @@ done
 }
 
 func TestProgressTellsTheTimeLeftOnATerminal(t *testing.T) {
-	all := batches(collectives(false))[:2] // four cells each
+	all := batches(collectives(false, false))[:2] // four cells each
 	var out bytes.Buffer
 	p := newProgress(&out, all, 3)
 	if p.all != 2*3*2*4 {

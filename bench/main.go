@@ -1,7 +1,7 @@
 // Command bench compares Coppice with Open MPI and with raw loops, as ratios within
 // one run. README.md says what is measured, and how to read it.
 //
-//	go run ./bench [--collectives [--tcp]] [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
+//	go run ./bench [--collectives [--tcp] [--shared]] [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 type options struct {
 	collectives bool
 	tcp         bool
+	shared      bool
 	quick       bool
 	only        string
 	rounds      int
@@ -66,6 +67,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&o.collectives, "collectives", false, "every collective against Open MPI, a table for each number of processes")
 	flags.BoolVar(&o.tcp, "tcp", false, "with --collectives: Coppice over TCP beside it")
+	flags.BoolVar(&o.shared, "shared", false, "with --collectives: against Open MPI's shared memory, without targets, not its TCP")
 	flags.BoolVar(&o.quick, "quick", false, "only lines with a target, shorter loops, 3 rounds: less than a minute")
 	flags.StringVar(&o.only, "only", "", "only lines whose name contains `TEXT`, such as \"broadcast 8 B, p = 32\"")
 	flags.IntVar(&o.rounds, "rounds", 0, "launches of each side for one line; 0: 9, or 3 with --quick")
@@ -84,6 +86,9 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	if o.tcp && !o.collectives {
 		return o, errors.New("--tcp alone, allowed: with --collectives")
 	}
+	if o.shared && !o.collectives {
+		return o, errors.New("--shared alone, allowed: with --collectives")
+	}
 	if o.rounds < 0 {
 		return o, fmt.Errorf("--rounds is %d, allowed: 0 or more", o.rounds)
 	}
@@ -99,7 +104,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 // lines returns the comparisons to choose from.
 func (o options) lines() []line {
 	if o.collectives {
-		return collectives(o.tcp)
+		return collectives(o.tcp, o.shared)
 	}
 	return lines()
 }
@@ -107,7 +112,7 @@ func (o options) lines() []line {
 // choose returns the lines that the options ask for.
 func choose(all []line, o options) (chosen []line, err error) {
 	for _, l := range all {
-		if (!o.quick || l.target.ratio > 0) && strings.Contains(l.String(), o.only) {
+		if (!o.quick || l.target.ratio > 0 || l.cell) && strings.Contains(l.String(), o.only) {
 			chosen = append(chosen, l)
 		}
 	}
