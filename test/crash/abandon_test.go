@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,9 +27,11 @@ func finishes(t *testing.T, n int, f coppice.Func) error {
 // A root that gives up while it waits for one that is behind has called the
 // operation all the same: nobody takes the next value for this one's.
 func TestGivenUpBeforeItBegan(t *testing.T) {
+	gaveUp := make(chan struct{})
+	var once sync.Once
 	err := finishes(t, 2, func(ctx context.Context, k *coppice.Task) error {
 		if k.Rank() == 1 {
-			time.Sleep(100 * time.Millisecond)
+			<-gaveUp
 		}
 		for i := range 1000 {
 			over := ctx
@@ -38,6 +41,9 @@ func TestGivenUpBeforeItBegan(t *testing.T) {
 				defer cancel()
 			}
 			v, err := coppice.Broadcast(over, k, i)
+			if k.Rank() == 0 && err != nil {
+				once.Do(func() { close(gaveUp) })
+			}
 			switch {
 			case err == nil && v != i:
 				return fmt.Errorf("broadcast %d brought %d", i, v)
