@@ -80,7 +80,7 @@ func (l *lab) startAcross(ctx context.Context, n *netns.Network, lasts time.Dura
 		hosts = append(hosts, fmt.Sprintf("host%d:%d", i, perHost))
 	}
 	words := []string{"--hosts", strings.Join(hosts, ","), "--silence", "3s", "--"}
-	return l.start(ctx, n, 2*lasts+40*time.Second, append(words, stepsProgram(lasts, stepTasks)...)...)
+	return l.start(ctx, n, 2*lasts+4*time.Minute, append(words, stepsProgram(lasts, stepTasks)...)...)
 }
 
 // stepsProgram is the call of the program of steps.

@@ -156,8 +156,9 @@ func TestJobsNoteEveryStepOnce(t *testing.T) {
 func TestVerdictsCountFailedRuns(t *testing.T) {
 	good, bad, late := outcome{right: true}, outcome{problems: []string{"exit 1"}}, outcome{right: true, slow: []string{"stall"}}
 	for want, r := range map[string]*result{
-		"ok":               {outcomes: []outcome{good, good}},
-		"FAILS 2 of 3":     {outcomes: []outcome{good, bad, late}},
+		"ok":           {outcomes: []outcome{good, good}},
+		"FAILS 2 of 3": {outcomes: []outcome{good, bad, late}},
+		"FAILS 2 of 3, 1 of them slow on a machine that stood still": {outcomes: []outcome{good, bad, {right: true, slow: []string{"stall"}, machine: time.Second}}},
 		"skipped: no sshd": {skipped: errors.New("no sshd")},
 		"not run":          {},
 	} {

@@ -25,13 +25,18 @@ type result struct {
 
 // verdict is ok if every run was as it must be.
 func (r *result) verdict() string {
-	bad := 0
+	bad, machine := 0, 0
 	for _, o := range r.outcomes {
 		if len(o.failures()) > 0 {
 			bad++
+			if len(o.problems) == 0 && o.machine > stillMax {
+				machine++
+			}
 		}
 	}
 	switch {
+	case machine > 0:
+		return fmt.Sprintf("FAILS %d of %d, %d of them slow on a machine that stood still", bad, len(r.outcomes), machine)
 	case bad > 0:
 		return fmt.Sprintf("FAILS %d of %d", bad, len(r.outcomes))
 	case len(r.outcomes) > 0:
@@ -41,6 +46,10 @@ func (r *result) verdict() string {
 	}
 	return "not run"
 }
+
+// stillMax is how long the machine may stand still in a run whose times are to say something
+// about the job.
+const stillMax = 300 * time.Millisecond
 
 // failures are all that must not be.
 func (o *outcome) failures() []string { return slices.Concat(o.problems, o.slow) }
