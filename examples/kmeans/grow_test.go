@@ -77,7 +77,7 @@ func launch(t *testing.T, hurry string) *launched {
 		t.Fatalf("%v: %s", err, out)
 	}
 	l.env = append(os.Environ(), "COPPICE_JOBS_DIR="+dir, hurryVariable+"="+hurry)
-	cmd := l.command(t, "run", "-n", "2", "--grow", "6", "--no-prefix", "--timeout", "60s", "--", self)
+	cmd := l.command(t, "run", "-n", "2", "--grow", "6", "--no-prefix", "--timeout", "5m", "--", self)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()

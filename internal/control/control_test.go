@@ -3,6 +3,7 @@
 package control_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -310,7 +311,11 @@ func TestWhoMayJoin(t *testing.T) {
 	try := func(change func(*control.Place)) error {
 		p := s.Place(1, 1)
 		change(&p)
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		limit := patience
+		if !bytes.Equal(p.Key, s.Place(1, 1).Key) { // then it looks for its coordinator until it gives up
+			limit = 300 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		c, _, err := control.Join(ctx, p, newRecorder(), nil)
 		if err == nil {

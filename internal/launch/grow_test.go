@@ -121,7 +121,7 @@ func again(t *testing.T, dir string, rank int) control.Joiner {
 		if err == nil {
 			return got[0]
 		}
-		if time.Since(began) > 10*time.Second || !errors.As(err, new(control.Refused)) {
+		if time.Since(began) > 2*time.Minute || !errors.As(err, new(control.Refused)) {
 			t.Fatal(err)
 		}
 	}

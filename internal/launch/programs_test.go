@@ -251,18 +251,23 @@ func quitter([]string) int {
 }
 
 // patient joins and stays until it is asked to stop or sees a death; then it
-// returns.
+// returns. It shows itself when all have joined.
 func patient([]string) int {
 	client, _, e := join()
-	<-e.all
-	fmt.Println("pid", os.Getpid())
-	select {
-	case reason := <-e.stop:
-		fmt.Println("stopped:", reason)
-	case d := <-e.deaths:
-		fmt.Println("death:", d)
-	case <-e.lost:
-		return 3
+	for all := e.all; ; {
+		select {
+		case <-all:
+			all = nil
+			fmt.Println("pid", os.Getpid())
+			continue
+		case reason := <-e.stop:
+			fmt.Println("stopped:", reason)
+		case d := <-e.deaths:
+			fmt.Println("death:", d)
+		case <-e.lost:
+			return 3
+		}
+		break
 	}
 	client.Returned(0, "", true)
 	<-e.finished
@@ -512,8 +517,9 @@ func alive(pid int) bool {
 }
 
 // gone waits until none of the processes is alive.
-func gone(t *testing.T, within time.Duration, pids ...int) {
+func gone(t *testing.T, pids ...int) {
 	t.Helper()
+	const within = 30 * time.Second // at once, but for a busy machine
 	deadline := time.Now().Add(within)
 	for _, pid := range pids {
 		for alive(pid) {
@@ -523,6 +529,16 @@ func gone(t *testing.T, within time.Duration, pids ...int) {
 				break
 			}
 			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// dead checks that processes have ended.
+func dead(t *testing.T, pids ...int) {
+	t.Helper()
+	for _, pid := range pids {
+		if alive(pid) {
+			t.Errorf("process %d still lives", pid)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -87,7 +88,8 @@ func TestADeathOnAHostIsTold(t *testing.T) {
 	if r.Exit != 0 || !slices.Equal(r.Killed, []int{2}) || r.Tasks[2].Why != "--kill 2@1s" {
 		t.Errorf("report %+v", r)
 	}
-	if got := strings.Count(c.out.String(), "death: rank 2 (incarnation 1) is dead: killed by SIGKILL"); got != 3 {
+	told := regexp.MustCompile(`death: rank 2 \(incarnation 1\) is dead: (never joined: )?killed by SIGKILL`) // on a busy machine
+	if got := told.FindAllString(c.out.String(), -1); len(got) != 3 {
 		t.Errorf("shown %q", c.out.String())
 	}
 }
@@ -118,7 +120,7 @@ func TestSignalsAndTheTimeoutReachHosts(t *testing.T) {
 	}
 	c = own(2, "stuck")
 	c.onHosts(t, Host{"a", 1}, Host{"b", 1})
-	c.Timeout = time.Second
+	c.Timeout = 5 * time.Second // in which it has started, on a busy machine too
 	if r := c.run(t); !r.Timeout || strings.Count(c.err.String(), "goroutine 1 ") < 2 {
 		t.Errorf("report %+v, standard error %q", r, c.err.String())
 	}
@@ -142,7 +144,7 @@ func TestALostHostLosesItsRanks(t *testing.T) {
 	if r.Exit != 0 || !slices.Equal(r.Killed, []int{1, 2}) || r.Tasks[1].Why != "host b lost: signal: killed" {
 		t.Errorf("report %+v", r)
 	}
-	gone(t, time.Second, pids...)
+	gone(t, pids...)
 }
 
 func TestHostsThatCannotStartAreNamed(t *testing.T) {
@@ -264,7 +266,7 @@ func TestTheEndDoesNotWaitForALostHost(t *testing.T) {
 	if r.Exit != 0 || !slices.Equal(r.Killed, []int{1}) || !strings.Contains(c.out.String(), "[0] death: rank 1 (incarnation 1) is suspected") {
 		t.Errorf("report %+v, shown %q", r, c.out.String())
 	}
-	gone(t, 5*time.Second, r.Tasks[1].PID)
+	gone(t, r.Tasks[1].PID)
 }
 
 func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
@@ -288,7 +290,7 @@ func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
 	pids := numbers(t, out.await(t, `pid (\d+)`, 2))
 	cmd.Process.Kill()
 	_ = cmd.Wait()
-	gone(t, time.Second, pids...)
+	gone(t, pids...)
 	left, _ := filepath.Glob(filepath.Join(dir, "*")) // the launcher's and, the fake ssh being killed with it, the agents'
 	for _, d := range left {
 		os.RemoveAll(d)

@@ -124,7 +124,7 @@ func TestTheDeadAreRespawned(t *testing.T) {
 			if last := r.Tasks[len(r.Tasks)-1]; last.Again != 3 || !last.well() || last.Host != host {
 				t.Errorf("the last life: %+v", last)
 			}
-			gone(t, time.Second, first, second)
+			gone(t, first, second)
 		})
 	}
 }
@@ -146,7 +146,7 @@ func TestALostHostIsReplaced(t *testing.T) {
 	if len(r.Respawned) != 1 || r.Respawned[0].Rank != 2 || r.Respawned[0].Host != "d" || !strings.HasPrefix(r.Tasks[2].Why, "host b lost") {
 		t.Errorf("report %+v", r)
 	}
-	gone(t, time.Second, pid)
+	gone(t, pid)
 }
 
 // parent is the process that started another one.

@@ -54,7 +54,7 @@ func TestWholeJobIsRestartedWhenOneDies(t *testing.T) {
 	if log, err := os.ReadFile(filepath.Join(logs, "0.out")); err != nil || !strings.HasPrefix(string(log), "pid ") || !strings.HasSuffix(string(log), "ends well\n") {
 		t.Errorf("the log has %q (%v)", log, err)
 	}
-	gone(t, 0, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
+	dead(t, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
 }
 
 func TestJobOnHostsIsRestarted(t *testing.T) {
@@ -69,7 +69,7 @@ func TestJobOnHostsIsRestarted(t *testing.T) {
 	if r.Tasks[0].Peak <= 0 {
 		t.Errorf("most memory: %d bytes", r.Tasks[0].Peak)
 	}
-	gone(t, 0, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
+	dead(t, numbers(t, c.out.await(t, `pid (\d+)`, 2))...)
 }
 
 func TestJobFailsAfterItsRestarts(t *testing.T) {

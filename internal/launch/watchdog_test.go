@@ -108,14 +108,14 @@ func TestTimeoutIsKeptWhateverHangs(t *testing.T) {
 		hang(c)
 		began := time.Now()
 		r := c.begin(t)()
-		if took := time.Since(began); took > c.Timeout+dumpTime+lastTime+5*time.Second {
+		if took := time.Since(began); took > c.Timeout+dumpTime+lastTime+time.Minute {
 			t.Errorf("%s hangs: the time-out of 1s took %v", name, took)
 		}
 		if !r.Timeout || r.Exit != 1 || !strings.HasPrefix(r.Cause, "time-out after 1s, ") || r.Killed == nil {
 			t.Errorf("%s hangs: report %+v", name, r)
 		}
 		for _, pid := range regexp.MustCompile(`\] (\d+)\n`).FindAllStringSubmatch(c.out.String(), -1) {
-			gone(t, 5*time.Second, numbers(t, pid[1:])...)
+			gone(t, numbers(t, pid[1:])...)
 		}
 	}
 	close(until)
