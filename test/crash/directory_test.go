@@ -60,8 +60,12 @@ func TestJobSurvivesTheLossOfItsDirectory(t *testing.T) {
 			g := stage.Scene{N: 4, Play: []string{"homeless", goes}}.Begin(t)
 			pids := g.Pids(t, "ready")
 			dir := g.Of("ready")[0].Text
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
+			for until := time.Now().Add(stage.PatienceTime); ; { // the job may make a file there meanwhile
+				if err := os.RemoveAll(dir); err == nil {
+					break
+				} else if time.Now().After(until) {
+					t.Fatal(err)
+				}
 			}
 			if kill {
 				for until := time.Now().Add(stage.PatienceTime); ; time.Sleep(time.Millisecond) {
