@@ -47,9 +47,7 @@ func TestJobOutlivesItsDirectory(t *testing.T) {
 	silent.lines.expect(t, "joined")
 	for range 2 { // the second time, what was made again
 		before := asked.Load()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		lose(t, dir)
 		awaitFiles(t, dir, "key", "users.lock", "control.lock", "control.sock", "0.1.record", "1.1.record", "2.1.record")
 		notes.await(t, "the caller's part", func() bool { return asked.Load() > before })
 	}
@@ -76,9 +74,7 @@ func TestJobOutlivesItsDirectory(t *testing.T) {
 func TestNextProcessNeedNotWaitForTheDirectory(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 1})
 	for range 20 {
-		if err := os.RemoveAll(s.Place(0, 1).Dir); err != nil {
-			t.Fatal(err)
-		}
+		lose(t, s.Place(0, 1).Dir)
 		if _, err := find(split(strings.Join(s.Place(0, 1).Vars(), " "))); err != nil {
 			t.Fatal(err)
 		}
@@ -95,9 +91,7 @@ func TestMissingRecordIsNotAnEmptyOne(t *testing.T) {
 	a.lines.expect(t, "recorded")
 	notes.awaitPeers(t, 1)
 	a.signal(t, syscall.SIGSTOP) // or it would make its record again
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	lose(t, dir)
 	awaitFiles(t, dir, "key", "control.sock")
 	a.signal(t, syscall.SIGKILL)
 	note := notes.expect(t, "died 1.1 ")
@@ -112,10 +106,22 @@ func TestReconnectingProcessWaitsForTheDirectory(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 1})
 	dir := s.Place(0, 1).Dir
 	c, notes := join(t, s.Place(0, 1))
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	lose(t, dir)
 	c.Break()
 	c.Returned(0, "", true)
 	notes.expect(t, "finished")
+}
+
+// lose removes a directory, in which files may be made meanwhile.
+func lose(t *testing.T, dir string) {
+	t.Helper()
+	for began := time.Now(); ; {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatal(err)
+		}
+	}
 }
