@@ -61,6 +61,9 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	o.add(err)
 	o.stall = longest(j.times())
 	o.extra = map[string]float64{"job s": time.Since(j.began).Seconds()}
+	if j.cut > 0 {
+		o.extra["cut s"] = j.cut.Seconds()
+	}
 	if r != nil {
 		o.judge(j, r, stepTasks)
 		o.judgeEvicted(r.evicted(), a.may(i), a.must)
@@ -132,13 +135,16 @@ func theOneProcess(i int) [][]int { return [][]int{{oneProcess(i)}} }
 // cutOff cuts a host off for some time.
 func cutOff(which func(i int) int, d time.Duration) func(*job, int) error {
 	return func(j *job, i int) error {
+		began := time.Now()
 		if err := j.network.CutOff(which(i)); err != nil {
 			return err
 		}
 		if err := j.sleep(d); err != nil {
 			return err
 		}
-		return j.network.Heal()
+		err := j.network.Heal()
+		j.cut = max(j.cut, time.Since(began))
+		return err
 	}
 }
 

@@ -30,8 +30,9 @@ type job struct {
 	out     bytes.Buffer
 	err     bytes.Buffer
 	over    chan struct{}
-	atEnd   func() // of the run; nil: nothing is to do
-	killed  string // why it was killed: it did not end, or took all memory
+	cut     time.Duration // the network, at most: on a busy machine it is healed late
+	atEnd   func()        // of the run; nil: nothing is to do
+	killed  string        // why it was killed: it did not end, or took all memory
 }
 
 // patience is how long a job may take beyond its own time-out.
