@@ -440,7 +440,17 @@ func (p *Process) doubtLinks() {
 	if p.sockets == nil || !p.someDown() {
 		return
 	}
-	soon, long := protocol.Time(p.cfg.Silence/8), protocol.Time(4*p.cfg.Silence)
+	up, down := 0, 0
+	for _, q := range p.peers {
+		switch {
+		case q.dead || q.left:
+		case q.way.down != 0:
+			down++
+		case q.conn != nil:
+			up++
+		}
+	}
+	soon, long := protocol.Time(p.cfg.Silence/8), linkPatience(up, down)*protocol.Time(p.cfg.Silence)
 	for _, q := range p.peers {
 		if q.way.down == 0 || q.dead || q.left {
 			continue
@@ -452,4 +462,14 @@ func (p *Process) doubtLinks() {
 			p.sockets.observation.doubt(q.rank, q.way.down)
 		}
 	}
+}
+
+// linkPatience is for how many silences a peer that lives may be without a connection. A
+// process that has lost most of its connections at once has to look for the fault at itself,
+// or at its machine: the others, who have lost only this one, report it before.
+func linkPatience(up, down int) protocol.Time {
+	if down > 1 && down > up {
+		return 12
+	}
+	return 4
 }
