@@ -17,8 +17,8 @@ type Death struct {
 	Record      []byte // what it has left; of the certainly dead only, and complete
 }
 
-// A death is told after the last words of the process, which the kernel has kept, and after
-// how it ended, if the launcher is about to tell it. Neither is waited for any longer.
+// Before the coordinator announces a death, it reads what the process still sent, which the
+// kernel has kept, and waits for the launcher to say how the process ended. These bound the two.
 const (
 	wordsMax = farewellMax // they come at once, unless the machine is busy
 	nameMax  = 2 * time.Millisecond

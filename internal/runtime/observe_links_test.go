@@ -2,7 +2,7 @@ package runtime
 
 import "testing"
 
-// Who has lost most of its connections waits for longer than the others, who report it.
+// A process that has lost most of its connections waits longer before it reports its peers.
 func TestLinkPatience(t *testing.T) {
 	for _, c := range []struct{ up, down, want int }{
 		{up: 7, down: 1, want: 4},

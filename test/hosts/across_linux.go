@@ -229,7 +229,7 @@ func powerOff(which func(i int) int) func(*job, int) error {
 }
 
 // goneTime is how long agents and processes may be there after their launcher is gone.
-const goneTime = 45 * time.Second
+const goneTime = 30 * time.Second
 
 // launcherGone is a job whose launcher is gone in the middle: its agents and processes
 // have to go, too.
