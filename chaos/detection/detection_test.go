@@ -180,11 +180,31 @@ var scenarios = []scenario{
 		c.Pauses = []Pause{{Rank: d.IntN(8), Span: d.lasting(3*Second, 15*Second), Working: true}}
 		return c
 	}, nobody, 30 * Second},
+	{"long work that the kernel sees, again and again", func(d dice) Config {
+		c := d.fourByTwo()
+		for at := begin; at < 90*Second; at += 9 * Second {
+			c.Pauses = append(c.Pauses, Pause{Rank: d.IntN(8), Span: Span{at, at + d.between(5*Second, 7*Second)}, Working: true})
+		}
+		return c
+	}, nobody, 100 * Second},
 	{"one stopped for long", func(d dice) Config {
 		c := d.fourByTwo()
 		c.Pauses = []Pause{{Rank: 4, Span: Span{begin, begin + 15*Second}}}
 		return c
 	}, func(w *World) error { return w.Exactly([]int{4}, begin+6*Second) }, 40 * Second},
+	{"a host that nobody can connect to for long", func(d dice) Config {
+		c := d.fourByTwo()
+		c.Broken = off(cutHost, Span{begin, begin + d.between(20*Second, 30*Second)})
+		return c
+	}, func(w *World) error { return w.Exactly(cutRanks, begin+14*Second) }, 50 * Second},
+	{"a host that can connect to one other only", func(d dice) Config {
+		c := d.fourByTwo()
+		span := Span{begin, begin + 20*Second}
+		for _, other := range []int{2, 4} {
+			c.Broken = append(c.Broken, Cut{cutHost, other, span})
+		}
+		return c
+	}, func(w *World) error { return w.Exactly(cutRanks, begin+14*Second) }, 50 * Second},
 	{"a host loses power", func(d dice) Config {
 		c := d.fourByTwo()
 		c.Deaths = map[int]protocol.Time{4: begin, 5: begin}

@@ -55,6 +55,8 @@ var mistakes = []struct {
 			d.rumorAt = 0
 		}
 		return`, "the first host loses power"},
+	{"who has lost most connections accuses", "doubt.go", `len(down) > up {`, `len(down) > up && !wrong("who has lost most connections accuses") {`, "a host that can connect to one other only"},
+	{"complaints that waited are taken for complaints that last", "doubt.go", `x.misses.last-x.misses.first < 4*o.beat`, `(x.misses.last-x.misses.first < 4*o.beat && (!wrong("complaints that waited are taken for complaints that last") || now-x.misses.first < 4*o.beat))`, "long work that the kernel sees, again and again"},
 	{"no probe before the verdict", "doubt.go", `silent < o.allowed(x)+2*o.beat`, `silent < o.allowed(x)+2*o.beat && (!wrong("no probe before the verdict") || silent < o.allowed(x)*3/4)`, "a host cut off for less than the silence"},
 }
 

@@ -24,20 +24,21 @@ func (p *process) tick() {
 	w.at(next+w.upTo(w.cfg.Late), p.rank, p.tick)
 }
 
-// doubtLinks doubts those to whom the network has not worked both ways for a while: all
-// links are in use.
+// doubtLinks says to whom there is no connection: all links are in use.
 func (p *process) doubtLinks() {
-	w := p.w
-	for _, c := range w.cfg.Cuts {
-		if !c.has(w.now) || w.now-c.From <= w.cfg.Silence/8 {
-			continue
-		}
-		for r, q := range w.procs {
-			if c.parts(p.host, q.host) || c.parts(q.host, p.host) {
-				p.observer.Doubt(protocol.Rank(r), c.From, w.now)
-			}
+	w, up := p.w, 0
+	var down []suspicion.Link
+	for r, q := range w.procs {
+		since, connected := w.connects(p.host, q.host)
+		switch {
+		case r == p.rank:
+		case connected:
+			up++
+		case p.view.Has(membership.Member{ID: protocol.Rank(r), Incarnation: 1}):
+			down = append(down, suspicion.Link{Rank: protocol.Rank(r), Since: since})
 		}
 	}
+	p.carryOut(p.observer.Unlinked(down, up, w.now))
 }
 
 // look reports whether a process of this host has beaten since the last look.

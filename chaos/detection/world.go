@@ -52,6 +52,7 @@ type Config struct {
 	Late    protocol.Time // of a timer, at most
 
 	Cuts   []Cut
+	Broken []Cut // connections cannot be made; datagrams pass
 	Pauses []Pause
 	Deaths map[int]protocol.Time // by rank: the host's power fails, nobody is told
 }
@@ -198,12 +199,30 @@ func (w *World) working(rank int) bool {
 
 // passes reports whether the network takes something from one host to another.
 func (w *World) passes(from, to int, at protocol.Time) bool {
-	for i := range w.cfg.Cuts {
-		if c := &w.cfg.Cuts[i]; c.has(at) && c.parts(from, to) {
-			return false
+	_, cut := parted(w.cfg.Cuts, from, to, at)
+	return !cut
+}
+
+// connects reports whether two hosts have a connection, or since when they do not.
+func (w *World) connects(a, b int) (since protocol.Time, is bool) {
+	for _, cuts := range [][]Cut{w.cfg.Cuts, w.cfg.Broken} {
+		for _, way := range [][2]int{{a, b}, {b, a}} {
+			if c, cut := parted(cuts, way[0], way[1], w.now); cut {
+				return c.From, false
+			}
 		}
 	}
-	return true
+	return 0, true
+}
+
+// parted returns the cut that is between two hosts at a moment.
+func parted(cuts []Cut, from, to int, at protocol.Time) (c Cut, is bool) {
+	for _, c := range cuts {
+		if c.has(at) && c.parts(from, to) {
+			return c, true
+		}
+	}
+	return Cut{}, false
 }
 
 func (c *Cut) parts(from, to int) bool {
@@ -218,7 +237,7 @@ const anywhere = -1
 func (w *World) letter(from, to int, last *protocol.Time, rank int, do func()) {
 	var try func()
 	try = func() {
-		if w.passes(from, to, w.now) && w.passes(to, from, w.now) {
+		if _, ok := w.connects(from, to); ok {
 			*last = max(*last, w.now+w.upTo(w.cfg.Delay))
 			w.at(*last, rank, do)
 			return
@@ -232,7 +251,7 @@ func (w *World) letter(from, to int, last *protocol.Time, rank int, do func()) {
 func (w *World) listen() {
 	for r, p := range w.procs {
 		_, paused := w.paused(r)
-		if w.alive(r) && !paused && w.passes(p.host, 0, w.now) && w.passes(0, p.host, w.now) {
+		if _, ok := w.connects(p.host, 0); w.alive(r) && !paused && ok {
 			w.heard[r] = w.now
 		}
 	}

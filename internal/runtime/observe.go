@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -433,43 +432,25 @@ func (p *Process) observation() *observation {
 	return p.sockets.observation
 }
 
-// doubtLinks doubts those whose links are of no use for a while: the observer finds out
-// whether they live. One that lives, and cannot be reached for long, is reported all the
-// same: without it the job would stand still.
+// doubtLinks tells the observer to whom links are of no use for a while.
 func (p *Process) doubtLinks() {
 	if p.sockets == nil || !p.someDown() {
 		return
 	}
-	up, down := 0, 0
+	up := 0
+	var down []suspicion.Link
 	for _, q := range p.peers {
 		switch {
 		case q.dead || q.left:
 		case q.way.down != 0:
-			down++
+			down = append(down, suspicion.Link{Rank: protocol.Rank(q.rank), Since: q.way.down})
 		case q.conn != nil:
 			up++
 		}
 	}
-	soon, long := protocol.Time(p.cfg.Silence/8), linkPatience(up, down)*protocol.Time(p.cfg.Silence)
-	for _, q := range p.peers {
-		if q.way.down == 0 || q.dead || q.left {
-			continue
-		}
-		switch down := p.now() - q.way.down; {
-		case down > long:
-			p.suspect(q, fmt.Sprintf("no connection for %v", time.Duration(down).Round(time.Millisecond)))
-		case down > soon:
-			p.sockets.observation.doubt(q.rank, q.way.down)
-		}
-	}
-}
-
-// linkPatience is for how many silences a peer that lives may be without a connection. A
-// process that has lost most of its connections at once has to look for the fault at itself,
-// or at its machine: the others, who have lost only this one, report it before.
-func linkPatience(up, down int) protocol.Time {
-	if down > 1 && down > up {
-		return 12
-	}
-	return 4
+	o := p.sockets.observation
+	o.mu.Lock()
+	effects := o.machine.Unlinked(down, up, o.now())
+	o.mu.Unlock()
+	o.carryOut(effects)
 }

@@ -178,6 +178,32 @@ func (o *Observer) rumored(from, of protocol.Rank, now protocol.Time, effects []
 	return append(effects, Effect{Act: Suspected, Rank: of, Why: fmt.Sprintf("process %d has not been heard by process %d and others", of, from)})
 }
 
+// Link is a process to which no connection can be made, since a moment.
+type Link struct {
+	Rank  protocol.Rank
+	Since protocol.Time
+}
+
+// Unlinked says to whom no connection can be made, and how many others there is one to. Those
+// are doubted soon; one that lives, and cannot be reached for long, is suspected all the
+// same: without it the job would stand still. A process that has lost most of its
+// connections looks for the fault at itself first.
+func (o *Observer) Unlinked(down []Link, up int, now protocol.Time) (effects []Effect) {
+	long := 4 * o.silence
+	if len(down) > 1 && len(down) > up {
+		long *= 3
+	}
+	for _, l := range down {
+		switch last := now - l.Since; {
+		case last > long:
+			effects = append(effects, Effect{Act: Suspected, Rank: l.Rank, Why: fmt.Sprintf("process %d lives, but there was no connection to it for %.2f s", l.Rank, float64(last)/1e9)})
+		case last > o.silence/8:
+			o.Doubt(l.Rank, l.Since, now)
+		}
+	}
+	return effects
+}
+
 // linkTime is how much longer than a silence a bad link has to last.
 func (o *Observer) linkTime() protocol.Time { return o.silence / 4 }
 
@@ -218,7 +244,7 @@ func (o *Observer) missed(rank protocol.Rank, now protocol.Time, effects []Effec
 		}
 		return effects
 	}
-	if x.gone || x.accused || o.deaf || x.misses.tried < o.silence+o.linkTime() || now-x.misses.first < 4*o.beat || !o.stays(x) {
+	if x.gone || x.accused || o.deaf || x.misses.tried < o.silence+o.linkTime() || x.misses.last-x.misses.first < 4*o.beat || !o.stays(x) {
 		return effects
 	}
 	for r := range o.others {

@@ -17,7 +17,8 @@ import (
 //  3. Call Receive for every message, and Heard for every other sign of life.
 //  4. Call Know for every process that has begun, with its host; Gone for every one that
 //     is certainly dead, evicted or has left. Nobody is watched before it is known.
-//  5. Call Doubt if a process cannot be reached by other means than these messages.
+//  5. Call Doubt if another detector says that a process is silent, and Unlinked, every
+//     now and then, while there are processes to which no connection can be made.
 //
 // What it promises, with a silence of S and a beat of S/16, if the caller is not late by
 // more than a beat:
@@ -33,6 +34,9 @@ import (
 //     has not the lowest rank. The other one's processes suspect it after 1.25 S; if
 //     they do not, its own suspect them after 3 S.
 //   - A process whose own host says that it is at work is only slow: it is not suspected.
+//   - A process that gives signs of life, but to which no connection can be made, is
+//     suspected after 4 S; by a process that has lost most of its connections, after 12 S:
+//     the others, which have lost only that one, suspect it before.
 //   - If fewer than half of the third parties that were asked answer, the observer's own
 //     network is at fault: it suspects nobody before twice S. If it hears nobody at all it says so in its
 //     messages, which are no sign of life then: others may hear it, but cannot reach it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,9 @@ type across struct {
 	stall time.Duration // at most between two steps; 0: it is recorded only
 	hogs  int           // that compute beside it, for each processor
 }
+
+// silence is that of the jobs.
+const silence = 3 * time.Second
 
 // firstStep is the one at which something happens to a job, at the earliest.
 const firstStep = 25
@@ -52,7 +56,9 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	}()
 	o.add(j.awaitSteps(firstStep + i*7%20)) // not always at the same moment
 	if len(o.problems) == 0 && a.harm != nil {
-		o.add(a.harm(j, i))
+		err := a.harm(j, i)
+		o.late = errors.Is(err, errLate)
+		o.add(err)
 	}
 	if len(o.problems) > 0 { // the job is not the one that was meant
 		j.interrupt()
@@ -82,7 +88,7 @@ func (l *lab) startAcross(ctx context.Context, n *netns.Network, lasts time.Dura
 	for i := range workHosts {
 		hosts = append(hosts, fmt.Sprintf("host%d:%d", i, perHost))
 	}
-	words := []string{"--hosts", strings.Join(hosts, ","), "--silence", "3s", "--"}
+	words := []string{"--hosts", strings.Join(hosts, ","), "--silence", silence.String(), "--"}
 	return l.start(ctx, n, 2*lasts+4*time.Minute, append(words, stepsProgram(lasts, stepTasks)...)...)
 }
 
@@ -143,7 +149,11 @@ func cutOff(which func(i int) int, d time.Duration) func(*job, int) error {
 			return err
 		}
 		err := j.network.Heal()
-		j.cut = max(j.cut, time.Since(began))
+		lasted := time.Since(began)
+		j.cut = max(j.cut, lasted)
+		if d < silence && lasted >= silence {
+			return fmt.Errorf("%w: the network was cut for %.1f s, not %v", errLate, lasted.Seconds(), d)
+		}
 		return err
 	}
 }

@@ -31,6 +31,7 @@ type outcome struct {
 	extra    map[string]float64 // other figures
 	problems []string           // what must not be, on any machine
 	slow     []string           // figures beyond their bounds
+	late     bool               // the machine was too busy to do what the row says
 	skipped  error              // why it was not run
 	log      string
 }
@@ -90,11 +91,24 @@ func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	case memoryAvailable() < r.memory:
 		return outcome{skipped: fmt.Errorf("%w: %d GiB available, %d GiB needed", errMemory, memoryAvailable()>>30, r.memory>>30)}
 	}
-	still := machine.Watch()
-	o := r.run(ctx, l, i)
-	o.machine = still().Most
-	return o
+	for again := 0; ; again++ {
+		still := machine.Watch()
+		o := r.run(ctx, l, i)
+		o.machine = still().Most
+		if !o.late || again == againMax {
+			if again > 0 {
+				o.extra["repeated"] = float64(again)
+			}
+			return o
+		}
+	}
 }
+
+// errLate is that of a run in which something lasted longer than the row says: what came of it
+// says nothing. It is run again, at most againMax times.
+var errLate = errors.New("on a busy machine")
+
+const againMax = 5
 
 func rows() (all []row) {
 	const s = time.Second
