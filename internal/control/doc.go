@@ -17,9 +17,9 @@
 // # Death
 //
 // The coordinator takes the pidfd of who connects before the challenge: when it
-// becomes readable, that incarnation is dead, for certain. The notice waits up
-// to 2 ms for what the process still said, and for the launcher to say how it
-// ended if it is no child of ours. The live process of the lowest rank is told at
+// becomes readable, that incarnation is dead, for certain. Before the notice the coordinator
+// reads what the process still said, which takes no time unless the machine is busy (at most
+// 0.5 s), and waits up to 2 ms for the launcher to say how it ended if it is no child of ours. The live process of the lowest rank is told at
 // once, since it proposes the next view, the others with the next batch, some
 // milliseconds later. All else is suspicion, which needs evidence (package suspicion):
 //
@@ -52,7 +52,7 @@
 // incarnation is turned away from then on.
 //
 // When the coordinator dies, the job ends: every client's handler is told that it is
-// lost, on its host at once, on another when it was not found again for ten times Silence, at
+// lost, on its host at once, on another when it was not found again for five times Silence, at
 // least 20 s. The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
 //
 // # The end
