@@ -441,13 +441,12 @@ func (m *mediator) Lost(err error) {
 	}
 	m.tell(func(p *runtime.Process) {
 		p.Lost(err)
-		go m.bereave(p, err)
+		go m.bereave(err)
 	})
 }
 
-// bereave ends the process once it is known what the loss of the coordinator means.
-func (m *mediator) bereave(p *runtime.Process, err error) {
-	<-p.Out()
+// bereave ends the process, which has lost the coordinator.
+func (m *mediator) bereave(err error) {
 	m.cancel(err)
 	m.finish(err)
 	if m.orphan {

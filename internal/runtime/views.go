@@ -50,7 +50,6 @@ type views struct {
 	slept    protocol.Time // so much of its time it did not
 	latest   protocol.Time // that the machine was told
 	waits    protocol.Time // since when there is one to come; 0: there is none
-	lost     error         // the coordinator is, and what that means is not known yet
 	buf      []byte
 }
 
@@ -101,17 +100,12 @@ func (p *Process) Sight() *Sight {
 	return p.views.sight
 }
 
-// Lost is told that the coordinator is out of reach. A process that suspects others
-// may be cut off like it: then the views tell, in bounded time, whether it can go on.
-// If it can, or knew that, the job is over all the same.
+// Lost ends the process, since the coordinator is dead or was out of reach for long. One that
+// was cut off from the other processes, too, has had ErrNoQuorum before.
 func (p *Process) Lost(why error) {
 	p.lock()
 	defer p.unlock()
-	if p.views.state.Settled() || p.closed || p.ended != nil {
-		p.end(why)
-		return
-	}
-	p.views.lost = why
+	p.end(why)
 }
 
 // Out is closed when the process takes no more part in the job.
@@ -146,21 +140,13 @@ func (p *Process) stepViews() {
 			v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Wait:
 			p.stepViewsAt(a.At)
-			p.viewsRest()
+			p.hurryViews()
 			return
 		default:
-			p.viewsRest()
+			p.hurryViews()
 			return
 		}
 	}
-}
-
-// viewsRest looks what is to be done while the machine waits.
-func (p *Process) viewsRest() {
-	if v := &p.views; v.lost != nil && v.state.Settled() {
-		p.end(v.lost)
-	}
-	p.hurryViews()
 }
 
 // viewNow is the time as the membership machine has it: without that in which this
@@ -313,9 +299,6 @@ func (p *Process) viewOpened(v *membership.View) {
 	p.floodAgain()
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
 		go p.cfg.Host.Opened(v)
-	}
-	if p.views.lost != nil {
-		p.end(p.views.lost)
 	}
 	p.warmLater()
 }
