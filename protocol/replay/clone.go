@@ -13,8 +13,8 @@ func Testament(s *State) Message { return Message{Letter: membership.Testament(&
 // Clone returns a copy that shares nothing that changes.
 func (s *State) Clone() State {
 	c := *s
-	if s.ending != nil {
-		c.ending = s.ending.clone()
+	if s.end != nil {
+		c.end = s.end.clone()
 		return c
 	}
 	c.members = s.members.Clone()
@@ -29,8 +29,8 @@ func (s *State) Clone() State {
 
 // Fingerprint stands for the state.
 func (s *State) Fingerprint() [2]uint64 {
-	if s.ending != nil {
-		return s.ending.sign(fingerprint{1, 0})
+	if s.end != nil {
+		return s.end.sign(fingerprint{1, 0})
 	}
 	f := s.epochs.sign(s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told)))
 	if s.view != nil {

@@ -51,6 +51,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -151,10 +152,10 @@ type State struct {
 
 	epochs epochs
 
-	over   error   // why there is nothing more to hope for
-	left   bool    // it has wished itself dead since
-	called bool    // it may run tasks
-	ending *ending // the coordinator's
+	over   error // why there is nothing more to hope for
+	left   bool  // it has wished itself dead since
+	called bool  // it may run tasks
+	end    *end  // the coordinator's
 }
 
 // View is the view that is open, or the last that was; nil: the process is not in yet.
@@ -198,7 +199,7 @@ func (s *State) find(number protocol.Rank) *task {
 func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	*s = State{job: j, self: self}
 	if self == j.Coordinator() {
-		s.ending = newEnding(j.first, j.processes)
+		s.end = &end{job: ending.New(j.first), processes: j.processes}
 		return
 	}
 	j.members.Init(&s.members, self, seed)
@@ -230,13 +231,13 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	case m.Kind == Word:
 		s.hear(from, m.Letter.Base)
 	case m.Kind == View:
-		if s.ending == nil {
+		if s.end == nil {
 			j.members.Receive(&s.members, now, from, m.Letter)
 		}
 	case m.Kind == Data:
 		j.accept(s, m.Frame)
 	case m.Kind == Returned:
-		s.ending.returned(from, m.Letter.Base)
+		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
 		s.ended = true
 	case m.Kind == Again:
@@ -258,7 +259,7 @@ func (j *Job) accept(s *State, f *Frame) {
 // Notify implements protocol.Protocol.
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 	switch {
-	case s.ending != nil:
+	case s.end != nil:
 	case n.Kind == protocol.Cancel:
 		s.cancels = append(slices.Clip(s.cancels), n.Value)
 	case n.Kind == protocol.Begin:
@@ -275,8 +276,8 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 // Next implements protocol.Protocol.
 func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	switch {
-	case s.ending != nil:
-		return s.ending.next()
+	case s.end != nil:
+		return s.end.next()
 	case s.ended:
 		return protocol.Action[Message]{Kind: protocol.Done}
 	case s.over != nil:
