@@ -203,7 +203,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 		wg.Go(func() {
 			crews[r].serve(p, job.Done(),
 				func(v *membership.View, err error) { job.Returned(p, v, text(err)) },
-				func(*membership.View) { job.Resumed(p) })
+				func(*membership.View) {})
 		})
 	}
 	wg.Wait()

@@ -246,7 +246,7 @@ func (h host) Opened(v *membership.View) {
 		owners[t] = int(id)
 	}
 	h.client.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
-		"number": v.Number, "members": members, "owners": owners, "opened": true,
+		"number": v.Number, "members": members, "owners": owners, "since": v.Since, "opened": true,
 	}})
 }
 

@@ -83,6 +83,7 @@ func (s *Server) die(m *member, d Death) {
 	}
 	m.death, m.obituary = &d, d.message().line()
 	s.guard.Leave(protocol.Rank(m.rank))
+	s.ending.Died(m.identity().member())
 	if m.session != nil {
 		m.session.raw.Close()
 		delete(s.sessions, m.session)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
+	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
@@ -36,6 +38,7 @@ func mute(t *testing.T) (*Server, *session) {
 		cfg: cfg, log: cfg.Logger, quit: make(chan struct{}), done: make(chan struct{}),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom), guard: suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
+		ending: ending.New(membership.First(cfg.Size, nil)),
 	}
 	for rank := range cfg.Size + cfg.Grow {
 		s.members = append(s.members, newMember(rank, 0))

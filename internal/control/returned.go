@@ -4,28 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol/ending"
 )
 
-// The end of a job. A process has returned in a view when all tasks that it owns in
-// that view have. The tasks of the dead are not done: the view that removes the dead
-// gives them to others, and one of these that had returned is at work again. So the
-// job has finished when
-//
-//  1. no dead process is in the latest view, unless nobody in it lives, and
-//  2. every live process in it has returned in that view, or in one before it since
-//     which nobody was removed and no task was given to another, and none in a later one, of
-//     which nobody has told.
-//
-// Who joined and owns nothing, and who is in no view any more, is not asked for the
-// second. Where nothing is adopted the dead hold up nothing: every live process has
-// to return, once.
-//
-// A job cannot hang here for want of a view: a live process in the latest one gets
-// the next, or ends because it can have none, and then it leaves. Nobody who lives is
-// left in the view in the end, and the first point holds.
+// When a job is over package ending decides. A job cannot hang for want of a view: a live
+// process in the latest one gets the next, or ends because it can have none, and then it
+// leaves. If nobody who lives is left in the view, the job is abandoned.
 
 // returned takes note of a process whose tasks have returned in a view. A view before
 // the one in which it resumed says nothing of its tasks now; a failure is final.
@@ -35,7 +22,10 @@ func (s *Server) returned(m *member, said message) {
 	if failed {
 		m.failure, m.failedAt = said.Why, time.Now()
 	}
-	s.report = s.report || said.Report
+	if said.Report {
+		s.ending.Report()
+	}
+	s.ending.Returned(m.identity().member(), max(said.View, 1)) // the first, if it knows of none
 	if said.View >= m.view {
 		m.view = said.View
 		if !m.returned || failed {
@@ -182,12 +172,8 @@ func (s *Server) settle() {
 	if s.finished || s.closing {
 		return
 	}
-	for _, m := range s.members {
-		if s.awaited(m) && (!s.over(m) || s.ahead(m)) {
-			return
-		}
-	}
-	if !s.report && s.bereaved() {
+	verdict := s.ending.Verdict()
+	if verdict == ending.Going {
 		return
 	}
 	s.flush()
@@ -197,7 +183,7 @@ func (s *Server) settle() {
 			m.heard = time.Now()
 		}
 	}
-	if s.begun && !s.report && s.deserted() {
+	if s.begun && verdict == ending.Abandoned {
 		s.forlorn = "all processes that had tasks have ended"
 	}
 	s.log.Info("control: finished", "forlorn", s.forlorn)
@@ -208,38 +194,3 @@ func (s *Server) settle() {
 
 // end is the message that tells of the job's.
 func (s *Server) end() message { return message{Type: tellFinished, Why: s.forlorn} }
-
-// over tells whether a live process has nothing left to do, for all that is known.
-func (s *Server) over(m *member) bool {
-	current := s.report || m.view >= s.removal || !s.inView(m)
-	return s.idle(m) || m.returned && current
-}
-
-// ahead tells whether a process has returned in a view of which nobody has told yet: tasks
-// may have moved there.
-func (s *Server) ahead(m *member) bool {
-	latest := uint64(1)
-	if s.view != nil {
-		latest = s.view.Number
-	}
-	return m.returned && m.view > latest
-}
-
-// bereaved tells whether a view is to come: the latest has a dead process in it, and a
-// live one.
-func (s *Server) bereaved() bool {
-	dead, live := false, false
-	for _, m := range s.members {
-		live = live || s.awaited(m) && s.inView(m)
-		for life := range m.lives() {
-			dead = dead || life.death != nil && s.inView(life)
-		}
-	}
-	return dead && live
-}
-
-// deserted tells whether nobody who lives is in the latest view. Who has joined since may be
-// in a later one, of which nobody has told: its tasks are not done.
-func (s *Server) deserted() bool {
-	return !slices.ContainsFunc(s.members, func(m *member) bool { return s.awaited(m) && s.inView(m) })
-}

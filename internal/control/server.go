@@ -18,6 +18,8 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
+	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
@@ -91,12 +93,11 @@ type Server struct {
 	book      addressBook
 	view      *View             // the latest that a process told of; nil: none
 	in        map[Identity]bool // its members
-	removal   uint64            // the first view that all who are not in the latest were removed by, and since which tasks have their owners; 0: nobody was
-	first     *View             // the one that the job began with; nil: nobody has told of it
-	taken     bool              // a process goes on with what an earlier run has stored
-	report    bool              // nothing is adopted: the dead hold up nothing
-	news      []*member         // have returned, and the others do not know
-	deaths    [][]byte          // that not all know
+	ending    *ending.Job
+	first     *View     // the one that the job began with; nil: nobody has told of it
+	taken     bool      // a process goes on with what an earlier run has stored
+	news      []*member // have returned, and the others do not know
+	deaths    [][]byte  // that not all know
 	past      history
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
@@ -119,6 +120,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
+		ending: ending.New(membership.First(cfg.Size, nil)),
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)

@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // View is what a process tells of a view that it has opened, in an event of type
@@ -16,6 +19,7 @@ type View struct {
 	Number  uint64     `json:"number"`
 	Members []Identity `json:"members"`          // by id
 	Owners  []int      `json:"owners,omitempty"` // by task: the id of who owns it, −1: nobody
+	Since   []uint64   `json:"since,omitempty"`  // by task: the number of the view that gave it to its owner
 }
 
 // Identity is a process: its id, which is its rank, and its incarnation. Its JSON
@@ -78,7 +82,6 @@ func (s *Server) viewed(m *member, event []byte) (news bool) {
 	case v == nil:
 		return true
 	case s.view != nil && v.Number < s.view.Number:
-		s.viewedLate(v)
 		return false
 	case s.view != nil && v.Number == s.view.Number:
 		if reflect.DeepEqual(v, s.view) {
@@ -88,6 +91,7 @@ func (s *Server) viewed(m *member, event []byte) (news bool) {
 		return true
 	}
 	s.install(v)
+	s.ending.Viewed(v.decided())
 	s.log.Info("control: view", "number", v.Number, "members", len(v.Members))
 	s.settle()
 	return true
@@ -103,14 +107,10 @@ func (s *Server) install(v *View) {
 	for _, m := range v.Members {
 		s.in[m] = true
 	}
-	if before.Owners != nil && !slices.Equal(before.Owners, v.Owners) {
-		s.removal = v.Number
-	}
 	for _, m := range before.Members {
 		if s.in[m] {
 			continue
 		}
-		s.removal = v.Number
 		if life := s.life(m); life != nil {
 			life.removed, life.removedAt, life.estate = true, time.Now(), before.Tasks(m.Rank(), m.Incarnation())
 			s.inherit(life, v)
@@ -118,20 +118,27 @@ func (s *Server) install(v *View) {
 	}
 }
 
-// viewedLate learns from a view that came before the latest whether all who have been
-// removed were so by then, and tasks had their owners: views may be told in another order than
-// that of their numbers.
-func (s *Server) viewedLate(v *View) {
-	if !slices.Equal(v.Owners, s.view.Owners) {
-		return
+// decided is the view as its members have decided it.
+func (v *View) decided() *membership.View {
+	members, owners := make([]membership.Member, len(v.Members)), make([]protocol.Rank, len(v.Owners))
+	for i, m := range v.Members {
+		members[i] = m.member()
 	}
-	for _, m := range v.Members {
-		if !s.in[m] {
-			return
-		}
+	for t, owner := range v.Owners {
+		owners[t] = protocol.Rank(owner)
 	}
-	s.removal = min(s.removal, v.Number)
-	s.settle()
+	if v.Owners == nil {
+		owners = nil
+	}
+	w := membership.NewView(v.Number, members, nil, owners)
+	if len(v.Since) == len(owners) {
+		w.Since = v.Since
+	}
+	return w
+}
+
+func (i Identity) member() membership.Member {
+	return membership.Member{ID: protocol.Rank(i[0]), Incarnation: uint32(i[1])}
 }
 
 // firstView is the one that all processes begin with, if nobody has told of it. Who

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -13,18 +15,14 @@ type Local struct {
 	closed    chan struct{}
 	patrols   sync.WaitGroup
 
-	mu     sync.Mutex
-	dead   []bool             // by rank
-	rested []*membership.View // by rank: all its tasks in that view have returned
-	done   chan struct{}
+	mu   sync.Mutex
+	end  *ending.Job
+	done chan struct{}
 }
 
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
-	l := &Local{
-		closed: make(chan struct{}), done: make(chan struct{}),
-		dead: make([]bool, n), rested: make([]*membership.View, n),
-	}
+	l := &Local{closed: make(chan struct{}), done: make(chan struct{})}
 	for r := range n {
 		c := cfg
 		c.Rank, c.Size = r, n
@@ -39,6 +37,10 @@ func NewLocal(n int, cfg Config) (*Local, error) {
 		for r := range p.peers {
 			p.peers[r].local = l.Processes[r]
 		}
+	}
+	l.end = ending.New(l.Processes[0].views.sight.View)
+	if !l.Processes[0].replays() {
+		l.end.Report()
 	}
 	l.patrols.Go(l.patrol)
 	return l, nil
@@ -72,35 +74,17 @@ func (l *Local) Returned(p *Process, view *membership.View, failure string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rested[p.cfg.Rank] = view
+	l.end.Viewed(view)
+	l.end.Returned(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1}, view.Number)
 	l.settle()
 }
 
-// Resumed tells that a process has more to do.
-func (l *Local) Resumed(p *Process) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.rested[p.cfg.Rank] = nil
-}
-
-// Done is closed when every task has returned.
+// Done is closed when the job is over.
 func (l *Local) Done() <-chan struct{} { return l.done }
 
-// settle ends the job if all processes that live have returned, and that in a view
-// in which nobody is dead: what the dead had to do is done.
 func (l *Local) settle() {
-	for r, v := range l.rested {
-		if l.dead[r] {
-			continue
-		}
-		if v == nil {
-			return
-		}
-		for _, m := range v.Members {
-			if l.dead[m.ID] && l.Processes[0].replays() {
-				return
-			}
-		}
+	if l.end.Verdict() == ending.Going {
+		return
 	}
 	select {
 	case <-l.done:
@@ -113,7 +97,7 @@ func (l *Local) settle() {
 func (l *Local) killed(p *Process) {
 	p.end(ErrKilled)
 	l.mu.Lock()
-	l.dead[p.cfg.Rank] = true
+	l.end.Died(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1})
 	l.settle()
 	l.mu.Unlock()
 	record := membership.Testament(&p.views.state).Append(nil)

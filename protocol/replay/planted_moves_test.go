@@ -60,12 +60,6 @@ var moveMistakes = []mistake{
 		new:   `	if s.view.Owners[number] != s.self || wrong("a task that comes back is not sent again what it was sent") {`,
 		found: "three that are given tasks back", by: noEnd, seed: 15011801544576902918,
 	},
-	{
-		name: "the end does not ask since when tasks are whose", file: "ending.go",
-		old:   `v.Number < latest.Since[t] {`,
-		new:   `v.Number < latest.Since[t] && !wrong("the end does not ask since when tasks are whose") {`,
-		found: "two that move", by: early,
-	},
 }
 
 // moveHelp is what they need.

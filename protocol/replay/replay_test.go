@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // crew is a job under a plain driver: round-robin, first in first out.
@@ -247,32 +246,6 @@ func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 			if got.Name != f.Name || got.Past != f.Past || !bytes.Equal(got.Value, f.Value) || (got.Value == nil) != (f.Value == nil) {
 				t.Errorf("%v came out as %v", f, got)
 			}
-		}
-	}
-}
-
-func TestEndWaitsForAllTasksOfTheLatestView(t *testing.T) {
-	first := membership.First(3, []protocol.Rank{0, 1, 2})
-	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
-	third := second.With([]membership.Member{{ID: 1, Incarnation: 2}}, true)
-	fourth := third.Balanced(1, func(membership.Member) int { return 3 })
-	for _, d := range []struct {
-		in   []*membership.View
-		want bool
-	}{
-		{[]*membership.View{nil, nil, nil}, false},
-		{[]*membership.View{first, first, nil}, false},
-		{[]*membership.View{first, first, first}, true},
-		{[]*membership.View{first, nil, first}, false},
-		{[]*membership.View{first, first, second}, false}, // task 1 is run again
-		{[]*membership.View{second, nil, first}, true},
-		{[]*membership.View{second, first, second}, true},
-		{[]*membership.View{second, third, fourth}, false}, // a task has moved to who had returned
-		{[]*membership.View{second, fourth, first}, true},
-	} {
-		e := &ending{first: first, in: d.in}
-		if got := e.ready(); got != d.want {
-			t.Errorf("returned in %v: ready %t", d.in, got)
 		}
 	}
 }

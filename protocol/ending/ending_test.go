@@ -1,0 +1,95 @@
+package ending
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// A job is over when all have returned who own tasks in the latest view that is known, since
+// they were given them.
+func TestVerdict(t *testing.T) {
+	first := membership.First(3, []protocol.Rank{0, 1, 2})
+	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
+	third := second.With([]membership.Member{{ID: 1, Incarnation: 2}}, true)
+	fourth := third.Balanced(1, func(membership.Member) int { return 3 })
+	type views = []*membership.View
+	for _, d := range []struct {
+		what     string
+		in       views // by process: in which it has returned
+		told     views
+		dead     []protocol.Rank // of the first lives
+		reported bool            // nobody adopts
+		want     Verdict
+	}{
+		{what: "at the beginning", in: views{nil, nil, nil}, want: Going},
+		{what: "one has not returned", in: views{first, first, nil}, want: Going},
+		{what: "all have returned", in: views{first, first, first}, want: Over},
+		{what: "another has not returned", in: views{first, nil, first}, want: Going},
+		{what: "task 1 is run again", in: views{first, first, second}, want: Going},
+		{what: "it has returned again", in: views{second, nil, first}, want: Over},
+		{what: "twice", in: views{second, first, second}, want: Over},
+		{what: "a task has moved to who had returned", in: views{second, third, fourth}, want: Going},
+		{what: "and returned there", in: views{second, fourth, first}, want: Over},
+		{what: "one died before it returned", in: views{first, nil, first}, dead: []protocol.Rank{1}, want: Going},
+		{what: "one died after it returned", in: views{first, first, first}, dead: []protocol.Rank{1}, want: Over},
+		{what: "all died before they returned", in: views{first, nil, nil}, dead: []protocol.Rank{0, 1, 2}, want: Abandoned},
+		{what: "all of the latest view died", in: views{first, nil, nil}, told: views{second, first}, dead: []protocol.Rank{0, 2}, want: Abandoned},
+		{what: "nobody adopts, and one died", in: views{first, nil, first}, dead: []protocol.Rank{1}, reported: true, want: Over},
+		{what: "nobody adopts, and one lives", in: views{first, nil, first}, reported: true, want: Going},
+		{what: "nobody adopts, and a view goes on", in: views{first, nil, first}, told: views{second}, reported: true, want: Over},
+	} {
+		j := New(first)
+		for r, v := range d.in {
+			if v != nil {
+				m, ok := v.Find(protocol.Rank(r))
+				if !ok {
+					t.Fatalf("%s: process %d is not in view %d", d.what, r, v.Number)
+				}
+				j.Viewed(v)
+				j.Returned(m, v.Number)
+			}
+		}
+		for _, v := range d.told {
+			j.Viewed(v)
+		}
+		for _, r := range d.dead {
+			j.Died(membership.Member{ID: r, Incarnation: 1})
+		}
+		if d.reported {
+			j.Report()
+		}
+		if got := j.Clone().Verdict(); got != d.want {
+			t.Errorf("%s: %v, want %v", d.what, got, d.want)
+		}
+	}
+}
+
+// Who has returned in a view that nobody has told of may have been given the tasks of others.
+func TestAViewThatNobodyHasToldOf(t *testing.T) {
+	for _, dead := range []bool{false, true} {
+		j := New(membership.First(2, []protocol.Rank{0, 1}))
+		j.Returned(membership.Member{ID: 0, Incarnation: 1}, 2)
+		j.Returned(membership.Member{ID: 1, Incarnation: 1}, 1)
+		want := Going
+		if dead { // then nobody may tell of it any more
+			j.Died(membership.Member{ID: 0, Incarnation: 1})
+			want = Over
+		}
+		if got := j.Verdict(); got != want {
+			t.Errorf("dead %t: %v, want %v", dead, got, want)
+		}
+	}
+}
+
+// If nobody has said who owns what, everybody has to return.
+func TestOwnersThatAreNotKnown(t *testing.T) {
+	j := New(membership.First(2, nil))
+	for r, want := range []Verdict{Going, Over} {
+		j.Returned(membership.Member{ID: protocol.Rank(r), Incarnation: 1}, 1)
+		if got := j.Verdict(); got != want {
+			t.Errorf("after %d: %v, want %v", r, got, want)
+		}
+	}
+}
