@@ -19,14 +19,15 @@ var (
 
 // checkResumed looks at a task that r has let go on from a state: in a view all who do
 // so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
-func checkResumed(w *replayWorld, r protocol.Rank, m *replay.EpochMessage) error {
+func checkResumed(w *replayWorld, r protocol.Rank, m *replayMessage) error {
+	epoch := m.Copy.Epoch
 	if kept, _ := keepers(w, m.Copy); kept == 0 {
-		return fmt.Errorf("%w: the %v", errCopies, m.Copy)
+		return fmt.Errorf("%w: the %v", errCopies, m.Copy.Key)
 	}
 	for other := range jobOf(w).Coordinator() {
 		for _, d := range w.Delivered(other) {
-			if e := d.Msg.Epoch; d.Msg.Kind == replay.Resumed && e.View == m.View && e.Epoch != m.Epoch {
-				return fmt.Errorf("%w: p%d and p%d in view %d from %d and %d", errEpochs, r, other, m.View, m.Epoch, e.Epoch)
+			if e := &d.Msg; e.Kind == replay.Resumed && e.View == m.View && e.Copy.Epoch != epoch {
+				return fmt.Errorf("%w: p%d and p%d in view %d from %d and %d", errEpochs, r, other, m.View, epoch, e.Copy.Epoch)
 			}
 		}
 		if !w.Alive(other) {
@@ -34,8 +35,8 @@ func checkResumed(w *replayWorld, r protocol.Rank, m *replay.EpochMessage) error
 		}
 		for t := range protocol.Rank(jobOf(w).Program().Tasks) {
 			at, ok := w.State(other).Stands(t)
-			if ok && !at.Behind && at.Epoch != m.Epoch && (at.Epoch+1 != m.Epoch || !at.Saving) {
-				return fmt.Errorf("%w: task %d from %d, task %d is in %d", errEpochs, m.Task, m.Epoch, t, at.Epoch)
+			if ok && !at.Behind && at.Epoch != epoch && (at.Epoch+1 != epoch || !at.Saving) {
+				return fmt.Errorf("%w: task %d from %d, task %d is in %d", errEpochs, m.Copy.Task, epoch, t, at.Epoch)
 			}
 		}
 	}
@@ -48,11 +49,11 @@ func checkResumed(w *replayWorld, r protocol.Rank, m *replay.EpochMessage) error
 func checkLoss(w *replayWorld, c *replay.Copy) error {
 	for r := range jobOf(w).Coordinator() {
 		if w.Alive(r) && w.State(r).Holds(c) {
-			return fmt.Errorf("%w: p%d has the %v", errLoss, r, c)
+			return fmt.Errorf("%w: p%d has the %v", errLoss, r, c.Key)
 		}
 	}
 	if kept, left := keepers(w, c); kept == 0 || left > 0 {
-		return fmt.Errorf("%w: the %v, %d of %d", errLosing, c, left, kept)
+		return fmt.Errorf("%w: the %v, %d of %d", errLosing, c.Key, left, kept)
 	}
 	return nil
 }
@@ -61,10 +62,10 @@ func checkLoss(w *replayWorld, c *replay.Copy) error {
 func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
 	for r := range jobOf(w).Coordinator() {
 		for _, d := range w.Delivered(r) {
-			if d.Msg.Kind != replay.Complete || !d.Msg.Epoch.Same(c) {
+			if d.Msg.Kind != replay.Complete || d.Msg.Copy.Key != c.Key {
 				continue
 			}
-			for _, m := range d.Msg.Epoch.Holders {
+			for _, m := range d.Msg.Holders {
 				all++
 				if lives(w, m) {
 					left++

@@ -53,7 +53,7 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 	for r := range jobOf(w).Coordinator() {
 		if w.Alive(r) && w.State(r).Lost() != nil {
 			met["lost"]++
-			if w.State(r).Lost().Key > 0 {
+			if w.State(r).Lost().Name > 0 {
 				met["lost for a value"]++
 			}
 		}
@@ -64,7 +64,7 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 					met["moved to a joiner"]++
 				}
 			}
-			m := d.Msg.Epoch
+			m := d.Msg.Copy
 			switch d.Msg.Kind {
 			case replay.Resumed:
 				met["resumed"]++
@@ -73,15 +73,15 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 					met["resumed before the last"]++
 				}
 			case replay.Complete:
-				n := name{m.Task, m.Epoch, m.Key}
+				n := name{m.Task, m.Epoch, m.Name}
 				if complete[n] == nil {
 					complete[n], views[n] = map[protocol.Rank]bool{}, map[uint64]bool{}
 				}
-				complete[n][r], views[n][m.View] = true, true
+				complete[n][r], views[n][d.Msg.View] = true, true
 				if values[n] == nil {
-					values[n] = m.Copy
+					values[n] = m
 				}
-				if m.Key > 0 && values[n] != m.Copy {
+				if m.Name > 0 && values[n] != m {
 					met["value drawn anew"]++
 				}
 			}

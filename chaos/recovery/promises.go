@@ -88,9 +88,9 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	case m.Result != nil && jobOf(w).Program().Onces() == 0:
 		return checkBits(jobOf(w).Program(), r, m.Result, nil)
 	case m.Kind == replay.Resumed:
-		return checkResumed(w, r, m.Epoch)
+		return checkResumed(w, r, m)
 	case m.Kind == replay.Loss:
-		return checkLoss(w, m.Epoch.Copy)
+		return checkLoss(w, m.Copy)
 	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
 		return checkAdopted(w, r, m.Letter.Base)
 	}

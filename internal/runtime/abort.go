@@ -25,7 +25,7 @@ import (
 //     all of the present view have said so: a record of its earlier attempt that
 //     anybody has is known to it then. It never aborts anything of its own.
 //
-// protocol/replay has the same rule as a machine, and the mistakes that can be made.
+// protocol/recovery has the same rule as a machine, and the mistakes that can be made.
 
 // instance names an agreed operation: its group, and its number there.
 type instance struct {

@@ -8,7 +8,7 @@ import (
 	"hash/maphash"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Replay is right if programs do on every attempt what they did before. This is how
@@ -261,7 +261,7 @@ type lentSum struct {
 // Messages from task to task are copies that nobody else has.
 func (h *history) sign(e *envelope, value []byte) {
 	var sum uint64
-	if len(value) > replay.Inline && e.plan.op != opSend {
+	if len(value) > recovery.Inline && e.plan.op != opSend {
 		l := &h.lent
 		if now := (lentSum{e.scope, e.seq, e.from, &value[0], len(value), l.sum}); *l != now {
 			now.sum = maphash.Bytes(seed, value)

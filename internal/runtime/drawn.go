@@ -8,7 +8,7 @@ import "fmt"
 // that may follow from them, it tells it of the values that tasks have returned with there, and of
 // those that it was told of itself. Links keep the order, so whoever has anything that
 // follows from a value knows of it, and the word of all (abort.go) comes after all that they know.
-// protocol/replay/copy.go has the same rule, and the mistakes that can be made.
+// protocol/recovery/copies.go has the same rule, and the mistakes that can be made.
 //
 // It costs 64 bytes for each value and each two processes that send each other anything, and
 // about as much memory in each process that is told, until the epoch is over.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Epochs (rule 9 of docs/design.md; docs/decisions/2026-11-16-epochs.md says why it is
@@ -21,7 +21,7 @@ import (
 
 // epochs is a process's part in them.
 type epochs struct {
-	sweep     replay.Sweep
+	sweep     recovery.Sweep
 	committed uint64      // as far as this process has acted on it
 	tasks     []taskEpoch // by task
 	members   []*Member   // of epochs after the first
@@ -105,7 +105,7 @@ const sweepUp = 1
 
 // swept takes a message of the sweep.
 func (p *Process) swept(in *incoming) {
-	p.epochs.sweep.Receive(protocol.Rank(in.source.rank), replay.SweepMessage{
+	p.epochs.sweep.Receive(protocol.Rank(in.source.rank), recovery.SweepMessage{
 		View: in.seq, Up: in.kind == sweepUp, Saved: in.extra, Committed: in.sign, Balance: int64(in.group),
 	})
 	p.stepSweep()
@@ -115,7 +115,7 @@ func (p *Process) swept(in *incoming) {
 // saved tells the sweep what all tasks of this process have saved, if they have.
 func (p *Process) saved() {
 	e := &p.epochs
-	epoch, balance := uint64(replay.Idle), int64(0)
+	epoch, balance := uint64(recovery.Idle), int64(0)
 	for t, r := range p.owner {
 		if int(r) != p.cfg.Rank || p.gone[t].dead {
 			continue

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol/collective"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 func TestLogMemoryIsCutOnce(t *testing.T) {
@@ -140,7 +140,7 @@ func compareLogs(t *testing.T, j *job) {
 			continue
 		}
 		compared++
-		if len(s.value) > replay.Inline {
+		if len(s.value) > recovery.Inline {
 			large++
 		}
 		if sumOf(&s.envelope, s.value) != sum {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // world is the id of the group of all tasks.
@@ -60,7 +60,7 @@ type Member struct {
 	lent      []bool
 	later     [][]byte // memory of the last result, which the task has copied when it calls the next
 	parked    []parked // memory that was sent, until all have it
-	log       *replay.Log
+	log       *recovery.Log
 	logged    int64 // bytes that it counts in the log
 	onces     uint64
 	asking    bool          // the task calls the function of a Once

@@ -7,7 +7,7 @@ import (
 )
 
 // Tasks of the living move in Save, from processes that have many to those that have few (rule 3
-// of docs/design.md). protocol/replay/moves.go has the same rule as a machine.
+// of docs/design.md). protocol/recovery/moves.go has the same rule as a machine.
 
 // balance has tasks moved with the epoch that all have saved: the next view does both. If
 // there is no such view after all, the epoch is committed without.

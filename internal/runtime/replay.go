@@ -9,7 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Recovery by replay. A message between two tasks is named by its group, its
@@ -55,7 +55,7 @@ func (m *Member) record(to int, e *envelope, value []byte) {
 		return
 	}
 	if m.log == nil {
-		m.log = replay.NewLog(p.headLen())
+		m.log = recovery.NewLog(p.headLen())
 		m.log.Room = p.history.memory.take
 		p.buffers.stays = true
 		m.count(forkCost)
@@ -115,7 +115,7 @@ const (
 func (o *operation) lasts(step int32, value []byte) (lasting, *[]byte) {
 	s, st := &o.sched.store, &o.sched.program.Steps[step]
 	switch bundled := s.Bundle(st) > 0; {
-	case len(value) <= replay.Inline, s.Owns(st, value), bundled && o.bundle.stays:
+	case len(value) <= recovery.Inline, s.Owns(st, value), bundled && o.bundle.stays:
 		return lastsForEver, nil
 	case bundled:
 		return lastsOfBuffer, &o.bundles[len(o.bundles)-1]
@@ -140,7 +140,7 @@ func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
 	if !p.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
 		return
 	}
-	if len(value) > replay.Inline {
+	if len(value) > recovery.Inline {
 		value = o.toStay(value, step)
 	}
 	o.m.record(to, e, value)
@@ -178,7 +178,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 // Lasting is memory of the log, for what is combined to be sent to a rank.
 func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 	p := o.m.p
-	if n <= replay.Inline || !p.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
+	if n <= recovery.Inline || !p.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
 		return nil
 	}
 	return p.history.memory.take(n)

@@ -65,13 +65,12 @@ func (j *Job) Died(m membership.Member) { j.dead[m] = true }
 
 // Verdict decides.
 func (j *Job) Verdict() Verdict {
-	for m, view := range j.returned {
-		if view > j.view.Number && !j.dead[m] {
-			return Going
-		}
+	latest := uint64(0)
+	for _, view := range j.returned {
+		latest = max(latest, view)
 	}
 	switch {
-	case j.allReturned():
+	case latest <= j.view.Number && j.allReturned():
 		return Over
 	case slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.dead[m] }):
 		return Going

@@ -66,19 +66,19 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Who has returned in a view that nobody has told of may have been given the tasks of others.
+// Who has returned in a view that nobody has told of may have given its tasks to others. Whoever
+// lives tells of that view, or of a later one.
 func TestAViewThatNobodyHasToldOf(t *testing.T) {
-	for _, dead := range []bool{false, true} {
-		j := New(membership.First(2, []protocol.Rank{0, 1}))
-		j.Returned(membership.Member{ID: 0, Incarnation: 1}, 2)
-		j.Returned(membership.Member{ID: 1, Incarnation: 1}, 1)
-		want := Going
-		if dead { // then nobody may tell of it any more
-			j.Died(membership.Member{ID: 0, Incarnation: 1})
-			want = Over
-		}
-		if got := j.Verdict(); got != want {
-			t.Errorf("dead %t: %v, want %v", dead, got, want)
+	j := New(membership.First(2, []protocol.Rank{0, 1}))
+	one, two := membership.Member{ID: 0, Incarnation: 1}, membership.Member{ID: 1, Incarnation: 1}
+	j.Returned(one, 2)
+	j.Returned(two, 1)
+	for _, d := range []struct {
+		dies membership.Member
+		want Verdict
+	}{{membership.Member{ID: 9, Incarnation: 1}, Going}, {one, Going}, {two, Abandoned}} {
+		if j.Died(d.dies); j.Verdict() != d.want {
+			t.Errorf("%v has died: %v, want %v", d.dies, j.Verdict(), d.want)
 		}
 	}
 }

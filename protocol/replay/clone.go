@@ -23,7 +23,7 @@ func (s *State) Clone() State {
 		c.tasks[i] = t.clone(s.job.program)
 	}
 	c.held = slices.Clip(s.held)
-	c.epochs = s.epochs.clone()
+	c.rules = s.rules.Clone()
 	return c
 }
 
@@ -32,7 +32,22 @@ func (s *State) Fingerprint() [2]uint64 {
 	if s.end != nil {
 		return s.end.sign(fingerprint{1, 0})
 	}
-	f := s.epochs.sign(s.signAborts(fingerprint{}.and(s.members.Fingerprint()).with(s.told)))
+	f := fingerprint{}.and(s.members.Fingerprint()).with(s.told)
+	s.rules.Sign(func(x uint64) { f = f.with(x) })
+	for _, p := range s.parcels {
+		f = f.with(uint64(p.to)).and(p.msg.Fingerprint())
+	}
+	for _, m := range s.events {
+		f = f.and(m.Fingerprint())
+	}
+	loose := uint64(0) // what is in no order
+	for _, c := range s.kept {
+		loose += c.print()
+	}
+	for _, e := range s.cancels {
+		loose += protocol.Mix(e, 2)
+	}
+	f = f.with(loose).with(uint64(len(s.parcels))<<2 | bit(s.wish)<<1 | bit(s.lost != nil))
 	if s.view != nil {
 		f = f.with(s.view.Number)
 	}
@@ -52,4 +67,9 @@ func bit(b bool) uint64 {
 		return 1
 	}
 	return 0
+}
+
+// print stands for a copy.
+func (c *Copy) print() uint64 {
+	return protocol.Mix(protocol.Mix(uint64(c.Task), c.Epoch), protocol.Mix(c.Name, protocol.Mix(c.digest, c.past)))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Name names a message between two tasks. Its bits are a function of its name:
@@ -80,26 +81,23 @@ const (
 	Returned             // to the coordinator: all tasks that this process owns in a view have returned
 	End                  // from the coordinator: so it is everywhere
 	Result               // Deliver: a task has returned
-	Record               // an operation is aborted
-	Word                 // these were all records and copies, as of a view
-	Sweeping             // of the sweep
-	Keep                 // to a neighbour: a copy
-	Kept                 // to the owner: it is kept
-	Have                 // to the new owner: a copy that was kept
-	Again                // a task is run again where it has been: what it was sent before may have been dropped
-	Loss                 // a task is lost, since nobody has a copy of its state
+	Rule                 // of package recovery
+	Loss                 // Deliver: a task is lost, since nobody has a copy of its state
 	Complete             // Deliver: there are as many copies as there must be
 	Resumed              // Deliver: a task that is run again goes on from a copy
 )
 
 // Message is what processes send each other, and what they deliver.
 type Message struct {
-	Letter membership.Message // View; Returned, Word: the view is its Base; in all the lives of sender and receiver
-	Frame  *Frame             // Data; Record: the operation is its Epoch and Op
-	Result *Attempt           // Result
-	Epoch  *EpochMessage      // Sweeping and what follows
-	Drawn  []*Copy            // values of Once from which it may follow; all but View, Kept, Returned and End
-	Kind   Kind
+	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
+	Frame   *Frame              // Data
+	Result  *Attempt            // Result
+	Rule    recovery.Message    // Rule
+	Drawn   []recovery.Key      // Data, Rule: values of Once from which it may follow, that the receiver was not told of
+	Copy    *Copy               // Rule: what is to be kept; Complete, Resumed, Loss: which
+	Holders []membership.Member // Complete: who has it
+	View    uint64              // Complete, Resumed, Loss: in which
+	Kind    Kind
 }
 
 // Attempt is a task's run that came to its end. It is never changed.
@@ -125,12 +123,21 @@ func (m Message) Fingerprint() [2]uint64 {
 		for _, op := range m.Result.Aborted {
 			f = f.with(uint64(op))
 		}
-	case m.Epoch != nil:
-		f = m.Epoch.sign(f).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
+	case m.Kind == Rule || m.Copy != nil:
+		f = f.with(m.Rule.Print()).with(m.View).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
+		if m.Copy != nil {
+			f = f.with(m.Copy.print())
+		}
+		for _, h := range m.Holders {
+			f = f.with(uint64(h.ID)<<32 | uint64(h.Incarnation))
+		}
 	default:
 		f = f.and(m.Letter.Fingerprint())
 	}
-	return f.with(drawnSum(m.Drawn))
+	for _, k := range m.Drawn {
+		f = f.with(uint64(k.Task)).with(k.Epoch).with(k.Name)
+	}
+	return f
 }
 
 func (m Message) String() string {
@@ -139,17 +146,18 @@ func (m Message) String() string {
 		return fmt.Sprintf("message %v", m.Frame.Name)
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)
-	case Record:
-		return fmt.Sprintf("record of %d.%d", m.Frame.Epoch, m.Frame.Op)
-	case Word:
-		return fmt.Sprintf("word as of %v", m.Letter.Base)
 	case End:
 		return "the end"
+	case Rule:
+		return m.Rule.String()
+	case Complete:
+		return fmt.Sprintf("%v have the %v", m.Holders, m.Copy.Key)
+	case Resumed:
+		return fmt.Sprintf("view %d goes on from the %v", m.View, m.Copy.Key)
+	case Loss:
+		return fmt.Sprintf("nobody has the %v", m.Copy.Key)
 	case Result:
 		return fmt.Sprintf("the return of task %d, begun in view %d", m.Result.Task, m.Result.View)
-	}
-	if m.Epoch != nil {
-		return m.Epoch.text(m.Kind)
 	}
 	return m.Letter.String()
 }

@@ -10,13 +10,13 @@ const (
 
 var epochMistakes = []mistake{
 	{
-		name: "a task has saved before there are copies", file: "epoch.go",
-		old:   `	if t.saving && s.enough(`,
-		new:   `	if t.saving && s.enoughOr("a task has saved before there are copies", `,
+		name: "a task has saved before there are copies", file: "recovery/epochs.go",
+		old:   `!m.Enough(Key{Task: t.number, Epoch: t.to}) {`,
+		new:   `!m.Enough(Key{Task: t.number, Epoch: t.to}) && !wrong("a task has saved before there are copies") {`,
 		found: "three that save",
 	},
 	{
-		name: "the sweep counts what was said in another view", file: "sweep.go",
+		name: "the sweep counts what was said in another view", file: "recovery/sweep.go",
 		old: `	case m.View < s.view:
 	case m.View > s.view:
 		s.keep(from, m)
@@ -28,7 +28,7 @@ var epochMistakes = []mistake{
 		found: "three that save",
 	},
 	{
-		name: "what was saved in another view counts", file: "sweep.go",
+		name: "what was saved in another view counts", file: "recovery/sweep.go",
 		old: `	s.first, s.known, s.saved = false, false, 0
 `,
 		new: `	s.first, s.known = false, false
@@ -39,35 +39,29 @@ var epochMistakes = []mistake{
 		found: "three that save",
 	},
 	{
-		name: "a task that is run again does not hold its process back", file: "epoch.go",
-		old: `		epoch = min(epoch, s.savedBy(t))
-`,
-		new: `		if len(s.tasks) > 1 && !t.first && t.epoch == 0 && wrong("a task that is run again does not hold its process back") {
-			continue
-		}
-		epoch = min(epoch, s.savedBy(t))
-`,
+		name: "a task that is run again does not hold its process back", file: "recovery/epochs.go",
+		old:   `		if m.IsLost(t.number) {`,
+		new:   `		if m.IsLost(t.number) || len(m.tasks) > 1 && !t.first() && t.at == 0 && t.to == 0 && wrong("a task that is run again does not hold its process back") {`,
 		found: "three that save",
 	},
 	{
-		name: "who is run again resumes at the latest state that is here", file: "epoch.go",
-		old:   `	r := s.copy(t.number, epoch, 0)`,
-		new:   `	r := s.stateOf(t.number, epoch)`,
+		name: "who is run again resumes at the latest state that is here", file: "recovery/epochs.go",
+		old:   `	return m.committed, m.Holds(k), true`,
+		new:   `	return m.stateOf(k)`,
 		found: "three that save",
 	},
 	{
-		name: "an older state takes the place of one that is lost", file: "epoch.go",
-		old: `func (e *epochs) dropped(epoch uint64) bool { return 0 < epoch &&`,
-		new: `func (e *epochs) dropped(epoch uint64) bool { // see stateOf
-	return 0 < epoch && !wrong("an older state takes the place of one that is lost") &&`,
+		name: "an older state takes the place of one that is lost", file: "recovery/epochs.go",
+		old: `bool { return 0 < epoch && epoch < m.committed }`,
+		new: `bool { // see stateOf
+	return 0 < epoch && epoch < m.committed && !wrong("an older state takes the place of one that is lost")
+}`,
 		found: "three with a copy each", by: otherEpoch,
 	},
 	{
-		name: "who is run again does not ask what is committed in this view", file: "epoch.go",
-		old: `		if !s.epochs.sweep.Known() {
-`,
-		new: `		if !s.epochs.sweep.Known() && !wrong("who is run again does not ask what is committed in this view") {
-`,
+		name: "who is run again does not ask what is committed in this view", file: "recovery/epochs.go",
+		old:   `	case !m.sweep.Known():`,
+		new:   `	case !m.sweep.Known() && !wrong("who is run again does not ask what is committed in this view"):`,
 		found: "three that save", by: otherEpoch,
 	},
 	{
@@ -82,13 +76,13 @@ var epochMistakes = []mistake{
 		found: "three that save", by: noEnd,
 	},
 	{
-		name: "the copies before are dropped at Save", file: "epoch.go",
-		old: `	s.store(t.state())
+		name: "the copies before are dropped at Save", file: "recovery/epochs.go",
+		old: `		t.to, t.balance = epoch, balance
 `,
-		new: `	if wrong("the copies before are dropped at Save") {
-		s.dropCopies(t)
-	}
-	s.store(t.state())
+		new: `		t.to, t.balance = epoch, balance
+		if wrong("the copies before are dropped at Save") {
+			m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return r.Epoch > 0 && r.Epoch <= t.at })
+		}
 `,
 		found: "three that save",
 	},
@@ -99,93 +93,81 @@ var epochMistakes = []mistake{
 		found: "two that save", by: noEnd,
 	},
 	{
-		name: "the values of the first epoch are dropped", file: "epoch.go",
-		old:   `bool { return e.dropped(r.Epoch) })`,
-		new:   `bool { return e.dropped(r.Epoch) || r.Epoch == 0 && wrong("the values of the first epoch are dropped") })`,
+		name: "the values of the first epoch are dropped", file: "recovery/epochs.go",
+		old:   `bool { return m.dropped(r.Epoch) })`,
+		new:   `bool { return m.dropped(r.Epoch) || r.Epoch == 0 && wrong("the values of the first epoch are dropped") })`,
 		found: "three with values",
 	},
 	{
-		name: "copies are not made again", file: "copy.go",
-		old: `		s.spreadCopy(r)
+		name: "copies are not made again", file: "recovery/copies.go",
+		old: `	m.spread(r)
 `,
-		new: `		if r.complete == 0 || !wrong("copies are not made again") {
-			s.spreadCopy(r)
-		}
+		new: `	if r.complete == 0 || !wrong("copies are not made again") {
+		m.spread(r)
+	}
 `,
 		found: "the neighbours first",
 	},
 	{
-		name: "a new owner does not make copies again", file: "copy.go",
-		old: `		if t == nil || !t.first && !heard {
-`,
-		new: `		if t == nil || !t.first && (!heard || r.Key == 0 && r.Epoch <= s.epochs.committed && wrong("a new owner does not make copies again")) {
-`,
+		name: "a new owner does not make copies again", file: "recovery/copies.go",
+		old:   `	if t == nil || !t.first() && !m.Heard() {`,
+		new:   `	if t == nil || !t.first() && (!m.Heard() || r.Name == 0 && r.Epoch <= m.committed && wrong("a new owner does not make copies again")) {`,
 		found: "one death after the other",
 	},
 	{
-		name: "a state is given up before all have said their word", file: "epoch.go",
-		old:   `	case s.heard():`,
-		new:   `	case s.heard() || wrong("a state is given up before all have said their word"):`,
+		name: "a state is given up before all have said their word", file: "recovery/epochs.go",
+		old:   `	case !m.Told(k):`,
+		new:   `	case !m.Told(k) && !wrong("a state is given up before all have said their word"):`,
 		found: "four of whom one crashes that save", by: givenUp,
 	},
 	{
-		name: "a value is drawn before all have said their word", file: "copy.go",
-		old: `	switch {
-	case !t.first && !s.heard():
-`,
-		new: `	if r == nil && !t.first && !s.heard() && wrong("a value is drawn before all have said their word") {
-		t.draw(protocol.Mix(t.view, uint64(t.op)))
-		return true
-	}
-	switch {
-	case !t.first && !s.heard():
-`,
+		name: "a value is drawn before all have said their word", file: "recovery/copies.go",
+		old:   `	case !m.Told(k):`,
+		new:   `	case !m.Told(k) && !wrong("a value is drawn before all have said their word"):`,
 		found: "four of whom one crashes that save",
 	},
 	{
-		name: "a value is used before there are copies", file: "copy.go",
-		old:   `	case !s.enough(r):`,
-		new:   `	case !s.enoughOr("a value is used before there are copies", r):`,
+		name: "a value is used before there are copies", file: "recovery/copies.go",
+		old:   `		if m.enough(r) &&`,
+		new:   `		if (m.enough(r) || wrong("a value is used before there are copies")) &&`,
 		found: "three with values",
 	},
 	{
-		name: "a value that was handed over is used before there are copies", file: "copy.go",
-		old: `	key := uint64(t.count) + 1
+		name: "a value that was handed over is used before there are copies", file: "recovery/copies.go",
+		old: `	case r != nil:
 `,
-		new: `	key := uint64(t.count) + 1
-	if r := s.copy(t.number, t.epoch, key); r != nil && !t.first && wrong("a value that was handed over is used before there are copies") {
-		t.draw(r.digest)
-		return true
-	}
+		new: `	case r != nil && !t.first() && wrong("a value that was handed over is used before there are copies"):
+		return Here
+	case r != nil:
 `,
-		found: "three with values", seed: 5449741894505600313,
+		found: "three with values",
 	},
 	{
-		name: "a value that is lost is drawn anew", file: "copy.go",
-		old:   `	case r == nil && s.hasDrawn(`,
-		new:   `	case r == nil && !wrong("a value that is lost is drawn anew") && s.hasDrawn(`,
+		name: "a value that is lost is drawn anew", file: "recovery/copies.go",
+		old:   `	case m.Drawn(k):`,
+		new:   `	case m.Drawn(k) && !wrong("a value that is lost is drawn anew"):`,
 		found: "four whose values are lost", by: otherBits,
 	},
 	{
-		name: "who is told of a value does not pass it on", file: "process.go",
-		old:   `			a.Msg.Drawn = s.epochs.drawn`,
-		new:   `			a.Msg.Drawn = s.drawnHere()`,
+		name: "who is told of a value does not pass it on", file: "recovery/copies.go",
+		old:   `	return m.drawn[told:]`,
+		new:   `	return m.drawnHere(m.drawn[told:])`,
 		found: "four whose values are lost", by: otherBits,
 	},
 	{
-		name: "a value that was handed over is returned, and nobody is told", file: "copy.go",
-		old: `	s.noteDrawn([]*Copy{r.Copy})
+		name: "a value that was handed over is returned, and nobody is told", file: "effect.go",
+		old: `		s.rules.Drew(k)
 `,
-		new: `	if t.first || !wrong("a value that was handed over is returned, and nobody is told") {
-		s.noteDrawn([]*Copy{r.Copy})
-	}
+		new: `		if t.first || !wrong("a value that was handed over is returned, and nobody is told") {
+			s.rules.Drew(k)
+		}
 `,
-		found: "four whose values are lost", by: otherBits,
+		found: "four whose values are lost",
 	},
 	{
-		name: "copies are not handed over", file: "copy.go",
-		old:   `		if s.view.Owners[r.Task] == to &&`,
-		new:   `		if s.view.Owners[r.Task] == to && !wrong("copies are not handed over") &&`,
+		name: "copies are not handed over", file: "recovery/copies.go",
+		old:   `m.view.Owners[r.Task] == to &&`,
+		new:   `m.view.Owners[r.Task] == to && !wrong("copies are not handed over") &&`,
 		found: "three that save", by: givenUp,
 	},
 	{
@@ -213,37 +195,65 @@ var epochMistakes = []mistake{
 	},
 }
 
-// epochHelp is what they need.
-const epochHelp = `
-func (s *State) stateOf(task protocol.Rank, epoch uint64) *replica {
-	r, later := s.copy(task, epoch, 0), s.copy(task, epoch+1, 0)
+// machineHelp is what mistakes in the machine need.
+const machineHelp = `
+func (m *Machine) stateOf(k Key) (epoch uint64, here, known bool) {
+	later, older := Key{Task: k.Task, Epoch: k.Epoch + 1}, Key{Task: k.Task, Epoch: k.Epoch - 1}
 	switch {
-	case later != nil && wrong("who is run again resumes at the latest state that is here"):
-		return later
-	case r == nil && s.heard() && wrong("an older state takes the place of one that is lost"):
-		return s.copy(task, epoch-1, 0)
+	case m.Holds(later) && wrong("who is run again resumes at the latest state that is here"):
+		return later.Epoch, true, true
+	case !m.Holds(k) && m.Holds(older) && wrong("an older state takes the place of one that is lost"):
+		return older.Epoch, true, true
 	}
-	return r
+	return k.Epoch, m.Holds(k), true
 }
 
-func (s *State) enoughOr(name string, r *replica) bool { return wrong(name) || s.enough(r) }
-
-func (s *State) drawnHere() (all []*Copy) {
-	for _, c := range s.epochs.drawn {
-		if s.find(c.Task) != nil || !wrong("who is told of a value does not pass it on") {
-			all = append(all, c)
-		}
-	}
-	return all
+func (m *Machine) drawnHere(owed []Key) []Key {
+	return slices.DeleteFunc(slices.Clone(owed), func(k Key) bool {
+		return m.find(k.Task) == nil && wrong("who is told of a value does not pass it on")
+	})
 }
 
-func (s *State) dropCopies(t *task) {
-	var left []replica
-	for _, r := range s.epochs.copies {
-		if r.Epoch == 0 || r.Epoch > t.epoch {
-			left = append(left, r)
+func (m *Machine) noteUnless(name string, op Op) {
+	view := m.view
+	if wrong(name) {
+		m.view = nil
+	}
+	m.note(op)
+	m.view = view
+}
+
+func (m *Machine) heardAs(name string, t *task) bool {
+	if !wrong(name) {
+		return m.Heard()
+	}
+	for _, o := range m.view.Members {
+		if o.ID != m.self.ID && (int(o.ID) >= len(m.words) || m.words[o.ID] < t.since) {
+			return false
 		}
 	}
-	s.epochs.copies = left
+	return true
+}
+
+func (m *Machine) recordsUnless(name string) []Op {
+	if wrong(name) {
+		return nil
+	}
+	return m.records
+}
+
+func (m *Machine) completeOr(name string) (uint64, bool) {
+	if epoch, ok := m.sweep.Complete(); ok || !wrong(name) || !m.sweep.hold {
+		return epoch, ok
+	}
+	return m.committed + 1, m.wish <= m.committed
+}
+
+func ownerOf(v *membership.View, task protocol.Rank) membership.Member {
+	if v == nil {
+		return membership.Member{}
+	}
+	m, _ := v.Find(v.Owners[task])
+	return m
 }
 `

@@ -9,7 +9,7 @@ import (
 )
 
 // Mistakes that recovery by replay invites, planted to see that they are found. They
-// are planted in the machine's own source: the tests of this package are built once
+// are planted in the source of the machine (recovery/) and of the model that runs it: the tests of this package are built once
 // more with a few lines of it replaced, each by lines that do the wrong thing if the
 // environment says so.
 
@@ -34,20 +34,19 @@ type mistake struct {
 
 var mistakes = []mistake{
 	{
-		name: "the log is not sent again", file: "process.go",
-		old:   `t.again(to)`,
-		new:   `t.againUnless("the log is not sent again", to)`,
+		name: "the log is not sent again", file: "effect.go",
+		old:   `t.again(e.Task)`,
+		new:   `t.againUnless("the log is not sent again", e.Task)`,
 		found: "two", by: noEnd,
 	},
 	{
-		name: "the log is sent again once, though the adopter died", file: "process.go",
-		old: `		for _, t := range s.tasks {
-			t.`,
-		new: `		for _, t := range s.tasks {
-			if wrong("the log is sent again once, though the adopter died") && before.Owners[to] != j.first.Owners[to] {
-				continue
-			}
-			t.`,
+		name: "the log is sent again once, though the adopter died", file: "recovery/moves.go",
+		old: `		m.do(Effect{Act: Resend, Task: number})
+`,
+		new: `		if before == nil || before.Owners[i] == m.cfg.First.Owners[i] || !wrong("the log is sent again once, though the adopter died") {
+			m.do(Effect{Act: Resend, Task: number})
+		}
+`,
 		found: "four of whom three crash", by: noEnd,
 	},
 	{
@@ -126,23 +125,23 @@ var mistakes = []mistake{
 		found: "four of whom three crash", by: noEnd,
 	},
 	{
-		name: "a new attempt begins where others are", file: "process.go",
-		old: `newTask(j.program, to, v.Number))`,
-		new: `newTask(j.program, to, v.Number))
-			if at > 0 && wrong("a new attempt begins where others are") {
-				s.tasks[at].op = s.tasks[at-1].op
-			}`,
+		name: "a new attempt begins where others are", file: "effect.go",
+		old: `newTask(j.program, number, view))`,
+		new: `newTask(j.program, number, view))
+	if at > 0 && wrong("a new attempt begins where others are") {
+		s.tasks[at].op = s.tasks[at-1].op
+	}`,
 		found: "two",
 	},
 	{
-		name: "a new attempt works in another's store", file: "process.go",
-		old: `			at, _ := slices.`,
-		new: `			defer func() {
-				if t := s.find(to); len(s.tasks) > 1 && wrong("a new attempt works in another's store") {
-					t.store = s.tasks[0].store
-				}
-			}()
-			at, _ := slices.`,
+		name: "a new attempt works in another's store", file: "effect.go",
+		old: `	at, _ := slices.`,
+		new: `	defer func() {
+		if t := s.find(number); len(s.tasks) > 1 && wrong("a new attempt works in another's store") {
+			t.store = s.tasks[0].store
+		}
+	}()
+	at, _ := slices.`,
 		found: "two and sums",
 	},
 	{
@@ -181,9 +180,9 @@ var mistakes = []mistake{
 		found: "three that lose what is on its way",
 	},
 	{
-		name: "a record is not passed on", file: "process.go",
-		old:   `		s.note(m.Frame)`,
-		new:   `		s.noteUnless("a record is not passed on", m.Frame)`,
+		name: "a record is not passed on", file: "recovery/machine.go",
+		old:   `		m.note(msg.Op)`,
+		new:   `		m.noteUnless("a record is not passed on", msg.Op)`,
 		found: "a message that depends on a lost record",
 	},
 	{
@@ -199,47 +198,47 @@ var mistakes = []mistake{
 		found: "a joiner that is sent the log",
 	},
 	{
-		name: "who joins is not told", file: "abort.go",
-		old: `			for _, r := range s.records {
-				s.mail(`,
-		new: `			for _, r := range s.recordsUnless("who joins is not told") {
-				s.mail(`,
+		name: "who joins is not told", file: "recovery/aborts.go",
+		old: `			for _, op := range m.records {
+				m.tell(`,
+		new: `			for _, op := range m.recordsUnless("who joins is not told") {
+				m.tell(`,
 		found: "a joiner that was not told",
 	},
 	{
-		name: "who joins is told when it runs a task again", file: "abort.go",
-		old:   ` !before.Has(m) {`,
-		new:   ` !before.Has(m) && !wrong("who joins is told when it runs a task again") || j.reruns(s.view, m.ID) {`,
+		name: "who joins is told when it runs a task again", file: "recovery/aborts.go",
+		old:   ` !before.Has(o) {`,
+		new:   ` !before.Has(o) && !wrong("who joins is told when it runs a task again") || m.reruns(o.ID) {`,
 		found: "two and a joiner that save and abort", by: "with other operations aborted than when it saved",
 	},
 	{
-		name: "who is run again does not wait for words", file: "abort.go",
-		old:   `case !t.first && !t.begun &&`,
-		new:   `case !t.first && !t.begun && !wrong("who is run again does not wait for words") &&`,
+		name: "who is run again does not wait for words", file: "recovery/aborts.go",
+		old:   `	case !t.first() &&`,
+		new:   `	case !t.first() && !wrong("who is run again does not wait for words") &&`,
 		found: "a record that one survivor has",
 	},
 	{
-		name: "words count as of the view that gave the task", file: "abort.go",
-		old:   ` !s.heard():`,
-		new:   ` !s.heardAs("words count as of the view that gave the task", t):`,
+		name: "words count as of the view that gave the task", file: "recovery/aborts.go",
+		old:   ` !m.Heard():`,
+		new:   ` !m.heardAs("words count as of the view that gave the task", t):`,
 		found: "a record that comes between two views",
 	},
 	{
-		name: "the dead need not say their word", file: "abort.go",
-		old:   `		if m.ID != s.self &&`,
-		new:   `		if m.ID != s.self && !(wrong("the dead need not say their word") && slices.Contains(s.members.Failed(), m)) &&`,
+		name: "a word may be missing", file: "recovery/aborts.go",
+		old:   `		if o.ID != m.self.ID &&`,
+		new:   `		if o.ID != m.self.ID && !(o.ID == 1 && wrong("a word may be missing")) &&`,
 		found: "a record of one who dies before its word",
 	},
 	{
-		name: "who is run again aborts", file: "abort.go",
-		old:   `	case t.first &&`,
-		new:   `	case (t.first || wrong("who is run again aborts")) &&`,
+		name: "who is run again aborts", file: "recovery/aborts.go",
+		old:   `	case t.first() &&`,
+		new:   `	case (t.first() || wrong("who is run again aborts")) &&`,
 		found: "two that abort",
 	},
 	{
 		name: "who has entered aborts", file: "abort.go",
-		old:   ` !t.begun && slices`,
-		new:   ` (!t.begun || wrong("who has entered aborts")) && slices`,
+		old:   `	if t.begun {`,
+		new:   `	if t.begun && !wrong("who has entered aborts") {`,
 		found: "two that abort",
 	},
 	{
@@ -261,7 +260,7 @@ var mistakes = []mistake{
 		found: "three that come back",
 	},
 	{
-		name: "what comes before the first view is not passed on", file: "abort.go",
+		name: "what comes before the first view is not passed on", file: "recovery/aborts.go",
 		old:   `		if before == nil ||`,
 		new:   `		if before == nil && !wrong("what comes before the first view is not passed on") || before != nil &&`,
 		found: "a record before the first view",
@@ -275,52 +274,34 @@ func (t *task) againUnless(name string, to protocol.Rank) {
 		t.again(to)
 	}
 }
-
-func (s *State) noteUnless(name string, r *Frame) {
-	view := s.view
-	if wrong(name) {
-		s.view = nil
-	}
-	s.note(r)
-	s.view = view
-}
-
-func (s *State) heardAs(name string, t *task) bool {
-	if !wrong(name) {
-		return s.heard()
-	}
-	for _, m := range s.view.Members {
-		if m.ID != s.self && (int(m.ID) >= len(s.words) || s.words[m.ID] < t.view) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *State) recordsUnless(name string) []*Frame {
-	if wrong(name) {
-		return nil
-	}
-	return s.records
-}
 `
 
 func TestPlantedMistakesAreFound(t *testing.T) {
 	test := func(where string) string {
 		return "^(TestRecoveryKeepsItsPromises|TestEveryWordOfTheRuleOfAbortsIsNeeded|TestCopiesOutlive)$/^" + strings.ReplaceAll(where, " ", "_") + "$"
 	}
-	garden := plant.Garden{
-		Machine: ".", Package: "replay", Help: help + epochHelp + moveHelp, Healthy: test("two"),
-		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
+	model := plant.Garden{
+		Machine: ".", Package: "replay", Help: help, Healthy: test("two"),
+		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
+	}
+	machine := plant.Garden{
+		Machine: "../recovery", Package: "recovery", Help: machineHelp, Healthy: test("two"),
+		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
 	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes) {
-		one := plant.Mistake{Name: m.name, File: m.file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
+		file, runs := strings.CutPrefix(m.file, "recovery/")
+		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden.Mistakes = append(garden.Mistakes, one)
+		if runs {
+			machine.Mistakes = append(machine.Mistakes, one)
+		} else {
+			model.Mistakes = append(model.Mistakes, one)
+		}
 	}
-	garden.Find(t)
+	model.Find(t)
+	machine.Find(t)
 	(&plant.Garden{Machine: "../ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

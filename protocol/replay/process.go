@@ -15,7 +15,7 @@
 //     tasks, whoever owns them.
 //   - Every process logs what its tasks send to tasks of others. What tasks of one
 //     process send each other is not logged: they die together. (If tasks move, in Save, it
-//     is before the first one: moves.go.)
+//     is before the first one.)
 //   - When a view gives a task to another process, the new owner runs it from the
 //     top, and everybody sends what its log has for that task to the new owner.
 //   - A task takes a message that it misses and drops one that it has had. One to a
@@ -25,9 +25,7 @@
 //   - A process serves its log until the job ends: when every process of the latest view
 //     has returned from all tasks that it owns there.
 //
-// What an agreed operation adds to this, in which a task may abort, abort.go tells. With
-// Save the log is bounded: epoch.go has the rule, copy.go who keeps what is saved,
-// sweep.go how all learn that all have saved, moves.go how tasks of the living move then.
+// Package recovery has the rest: operations that may be aborted, Save, copies, and who runs what.
 //
 // Deaths during recovery are the same again. Only if nobody is left is anything lost; with
 // Save, also if all die who have a task's state, before it is copied again.
@@ -40,10 +38,10 @@
 //
 // # The model
 //
-// Log and Sweep are what the runtime uses. The rest is the rule as a machine, for package
-// chaos: a Job is a protocol.Protocol whose processes run the tasks of a Program, real bytes
-// through collective.Store, on the views of package membership. Programs have Saves, all
-// tasks at the same points, and Once, whose values depend on who draws them. The last rank is the coordinator, which never dies.
+// A Job is a protocol.Protocol, for package chaos: its processes run the tasks of a Program, real
+// bytes through collective.Store, on the views of package membership and by the rules of
+// package recovery. Programs have Saves, all tasks at the same points, and Once, whose
+// values depend on who draws them. The last rank is the coordinator, which never dies.
 package replay
 
 import (
@@ -53,6 +51,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/ending"
 	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Config is what all processes of a job know.
@@ -89,8 +88,8 @@ type Job struct {
 	processes int // joiners included
 	members   *membership.Protocol
 	first     *membership.View
+	rules     *recovery.Config
 	cancels   []Cancel
-	copies    int
 	called    bool
 	moves     bool
 }
@@ -122,7 +121,8 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, copies: max(cfg.Copies, 1)}, nil
+	rules := &recovery.Config{First: first, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves}, nil
 }
 
 // Program is what the job's tasks do.
@@ -142,15 +142,13 @@ type State struct {
 	told    uint64           // the view in which it has told the coordinator that all have returned
 	ended   bool
 
-	// Of aborts: records in the order they came, the latest view as of which each
-	// process has said its word, contexts that have ended, what is to go before
-	// messages of tasks.
-	records []*Frame
-	words   []uint64
-	cancels []uint64
-	parcels []parcel
-
-	epochs epochs
+	rules   *recovery.Machine
+	kept    []*Copy   // what the rules want kept
+	parcels []parcel  // what is to go before messages of tasks
+	events  []Message // to be delivered
+	cancels []uint64  // contexts that have ended
+	wish    bool      // a view was asked for that moves tasks
+	lost    *Copy     // of a task that nobody can run any more
 
 	over   error // why there is nothing more to hope for
 	left   bool  // it has wished itself dead since
@@ -209,13 +207,21 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 		}
 	}
 	s.called = !j.called
-	s.view = s.members.View()
-	s.initEpochs(s.view)
+	s.begin(1)
 	for t, owner := range j.first.Owners {
 		if owner == self {
 			s.tasks = append(s.tasks, newTask(j.program, protocol.Rank(t), j.first.Number))
 		}
 	}
+}
+
+// begin begins a life.
+func (s *State) begin(incarnation uint32) {
+	s.rules = recovery.New(s.job.rules, membership.Member{ID: s.self, Incarnation: incarnation})
+	if s.view = s.rules.View(); s.view != nil {
+		s.rules.Hold(s.hold())
+	}
+	s.job.carryOut(s)
 }
 
 // Receive implements protocol.Protocol.
@@ -224,12 +230,10 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	case m.Kind != View && s.gone(from, m.Letter):
 		return
 	}
-	s.noteDrawn(m.Drawn)
+	for _, k := range m.Drawn {
+		s.rules.Drew(k)
+	}
 	switch {
-	case m.Kind == Record:
-		s.note(m.Frame)
-	case m.Kind == Word:
-		s.hear(from, m.Letter.Base)
 	case m.Kind == View:
 		if s.end == nil {
 			j.members.Receive(&s.members, now, from, m.Letter)
@@ -240,10 +244,12 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
 		s.ended = true
-	case m.Kind == Again:
-		s.sendAgain(m.Epoch)
-	default:
-		j.receiveEpoch(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Rule:
+		if m.Copy != nil {
+			s.keep(m.Copy)
+		}
+		s.rules.Receive(membership.Member{ID: from, Incarnation: m.Letter.From}, m.Rule)
+		j.carryOut(s)
 	}
 }
 
@@ -264,8 +270,8 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 		s.cancels = append(slices.Clip(s.cancels), n.Value)
 	case n.Kind == protocol.Begin:
 		if s.called = true; n.Value > 1 {
-			s.view, s.tasks = nil, nil
-			s.initEpochs(nil)
+			s.tasks = nil
+			s.begin(uint32(n.Value))
 		}
 		j.members.Notify(&s.members, now, n)
 	default:
@@ -295,7 +301,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 			if b := j.work(s); b.Kind != protocol.Idle {
 				return s.addressed(b)
 			}
-			if j.wish(s) {
+			if j.wishes(s) {
 				continue
 			}
 		}
@@ -324,30 +330,11 @@ func (s *State) leave() protocol.Action[Message] {
 	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
 }
 
-// opened does what a view asks for: the tasks that are new here are run from the top,
-// those that are another's now are given up, and those that have another owner are sent
-// what they were sent before.
+// opened does what a view asks for.
 func (j *Job) opened(s *State, v *membership.View) {
-	before := s.view
-	s.view = v
-	j.openEpochs(s)
-	j.assure(s, before)
-	for i := range v.Owners {
-		to := protocol.Rank(i)
-		if !moved(before, v, to) {
-			continue
-		}
-		if s.find(to) != nil {
-			s.giveAway(to)
-		}
-		for _, t := range s.tasks {
-			t.again(to)
-		}
-		if v.Owners[to] == s.self {
-			at, _ := slices.BinarySearchFunc(s.tasks, to, func(t *task, n protocol.Rank) int { return int(t.number - n) })
-			s.tasks = slices.Insert(slices.Clone(s.tasks), at, newTask(j.program, to, v.Number))
-		}
-	}
+	s.view, s.wish = v, false
+	s.rules.Opened(v, s.hold())
+	j.carryOut(s)
 	held := s.held
 	s.held = nil
 	for _, f := range held {
@@ -360,8 +347,8 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	if a.Kind == protocol.Send {
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
-		if a.Msg.Kind != Kept && a.Msg.Kind != Returned {
-			a.Msg.Drawn = s.epochs.drawn
+		if a.Msg.Kind == Data {
+			a.Msg.Drawn = s.rules.Owes(a.To)
 		}
 	}
 	return a
@@ -371,8 +358,10 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
-		if a := j.workEpochs(s); a.Kind != protocol.Idle {
-			return a
+		if len(s.events) > 0 {
+			m := s.events[0]
+			s.events = s.events[1:]
+			return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
 		}
 		for _, t := range s.tasks {
 			if a := s.deliver(); a.Kind != protocol.Idle {
@@ -407,17 +396,16 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 
 // step makes a task's next step; false: it waits, or has returned.
 func (j *Job) step(s *State, t *task) bool {
-	if t.err != nil || s.epochs.loss != nil {
+	if t.err != nil || s.lost != nil {
 		return false
 	}
 	if moved, ok := j.before(s, t); !ok {
 		return moved
 	}
-	v := j.vote(s, t)
-	switch {
-	case v == await:
+	switch j.vote(s, t) {
+	case recovery.Wait:
 		return false
-	case v == abandon:
+	case recovery.Abandon:
 		t.abort()
 		return true
 	}

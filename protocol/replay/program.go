@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Program is what every task of a job does: operations, one after the other. It
@@ -167,9 +168,9 @@ func (m *Menu) MessagesMax(n int) int {
 func (p *Plan) elems(x uint64, tasks int) int {
 	switch n := int(x % 64); {
 	case n == 0 && (p.schedule == nil || p.programs[0].Segments == 0):
-		return Inline/8 + 5
+		return recovery.Inline/8 + 5
 	case n == 0:
-		return (Inline/8 + 1) * tasks
+		return (recovery.Inline/8 + 1) * tasks
 	case n < 8:
 		return 0
 	default:

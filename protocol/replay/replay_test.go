@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // crew is a job under a plain driver: round-robin, first in first out.
@@ -236,12 +237,12 @@ func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 		{Name{0, 0, 1, 0, 0}, nil, 0},
 		{Name{7, 2, 1, 65535, 3}, []byte{}, 1 << 63},
 		{Name{300, 11, 1, 3, 65535}, []byte("some bytes"), 5},
-		{Name{1 << 30, 1 << 20, 1, 9, 1}, make([]byte, Inline+1), 0},
+		{Name{1 << 30, 1 << 20, 1, 9, 1}, make([]byte, recovery.Inline+1), 0},
 	} {
-		l := NewLog(headLen)
+		l := recovery.NewLog(headLen)
 		head := f.head()
 		l.Add(int(f.To), head[:], f.Value)
-		for h, v := range l.clone().To(int(f.To)) {
+		for h, v := range l.Clone().To(int(f.To)) {
 			got := logged(h, v)
 			if got.Name != f.Name || got.Past != f.Past || !bytes.Equal(got.Value, f.Value) || (got.Value == nil) != (f.Value == nil) {
 				t.Errorf("%v came out as %v", f, got)

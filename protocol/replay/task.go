@@ -323,7 +323,7 @@ func (t *task) clone(g *Program) *task {
 	c.early, c.moves, c.digests = slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
 	c.aborted, c.onces, c.logs = slices.Clip(t.aborted), slices.Clip(t.onces), slices.Clone(t.logs)
 	for i, l := range c.logs {
-		c.logs[i].Log = l.clone()
+		c.logs[i].Log = l.Clone()
 	}
 	c.steps, c.store = t.steps.Clone(), collective.Store{}
 	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
@@ -336,19 +336,6 @@ func (t *task) clone(g *Program) *task {
 		_ = c.redo(call, m) // the error, if any, is known
 	}
 	return &c
-}
-
-// clone returns a copy that shares nothing that changes.
-func (l *Log) clone() *Log {
-	c := &Log{head: l.head, ranks: slices.Clone(l.ranks)}
-	for i := range c.ranks {
-		s := &c.ranks[i]
-		s.large, s.pages = slices.Clip(s.large), slices.Clone(s.pages)
-		if last := len(s.pages) - 1; last >= 0 {
-			s.pages[last] = slices.Clip(s.pages[last])
-		}
-	}
-	return c
 }
 
 // sign adds what stands for the task. What it has logged follows from how far it is.

@@ -1,0 +1,287 @@
+package recovery
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Copies. What a task saves, and what Once gave it, is kept by its owner and by k others,
+// its neighbours on the ring of the view; if there are fewer, by all. The rule:
+//
+//  1. A value is used when enough processes of the present view have said that they have it:
+//     a task has saved then, and Once returns.
+//  2. When a view opens, the owner of a task has copies made again until enough have them.
+//  3. Who has copies of a task that has a new owner sends them to it, and then its word
+//     that these were all, as of that view (aborts.go). Before it has all words, the new
+//     owner has no copies made and draws no value of Once.
+//  4. A copy has a name: task, epoch, name. No other ever takes its place.
+//  5. Before a process sends another one anything, it tells it of the values of Once that it
+//     knows to have been returned: here, or to whom sent it something. So whoever has anything
+//     that follows from a value knows of it. If nobody in the view has a copy of a value, but
+//     somebody knows of it, the task is lost. If nobody does, it is as if it had never been: it
+//     is drawn anew.
+//
+// So a state of an epoch that is committed is lost only if all die who had it when there
+// were enough copies the last time: its owner and k others, or everybody in that view.
+
+// Key names what is kept of a task.
+type Key struct {
+	Task  protocol.Rank
+	Epoch uint64
+	Name  uint64 // 0: the state at the beginning of the epoch; odd: a value of Once; even: a backup, which nobody waits for
+}
+
+// Backup reports whether the copy is one that helps, and that nobody waits for.
+func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Epoch, o.Epoch), cmp.Compare(k.Task, o.Task), cmp.Compare(k.Name, o.Name))
+}
+
+// replica is a copy that is here.
+type replica struct {
+	Key
+	stored   bool                // it is kept elsewhere: no copies are made
+	asked    []membership.Member // who was sent it, or has it: the owner's knowledge
+	holders  []membership.Member // who has it
+	complete uint64              // the last view in which there were enough
+}
+
+// coming is a copy that is on its way, from a process that has said so.
+type coming struct {
+	Key
+	from membership.Member
+}
+
+// copy returns what is kept under a key; nil: nothing.
+func (m *Machine) copy(k Key) *replica {
+	if i, ok := m.search(k); ok {
+		return &m.copies[i]
+	}
+	return nil
+}
+
+func (m *Machine) search(k Key) (int, bool) {
+	return slices.BinarySearchFunc(m.copies, k, func(r replica, k Key) int { return r.compare(k) })
+}
+
+// Holds reports whether a copy is here.
+func (m *Machine) Holds(k Key) bool { return m.copy(k) != nil }
+
+// store takes note of a copy that is here.
+func (m *Machine) store(k Key) {
+	if i, ok := m.search(k); !ok && !m.dropped(k.Epoch) {
+		m.copies = slices.Insert(slices.Clip(m.copies), i, replica{Key: k})
+	}
+}
+
+// Kept says that a task of this process has saved, or drawn, what the caller keeps: copies
+// are made of it. stored: it is kept elsewhere, and needs none.
+func (m *Machine) Kept(k Key, stored bool) {
+	m.store(k)
+	if r := m.copy(k); r != nil {
+		r.stored = stored
+		m.remake(r)
+	}
+	m.settle()
+}
+
+// Coming says that the beginning of a copy has come, for the new owner of a task, and that the
+// rest will, unless its sender dies. Declined or not, Receive is called in the end.
+func (m *Machine) Coming(from membership.Member, k Key) {
+	m.coming = append(slices.Clip(m.coming), coming{k, from})
+}
+
+// came forgets that a copy is on its way.
+func (m *Machine) came(from membership.Member, k Key) {
+	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return c == coming{k, from} })
+}
+
+// Told reports whether a copy is here, or all have told what copies they have and this is not
+// among them.
+func (m *Machine) Told(k Key) bool {
+	if m.Holds(k) {
+		return true
+	}
+	if slices.ContainsFunc(m.coming, func(c coming) bool { return c.Key == k && m.view.Has(c.from) }) {
+		return false
+	}
+	return m.Heard()
+}
+
+// has takes note that a process has a copy.
+func (m *Machine) has(k Key, who membership.Member) {
+	r := m.copy(k)
+	if r == nil || slices.Contains(r.holders, who) {
+		return
+	}
+	r.holders = append(slices.Clip(r.holders), who)
+	if !slices.Contains(r.asked, who) {
+		r.asked = append(slices.Clip(r.asked), who)
+	}
+	m.remake(r)
+}
+
+// wanted is how many others must have a copy.
+func (m *Machine) wanted() int { return min(m.cfg.Copies, len(m.view.Members)-1) }
+
+// Enough reports whether so many have.
+func (m *Machine) Enough(k Key) bool {
+	r := m.copy(k)
+	return r != nil && m.enough(r)
+}
+
+func (m *Machine) enough(r *replica) bool {
+	return m.view != nil && (r.stored || m.count(r.holders) >= m.wanted())
+}
+
+// count is how many of some are in the view.
+func (m *Machine) count(some []membership.Member) (n int) {
+	for _, o := range some {
+		if m.view.Has(o) {
+			n++
+		}
+	}
+	return n
+}
+
+// Holders returns who has a copy, this process not included, for all that is known.
+func (m *Machine) Holders(k Key) []membership.Member {
+	if r := m.copy(k); r != nil {
+		return r.holders
+	}
+	return nil
+}
+
+// remakeAll has copies made of all that tasks of this process need.
+func (m *Machine) remakeAll() {
+	for i := range m.copies {
+		m.remake(&m.copies[i])
+	}
+}
+
+// remake has copies made until there are enough, unless it is not known yet who has any.
+func (m *Machine) remake(r *replica) {
+	if r == nil || m.view == nil || r.Backup() {
+		return
+	}
+	t := m.find(r.Task)
+	if t == nil || !t.first() && !m.Heard() {
+		return
+	}
+	m.spread(r)
+	if r.complete < m.view.Number && m.enough(r) {
+		r.complete = m.view.Number
+		m.do(Effect{Act: Complete, Key: r.Key})
+	}
+}
+
+// spread sends a copy to as many neighbours as must have one.
+func (m *Machine) spread(r *replica) {
+	n := m.count(r.asked)
+	if r.stored || n >= m.wanted() {
+		return
+	}
+	for _, id := range m.ring() {
+		o, in := m.view.Find(id)
+		if n == m.wanted() {
+			return
+		}
+		if !in || slices.Contains(r.asked, o) {
+			continue
+		}
+		r.asked = append(slices.Clip(r.asked), o)
+		m.do(Effect{Act: SendCopy, To: id, Key: r.Key, Msg: Message{Kind: Keep, Key: r.Key}})
+		n++
+	}
+}
+
+// ring lists the others in the order in which they are given copies.
+func (m *Machine) ring() (all []protocol.Rank) {
+	if m.cfg.Ring != nil {
+		return m.cfg.Ring(m.view)
+	}
+	members := m.view.Members
+	at := slices.Index(members, m.self)
+	for i := 1; i < len(members); i++ {
+		all = append(all, members[(at+i)%len(members)].ID)
+	}
+	return all
+}
+
+// handOver sends the new owner of tasks what is kept of them.
+func (m *Machine) handOver(before *membership.View, to protocol.Rank) {
+	if to == m.self.ID {
+		return
+	}
+	for i := range m.copies {
+		if r := &m.copies[i]; m.view.Owners[r.Task] == to && moved(before, m.view, r.Task) {
+			m.do(Effect{Act: SendCopy, To: to, Key: r.Key, Msg: Message{Kind: Have, Key: r.Key}})
+		}
+	}
+}
+
+// Recollection is what is known of a value of Once that a task comes to.
+type Recollection uint8
+
+// What may be known of it.
+const (
+	Unknown Recollection = iota // it has to wait until more is
+	Fresh                       // it is to be drawn
+	Here                        // it is here, and there are enough copies
+	Missing                     // others know what followed from it, and nobody has it: the task is lost
+)
+
+// Recall says what is known of a value.
+func (m *Machine) Recall(k Key) Recollection {
+	t := m.find(k.Task)
+	r := m.copy(k)
+	switch {
+	case t == nil:
+		return Unknown
+	case r != nil:
+		if m.enough(r) && (t.first() || m.Heard()) {
+			return Here
+		}
+		return Unknown
+	case t.first():
+		return Fresh
+	case !m.Told(k):
+		return Unknown
+	case m.Drawn(k):
+		return Missing
+	}
+	return Fresh
+}
+
+// Drew takes note that something may follow from a value: it is returned, or another process
+// has told of it.
+func (m *Machine) Drew(k Key) {
+	if !m.dropped(k.Epoch) && !m.Drawn(k) {
+		m.drawn = append(slices.Clip(m.drawn), k)
+	}
+}
+
+// Drawn reports whether something may follow from a value that is known here.
+func (m *Machine) Drawn(k Key) bool { return slices.Contains(m.drawn, k) }
+
+// Owes returns the values that a process was not told of, and takes note that it is now.
+func (m *Machine) Owes(to protocol.Rank) []Key {
+	for len(m.owed) <= int(to) {
+		m.owed = append(m.owed, 0)
+	}
+	told := m.owed[to]
+	m.owed[to] = len(m.drawn)
+	return m.drawn[told:]
+}
+
+func (k Key) String() string {
+	if k.Name > 0 {
+		return fmt.Sprintf("value %d of task %d in epoch %d", k.Name, k.Task, k.Epoch)
+	}
+	return fmt.Sprintf("state of task %d in epoch %d", k.Task, k.Epoch)
+}

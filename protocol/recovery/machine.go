@@ -1,0 +1,333 @@
+// Package recovery decides how a process gets over the deaths of others: which tasks it
+// runs again and gives up, what it sends again, what is aborted, what is saved and
+// committed, who keeps copies, and when a task is lost. The runtime and the chaos driver
+// run it.
+//
+// Source: message logging at the sender with deterministic re-execution (Johnson,
+// Zwaenepoel, Sender-Based Message Logging, FTCS 1987; Elnozahy, Alvisi, Wang, Johnson, A
+// Survey of Rollback-Recovery Protocols, 2002, section 4), between tasks instead of
+// processes. Rules 3, 5, 6 and 9 of docs/design.md.
+//
+// A Machine is the part of one process. It has no bytes, no clock and no goroutine: what
+// tasks send, save and keep stays with the caller, who names it by a Key. Every method may
+// leave effects, which the caller takes (Effects) and carries out in their order before it
+// calls the next one. Tasks that wait for something may find it after any call.
+//
+// The caller's duties:
+//
+//  1. Links deliver in order, and nothing comes from a life that a view has removed.
+//  2. Before anything else is sent to a process, tasks' messages included, it is told of the
+//     values that Owes returns for it.
+//  3. A copy that has come is kept before Receive is called for it.
+//
+// The rules are in the files: aborts.go, copies.go, epochs.go, moves.go.
+package recovery
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Config is what a machine knows from the beginning.
+type Config struct {
+	First  *membership.View // that the job begins with
+	Copies int              // how many other processes keep what a task saves
+	Saves  bool             // tasks save their state or draw values
+	Aborts bool             // tasks may abort operations
+
+	// Ring lists the other members of a view in the order in which they are given copies.
+	// nil: in that of the view, beginning with the next one.
+	Ring func(v *membership.View) []protocol.Rank
+}
+
+// Machine is the part of one process.
+type Machine struct {
+	cfg     *Config
+	self    membership.Member
+	view    *membership.View // that is open; nil: the process is not in yet
+	tasks   []task           // that it owns, by number
+	lost    []loss           // tasks that nobody can run any more
+	logless bool             // it has given up its log
+
+	records []Op     // operations that are aborted, in the order in which that became known
+	words   []uint64 // by rank: the view as of which it has told all it knows
+
+	sweep     Sweep
+	committed uint64 // as far as it was acted on
+	wish      uint64 // the epoch for which a view was asked that moves tasks
+	copies    []replica
+	coming    []coming
+	drawn     []Key // values of Once from which something may follow that is known here
+	owed      []int // by rank: of how many of them it was told
+
+	effects []Effect
+}
+
+// task is a task that the process owns.
+type task struct {
+	number  protocol.Rank
+	since   uint64 // the view that gave it to the process
+	at      uint64 // the epoch that it is in
+	to      uint64 // the one that it saves; 0: it does not
+	balance int64  // messages that it has sent in the epoch, less those that it has received
+}
+
+// loss is a task that nobody can run any more.
+type loss struct {
+	task protocol.Rank
+	why  string
+}
+
+// first reports whether this is the first attempt of the task.
+func (t *task) first() bool { return t.since == firstView }
+
+// firstView is the number of the view in which all first attempts begin.
+const firstView = 1
+
+// Act is what an Effect asks for.
+type Act uint8
+
+// What a machine wants done.
+const (
+	Tell     Act = iota // send Msg to To
+	SendCopy            // send To what is kept under Key, as a message of Msg's kind
+	GiveUp              // stop running Task: it is another's now, or is run again here
+	Resend              // send Task, at its owner, what it was sent before
+	Adopt               // run Task from the top
+	Commit              // Epoch is committed, with Balance: tasks that have saved it go on; what is kept of earlier ones is dropped, but for epoch 0
+	Move                // ask for a view that commits Epoch and moves tasks; if there will be none, call Unmoved
+	Lose                // nobody can run Task any more, for Why
+	Complete            // as many have what is kept under Key as must, for the first time in this view
+)
+
+// Effect is something to be done.
+type Effect struct {
+	Act     Act
+	To      protocol.Rank
+	Task    protocol.Rank
+	Msg     Message
+	Key     Key
+	Epoch   uint64
+	Balance int64
+	Why     string
+}
+
+// Kind is that of a Message.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	Record   Kind = iota // Op is aborted
+	Word                 // these were all records and copies, as of View
+	Sweeping             // of the sweep
+	Keep                 // a copy of Key, to be kept
+	Kept                 // Key is kept
+	Have                 // a copy of Key, to the new owner of the task
+	Again                // Task is run again where it has been, since View: what it was sent before may have been dropped
+	Lost                 // nobody can run Task any more, for Why
+)
+
+// Message is what machines say to each other.
+type Message struct {
+	Kind  Kind
+	Op    Op
+	View  uint64
+	Key   Key
+	Task  protocol.Rank
+	Sweep SweepMessage
+	Why   string
+}
+
+// New returns the machine of a process of the first view; of one that joins later, if it is
+// not in there.
+func New(cfg *Config, self membership.Member) *Machine {
+	m := &Machine{cfg: cfg, self: self}
+	if !cfg.First.Has(self) {
+		m.sweep.Init(self.ID, 0, nil)
+		return m
+	}
+	m.view = cfg.First
+	m.sweep.Init(self.ID, m.view.Number, ids(m.view))
+	for t, owner := range m.view.Owners {
+		if owner == self.ID {
+			m.tasks = append(m.tasks, task{number: protocol.Rank(t), since: firstView})
+		}
+	}
+	m.settle()
+	return m
+}
+
+// Hold says whether tasks are to be moved in the view that is open.
+func (m *Machine) Hold(on bool) {
+	m.sweep.Hold(on)
+	m.settle()
+}
+
+func ids(v *membership.View) (all []protocol.Rank) {
+	for _, m := range v.Members {
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+// Effects returns what is to be done, and forgets it.
+func (m *Machine) Effects() []Effect {
+	all := m.effects
+	m.effects = nil
+	return all
+}
+
+func (m *Machine) do(e Effect) { m.effects = append(m.effects, e) }
+
+// tell has a process told something.
+func (m *Machine) tell(to protocol.Rank, msg Message) {
+	if to != m.self.ID {
+		m.do(Effect{Act: Tell, To: to, Msg: msg})
+	}
+}
+
+// tellAll has all of the view told, if the process is in one.
+func (m *Machine) tellAll(msg Message) {
+	if m.view == nil {
+		return
+	}
+	for _, o := range m.view.Members {
+		m.tell(o.ID, msg)
+	}
+}
+
+// View is the view that is open; nil: the process is not in yet.
+func (m *Machine) View() *membership.View { return m.view }
+
+// find returns a task that the process owns.
+func (m *Machine) find(number protocol.Rank) *task {
+	for i := range m.tasks {
+		if m.tasks[i].number == number {
+			return &m.tasks[i]
+		}
+	}
+	return nil
+}
+
+// Opened says that a view is open. hold: tasks are to be moved in it.
+func (m *Machine) Opened(v *membership.View, hold bool) {
+	before := m.view
+	m.view, m.wish = v, 0
+	if m.self, _ = v.Find(m.self.ID); m.self.Incarnation == 0 {
+		panic(fmt.Sprintf("recovery: a view is opened by a process that is not in it: %v", v)) // membership excludes it
+	}
+	m.sweep.Commit(v.Epoch)
+	m.sweep.NewView(v.Number, ids(v))
+	m.sweep.Hold(hold)
+	for _, o := range v.Members {
+		if (before == nil || !before.Has(o)) && int(o.ID) < len(m.owed) {
+			m.owed[o.ID] = 0 // it is another life
+		}
+	}
+	m.assign(before)
+	m.assure(before) // before anything that may follow from it
+	m.reassign(before)
+	m.remakeAll()
+	m.settle()
+}
+
+// Receive takes a message from a process.
+func (m *Machine) Receive(from membership.Member, msg Message) {
+	switch msg.Kind {
+	case Record:
+		m.note(msg.Op)
+	case Word:
+		m.hear(from.ID, msg.View)
+	case Sweeping:
+		m.sweep.Receive(from.ID, msg.Sweep)
+	case Keep:
+		m.store(msg.Key)
+		m.tell(from.ID, Message{Kind: Kept, Key: msg.Key})
+	case Kept:
+		m.has(msg.Key, from)
+	case Have:
+		m.came(from, msg.Key)
+		m.store(msg.Key)
+		m.has(msg.Key, from)
+		m.remake(m.copy(msg.Key))
+	case Again:
+		if m.view != nil && m.view.Since[msg.Task] == msg.View {
+			m.do(Effect{Act: Resend, Task: msg.Task})
+		}
+	case Lost:
+		m.lose(msg.Task, msg.Why)
+	}
+	m.settle()
+}
+
+// settle does what follows from what has changed.
+func (m *Machine) settle() {
+	if !m.cfg.Saves {
+		return
+	}
+	m.say()
+	for to, msg, ok := m.sweep.Next(); ok; to, msg, ok = m.sweep.Next() {
+		m.tell(to, Message{Kind: Sweeping, Sweep: msg})
+	}
+	if epoch, balance := m.sweep.Committed(); epoch > m.committed {
+		m.commit(epoch, balance)
+	}
+	if epoch, ok := m.sweep.Complete(); ok && m.wish < epoch {
+		m.wish = epoch
+		m.do(Effect{Act: Move, Epoch: epoch})
+	}
+}
+
+// Lose gives up a task for which there is nothing to go on from, or that was sent something
+// of which this process has no log.
+func (m *Machine) Lose(number protocol.Rank, why string) {
+	m.lose(number, why)
+	m.settle()
+}
+
+// lose takes note that nobody can run a task any more, and tells all: what follows from it
+// must not come before it.
+func (m *Machine) lose(number protocol.Rank, why string) {
+	if m.IsLost(number) {
+		return
+	}
+	m.lost = append(slices.Clip(m.lost), loss{number, why})
+	m.tellAll(Message{Kind: Lost, Task: number, Why: why})
+	m.do(Effect{Act: Lose, Task: number, Why: why})
+}
+
+// IsLost reports whether nobody can run a task any more.
+func (m *Machine) IsLost(number protocol.Rank) bool {
+	return slices.ContainsFunc(m.lost, func(l loss) bool { return l.task == number })
+}
+
+// Logless says that the process has given up its log: a task that it has sent something can
+// not be run again.
+func (m *Machine) Logless() { m.logless = true }
+
+// String describes the message.
+func (m Message) String() string {
+	switch m.Kind {
+	case Record:
+		return fmt.Sprintf("record of %d.%d", m.Op.Epoch, m.Op.Seq)
+	case Word:
+		return fmt.Sprintf("word as of view %d", m.View)
+	case Sweeping:
+		if m.Sweep.Up {
+			return fmt.Sprintf("sweep of view %d: saved %d, committed %d", m.Sweep.View, int64(m.Sweep.Saved), m.Sweep.Committed)
+		}
+		return fmt.Sprintf("sweep of view %d: committed %d", m.Sweep.View, m.Sweep.Committed)
+	case Keep:
+		return fmt.Sprintf("keep the %v", m.Key)
+	case Kept:
+		return fmt.Sprintf("kept the %v", m.Key)
+	case Have:
+		return fmt.Sprintf("have the %v", m.Key)
+	case Again:
+		return fmt.Sprintf("task %d is run again since view %d", m.Task, m.View)
+	}
+	return fmt.Sprintf("task %d is lost: %s", m.Task, m.Why)
+}

@@ -1,0 +1,108 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Who runs what. A view says who owns each task, and since which view. The rule:
+//
+//  1. Who opens a view gives up the tasks that are not its own there, hands over the copies
+//     of tasks that have moved (copies.go), sends those what they were sent before, from
+//     its log, and runs those that are its own now, from the top.
+//  2. Tasks of the living move in Save, from processes that own many to those that own few, such
+//     as who has joined (docs/decisions/2026-11-16-epochs.md, point 6). The root of the sweep
+//     is the lowest process of the view, which proposes the next one. If tasks are to be
+//     moved, it holds: it does not commit what all have saved.
+//  3. When all have, it proposes a view of the same processes with other owners, which
+//     says that the epoch is committed. To decide the view is to commit the epoch. If another
+//     view is decided instead, nothing has moved; all say anew in it what they have saved. If
+//     there is nothing to decide after all, it commits the epoch without a view.
+//  4. What tasks of one process send each other before the first Save is logged, too: one
+//     of them may go.
+//  5. A task may come back to where it was, by a view that follows one that its process has
+//     not opened: the new owner died. Others may have opened that view before, and sent
+//     it what it was sent before; the attempt that waited there has dropped it. So its
+//     process has it sent once more.
+//
+// Until a process has opened the view it does not know that the epoch is committed, so the
+// attempt that it gives up then has never gone on from it.
+
+// moved reports whether a task has a new owner, or a new attempt at the same one.
+func moved(before, now *membership.View, task protocol.Rank) bool {
+	return before == nil || before.Since[task] != now.Since[task]
+}
+
+// assign makes the tasks that the view gives to this process its own.
+func (m *Machine) assign(before *membership.View) {
+	var tasks []task
+	for i, owner := range m.view.Owners {
+		number := protocol.Rank(i)
+		if owner != m.self.ID {
+			continue
+		}
+		if t := m.find(number); t != nil && !moved(before, m.view, number) {
+			tasks = append(tasks, *t)
+		} else {
+			tasks = append(tasks, task{number: number, since: m.view.Since[i]})
+		}
+	}
+	m.tasks = tasks
+}
+
+// reassign does what new owners ask for.
+func (m *Machine) reassign(before *membership.View) {
+	for i, owner := range m.view.Owners {
+		number := protocol.Rank(i)
+		switch {
+		case owner < 0:
+			m.lose(number, fmt.Sprintf("view %d gives it to nobody", m.view.Number))
+			continue
+		case !moved(before, m.view, number):
+			continue
+		}
+		if m.logless {
+			m.lose(number, fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", m.self.ID))
+		}
+		if before != nil && before.Owners[i] == m.self.ID {
+			m.do(Effect{Act: GiveUp, Task: number})
+			if owner == m.self.ID {
+				m.tellAll(Message{Kind: Again, Task: number, View: m.view.Since[i]})
+			}
+		}
+		m.do(Effect{Act: Resend, Task: number})
+		if owner == m.self.ID && !m.IsLost(number) {
+			m.do(Effect{Act: Adopt, Task: number, Epoch: m.view.Since[i]})
+		}
+	}
+}
+
+// Unmoved says that there will be no view for which Move asked: the epoch is committed without.
+func (m *Machine) Unmoved() {
+	m.sweep.Hold(false)
+	m.settle()
+}
+
+// Owner is who owns a task, and since which view, in the one that is open.
+func (m *Machine) Owner(number protocol.Rank) (id protocol.Rank, since uint64) {
+	return m.view.Owners[number], m.view.Since[number]
+}
+
+// Runs reports whether the process owns a task, and since which view.
+func (m *Machine) Runs(number protocol.Rank) (since uint64, ok bool) {
+	if t := m.find(number); t != nil {
+		return t.since, true
+	}
+	return 0, false
+}
+
+// Owns lists the tasks that the process owns.
+func (m *Machine) Owns() (all []protocol.Rank) {
+	for i := range m.tasks {
+		all = append(all, m.tasks[i].number)
+	}
+	return slices.Clip(all)
+}

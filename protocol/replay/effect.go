@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// carryOut does what the rules want done.
+func (j *Job) carryOut(s *State) {
+	for _, e := range s.rules.Effects() {
+		switch e.Act {
+		case recovery.Tell:
+			s.mail(e.To, Message{Kind: Rule, Rule: e.Msg})
+		case recovery.SendCopy:
+			s.mail(e.To, Message{Kind: Rule, Rule: e.Msg, Copy: s.copy(e.Key)})
+		case recovery.GiveUp:
+			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(t *task) bool { return t.number == e.Task })
+		case recovery.Resend:
+			for _, t := range s.tasks {
+				t.again(e.Task)
+			}
+		case recovery.Adopt:
+			j.adopt(s, e.Task, e.Epoch)
+		case recovery.Commit:
+			s.commit(e.Epoch, e.Balance)
+		case recovery.Move:
+			s.wish = true
+			j.members.Balance(&s.members, e.Epoch)
+		case recovery.Lose:
+			s.lost = &Copy{Key: recovery.Key{Task: e.Task}}
+		case recovery.Complete:
+			all := append(slices.Clone(s.rules.Holders(e.Key)), s.members.Self())
+			s.event(Message{Kind: Complete, Copy: s.copy(e.Key), View: s.view.Number, Holders: all})
+		}
+	}
+}
+
+// adopt runs a task from the top.
+func (j *Job) adopt(s *State, number protocol.Rank, view uint64) {
+	at, _ := slices.BinarySearchFunc(s.tasks, number, func(t *task, n protocol.Rank) int { return int(t.number - n) })
+	s.tasks = slices.Insert(slices.Clone(s.tasks), at, newTask(j.program, number, view))
+}
+
+// commit lets tasks go on from an epoch that is committed, and drops what is not needed any more.
+func (s *State) commit(epoch uint64, balance int64) {
+	for _, t := range s.tasks {
+		if t.saving {
+			t.goOn(epoch, balance)
+		}
+		t.drop(epoch)
+	}
+	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c *Copy) bool { return !s.rules.Holds(c.Key) })
+}
+
+// event has the driver told of something.
+func (s *State) event(m Message) { s.events = append(slices.Clip(s.events), m) }
+
+// wishes has the epoch that all have saved committed without a view, if there will be none that
+// moves tasks.
+func (j *Job) wishes(s *State) bool {
+	if !s.wish || s.members.Decides() {
+		return false
+	}
+	s.wish = false
+	j.members.Balance(&s.members, 0)
+	s.rules.Unmoved()
+	j.carryOut(s)
+	return true
+}
+
+// hold tells whether the process asks for views that move tasks.
+func (s *State) hold() bool {
+	return s.job.moves && s.view.Members[0] == s.members.Self() && s.members.Unbalanced()
+}
+
+// Copy is what is kept of a task. It is never changed, and shared.
+type Copy struct {
+	recovery.Key
+
+	digest  uint64 // or the value
+	digests []uint64
+	aborted []int
+	past    uint64
+	onces   []uint64
+}
+
+func (s *State) copy(k recovery.Key) *Copy {
+	for _, c := range s.kept {
+		if c.Key == k {
+			return c
+		}
+	}
+	return nil
+}
+
+// keep keeps a copy. No other ever takes its place.
+func (s *State) keep(c *Copy) {
+	if s.copy(c.Key) == nil {
+		s.kept = append(slices.Clip(s.kept), c)
+	}
+}
+
+// Holds tells whether the process has a copy.
+func (s *State) Holds(c *Copy) bool { return s.rules.Holds(c.Key) }
+
+// state is what the task saves: all that the rest of its program depends on.
+func (t *task) state() *Copy {
+	return &Copy{
+		Key: recovery.Key{Task: t.number, Epoch: t.epoch + 1}, digest: t.digest, past: t.past,
+		digests: slices.Clip(t.digests), aborted: slices.Clip(t.aborted), onces: slices.Clip(t.onces),
+	}
+}
+
+// take makes a state the task's.
+func (t *task) take(c *Copy) {
+	t.digest, t.past, t.digests, t.aborted, t.onces = c.digest, c.past, c.digests, c.aborted, c.onces
+}
+
+// once makes the next step of Once. What it draws depends on who draws it, and when.
+func (j *Job) once(s *State, t *task) bool {
+	k := recovery.Key{Task: t.number, Epoch: t.epoch, Name: 2*uint64(t.count) + 1}
+	switch s.rules.Recall(k) {
+	case recovery.Unknown:
+		return false
+	case recovery.Missing:
+		j.giveUp(s, &Copy{Key: k})
+	case recovery.Fresh:
+		s.keep(&Copy{Key: k, digest: protocol.Mix(protocol.Mix(t.view, uint64(s.self)), uint64(t.op))})
+		s.rules.Kept(k, false)
+		j.carryOut(s)
+	case recovery.Here:
+		s.rules.Drew(k)
+		t.draw(s.copy(k).digest)
+	}
+	return true
+}
+
+// draw takes the value of Once.
+func (t *task) draw(value uint64) {
+	t.drawn = true
+	t.onces = append(slices.Clip(t.onces), value)
+	t.digest = onceOf(t.digest, value)
+}
+
+// giveUp loses a task of this process, for want of a copy.
+func (j *Job) giveUp(s *State, c *Copy) {
+	s.rules.Lose(c.Task, "nobody has it")
+	j.carryOut(s)
+	s.lost = c
+	s.event(Message{Kind: Loss, Copy: c, View: s.view.Number})
+}
+
+// Lost is of a task that nobody can run any more, as far as the process knows; nil: there is none.
+func (s *State) Lost() *Copy { return s.lost }
