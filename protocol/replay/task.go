@@ -173,9 +173,6 @@ func (t *task) begin(g *Program) {
 // last is the digest of all results so far.
 func (t *task) last() uint64 { return t.digest }
 
-// name is what the present operation is called.
-func (t *task) name() Name { return Name{Op: t.count, Epoch: uint16(t.epoch)} }
-
 // frame is a message of the present operation.
 func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
 	return &Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
