@@ -65,6 +65,9 @@ func (m *Machine) say() {
 // commit acts on what is committed.
 func (m *Machine) commit(epoch uint64, balance int64) {
 	m.committed = epoch
+	if len(m.lost) > 0 { // it has not received what it was sent, which is nobody's mistake
+		balance = 0
+	}
 	for i := range m.tasks {
 		if t := &m.tasks[i]; t.to == epoch && balance == 0 {
 			t.at, t.to = epoch, 0
