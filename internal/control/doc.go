@@ -19,9 +19,9 @@
 // The coordinator takes the pidfd of who connects before the challenge: when it
 // becomes readable, that incarnation is dead, for certain. Before the notice the coordinator
 // reads what the process still said, which takes no time unless the machine is busy (at most
-// 0.5 s), and waits up to 2 ms for the launcher to say how it ended if it is no child of ours. The live process of the lowest rank is told at
-// once, since it proposes the next view, the others with the next batch, some
-// milliseconds later. All else is suspicion, which needs evidence (package suspicion):
+// 0.5 s), and waits up to 2 ms for the launcher to say how it ended if it is no child of ours.
+// It notifies the live process of the lowest rank at once, since that one proposes the next
+// view, and the others with the next batch, some milliseconds later. All else is suspicion, which needs evidence (package suspicion):
 //
 //   - A process whose connection is broken may come back.
 //   - On its own host the coordinator sees processes beat in a page of shared memory, and
@@ -59,10 +59,8 @@
 //
 // A process tells in which view all its tasks have returned (Returned), and again
 // for every view that opens after that; if one gives it the tasks of a dead process,
-// it says that it is at work again (Resumed). The job has finished when no dead
-// process is in the latest view that was told and every live one has returned in it,
-// or since anybody was removed or a task moved; returned.go has the whole rule, and why it comes to
-// an end. Where nothing is adopted the dead do not count.
+// it says that it is at work again (Resumed). Package ending decides when the job has
+// finished: when every process that owns tasks in the latest view has returned since it got them.
 //
 // # Growth
 //

@@ -20,7 +20,7 @@ type stage struct {
 	s       *control.Server
 	clients []*control.Client
 	seen    *recorder // the events
-	views   []*opened // that were told of
+	views   []*opened // that processes have reported
 	ticks   int
 }
 
@@ -79,14 +79,14 @@ func dies(rank int) step {
 	}}
 }
 
-// opened is a view that was told of.
+// opened is a view that a process has reported.
 type opened struct {
 	number        int
 	owners, since []int
 }
 
 // since says in which views the tasks got their owners, if there is none between this one and
-// those that were told of.
+// the reported ones.
 func (st *stage) since(number int, owners []int) (since []int) {
 	before := &opened{1, []int{0, 1, 2}, []int{1, 1, 1}}
 	for _, v := range st.views {

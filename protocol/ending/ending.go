@@ -9,7 +9,7 @@
 //
 // Nobody needs to tell of a view in time: a task moves only after its owner died or gave it
 // up, and as long as the view before counts, its owner there has either returned or is waited
-// for. But if a process has returned in a view that nobody has told of, tasks may have moved
+// for. But if a process has returned in a view that no process has reported, tasks may have moved
 // there, and that view is waited for.
 package ending
 
@@ -47,7 +47,7 @@ func New(first *membership.View) *Job {
 // process has to return, once.
 func (j *Job) Report() { j.adopts = false }
 
-// Viewed takes note of a view. Views may be told of in any order.
+// Viewed takes note of a view. Processes may report views in any order.
 func (j *Job) Viewed(v *membership.View) {
 	if v.Number >= j.view.Number {
 		j.view = v

@@ -66,8 +66,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Who has returned in a view that nobody has told of may have given its tasks to others. Whoever
-// lives tells of that view, or of a later one.
+// A process that has returned in a view that no process has reported may have given its tasks to
+// others. Those that live report that view, or a later one.
 func TestAViewThatNobodyHasToldOf(t *testing.T) {
 	j := New(membership.First(2, []protocol.Rank{0, 1}))
 	one, two := membership.Member{ID: 0, Incarnation: 1}, membership.Member{ID: 1, Incarnation: 1}
