@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -84,25 +83,4 @@ func (m *Machine) reassign(before *membership.View) {
 func (m *Machine) Unmoved() {
 	m.sweep.Hold(false)
 	m.settle()
-}
-
-// Owner is who owns a task, and since which view, in the one that is open.
-func (m *Machine) Owner(number protocol.Rank) (id protocol.Rank, since uint64) {
-	return m.view.Owners[number], m.view.Since[number]
-}
-
-// Runs reports whether the process owns a task, and since which view.
-func (m *Machine) Runs(number protocol.Rank) (since uint64, ok bool) {
-	if t := m.find(number); t != nil {
-		return t.since, true
-	}
-	return 0, false
-}
-
-// Owns lists the tasks that the process owns.
-func (m *Machine) Owns() (all []protocol.Rank) {
-	for i := range m.tasks {
-		all = append(all, m.tasks[i].number)
-	}
-	return slices.Clip(all)
 }
