@@ -140,7 +140,7 @@ func (l *launched) owners(t *testing.T) (all []owner) {
 // await waits until something is so.
 func (l *launched) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for until := time.Now().Add(20 * time.Second); !so(); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("after %d rounds: not yet %s", l.rounds.Load(), what)
 		}

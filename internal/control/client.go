@@ -141,13 +141,17 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error // the latest that says more than that the time was up
+	try := handshakeMax
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
-		l, w, err := c.connect(ctx)
+		l, w, err := c.connect(ctx, try)
 		if err == nil {
 			return l, w, nil
 		}
 		if told == nil || !timedOut(err) {
 			told = err
+		}
+		if timedOut(err) {
+			try *= 2
 		}
 		switch {
 		case cancelled(): // whatever the connection made of it
@@ -183,8 +187,11 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// connect tries once, on this host first.
-func (c *Client) connect(ctx context.Context) (*link, Welcome, error) {
+// connect tries once, on this host first. There it is left all the time that ctx has:
+// the kernel tells when the coordinator is dead, and where hundreds of processes share a
+// slow machine, tries that are broken off and made again keep it from all else. Over a
+// network what is lost takes long to be sent again, so a try has its own time.
+func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome, error) {
 	key := c.place.Key
 	if key == nil { // the coordinator makes it, anew for every job
 		if err := checkDir(c.place.Dir); err != nil {
@@ -198,6 +205,8 @@ func (c *Client) connect(ctx context.Context) (*link, Welcome, error) {
 	local := controlPath(c.place.Dir)
 	l, w, err := c.connectTo(ctx, local, key)
 	if err != nil && c.place.Coordinator != local && !final(err) {
+		ctx, done := context.WithTimeout(ctx, try)
+		defer done()
 		l, w, err = c.connectTo(ctx, c.place.Coordinator, key)
 	}
 	return l, w, err
@@ -209,7 +218,7 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 		return nil, Welcome{}, err
 	}
 	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
-	w, err := c.welcomed(l)
+	w, err := c.welcomed(ctx, l)
 	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
 		err = wire.OtherJob
 	}
@@ -223,10 +232,8 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	return l, w, nil
 }
 
-// shake opens a connection and makes the handshake.
+// shake opens a connection and makes the handshake, within the time that ctx leaves.
 func shake(ctx context.Context, address string, key []byte, me wire.Identity) (net.Conn, wire.Identity, error) {
-	ctx, cancel := context.WithTimeout(ctx, handshakeMax)
-	defer cancel()
 	raw, err := dial(ctx, address)
 	if err != nil {
 		return nil, wire.Identity{}, err
@@ -252,8 +259,9 @@ func shake(ctx context.Context, address string, key []byte, me wire.Identity) (n
 }
 
 // welcomed reads the first line.
-func (c *Client) welcomed(l *link) (Welcome, error) {
-	l.conn.SetReadDeadline(time.Now().Add(handshakeMax))
+func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
+	deadline, _ := ctx.Deadline()
+	l.conn.SetReadDeadline(deadline)
 	defer l.conn.SetReadDeadline(time.Time{})
 	if !l.lines.Scan() {
 		return Welcome{}, errors.Join(io.ErrUnexpectedEOF, l.lines.Err())
@@ -419,16 +427,14 @@ const lostMin = 20 * time.Second
 // reconnect finds the coordinator again, if it is there. Its network may be cut off for a
 // while; each try is short at first, since what is lost of one takes long to be sent again.
 func (c *Client) reconnect() (*link, error) {
-	patience, try := max(c.silence, time.Second), handshakeMax
+	patience, try := max(c.silence, time.Second), time.Duration(0)
 	if c.place.Coordinator != controlPath(c.place.Dir) {
 		patience, try = max(5*c.silence, lostMin), max(c.silence/8, 100*time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, patience)
 	defer cancel()
 	for wait := time.Millisecond; ; wait = min(wait*2, 100*time.Millisecond) {
-		short, done := context.WithTimeout(ctx, try)
-		l, _, err := c.connect(short)
-		done()
+		l, _, err := c.connect(ctx, try)
 		try = min(try+try/4, handshakeMax)
 		if err == nil {
 			return l, c.resume(l)

@@ -28,6 +28,16 @@ func Shake(ctx context.Context, address string, p Place) (net.Conn, error) {
 	return conn, err
 }
 
+// Connect makes one try to connect; over a network it may take as long as try says.
+func Connect(ctx context.Context, p Place, try time.Duration) error {
+	c := &Client{place: p, id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}}
+	l, _, err := c.connect(ctx, try)
+	if err == nil {
+		l.conn.Close()
+	}
+	return err
+}
+
 // NewLobby is how connections enter a lobby in which they are left alone for a while.
 func NewLobby(room int, least time.Duration) (enter func(net.Conn)) {
 	l := newLobby(room)

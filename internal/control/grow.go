@@ -220,9 +220,11 @@ func visit(ctx context.Context, dir string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	for began := time.Now(); ; {
+	ctx, cancel := context.WithTimeout(ctx, visitMax)
+	defer cancel()
+	for {
 		conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
-		if !transient(err) || errors.Is(err, wire.Closing) || time.Since(began) > visitMax {
+		if !transient(err) || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return conn, err
 		}
 		select {

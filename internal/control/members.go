@@ -253,6 +253,7 @@ func (s *Server) exited(rank int, incarnation uint64, how string, w Will) {
 			m.death.How = m.how()
 			m.obituary = m.death.message().line()
 			s.checkQuit(m)
+			s.settle()
 		}
 	case !m.joined:
 		s.die(m, Death{Certain: true, How: "never joined: " + how})

@@ -4,11 +4,14 @@ package control_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,6 +147,45 @@ func TestAgentMakesDeathCertain(t *testing.T) {
 	}
 	s.Exited(2, 1, "killed by SIGKILL")
 	notes.expect(t, "died 2.1 true killed by SIGKILL")
+}
+
+// TestABusyCoordinatorIsAskedOnce: on one host a handshake is not broken off and begun again
+// because it takes long, which would give a busy coordinator the more to do.
+func TestABusyCoordinatorIsAskedOnce(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 1})
+	p := s.Place(0, 1)
+	busy, err := net.Listen("unix", filepath.Join(t.TempDir(), filepath.Base(p.Coordinator)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	free := p.Coordinator
+	p.Coordinator = busy.Addr().String()
+	p.Dir = filepath.Dir(p.Coordinator)
+	var asked atomic.Int32
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			from, err := busy.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			time.Sleep(50 * time.Millisecond)
+			to, err := net.Dial("unix", free)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			wg.Go(func() { io.Copy(to, from); to.Close() })
+			wg.Go(func() { io.Copy(from, to); from.Close() })
+		}
+	})
+	if err := control.Connect(t.Context(), p, time.Millisecond); err != nil || asked.Load() != 1 {
+		t.Errorf("%v after %d tries, want success at the first", err, asked.Load())
+	}
+	busy.Close()
+	wg.Wait()
 }
 
 func TestHundredsOfProcesses(t *testing.T) {

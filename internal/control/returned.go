@@ -123,6 +123,19 @@ func (s *Server) checkQuit(m *member) {
 	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
 }
 
+// unnamed tells whether the launcher has still to say how a child of it ended that is dead,
+// with tasks that had not returned: that may fail the job. s.mu is held.
+func (s *Server) unnamed() bool {
+	for _, m := range s.members {
+		for life := range m.lives() {
+			if life.death != nil && life.death.How == exited && life.child != 0 && life.child == life.pid && len(life.unreturned) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // taskList names tasks.
 func taskList(tasks []int) string {
 	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(tasks), " ", ", "), "[]")
@@ -173,7 +186,7 @@ func (s *Server) settle() {
 		return
 	}
 	verdict := s.ending.Verdict()
-	if verdict == ending.Going {
+	if verdict == ending.Going || s.unnamed() {
 		return
 	}
 	s.flush()

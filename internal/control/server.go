@@ -59,7 +59,7 @@ type ServerConfig struct {
 const (
 	SilenceDefault = 3 * time.Second
 	settingsMax    = 512 << 10
-	handshakeMax   = 5 * time.Second        // for a handshake
+	handshakeMax   = 5 * time.Second        // for a handshake over the network, at first
 	farewellMax    = 500 * time.Millisecond // for the last words on a connection
 	observersMax   = 64
 	sessionRoom    = 16 << 20 // bytes that wait for a process
@@ -280,8 +280,8 @@ func (s *Server) receive(conn net.Conn) {
 	defer conn.Close()
 	s.lobby.enter(conn)
 	defer s.lobby.leave(conn)
-	conn.SetDeadline(time.Now().Add(handshakeMax))
-	proc, err := takeProcess(conn) // before the challenge: who answers it is this process
+	conn.SetDeadline(time.Now().Add(joinTimeout)) // the lobby is bounded: a crowd turns out who is slower
+	proc, err := takeProcess(conn)                // before the challenge: who answers it is this process
 	if err != nil {
 		s.log.Debug("control: the peer has gone", "error", err)
 		return
