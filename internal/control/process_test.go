@@ -269,30 +269,42 @@ func TestExitCodeOfAChildIsNamedByTheKernel(t *testing.T) {
 // TestEndWaitsForHowTheDeadEnded: others may have taken the tasks over and returned before
 // the launcher says that their owner exited with 0, which fails the job.
 func TestEndWaitsForHowTheDeadEnded(t *testing.T) {
-	seen := newRecorder()
-	s := serve(t, control.ServerConfig{Size: 2, Events: func(e control.Event) { seen.note("%s %d", e.Type, e.Rank) }})
-	c, notes := join(t, s.Place(0, 1))
-	c.Announce(nil, "here")
-	a := start(t, "work", s.Place(1, 1).Vars(), "sh", "-c", `"$SELF" & wait`) // sh waits for it, as a launcher might
-	a.lines.expect(t, "joined")
-	notes.awaitPeers(t, 2)
-	pid := s.Status()[1].Pid
-	s.Started(1, 1, pid)
-	syscall.Kill(pid, syscall.SIGKILL)
-	notes.expect(t, "died 1.1 true exited")
-	c.Emit(view(2, [][2]uint64{{0, 1}}, []int{0, 0}))
-	c.Returned(2, "", false)
-	c.Emit(control.Event{Type: "tick"})
-	seen.expect(t, "tick")
-	select {
-	case <-s.Done():
-		t.Error("the job ended before it was known how process 1 had")
-	default:
-	}
-	s.Exited(1, 1, "exited with 0")
-	notes.expect(t, "finished")
-	if quit := s.Status()[1].Quit; !slices.Equal(quit, []int{1}) {
-		t.Errorf("process 1 has left the tasks %v, want 1", quit)
+	for name, noticed := range map[string]bool{"the coordinator knows first": false, "the others know first": true} {
+		t.Run(name, func(t *testing.T) {
+			seen := newRecorder()
+			s := serve(t, control.ServerConfig{Size: 2, Events: func(e control.Event) { seen.note("%s %d", e.Type, e.Rank) }})
+			c, notes := join(t, s.Place(0, 1))
+			c.Announce(nil, "here")
+			a := start(t, "work", s.Place(1, 1).Vars(), "sh", "-c", `"$SELF" & wait`) // sh waits for it, as a launcher might
+			a.lines.expect(t, "joined")
+			notes.awaitPeers(t, 2)
+			pid := s.Status()[1].Pid
+			s.Started(1, 1, pid)
+			die := func() {
+				syscall.Kill(pid, syscall.SIGKILL)
+				notes.expect(t, "died 1.1 true exited")
+			}
+			if !noticed {
+				die()
+			}
+			c.Emit(view(2, [][2]uint64{{0, 1}}, []int{0, 0}))
+			c.Returned(2, "", false)
+			c.Emit(control.Event{Type: "tick"})
+			seen.expect(t, "tick")
+			if noticed {
+				die()
+			}
+			select {
+			case <-s.Done():
+				t.Error("the job ended before it was known how process 1 had")
+			default:
+			}
+			s.Exited(1, 1, "exited with 0")
+			notes.expect(t, "finished")
+			if quit := s.Status()[1].Quit; !slices.Equal(quit, []int{1}) {
+				t.Errorf("process 1 has left the tasks %v, want 1", quit)
+			}
+		})
 	}
 }
 

@@ -123,12 +123,17 @@ func (s *Server) checkQuit(m *member) {
 	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
 }
 
-// unnamed tells whether the launcher has still to say how a child of it ended that is dead,
-// with tasks that had not returned: that may fail the job. s.mu is held.
+// unnamed tells whether the launcher has still to say how a child of it ended whose tasks had
+// not returned: that may fail the job. The others may have noticed its end first; if it lives, it
+// is fenced when it had time to learn that a view has removed it, and not waited for any more.
+// s.mu is held.
 func (s *Server) unnamed() bool {
 	for _, m := range s.members {
 		for life := range m.lives() {
-			if life.death != nil && life.death.How == exited && life.child != 0 && life.child == life.pid && len(life.unreturned) > 0 {
+			switch {
+			case life.child == 0 || life.child != life.pid: // nobody will, or of a wrapper
+			case life.death == nil && life.removed && life.fenced == "" && len(life.estate) > 0 && !life.returned,
+				life.death != nil && life.death.How == exited && len(life.unreturned) > 0:
 				return true
 			}
 		}

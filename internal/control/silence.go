@@ -145,6 +145,7 @@ func (s *Server) listen(m *member, now time.Time) {
 		}
 	case m.removed && now.Sub(m.removedAt) > s.cfg.Silence: // it had time to learn that, and to end
 		s.execute(m, fmt.Sprintf("view %d goes on without it", s.view.Number))
+		s.settle()
 	}
 }
 
