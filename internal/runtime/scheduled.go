@@ -325,17 +325,18 @@ func (o *operation) bundled(step int32, n int) []byte {
 
 // fold combines values: at once, or, if it takes code of the user or long, by the task.
 func (o *operation) fold(step int32) (wait bool) {
-	if o.works || o.waits() && !o.left && o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
+	p := o.m.p
+	if o.works || o.waits() && !o.left && p.worked+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
 		o.work = int(step)
-		o.m.p.complete(o.w)
+		p.complete(o.w)
 		return true
 	}
 	return o.foldNow(step)
 }
 
-// foldMax is how many bytes are combined while the lock is held. A task that has given up the operation
-// combines nothing more.
-const foldMax = 4 << 20
+// foldMax is how many bytes are worked on while the lock is held, if something is combined. A task
+// that has given up the operation combines nothing more.
+const foldMax = 2 << 20
 
 // foldNow combines values.
 func (o *operation) foldNow(step int32) (failed bool) {
