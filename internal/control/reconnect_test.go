@@ -5,6 +5,7 @@ package control_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -48,15 +49,18 @@ func TestBrokenConnectionIsMadeAgain(t *testing.T) {
 	}
 }
 
-// freePort is an address on which nobody listens.
+// freePort is an address on which nobody listens, and which the system gives to nobody who asks for any.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000)))
+		if err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // TestOtherHosts: a process without the coordinator's directory comes by TCP,
@@ -122,8 +126,8 @@ func TestOtherHosts(t *testing.T) {
 // TestAgentMakesDeathCertain: what a launcher's agent on another host says of the
 // process it started there is certain, before or after a suspicion.
 func TestAgentMakesDeathCertain(t *testing.T) {
-	address := freePort(t)
-	s := serve(t, control.ServerConfig{Size: 3, TCP: address, Silence: 500 * time.Millisecond})
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0", Silence: 500 * time.Millisecond})
+	address := control.TCPAddress(s)
 	_, notes := join(t, s.Place(0, 1))
 	for rank := 1; rank < 3; rank++ {
 		s.Started(rank, 1, 1000+rank)

@@ -33,7 +33,7 @@ type ServerConfig struct {
 
 	LocalSize int             // of them on this host; 0: all
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
-	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere
+	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere; ":0": at a free port
 
 	// Silence is how long a process of this host may be silent before it is fenced,
 	// if another one can take over; 0: 3 s.
@@ -238,6 +238,12 @@ func (s *Server) open() (err error) {
 	}
 	s.listeners = append(s.listeners, l)
 	return nil
+}
+
+// Port is where processes on other hosts find the coordinator, as :PORT.
+func (s *Server) Port() string {
+	_, port, _ := net.SplitHostPort(s.listeners[1].Addr().String())
+	return ":" + port
 }
 
 // Place is that of a process which a launcher is about to start.

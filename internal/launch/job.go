@@ -58,7 +58,6 @@ type job struct {
 	refused  string               // that
 	began    time.Time
 	first    time.Time        // when the job was started for the first time
-	tcp      string           // where other hosts find the coordinator
 	threads  []*threads       // that called them
 	early    os.Signal        // came while they were called; nil: none
 	grace    <-chan time.Time // when who was passed a signal has to be gone

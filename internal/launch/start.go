@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -20,34 +19,22 @@ func (j *job) open() error {
 	if err != nil {
 		return err
 	}
+	tcp := ""
 	if j.Hosts != nil {
-		if j.tcp, err = freePort(); err != nil {
-			return err
-		}
+		tcp = ":0"
 	}
 	dir, err := control.MakeDir(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
-		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: j.tcp, Logger: j.Logger,
+		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
 		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {
 		os.RemoveAll(dir)
 	}
 	return err
-}
-
-// freePort is one of this host, as :PORT.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return ":" + port, err
 }
 
 // start starts all processes.
@@ -212,7 +199,7 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 	return &remote{
 		host: host, server: j.server, relays: map[int][streams]*relay{}, ended: j.end,
 		orders: agentOrders{
-			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.tcp, Fallback: here,
+			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.server.Port(), Fallback: here,
 			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
 			Patience: max(patienceMin, 3*j.Silence),
 		},
