@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // A task that is run again waits for what others know to be aborted, but not longer than
@@ -21,7 +22,11 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	defer job.Close()
 	p := job.Processes[0]
 	p.lock()
-	p.since[0] = 2 // as if a view had given it to this process
+	second := *p.views.sight.View
+	second.Number, second.Since = 2, []uint64{2, 1} // gives task 0 to this process
+	p.assign(&second)
+	p.rules.Opened(&second, false)
+	p.rules.Effects()
 	p.unlock()
 	over := errors.New("over")
 	voted := make(chan error)
@@ -31,7 +36,7 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		p.lock()
-		waits = len(p.aborts.waiting) > 0
+		waits = len(p.rules.waiting) > 0
 		p.unlock()
 	}
 	p.End(over)
@@ -61,14 +66,15 @@ func TestWhoJoinsIsToldFirst(t *testing.T) {
 	before := *first
 	before.Members = []membership.Member{id(0), id(1)}
 	p.views.sight.View = &before
+	p.initRules()
 
 	m := p.member(scope{group: world}, 0)
 	e := m.to(1)
 	e.seq, e.plan = 1, Plan{op: opSend}
 	m.record(1, &e, []byte("follows from the abort"))
-	p.own(copyKey{task: 0, epoch: 0, key: 1}, 0, []byte("value"), false, nil)
-	p.abort(instance{scope{group: world}, 1})
-	p.lose("its state is gone", 2)
+	p.own(recovery.Key{Name: 1}, 0, []byte("value"), false, nil)
+	p.heardRule(p.peerAt(1), recovery.Message{Kind: recovery.Record, Op: recovery.Op{Group: world, Seq: 1}})
+	p.tellLost("its state is gone", 2)
 
 	after := before
 	after.Number++

@@ -220,7 +220,7 @@ func (m *Member) catchUp(ctx context.Context, op string) error {
 		if err := m.usable(op); err != nil {
 			return err
 		}
-		if m.agreed > 0 && m.p.aborts.records[instance{m.scope, m.agreed}] {
+		if m.aborted() {
 			return nil // it will see
 		}
 	}

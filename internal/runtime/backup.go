@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
 // Backups of reductions (the thesis's Algorithm 4). What a task has combined goes back to the
@@ -45,13 +46,10 @@ func (b Backup) worth(took time.Duration, size int) bool {
 }
 
 // backupKey names what a step of the operation has combined. No Once has an even key.
-func (o *operation) backupKey(step int) copyKey {
+func (o *operation) backupKey(step int) recovery.Key {
 	key := protocol.Mix(protocol.Mix(o.m.group, o.seq), uint64(step)) << 1
-	return copyKey{uint32(o.m.task), o.m.epoch, max(key, 2)}
+	return o.m.named(max(key, 2))
 }
-
-// backup tells whether it is one of a reduction.
-func (k copyKey) backup() bool { return k.key != 0 && k.key&1 == 0 }
 
 // backs tells whether the operation has backups.
 func (o *operation) backs() bool {
@@ -73,8 +71,9 @@ func (o *operation) backUp(step int, took time.Duration) {
 	}
 	o.unsaved = 0
 	value, _ := o.sched.store.Take(st, nil)
-	r := replica{key: o.backupKey(step), sign: o.sign}
-	q.send(r.envelope(opCopy), value, nil)
+	e := keyed(o.backupKey(step), opCopy)
+	e.sign = o.sign
+	q.send(e, value, nil)
 }
 
 // backupAt is the process that keeps what the task combines after these steps; nil: there is none.
@@ -87,8 +86,8 @@ func (p *Process) backupAt(m *Member, steps []collective.Step) *peer {
 			break
 		}
 	}
-	for _, rank := range p.ring() {
-		if q := p.peerAt(rank); !q.dead {
+	for _, rank := range p.ring(p.views.sight.View) {
+		if q := p.peerAt(int(rank)); !q.dead {
 			return q
 		}
 	}
@@ -104,8 +103,8 @@ func (o *operation) restore(ctx context.Context, step int) (spared bool, err err
 	}
 	steps := o.sched.program.Steps
 	for i := step; i < len(steps); i++ {
-		for steps[i].Kind == collective.FoldStep && o.err == nil && !p.dead && !p.told(o.backupKey(i)) {
-			if err := p.awaitEpochs(ctx); err != nil {
+		for steps[i].Kind == collective.FoldStep && o.err == nil && !p.dead && !p.rules.Told(o.backupKey(i)) {
+			if err := p.awaitRules(ctx); err != nil {
 				return false, err
 			}
 		}
@@ -122,7 +121,7 @@ func (o *operation) restore(ctx context.Context, step int) (spared bool, err err
 // backupOf is the backup of what a step combines, if there is one.
 func (o *operation) backupOf(step int) *replica {
 	r := o.m.p.epochs.copies[o.backupKey(step)]
-	if r == nil || !r.have || r.sign != o.sign {
+	if r == nil || r.sign != o.sign {
 		return nil
 	}
 	r.pooled = false // the operation refers to it

@@ -68,7 +68,7 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		m.abandon(name)
 		return Result{}, err
 	}
-	if m.agreed > 0 && p.aborts.records[instance{m.scope, m.agreed}] {
+	if m.aborted() {
 		return Result{}, &Failure{Op: name, Err: ErrAborted}
 	}
 	if !c.Keep {

@@ -21,35 +21,14 @@ func (p *Process) dispatch(in *incoming) {
 	case opView:
 		p.viewLetter(in)
 		return
-	case opLost:
-		p.taskLost(in)
-		return
 	case opReturned:
 		p.toldReturned(in)
-		return
-	case opAbort:
-		p.abort(instance{in.scope, in.seq})
-		return
-	case opAborts:
-		p.toldAborts(in)
 		return
 	case opLoad:
 		p.toldLoad(in)
 		return
-	case opSweep:
-		p.swept(in)
-		return
-	case opCopy:
-		p.copyCame(in)
-		return
-	case opCopied:
-		p.copied(in)
-		return
-	case opDrawn:
-		p.toldDrawn(in)
-		return
-	case opAgain:
-		p.askedAgain(in)
+	}
+	if p.ruled(in) {
 		return
 	}
 	if p.stale(in) {

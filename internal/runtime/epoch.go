@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
@@ -21,16 +20,11 @@ import (
 
 // epochs is a process's part in them.
 type epochs struct {
-	sweep     recovery.Sweep
-	committed uint64      // as far as this process has acted on it
-	tasks     []taskEpoch // by task
-	members   []*Member   // of epochs after the first
-	copies    map[copyKey]*replica
-	backups   int64         // bytes of the copies that are backups of reductions
-	drawn     drawn         // values of Once
-	coming    []*incoming   // copies of which the rest is on its way
-	waiting   []*waiter     // for what is committed, or for copies
-	told      protocol.Time // when the host was last told
+	tasks   []taskEpoch // by task
+	members []*Member   // of epochs after the first
+	copies  map[recovery.Key]*replica
+	backups int64         // bytes of the copies that are backups of reductions
+	told    protocol.Time // when the host was last told
 }
 
 // taskEpoch is where a task of this process is.
@@ -42,113 +36,26 @@ type taskEpoch struct {
 	state   *replica   // what it saves
 	balance int64      // messages that it sent in the epoch less those that it received
 	spare   []byte     // memory of a state that is not needed any more
-	moved   bool       // of any process: the view that is open has given it to another
 }
 
 // initEpochs begins with epoch 0.
 func (p *Process) initEpochs() {
 	e := &p.epochs
 	e.tasks = make([]taskEpoch, len(p.owner))
-	e.copies = map[copyKey]*replica{}
-	v := p.views.sight.View
-	e.sweep.Init(protocol.Rank(p.cfg.Rank), v.Number, ids(v))
-	p.saved()
+	e.copies = map[recovery.Key]*replica{}
 }
 
-// ids are those of a view's members.
-func ids(v *membership.View) []protocol.Rank {
-	all := make([]protocol.Rank, len(v.Members))
-	for i, m := range v.Members {
-		all[i] = m.ID
-	}
-	return all
-}
-
-// epochsView has the sweep begin anew in a view, and copies made again that are lost.
-func (p *Process) epochsView(v *membership.View) {
-	if !p.replays() || p.dead || p.closed {
-		return
-	}
-	s := &p.epochs.sweep
-	s.Commit(v.Epoch)
-	s.NewView(v.Number, ids(v))
-	s.Hold(p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced())
-	p.copyAgain()
-	p.saved()
-	p.stepSweep()
-	p.lookEpochs()
-}
-
-// stepSweep sends what the sweep has to send, and acts on what is committed.
-func (p *Process) stepSweep() {
-	s := &p.epochs.sweep
-	for to, m, ok := s.Next(); ok; to, m, ok = s.Next() {
-		e := envelope{seq: m.View, extra: m.Saved, sign: m.Committed, plan: Plan{op: opSweep}}
-		e.group = uint64(m.Balance)
-		if m.Up {
-			e.kind = sweepUp
-		}
-		q := p.peerAt(int(to))
-		q.tellDrawn()
-		q.tell(e)
-	}
-	if epoch, balance := s.Committed(); epoch > p.epochs.committed {
-		p.commit(epoch, balance)
-	}
-	if epoch, ok := s.Complete(); ok {
-		p.balance(epoch)
-	}
-}
-
-// sweepUp marks a message of the sweep that goes up.
-const sweepUp = 1
-
-// swept takes a message of the sweep.
-func (p *Process) swept(in *incoming) {
-	p.epochs.sweep.Receive(protocol.Rank(in.source.rank), recovery.SweepMessage{
-		View: in.seq, Up: in.kind == sweepUp, Saved: in.extra, Committed: in.sign, Balance: int64(in.group),
-	})
-	p.stepSweep()
-	p.lookEpochs()
-}
-
-// saved tells the sweep what all tasks of this process have saved, if they have.
-func (p *Process) saved() {
-	e := &p.epochs
-	epoch, balance := uint64(recovery.Idle), int64(0)
-	for t, r := range p.owner {
-		if int(r) != p.cfg.Rank || p.gone[t].dead {
-			continue
-		}
-		te := &e.tasks[t]
-		if te.saving == nil || !p.enough(te.state) {
-			return
-		}
-		epoch = min(epoch, te.to)
-		balance += te.balance
-	}
-	e.sweep.Save(epoch, balance)
-}
-
-// lookEpochs lets those look again who wait for what is committed or for copies.
-func (p *Process) lookEpochs() {
-	for _, w := range p.epochs.waiting {
-		p.complete(w)
-	}
-	p.epochs.waiting = p.epochs.waiting[:0]
-}
-
-// awaitEpochs waits until something has changed there.
-func (p *Process) awaitEpochs(ctx context.Context) error {
+// awaitRules waits until something has changed in what is known of others.
+func (p *Process) awaitRules(ctx context.Context) error {
 	w := &waiter{}
-	p.epochs.waiting = append(p.epochs.waiting, w)
+	p.rules.waiting = append(p.rules.waiting, w)
 	return p.wait(ctx, w)
 }
 
-// awaitEpochs waits there until something holds, as long as the task can use its group.
-func (m *Member) awaitEpochs(ctx context.Context, name string, holds func() bool) error {
+// awaitRules waits there until something holds, as long as the task can use its group.
+func (m *Member) awaitRules(ctx context.Context, name string, holds func() bool) error {
 	for !holds() {
-		if err := m.p.awaitEpochs(ctx); err != nil {
+		if err := m.p.awaitRules(ctx); err != nil {
 			return &Failure{Op: name, Err: err}
 		}
 		if err := m.usable(name); err != nil {
@@ -162,15 +69,13 @@ func (m *Member) awaitEpochs(ctx context.Context, name string, holds func() bool
 // that they sent before, that is misuse.
 func (p *Process) commit(epoch uint64, balance int64) {
 	e := &p.epochs
-	e.committed = epoch
 	for t := range e.tasks {
 		te := &e.tasks[t]
 		o := te.saving
 		if o == nil || te.to != epoch {
 			continue
 		}
-		// A task that is lost has not received what it was sent, which is nobody's mistake.
-		if balance != 0 && !slices.ContainsFunc(p.gone, func(g gone) bool { return g.dead }) {
+		if balance != 0 {
 			o.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: unreceived(balance)})
 			continue
 		}
@@ -221,29 +126,22 @@ func (p *Process) dropBefore(epoch uint64) {
 	clear(e.members[len(kept):])
 	e.members = kept
 	p.releases.kept = slices.DeleteFunc(p.releases.kept, func(m *Member) bool { return m.epoch != 0 && uint64(m.epoch) < epoch })
-	e.coming = slices.DeleteFunc(e.coming, func(in *incoming) bool { return in.complete || in.source.dead })
 	p.history.told = min(p.history.told, p.history.bytes)
 	p.last = nil
 	for key, r := range e.copies {
-		if key.epoch != 0 && uint64(key.epoch) < epoch {
-			if key.backup() {
+		if key.Epoch != 0 && key.Epoch < epoch {
+			if key.Backup() {
 				e.backups -= int64(len(r.value))
 			}
 			r.drop(p)
 			delete(e.copies, key)
 		}
 	}
-	p.dropDrawn(epoch)
-	for key := range p.aborts.records {
-		if key.epoch != 0 && uint64(key.epoch) < epoch {
-			delete(p.aborts.records, key)
-		}
-	}
 }
 
 // stale tells whether a message is of an epoch that was dropped.
 func (p *Process) stale(in *incoming) bool {
-	return in.epoch != 0 && uint64(in.epoch) < p.epochs.committed
+	return in.epoch != 0 && uint64(in.epoch) < p.rules.Committed()
 }
 
 // saveName is what Save is called as an operation.
@@ -290,19 +188,20 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	}
 	if o.err == nil && !p.dead {
 		te.saving, te.to = o, to
-		te.state = p.own(copyKey{uint32(m.task), uint32(to), 0}, c.Sign, c.State, c.Stored, &o.fate)
+		te.state = p.own(recovery.Key{Task: protocol.Rank(m.task), Epoch: to}, c.Sign, c.State, c.Stored, &o.fate)
 		for _, r := range p.epochs.copies {
 			p.compareStates(r, m.task)
 		}
 		if m.broken == nil {
-			p.saved()
-			p.stepSweep()
+			p.rules.Save(protocol.Rank(m.task), to, te.balance)
+			p.carryOut()
 		}
 	}
 	err = o.await(ctx)
 	delivered, failure := o.delivered, o.err
 	if te.saving == o {
 		te.saving, te.state = nil, nil
+		p.rules.Unsaved(protocol.Rank(m.task))
 	}
 	o.leave()
 	switch {
@@ -322,10 +221,10 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 // comes, or the task saves, and so before the epoch is committed.
 func (p *Process) compareStates(r *replica, task int) {
 	te := &p.epochs.tasks[task]
-	if !r.have || r.key.key != 0 || te.saving == nil || te.to != uint64(r.key.epoch) || te.state.sign == r.sign {
+	if r.key.Name != 0 || te.saving == nil || te.to != r.key.Epoch || te.state.sign == r.sign {
 		return
 	}
-	te.saving.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: fmt.Sprintf("task %d saves a value of another type than task %d", r.key.task, task)})
+	te.saving.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: fmt.Sprintf("task %d saves a value of another type than task %d", r.key.Task, task)})
 }
 
 // saves tells why the task cannot save its state, if it cannot.
@@ -350,22 +249,23 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 	if err := m.saves(); err != nil {
 		return nil, 0, nil, err
 	}
-	e := &p.epochs
-	if !p.reran(m.task) || e.tasks[m.task].at > 0 {
+	te := &p.epochs.tasks[m.task]
+	if !p.reran(m.task) || te.at > 0 {
 		return nil, 0, nil, nil
 	}
 	p.count(m.task, saveName, nil)
-	err = m.awaitEpochs(ctx, saveName, func() bool {
-		return e.sweep.Known() && (e.committed == 0 || p.told(copyKey{uint32(m.task), uint32(e.committed), 0}))
+	var here bool
+	err = m.awaitRules(ctx, saveName, func() (known bool) {
+		epoch, here, known = p.rules.Resume(protocol.Rank(m.task))
+		return known
 	})
-	if err != nil {
+	if err != nil || epoch == 0 {
 		return nil, 0, nil, err
 	}
-	if e.committed == 0 {
-		return nil, 0, nil, nil
-	}
-	e.tasks[m.task] = taskEpoch{at: e.committed, from: e.committed}
-	if r := e.copies[copyKey{uint32(m.task), uint32(e.committed), 0}]; r != nil && r.have {
+	p.rules.Resumed(protocol.Rank(m.task), epoch)
+	*te = taskEpoch{at: epoch, from: epoch}
+	if here {
+		r := p.epochs.copies[recovery.Key{Task: protocol.Rank(m.task), Epoch: epoch}]
 		if err := r.typed(saveName, sign); err != nil {
 			return nil, 0, nil, err
 		}
@@ -373,7 +273,7 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 			state = []byte{}
 		}
 	}
-	return state, e.committed, p.enterEpoch(m.task), nil
+	return state, epoch, p.enterEpoch(m.task), nil
 }
 
 // Lose gives up the task: there is no copy of its state.

@@ -1,6 +1,10 @@
 package runtime
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
 
 // Tasks whose process has died are orphans until a view gives them to another, and lost if
 // nobody can run them again.
@@ -58,37 +62,14 @@ func (p *Process) lose(why string, tasks ...int) {
 	p.roomAgain()
 }
 
-// tellLost tells everybody that tasks cannot be run again.
+// tellLost gives up tasks that cannot be run again, and tells everybody.
 func (p *Process) tellLost(why string, tasks ...int) {
-	for _, t := range tasks {
-		for _, id := range p.views.sight.View.Members {
-			if int(id.ID) != p.cfg.Rank {
-				p.peerAt(int(id.ID)).tellLost(t, why)
-			}
-		}
-		p.lose(why, t)
+	ranks := make([]protocol.Rank, len(tasks))
+	for i, t := range tasks {
+		ranks[i] = protocol.Rank(t)
 	}
-}
-
-func (q *peer) tellLost(task int, why string) {
-	q.send(envelope{plan: Plan{op: opLost}, extra: uint64(task), seq: q.p.since[task]}, []byte(why), nil)
-}
-
-// tellLosses tells a process that has just joined which tasks are lost: what it will be sent may
-// follow from that.
-func (q *peer) tellLosses() {
-	for t, g := range q.p.gone {
-		if g.dead {
-			q.tellLost(t, g.why)
-		}
-	}
-}
-
-// taskLost learns that a task cannot be run again.
-func (p *Process) taskLost(in *incoming) {
-	if in.extra < uint64(len(p.gone)) {
-		p.lose(string(in.value), int(in.extra))
-	}
+	p.rules.Lose(why, ranks...)
+	p.carryOut()
 }
 
 // WhyMissing says why a task could not be run again; "": it was not lost.

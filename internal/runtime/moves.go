@@ -4,34 +4,41 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Tasks of the living move in Save, from processes that have many to those that have few (rule 3
-// of docs/design.md). protocol/recovery/moves.go has the same rule as a machine.
+// of docs/design.md; package recovery).
 
-// balance has tasks moved with the epoch that all have saved: the next view does both. If
-// there is no such view after all, the epoch is committed without.
+// balance has tasks moved with the epoch that all have saved: the next view does both.
 func (p *Process) balance(epoch uint64) {
-	v := &p.views
-	v.protocol.Balance(&v.state, epoch)
+	p.rules.moving = true
+	p.views.protocol.Balance(&p.views.state, epoch)
 	p.stepViews()
-	if v.stepping || v.state.Decides() || p.epochs.committed >= epoch {
-		return
+}
+
+// balanced has the epoch committed without a view, if there will be none after all.
+func (p *Process) balanced() {
+	if v := &p.views; p.rules.moving && !v.state.Decides() {
+		p.rules.moving = false
+		v.protocol.Balance(&v.state, 0)
+		p.rules.Unmoved()
+		p.carryOut()
 	}
-	v.protocol.Balance(&v.state, 0)
-	p.epochs.sweep.Hold(false)
-	p.stepSweep()
+}
+
+// holds tells whether this process is to move tasks in a view.
+func (p *Process) holds(v *membership.View) bool {
+	return p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced()
 }
 
 // ErrMoved: the task is another process's now.
 var ErrMoved = errors.New("moved")
 
-// leaves gives up tasks that a view has given to others while this process lives.
-func (p *Process) leaves(tasks []int) {
-	if len(tasks) == 0 {
-		return
-	}
-	gone := func(m *Member) bool { return slices.Contains(tasks, m.task) }
+// leaves gives up a task that a view has given to another process while this one lives.
+func (p *Process) leaves(task int) {
+	gone := func(m *Member) bool { return m.task == task }
 	for key, m := range p.members {
 		if gone(m) {
 			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.owner[m.task])})
@@ -44,32 +51,18 @@ func (p *Process) leaves(tasks []int) {
 	p.releases.kept = slices.DeleteFunc(p.releases.kept, gone)
 	p.last = nil
 	for key, r := range p.epochs.copies {
-		if slices.Contains(tasks, int(key.task)) {
+		if int(key.Task) == task {
 			r.own, r.fate = false, nil
 		}
 	}
-	p.cfg.Logger.Info("gives away", "tasks", tasks)
-	p.askAgain(tasks)
+	p.cfg.Logger.Info("gives away", "task", task)
 }
 
-// askAgain has sent once more what was sent to those of some tasks that are run again where
-// they were: the views that gave them away and back came at once. Who has opened
-// them before has sent it, but the attempt that waited here has dropped it.
-func (p *Process) askAgain(tasks []int) {
-	for _, t := range tasks {
-		for _, id := range p.views.sight.View.Members {
-			if int(p.owner[t]) == p.cfg.Rank && int(id.ID) != p.cfg.Rank {
-				p.peerAt(int(id.ID)).send(envelope{seq: p.since[t], extra: uint64(t), plan: Plan{op: opAgain}}, nil, nil)
-			}
-		}
-	}
-}
-
-// askedAgain sends it, unless the view that gave the task back is still to be opened here.
-func (p *Process) askedAgain(in *incoming) {
-	if in.extra < uint64(len(p.owner)) && p.since[in.extra] == in.seq {
-		p.reopen(int(in.extra))
-	}
+// adopts runs a task from the top that a view has given to this process.
+func (p *Process) adopts(task int) {
+	p.cfg.Logger.Info("takes over", "task", task, "view", p.views.sight.View.Number)
+	p.member(scope{group: world}, task).join(nil)
+	p.cfg.Adopt(p.cfg.Rank, task, int(p.since[task]-1))
 }
 
 // Runs tells whether an attempt of a task is this process's.

@@ -37,7 +37,7 @@ func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	if q.dead || q.left {
 		return
 	}
-	if q.drawn < len(q.p.epochs.drawn.all) && e.plan.op != opView {
+	if e.plan.op != opView {
 		q.tellDrawn()
 	}
 	if q.local != nil {

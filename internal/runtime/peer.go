@@ -35,7 +35,6 @@ type peer struct {
 	lingers bool        // it is on the list of those for whom something lingers
 	queue   []*outgoing // messages that may go out, as soon as the link has room
 	asked   map[uint32]*outgoing
-	drawn   int // so many values of Once it was told of
 	lastID  uint32
 
 	partial []byte               // the beginning of a frame

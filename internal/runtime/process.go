@@ -166,7 +166,7 @@ type Process struct {
 	views    views
 	history  history
 	load     load
-	aborts   aborts
+	rules    rules
 	epochs   epochs
 
 	returnedEarly map[int]returnedEarly // by task
@@ -240,6 +240,7 @@ func newProcess(cfg Config) (*Process, error) {
 		return nil, err
 	}
 	p.initEpochs()
+	p.initRules()
 	return p, nil
 }
 
@@ -368,8 +369,7 @@ func (p *Process) end(why error) {
 	}
 	p.settlesNow()
 	p.roomAgain()
-	p.lookAborts()
-	p.lookEpochs()
+	p.lookRules()
 	close(p.views.sight.come)
 }
 

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -93,6 +92,7 @@ func (p *Process) bound() {
 	case h.bytes > limit:
 		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
 		h.keeps, h.bytes, h.memory, p.buffers.stays = false, 0, logMemory{}, false
+		p.rules.Logless()
 		for _, m := range p.members {
 			m.log, m.called, m.digests = nil, nil, digests{}
 		}
@@ -197,58 +197,17 @@ type anew struct {
 	sent     uint64 // the operation of the last that was
 }
 
-// changes are the tasks that a view gives to others.
-type changes struct {
-	moved []int // have a new owner, or a new attempt at the same one
-	left  []int // of them, those that were this process's
-	lost  []int // have none
-}
-
 // assign makes the view's owners those of the tasks.
-func (p *Process) assign(v *membership.View) (c changes) {
+func (p *Process) assign(v *membership.View) {
 	if !p.replays() || p.dead {
-		return c
-	}
-	for t, id := range v.Owners {
-		p.epochs.tasks[t].moved = false
-		switch {
-		case id < 0:
-			c.lost = append(c.lost, t)
-		case p.owner[t] != int32(id) || p.since[t] != v.Since[t]:
-			p.peerAt(int(id))
-			if int(p.owner[t]) == p.cfg.Rank {
-				c.left = append(c.left, t)
-			}
-			p.owner[t], p.since[t] = int32(id), v.Since[t]
-			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
-			p.epochs.tasks[t] = taskEpoch{moved: true}
-			c.moved = append(c.moved, t)
-		}
-	}
-	return c
-}
-
-// moves does what the view's new owners ask for: it gives up tasks, sends again what was sent to
-// those that are run again, and runs those that are this process's now.
-func (p *Process) moves(v *membership.View, c changes) {
-	p.lose(p.nobodys(v), c.lost...)
-	if len(c.moved) == 0 {
 		return
 	}
-	if !p.history.keeps {
-		p.tellLost(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", p.cfg.Rank), c.moved...)
-	}
-	p.leaves(c.left)
-	p.reopen(c.moved...)
-	for _, t := range c.moved {
-		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
-			p.taskReturned(t, r.failure)
-		}
-		delete(p.returnedEarly, t)
-		if int(p.owner[t]) == p.cfg.Rank && !p.gone[t].dead {
-			p.cfg.Logger.Info("takes over", "task", t, "view", v.Number)
-			p.member(scope{group: world}, t).join(nil)
-			p.cfg.Adopt(p.cfg.Rank, t, int(p.since[t]-1))
+	for t, id := range v.Owners {
+		if id >= 0 && (p.owner[t] != int32(id) || p.since[t] != v.Since[t]) {
+			p.peerAt(int(id))
+			p.owner[t], p.since[t] = int32(id), v.Since[t]
+			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
+			p.epochs.tasks[t] = taskEpoch{}
 		}
 	}
 }

@@ -140,13 +140,19 @@ func (p *Process) stepViews() {
 			v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Wait:
 			p.stepViewsAt(a.At)
-			p.hurryViews()
+			p.viewsRest()
 			return
 		default:
-			p.hurryViews()
+			p.viewsRest()
 			return
 		}
 	}
+}
+
+// viewsRest looks what is to be done while the machine waits.
+func (p *Process) viewsRest() {
+	p.balanced()
+	p.hurryViews()
 }
 
 // viewNow is the time as the membership machine has it: without that in which this
@@ -290,11 +296,13 @@ func (p *Process) viewOpened(v *membership.View) {
 			})
 		}
 	}
-	c := p.assign(v)
-	p.tellAborts(v, before.View) // before anything that may follow from them
-	p.moves(v, c)
+	p.assign(v)
+	p.rules.moving = false
+	if !p.dead && !p.closed {
+		p.rules.Opened(v, p.holds(v))
+		p.carryOut()
+	}
 	p.tellLoad()
-	p.epochsView(v)
 	p.reconvene(v)
 	p.floodAgain()
 	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -65,14 +66,22 @@ func (m *Machine) Vote(number protocol.Rank, op Op, ended bool) Vote {
 }
 
 // Aborted reports whether an operation is known to be aborted.
-func (m *Machine) Aborted(op Op) bool { return slices.Contains(m.records, op) }
+func (m *Machine) Aborted(op Op) bool {
+	_, is := slices.BinarySearchFunc(m.records, op, Op.compare)
+	return is
+}
+
+func (o Op) compare(p Op) int {
+	return cmp.Or(cmp.Compare(o.Epoch, p.Epoch), cmp.Compare(o.Group, p.Group), cmp.Compare(o.Seq, p.Seq))
+}
 
 // note keeps a record and has it sent to all, unless its epoch was dropped.
 func (m *Machine) note(op Op) {
-	if m.Aborted(op) || m.dropped(op.Epoch) {
+	i, is := slices.BinarySearchFunc(m.records, op, Op.compare)
+	if is || m.dropped(op.Epoch) {
 		return
 	}
-	m.records = append(slices.Clip(m.records), op)
+	m.records = slices.Insert(slices.Clip(m.records), i, op)
 	m.tellAll(Message{Kind: Record, Op: op})
 }
 

@@ -107,10 +107,7 @@ func (m *Machine) Told(k Key) bool {
 	if m.Holds(k) {
 		return true
 	}
-	if slices.ContainsFunc(m.coming, func(c coming) bool { return c.Key == k && m.view.Has(c.from) }) {
-		return false
-	}
-	return m.Heard()
+	return m.Heard() && !slices.ContainsFunc(m.coming, func(c coming) bool { return c.Key == k })
 }
 
 // has takes note that a process has a copy.
@@ -261,13 +258,24 @@ func (m *Machine) Recall(k Key) Recollection {
 // Drew takes note that something may follow from a value: it is returned, or another process
 // has told of it.
 func (m *Machine) Drew(k Key) {
-	if !m.dropped(k.Epoch) && !m.Drawn(k) {
-		m.drawn = append(slices.Clip(m.drawn), k)
+	i, is := slices.BinarySearchFunc(m.known, k, Key.compare)
+	if is || m.dropped(k.Epoch) {
+		return
 	}
+	m.known = slices.Insert(slices.Clip(m.known), i, k)
+	m.drawn = append(slices.Clip(m.drawn), k)
 }
 
 // Drawn reports whether something may follow from a value that is known here.
-func (m *Machine) Drawn(k Key) bool { return slices.Contains(m.drawn, k) }
+func (m *Machine) Drawn(k Key) bool {
+	_, is := slices.BinarySearchFunc(m.known, k, Key.compare)
+	return is
+}
+
+// Owing reports whether there are values that a process was not told of.
+func (m *Machine) Owing(to protocol.Rank) bool {
+	return len(m.drawn) > 0 && (int(to) >= len(m.owed) || m.owed[to] < len(m.drawn))
+}
 
 // Owes returns the values that a process was not told of, and takes note that it is now.
 func (m *Machine) Owes(to protocol.Rank) []Key {

@@ -35,12 +35,16 @@ import (
 type Config struct {
 	First  *membership.View // that the job begins with
 	Copies int              // how many other processes keep what a task saves
+	Adopts bool             // tasks of the dead are run again
 	Saves  bool             // tasks save their state or draw values
 	Aborts bool             // tasks may abort operations
 
 	// Ring lists the other members of a view in the order in which they are given copies.
 	// nil: in that of the view, beginning with the next one.
 	Ring func(v *membership.View) []protocol.Rank
+
+	// Nobodys says why a view gives a task to nobody.
+	Nobodys func(v *membership.View) string
 }
 
 // Machine is the part of one process.
@@ -52,7 +56,7 @@ type Machine struct {
 	lost    []loss           // tasks that nobody can run any more
 	logless bool             // it has given up its log
 
-	records []Op     // operations that are aborted, in the order in which that became known
+	records []Op     // operations that are aborted, in order
 	words   []uint64 // by rank: the view as of which it has told all it knows
 
 	sweep     Sweep
@@ -60,8 +64,9 @@ type Machine struct {
 	wish      uint64 // the epoch for which a view was asked that moves tasks
 	copies    []replica
 	coming    []coming
-	drawn     []Key // values of Once from which something may follow that is known here
-	owed      []int // by rank: of how many of them it was told
+	drawn     []Key // values of Once from which something may follow that is known here, in the order in which they came
+	known     []Key // the same, in order
+	owed      []int // by rank: of how many of drawn it was told
 
 	effects []Effect
 }
@@ -227,7 +232,11 @@ func (m *Machine) Opened(v *membership.View, hold bool) {
 			m.owed[o.ID] = 0 // it is another life
 		}
 	}
+	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return !v.Has(c.from) })
 	m.assign(before)
+	if !m.cfg.Adopts {
+		return
+	}
 	m.assure(before) // before anything that may follow from it
 	m.reassign(before)
 	m.remakeAll()
@@ -244,8 +253,10 @@ func (m *Machine) Receive(from membership.Member, msg Message) {
 	case Sweeping:
 		m.sweep.Receive(from.ID, msg.Sweep)
 	case Keep:
-		m.store(msg.Key)
-		m.tell(from.ID, Message{Kind: Kept, Key: msg.Key})
+		m.came(from, msg.Key)
+		if m.store(msg.Key); !msg.Key.Backup() {
+			m.tell(from.ID, Message{Kind: Kept, Key: msg.Key})
+		}
 	case Kept:
 		m.has(msg.Key, from)
 	case Have:
@@ -258,7 +269,7 @@ func (m *Machine) Receive(from membership.Member, msg Message) {
 			m.do(Effect{Act: Resend, Task: msg.Task})
 		}
 	case Lost:
-		m.lose(msg.Task, msg.Why)
+		m.lose(msg.Why, msg.Task)
 	}
 	m.settle()
 }
@@ -281,22 +292,31 @@ func (m *Machine) settle() {
 	}
 }
 
-// Lose gives up a task for which there is nothing to go on from, or that was sent something
+// Lose gives up tasks for which there is nothing to go on from, or that were sent something
 // of which this process has no log.
-func (m *Machine) Lose(number protocol.Rank, why string) {
-	m.lose(number, why)
+func (m *Machine) Lose(why string, tasks ...protocol.Rank) {
+	m.lose(why, tasks...)
 	m.settle()
 }
 
-// lose takes note that nobody can run a task any more, and tells all: what follows from it
-// must not come before it.
-func (m *Machine) lose(number protocol.Rank, why string) {
-	if m.IsLost(number) {
-		return
+// lose gives up tasks and tells all: what follows from it must not come before it.
+func (m *Machine) lose(why string, tasks ...protocol.Rank) {
+	for _, number := range tasks {
+		if !m.IsLost(number) {
+			m.tellAll(Message{Kind: Lost, Task: number, Why: why})
+		}
 	}
-	m.lost = append(slices.Clip(m.lost), loss{number, why})
-	m.tellAll(Message{Kind: Lost, Task: number, Why: why})
-	m.do(Effect{Act: Lose, Task: number, Why: why})
+	m.noteLost(why, tasks...)
+}
+
+// noteLost takes note that nobody can run some tasks any more.
+func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
+	for _, number := range tasks {
+		if !m.IsLost(number) {
+			m.lost = append(slices.Clip(m.lost), loss{number, why})
+			m.do(Effect{Act: Lose, Task: number, Why: why})
+		}
+	}
 }
 
 // IsLost reports whether nobody can run a task any more.

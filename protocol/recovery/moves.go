@@ -54,29 +54,46 @@ func (m *Machine) assign(before *membership.View) {
 
 // reassign does what new owners ask for.
 func (m *Machine) reassign(before *membership.View) {
+	var all, nobodys []protocol.Rank // tasks that have moved, and that are nobody's
 	for i, owner := range m.view.Owners {
-		number := protocol.Rank(i)
-		switch {
+		switch number := protocol.Rank(i); {
 		case owner < 0:
-			m.lose(number, fmt.Sprintf("view %d gives it to nobody", m.view.Number))
-			continue
-		case !moved(before, m.view, number):
-			continue
-		}
-		if m.logless {
-			m.lose(number, fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", m.self.ID))
-		}
-		if before != nil && before.Owners[i] == m.self.ID {
-			m.do(Effect{Act: GiveUp, Task: number})
-			if owner == m.self.ID {
-				m.tellAll(Message{Kind: Again, Task: number, View: m.view.Since[i]})
-			}
-		}
-		m.do(Effect{Act: Resend, Task: number})
-		if owner == m.self.ID && !m.IsLost(number) {
-			m.do(Effect{Act: Adopt, Task: number, Epoch: m.view.Since[i]})
+			nobodys = append(nobodys, number)
+		case moved(before, m.view, number):
+			all = append(all, number)
 		}
 	}
+	if nobodys != nil {
+		m.noteLost(m.nobodys(), nobodys...) // the view tells all
+	}
+	if m.logless {
+		m.lose(fmt.Sprintf("process %d has not kept what it sent to it: more than LogBytes", m.self.ID), all...)
+	}
+	for _, number := range all {
+		owner := m.view.Owners[number]
+		if before != nil && before.Owners[number] == m.self.ID {
+			m.do(Effect{Act: GiveUp, Task: number})
+			if owner == m.self.ID {
+				m.tellAll(Message{Kind: Again, Task: number, View: m.view.Since[number]})
+			}
+		}
+	}
+	for _, number := range all {
+		m.do(Effect{Act: Resend, Task: number})
+	}
+	for _, number := range all {
+		if m.view.Owners[number] == m.self.ID && !m.IsLost(number) {
+			m.do(Effect{Act: Adopt, Task: number, Epoch: m.view.Since[number]})
+		}
+	}
+}
+
+// nobodys is why the view gives a task to nobody.
+func (m *Machine) nobodys() string {
+	if m.cfg.Nobodys != nil {
+		return m.cfg.Nobodys(m.view)
+	}
+	return fmt.Sprintf("view %d gives it to nobody", m.view.Number)
 }
 
 // Unmoved says that there will be no view for which Move asked: the epoch is committed without.

@@ -146,7 +146,7 @@ func (t *task) draw(value uint64) {
 
 // giveUp loses a task of this process, for want of a copy.
 func (j *Job) giveUp(s *State, c *Copy) {
-	s.rules.Lose(c.Task, "nobody has it")
+	s.rules.Lose("nobody has it", c.Task)
 	j.carryOut(s)
 	s.lost = c
 	s.event(Message{Kind: Loss, Copy: c, View: s.view.Number})

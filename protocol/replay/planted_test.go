@@ -43,7 +43,7 @@ var mistakes = []mistake{
 		name: "the log is sent again once, though the adopter died", file: "recovery/moves.go",
 		old: `		m.do(Effect{Act: Resend, Task: number})
 `,
-		new: `		if before == nil || before.Owners[i] == m.cfg.First.Owners[i] || !wrong("the log is sent again once, though the adopter died") {
+		new: `		if before == nil || before.Owners[number] == m.cfg.First.Owners[number] || !wrong("the log is sent again once, though the adopter died") {
 			m.do(Effect{Act: Resend, Task: number})
 		}
 `,

@@ -121,7 +121,7 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := &recovery.Config{First: first, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
+	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
 	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves}, nil
 }
 
