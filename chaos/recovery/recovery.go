@@ -51,6 +51,9 @@ type Job struct {
 	// So they do, too, if there are joiners.
 	Moves bool
 
+	// Whole has every copy of a state sent in one message. Otherwise some are sent in parts.
+	Whole bool
+
 	Crashes      int  // at most; P−1 always leave a survivor, P−1+Joiners a process that may have joined
 	LossyCrashes bool // as in chaos.Config
 
@@ -315,7 +318,7 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-		Moves: r.Moves || r.Joiners+r.Restarts > 0,
+		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole,
 	}
 	for range g.Tasks {
 		if r.Moves {

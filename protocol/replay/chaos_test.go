@@ -43,7 +43,7 @@ var recoveries = []struct {
 	{"four that save and abort", recovery.Job{P: 4, Crashes: 3, Operations: 3, Saves: 2, Cancels: 1, LossyCrashes: true, Ops: loose}, 2000},
 	{"two that move", recovery.Job{P: 2, Tasks: 3, Moves: true, Crashes: 1, Operations: 4, Saves: 2, LossyCrashes: true}, 3000},
 	{"four that move", recovery.Job{P: 4, Tasks: 5, Joiners: 1, Moves: true, Crashes: 2, Operations: 4, Saves: 3, LossyCrashes: true, Ops: loose}, 3000},
-	{"three that are given tasks back", recovery.Job{P: 3, Tasks: 6, Moves: true, Crashes: 1, Operations: 1, Saves: 1, Ops: []replay.Op{replay.Gather, replay.Send}}, 20000},
+	{"three that are given tasks back", recovery.Job{P: 3, Tasks: 6, Moves: true, Whole: true, Crashes: 1, Operations: 1, Saves: 1, Ops: []replay.Op{replay.Gather, replay.Send}}, 20000},
 	{"four that move, suspected and cut", recovery.Job{P: 4, Joiners: 1, Moves: true, Crashes: 1, Suspicions: 1, Cuts: 1, Restarts: 1, Cancels: 1, Operations: 3, Saves: 2, LossyCrashes: true, Ops: loose}, 3000},
 	{"two of whom a joiner is left", recovery.Job{P: 2, Joiners: 1, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: loose}, 6000},
 	{"two of whom one of two joiners is left", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Operations: 3, LossyCrashes: true}, 3000},

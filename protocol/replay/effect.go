@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
@@ -14,7 +15,11 @@ func (j *Job) carryOut(s *State) {
 		case recovery.Tell:
 			s.mail(e.To, Message{Kind: Rule, Rule: e.Msg})
 		case recovery.SendCopy:
-			s.mail(e.To, Message{Kind: Rule, Rule: e.Msg, Copy: s.copy(e.Key)})
+			m := Message{Kind: Rule, Rule: e.Msg, Copy: s.copy(e.Key)}
+			if j.parts && large(e.Key) {
+				m.Kind = Begins
+			}
+			s.mail(e.To, m)
 		case recovery.GiveUp:
 			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(t *task) bool { return t.number == e.Task })
 		case recovery.Resend:
@@ -35,6 +40,21 @@ func (j *Job) carryOut(s *State) {
 			s.event(Message{Kind: Complete, Copy: s.copy(e.Key), View: s.view.Number, Holders: all})
 		}
 	}
+}
+
+// large tells whether a copy is sent in parts: its beginning, and the rest when it is asked for,
+// behind what was said meanwhile. Some are, and some are not.
+func large(k recovery.Key) bool { return (uint64(k.Task)+k.Epoch)%2 == 1 }
+
+// begins takes the beginning of a copy, and asks for the rest, unless it has that.
+func (j *Job) begins(s *State, from membership.Member, m Message) {
+	if m.Rule.Kind == recovery.Have && s.copy(m.Copy.Key) != nil {
+		s.rules.Receive(from, m.Rule)
+		j.carryOut(s)
+		return
+	}
+	s.rules.Coming(from, m.Copy.Key)
+	s.mail(from.ID, Message{Kind: Wants, Rule: m.Rule, Copy: m.Copy})
 }
 
 // adopt runs a task from the top.

@@ -82,6 +82,8 @@ const (
 	End                  // from the coordinator: so it is everywhere
 	Result               // Deliver: a task has returned
 	Rule                 // of package recovery
+	Begins               // the same, but only the beginning of the copy
+	Wants                // the rest of it is asked for
 	Loss                 // Deliver: a task is lost, since nobody has a copy of its state
 	Complete             // Deliver: there are as many copies as there must be
 	Resumed              // Deliver: a task that is run again goes on from a copy
@@ -92,9 +94,9 @@ type Message struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
 	Frame   *Frame              // Data
 	Result  *Attempt            // Result
-	Rule    recovery.Message    // Rule
-	Drawn   []recovery.Key      // Data, Rule: values of Once from which it may follow, that the receiver was not told of
-	Copy    *Copy               // Rule: what is to be kept; Complete, Resumed, Loss: which
+	Rule    recovery.Message    // Rule, Begins, Wants
+	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once from which it may follow, that the receiver was not told of
+	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
 	Holders []membership.Member // Complete: who has it
 	View    uint64              // Complete, Resumed, Loss: in which
 	Kind    Kind
@@ -150,6 +152,10 @@ func (m Message) String() string {
 		return "the end"
 	case Rule:
 		return m.Rule.String()
+	case Begins:
+		return fmt.Sprintf("the beginning of: %v", m.Rule)
+	case Wants:
+		return fmt.Sprintf("go on with: %v", m.Rule)
 	case Complete:
 		return fmt.Sprintf("%v have the %v", m.Holders, m.Copy.Key)
 	case Resumed:

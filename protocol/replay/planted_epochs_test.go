@@ -165,6 +165,18 @@ var epochMistakes = []mistake{
 		found: "four whose values are lost",
 	},
 	{
+		name: "a copy that is on its way is given up", file: "recovery/copies.go",
+		old:   `	return m.Heard() && !slices.`,
+		new:   `	return m.Heard() && wrong("a copy that is on its way is given up") || m.Heard() && !slices.`,
+		found: "three that save",
+	},
+	{
+		name: "a copy is awaited whose sender is dead", file: "recovery/machine.go",
+		old:   `bool { return !v.Has(c.from) })`,
+		new:   `bool { return !v.Has(c.from) && !wrong("a copy is awaited whose sender is dead") })`,
+		found: "four of whom one crashes that save", by: noEnd,
+	},
+	{
 		name: "copies are not handed over", file: "recovery/copies.go",
 		old:   `m.view.Owners[r.Task] == to &&`,
 		new:   `m.view.Owners[r.Task] == to && !wrong("copies are not handed over") &&`,

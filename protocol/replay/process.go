@@ -74,6 +74,9 @@ type Config struct {
 	// Moves lets tasks of the living move, in Save.
 	Moves bool
 
+	// Whole has every copy sent in one message. Otherwise some are sent in parts.
+	Whole bool
+
 	// Copies is how many processes keep what a task saves, besides its own. 0: one.
 	Copies int
 
@@ -92,6 +95,7 @@ type Job struct {
 	cancels   []Cancel
 	called    bool
 	moves     bool
+	parts     bool // some copies are sent in parts
 }
 
 // New returns the protocol of a job.
@@ -122,7 +126,7 @@ func New(cfg Config) (*Job, error) {
 		return nil, err
 	}
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole}, nil
 }
 
 // Program is what the job's tasks do.
@@ -244,6 +248,10 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
 		s.ended = true
+	case m.Kind == Begins:
+		j.begins(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Wants:
+		s.mail(from, Message{Kind: Rule, Rule: m.Rule, Copy: m.Copy})
 	case m.Kind == Rule:
 		if m.Copy != nil {
 			s.keep(m.Copy)
@@ -290,6 +298,9 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		return s.leave()
 	}
 	for {
+		if a := s.happened(); a.Kind != protocol.Idle {
+			return a
+		}
 		a := j.members.Next(&s.members, now)
 		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
 			if a.Kind == protocol.Deliver {
@@ -354,14 +365,22 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	return a
 }
 
+// happened has the driver told of what has happened, before anything that follows from it.
+func (s *State) happened() protocol.Action[Message] {
+	if len(s.events) == 0 {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	m := s.events[0]
+	s.events = s.events[1:]
+	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
+}
+
 // work lets the tasks go on until there is something to do for the driver.
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
-		if len(s.events) > 0 {
-			m := s.events[0]
-			s.events = s.events[1:]
-			return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
+		if a := s.happened(); a.Kind != protocol.Idle {
+			return a
 		}
 		for _, t := range s.tasks {
 			if a := s.deliver(); a.Kind != protocol.Idle {
