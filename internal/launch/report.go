@@ -267,13 +267,24 @@ func (r *Report) unreturned() bool { return r.abandoned != "" && len(r.Lost) > 0
 
 // followers says what became of those that failed after the first.
 func (r *Report) followers(first *TaskReport, others int) string {
-	same := 0
+	same, died := 0, 0
 	for i := range r.Tasks {
-		if t := &r.Tasks[i]; t != first && t.Panic != "" && t.Panic == first.Panic {
+		t := &r.Tasks[i]
+		if t == first {
+			continue
+		}
+		if t.Panic != "" && t.Panic == first.Panic {
 			same++
 		}
+		if t.died() {
+			died++
+		}
 	}
-	switch text := counted(others, "other failed", "others failed"); same {
+	text := counted(others, "other failed", "others failed")
+	if 0 < died && died < others {
+		text = fmt.Sprintf("%s and %d failed", counted(died, "other died", "others died"), others-died)
+	}
+	switch same {
 	case 0:
 		return text
 	case others:

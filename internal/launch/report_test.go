@@ -58,7 +58,7 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			"the earliest",
 			Report{Tasks: []TaskReport{endedTask(0, 1, 900, "", "peer died"), endedTask(1, 2, 520, "", ""), endedTask(2, -1, 700, "", "")}},
 			1,
-			"task 1 ended with exit code 2, 0.52 s after the start; then 2 others failed",
+			"task 1 ended with exit code 2, 0.52 s after the start; then 1 other died and 1 failed",
 		},
 		{
 			"its own words",

@@ -194,7 +194,7 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	case err != nil || known == recovery.Fresh:
 		return nil, false, err
 	case known == recovery.Missing:
-		return nil, false, m.lose(name, fmt.Sprintf("no process has what its %s returned in epoch %d any more, and others know what followed", name, k.Epoch))
+		return nil, false, m.lose(name, fmt.Sprintf("no process has what its %s returned in epoch %d any more, and others know what followed; more Copies, or Stored, would have kept it", name, k.Epoch))
 	}
 	p.rules.Drew(k)
 	r := p.epochs.copies[k]
