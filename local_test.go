@@ -109,3 +109,29 @@ func BenchmarkLocalBarrier(b *testing.B) {
 		})
 	}
 }
+
+// TestPartsWithoutBytesAreNotAbsent: what a task that is run again sends does not depend on the
+// memory that its first attempt had at hand.
+func TestPartsWithoutBytesAreNotAbsent(t *testing.T) {
+	job := coppice.Job{Local: 4, Tasks: 6, Check: true, Kill: []string{"2@allreduce#2"}}
+	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+		var round int
+		for ; round < 2; round++ {
+			if err := coppice.Save(ctx, t, &round); err != nil {
+				return err
+			}
+			if round == 1 {
+				if _, err := coppice.AllToAll(ctx, t, make([][]float64, t.Size())); err != nil {
+					return err
+				}
+			}
+			if _, err := coppice.AllReduce(ctx, t, 1, coppice.Sum); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -58,7 +58,7 @@ func encodeSmall[T any](t *Task, c *codec.Codec[T], v *T, shared bool) ([]byte, 
 	return b, nil
 }
 
-// encodeAll returns the bytes of several values, and the size of the largest.
+// encodeAll returns the bytes of several values, none of which is nil, and the size of the largest.
 func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]byte, largest int, err error) {
 	all = t.parts[:0]
 	buf := t.small[:0]
@@ -86,6 +86,9 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 			return nil, 0, err
 		}
 		ends = append(ends, len(buf))
+	}
+	if buf == nil {
+		buf = []byte{} // parts without bytes are not absent
 	}
 	at := 0
 	for _, end := range ends {
