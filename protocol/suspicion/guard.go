@@ -11,9 +11,9 @@ import (
 //
 // What it promises, with a silence of S:
 //
-//   - A process is fenced if the kernel says, for S, that it is stopped; or if it gives no
-//     sign of life for S and as long as it may take from one to the next (S/2 and a Tick),
-//     unless the kernel says that it works or waits for a processor. So one that is stopped
+//   - A process is fenced if it gives no sign of life for S and as long as it may take from
+//     one to the next (S/2 and a Tick), unless the kernel says that it works or waits for a
+//     processor. For one that is stopped, S counts from when the kernel first says so. So one that is stopped
 //     for less than S is not fenced, though that happens again and again, or while it works.
 //   - Somebody can take over: at least one other process gives signs of life, and the
 //     silence of a process counts only while one does. So the last process is never
