@@ -54,7 +54,7 @@ func (j *Job) begins(s *State, from membership.Member, m Message) {
 		return
 	}
 	s.rules.Coming(from, m.Copy.Key)
-	s.mail(from.ID, Message{Kind: Wants, Rule: m.Rule, Copy: m.Copy})
+	s.mail(from.ID, Message{Kind: Wants, Rule: m.Rule, Copy: m.Copy, Holders: []membership.Member{from}})
 }
 
 // adopt runs a task from the top.

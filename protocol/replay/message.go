@@ -97,7 +97,7 @@ type Message struct {
 	Rule    recovery.Message    // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once from which it may follow, that the receiver was not told of
 	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
-	Holders []membership.Member // Complete: who has it
+	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
 	View    uint64              // Complete, Resumed, Loss: in which
 	Kind    Kind
 }

@@ -250,7 +250,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		s.ended = true
 	case m.Kind == Begins:
 		j.begins(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
-	case m.Kind == Wants:
+	case m.Kind == Wants && m.Holders[0] == s.members.Self(): // another life has not begun to send it
 		s.mail(from, Message{Kind: Rule, Rule: m.Rule, Copy: m.Copy})
 	case m.Kind == Rule:
 		if m.Copy != nil {
