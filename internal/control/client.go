@@ -187,10 +187,10 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// connect tries once, on this host first. There it is left all the time that ctx has:
-// the kernel tells when the coordinator is dead, and where hundreds of processes share a
-// slow machine, tries that are broken off and made again keep it from all else. Over a
-// network what is lost takes long to be sent again, so a try has its own time.
+// connect tries once, on this host first. On this host the try lasts as long as ctx: the kernel
+// reports a dead coordinator, and hundreds of processes that break off and try again would keep
+// the coordinator of a slow machine busy. Over a network TCP may take long to resend what was
+// lost, so a try has its own limit.
 func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome, error) {
 	key := c.place.Key
 	if key == nil { // the coordinator makes it, anew for every job

@@ -123,15 +123,15 @@ func (s *Server) checkQuit(m *member) {
 	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
 }
 
-// unnamed tells whether the launcher has still to say how a child of it ended whose tasks had
-// not returned: that may fail the job. The others may have noticed its end first; if it lives, it
-// is fenced when it had time to learn that a view has removed it, and not waited for any more.
-// s.mu is held.
-func (s *Server) unnamed() bool {
+// exitUnknown reports whether the launcher has yet to say how one of its children ended. If that
+// child exited with 0 before its tasks returned, the job fails (checkQuit). The other processes may
+// notice the exit first, and remove the child in a view. If it is still alive, the coordinator
+// fences it after the silence, and then the job no longer waits for it. s.mu is held.
+func (s *Server) exitUnknown() bool {
 	for _, m := range s.members {
 		for life := range m.lives() {
 			switch {
-			case life.child == 0 || life.child != life.pid: // nobody will, or of a wrapper
+			case life.child == 0 || life.child != life.pid: // the launcher started something else, or nothing
 			case life.death == nil && life.removed && life.fenced == "" && len(life.estate) > 0 && !life.returned,
 				life.death != nil && life.death.How == exited && len(life.unreturned) > 0:
 				return true
@@ -191,7 +191,7 @@ func (s *Server) settle() {
 		return
 	}
 	verdict := s.ending.Verdict()
-	if verdict == ending.Going || s.unnamed() {
+	if verdict == ending.Going || s.exitUnknown() {
 		return
 	}
 	s.flush()

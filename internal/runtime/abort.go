@@ -20,7 +20,7 @@ func (m *Member) present() recovery.Op {
 	return recovery.Op{Group: m.group, Epoch: uint64(m.epoch), Seq: m.agreed}
 }
 
-// aborted tells whether it is aborted.
+// aborted reports whether somebody has aborted that operation.
 func (m *Member) aborted() bool { return m.agreed > 0 && m.p.rules.Aborted(m.present()) }
 
 // endAborted ends waits in an operation that is aborted.

@@ -28,7 +28,7 @@ func (p *Process) balanced() {
 	}
 }
 
-// holds tells whether this process is to move tasks in a view.
+// holds reports whether this process moves tasks in a view.
 func (p *Process) holds(v *membership.View) bool {
 	return p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced()
 }

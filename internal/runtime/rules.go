@@ -198,8 +198,8 @@ func (p *Process) ruled(in *incoming) bool {
 	return true
 }
 
-// tellDrawn tells a process of the values of Once that it was not told of: what follows to it may
-// follow from them. It is written with that.
+// tellDrawn sends a process the names of values of Once that it does not know yet: the next message
+// to it may depend on them, and goes out in the same write.
 func (q *peer) tellDrawn() {
 	if q.dead || q.left || !q.p.rules.Owing(protocol.Rank(q.rank)) {
 		return

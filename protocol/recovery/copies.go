@@ -272,7 +272,7 @@ func (m *Machine) Drawn(k Key) bool {
 	return is
 }
 
-// Owing reports whether there are values that a process was not told of.
+// Owing reports whether a process does not know of some values yet.
 func (m *Machine) Owing(to protocol.Rank) bool {
 	return len(m.drawn) > 0 && (int(to) >= len(m.owed) || m.owed[to] < len(m.drawn))
 }

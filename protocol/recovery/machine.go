@@ -66,7 +66,7 @@ type Machine struct {
 	coming    []coming
 	drawn     []Key // values of Once from which something may follow that is known here, in the order in which they came
 	known     []Key // the same, in order
-	owed      []int // by rank: of how many of drawn it was told
+	owed      []int // by rank: how many of drawn it knows
 
 	effects []Effect
 }

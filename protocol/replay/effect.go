@@ -42,8 +42,8 @@ func (j *Job) carryOut(s *State) {
 	}
 }
 
-// large tells whether a copy is sent in parts: its beginning, and the rest when it is asked for,
-// behind what was said meanwhile. Some are, and some are not.
+// large reports whether a process sends a copy in two parts: the beginning, and, when the receiver
+// asks for it, the rest, behind whatever it sent meanwhile. Half of the copies are large.
 func large(k recovery.Key) bool { return (uint64(k.Task)+k.Epoch)%2 == 1 }
 
 // begins takes the beginning of a copy, and asks for the rest, unless it has that.

@@ -95,7 +95,7 @@ type Message struct {
 	Frame   *Frame              // Data
 	Result  *Attempt            // Result
 	Rule    recovery.Message    // Rule, Begins, Wants
-	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once from which it may follow, that the receiver was not told of
+	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
 	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
 	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
 	View    uint64              // Complete, Resumed, Loss: in which

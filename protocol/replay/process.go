@@ -365,7 +365,7 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	return a
 }
 
-// happened has the driver told of what has happened, before anything that follows from it.
+// happened delivers the next event to the driver, before anything that depends on it.
 func (s *State) happened() protocol.Action[Message] {
 	if len(s.events) == 0 {
 		return protocol.Action[Message]{Kind: protocol.Idle}
