@@ -25,6 +25,7 @@ const (
 	heal                       // the cut ends
 	suspect                    // at is told that from, on the other side of a cut, may be dead
 	suspicion                  // at is told that from may be dead, for no reason
+	freeze                     // all faults end, and some stand still
 	pass                       // time passes, or the run ends; never on the agenda
 )
 
@@ -88,7 +89,7 @@ func without(events []event, r int) []event {
 	kept := 0
 	for _, e := range events {
 		events[kept] = e
-		if k := e.kind(); e.at() != r || k == cut || k == heal || k == fenced {
+		if k := e.kind(); e.at() != r || k == cut || k == heal || k == freeze || k == fenced {
 			kept++
 		}
 	}

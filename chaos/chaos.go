@@ -20,6 +20,8 @@
 //     do not reach each other, until the cut heals (Config.Cuts), one is told
 //     that another may be dead (Config.Suspicions, Config.DetectCuts), or has it
 //     killed (Config.Fence);
+//   - all faults end, some processes freeze, and the others must come to the end
+//     without them (Config.Frozen);
 //   - when nothing else can happen, time passes to the earliest moment a
 //     process waits for; with Config.EagerTimers it may do so at any moment,
 //     which makes every time-out premature that can be.
@@ -113,6 +115,9 @@ type Config[S, M any] struct {
 	Cuts, CutTicks int
 	CutsStay       bool
 
+	// OneWay lets half of the cuts be such that one side hears the other. Random only.
+	OneWay bool
+
 	// DetectCuts lets every process be told to suspect every process on the
 	// other side of a cut. Before time passes or the run ends they all are;
 	// what was not told when the cut heals may be told later.
@@ -121,6 +126,15 @@ type Config[S, M any] struct {
 	// Suspicions is how often a process may be told, at any moment and for no
 	// reason, to suspect another.
 	Suspicions int
+
+	// Frozen is how many processes may stand still for ever. At a random moment all
+	// faults end: a cut heals, and none of those above comes any more. Some processes
+	// freeze: they make no step, and no message reaches or leaves them. The others
+	// must come to the end without them, within StepsMax. If Without says that
+	// suspicion is enough for that, in half of the runs everybody is told to suspect
+	// the frozen; otherwise they are found dead. Random only.
+	Frozen  int
+	Without func(w *World[S, M], frozen []bool) bool
 
 	// Fence says which process, in which life, a Work wants dead. Its agent
 	// kills it: a crash that is not counted by Crashes and has to come before
@@ -186,6 +200,10 @@ type Config[S, M any] struct {
 	// others may yet have to look into their mail.
 	Witness func(*World[S, M], protocol.Rank) error
 
+	// Dying observes a process that is about to crash or to be killed. nil: nobody
+	// looks.
+	Dying func(*World[S, M], protocol.Rank)
+
 	// Step says what is wrong after a transition. Random and DelayBounded only:
 	// Exhaustive skips states that differ only in who has looked into its mail.
 	Step func(*World[S, M]) error
@@ -214,7 +232,17 @@ type Report struct {
 	// steps between them, and distinct ends of a run.
 	States, Transitions, Terminals uint64
 
+	// Situations counts the runs in which each of the situations occurred that whoever
+	// made the configuration has named.
+	Situations []Situation
+
 	Seconds float64
+}
+
+// Situation is one that schedules are to lead to.
+type Situation struct {
+	Name string
+	Runs uint64
 }
 
 // ErrIncomplete is returned by Exhaustive when there are more states than
@@ -227,6 +255,7 @@ var (
 	ErrContract = errors.New("contract broken") // of package protocol, by the machine
 	ErrPanic    = errors.New("panic")
 	ErrClaims   = errors.New("contradiction") // see Config.Claim
+	ErrStalled  = errors.New("no progress")   // after the faults; see Config.Frozen
 )
 
 func (cfg *Config[S, M]) stepsMax() int {
@@ -264,7 +293,7 @@ func (cfg *Config[S, M]) validate() error {
 	for _, number := range []struct {
 		name string
 		is   int
-	}{{"Restarts", cfg.Restarts}, {"Cuts", cfg.Cuts}, {"CutTicks", cfg.CutTicks}, {"Suspicions", cfg.Suspicions}} {
+	}{{"Restarts", cfg.Restarts}, {"Cuts", cfg.Cuts}, {"CutTicks", cfg.CutTicks}, {"Suspicions", cfg.Suspicions}, {"Frozen", cfg.Frozen}} {
 		if number.is < 0 {
 			return fmt.Errorf("chaos: %s is %d, allowed are 0 and more", number.name, number.is)
 		}

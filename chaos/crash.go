@@ -8,10 +8,10 @@ import (
 // matter only between effects, so drawing the number of effects instead of a
 // step gives the first send and the last the same chance.
 func (w *World[S, M]) placeCrashes() {
-	if w.cfg.Crashes == 0 {
+	if w.setup.Crashes == 0 {
 		return
 	}
-	for range w.choices.Choose(w.cfg.Crashes + 1) {
+	for range w.choices.Choose(w.setup.Crashes + 1) {
 		w.fate.crashes++
 		n := 0
 		for r := range w.procs {
@@ -23,7 +23,7 @@ func (w *World[S, M]) placeCrashes() {
 			return
 		}
 		victim := w.choices.Choose(n)
-		after := w.choices.skewed(w.horizon.one)
+		after := w.choices.skewed(w.usual.one)
 		for r := range w.procs {
 			if !w.mayCrash(r) {
 				continue
@@ -42,7 +42,7 @@ func (w *World[S, M]) placeCrashes() {
 func (w *World[S, M]) mayCrash(r int) bool {
 	p := &w.procs[r]
 	return p.life == alive && p.crashAfter < 0 &&
-		(w.cfg.MayCrash == nil || w.cfg.MayCrash(protocol.Rank(r)))
+		(w.setup.MayCrash == nil || w.setup.MayCrash(protocol.Rank(r)))
 }
 
 func (w *World[S, M]) enableCrash(r int) {
@@ -53,6 +53,9 @@ func (w *World[S, M]) enableCrash(r int) {
 
 func (w *World[S, M]) crash(p *proc[S, M], e event) {
 	r := e.at()
+	if w.cfg.Dying != nil {
+		w.cfg.Dying(w, protocol.Rank(r))
+	}
 	w.crashes++
 	if p.rest == Waiting {
 		w.waiting--
@@ -64,9 +67,10 @@ func (w *World[S, M]) crash(p *proc[S, M], e event) {
 	}
 	w.forget(r)
 	w.unfence(r)
-	if w.cfg.LossyCrashes {
+	if w.setup.LossyCrashes {
 		w.lose(r)
 	}
+	w.thaw(r)
 	if w.cfg.Detect {
 		w.announce(r)
 	}

@@ -16,6 +16,7 @@ func (w *World[S, M]) cut() {
 	w.fate.blows++
 	w.fate.parted++
 	w.chooseSides()
+	w.fate.oneWay = w.setup.OneWay && w.choices.Choose(2) == 1
 	w.fate.isCut, w.fate.ticks = true, 0
 	if w.fate.free {
 		w.fate.cuts++
@@ -44,7 +45,7 @@ func (w *World[S, M]) cut() {
 				sides[0] = append(sides[0], r)
 			}
 		}
-		w.script.cut(sides[0], sides[1])
+		w.script.cut(sides[0], sides[1], w.fate.oneWay)
 	}
 }
 
@@ -77,19 +78,27 @@ func (w *World[S, M]) suspectAcross(r int) {
 	}
 	for of := range w.procs {
 		e := happening(suspect, r, of)
-		if w.fate.side[of] != w.fate.side[r] && w.agenda.index(e) < 0 {
+		if w.fate.parts(of, r) && w.agenda.index(e) < 0 {
 			w.add(e)
 		}
 	}
 }
 
-// crosses tells whether e has to wait for the cut to heal.
+// crosses tells whether e has to wait for the cut to heal, or for ever.
 func (w *World[S, M]) crosses(e event) bool {
+	if w.fate.settled {
+		return w.stands(e)
+	}
 	switch e.kind() {
 	case receive, death, fenced:
-		return w.fate.side[e.at()] != w.fate.side[e.from()]
+		return w.fate.parts(e.from(), e.at())
 	}
 	return false
+}
+
+// parts tells whether nothing comes from one to another.
+func (f *fate[M]) parts(from, to int) bool {
+	return f.side[from] != f.side[to] && !(f.oneWay && f.side[to])
 }
 
 // heal ends the cut. Suspicion that nobody has voiced may still come.
@@ -122,7 +131,7 @@ func (w *World[S, M]) healOrEnd() bool {
 
 // enable makes e something that can happen, now or when the cut has healed.
 func (w *World[S, M]) enable(e event) {
-	if w.fate.isCut && w.crosses(e) {
+	if (w.fate.isCut || w.fate.settled) && w.crosses(e) {
 		w.held = append(w.held, e)
 		return
 	}

@@ -16,6 +16,7 @@ type fate[M any] struct {
 	told   []uint32    // [to·P + of]: those that to has been told
 	left   [][]left[M] // by each rank, a life each
 	side   []bool      // of the cut, by rank
+	frozen []bool      // by rank
 	placed []placement // what will be something that can happen
 	menu   []event     // for advanceFreely
 	claims []claim
@@ -31,7 +32,11 @@ type fate[M any] struct {
 	parted    int  // cuts that have come
 	ticks     int  // times that time has passed since the cut
 	isCut     bool // now
+	oneWay    bool // the cut: the second side hears the first
 	free      bool // whims may come at any moment; see whim.go
+	settled   bool // there are no more faults; see freeze.go
+	sure      bool // there was no doubt before
+	found     bool // who stands still is found dead
 	loud      bool // the last transition was one that others may notice
 }
 
@@ -57,16 +62,38 @@ func newFate[S, M any](cfg *Config[S, M]) (f fate[M]) {
 	if cfg.Cuts > 0 {
 		f.side = make([]bool, cfg.P)
 	}
+	if cfg.Frozen > 0 {
+		f.frozen = make([]bool, cfg.P)
+	}
 	return f
 }
 
 func (f *fate[M]) reset() {
+	f.resize(cap(f.deaths))
 	clear(f.deaths)
 	clear(f.told)
+	clear(f.frozen)
 	for r := range f.left {
 		f.left[r] = f.left[r][:0]
 	}
-	*f = fate[M]{deaths: f.deaths, told: f.told, left: f.left, side: f.side, placed: f.placed[:0], menu: f.menu, claims: f.claims[:0], p: f.p}
+	*f = fate[M]{deaths: f.deaths, told: f.told, left: f.left, side: f.side, frozen: f.frozen, placed: f.placed[:0], menu: f.menu, claims: f.claims[:0], p: f.p}
+}
+
+// resize makes it that of p processes, at most as many as there were first.
+func (f *fate[M]) resize(p int) {
+	f.p, f.deaths = p, f.deaths[:p]
+	if f.told != nil {
+		f.told = f.told[:p*p]
+	}
+	if f.left != nil {
+		f.left = f.left[:p]
+	}
+	if f.side != nil {
+		f.side = f.side[:p]
+	}
+	if f.frozen != nil {
+		f.frozen = f.frozen[:p]
+	}
 }
 
 // bury notes a death of r.

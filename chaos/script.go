@@ -40,9 +40,29 @@ func (s *script[M]) crashed(e event) {
 
 func (s *script[M]) restarted(r int, life uint32) { s.add("p%d comes back, in its life %d", r, life) }
 
-func (s *script[M]) cut(one, other []int) { s.add("%v is cut from %v", one, other) }
+func (s *script[M]) cut(one, other []int, oneWay bool) {
+	if oneWay {
+		s.add("%v hears nothing of %v any more", one, other)
+		return
+	}
+	s.add("%v is cut from %v", one, other)
+}
 
 func (s *script[M]) healed() { s.add("the cut heals") }
+
+func (s *script[M]) froze(frozen []bool, dead bool) {
+	var list []int
+	for r, is := range frozen {
+		if is {
+			list = append(list, r)
+		}
+	}
+	if dead {
+		s.add("there are no more faults; %v stand still, and will be found dead", list)
+	} else {
+		s.add("there are no more faults; %v stand still, and will be suspected", list)
+	}
+}
 
 func (s *script[M]) left(e event, m M) { s.add("p%d reads what p%d left: %v", e.at(), e.from(), m) }
 

@@ -24,9 +24,30 @@ type Setup[S, M any] struct {
 	// Inputs are the run's; initially Config.Inputs. Replace, never overwrite.
 	Inputs []Input
 
-	failed []bool
-	free   bool // see whim.go
+	// Faults are the run's; initially those of Config, of which none may be exceeded.
+	// Random only.
+	Faults
+
+	failed  []bool
+	free    bool     // see whim.go
+	horizon horizons // 0: that of the configuration
 }
+
+// Faults are what may befall the processes of a run; see Config.
+type Faults struct {
+	Crashes, Restarts, Cuts, Suspicions, Frozen int
+
+	LossyCrashes bool
+	OneWay       bool
+	MayCrash     func(protocol.Rank) bool
+}
+
+// Shrink leaves the first p processes. Random only.
+func (s *Setup[S, M]) Shrink(p int) { s.failed = s.failed[:p] }
+
+// Expect says how many effects there usually are in the run: those of the busiest
+// process, and those of all. Faults come at moments drawn accordingly.
+func (s *Setup[S, M]) Expect(one, all int) { s.horizon = horizons{one, all} }
 
 // P is the number of processes.
 func (s *Setup[S, M]) P() int { return len(s.failed) }
@@ -65,9 +86,12 @@ func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 	s.Choices = c
 	s.Protocol = cfg.Protocol
 	s.Inputs = cfg.Inputs
-	if len(s.failed) != cfg.P {
+	s.Faults = Faults{cfg.Crashes, cfg.Restarts, cfg.Cuts, cfg.Suspicions, cfg.Frozen, cfg.LossyCrashes, cfg.OneWay, cfg.MayCrash}
+	s.horizon = horizons{}
+	if s.failed == nil {
 		s.failed = make([]bool, cfg.P)
 	}
+	s.failed = s.failed[:cfg.P]
 	clear(s.failed)
 	for _, r := range cfg.Failed {
 		s.failed[r] = true
@@ -83,7 +107,7 @@ func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 	if s.Protocol == nil {
 		return fmt.Errorf("%w: Vary left no Protocol", errSetup)
 	}
-	if err := validInputs(s.Inputs, cfg.P); err != nil {
+	if err := validInputs(s.Inputs, s.P()); err != nil {
 		return fmt.Errorf("%w: %w", errSetup, err)
 	}
 	return nil

@@ -93,7 +93,7 @@ func (w *World[S, M]) play() (err error) {
 // nature tells violations apart that have nothing to do with each other.
 // Shortening keeps it: a lost message must not become a livelock on the way.
 func nature(err error) error {
-	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, ErrClaims, errSetup} {
+	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, ErrClaims, ErrStalled, errSetup} {
 		if errors.Is(err, kind) {
 			return kind
 		}

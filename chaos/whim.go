@@ -7,7 +7,7 @@ import (
 )
 
 // A whim is an event that may come at any moment and need never come: a crash,
-// a restart, a cut and its end, a wrong suspicion.
+// a restart, a cut and its end, a wrong suspicion, the end of all faults.
 //
 // Drawn like other events, whims would nearly all come at the start of a run.
 // So Random places them: it draws after how many effects (of the process that
@@ -27,13 +27,13 @@ type placement struct {
 
 // placeFate draws cuts and wrong suspicion.
 func (w *World[S, M]) placeFate() {
-	if w.cfg.Cuts > 0 {
-		for range w.choices.Choose(w.cfg.Cuts + 1) {
+	if w.setup.Cuts > 0 {
+		for range w.choices.Choose(w.setup.Cuts + 1) {
 			w.place(happening(cut, 0, 0))
 		}
 	}
-	if w.cfg.Suspicions > 0 && w.p > 1 {
-		for range w.choices.Choose(w.cfg.Suspicions + 1) {
+	if w.setup.Suspicions > 0 && w.p > 1 {
+		for range w.choices.Choose(w.setup.Suspicions + 1) {
 			at := w.choices.Choose(w.p)
 			from := w.choices.Choose(w.p - 1)
 			if from >= at {
@@ -42,14 +42,17 @@ func (w *World[S, M]) placeFate() {
 			w.place(happening(suspicion, at, from))
 		}
 	}
+	if w.setup.Frozen > 0 && w.choices.Choose(2) == 1 {
+		w.place(happening(freeze, 0, 0))
+	}
 }
 
 // place draws when e becomes something that can happen.
 func (w *World[S, M]) place(e event) {
-	if w.fate.free {
+	if w.fate.free || w.fate.settled {
 		return
 	}
-	w.fate.placed = append(w.fate.placed, placement{e, w.fate.effects + w.choices.skewed(w.horizon.all)})
+	w.fate.placed = append(w.fate.placed, placement{e, w.fate.effects + w.choices.skewed(w.usual.all)})
 	w.enablePlaced()
 }
 
@@ -107,7 +110,7 @@ func (w *World[S, M]) placeRestart(e event) {
 	switch {
 	case w.fate.free && e.kind() == crash:
 		w.fate.crashes++
-	case !w.fate.free && w.fate.restarts < w.cfg.Restarts && w.choices.Choose(2) == 1:
+	case !w.fate.free && !w.fate.settled && w.fate.restarts < w.setup.Restarts && w.choices.Choose(2) == 1:
 		w.fate.restarts++
 		w.place(happening(restart, e.at(), 0))
 	}
@@ -115,21 +118,23 @@ func (w *World[S, M]) placeRestart(e event) {
 
 // placeNextCrash draws whether and when who came back crashes again.
 func (w *World[S, M]) placeNextCrash(p *proc[S, M], r int) {
-	if w.fate.free || w.fate.crashes >= w.cfg.Crashes || !w.mayCrash(r) || w.choices.Choose(2) == 0 {
+	if w.fate.free || w.fate.crashes >= w.setup.Crashes || !w.mayCrash(r) || w.choices.Choose(2) == 0 {
 		return
 	}
 	w.fate.crashes++
-	p.crashAfter = p.effects() + int32(w.choices.skewed(w.horizon.one))
+	p.crashAfter = p.effects() + int32(w.choices.skewed(w.usual.one))
 	w.enableCrash(r)
 }
 
 // isWhim tells whether e, on the agenda, may come and is not due.
 func (w *World[S, M]) isWhim(e event) bool {
 	switch e.kind() {
-	case crash, restart, cut, heal, suspicion:
+	case restart, cut, heal, suspicion, freeze:
 		return true
+	case crash:
+		return !w.Frozen(protocol.Rank(e.at())) // who is found dead
 	case suspect: // of a cut that has healed
-		return !w.fate.isCut || w.fate.side[e.at()] == w.fate.side[e.from()]
+		return !w.Frozen(protocol.Rank(e.from())) && (!w.fate.isCut || !w.fate.parts(e.from(), e.at()))
 	}
 	return false
 }
@@ -215,19 +220,19 @@ func (w *World[S, M]) whimsNow(list []event) []event {
 	for r := range w.procs {
 		p := &w.procs[r]
 		switch {
-		case p.life == alive && p.rest != Done && w.fate.crashes < w.cfg.Crashes &&
-			(w.cfg.MayCrash == nil || w.cfg.MayCrash(protocol.Rank(r))):
+		case p.life == alive && p.rest != Done && w.fate.crashes < w.setup.Crashes &&
+			(w.setup.MayCrash == nil || w.setup.MayCrash(protocol.Rank(r))):
 			list = append(list, happening(crash, r, 0))
-		case p.life == crashed && w.fate.restarts < w.cfg.Restarts:
+		case p.life == crashed && w.fate.restarts < w.setup.Restarts:
 			list = append(list, happening(restart, r, 0))
 		}
 	}
 	if w.fate.isCut {
 		list = append(list, happening(heal, 0, 0))
-	} else if w.fate.cuts < w.cfg.Cuts && w.p > 1 {
+	} else if w.fate.cuts < w.setup.Cuts && w.p > 1 {
 		list = append(list, happening(cut, 0, 0))
 	}
-	if w.fate.suspected < w.cfg.Suspicions {
+	if w.fate.suspected < w.setup.Suspicions {
 		for at := range w.procs {
 			if w.procs[at].rest == Done {
 				continue

@@ -25,10 +25,11 @@ type World[S, M any] struct {
 	steps    int
 	stepsMax int
 	horizon  horizons
-	whims    int  // events in agenda that may come and are never due
-	waiting  int  // processes that wait for a moment
-	eager    bool // cfg's, at hand
-	crashes  int  // fenced ones included
+	usual    horizons // that of this run
+	whims    int      // events in agenda that may come and are never due
+	waiting  int      // processes that wait for a moment
+	eager    bool     // cfg's, at hand
+	crashes  int      // fenced ones included
 	fate     fate[M]
 	snapshot bool // states are shared with other worlds: copy before a change
 }
@@ -144,13 +145,21 @@ func (w *World[S, M]) reset() error {
 	w.agenda.reset()
 	w.held = w.held[:0]
 	w.fate.reset()
+	w.p, w.procs, w.channels = w.cfg.P, w.procs[:w.cfg.P], w.channels[:w.cfg.P*w.cfg.P]
 	for i := range w.channels {
 		w.channels[i].clear()
 	}
 	if err := w.setup.prepare(w.cfg, &w.choices); err != nil {
 		return err
 	}
-	w.protocol = w.setup.Protocol
+	w.protocol, w.usual = w.setup.Protocol, w.horizon
+	if w.setup.horizon != (horizons{}) {
+		w.usual = w.setup.horizon
+	}
+	if p := w.setup.P(); p < w.p {
+		w.p, w.procs, w.channels = p, w.procs[:p], w.channels[:p*p]
+		w.fate.resize(p)
+	}
 	for r := range w.procs {
 		p := &w.procs[r]
 		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
@@ -209,7 +218,7 @@ func (w *World[S, M]) run() error {
 			return w.verdict
 		}
 		if w.steps >= w.stepsMax {
-			return fmt.Errorf("%w: no end after %d steps", ErrLivelock, w.steps)
+			return w.endless()
 		}
 		if w.cfg.Step != nil {
 			if err := w.cfg.Step(w); err != nil {
@@ -287,6 +296,8 @@ func (w *World[S, M]) happen(e event) {
 		w.cut()
 	case heal:
 		w.heal()
+	case freeze:
+		w.freeze()
 	default:
 		w.notify(p, e)
 	}

@@ -18,7 +18,7 @@ func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
 		{P: 4, Crashes: 3, Operations: 3, Saves: 1, Copies: 1, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Gather}},
 		{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, Moves: true},
 	} {
-		cfg, err := r.random()
+		cfg, _, err := r.random()
 		if err != nil {
 			t.Fatal(err)
 		}

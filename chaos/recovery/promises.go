@@ -22,37 +22,9 @@ var (
 	errSteps    = errors.New("a run takes more steps than it may")
 )
 
-// recorder is a job, and what is said in one run.
-type recorder struct {
-	*replay.Job
-	said map[said]uint64 // nil: values of Once may be drawn anew, and there are other bits then
-	err  error
-}
-
-// said is what names bits: a message, and what its sender knows to be aborted.
-type said struct {
-	replay.Name
-	past uint64
-}
-
-// Next is the job's. It notes what is said.
-func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
-	a := l.Job.Next(s, now)
-	if a.Kind != protocol.Send || a.Msg.Kind != replay.Data || l.said == nil {
-		return a
-	}
-	sum, name := a.Msg.Frame.Sum(), said{a.Msg.Frame.Name, a.Msg.Frame.Past}
-	if before, ok := l.said[name]; !ok {
-		l.said[name] = sum
-	} else if before != sum && l.err == nil {
-		l.err = fmt.Errorf("%w: %v has other bits than before", chaos.ErrClaims, a.Msg)
-	}
-	return a
-}
-
 // jobOf is the job of a run.
 func jobOf(w *replayWorld) *replay.Job {
-	if l, ok := w.Protocol().(*recorder); ok {
+	if l := observer(w); l != nil {
 		return l.Job
 	}
 	return w.Protocol().(*replay.Job)
@@ -68,6 +40,38 @@ func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
 
 // calm tells whether nobody was told to suspect another.
 func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 }
+
+// without tells whether those who do not stand still are more than half of every view that any
+// process is in or has accepted, even if all others who stand still join it.
+func without(w *replayWorld, frozen []bool) bool {
+	for r := range jobOf(w).Coordinator() {
+		if !w.Alive(r) || !w.State(r).Members().Member() {
+			continue
+		}
+		_, next := w.State(r).Members().Accepted()
+		for _, v := range []*membership.View{w.State(r).Members().View(), next} {
+			if v != nil && !majority(w, v, frozen) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// majority tells whether those of a view are one who live and do not stand still.
+func majority(w *replayWorld, v *membership.View, frozen []bool) bool {
+	core, all := 0, len(v.Members)
+	for r := range jobOf(w).Coordinator() {
+		m, in := v.Find(r)
+		switch {
+		case frozen[r] && !in:
+			all++
+		case in && !frozen[r] && lives(w, m) && !w.State(r).Out():
+			core++
+		}
+	}
+	return 2*core > all
+}
 
 // claimBits: who sends a message claims that these are the bits of its name.
 func claimBits(m replayMessage) (key, value uint64, ok bool) {
@@ -147,6 +151,12 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 
 // check says what is wrong at the end of a run.
 func (r Job) check(w *replayWorld) error {
+	if l := observer(w); l != nil {
+		if r = l.run; l.err != nil {
+			return l.err
+		}
+		l.ends(w)
+	}
 	g := jobOf(w).Program()
 	if most := r.stepsMax(g.Messages(), g.Saves(), g.Onces()); w.Steps() > most {
 		return fmt.Errorf("%w: %d, allowed are %d", errSteps, w.Steps(), most)
@@ -156,12 +166,10 @@ func (r Job) check(w *replayWorld) error {
 
 // checkReturned says who has not come to the end, or with something else than others.
 func checkReturned(w *replayWorld) error {
-	if l, ok := w.Protocol().(*recorder); ok && l.err != nil {
-		return l.err
-	}
+	settled, sure := w.Settled()
 	left := false // somebody of the job
 	for r := range jobOf(w).Coordinator() {
-		left = left || w.Alive(r) && w.Life(r) == 1 && !w.State(r).Out() && w.State(r).View() != nil
+		left = left || w.Alive(r) && !w.Frozen(r) && w.Life(r) == 1 && !w.State(r).Out() && w.State(r).View() != nil
 	}
 	if !left {
 		return nil
@@ -169,12 +177,17 @@ func checkReturned(w *replayWorld) error {
 	lost := false // a task
 	for r := range protocol.Rank(w.P()) {
 		switch s := w.State(r); {
-		case !w.Alive(r) || w.Life(r) > 1 || s.Out() && !calm(w): // a later life may be too late
+		case !w.Alive(r) || w.Frozen(r) || w.Life(r) > 1 || s.Out() && !calm(w) && !sure: // a later life may be too late
+		case s.Out() && sure:
+			return fmt.Errorf("%w: p%d, which nobody suspected, is out: %w", chaos.ErrStalled, r, s.Err())
 		case s.Err() != nil:
 			return fmt.Errorf("p%d: %w", r, s.Err())
 		case s.Lost() != nil:
 			lost = true
 		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
+			if settled {
+				return fmt.Errorf("%w: %w: p%d, in %v", chaos.ErrStalled, errUnended, r, s.View())
+			}
 			return fmt.Errorf("%w: p%d, in %v", errUnended, r, s.View())
 		}
 	}
@@ -236,7 +249,7 @@ func checkLast(g *replay.Program, last []attempt) error {
 func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
 	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
-	k += saves                                        // which may move tasks
+	k += r.Frozen + saves                             // which may move tasks
 	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
 	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
 		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels
@@ -246,7 +259,7 @@ func (r Job) stepsMax(m, saves, onces int) int {
 		// sweep is two messages a process.
 		steps += 3 * (1 + k + r.Joiners) * (kept*r.tasks()*(3*n+2) + 2*n*(saves+1) + n*n)
 	}
-	if r.Suspicions+r.Cuts > 0 { // who is in doubt is asked again and again
+	if r.Suspicions+r.Cuts+r.Frozen > 0 { // who is in doubt is asked again and again
 		steps += 1000 * n
 	}
 	return steps

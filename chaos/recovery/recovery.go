@@ -57,9 +57,25 @@ type Job struct {
 	Crashes      int  // at most; P−1 always leave a survivor, P−1+Joiners a process that may have joined
 	LossyCrashes bool // as in chaos.Config
 
-	// Suspicions, Cuts and Restarts are as in chaos.Config. Who is suspected is killed,
+	// Suspicions, Cuts, OneWay and Restarts are as in chaos.Config. Who is suspected is killed,
 	// or left out beyond a cut; then all processes may be lost. Who comes back joins.
 	Suspicions, Cuts, Restarts int
+	OneWay                     bool
+
+	// Frozen is as in chaos.Config. Where a majority does not stand still, it gets on by
+	// suspicion.
+	Frozen int
+
+	// Logless lets a process give up its log, at any moment. What it sent to a task that is
+	// to be run again is lost, and so is the task.
+	Logless bool
+
+	// Hosts is as in replay.Config.
+	Hosts int
+
+	// Swarm lets every run draw its own sizes, faults and options. Those above are what it
+	// draws at most.
+	Swarm bool
 
 	KeepGoing, AsFound bool // as in chaos.Config
 	StatesMax          int
@@ -82,46 +98,78 @@ const short = 8
 
 // Random runs random programs, another one each, under random schedules.
 func (r Job) Random(seed uint64, runs, workers int) (chaos.Report, error) {
-	cfg, err := r.random()
+	cfg, counts, err := r.random()
 	if err != nil {
 		return chaos.Report{}, err
 	}
-	return chaos.Random(cfg, seed, runs, workers)
+	report, err := chaos.Random(cfg, seed, runs, workers)
+	report.Situations = counts.list()
+	return report, err
 }
 
-// random is the world of Random.
-func (r Job) random() (replayConfig, error) {
-	menu, err := replay.NewMenu(r.tasks(), r.Ops...)
-	if err != nil {
-		return replayConfig{}, err
+// random is the world of Random, and counts the situations that occur in it.
+func (r Job) random() (replayConfig, *tally, error) {
+	menus := make([]*replay.Menu, r.tasks()+1)
+	for tasks := range menus {
+		if tasks == 0 || tasks < r.tasks() && !r.Swarm {
+			continue
+		}
+		menu, err := replay.NewMenu(tasks, r.Ops...)
+		if err != nil {
+			return replayConfig{}, nil, err
+		}
+		menu.Agreed = r.Cancels > 0
+		menus[tasks] = menu
 	}
 	if _, err := r.Plans(); err != nil {
-		return replayConfig{}, err
+		return replayConfig{}, nil, err
 	}
-	menu.Agreed = r.Cancels > 0
 	if r.Operations < 1 {
-		return replayConfig{}, fmt.Errorf("chaos: programs of %d operations, allowed are 1 and more", r.Operations)
+		return replayConfig{}, nil, fmt.Errorf("chaos: programs of %d operations, allowed are 1 and more", r.Operations)
 	}
+	menu := menus[r.tasks()]
 	cfg, err := r.world(menu.Random(0, r.Operations), nil)
+	counts := new(tally)
 	cfg.Vary = func(s *replaySetup) {
+		if r.Swarm {
+			d := r.draw(s)
+			s.Inputs = d.inputs()
+			menu := menus[d.tasks()].Some(d.some)
+			menu.Agreed = d.Cancels > 0
+			d.prepare(s, menu, 1+s.Choose(r.Operations), counts)
+			return
+		}
 		n := r.Operations
 		if !s.Chance(9, 10) {
 			n = 1 + s.Choose(min(n, short))
 		}
-		g, copies := r.saving(s, menu, n)
-		job, err := r.job(g, r.vary(s, g), copies, func() int { return s.Choose(r.P) })
-		if err != nil {
-			panic(err) // the same but for the program was possible
-		}
-		l := &recorder{Job: job}
-		if g.Onces() == 0 || copies >= r.Crashes+r.Suspicions && r.Cuts == 0 && r.Crashes < r.P { // who joined last may have no copy
-			l.said = map[said]uint64{}
-		}
-		s.Protocol = l
+		r.prepare(s, menu, n, counts)
 	}
 	cfg.Claim = nil // the recorder's; a list of claims would be long
+	cfg.Dying = func(w *replayWorld, p protocol.Rank) { observer(w).dies(w, p) }
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)
-	return cfg, err
+	return cfg, counts, err
+}
+
+// prepare draws a program of n operations, and how it is run.
+func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
+	g, copies := r.saving(s, menu, n)
+	job, err := r.job(g, r.vary(s, g), copies, func() int { return s.Choose(r.P) })
+	if err != nil {
+		panic(err) // the same but for the program was possible
+	}
+	if r.Swarm {
+		s.Shrink(int(job.Coordinator()) + 1)
+		s.Faults = r.faults(job)
+		s.Expect(1+g.Messages()/r.P, 1+g.Messages())
+	}
+	if r.Logless {
+		s.Inputs = append(slices.Clip(s.Inputs), chaos.Input{Rank: protocol.Rank(s.Choose(r.P)), Notice: replay.Logless})
+	}
+	l := newRecorder(r, job, counts)
+	// Who joined last may have no copy.
+	l.strict = g.Onces() == 0 || copies >= r.Crashes+r.Suspicions+r.Frozen && r.Cuts == 0 && r.Crashes+r.Frozen < r.P
+	s.Protocol = l
 }
 
 // savesMax is how many Saves a program has at most.
@@ -143,7 +191,7 @@ func (r Job) saving(s *replaySetup, menu *replay.Menu, n int) (*replay.Program, 
 	}
 	copies := r.Copies
 	if copies == 0 {
-		copies = max(r.Crashes, 1)
+		copies = max(r.Crashes+r.Frozen, 1)
 		if s.Choose(3) == 1 {
 			copies = 1 + s.Choose(copies)
 		}
@@ -318,7 +366,7 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole,
+		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole, Hosts: r.Hosts,
 	}
 	for range g.Tasks {
 		if r.Moves {
@@ -340,7 +388,7 @@ func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 	if len(agreed) == 0 || r.Cancels == 0 {
 		return nil
 	}
-	s.Inputs = slices.Clone(s.Inputs)
+	s.Inputs = slices.Clip(s.Inputs)
 	for range s.Choose(r.Cancels + 1) {
 		task := protocol.Rank(s.Choose(g.Tasks))
 		c := replay.Cancel{At: task % protocol.Rank(r.P), Task: task, Op: agreed[s.Choose(len(agreed))]}
@@ -358,8 +406,8 @@ func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 
 // world is that of a job with a program.
 func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, error) {
-	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts) < 0 {
-		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts)
+	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen) < 0 {
+		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen)
 	}
 	if all := r.P + r.Joiners; r.P < 1 || r.Crashes < 0 || r.Crashes > all-1 {
 		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, all, all-1)
@@ -375,19 +423,28 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	if err != nil {
 		return replayConfig{}, err
 	}
-	var inputs []chaos.Input
-	for p := range job.Coordinator() {
-		if int(p) >= r.P || r.Restarts > 0 {
-			inputs = append(inputs, chaos.Input{Rank: p, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})
-		}
-	}
 	return replayConfig{
-		Protocol: job, P: int(job.Coordinator()) + 1, Detect: true, Inputs: inputs,
-		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes,
-		MayCrash:   func(p protocol.Rank) bool { return p != job.Coordinator() },
+		Protocol: job, P: int(job.Coordinator()) + 1, Detect: true, Inputs: r.inputs(),
+		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes, MayCrash: mayCrash(job),
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
-		Suspicions: r.Suspicions, Cuts: r.Cuts, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
+		Suspicions: r.Suspicions, Cuts: r.Cuts, OneWay: r.OneWay, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
+		Frozen: r.Frozen, Without: without,
 		KeepGoing: r.KeepGoing, Progress: r.Progress, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
+}
+
+// mayCrash tells who may: all but the coordinator.
+func mayCrash(job *replay.Job) func(protocol.Rank) bool {
+	return func(p protocol.Rank) bool { return p != job.Coordinator() }
+}
+
+// inputs tell processes to begin: those that join, and, if some come back, all.
+func (r Job) inputs() (all []chaos.Input) {
+	for p := range protocol.Rank(r.P + r.Joiners) {
+		if int(p) >= r.P || r.Restarts > 0 {
+			all = append(all, chaos.Input{Rank: p, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})
+		}
+	}
+	return all
 }

@@ -16,7 +16,7 @@ import (
 // A world in which no abort is ever lost with its process, or reaches a task that is run
 // again, would say nothing.
 func TestAbortsMeetWhatTheyAreToSurvive(t *testing.T) {
-	cfg, err := Job{P: 3, Joiners: 1, Crashes: 2, Cancels: 2, Operations: 3, LossyCrashes: true}.random()
+	cfg, _, err := Job{P: 3, Joiners: 1, Crashes: 2, Cancels: 2, Operations: 3, LossyCrashes: true}.random()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/chaos"
-	"github.com/coppice-go/coppice/chaos/recovery"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 type chaosCmd struct {
@@ -37,6 +35,11 @@ type chaosCmd struct {
 	Operations int    `default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
 	Saves      *int   `placeholder:"N" help:"Replay: so often programs call Save (default: up to 3 times in half of the random programs, otherwise never)."`
 	Tasks      int    `placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
+
+	Frozen int  `placeholder:"K" help:"Replay: at a random moment all faults end and at most so many processes stand still; the others must come to the end."`
+	Swarm  bool `help:"Replay: every run draws its own sizes, faults and options, up to those given."`
+
+	RequireSituations bool `name:"require-situations" help:"Replay: fail if one of the situations that are counted never occurs."`
 
 	Delays     *int   `placeholder:"D" help:"Membership, agreement, replay: explore every schedule that differs from the ordinary one in at most so many steps."`
 	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
@@ -76,6 +79,7 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
 	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
 	coppice chaos --protocol replay -P 3 --saves 2 --op allgather --exhaustive
+	coppice chaos --protocol replay --swarm --require-situations --runs 200000
 
 A corrected reduction must have the inputs of all who live, in the canonical association, and be the same
 wherever it is delivered; with up to F dead (default 1) and a live root everybody delivers.
@@ -97,6 +101,13 @@ task in turn abort. With --saves, tasks save their state at random points, with 
 operation, after it, and so on: who is run again goes on from the state that all tasks of its view
 go on from, and it is lost only if all died who had it when there were enough copies: as many as may
 crash and, in some random programs, fewer. Tasks of some random programs call Once, too.
+
+With --swarm each run draws from its seed how many processes, joiners, tasks, operations and Saves there
+are, which operations, which faults and how many of each, and how copies are sent: up to the numbers
+given, of those not given up to a few. It counts the runs in which named situations occurred, such as
+«a successor dies in Once»; --require-situations fails if one never did. With --frozen, in half of the
+runs all faults end at a random moment. Some processes stand still from then on, and are found dead or,
+if the others are a majority, only suspected; the others must come to the end, or there is "no progress".
 `
 }
 
@@ -132,9 +143,12 @@ type chaosResult struct {
 	Violations  uint64   `json:"violations"`
 	Complete    bool     `json:"complete"`
 	Error       string   `json:"error,omitempty"`
-	Seed        *uint64  `json:"seed,omitempty"` // replays the violation with --runs 1
+	Seed        *uint64  `json:"seed,omitempty"`   // replays the violation with --runs 1
+	Replay      string   `json:"replay,omitempty"` // the command that does
 	Script      []string `json:"script,omitempty"`
-	Seconds     float64  `json:"seconds"`
+
+	Situations map[string]uint64 `json:"situations,omitempty"` // runs in which each has occurred
+	Seconds    float64           `json:"seconds"`
 }
 
 func (x *chaosCmd) Run(c *console) error {
@@ -146,6 +160,7 @@ func (x *chaosCmd) Run(c *console) error {
 		protocols = promised
 	}
 	report := chaosReport{Complete: true}
+	var missing []string
 	for i, name := range protocols {
 		stop := x.progress(c, name, i, len(protocols))
 		result, err := x.attack(name)
@@ -162,11 +177,18 @@ func (x *chaosCmd) Run(c *console) error {
 			}
 			return badInput{err}
 		}
-		one := report.add(name, x.P, result, err)
+		one := report.add(name, x, result, err)
+		missing = x.missing(result.Situations)
 		if x.JSON {
 			continue
 		}
-		if err := c.print(func(w *bufio.Writer) { one.write(w, x.Exhaustive || x.Delays != nil) }); err != nil {
+		err = c.print(func(w *bufio.Writer) {
+			if x.Swarm || x.RequireSituations {
+				writeSituations(w, result.Situations)
+			}
+			one.write(w, x.Exhaustive || x.Delays != nil)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -178,6 +200,8 @@ func (x *chaosCmd) Run(c *console) error {
 	switch {
 	case report.Violations > 0:
 		return fmt.Errorf("violations: %d in %s schedules", report.Violations, schedules(report.Schedules))
+	case len(missing) > 0:
+		return fmt.Errorf("situations that never occurred in %s schedules: %s", schedules(report.Schedules), strings.Join(missing, "; "))
 	case !report.Complete:
 		return fmt.Errorf("incomplete: more than %d states; allowed: a larger --states or fewer processes", x.States)
 	}
@@ -212,7 +236,7 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", x.Workers)
 	case x.States < 1:
 		return fmt.Errorf("%d states; allowed: 1 or more", x.States)
-	case x.Crashes != nil && (*x.Crashes < 0 || *x.Crashes > x.P):
+	case x.Crashes != nil && (*x.Crashes < 0 || *x.Crashes > x.P && x.Protocol != rerun):
 		return fmt.Errorf("%d crashes; allowed: 0 to %d", *x.Crashes, x.P)
 	case x.Dead != nil && (*x.Dead < 0 || *x.Dead > x.P-1):
 		return fmt.Errorf("%d dead from the start; allowed: 0 to %d, since the root stays", *x.Dead, x.P-1)
@@ -222,6 +246,8 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement, and --cancels with replay", x.Protocol)
 	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Saves != nil || x.Operations != operationsDefault):
 		return fmt.Errorf("--op, --tasks, --saves or --operations with --protocol %s; allowed with: replay", x.Protocol)
+	case x.Protocol != rerun && (x.Swarm || x.Frozen != 0 || x.RequireSituations):
+		return fmt.Errorf("--swarm, --frozen or --require-situations with --protocol %s; allowed with: replay", x.Protocol)
 	case x.Protocol == rerun:
 		return x.checkReplay()
 	case !x.inViews() && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):
@@ -268,69 +294,8 @@ func (x *chaosCmd) checkViews() error {
 	return nil
 }
 
-// operationsDefault is the length of random programs.
-const operationsDefault = 300
-
-// checkReplay is check for replay.
-func (x *chaosCmd) checkReplay() error {
-	switch {
-	case x.Agentless || x.Dead != nil || x.Reorder:
-		return errors.New("--agentless, --dead or --reorder with replay; allowed: --crashes, --lossy, --joiners, --suspicions, --cuts, --restarts, --cancels")
-	case min(x.Suspicions, x.Cuts, x.Restarts, x.Cancels) < 0:
-		return fmt.Errorf("%d suspicions, %d cuts, %d restarts, %d cancels; allowed: 0 or more", x.Suspicions, x.Cuts, x.Restarts, x.Cancels)
-	case x.Joiners < 0 || x.P+x.Joiners > chaosMax:
-		return fmt.Errorf("%d joiners; allowed: 0 to %d", x.Joiners, chaosMax-x.P)
-	case x.Crashes != nil && *x.Crashes > x.P-1:
-		return fmt.Errorf("%d crashes with replay; allowed: 0 to %d, since one process survives", *x.Crashes, x.P-1)
-	case x.Tasks < 0 || x.Tasks > chaosMax:
-		return fmt.Errorf("%d tasks; allowed: 1 to %d, or 0 for as many as processes", x.Tasks, chaosMax)
-	case x.Operations < 1:
-		return fmt.Errorf("programs of %d operations; allowed: 1 or more", x.Operations)
-	case x.Saves != nil && (*x.Saves < 0 || *x.Saves > savesMax):
-		return fmt.Errorf("%d saves; allowed: 0 to %d", *x.Saves, savesMax)
-	case x.Delays != nil && *x.Delays < 0:
-		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
-	case x.Delays != nil && (x.Exhaustive || x.Count):
-		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
-	case x.Op == "":
-		return nil
-	}
-	_, err := replay.ParseOp(x.Op)
-	return err
-}
-
-func (x *chaosCmd) attackReplay() (chaos.Report, error) {
-	r := recovery.Job{
-		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
-		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
-		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts, Saves: recovery.Some,
-	}
-	if op, err := replay.ParseOp(x.Op); err == nil {
-		r.Ops = []replay.Op{op}
-	}
-	if x.Exhaustive || x.Delays != nil {
-		r.Crashes, r.Saves = min(r.Crashes, 2), 0
-	}
-	if x.Crashes != nil {
-		r.Crashes = *x.Crashes
-	}
-	if x.Saves != nil {
-		r.Saves = *x.Saves
-	}
-	switch {
-	case x.Delays != nil:
-		return r.DelayBounded(*x.Delays, x.Workers)
-	case x.Exhaustive:
-		return r.CrashPoints(x.Workers)
-	}
-	return r.Random(x.Seed, x.Runs, x.Workers)
-}
-
 // chaosMax bounds the group: a schedule costs at least P² steps.
 const chaosMax = 256
-
-// savesMax bounds the Saves of a program: messages of the model have 16 bits for the epoch.
-const savesMax = 1000
 
 // unfit reports whether a protocol of the list does not exist with the other
 // flags, such as acknowledgements of gossip.
@@ -421,10 +386,10 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	return b.Random(x.Seed, x.Runs, x.Workers)
 }
 
-func (r *chaosReport) add(name string, p int, result chaos.Report, err error) chaosResult {
+func (r *chaosReport) add(name string, x *chaosCmd, result chaos.Report, err error) chaosResult {
 	one := chaosResult{
 		Complete: !errors.Is(err, chaos.ErrIncomplete),
-		Protocol: name, P: p, Schedules: result.Schedules, States: result.States, Transitions: result.Transitions,
+		Protocol: name, P: x.P, Schedules: result.Schedules, States: result.States, Transitions: result.Transitions,
 		Violations: result.Violations, Seconds: result.Seconds,
 	}
 	if v := result.First; v != nil {
@@ -432,7 +397,14 @@ func (r *chaosReport) add(name string, p int, result chaos.Report, err error) ch
 		one.Script = v.Steps
 		if result.States == 0 {
 			one.Seed = &v.Seed
+			one.Replay = x.replay(name, v.Seed)
 		}
+	}
+	for _, s := range result.Situations {
+		if one.Situations == nil {
+			one.Situations = map[string]uint64{}
+		}
+		one.Situations[s.Name] = s.Runs
 	}
 	r.Protocols = append(r.Protocols, one)
 	r.Schedules += min(one.Schedules, math.MaxUint64-r.Schedules) // the largest number stands for all above it
@@ -466,6 +438,6 @@ func (p *chaosResult) write(w *bufio.Writer, exhaustive bool) {
 	fmt.Fprintf(w, ": violations: %d, the first:\n\n", p.Violations)
 	fmt.Fprintf(w, "    %s\n    => %s\n\n", strings.Join(p.Script, "\n    "), p.Error)
 	if p.Seed != nil {
-		fmt.Fprintf(w, "replay: the same flags with --protocol %s --runs 1 --seed %d\n", p.Protocol, *p.Seed)
+		fmt.Fprintf(w, "replay: %s\n", p.Replay)
 	}
 }

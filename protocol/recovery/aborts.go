@@ -129,6 +129,17 @@ func (m *Machine) hear(from protocol.Rank, view uint64) {
 	}
 }
 
+// Records lists the operations that are known to be aborted.
+func (m *Machine) Records() []Op { return m.records }
+
+// Word is the view as of which a process has told all it knows, as far as it has come here.
+func (m *Machine) Word(from protocol.Rank) uint64 {
+	if int(from) >= len(m.words) {
+		return 0
+	}
+	return m.words[from]
+}
+
 // Heard reports whether all members of the present view have said their words as of it.
 func (m *Machine) Heard() bool {
 	if m.view == nil {

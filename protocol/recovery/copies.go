@@ -96,6 +96,11 @@ func (m *Machine) Coming(from membership.Member, k Key) {
 	m.coming = append(slices.Clip(m.coming), coming{k, from})
 }
 
+// Awaits reports whether only the beginning of a copy has come from a process.
+func (m *Machine) Awaits(from membership.Member) bool {
+	return slices.ContainsFunc(m.coming, func(c coming) bool { return c.from == from })
+}
+
 // came forgets that a copy is on its way.
 func (m *Machine) came(from membership.Member, k Key) {
 	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return c == coming{k, from} })

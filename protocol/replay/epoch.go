@@ -119,9 +119,11 @@ func (t *task) same(c *Copy, first int) bool {
 
 // Standing is where a task is that the process runs.
 type Standing struct {
-	Epoch  uint64
-	Saving bool // it waits in Save
-	Behind bool // it is run again, and has not come to its first Save
+	Epoch   uint64
+	Saving  bool // it waits in Save
+	Behind  bool // it is run again, and has not come to its first Save
+	First   bool // it is not run again
+	Drawing bool // it waits in Once
 }
 
 // Stands tells where a task is, if the process runs it.
@@ -130,5 +132,7 @@ func (s *State) Stands(task protocol.Rank) (Standing, bool) {
 	if t == nil || !s.called {
 		return Standing{}, false
 	}
-	return Standing{t.epoch, t.saving, !t.first && t.epoch == 0 && !t.saving}, true
+	g := s.job.program
+	drawing := !t.saving && !t.begun && t.op < len(g.Calls) && g.Calls[t.op].Once && !t.drawn
+	return Standing{t.epoch, t.saving, !t.first && t.epoch == 0 && !t.saving, t.first, drawing}, true
 }

@@ -46,6 +46,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -80,6 +81,10 @@ type Config struct {
 	// Copies is how many processes keep what a task saves, besides its own. 0: one.
 	Copies int
 
+	// Hosts is on how many hosts the processes are, in turn: what a task saves is kept on others
+	// first. 0: that does not matter.
+	Hosts int
+
 	// Fanout is that of the membership.
 	Fanout int
 }
@@ -96,6 +101,7 @@ type Job struct {
 	called    bool
 	moves     bool
 	parts     bool // some copies are sent in parts
+	hosts     int
 }
 
 // New returns the protocol of a job.
@@ -126,7 +132,7 @@ func New(cfg Config) (*Job, error) {
 		return nil, err
 	}
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts}, nil
 }
 
 // Program is what the job's tasks do.
@@ -159,6 +165,12 @@ type State struct {
 	called bool  // it may run tasks
 	end    *end  // the coordinator's
 }
+
+// Members is the process's part in the membership, and Rules in recovery: to be looked at.
+func (s *State) Members() *membership.State { return &s.members }
+
+// Rules is the process's part in recovery.
+func (s *State) Rules() *recovery.Machine { return s.rules }
 
 // View is the view that is open, or the last that was; nil: the process is not in yet.
 func (s *State) View() *membership.View { return s.view }
@@ -221,11 +233,34 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 
 // begin begins a life.
 func (s *State) begin(incarnation uint32) {
-	s.rules = recovery.New(s.job.rules, membership.Member{ID: s.self, Incarnation: incarnation})
+	self := membership.Member{ID: s.self, Incarnation: incarnation}
+	s.rules = recovery.New(s.job.rulesOf(self), self)
 	if s.view = s.rules.View(); s.view != nil {
 		s.rules.Hold(s.hold())
 	}
 	s.job.carryOut(s)
+}
+
+// rulesOf are those of a process: with hosts, each has an order of its own in which others are
+// given copies.
+func (j *Job) rulesOf(self membership.Member) *recovery.Config {
+	if j.hosts == 0 {
+		return j.rules
+	}
+	own := *j.rules
+	own.Ring = func(v *membership.View) (all []protocol.Rank) {
+		at := slices.Index(v.Members, self)
+		for _, near := range []bool{false, true} {
+			for i := 1; i < len(v.Members); i++ {
+				id := v.Members[(at+i)%len(v.Members)].ID
+				if (int(id-self.ID)%j.hosts == 0) == near {
+					all = append(all, id)
+				}
+			}
+		}
+		return all
+	}
+	return &own
 }
 
 // Receive implements protocol.Protocol.
@@ -274,6 +309,11 @@ func (j *Job) accept(s *State, f *Frame) {
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 	switch {
 	case s.end != nil:
+	case n == Logless:
+		s.rules.Logless()
+		for _, t := range s.tasks {
+			t.logs = nil
+		}
 	case n.Kind == protocol.Cancel:
 		s.cancels = append(slices.Clip(s.cancels), n.Value)
 	case n.Kind == protocol.Begin:
@@ -352,6 +392,9 @@ func (j *Job) opened(s *State, v *membership.View) {
 		j.accept(s, f)
 	}
 }
+
+// Logless tells a process to give up its log, as one does whose log is too large.
+var Logless = protocol.Notice{Kind: protocol.Cancel, Value: math.MaxUint64}
 
 // addressed says of a message which lives it goes from and to, and from what it may follow.
 func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {

@@ -137,6 +137,18 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	return m, nil
 }
 
+// Some is the menu of those operations alone whose bits are set, by their place.
+func (m *Menu) Some(set uint64) *Menu {
+	some := *m
+	some.plans = nil
+	for i, plans := range m.plans {
+		if set>>i&1 == 1 {
+			some.plans = append(some.plans, plans)
+		}
+	}
+	return &some
+}
+
 // Random returns a program of n operations drawn from a seed: of most the same
 // number, each with any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {

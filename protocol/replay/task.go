@@ -304,6 +304,14 @@ func (t *task) record(f *Frame) {
 	t.log().Add(int(f.To), head[:], f.Value)
 }
 
+// Outgoing lists what the process is about to send for a task that it runs.
+func (s *State) Outgoing(task protocol.Rank) []*Frame {
+	if t := s.find(task); t != nil {
+		return t.out
+	}
+	return nil
+}
+
 // again has everything sent again that ever went to a task: it has a new owner.
 func (t *task) again(to protocol.Rank) {
 	t.out = slices.DeleteFunc(slices.Clone(t.out), func(f *Frame) bool { return f.To == to })

@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// A freeze is where the faults of a run end, and where it shows that the rest of the
+// group makes progress: eventually everything works that can, and who does not work is
+// not waited for (TigerBeetle's liveness mode). What is to happen at a process that
+// stands still, and what it has sent, waits; the latter until the process dies.
+
+// freeze ends the faults and lets some processes stand still.
+func (w *World[S, M]) freeze() {
+	w.heal()
+	w.fate.sure = w.fate.doubts == 0 && w.fate.parted == 0
+	w.fate.placed = w.fate.placed[:0]
+	kept := w.agenda.events[:0]
+	for _, e := range w.agenda.events {
+		if !w.isWhim(e) {
+			kept = append(kept, e)
+		}
+	}
+	w.agenda.events = kept
+	for r := range w.procs {
+		w.procs[r].crashAfter = -1
+	}
+	w.fate.settled, w.fate.loud = true, true
+	w.fate.blows++
+	dead := w.chooseFrozen()
+	w.fate.found = dead
+	w.holdFrozen()
+	for f, frozen := range w.fate.frozen {
+		switch {
+		case !frozen:
+		case dead:
+			w.add(happening(crash, f, 0))
+		default:
+			for r := range w.procs {
+				if w.procs[r].rest != Done && !w.fate.frozen[r] {
+					w.add(happening(suspect, r, f))
+				}
+			}
+		}
+	}
+	w.recount()
+	if w.script != nil {
+		w.script.froze(w.fate.frozen, dead)
+	}
+}
+
+// chooseFrozen draws who stands still, and whether they will be found dead. One process
+// that may crash goes on.
+func (w *World[S, M]) chooseFrozen() (dead bool) {
+	var may []int
+	for r := range w.procs {
+		if w.mayCrash(r) && w.procs[r].rest != Done {
+			may = append(may, r)
+		}
+	}
+	for range min(1+w.choices.Choose(w.setup.Frozen), len(may)-1) {
+		i := w.choices.Choose(len(may))
+		w.fate.frozen[may[i]] = true
+		may = append(may[:i], may[i+1:]...)
+	}
+	return w.cfg.Without == nil || !w.cfg.Without(w, w.fate.frozen) || w.choices.Choose(2) == 1
+}
+
+// holdFrozen holds back what was to happen at those who stand still.
+func (w *World[S, M]) holdFrozen() {
+	kept := w.agenda.events[:0]
+	for _, e := range w.agenda.events {
+		if w.stands(e) {
+			w.held = append(w.held, e)
+		} else {
+			kept = append(kept, e)
+		}
+	}
+	w.agenda.events = kept
+	for r, frozen := range w.fate.frozen {
+		if p := &w.procs[r]; frozen {
+			if p.rest == Waiting {
+				w.waiting--
+			}
+			p.rest = Idle
+		}
+	}
+}
+
+// stands tells whether e waits for one who stands still. Its agent does not.
+func (w *World[S, M]) stands(e event) bool {
+	switch e.kind() {
+	case receive:
+		return w.fate.frozen[e.at()] || w.fate.frozen[e.from()]
+	case next, input, workDone, death, suspect:
+		return w.fate.frozen[e.at()]
+	}
+	return false
+}
+
+// thaw lets what r, now dead, has sent arrive, if it stood still.
+func (w *World[S, M]) thaw(r int) {
+	if !w.Frozen(protocol.Rank(r)) {
+		return
+	}
+	w.fate.frozen[r] = false
+	kept := w.held[:0]
+	for _, e := range w.held {
+		if w.stands(e) {
+			kept = append(kept, e)
+		} else {
+			w.agenda.add(e.ageless())
+		}
+	}
+	w.held = kept
+	w.recount()
+}
+
+// endless is the error of a run that takes too many steps.
+func (w *World[S, M]) endless() error {
+	if w.fate.settled {
+		return fmt.Errorf("%w: no end after %d steps, though there are no more faults", ErrStalled, w.steps)
+	}
+	return fmt.Errorf("%w: no end after %d steps", ErrLivelock, w.steps)
+}
+
+// Frozen tells whether a process that is not dead stands still for ever.
+func (w *World[S, M]) Frozen(r protocol.Rank) bool { return w.fate.settled && w.fate.frozen[r] }
+
+// Found tells whether those who stand still are found dead, or only suspected.
+func (w *World[S, M]) Found() bool { return w.fate.found }
+
+// Settled tells whether there are no more faults, and sure whether until then nobody had
+// reason to suspect a live process.
+func (w *World[S, M]) Settled() (settled, sure bool) { return w.fate.settled, w.fate.sure }

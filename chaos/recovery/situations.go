@@ -1,0 +1,370 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	rules "github.com/coppice-go/coppice/protocol/recovery"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// Situations that rules of recovery are there for, and that schedules seldom lead to. A
+// zero of violations says something about them only if they have occurred.
+
+// situation is the number of one.
+type situation uint8
+
+const (
+	diesResending situation = iota
+	diesInOnce
+	joinerAlone
+	commitsAborting
+	diesSending
+	targetDies
+	viewsUnheard
+	removedReturns
+	adoptedTwice
+	firstGone
+	commitDies
+	abortDies
+	stateLost
+	valueLost
+	cameBack
+	takenBack
+	frozenOut
+	frozenDead
+	situations // how many there are
+)
+
+var situationNames = [situations]string{
+	diesResending:   "a proposer dies between two resends",
+	diesInOnce:      "a successor dies in Once",
+	joinerAlone:     "a joiner survives alone",
+	commitsAborting: "an epoch commits while an abort is under way",
+	diesSending:     "a process dies before the copy that it sends is whole",
+	targetDies:      "the target of a move dies before it opens the view",
+	viewsUnheard:    "a view opens before the one before is acknowledged",
+	removedReturns:  "a task returns while its process is removed",
+	adoptedTwice:    "a task is adopted twice",
+	firstGone:       "all first processes die after a joiner is in",
+	commitDies:      "the only process dies that knows of a commit",
+	abortDies:       "the only process dies that knows of an abort",
+	stateLost:       "a task is lost for want of its state",
+	valueLost:       "a task is lost for want of a value of Once",
+	cameBack:        "a process comes back and runs a task",
+	takenBack:       "a task moves back before its process has opened the view",
+	frozenOut:       "a majority goes on without frozen processes",
+	frozenDead:      "frozen processes are found dead",
+}
+
+// tally counts the runs in which each has occurred.
+type tally [situations]atomic.Uint64
+
+// list is the tally with names.
+func (t *tally) list() (all []chaos.Situation) {
+	for i, name := range situationNames {
+		all = append(all, chaos.Situation{Name: name, Runs: t[i].Load()})
+	}
+	return all
+}
+
+// recorder is the job of one run, and what an observer sees of it.
+type recorder struct {
+	*replay.Job
+	run    Job
+	counts *tally
+	strict bool            // otherwise values of Once may be drawn anew, and there are other bits then
+	said   map[said]uint64 // the bits of all messages
+	seen   uint32          // situations, a bit each
+	procs  []process
+	since  []uint64 // by task, the view that gave it to its owner
+	moves  []int    // by task, how often it was adopted
+	err    error
+}
+
+// process is what is seen of one.
+type process struct {
+	state  *replayState
+	alive  bool
+	opened *membership.View // last
+	resent uint64           // the view in which it has last sent something again
+}
+
+// said is what names bits: a message, and what its sender knows to be aborted.
+type said struct {
+	replay.Name
+	past uint64
+}
+
+func newRecorder(run Job, job *replay.Job, counts *tally) *recorder {
+	tasks := job.Program().Tasks
+	return &recorder{
+		Job: job, run: run, counts: counts, said: map[said]uint64{},
+		procs: make([]process, job.Coordinator()), since: make([]uint64, tasks), moves: make([]int, tasks),
+	}
+}
+
+// observer is the recorder of a run; nil: it has none.
+func observer(w *replayWorld) *recorder {
+	if l, ok := w.Protocol().(interface{ itself() *recorder }); ok {
+		return l.itself()
+	}
+	return nil
+}
+
+func (l *recorder) itself() *recorder { return l }
+
+// saw takes note of a situation.
+func (l *recorder) saw(s situation) { l.seen |= 1 << s }
+
+// Init is the job's.
+func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
+	l.Job.Init(s, self, seed)
+	if self < l.Coordinator() {
+		l.procs[self] = process{state: s, alive: true, opened: s.View()}
+	}
+}
+
+// Receive is the job's.
+func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank, m replayMessage) {
+	if m.Kind != replay.Rule {
+		l.Job.Receive(s, now, from, m)
+		return
+	}
+	if m.Rule.Kind == rules.Again {
+		l.saw(takenBack)
+	}
+	before := s.Rules().Committed()
+	l.Job.Receive(s, now, from, m)
+	if s.Rules().Committed() > before {
+		l.commits(s)
+	}
+}
+
+// Next is the job's. It notes what is said.
+func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
+	a := l.Job.Next(s, now)
+	switch {
+	case a.Kind == protocol.Send && a.Msg.Kind == replay.Data:
+		l.says(s, a.Msg)
+	case a.Kind != protocol.Deliver:
+	case a.Msg.Result != nil:
+		l.returns(s)
+	case a.Msg.Kind == replay.Loss && a.Msg.Copy.Name > 0:
+		l.saw(valueLost)
+	case a.Msg.Kind == replay.Loss:
+		l.saw(stateLost)
+	case a.Msg.Kind == replay.View && a.Msg.Letter.Kind == membership.Opened:
+		l.opens(s, a.Msg.Letter.Base)
+	}
+	return a
+}
+
+// says looks at a message between tasks: its bits are those of its name.
+func (l *recorder) says(s *replayState, m replayMessage) {
+	sum, name := m.Frame.Sum(), said{m.Frame.Name, m.Frame.Past}
+	before, again := l.said[name]
+	switch {
+	case !again:
+		l.said[name] = sum
+		return
+	case before != sum && l.strict && l.err == nil:
+		l.err = fmt.Errorf("%w: %v has other bits than before", chaos.ErrClaims, m)
+	}
+	if at, ok := s.Stands(m.Frame.From); ok && at.First {
+		l.procs[s.Members().Self().ID].resent = s.View().Number
+	}
+}
+
+// opens looks at a process that opens a view.
+func (l *recorder) opens(s *replayState, v *membership.View) {
+	self := s.Members().Self()
+	p := &l.procs[self.ID]
+	if last := p.opened; last != nil && l.reruns(last, self.ID) {
+		for _, m := range last.Members {
+			if m != self && s.Rules().Word(m.ID) < last.Number {
+				l.saw(viewsUnheard)
+			}
+		}
+	}
+	if p.opened != nil && p.opened.Epoch < v.Epoch && v.Epoch == s.Rules().Committed() {
+		l.commits(s)
+	}
+	p.opened = v
+	for t, owner := range v.Owners {
+		if v.Since[t] > max(l.since[t], 1) {
+			l.since[t] = v.Since[t]
+			if l.moves[t]++; l.moves[t] > 1 {
+				l.saw(adoptedTwice)
+			}
+		}
+		if owner == self.ID && self.Incarnation > 1 {
+			l.saw(cameBack)
+		}
+	}
+}
+
+// reruns tells whether a process runs a task again in a view, and waits for the words of others.
+func (l *recorder) reruns(v *membership.View, r protocol.Rank) bool {
+	for t, owner := range v.Owners {
+		if owner == r && v.Since[t] > 1 {
+			return l.Program().Saves()+l.Program().Onces() > 0 || l.run.Cancels > 0
+		}
+	}
+	return false
+}
+
+// returns looks at a process of which a task returns.
+func (l *recorder) returns(s *replayState) {
+	for i := range l.procs {
+		if v := l.procs[i].opened; l.procs[i].alive && v != nil && v.Number > s.View().Number && !v.Has(s.Members().Self()) {
+			l.saw(removedReturns)
+		}
+	}
+}
+
+// commits looks at a process that learns that an epoch is committed: an abort is under way if not
+// all of its view know the same.
+func (l *recorder) commits(s *replayState) {
+	if l.run.Cancels == 0 || s.View() == nil {
+		return
+	}
+	known := s.Rules().Records()
+	for _, m := range s.View().Members {
+		if p := &l.procs[m.ID]; p.alive && p.opened != nil && !slices.Equal(later(p.state, s), known) {
+			l.saw(commitsAborting)
+		}
+	}
+}
+
+// later are the operations that a process knows to be aborted, and that another has not dropped.
+func later(s, than *replayState) []rules.Op {
+	all := s.Rules().Records()
+	if s.Rules().Committed() >= than.Rules().Committed() {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(op rules.Op) bool {
+		return 0 < op.Epoch && op.Epoch < than.Rules().Committed()
+	})
+}
+
+// dies looks at a process that is about to die.
+func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
+	p := &l.procs[r]
+	if settled, sure := w.Settled(); settled {
+		switch {
+		case !w.Frozen(r) && sure && l.err == nil && w.Life(r) == 1:
+			l.err = fmt.Errorf("%w: p%d, which nobody suspected, is killed", chaos.ErrStalled, r)
+		case w.Frozen(r) && w.Found():
+			l.saw(frozenDead)
+		case w.Frozen(r):
+			l.saw(frozenOut)
+		}
+	}
+	p.alive = false
+	if p.opened == nil {
+		return
+	}
+	if p.opened.Members[0].ID == r && p.resent == p.opened.Number && l.resends(p) {
+		l.saw(diesResending)
+	}
+	for t := range protocol.Rank(l.Program().Tasks) {
+		if at, ok := p.state.Stands(t); ok && !at.First && at.Drawing {
+			l.saw(diesInOnce)
+		}
+	}
+	l.bereaves(p.state)
+}
+
+// resends tells whether a process is about to send again what a task has sent before.
+func (l *recorder) resends(p *process) bool {
+	for t := range protocol.Rank(l.Program().Tasks) {
+		if at, ok := p.state.Stands(t); !ok || !at.First {
+			continue
+		}
+		for _, f := range p.state.Outgoing(t) {
+			if _, again := l.said[said{f.Name, f.Past}]; again {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// bereaves looks at what those who live lose with a process.
+func (l *recorder) bereaves(s *replayState) {
+	self := s.Members().Self()
+	first, joiner, heirs := false, false, 0
+	commit := s.Rules().Committed()
+	records := slices.Clone(s.Rules().Records())
+	for i := range l.procs {
+		p := &l.procs[i]
+		if !p.alive {
+			continue
+		}
+		first = first || i < l.run.P && p.state.Members().Self().Incarnation == 1
+		if p.opened == nil {
+			continue
+		}
+		heirs++
+		joiner = joiner || i >= l.run.P
+		if p.state.Rules().Awaits(self) {
+			l.saw(diesSending)
+		}
+		if l.movesTo(p.opened, s) {
+			l.saw(targetDies)
+		}
+		if p.state.Rules().Committed() >= commit {
+			commit = 0
+		}
+		records = slices.DeleteFunc(records, func(op rules.Op) bool {
+			return p.state.Rules().Aborted(op) || 0 < op.Epoch && op.Epoch < p.state.Rules().Committed()
+		})
+	}
+	if !first && joiner && int(self.ID) < l.run.P {
+		l.saw(firstGone)
+	}
+	if heirs > 0 && commit > 0 {
+		l.saw(commitDies)
+	}
+	if heirs > 0 && len(records) > 0 {
+		l.saw(abortDies)
+	}
+}
+
+// movesTo tells whether a view moves a task, with an epoch, to a process that has not opened it.
+func (l *recorder) movesTo(v *membership.View, s *replayState) bool {
+	if v.Epoch == 0 || s.View() == nil || s.View().Number >= v.Number {
+		return false
+	}
+	for t, owner := range v.Owners {
+		if owner == s.Members().Self().ID && v.Since[t] == v.Number {
+			return true
+		}
+	}
+	return false
+}
+
+// ends looks at the end of a run, and counts what was seen in it.
+func (l *recorder) ends(w *replayWorld) {
+	var left []protocol.Rank
+	for r := range l.Coordinator() {
+		if w.Frozen(r) {
+			l.saw(frozenOut)
+		} else if w.Alive(r) && l.procs[r].opened != nil && !w.State(r).Out() {
+			left = append(left, r)
+		}
+	}
+	if len(left) == 1 && int(left[0]) >= l.run.P && len(l.procs[left[0]].opened.Members) == 1 {
+		l.saw(joinerAlone)
+	}
+	for i := range l.counts {
+		if l.seen>>i&1 == 1 {
+			l.counts[i].Add(1)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package recovery
+
+import (
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol/replay"
+)
+
+// A swarm is random runs of which each draws its own mix of faults, sizes and options
+// (Groce, Zhang, Eide, Chen, Regehr, Swarm Testing, ISSTA 2012): a run with a bit of
+// everything seldom has much of anything, and some faults hide others.
+
+// swarmed is a job that a run of a swarm has drawn.
+type swarmed struct {
+	Job
+	some uint64 // its operations, by their places on the menu
+}
+
+// draw draws a job of at most this one's size, with some of its faults.
+func (r Job) draw(s *replaySetup) swarmed {
+	some := func(most int) int { // half of the runs go without
+		if most <= 0 || s.Choose(2) == 0 {
+			return 0
+		}
+		return 1 + s.Choose(most)
+	}
+	d := swarmed{Job: r}
+	d.P = 1 + s.Choose(r.P)
+	d.Tasks = 1 + s.Choose(r.tasks())
+	d.Joiners = some(r.Joiners)
+	d.Crashes = min(some(r.Crashes), d.P+d.Joiners-1)
+	d.Suspicions, d.Cuts, d.Restarts = some(r.Suspicions), some(r.Cuts), some(r.Restarts)
+	d.Frozen, d.Cancels, d.Saves = some(r.Frozen), some(r.Cancels), some(r.savesMax())
+	d.LossyCrashes = r.LossyCrashes && s.Choose(2) == 1
+	d.OneWay = r.OneWay && s.Choose(2) == 1
+	d.Moves, d.Whole = s.Choose(2) == 1, s.Choose(2) == 1
+	d.Logless = r.Logless && s.Choose(8) == 1
+	if r.Hosts > 0 {
+		d.Hosts = s.Choose(r.Hosts + 1)
+	}
+	places := len(r.Ops)
+	if places == 0 {
+		places = len(replay.Ops())
+	}
+	d.some = 1 + uint64(s.Choose(1<<places-1))
+	return d
+}
+
+// faults are those of a run.
+func (r Job) faults(job *replay.Job) chaos.Faults {
+	return chaos.Faults{
+		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen,
+		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash(job),
+	}
+}

@@ -1,0 +1,81 @@
+package recovery
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// everything is a swarm with all faults and options.
+var everything = Job{
+	P: 5, Tasks: 6, Joiners: 2, Operations: 5, Crashes: 6, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2,
+	Saves: Some, LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Swarm: true,
+}
+
+func TestSwarmMeetsEverySituation(t *testing.T) {
+	report, err := everything.Random(1, 40000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range report.Situations {
+		t.Logf("%6d %s", s.Runs, s.Name)
+		if s.Runs == 0 {
+			t.Errorf("never: %s", s.Name)
+		}
+	}
+}
+
+// The seed of a run draws the same run again, whatever was drawn before it.
+func TestRunOfSwarmIsDrawnAgainByItsSeed(t *testing.T) {
+	cfg, _, err := everything.random()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rare := errors.New("four processes with a joiner and five tasks, of which two crash")
+	check := cfg.Check
+	cfg.AsFound = true
+	cfg.Check = func(w *replayWorld) error {
+		if l := w.Protocol().(*recorder); l.run.P == 4 && l.run.Joiners == 1 && l.run.tasks() == 5 && w.Crashes() == 2 {
+			return rare
+		}
+		return check(w)
+	}
+	_, err = chaos.Random(cfg, 3, 5000, 0)
+	var v *chaos.Violation
+	if !errors.As(err, &v) || !errors.Is(err, rare) {
+		t.Fatal(err)
+	}
+	again, err := chaos.Random(cfg, v.Seed, 1, 1)
+	if !errors.Is(err, rare) || v.Run == 0 || again.First.Script() != v.Script() {
+		t.Errorf("seed %d of run %d: %v", v.Seed, v.Run, err)
+	}
+}
+
+// deaf is a job of which no process hears of a suspicion: it waits for who stands still.
+type deaf struct{ *recorder }
+
+func (d deaf) Notify(s *replayState, now protocol.Time, n protocol.Notice) {
+	if n.Kind != protocol.Suspect {
+		d.recorder.Notify(s, now, n)
+	}
+}
+
+func TestWaitingForFrozenProcessesIsNoProgress(t *testing.T) {
+	cfg, _, err := Job{P: 4, Operations: 4, Frozen: 1, Swarm: true}.random()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chaos.Random(cfg, 1, 2000, 0); err != nil {
+		t.Fatal(err)
+	}
+	vary := cfg.Vary
+	cfg.Vary = func(s *replaySetup) {
+		vary(s)
+		s.Protocol = deaf{s.Protocol.(*recorder)}
+	}
+	if _, err := chaos.Random(cfg, 1, 2000, 0); !errors.Is(err, chaos.ErrStalled) {
+		t.Errorf("%v", err)
+	}
+}
