@@ -88,7 +88,8 @@ func (m *Machine) note(op Op) {
 // assure tells those who are new in the view what is aborted and lost; and those who run
 // tasks again what copies there are of those tasks, and that this is all, as of the view.
 func (m *Machine) assure(before *membership.View) {
-	if !m.cfg.Saves && !m.cfg.Aborts {
+	words := m.cfg.Saves || m.cfg.Aborts
+	if !words && len(m.lost) == 0 {
 		return
 	}
 	for _, o := range m.view.Members {
@@ -100,7 +101,7 @@ func (m *Machine) assure(before *membership.View) {
 				m.tell(o.ID, Message{Kind: Lost, Task: l.task, Why: l.why})
 			}
 		}
-		if m.reruns(o.ID) {
+		if words && m.reruns(o.ID) {
 			m.handOver(before, o.ID)
 			m.tell(o.ID, Message{Kind: Word, View: m.view.Number})
 		}
