@@ -35,6 +35,9 @@ func TestFrozenProcessesStandStill(t *testing.T) {
 		frozen, suspects := 0, 0
 		cfg.Step = func(w *toyWorld) error {
 			settled, _ := w.Settled()
+			if w.Steps() == 1 {
+				before = [3]int{}
+			}
 			for r := range protocol.Rank(3) {
 				stands := w.Frozen(r) || w.Frozen(0) && r == 1 // to whom nothing comes
 				if settled && stands && w.Alive(r) && w.State(r).step != before[r] {

@@ -69,6 +69,7 @@ type Machine struct {
 	owed      []int // by rank: how many of drawn it knows
 
 	effects []Effect
+	taken   []Effect // the last that the caller has taken: room for later ones
 }
 
 // task is a task that the process owns.
@@ -178,10 +179,11 @@ func ids(v *membership.View) (all []protocol.Rank) {
 	return all
 }
 
-// Effects returns what is to be done, and forgets it.
+// Effects returns what is to be done, and forgets it. What it returned the time before is
+// overwritten.
 func (m *Machine) Effects() []Effect {
 	all := m.effects
-	m.effects = nil
+	m.effects, m.taken = m.taken[:0], all
 	return all
 }
 

@@ -49,7 +49,7 @@ func (s *State) mail(to protocol.Rank, m Message) {
 	if m.Rule.Kind != recovery.Kept {
 		m.Drawn = s.rules.Owes(to)
 	}
-	s.parcels = append(slices.Clip(s.parcels), parcel{to, m})
+	s.parcels = append(s.parcels, parcel{to, m})
 }
 
 // gone tells whether a message is from a life that was in a view and is not in the

@@ -22,7 +22,7 @@ func (s *State) Clone() State {
 	for i, t := range s.tasks {
 		c.tasks[i] = t.clone(s.job.program)
 	}
-	c.held = slices.Clip(s.held)
+	c.held, c.parcels = slices.Clip(s.held), slices.Clip(s.parcels)
 	c.rules = s.rules.Clone()
 	return c
 }
