@@ -150,7 +150,10 @@ func (w *World[S, M]) doubt(e event) protocol.Notice {
 		}
 	}
 	last := int(w.procs[e.from()].number)
-	life := last - w.choices.Choose(last)
+	life := last
+	if !w.Frozen(protocol.Rank(e.from())) { // who stands still is, in this life
+		life -= w.choices.Choose(last)
+	}
 	return protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(e.from()), Value: uint64(life)}
 }
 
