@@ -83,6 +83,7 @@ type recorder struct {
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
+	lost   bool     // one who died knew that a task is
 	err    error
 }
 
@@ -265,7 +266,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 			l.saw(frozenOut)
 		}
 	}
-	p.alive = false
+	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
 	if p.opened == nil {
 		return
 	}
