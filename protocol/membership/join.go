@@ -33,12 +33,17 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 	}
 }
 
-// contacts are the ones to ask.
+// contacts are the ones to ask. Those of a view that it has accepted may be in it by now, and those
+// before silent.
 func (p *Protocol) contacts(s *State) []Member {
-	if s.join.view != nil {
-		return s.join.view.Members
+	v := s.join.view
+	if v == nil {
+		v = p.cfg.First
 	}
-	return p.cfg.First.Members
+	if s.value != nil && s.value.Number > v.Number {
+		v = s.value
+	}
+	return v.Members
 }
 
 // join asks the next member.
