@@ -138,6 +138,32 @@ func TestAJoinerThatComesBackBeforeItsDeathIsKnown(t *testing.T) {
 	c.agreed("view 3 {0 1 2.2}")
 }
 
+// p0 lets p1 and p2 in, tells p2 that the view is stable, and falls silent. Only p1 can propose a
+// view without it, and has heard of nobody else but as a member of the view that it has accepted.
+func TestAJoinerWhoseProposerFallsSilentAsksThoseInTheViewThatItAccepted(t *testing.T) {
+	c := newCluster(t, 1, 2)
+	c.begin(1, 1)
+	c.begin(2, 1)
+	c.actAll()
+	for _, l := range c.mail {
+		c.p.Receive(&c.states[0], c.now, l.from, l.m)
+	}
+	c.mail = nil
+	c.act(0)
+	for c.states[1].value == nil && c.deliver() {
+	}
+	c.cut = func(from, to protocol.Rank) bool { return from == 0 && to == 1 }
+	c.settle()
+	if c.states[1].Member() || c.opened[2].String() != "view 2 {0 1 2}" {
+		t.Fatalf("p1 is in: %v; p2 in %v", c.states[1].Member(), c.opened[2])
+	}
+	c.cut = func(from, to protocol.Rank) bool { return from == 0 || to == 0 }
+	c.suspect(1, 0)
+	c.suspect(2, 0)
+	c.run()
+	c.agreed("view 3 {1 2}", 0)
+}
+
 func TestALifeThatIsOutNeverComesBack(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	c.kill(2)
