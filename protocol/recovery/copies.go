@@ -75,7 +75,7 @@ func (m *Machine) Holds(k Key) bool { return m.copy(k) != nil }
 // store takes note of a copy that is here.
 func (m *Machine) store(k Key) {
 	if i, ok := m.search(k); !ok && !m.dropped(k.Epoch) {
-		m.copies = slices.Insert(slices.Clip(m.copies), i, replica{Key: k})
+		m.copies = slices.Insert(m.copies, i, replica{Key: k})
 	}
 }
 

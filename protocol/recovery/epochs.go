@@ -73,7 +73,7 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 			t.at, t.to = epoch, 0
 		}
 	}
-	m.copies = slices.DeleteFunc(slices.Clone(m.copies), func(r replica) bool { return m.dropped(r.Epoch) })
+	m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return m.dropped(r.Epoch) })
 	m.records = slices.DeleteFunc(slices.Clone(m.records), func(op Op) bool { return m.dropped(op.Epoch) })
 	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return m.dropped(c.Epoch) })
 	m.forgetDrawn()
