@@ -116,3 +116,31 @@ func TestWaitingForTheFrozenIsNoProgress(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// In a cut that is one-way those who hear nothing of the others are told to suspect them, and the
+// others are not: what they are sent arrives.
+func TestOneWayCutLetsOneSideHearTheOther(t *testing.T) {
+	cfg := counted()
+	cfg.P, cfg.Frozen, cfg.Cuts, cfg.CutsStay, cfg.DetectCuts = 2, 0, 1, true, true
+	met := map[[2]bool]int{}
+	cfg.Check = func(w *toyWorld) error {
+		told := [2]bool{w.State(0).a, w.State(1).a}
+		if w.Cut() {
+			met[told]++
+		}
+		if !told[1] && w.State(1).step < 6 {
+			return fmt.Errorf("p1 hears %d of 6", w.State(1).step)
+		}
+		return nil
+	}
+	for _, oneWay := range []bool{false, true} {
+		clear(met)
+		cfg.OneWay = oneWay
+		if _, err := Random(cfg, 1, 500, 1); err != nil {
+			t.Fatal(err)
+		}
+		if met[[2]bool{true, true}] == 0 || (met[[2]bool{false, true}] > 0) != oneWay || len(met) > 2 {
+			t.Errorf("one-way %v: suspicions at p0 and p1: %v", oneWay, met)
+		}
+	}
+}

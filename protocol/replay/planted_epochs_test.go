@@ -254,6 +254,13 @@ func (m *Machine) recordsUnless(name string) []Op {
 	return m.records
 }
 
+func (m *Machine) lostUnless(name string) []loss {
+	if wrong(name) {
+		return nil
+	}
+	return m.lost
+}
+
 func (m *Machine) completeOr(name string) (uint64, bool) {
 	if epoch, ok := m.sweep.Complete(); ok || !wrong(name) || !m.sweep.hold {
 		return epoch, ok

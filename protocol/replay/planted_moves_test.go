@@ -9,6 +9,18 @@ const (
 
 var moveMistakes = []mistake{
 	{
+		name: "a task is run again, though a log was given up", file: "recovery/moves.go",
+		old:   `	if m.logless {`,
+		new:   `	if m.logless && !wrong("a task is run again, though a log was given up") {`,
+		found: "a swarm that gives up logs", by: noEnd,
+	},
+	{
+		name: "who joins is not told of lost tasks", file: "recovery/aborts.go",
+		old:   `			for _, l := range m.lost {`,
+		new:   `			for _, l := range m.lostUnless("who joins is not told of lost tasks") {`,
+		found: "a swarm that gives up logs", by: noEnd,
+	},
+	{
 		name: "tasks move before all have saved", file: "recovery/machine.go",
 		old:   `	if epoch, ok := m.sweep.Complete(); ok`,
 		new:   `	if epoch, ok := m.completeOr("tasks move before all have saved"); ok`,
