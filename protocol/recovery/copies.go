@@ -24,6 +24,10 @@ import (
 //     that follows from a value knows of it. If nobody in the view has a copy of a value, but
 //     somebody knows of it, the task is lost. If nobody does, it is as if it had never been: it
 //     is drawn anew.
+//  6. Who is sent a state of an epoch that is committed is told that it is. What the state follows
+//     from, such as an abort before the epoch, is dropped then, and nobody else need know of it. If
+//     the epoch were saved once more, by tasks for which all that never was, the state would be
+//     taken for one of theirs.
 //
 // So a state of an epoch that is committed is lost only if all die who had it when there
 // were enough copies the last time: its owner and k others, or everybody in that view.
@@ -197,9 +201,17 @@ func (m *Machine) spread(r *replica) {
 			continue
 		}
 		r.asked = append(slices.Clip(r.asked), o)
-		m.do(Effect{Act: SendCopy, To: id, Key: r.Key, Msg: Message{Kind: Keep, Key: r.Key}})
+		m.sendCopy(id, Keep, r.Key)
 		n++
 	}
+}
+
+// sendCopy sends a copy. If it is a state of what is committed, the receiver is told so before.
+func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
+	if epoch, balance := m.sweep.Committed(); k.Name == 0 && k.Epoch == epoch {
+		m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved: epoch, Committed: epoch, Balance: balance}})
+	}
+	m.do(Effect{Act: SendCopy, To: to, Key: k, Msg: Message{Kind: kind, Key: k}})
 }
 
 // ring lists the others in the order in which they are given copies.
@@ -222,7 +234,7 @@ func (m *Machine) handOver(before *membership.View, to protocol.Rank) {
 	}
 	for i := range m.copies {
 		if r := &m.copies[i]; m.view.Owners[r.Task] == to && moved(before, m.view, r.Task) {
-			m.do(Effect{Act: SendCopy, To: to, Key: r.Key, Msg: Message{Kind: Have, Key: r.Key}})
+			m.sendCopy(to, Have, r.Key)
 		}
 	}
 }

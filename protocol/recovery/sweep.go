@@ -81,13 +81,17 @@ func (a standing) and(b standing) standing {
 // SweepMessage is what processes send each other. One that goes up says what all tasks
 // below have saved, what is committed as far as is known there, and the balance of the
 // first if it is above the second, otherwise of the second. One that goes down says what
-// is committed, and its balance.
+// is committed, and its balance. With Saved it is said aside, to anybody and at any time: others
+// may know of more.
 type SweepMessage struct {
 	View             uint64
 	Up               bool
 	Saved, Committed uint64
 	Balance          int64
 }
+
+// aside reports whether the message is beside the sweep.
+func (m SweepMessage) aside() bool { return !m.Up && m.Saved > 0 }
 
 // heldSweep is a message of a view to come.
 type heldSweep struct {
@@ -114,11 +118,10 @@ func (s *Sweep) NewView(number uint64, members []protocol.Rank) {
 	s.open(number, members)
 	later := s.held[:0]
 	for _, h := range s.held {
-		switch {
-		case h.msg.View == s.view:
-			s.take(h.from, h.msg)
-		case h.msg.View > s.view:
+		if h.msg.View > s.view {
 			later = append(later, h)
+		} else {
+			s.take(h.from, h.msg)
 		}
 	}
 	s.held = later
@@ -145,20 +148,22 @@ func (s *Sweep) Save(epoch uint64, balance int64) {
 }
 
 // Receive takes a message that arrived. What nobody would send in this view is ignored.
+// That an epoch is committed counts whoever says it, but not before the view in which it does: that
+// may move tasks, which must not go on before.
 func (s *Sweep) Receive(from protocol.Rank, m SweepMessage) {
-	switch {
-	case m.View < s.view:
-	case m.View > s.view:
+	if m.View > s.view {
 		s.keep(from, m)
-	default:
-		s.take(from, m)
-		s.settle()
+		return
 	}
+	s.take(from, m)
+	s.settle()
 }
 
-// keep keeps a message of a view to come: of every sender the latest.
+// keep keeps a message of a view to come: of every sender the latest of its kind.
 func (s *Sweep) keep(from protocol.Rank, m SweepMessage) {
-	i := slices.IndexFunc(s.held, func(h heldSweep) bool { return h.from == from })
+	i := slices.IndexFunc(s.held, func(h heldSweep) bool {
+		return h.from == from && h.msg.Up == m.Up && h.msg.aside() == m.aside()
+	})
 	switch {
 	case i < 0:
 		s.held = append(s.held, heldSweep{from, m})
@@ -167,18 +172,23 @@ func (s *Sweep) keep(from protocol.Rank, m SweepMessage) {
 	}
 }
 
-// take takes a message of the present view.
+// take takes a message of the present view, or of one before.
 func (s *Sweep) take(from protocol.Rank, m SweepMessage) {
+	if !m.Up {
+		s.learn(m.Committed, m.Balance)
+	}
+	if m.View < s.view {
+		return
+	}
 	if m.Up {
 		if k := s.childOf(from); k >= 0 && m.Saved >= s.came[k].saved && m.Committed >= s.came[k].committed {
 			s.came[k] = standing{m.Saved, m.Committed, m.Balance, true}
 		}
 		return
 	}
-	if s.at <= 0 || from != s.parent() {
+	if s.at <= 0 || from != s.parent() || m.aside() {
 		return
 	}
-	s.learn(m.Committed, m.Balance)
 	s.know()
 	s.sent.saved, s.sent.committed = max(s.sent.saved, m.Committed), max(s.sent.committed, m.Committed)
 }

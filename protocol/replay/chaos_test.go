@@ -49,6 +49,10 @@ var recoveries = []struct {
 	{"two of whom one of two joiners is left", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Operations: 3, LossyCrashes: true}, 3000},
 	{"two and a joiner that save and abort", recovery.Job{P: 2, Joiners: 1, Crashes: 2, Operations: 3, Saves: 1, Cancels: 2, LossyCrashes: true, Ops: loose}, 12000},
 	{"a swarm that gives up logs", recovery.Job{P: 4, Joiners: 2, Crashes: 4, Operations: 3, LossyCrashes: true, Logless: true, Swarm: true, Ops: loose}, 30000},
+	{"a swarm that joins", recovery.Job{
+		P: 4, Joiners: 3, Tasks: 5, Operations: 3, Crashes: 6, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 2,
+		LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Swarm: true,
+	}, 8000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 

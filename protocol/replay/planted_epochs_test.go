@@ -17,15 +17,28 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "the sweep counts what was said in another view", file: "recovery/sweep.go",
-		old: `	case m.View < s.view:
-	case m.View > s.view:
-		s.keep(from, m)
+		old: `	if m.View < s.view {
 `,
-		new: `	case m.View < s.view && !wrong("the sweep counts what was said in another view"):
-	case m.View > s.view:
-		s.keep(from, m)
+		new: `	if m.View < s.view && !wrong("the sweep counts what was said in another view") {
 `,
 		found: "three that save",
+	},
+	{
+		name: "who is sent a state is not told that it is committed", file: "recovery/copies.go",
+		old:   `k.Name == 0 && k.Epoch == epoch {`,
+		new:   `k.Name == 0 && k.Epoch == epoch && !wrong("who is sent a state is not told that it is committed") {`,
+		found: "a swarm that joins", by: outcomes, seed: 13666869085032078386,
+	},
+	{
+		name: "that an epoch is committed counts before the view that moves tasks", file: "recovery/sweep.go",
+		old: `	if m.View > s.view {
+`,
+		new: `	if !m.Up && wrong("that an epoch is committed counts before the view that moves tasks") {
+		s.learn(m.Committed, m.Balance)
+	}
+	if m.View > s.view {
+`,
+		found: "four that move",
 	},
 	{
 		name: "what was saved in another view counts", file: "recovery/sweep.go",
