@@ -248,6 +248,9 @@ func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 // progress does what time, or what came since, asks for. Where there is nothing
 // to do it changes nothing.
 func (p *Protocol) progress(s *State, now protocol.Time) {
+	if s.stage == joining {
+		p.inherit(s, now) // the proposal may come after the news of deaths
+	}
 	switch s.stage {
 	case joining:
 		p.join(s, now)

@@ -164,6 +164,21 @@ func TestAJoinerWhoseProposerFallsSilentAsksThoseInTheViewThatItAccepted(t *test
 	c.agreed("view 3 {1 2}", 0)
 }
 
+// The only member proposes to let p1 in and dies. That it is dead p1 hears before the proposal comes.
+func TestAJoinerGoesOnAloneWhenTheProposalComesAfterTheNewsOfTheDeath(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	c.begin(1, 1)
+	c.act(1)
+	c.deliver()
+	c.kill(0)
+	c.notice(0, 1)
+	c.run()
+	c.agreed("view 3 {1}")
+	if c.now > 0 {
+		t.Errorf("at %d", c.now)
+	}
+}
+
 func TestALifeThatIsOutNeverComesBack(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	c.kill(2)
