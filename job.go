@@ -129,6 +129,11 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 			return cfg, fmt.Errorf("%s=%q; allowed: a power of two from 2", fanoutVariable, text)
 		}
 	}
+	if name := os.Getenv(control.VarTrace); name != "" {
+		if cfg.Trace, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			return cfg, fmt.Errorf("%s: %w", control.VarTrace, err)
+		}
+	}
 	for _, text := range j.Kill {
 		k, err := control.ParseKill(text)
 		if err != nil {

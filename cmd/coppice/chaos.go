@@ -49,6 +49,8 @@ type chaosCmd struct {
 	Lossy      bool   `help:"A crash takes the tail of what the dead sent with it; survivors then all deliver or none."`
 	JSON       bool   `name:"json" help:"Print JSON."`
 
+	Check []string `placeholder:"FILE" sep:"none" help:"Attack nothing: check what a job did that was started with coppice run --trace FILE. May be repeated."`
+
 	P    int            `kong:"-"`
 	made func(runs int) `kong:"-"` // is told how many schedules of a protocol are made
 }
@@ -76,6 +78,7 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
 	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
 	coppice chaos --protocol replay -P 3 --saves 2 --op allgather --exhaustive
+	coppice chaos --check job.trace
 
 A corrected reduction must have the inputs of all who live, in the canonical association, and be the same
 wherever it is delivered; with up to F dead (default 1) and a live root everybody delivers.
@@ -97,6 +100,9 @@ task in turn abort. With --saves, tasks save their state at random points, with 
 operation, after it, and so on: who is run again goes on from the state that all tasks of its view
 go on from, and it is lost only if all died who had it when there were enough copies: as many as may
 crash and, in some random programs, fewer. Tasks of some random programs call Once, too.
+
+--check takes every step again that the processes of a real job have written down (coppice run --trace):
+what came of each must be the same, and what one process told must have reached the other, in order.
 `
 }
 
@@ -138,6 +144,9 @@ type chaosResult struct {
 }
 
 func (x *chaosCmd) Run(c *console) error {
+	if len(x.Check) > 0 {
+		return x.checkTraces(c)
+	}
 	if err := x.check(); err != nil {
 		return badInput{err}
 	}

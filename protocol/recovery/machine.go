@@ -41,10 +41,10 @@ type Config struct {
 
 	// Ring lists the other members of a view in the order in which they are given copies.
 	// nil: in that of the view, beginning with the next one.
-	Ring func(v *membership.View) []protocol.Rank
+	Ring func(v *membership.View) []protocol.Rank `json:"-"`
 
 	// Nobodys says why a view gives a task to nobody.
-	Nobodys func(v *membership.View) string
+	Nobodys func(v *membership.View) string `json:"-"`
 }
 
 // Machine is the part of one process.
