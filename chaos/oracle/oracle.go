@@ -89,8 +89,21 @@ type life struct {
 	rings   [][]protocol.Rank // what Config.Ring said in the step that is taken again
 	nobodys []string          // the same for Config.Nobodys
 	short   bool              // it said too little
-	told    map[route][]recovery.Message
+	told    map[route][]told
 	arrived map[arrival]int // how many of them
+	number  int             // of messages that it has told
+	coming  map[coming]bool
+	drew    []recovery.Key            // values of Once that it knows, in order
+	knows   map[membership.Member]int // how many of them another one knows
+}
+
+// told is a message.
+type told struct {
+	recovery.Message
+	to     membership.Member // in the view of who told it
+	number int
+	drew   int    // so many values of Once were known
+	epoch  uint64 // was committed: what is of earlier ones is forgotten
 }
 
 // route is a way on which messages of one kind stay in order.
@@ -105,6 +118,12 @@ type arrival struct {
 	kind recovery.Kind
 }
 
+// coming is a copy of which the beginning has come.
+type coming struct {
+	from membership.Member
+	key  recovery.Key
+}
+
 func (c *checker) check(l *recovery.Line) error {
 	c.Steps++
 	q := c.lives[l.Who]
@@ -112,7 +131,7 @@ func (c *checker) check(l *recovery.Line) error {
 		return errors.New("a process begins twice, or has not begun")
 	}
 	if q == nil {
-		q = &life{told: map[route][]recovery.Message{}, arrived: map[arrival]int{}}
+		q = &life{told: map[route][]told{}, arrived: map[arrival]int{}, coming: map[coming]bool{}, knows: map[membership.Member]int{}}
 		c.lives[l.Who] = q
 		c.Processes++
 	}
@@ -178,7 +197,11 @@ func (c *checker) allowed(q *life, l *recovery.Line) error {
 			c.views[l.View.Number] = text
 		}
 	case recovery.CallReceive:
-		return c.arrives(l)
+		return c.arrives(q, l)
+	case recovery.CallComing:
+		q.coming[coming{*l.From, *l.Key}] = true
+	case recovery.CallDrew:
+		q.drew = append(q.drew, *l.Key)
 	case recovery.CallSave:
 		c.saved[l.Tasks[0]] = max(c.saved[l.Tasks[0]], l.Epoch)
 	case recovery.CallResumed:
@@ -192,29 +215,61 @@ func (c *checker) allowed(q *life, l *recovery.Line) error {
 
 // arrives takes a message off its route. Copies may overtake each other; of other kinds the
 // next one must come, but a process that begins may have missed some.
-func (c *checker) arrives(l *recovery.Line) error {
+func (c *checker) arrives(q *life, l *recovery.Line) error {
 	from := c.lives[*l.From]
 	if from == nil {
 		return fmt.Errorf("%v comes from process %v, which has not begun", l.Msg, l.From)
 	}
-	told := from.told[route{l.Who.ID, l.Msg.Kind}]
-	end := arrival{l.Who, l.Msg.Kind}
-	n, begun := from.arrived[end]
-	at := slices.Index(told[n:], *l.Msg)
-	switch {
-	case l.Msg.Kind == recovery.Keep || l.Msg.Kind == recovery.Have:
-		if at = slices.Index(told, *l.Msg); at >= 0 {
-			from.told[route{l.Who.ID, l.Msg.Kind}] = slices.Delete(told, at, at+1)
-		}
-		n = 0
-	case begun && at > 0:
-		return fmt.Errorf("%v comes from process %v, but not %v, which it told before", l.Msg, l.From, told[n])
+	copies := l.Msg.Kind == recovery.Keep || l.Msg.Kind == recovery.Have
+	if copies && l.Msg.Key.Backup() {
+		return nil // no machine has it sent
 	}
-	if at < 0 {
-		return fmt.Errorf("%v comes from process %v, which has not told it", l.Msg, l.From)
-	}
-	from.arrived[end] = n + at + 1
 	c.Messages++
+	way, end := route{l.Who.ID, l.Msg.Kind}, arrival{l.Who, l.Msg.Kind}
+	all := from.told[way]
+	n, begun := from.arrived[end]
+	at := slices.IndexFunc(all[n:], func(t told) bool { return t.Message == *l.Msg })
+	switch {
+	case at < 0:
+		return fmt.Errorf("%v comes from process %v, which has not told it", l.Msg, l.From)
+	case begun && at > 0:
+		return fmt.Errorf("%v comes from process %v, but not %v, which it told before", l.Msg, l.From, all[n])
+	}
+	t := all[n+at]
+	if copies {
+		from.told[way] = slices.Delete(all, at, at+1)
+		delete(q.coming, coming{*l.From, l.Msg.Key})
+	} else {
+		from.arrived[end] = n + at + 1
+	}
+	if l.Msg.Kind == recovery.Word {
+		for _, h := range from.told[route{l.Who.ID, recovery.Have}] {
+			if h.to == l.Who && h.number < t.number && !q.coming[coming{*l.From, h.Key}] && !q.dropped(h.Key, 0) {
+				return fmt.Errorf("%v comes from process %v, but not the %v, which it sent before", l.Msg, l.From, h.Key)
+			}
+		}
+	}
+	return from.informed(q, l, t)
+}
+
+// dropped reports whether nothing is kept under a key any more, since a later epoch is committed
+// here, or as it was where the message comes from.
+func (q *life) dropped(k recovery.Key, there uint64) bool {
+	return 0 < k.Epoch && k.Epoch < max(q.machine.Committed(), there)
+}
+
+// informed reports a value of Once that was known to who told a message, and is not to who
+// receives it. That a copy is kept does not depend on any.
+func (q *life) informed(by *life, l *recovery.Line, t told) error {
+	if l.Msg.Kind == recovery.Kept {
+		return nil
+	}
+	for ; q.knows[l.Who] < t.drew; q.knows[l.Who]++ {
+		k := q.drew[q.knows[l.Who]]
+		if !by.machine.Drawn(k) && !by.dropped(k, t.epoch) {
+			return fmt.Errorf("%v comes from process %v, which knew of the %v; the receiver does not", l.Msg, l.From, k)
+		}
+	}
 	return nil
 }
 
@@ -223,7 +278,12 @@ func (c *checker) effect(q *life, who membership.Member, e *recovery.Effect) err
 	switch e.Act {
 	case recovery.Tell, recovery.SendCopy:
 		r := route{e.To, e.Msg.Kind}
-		q.told[r] = append(q.told[r], e.Msg)
+		var to membership.Member
+		if v := q.machine.View(); v != nil {
+			to, _ = v.Find(e.To)
+		}
+		q.number++
+		q.told[r] = append(q.told[r], told{e.Msg, to, q.number, len(q.drew), q.machine.Committed()})
 	case recovery.Lose:
 		c.lost[e.Task] = true
 	case recovery.Adopt:

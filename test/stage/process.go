@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/chaos/oracle"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
 )
@@ -263,7 +266,10 @@ var Stacks = regexp.MustCompile(`(?m)^(\t.*|r\w\w +0x.*|(runtime|syscall|sync|in
 func (s Scene) Begin(t testing.TB) *Stage {
 	t.Helper()
 	g := &Stage{N: s.N, Over: make(chan struct{})}
-	plan, err := launch.New(s.Config(t, g))
+	trace, check := traced(t)
+	config := s.Config(t, g)
+	config.Env = append(config.Env, trace)
+	plan, err := launch.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +282,7 @@ func (s Scene) Begin(t testing.TB) *Stage {
 	t.Cleanup(func() {
 		g.cancel()
 		<-g.Over
+		check()
 		if t.Failed() {
 			t.Logf("%v: told %v\nstandard error: %s", s.Play, g.Lines, Stacks.ReplaceAllString(g.Err.String(), ""))
 		}
@@ -315,6 +322,25 @@ func (s Scene) Env() []string {
 		panic(err)
 	}
 	return []string{playVar + "=" + string(play), JobVar + "=" + string(job)}
+}
+
+// traced makes a file for the steps of a job's processes, and returns the variable that tells
+// them and what checks the steps when the job is over.
+func traced(t testing.TB) (variable string, check func()) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "trace")
+	return control.VarTrace + "=" + name, func() {
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return // no process has come to its first step
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := oracle.Check(f); err != nil {
+			t.Errorf("the trace of the job: %v", err)
+		}
+	}
 }
 
 // End waits until the job has ended by itself.
