@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"strconv"
@@ -216,7 +217,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	var alive *runtime.Process
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r], alive = misused(p, crews[r].err(), p.Misuse()), p
+			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), p
 		}
 	}
 	if err := errors.Join(errs...); err != nil || alive == nil {

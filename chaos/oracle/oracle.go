@@ -228,7 +228,7 @@ func (c *checker) arrives(q *life, l *recovery.Line) error {
 	way, end := route{l.Who.ID, l.Msg.Kind}, arrival{l.Who, l.Msg.Kind}
 	all := from.told[way]
 	n, begun := from.arrived[end]
-	at := slices.IndexFunc(all[n:], func(t told) bool { return t.Message == *l.Msg })
+	at := slices.IndexFunc(all[n:], func(t told) bool { return t.Message == *l.Msg && (!copies || t.to == l.Who) })
 	switch {
 	case at < 0:
 		return fmt.Errorf("%v comes from process %v, which has not told it", l.Msg, l.From)

@@ -25,6 +25,7 @@ import (
 	"github.com/coppice-go/coppice/chaos/oracle"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/plant"
 )
 
 // Tests with real processes start this binary, with a word in its environment
@@ -233,8 +234,16 @@ func (x *Script) Await(t testing.TB, what string, n int) []Line {
 	}
 }
 
-// PatienceTime is how long a test waits for what must happen, on a busy machine as well.
-const PatienceTime = 2 * time.Minute
+// PatienceTime is how long a test waits for what must happen, on a busy machine as well; with a
+// mistake planted, it may well not happen.
+var PatienceTime = patience()
+
+func patience() time.Duration {
+	if m := os.Getenv(plant.Variable); m != "" && m != plant.None {
+		return 10 * time.Second
+	}
+	return 2 * time.Minute
+}
 
 // Stage is where a play takes place: its processes.
 type Stage struct {
@@ -338,7 +347,11 @@ func traced(t testing.TB) (variable string, check func()) {
 		}
 		defer f.Close()
 		if _, err := oracle.Check(f); err != nil {
-			t.Errorf("the trace of the job: %v", err)
+			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
+			t.Errorf("the trace of the job, kept as %s: %v", kept, errors.Join(err, os.Rename(name, kept)))
+		} else if t.Failed() {
+			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
+			t.Logf("the trace of the job is kept as %s: %v", kept, os.Rename(name, kept))
 		}
 	}
 }
