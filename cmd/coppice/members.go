@@ -111,7 +111,10 @@ func (r *roster) write(w *bufio.Writer) {
 		view = "ended, " + report.Ended + "; " + view
 	}
 	fmt.Fprintf(w, "job %s: %s, %s, %d dead\n", r.job, view, countOf(len(report.Members), "process", "processes"), len(report.Dead))
-	fmt.Fprintf(w, "%s\n\n", aboutText(report.About, len(report.Command)))
+	if !report.Began.IsZero() {
+		fmt.Fprintln(w, aboutText(report.About, len(report.Command)))
+	}
+	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "id\tincarnation\thost\tpid\tstate\ttasks")
 	for _, p := range report.Members {

@@ -61,7 +61,7 @@ func describe(jobs []string) (texts []string) {
 	defer stop()
 	for _, dir := range jobs {
 		text := control.JobName(dir)
-		if about, err := control.Describe(ctx, dir); err == nil { // else it has ended meanwhile
+		if about, err := control.Describe(ctx, dir); err == nil && !about.Began.IsZero() { // else it has ended meanwhile, or its launcher is of an earlier version
 			text += " (" + aboutText(about, commandShown) + ")"
 		}
 		texts = append(texts, text)

@@ -158,7 +158,9 @@ func (r *roster) learn(e control.Event) (news string) {
 // begin takes the present in.
 func (r *roster) begin(h happening) {
 	clear(r.all)
-	r.size, r.about = h.Size, control.About{Command: h.Command, Pid: h.Pid, Began: h.Began}
+	if !h.Began.IsZero() {
+		r.size, r.about = h.Size, control.About{Command: h.Command, Pid: h.Pid, Began: h.Began}
+	}
 	var members []control.Status
 	if json.Unmarshal(h.Members, &members) != nil {
 		return
