@@ -17,7 +17,7 @@ import (
 
 type chaosCmd struct {
 	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
-	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: all (the default: the broadcasts listed above, and nothing else), a correction as for sim, many (several checked broadcasts at once), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
 	groupFlags
 	ringFlags
 
@@ -61,6 +61,9 @@ An adversary decides what arrives when, who is slow and who dies, and looks for 
 broadcast breaks its promise: a live process left out, a message delivered twice or never sent, a
 process that never comes to an end. A violation is shown as the shortest script found, with the seed
 that replays it; the exit code is then 1.
+
+--protocol all, the default, attacks these broadcasts, one after the other: ` + strings.Join(promised, ", ") + `.
+Views, agreements, replay and corrected reductions are attacked only if --protocol names them.
 
 	coppice chaos
 	coppice chaos --protocol failure-proof:1 -P 9 --runs 1000000

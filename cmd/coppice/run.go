@@ -46,7 +46,7 @@ type runCmd struct {
 	Resume bool `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
 
 	DryRun  bool `help:"Print what would be started, and start nothing."`
-	Verbose bool `short:"v" help:"Log what the coordinator sees."`
+	Verbose bool `short:"v" help:"Log the name of the job and what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
 
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"-- PROG ARGS" passthrough:"partial" help:"The program and its arguments, after --."`
