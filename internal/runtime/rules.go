@@ -222,7 +222,7 @@ func (p *Process) ruled(in *incoming) bool {
 // tellDrawn sends a process the names of values of Once that it does not know yet: the next message
 // to it may depend on them, and goes out in the same write.
 func (q *peer) tellDrawn() {
-	if q.dead || q.left || !q.p.rules.Owing(protocol.Rank(q.rank)) {
+	if q.mute(opDrawn) || !q.p.rules.Owing(protocol.Rank(q.rank)) {
 		return
 	}
 	for _, k := range q.p.rules.Owes(protocol.Rank(q.rank)) {
