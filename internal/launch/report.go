@@ -313,7 +313,7 @@ func (r *Report) failure(first *TaskReport) string {
 	if failed == nil || first.Failure != "" || !first.died() || len(r.losses) > 0 {
 		return ""
 	}
-	return fmt.Sprintf(", first %s: %s", failed.name(), oneLine(failed.Failure))
+	return ": " + oneLine(failed.Failure)
 }
 
 // loss says which tasks nobody could run again, and why the first of them.
@@ -383,7 +383,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 // Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
 func (r *Report) Failure() string {
 	first, _ := r.firstFailed()
-	if first == nil || first.Failure != "" || len(r.losses) > 0 {
+	if first == nil || first.Failure != "" || len(r.losses) > 0 || r.failure(first) != "" {
 		return ""
 	}
 	for i := range r.Tasks {

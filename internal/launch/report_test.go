@@ -143,7 +143,7 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			"failed after a death",
 			Report{Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 1, 30, "", "task 2: cannot read"), endedTask(2, 1, 20, "", "task 5: boom")}},
 			1,
-			"task 0 was killed by SIGKILL, 0.01 s after the start; then 2 others failed, first task 2: task 5: boom",
+			"task 0 was killed by SIGKILL, 0.01 s after the start; then 2 others failed: task 5: boom",
 		},
 		{
 			"reaped late",
@@ -200,16 +200,16 @@ func TestAWrappersCodeTellsHowItsProcessEnded(t *testing.T) {
 }
 
 func TestAFailureIsSaidOnce(t *testing.T) {
-	killed, first, second := endedTask(0, -1, 100, "", ""), endedTask(2, 1, 150, "", "cannot\nread"), endedTask(1, 1, 200, "", "lost")
+	crashed, first, second := endedTask(0, 2, 100, "", ""), endedTask(2, 1, 150, "", "cannot\nread"), endedTask(1, 1, 200, "", "lost")
 	for want, tasks := range map[string][]TaskReport{
-		"cannot read": {killed, second, first},
+		"cannot read": {crashed, second, first},
 		"":            {second, first}, // the cause says it
 	} {
 		if got := (&Report{Tasks: tasks}).Failure(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := (&Report{Tasks: []TaskReport{killed}}).Failure(); got != "" {
+	if got := (&Report{Tasks: []TaskReport{crashed}}).Failure(); got != "" {
 		t.Errorf("%q of who was killed", got)
 	}
 }
