@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -29,11 +30,11 @@ type crew struct {
 	mu   sync.Mutex
 	over bool                  // the job is: what runs is of no use to anybody
 	last map[int]chan struct{} // by task: its last attempt here, closed when that has ended
-	errs map[int]error         // by task
+	errs map[int]outcome       // by task: what its last attempt here returned
 }
 
 func newCrew(ctx context.Context, log *slog.Logger, f Func, a *archive) *crew {
-	return &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]error{}}
+	return &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]outcome{}}
 }
 
 // start runs the program of a task, after an earlier attempt that may be here.
@@ -67,7 +68,7 @@ func (c *crew) start(task, attempt int) {
 			}
 			c.mu.Lock()
 			if !c.over {
-				c.errs[task] = err
+				c.errs[task] = outcome{uint64(attempt) + 1, err}
 			}
 			c.mu.Unlock()
 			c.p.Returned(task, text(err))
@@ -112,13 +113,21 @@ func (c *crew) end() {
 
 var errOver = errors.New("every task has returned")
 
-// err is what went wrong in the tasks.
-func (c *crew) err() error {
+// outcome is what an attempt of a task returned, and the view that gave the task to the process.
+type outcome struct {
+	since uint64
+	err   error
+}
+
+// err is what went wrong in the tasks that views up to a last one gave to the process.
+func (c *crew) err(last uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []error
 	for _, t := range slices.Sorted(maps.Keys(c.errs)) {
-		all = append(all, c.errs[t])
+		if o := c.errs[t]; o.since <= last {
+			all = append(all, o.err)
+		}
 	}
 	return errors.Join(all...)
 }
@@ -139,7 +148,7 @@ func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*memb
 		switch view, all := p.Rest(); {
 		case all && view != told:
 			told = view
-			rested(view, c.err())
+			rested(view, c.err(math.MaxUint64))
 		case !all && told != nil:
 			told = nil
 			resumed(view)

@@ -2,11 +2,42 @@ package coppice
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"math"
 	"testing"
 
 	"github.com/coppice-go/coppice/internal/runtime"
 )
+
+// TestWhatFailsAfterTheEndDoesNotCount: a process that takes others for dead, which have ended
+// with the job, runs their tasks again, in a later view than that of the end.
+func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
+	adopted := make(chan struct{})
+	log := slog.New(slog.DiscardHandler)
+	c := newCrew(t.Context(), log, func(context.Context, *Task) error { return errors.New("lost") }, newArchive(false))
+	job, err := runtime.NewLocal(2, runtime.Config{Logger: log, Adopt: func(_, task, attempt int) {
+		c.start(task, attempt)
+		close(adopted)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	c.p, c.done = job.Processes[0], make(chan struct{})
+	close(c.ready)
+	job.Processes[0].Tell(runtime.Death{Rank: 1, Incarnation: 1, Certain: true})
+	<-adopted
+	c.tasks.Wait()
+	m := &mediator{last: math.MaxUint64, finished: make(chan struct{})}
+	if c.err(m.lastView()) == nil {
+		t.Error("the job goes on, and a task that was run again has not failed")
+	}
+	m.Finished(1, "")
+	if err := c.err(m.lastView()); err != nil {
+		t.Errorf("the job ended in view 1; process 0 fails: %v", err)
+	}
+}
 
 // TestNothingStartsAfterTheEnd gives a process the task of another that exits after the
 // job's end, as happens where it learns of the exit before it acts on the end.

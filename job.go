@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"strconv"
@@ -129,6 +130,11 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 			return cfg, fmt.Errorf("%s=%q; allowed: a power of two from 2", fanoutVariable, text)
 		}
 	}
+	if name := os.Getenv(control.VarTrace); name != "" {
+		if cfg.Trace, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
+			return cfg, fmt.Errorf("%s: %w", control.VarTrace, err)
+		}
+	}
 	for _, text := range j.Kill {
 		k, err := control.ParseKill(text)
 		if err != nil {
@@ -211,7 +217,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	var alive *runtime.Process
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r], alive = misused(p, crews[r].err(), p.Misuse()), p
+			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), p
 		}
 	}
 	if err := errors.Join(errs...); err != nil || alive == nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -50,7 +51,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := &mediator{cancel: cancel, finished: make(chan struct{}), size: place.Size, orphan: place.How == control.RunHow}
+	m := &mediator{cancel: cancel, finished: make(chan struct{}), last: math.MaxUint64, size: place.Size, orphan: place.How == control.RunHow}
 	client, welcome, err := control.Join(ctx, place, m, cfg.Logger)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
@@ -109,11 +110,12 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 			client.Returned(v.Number, text(err), recovery == Report)
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
-	err = c.err()
+	last := m.lastView()
+	err = c.err(last)
 	if out := p.Ended(); err == nil && out != nil && out != errOver { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: out})
 	}
-	if err = misused(p, err, p.Misuse()); err == nil {
+	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {
 		err = incomplete(p)
 	}
 	if err == nil && m.well() {
@@ -267,8 +269,9 @@ func (h host) Suspect(rank int, incarnation uint64, why string) {
 type mediator struct {
 	cancel   context.CancelCauseFunc
 	finished chan struct{}
-	size     int  // of the job when it began
-	orphan   bool // an orphan must not live on
+	last     uint64 // the last view that counts
+	size     int    // of the job when it began
+	orphan   bool   // an orphan must not live on
 	near     neighbours
 
 	mu    sync.Mutex
@@ -415,12 +418,23 @@ func (m *mediator) PeersReturned(ranks []int, incarnation uint64, failure string
 }
 
 // Finished implements control.Handler.
-func (m *mediator) Finished(why string) {
+func (m *mediator) Finished(view uint64, why string) {
 	if why != "" {
 		m.finish(fmt.Errorf("%w: %s", ErrAbandoned, why))
 		return
 	}
+	m.mu.Lock()
+	m.last = cmp.Or(view, m.last)
+	m.mu.Unlock()
 	m.finish(nil)
+}
+
+// lastView is the view in which the job came to its end: what this process did in a later one does not
+// count. It took others for dead that had ended, and ran their tasks again.
+func (m *mediator) lastView() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
 }
 
 // Stop implements control.Handler.

@@ -16,7 +16,7 @@ import (
 
 type chaosCmd struct {
 	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
-	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: a correction as for sim, many (several checked broadcasts at once), all (each of these that keeps its promises; default ${default}), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
+	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: all (the default: the broadcasts listed above, and nothing else), a correction as for sim, many (several checked broadcasts at once), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
 	groupFlags
 	ringFlags
 
@@ -53,6 +53,8 @@ type chaosCmd struct {
 	Lossy      bool   `help:"A crash takes the tail of what the dead sent with it; survivors then all deliver or none."`
 	JSON       bool   `name:"json" help:"Print JSON."`
 
+	Check []string `placeholder:"FILE" sep:"none" help:"Attack nothing: check what a job did that was started with coppice run --trace FILE. May be repeated."`
+
 	P    int            `kong:"-"`
 	made func(runs int) `kong:"-"` // is told how many schedules of a protocol are made
 }
@@ -63,6 +65,9 @@ An adversary decides what arrives when, who is slow and who dies, and looks for 
 broadcast breaks its promise: a live process left out, a message delivered twice or never sent, a
 process that never comes to an end. A violation is shown as the shortest script found, with the seed
 that replays it; the exit code is then 1.
+
+--protocol all, the default, attacks these broadcasts, one after the other: ` + strings.Join(promised, ", ") + `.
+Views, agreements, replay and corrected reductions are attacked only if --protocol names them.
 
 	coppice chaos
 	coppice chaos --protocol failure-proof:1 -P 9 --runs 1000000
@@ -81,6 +86,7 @@ that replays it; the exit code is then 1.
 	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
 	coppice chaos --protocol replay -P 3 --saves 2 --op allgather --exhaustive
 	coppice chaos --protocol replay --swarm --require-situations --runs 200000
+	coppice chaos --check job.trace
 
 A corrected reduction must have the inputs of all who live, in the canonical association, and be the same
 wherever it is delivered; with up to F dead (default 1) and a live root everybody delivers.
@@ -109,6 +115,9 @@ given, of those not given up to a few. It counts the runs in which named situati
 «a successor dies in Once»; --require-situations fails if one never did. With --frozen, in half of the
 runs all faults end at a random moment. Some processes stand still from then on, and are found dead or,
 if the others are a majority, only suspected; the others must come to the end, or there is "no progress".
+
+--check takes every step again that the processes of a real job have written down (coppice run --trace):
+what came of each must be the same, and what one process told must have reached the other, in order.
 `
 }
 
@@ -153,6 +162,9 @@ type chaosResult struct {
 }
 
 func (x *chaosCmd) Run(c *console) error {
+	if len(x.Check) > 0 {
+		return x.checkTraces(c)
+	}
 	if err := x.check(); err != nil {
 		return badInput{err}
 	}

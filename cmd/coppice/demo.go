@@ -104,24 +104,57 @@ func (d *demoCmd) Run(c *console) error {
 	return c.print(func(w *bufio.Writer) { show.write(w, report) })
 }
 
-// perform runs all jobs. What is measured runs at full speed, after what people watch.
-func (d *demo) perform() (err error) {
-	if d.free, err = d.query(replayMode, nil).answer(d.ctx, &appJob{stderr: d.stderr}, nil); err != nil {
+// perform runs all jobs. What is measured runs at full speed, after what people watch: the first run has caches to fill.
+func (d *demo) perform() error {
+	live := isTerminal(d.stdout) && !d.JSON && screenRoom(d.stdout) >= demoRoom
+	d.say("building the tables of TPC-H, scale %v, in %d processes", d.Sf, d.N)
+	shown, err := d.watch(live, d.JSON)
+	if err != nil {
 		return err
 	}
-	live := isTerminal(d.stdout) && !d.JSON && screenRoom(d.stdout) >= demoRoom
-	if live {
-		if _, err := d.watch(true, false); err != nil {
+	d.say("measuring at full speed: no deaths, deaths, beginning again")
+	for range demoRounds {
+		if err := d.measure(); err != nil {
 			return err
 		}
 	}
-	if d.through, err = d.watch(false, live || d.JSON); err != nil {
+	return d.check(shown)
+}
+
+// demoRounds is how often each is measured, in turns. The fastest counts: whatever else the machine does takes time.
+const demoRounds = 2
+
+// measure runs one round of what is compared.
+func (d *demo) measure() error {
+	free, err := d.query(replayMode, nil).answer(d.ctx, &appJob{stderr: d.stderr}, nil)
+	if err != nil {
 		return err
 	}
-	if err := d.check(); err != nil {
+	if d.free == nil || free.Seconds < d.free.Seconds {
+		d.free = free
+	}
+	through, err := d.watch(false, true)
+	if err == nil {
+		err = d.check(through)
+	}
+	if err != nil {
 		return err
 	}
-	return d.restart()
+	if d.through == nil || through.Seconds < d.through.Seconds {
+		d.through = through
+	}
+	again, begun, err := d.restart()
+	if err == nil && (d.again == 0 || again < d.again) {
+		d.again, d.begun = again, begun
+	}
+	return err
+}
+
+// say tells people what takes its time.
+func (d *demo) say(format string, args ...any) {
+	if !d.JSON {
+		fmt.Fprintf(d.stderr, "coppice: "+format+"\n", args...)
+	}
 }
 
 // query is a run of the query.
@@ -146,24 +179,21 @@ func (d *demo) watch(live, quiet bool) (*tpchReport, error) {
 	return report, err
 }
 
-// check compares the answers.
-func (d *demo) check() error {
+// check compares the answers of a run in which processes died.
+func (d *demo) check(run *tpchReport) error {
 	for _, k := range d.Kill { // others may have died, too
-		if !slices.Contains(d.through.Killed, k.Task) {
-			return fmt.Errorf("%v did not come about; dead are: %v", k, d.through.Killed)
+		if !slices.Contains(run.Killed, k.Task) {
+			return fmt.Errorf("%v did not come about; dead are: %v", k, run.Killed)
 		}
 	}
-	if !reflect.DeepEqual(d.free.Rows, d.through.Rows) {
-		return fmt.Errorf("the survivors' answer is %v; without deaths it is %v", d.through.Rows, d.free.Rows)
+	if !reflect.DeepEqual(d.free.Rows, run.Rows) {
+		return fmt.Errorf("the survivors' answer is %v; without deaths it is %v", run.Rows, d.free.Rows)
 	}
-	if want, ok := tpch.Official(3, d.Sf); ok && d.csv() != want {
-		return fmt.Errorf("the answer is %v; the official one is %s", d.through.Rows, want)
+	answer := tpch.Answer{Columns: run.Columns, Rows: run.Rows}
+	if want, ok := tpch.Official(3, d.Sf); ok && answer.CSV() != want {
+		return fmt.Errorf("the answer is %v; the official one is %s", run.Rows, want)
 	}
 	return nil
-}
-
-func (d *demo) csv() string {
-	return tpch.Answer{Columns: d.through.Columns, Rows: d.through.Rows}.CSV()
 }
 
 // demoExtra is how many deaths that nobody has ordered may come where all begin again.
@@ -171,27 +201,27 @@ const demoExtra = 3
 
 // restart does what one does without fault tolerance: after each death all begins again. Kill points are for the first
 // start of a job, so each death has a job of its own, of which only the last counts to its end.
-func (d *demo) restart() error {
+func (d *demo) restart() (seconds float64, begun int, err error) {
 	for i, k := range d.Kill {
 		query := d.query(plainMode, []control.Kill{k})
 		query.Restart = 1 + demoExtra
 		report, err := query.answer(d.ctx, &appJob{}, nil)
 		switch {
 		case err != nil:
-			return err
+			return 0, 0, err
 		case len(report.Restarts) == 0:
-			return fmt.Errorf("%v did not come about where all begin again", k)
+			return 0, 0, fmt.Errorf("%v did not come about where all begin again", k)
 		case !reflect.DeepEqual(d.free.Rows, report.Rows):
-			return fmt.Errorf("the answer after a restart is %v; without deaths it is %v", report.Rows, d.free.Rows)
+			return 0, 0, fmt.Errorf("the answer after a restart is %v; without deaths it is %v", report.Rows, d.free.Rows)
 		case i < len(d.Kill)-1:
-			d.again += report.Restarts[0].Seconds
-			d.begun++
+			seconds += report.Restarts[0].Seconds
+			begun++
 		default:
-			d.again += report.Seconds
-			d.begun += len(report.Restarts)
+			seconds += report.Seconds
+			begun += len(report.Restarts)
 		}
 	}
-	return nil
+	return seconds, begun, nil
 }
 
 func (d *demo) report() demoReport {
@@ -226,7 +256,7 @@ func (d *demo) write(w *bufio.Writer, r demoReport) {
 	} {
 		fmt.Fprintf(w, "  %-36s %6.2f s  %s\n", line.name, line.seconds, d.in(line.paint, bar(line.seconds/most)))
 	}
-	fmt.Fprintf(w, "\nEach from the start of the processes to the end of the last. %.1f s.\n", r.Seconds)
+	fmt.Fprintf(w, "\nEach from the start of the processes to the end of the last, the faster of two runs.\nThe demo took %.1f s.\n", r.Seconds)
 }
 
 // deaths says how many there are, and what comes then.

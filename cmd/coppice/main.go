@@ -30,7 +30,7 @@ type commands struct {
 	Bench           benchCmd           `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	BenchMembership benchMembershipCmd `cmd:"" name:"bench membership" help:"Measure how fast the survivors of a death have a new view."`
 	BenchRecovery   benchRecoveryCmd   `cmd:"" name:"bench recovery" help:"Measure how fast the survivors of a death have finished what it happened in."`
-	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts, views, agreement, recovery and reductions with hostile schedules and crashes."`
+	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts, or what --protocol names (views, agreement, recovery, reductions), with hostile schedules and crashes."`
 	Completion      completionCmd      `cmd:"" help:"Print the script that lets a shell complete commands and flags."`
 	Demo            demoCmd            `cmd:"" help:"See processes answer a query although some of them are killed."`
 	Help            helpCmd            `cmd:"" help:"Show the help of a command."`

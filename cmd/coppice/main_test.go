@@ -275,7 +275,7 @@ func TestDemoAllowsForOtherDeaths(t *testing.T) {
 			demoCmd: &demoCmd{Kill: []control.Kill{{Task: 3, After: time.Second}, {Task: 5, After: time.Second}}},
 			free:    &tpchReport{}, through: &tpchReport{Killed: killed},
 		}
-		if err := d.check(); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
+		if err := d.check(d.through); fmt.Sprint(err) != cmp.Or(want, "<nil>") {
 			t.Errorf("%v: %v", killed, err)
 		}
 	}

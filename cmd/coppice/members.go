@@ -23,8 +23,8 @@ type membersCmd struct {
 
 func (membersCmd) Help() string {
 	return `
-Shows who is in which view of a running job: every process with its host, its state and the tasks it
-owns, and the dead. --watch goes on until the job ends, and says how: on a terminal the table is drawn again with every
+Shows who is in which view of a running job: what the job runs, the pid of its launcher, when it began, every process with its
+host, its state and the tasks it owns, and the dead. --watch goes on until the job ends, and says how: on a terminal the table is drawn again with every
 change, otherwise what happens is told line by line. If no job runs on this host, the exit code is 1.
 
 	coppice members
@@ -110,7 +110,11 @@ func (r *roster) write(w *bufio.Writer) {
 	default:
 		view = "ended, " + report.Ended + "; " + view
 	}
-	fmt.Fprintf(w, "job %s: %s, %s, %d dead\n\n", r.job, view, countOf(len(report.Members), "process", "processes"), len(report.Dead))
+	fmt.Fprintf(w, "job %s: %s, %s, %d dead\n", r.job, view, countOf(len(report.Members), "process", "processes"), len(report.Dead))
+	if !report.Began.IsZero() {
+		fmt.Fprintln(w, aboutText(report.About, len(report.Command)))
+	}
+	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "id\tincarnation\thost\tpid\tstate\ttasks")
 	for _, p := range report.Members {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -44,11 +46,37 @@ func (f jobFlag) find() (dir string, err error) {
 	}
 	switch {
 	case wanted == "" && len(jobs) > 1:
-		return "", badInput{fmt.Errorf("%d jobs run here; allowed: --job with one of %s", len(jobs), strings.Join(names, ", "))}
+		return "", badInput{fmt.Errorf("%d jobs run here; allowed: --job with one of %s", len(jobs), strings.Join(describe(jobs), ", "))}
 	case len(jobs) == 0 && wanted == "":
 		return "", errors.New("no running job on this host; start one with coppice run")
 	case len(jobs) == 0:
 		return "", badInput{fmt.Errorf("no job %s; allowed: one that runs, and none does here", wanted)}
 	}
 	return "", badInput{fmt.Errorf("no job %s; allowed: %s", wanted, strings.Join(names, ", "))}
+}
+
+// describe names jobs, each with what tells it from the others.
+func describe(jobs []string) (texts []string) {
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
+	defer stop()
+	for _, dir := range jobs {
+		text := control.JobName(dir)
+		if about, err := control.Describe(ctx, dir); err == nil && !about.Began.IsZero() { // else it has ended meanwhile, or its launcher is of an earlier version
+			text += " (" + aboutText(about, commandShown) + ")"
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// commandShown is how much of a command is shown where several are in a line.
+const commandShown = 60
+
+// aboutText says what a job runs, so many characters of it at most, who started it, and when.
+func aboutText(about control.About, most int) string {
+	command := []rune(about.Command)
+	if len(command) > most {
+		command = append(command[:most], '…')
+	}
+	return fmt.Sprintf("%s, pid %d, since %s", dash(string(command)), about.Pid, about.Began.Local().Format(time.DateTime))
 }

@@ -6,18 +6,20 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
 
 // roster is who is in a job, as its event stream tells.
 type roster struct {
-	job  string
-	size int
-	view *control.View
-	over bool // the job has finished
-	all  map[control.Identity]*control.Status
-	news []string // the last of it, for the screen
+	job   string
+	about control.About
+	size  int
+	view  *control.View
+	over  bool // the job has finished
+	all   map[control.Identity]*control.Status
+	news  []string // the last of it, for the screen
 }
 
 func newRoster(job string) *roster {
@@ -27,7 +29,8 @@ func newRoster(job string) *roster {
 // membersReport is the roster at one moment. Its JSON is part of the command's
 // contract.
 type membersReport struct {
-	Job     string         `json:"job"`
+	Job string `json:"job"`
+	control.About
 	View    *uint64        `json:"view"` // its number; null: no process has told of one
 	Members []memberReport `json:"members"`
 	Dead    []memberReport `json:"dead"`
@@ -54,7 +57,7 @@ type memberReport struct {
 
 // report tells who is there.
 func (r *roster) report(news string) membersReport {
-	report := membersReport{Job: r.job, Members: []memberReport{}, Dead: []memberReport{}}
+	report := membersReport{Job: r.job, About: r.about, Members: []memberReport{}, Dead: []memberReport{}}
 	if _, rest, ok := strings.Cut(news, "  "); ok {
 		report.News = rest
 	}
@@ -101,6 +104,8 @@ type happening struct {
 	Incarnation uint64           `json:"incarnation"`
 	Pid         int              `json:"pid"`
 	Size        int              `json:"size"`
+	Command     string           `json:"command"`
+	Began       time.Time        `json:"began"`
 	Again       bool             `json:"again"`
 	HostName    string           `json:"host_name"`
 	Certain     bool             `json:"certain"`
@@ -153,6 +158,9 @@ func (r *roster) learn(e control.Event) (news string) {
 // begin takes the present in.
 func (r *roster) begin(h happening) {
 	clear(r.all)
+	if !h.Began.IsZero() {
+		r.size, r.about = h.Size, control.About{Command: h.Command, Pid: h.Pid, Began: h.Began}
+	}
 	var members []control.Status
 	if json.Unmarshal(h.Members, &members) != nil {
 		return

@@ -80,7 +80,7 @@ func (l *listener) Died(control.Death)                  {}
 func (l *listener) Alive(int)                           {}
 func (l *listener) HeardOf(int, bool, time.Duration)    {}
 func (l *listener) PeersReturned([]int, uint64, string) {}
-func (l *listener) Finished(string)                     {}
+func (l *listener) Finished(uint64, string)             {}
 func (l *listener) Stop(string)                         {}
 func (l *listener) Lost(error)                          {}
 
@@ -129,18 +129,23 @@ func TestMembersFindsItsJob(t *testing.T) {
 		t.Errorf("without a job: %v, printed %q", err, out)
 	}
 	refusal(t, "no job x; allowed: one that runs, and none does here", "members", "--job", "x")
-	one := coordinate(t, control.ServerConfig{Size: 1}).Place(0, 1).Dir
+	one := coordinate(t, control.ServerConfig{Size: 1, Command: "./pi -v"}).Place(0, 1).Dir
 	name := control.JobName(one)
 	for _, args := range [][]string{nil, {"--job", name}, {"--job", "coppice-" + name}, {"--job", one}} {
 		out, err := command(t, append([]string{"members"}, args...)...)
-		if err != nil || !strings.HasPrefix(out, "job "+name+": no view told yet, 1 process, 0 dead\n") {
+		if err != nil || !strings.HasPrefix(out, fmt.Sprintf("job %s: no view told yet, 1 process, 0 dead\n./pi -v, pid %d, since ", name, os.Getpid())) {
 			t.Errorf("%q: %q, %v", args, out, err)
 		}
 	}
 	refusal(t, "no job x; allowed: "+name, "members", "--job", "x")
 	refusal(t, "no job ./x; allowed: "+name, "members", "--job", "./x")
-	two := coordinate(t, control.ServerConfig{Size: 1}).Place(0, 1).Dir
-	refusal(t, fmt.Sprintf("2 jobs run here; allowed: --job with one of %s, %s", name, control.JobName(two)), "members")
+	long := strings.Repeat("x", 2*commandShown)
+	two := coordinate(t, control.ServerConfig{Size: 1, Command: long}).Place(0, 1).Dir
+	want := fmt.Sprintf(`^2 jobs run here; allowed: --job with one of %s \(\./pi -v, pid %d, since [-0-9]+ [:0-9]+\), %s \(%s…, pid %[2]d, since [-0-9]+ [:0-9]+\)$`,
+		name, os.Getpid(), control.JobName(two), long[:commandShown])
+	if _, err := command(t, "members"); !errors.As(err, new(badInput)) || !regexp.MustCompile(want).MatchString(err.Error()) {
+		t.Errorf("%v, want %s", err, want)
+	}
 	t.Setenv(control.VarDir, two) // part of that job
 	if out, err := command(t, "members"); err != nil || !strings.HasPrefix(out, "job "+control.JobName(two)) {
 		t.Errorf("%q, %v", out, err)
@@ -194,7 +199,7 @@ func TestMembersShowsTheView(t *testing.T) {
 	}
 	out, err := command(t, "members")
 	for _, want := range []string{
-		`^job \d+: view 7, 4 processes, 1 dead\n\nid  incarnation  host .* state .* tasks\n`,
+		`^job \d+: view 7, 4 processes, 1 dead\n-, pid \d+, since .*\n\nid  incarnation  host .* state .* tasks\n`,
 		`(?m)^0   1 .* present .* 0, 3$`,
 		`(?m)^1   2 .* present, not in the view  +-$`,
 		`(?m)^2   1 .* present .* 1-2, 4$`,

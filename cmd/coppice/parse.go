@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -42,6 +43,7 @@ func oneWord(app *kong.Application, args []string) []string {
 // explain says what kong found wrong, what it takes to be meant, and where to see what is allowed.
 func explain(err error, parser *kong.Kong, command *kong.Command, args []string) error {
 	text := missingValue.ReplaceAllString(err.Error(), "$1: missing value")
+	text = closest(explainValue(text, command))
 	see := "see coppice --help"
 	switch {
 	case command != nil:
@@ -52,7 +54,7 @@ func explain(err error, parser *kong.Kong, command *kong.Command, args []string)
 			}
 		}
 	case !strings.HasPrefix(args[0], "-"):
-		text = fmt.Sprintf("unknown command %q%s", args[0], suggestion(parser, args[0]))
+		text = closest(fmt.Sprintf("unknown command %q%s", args[0], suggestion(parser, args[0])))
 		if !strings.Contains(text, meant) {
 			text += "; allowed: " + strings.Join(names(parser.Model), ", ")
 		}
@@ -88,6 +90,81 @@ func suggestion(parser *kong.Kong, name string) string {
 
 // missingValue matches kong's words for a flag at the end, or before another.
 var missingValue = regexp.MustCompile(`(--\S+): (expected \S+ value but got "(EOL|-)|missing value).*`)
+
+// badValue matches kong's words for a value that a flag cannot have: the flag, what kong expected, the value.
+var badValue = regexp.MustCompile(`^(--\S+): expected (?:a valid (\d+) bit )?(u?int|a float|duration) but got ("(?:[^"\\]|\\.)*")`)
+
+// explainValue says which values a flag takes, if kong refused one.
+func explainValue(text string, command *kong.Command) string {
+	match := badValue.FindStringSubmatch(text)
+	if match == nil {
+		return text
+	}
+	flag, bits, kind, value := match[1], match[2], match[3], match[4]
+	allowed := map[string]string{
+		"int": "a whole number", "uint": "a whole number, 0 or more", "a float": "a number", "duration": "a duration, such as 30s or 5m",
+	}[kind]
+	if wholeNumber.MatchString(value) && kind == "int" {
+		allowed += " of " + bits + " bits"
+	}
+	if command != nil {
+		for _, f := range command.Flags {
+			if "--"+f.Name == flag && f.Short != 0 {
+				flag += fmt.Sprintf(" (-%c)", f.Short)
+			}
+		}
+	}
+	return fmt.Sprintf("%s: %s; allowed: %s", flag, value, allowed)
+}
+
+var wholeNumber = regexp.MustCompile(`^"[-+]?[0-9]+"$`)
+
+// suggested matches the word that kong does not know, and the words that it suggests.
+var suggested = regexp.MustCompile(`^(unknown flag|unknown command|unexpected argument) (\S+)` + meant + `(?:one of )?(.*)\?$`)
+
+// closest keeps, of what kong suggests, the words that begin with the one it does not know. If none does, it keeps those
+// that differ from it in the fewest letters.
+func closest(text string) string {
+	match := suggested.FindStringSubmatch(text)
+	if match == nil {
+		return text
+	}
+	word, all := strings.Trim(match[2], `"`), strings.Split(match[3], ", ")
+	distance := func(candidate string) int {
+		candidate = strings.Trim(candidate, `"`)
+		if strings.HasPrefix(candidate, word) {
+			return 0
+		}
+		return edits(word, candidate)
+	}
+	least := distance(slices.MinFunc(all, func(a, b string) int { return distance(a) - distance(b) }))
+	all = slices.DeleteFunc(all, func(candidate string) bool { return distance(candidate) > least })
+	if len(all) > 1 {
+		all[0] = "one of " + all[0]
+	}
+	return match[1] + " " + match[2] + meant + strings.Join(all, ", ") + "?"
+}
+
+// edits is how many letters are to be added, left out or changed to make b of a (Levenshtein's distance).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // from the letters of a so far, to each beginning of b
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			changed := diagonal
+			if a[i] != b[j] {
+				changed++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(changed, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
 
 // eitherLetter lets people write -P for -n, or -n for -P, where a command has but one of them: processes are -n where
 // they are started, -P where they are simulated.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -28,6 +29,8 @@ type runCmd struct {
 	Ranks  string `placeholder:"0,3-5" group:"Output:" help:"Show only what these ranks write."`
 	LogDir string `placeholder:"DIR" group:"Output:" help:"Write what each rank writes to DIR/RANK.out and DIR/RANK.err too, byte for byte."`
 
+	Trace string `placeholder:"FILE" group:"Output:" help:"Write every step of recovery in every process to FILE, on each host; coppice chaos --check FILE checks them."`
+
 	Stdin string   `placeholder:"RANK" group:"Start:" help:"Who reads standard input: a rank or none (default 0; with --restart none); the others read nothing."`
 	Env   []string `placeholder:"NAME=VALUE" sep:"none" group:"Start:" help:"Set a variable in every process. May be repeated."`
 	Dir   string   `placeholder:"DIR" group:"Start:" help:"Working directory of the processes."`
@@ -43,7 +46,7 @@ type runCmd struct {
 	Resume bool `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
 
 	DryRun  bool `help:"Print what would be started, and start nothing."`
-	Verbose bool `short:"v" help:"Log what the coordinator sees."`
+	Verbose bool `short:"v" help:"Log the name of the job and what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
 
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"-- PROG ARGS" passthrough:"partial" help:"The program and its arguments, after --."`
@@ -156,7 +159,26 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if config.Output, err = r.output(c, config.N+max(config.Grow, 0)); err != nil {
 		return nil, err
 	}
+	if err := r.trace(&config); err != nil {
+		return nil, err
+	}
 	return launch.New(config)
+}
+
+// trace makes the file that the processes write their steps to.
+func (r *runCmd) trace(config *launch.Config) error {
+	if r.Trace == "" {
+		return nil
+	}
+	name, err := filepath.Abs(r.Trace)
+	if err == nil && !r.DryRun {
+		err = os.WriteFile(name, nil, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("--trace: %w; allowed: a file in an existing directory", err)
+	}
+	config.Env = append(config.Env, control.VarTrace+"="+name)
+	return nil
 }
 
 // duration is what a flag says, if it was given.

@@ -169,7 +169,7 @@ func TestSignalLeavesNoHalfOutput(t *testing.T) {
 	}
 }
 
-// TestSignalEndsTheDemo: in one line, and without a word of those that the launcher kills then.
+// TestSignalEndsTheDemo: after what it does it says in one line that it was ended, and has no word of those that the launcher kills then.
 func TestSignalEndsTheDemo(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -190,7 +190,7 @@ func TestSignalEndsTheDemo(t *testing.T) {
 	if deaths == 0 || deaths > 2 {
 		t.Errorf("%d deaths are told", deaths)
 	}
-	l.ends(t, "exit status 1", "coppice: interrupted by SIGQUIT.*\n")
+	l.ends(t, "exit status 1", "coppice: building .*\ncoppice: interrupted by SIGQUIT.*\n")
 }
 
 // TestTimeoutEndsALauncherThatNobodyReads: neither what the processes write nor the last line can be written.

@@ -30,7 +30,7 @@ type Handler interface {
 	Alive(rank int)                                                // a process that was suspected is, for all the coordinator knows
 	HeardOf(rank int, hears bool, silent time.Duration)            // the answer to Hears
 	PeersReturned(ranks []int, incarnation uint64, failure string) // their tasks have; failure "": well
-	Finished(why string)                                           // every live process has returned; why: tasks are not done, and nobody can do them
+	Finished(view uint64, why string)                              // every task has returned, in that view or before; why: tasks are not done, and nobody can do them
 	Stop(reason string)                                            // a graceful end is asked for
 	Lost(err error)                                                // the coordinator is gone: the job ends. Not called after Finished
 }

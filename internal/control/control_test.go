@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ type recorder struct {
 	notes []string
 	peers map[int]control.Peer
 	times map[string]time.Time
+	ended atomic.Uint64 // the view of the end
 }
 
 func newRecorder() *recorder {
@@ -105,9 +107,12 @@ func (r *recorder) PeersReturned(ranks []int, incarnation uint64, failure string
 
 func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
 
-func (r *recorder) Finished(why string) { r.note("%s", strings.TrimSpace("finished "+why)) }
-func (r *recorder) Stop(reason string)  { r.note("stop %s", reason) }
-func (r *recorder) Lost(err error)      { r.note("lost %v", err) }
+func (r *recorder) Finished(view uint64, why string) {
+	r.ended.Store(view)
+	r.note("%s", strings.TrimSpace("finished "+why))
+}
+func (r *recorder) Stop(reason string) { r.note("stop %s", reason) }
+func (r *recorder) Lost(err error)     { r.note("lost %v", err) }
 
 // await waits until something holds of what was noted.
 func (r *recorder) await(t testing.TB, what string, holds func() bool) {

@@ -81,7 +81,7 @@ func (s *Server) die(m *member, d Death) {
 	if d.Certain && d.Record == nil && m.local && !s.finished { // then nobody decides any more
 		s.readRecord(&d, m.peer != nil)
 	}
-	m.death, m.obituary = &d, d.message().line()
+	m.death, m.diedAt, m.obituary = &d, time.Now(), d.message().line()
 	s.guard.Leave(protocol.Rank(m.rank))
 	s.ending.Died(m.identity().member())
 	if m.session != nil {

@@ -80,7 +80,7 @@
 // sent events, one JSON object a line, with "time", "type", "rank" if it is about
 // one, and these attributes:
 //
-//	job          job, size, grow, pid      the coordinator has begun
+//	job          job, size, grow, pid, command    the coordinator has begun; command: what the processes run
 //	started      incarnation, pid          the launcher has started a process, or its wrapper
 //	joined       incarnation, pid, again   it has connected; again: not for the first time
 //	announced    incarnation, addresses, host, host_name
@@ -94,8 +94,9 @@
 //	left         incarnation, certain, how it has ended after the job had finished
 //	finished                               every live process has returned, and nothing of the dead is left to do
 //	stop         reason                    a graceful end is asked for
-//	status       members, former, view     for a new observer, after the past: Status of each rank,
-//	                                       those of earlier incarnations, the latest view
+//	status       members, former, view,    for a new observer, after the past: Status of each rank,
+//	             size, pid, command, began those of earlier incarnations, the latest view, what the
+//	                                       event job told, and its time
 //	end                                    the last
 //
 // Processes add events of other types (Emit), always under their own rank. Two are

@@ -26,7 +26,7 @@ func (silent) HeardOf(int, bool, time.Duration)    {}
 func (silent) Alive(int)                           {}
 func (silent) PeersReturned([]int, uint64, string) {}
 func (silent) PeerResumed(int)                     {}
-func (silent) Finished(string)                     {}
+func (silent) Finished(uint64, string)             {}
 func (silent) Stop(string)                         {}
 func (silent) Lost(error)                          {}
 

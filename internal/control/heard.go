@@ -69,7 +69,7 @@ func (c *Client) hear(m message) error {
 	case tellFinished:
 		if !h.finished {
 			h.finished = true
-			c.handler.Finished(m.Why)
+			c.handler.Finished(m.View, m.Why)
 		}
 	case tellStop:
 		if !h.stopped {

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"context"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
@@ -58,6 +60,34 @@ func boundSockets() (found []string) {
 
 // JobName is how a job is called: what tells its directory from others.
 func JobName(dir string) string { return strings.TrimPrefix(filepath.Base(dir), dirPrefix) }
+
+// About is what tells a job from others.
+type About struct {
+	Command string    `json:"command"` // what its processes run
+	Pid     int       `json:"pid"`     // of the coordinator's process: the launcher, or the process of rank 0
+	Began   time.Time `json:"began"`
+}
+
+// Describe asks the coordinator of the job in a directory which job it is.
+func Describe(ctx context.Context, dir string) (about About, err error) {
+	for e, err := range Watch(ctx, dir) {
+		switch {
+		case err != nil:
+			return About{}, err
+		case e.Type == EventStatus:
+			return aboutOf(e)
+		}
+	}
+	return About{}, ctx.Err()
+}
+
+func aboutOf(e Event) (about About, err error) {
+	raw, err := json.Marshal(e)
+	if err == nil {
+		err = json.Unmarshal(raw, &about)
+	}
+	return about, err
+}
 
 // Runs tells whether a directory is that of a job of this user whose coordinator
 // runs.

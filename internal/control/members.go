@@ -27,12 +27,13 @@ type member struct {
 	failure     string // of its tasks, the first
 	failedAt    time.Time
 	death       *Death
-	obituary    []byte // the line that tells of it
-	left        bool   // it ended when the job had
-	unreturned  []int  // its tasks when it ended, which had not returned
-	quit        []int  // the same, if it has exited with 0
-	estate      []int  // the tasks it owned when a view removed it
-	removed     bool   // one has
+	diedAt      time.Time // when that was known
+	obituary    []byte    // the line that tells of it
+	left        bool      // it ended when the job had
+	unreturned  []int     // its tasks when it ended, which had not returned
+	quit        []int     // the same, if it has exited with 0
+	estate      []int     // the tasks it owned when a view removed it
+	removed     bool      // one has
 	removedAt   time.Time
 	load        *load   // that it told; nil: it has said nothing of its memory
 	before      *member // the incarnation before; nil: none is known
@@ -295,12 +296,13 @@ type Status struct {
 	Quit        []int    `json:"quit,omitempty"`    // of one that exited with 0 before they had returned: its tasks
 
 	FailedAt time.Time `json:"failed_at,omitzero"` // of those that returned a failure
+	DiedAt   time.Time `json:"died_at,omitzero"`   // when the coordinator learned of it
 }
 
 func (m *member) status() Status {
 	st := Status{
 		Rank: m.rank, Incarnation: m.incarnation, Pid: m.pid, HostName: m.hostName,
-		Connected: m.session != nil, Left: m.left, Failure: m.failure, FailedAt: m.failedAt, Quit: m.quit, State: Absent,
+		Connected: m.session != nil, Left: m.left, Failure: m.failure, FailedAt: m.failedAt, DiedAt: m.diedAt, Quit: m.quit, State: Absent,
 	}
 	if m.peer != nil {
 		st.Host, st.Addresses = m.peer.Host, m.peer.Addresses

@@ -85,7 +85,7 @@ const (
 	tellHears    = "hears"    // Rank, Hears, Silence: for so long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
 	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
-	tellFinished = "finished" // Why: who had tasks is dead
+	tellFinished = "finished" // View: every task has returned there; Why: who had tasks is dead
 	tellStop     = "stop"     // Why
 	tellBeat     = "beat"     // the answer to one: the coordinator is alive
 	tellPaged    = "paged"    // the coordinator sees the beats of this process in the directory's page

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"os"
 	"time"
 )
 
@@ -84,7 +85,10 @@ func (s *Server) addObserver(o *session) bool {
 	if s.closing || len(s.observers) >= observersMax {
 		return false
 	}
-	now := map[string]any{"members": s.present(), "former": s.former(), "view": s.view}
+	now := map[string]any{
+		"members": s.present(), "former": s.former(), "view": s.view,
+		"size": s.cfg.Size, "pid": os.Getpid(), "began": s.began, "command": s.cfg.Command, // the event that told it may be forgotten
+	}
 	line, err := json.Marshal(Event{Time: time.Now(), Type: EventStatus, Rank: -1, Attrs: now})
 	if err != nil {
 		return false

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -53,6 +54,23 @@ func TestWatchTellsPastPresentAndFuture(t *testing.T) {
 		t.Errorf("%q", past)
 	}
 	notes[0].expect(t, "finished")
+}
+
+// TestJobsAreTold: which job it is its coordinator says, however much has happened since it began.
+func TestJobsAreTold(t *testing.T) {
+	began := time.Now()
+	s := serve(t, control.ServerConfig{Size: 1, Command: "./pi " + strings.Repeat("é", 10_000)})
+	c, _ := join(t, s.Place(0, 1))
+	for range 10_000 {
+		c.Emit(control.Event{Type: "noise"})
+	}
+	about, err := control.Describe(t.Context(), s.Place(0, 1).Dir)
+	if err != nil || about.Pid != os.Getpid() || about.Began.Before(began) || about.Began.After(time.Now()) {
+		t.Errorf("%+v, %v", about, err)
+	}
+	if len(about.Command) > 1010 || !strings.HasPrefix(about.Command, "./pi éé") || !strings.HasSuffix(about.Command, "éé…") {
+		t.Errorf("%d bytes of command: %.20s", len(about.Command), about.Command)
+	}
 }
 
 func TestWatchEndsWithItsContextAndWithItsReader(t *testing.T) {

@@ -166,7 +166,7 @@ func (s *Server) noteLoss(e Event) {
 	task, _ := e.Attrs["task"].(json.Number)
 	why, _ := e.Attrs["why"].(string)
 	n, err := task.Int64()
-	if e.Type != EventLost || err != nil {
+	if e.Type != EventLost || err != nil || s.finished {
 		return
 	}
 	if s.lost == nil {
@@ -210,5 +210,9 @@ func (s *Server) settle() {
 	close(s.done)
 }
 
-// end is the message that tells of the job's.
-func (s *Server) end() message { return message{Type: tellFinished, Why: s.forlorn} }
+// end is the message that tells of the job's, and of the view in which every task had returned.
+// A process that has not acted on it yet may take the others, which exit, for dead: what it does
+// in a later view is of no use to anybody.
+func (s *Server) end() message {
+	return message{Type: tellFinished, Why: s.forlorn, View: s.ending.Latest()}
+}

@@ -231,6 +231,22 @@ func TestJobEndsWithItsLastTask(t *testing.T) {
 	}
 }
 
+// TestTheEndSaysItsView: who goes on in a later view, since it took those for dead that had ended,
+// knows that this does not count.
+func TestTheEndSaysItsView(t *testing.T) {
+	st := &stage{t: t, seen: newRecorder()}
+	st.s = serve(t, control.ServerConfig{Size: 3, Events: func(e control.Event) { st.seen.note("%s %d", e.Type, e.Rank) }})
+	var notes []*recorder
+	st.clients, notes = crew(t, st.s, 3)
+	for _, s := range []step{dies(2), opens(2, []int{0, 1}, []int{0, 1, 0}), returns(0, 2), returns(1, 2)} {
+		s.play(st)
+	}
+	notes[0].expect(t, "finished")
+	if view := notes[0].ended.Load(); view != 2 {
+		t.Errorf("the job ended in view %d, want 2", view)
+	}
+}
+
 // TestNobodyIsLeftWithTheTasks: who has joined, and is in no view that was told of, does not
 // take that for an end of all tasks.
 func TestNobodyIsLeftWithTheTasks(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,7 @@ type ServerConfig struct {
 	Size int      // processes, ranks 0 … Size−1
 	Grow int      // so many may join beyond them while the job runs, with ranks from Size on; the dead may come back on request if it is above 0
 
+	Command   string          // what the processes run, as people write it: observers tell jobs apart by it
 	LocalSize int             // of them on this host; 0: all
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
 	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere; ":0": at a free port
@@ -59,6 +62,7 @@ type ServerConfig struct {
 const (
 	SilenceDefault = 3 * time.Second
 	settingsMax    = 512 << 10
+	commandMax     = 1000                   // bytes of a command that observers are told
 	handshakeMax   = 5 * time.Second        // for a handshake over the network, at first
 	farewellMax    = 500 * time.Millisecond // for the last words on a connection
 	observersMax   = 64
@@ -71,6 +75,7 @@ const (
 type Server struct {
 	cfg       ServerConfig
 	log       *slog.Logger
+	began     time.Time
 	instance  uint64         // drawn; a client that comes back tells whom it means
 	keeping   sync.Mutex     // for the listeners and the leases, which keepDir replaces
 	socket    fs.FileInfo    // of the first listener
@@ -114,7 +119,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, instance: drawNumber(),
+		cfg: cfg, log: cfg.Logger, instance: drawNumber(), began: time.Now(),
 		lobby: newLobby(256 + cfg.Size), quit: make(chan struct{}), done: make(chan struct{}),
 		members:  make([]*member, cfg.Size+cfg.Grow),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
@@ -130,7 +135,8 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
 	s.mu.Lock()
-	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "grow", cfg.Grow, "pid", os.Getpid())
+	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "grow", cfg.Grow, "pid", os.Getpid(), "command", cfg.Command)
+	s.log.Info("control: job", "name", JobName(cfg.Dir), "size", cfg.Size, "pid", os.Getpid(), "command", cfg.Command)
 	s.mu.Unlock()
 	s.wg.Go(s.watchSilence)
 	s.wg.Go(s.watchDir)
@@ -155,6 +161,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
+	cfg.Command = strings.Join(os.Args, " ")
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator
 	}
@@ -187,6 +194,9 @@ func (c *ServerConfig) complete() error {
 	}
 	if c.JoinTimeout <= 0 {
 		c.JoinTimeout = joinTimeout
+	}
+	if len(c.Command) > commandMax {
+		c.Command = strings.ToValidUTF8(c.Command[:commandMax], "") + "…"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -307,6 +317,10 @@ func (s *Server) receive(conn net.Conn) {
 	})
 	if err != nil {
 		proc.close()
+		if errors.Is(err, io.EOF) { // it wanted to know whether somebody listens (Runs), or has died
+			s.log.Debug("control: the peer has gone", "error", err)
+			return
+		}
 		s.log.Info("control: turned away", "from", conn.RemoteAddr(), "rank", id.From, "error", err)
 		return
 	}

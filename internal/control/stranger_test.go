@@ -5,10 +5,12 @@ package control_test
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,6 +51,42 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	if notes[0].has("died") {
 		t.Errorf("%q", notes[0].notes)
 	}
+}
+
+// TestWhoOnlyLooksIsNotTurnedAway: coppice members opens a connection with every coordinator, to see who listens, and
+// observes one job. The log has neither; it has strangers.
+func TestWhoOnlyLooksIsNotTurnedAway(t *testing.T) {
+	var mu sync.Mutex
+	var log strings.Builder
+	s := serve(t, control.ServerConfig{Size: 1, Logger: slog.New(slog.NewTextHandler(&locked{&mu, &log}, nil))})
+	visit := func(says string) {
+		conn := open(t, s)
+		io.WriteString(conn, says)
+		conn.(*net.UnixConn).CloseWrite()
+		io.Copy(io.Discard, conn) // until the coordinator has done with it
+	}
+	visit("") // as control.Runs does
+	if _, err := control.Describe(t.Context(), s.Place(0, 1).Dir); err != nil {
+		t.Fatal(err)
+	}
+	visit(strings.Repeat("\xff", 100))
+	mu.Lock()
+	defer mu.Unlock()
+	if n := strings.Count(log.String(), "turned away"); n != 1 {
+		t.Errorf("%d are turned away, want the stranger:\n%s", n, log.String())
+	}
+}
+
+// locked is a writer that several goroutines use.
+type locked struct {
+	mu *sync.Mutex
+	to io.Writer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(p)
 }
 
 // TestIdlersAreBounded: thousands of connections that say nothing cost a bounded

@@ -31,8 +31,15 @@ func (r *Report) inherit(v *control.View, removed map[control.Identity][]int) {
 	for _, m := range v.Members {
 		in[m] = true
 	}
+	first := 0 // processes that the job began with
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; !t.extra && t.Again <= firstIncarnation {
+			first++
+		}
+	}
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
+		t.apart = len(v.Owners) != first
 		id := control.Identity{uint64(t.Rank), max(t.Again, firstIncarnation)}
 		t.tasks, t.out = removed[id]
 		if t.in = in[id]; t.in {

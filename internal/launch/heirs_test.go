@@ -82,7 +82,7 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 			[]TaskReport{well(0), killed(1)},
 			&control.View{Number: 1, Members: members(0, 1), Owners: []int{0, 0, 1, 1}},
 			nil,
-			"exit 0, killed [1], lost [2 3]: task 1 was killed by SIGKILL, 0.10 s after the start; the others ended well",
+			"exit 0, killed [1], lost [2 3]: process 1 was killed by SIGKILL, 0.10 s after the start; the others ended well",
 		},
 		{
 			"killed when the job had finished",
@@ -124,7 +124,7 @@ func TestTasksOfTheDeadAreLostOnlyIfNobodyHasThem(t *testing.T) {
 			[]TaskReport{well(0), killed(1), crashed(2, "boom")},
 			&control.View{Number: 2, Members: members(0, 2), Owners: []int{0, 2, 2}},
 			map[control.Identity][]int{one: {1}},
-			"exit 1, killed [1], lost []: process 1 was killed by SIGKILL, 0.10 s after the start; then 1 other failed",
+			"exit 1, killed [1], lost []: process 1 was killed by SIGKILL, 0.10 s after the start; then 1 other failed: boom",
 		},
 		{
 			"the next life has nothing of the first",

@@ -74,7 +74,7 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 	j := &job{
 		Plan:    p,
 		dog:     dog,
-		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}},
+		screen:  &screen{to: [streams]io.Writer{p.Output.Stdout, p.Output.Stderr}, late: dog.struck},
 		endings: make(chan ending, p.N),
 		running: map[int]uint64{},
 		at:      map[int]station{},

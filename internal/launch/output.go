@@ -36,6 +36,7 @@ const lineMax = 64 << 10
 type screen struct {
 	mu    sync.Mutex
 	to    [streams]io.Writer    // nil: nowhere
+	late  <-chan struct{}       // closed when the time-out strikes; nil: never
 	broke atomic.Pointer[error] // the first failure to write; a writer may block for ever
 }
 
@@ -49,6 +50,16 @@ func (s *screen) write(stream int, text []byte) error {
 	_, err := s.to[stream].Write(text)
 	s.fail(err)
 	return err
+}
+
+// isLate reports whether the time-out has struck.
+func (s *screen) isLate() bool {
+	select {
+	case <-s.late:
+		return true
+	default:
+		return false
+	}
 }
 
 // fail notes a failure, if it is one.
@@ -75,6 +86,7 @@ type relay struct {
 	prefix []byte // nil: bytes are shown as they came, and none is added
 	log    *os.File
 	cry    *lastCry // nil: it is not standard error
+	dump   dump     // of goroutines, after the time-out
 
 	rest []byte // of an unfinished line
 	text []byte // about to be shown
@@ -162,6 +174,16 @@ func (r *relay) take(b []byte) error {
 
 // line adds a line, or a part of one, to what is about to be shown.
 func (r *relay) line(parts ...[]byte) {
+	if r.stream == stderr && r.screen.isLate() {
+		for _, line := range r.dump.take(bytes.Join(parts, nil)) {
+			r.add(line)
+		}
+		return
+	}
+	r.add(parts...)
+}
+
+func (r *relay) add(parts ...[]byte) {
 	r.text = append(r.text, r.prefix...)
 	for _, part := range parts {
 		r.text = append(r.text, part...)
@@ -170,20 +192,31 @@ func (r *relay) line(parts ...[]byte) {
 
 // breakLine ends a line that the process did not end.
 func (r *relay) breakLine() {
-	if r.prefix != nil {
+	if r.prefix != nil && !r.dump.begun {
 		r.text = append(r.text, '\n')
 	}
 }
 
-// end shows the last, unfinished line and closes the log.
+// end shows the last, unfinished line, or the end of a dump, and closes the log.
 func (r *relay) end() error {
 	var shown, closed error
-	if r.shown && len(r.rest) > 0 {
+	if r.shown {
 		r.text = r.text[:0]
-		r.line(r.rest)
-		r.breakLine()
-		r.rest = nil
-		shown = r.screen.write(r.stream, r.text)
+		if len(r.rest) > 0 {
+			r.line(r.rest)
+			r.breakLine()
+			r.rest = nil
+		}
+		where := "coppice run --log-dir DIR keeps them"
+		if r.log != nil {
+			where = "all are in " + r.log.Name()
+		}
+		for _, line := range r.dump.end(where) {
+			r.add(line)
+		}
+		if len(r.text) > 0 { // the screen may be blocked
+			shown = r.screen.write(r.stream, r.text)
+		}
 	}
 	if r.log != nil {
 		closed = r.log.Close()

@@ -58,7 +58,8 @@ type TaskReport struct {
 	Seconds float64 `json:"seconds"`              // from the start of the first process to its end
 
 	ended  time.Time
-	failed time.Time // when it said so itself
+	failed time.Time // when it said so itself, or when the coordinator learned of its death
+	apart  bool      // tasks are not numbered as processes are
 	extra  bool      // beyond the job's tasks: it joined under an id of its own
 	left   bool      // it ended after all had returned
 	in     bool      // the latest view
@@ -70,7 +71,7 @@ type TaskReport struct {
 
 // wrong is when a task went wrong: a process may live on for a while after.
 func (t *TaskReport) wrong() time.Time {
-	if t.failed.IsZero() {
+	if t.failed.IsZero() || !t.ended.IsZero() && t.ended.Before(t.failed) {
 		return t.ended
 	}
 	return t.failed
@@ -84,8 +85,10 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 	}
 	wrapper := s.Pid != t.PID
 	t.Joined, t.PID, t.Failure, t.left, t.quit = true, s.Pid, s.Failure, s.Left, s.Quit
-	if !s.FailedAt.IsZero() {
-		t.failed = s.FailedAt
+	for _, at := range []time.Time{s.FailedAt, s.DiedAt} {
+		if t.failed.IsZero() || !at.IsZero() && at.Before(t.failed) {
+			t.failed = at
+		}
 	}
 	if t.Why == "" && s.State == control.Dead && (strings.HasPrefix(s.How, "fenced") || !s.Certain) {
 		t.Why = s.How
@@ -120,7 +123,7 @@ func (t *TaskReport) died() bool { return t.Exit == nil }
 
 // name says whose process it is.
 func (t *TaskReport) name() string {
-	if t.extra || len(t.Heirs) > 0 {
+	if t.extra || t.apart || len(t.Heirs) > 0 {
 		return fmt.Sprintf("process %d", t.Rank)
 	}
 	return fmt.Sprintf("task %d", t.Rank)
@@ -230,7 +233,7 @@ func (r *Report) cause() string {
 	case !slices.ContainsFunc(r.Tasks, func(t TaskReport) bool { return !t.died() && !t.well() }):
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), counted(others, "other died", "others died"))
 	default:
-		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others))
+		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others)) + r.failure(first)
 	}
 	text = strings.TrimPrefix(text+r.loss(), "; ")
 	if first != nil && r.unreturned() && !slices.Equal(r.Lost, []int{first.Rank}) { // of itself it was said
@@ -239,7 +242,11 @@ func (r *Report) cause() string {
 	var end string
 	switch {
 	case r.Timeout:
-		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, tasks(r.late))
+		who := tasks(r.late)
+		if slices.ContainsFunc(r.Tasks, func(t TaskReport) bool { return t.apart }) {
+			who = listed("process", "processes", r.late)
+		}
+		end = fmt.Sprintf("time-out after %v, when %s still ran", r.timeout, who)
 	case r.Signal != "":
 		end = Interrupted{r.received}.Error()
 	case errors.Is(r.cancelled, context.Canceled): // for no other reason
@@ -292,6 +299,21 @@ func (r *Report) followers(first *TaskReport, others int) string {
 	default:
 		return fmt.Sprintf("%s, %d of them crashed the same way", text, same)
 	}
+}
+
+// failure says what went wrong first in a task, where a death that the others could have survived
+// came before.
+func (r *Report) failure(first *TaskReport) string {
+	var failed *TaskReport
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.Failure != "" && (failed == nil || t.wrong().Before(failed.wrong())) {
+			failed = t
+		}
+	}
+	if failed == nil || first.Failure != "" || !first.died() || len(r.losses) > 0 {
+		return ""
+	}
+	return ": " + oneLine(failed.Failure)
 }
 
 // loss says which tasks nobody could run again, and why the first of them.
@@ -361,7 +383,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 // Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
 func (r *Report) Failure() string {
 	first, _ := r.firstFailed()
-	if first == nil || first.Failure != "" || len(r.losses) > 0 {
+	if first == nil || first.Failure != "" || len(r.losses) > 0 || r.failure(first) != "" {
 		return ""
 	}
 	for i := range r.Tasks {
@@ -373,11 +395,13 @@ func (r *Report) Failure() string {
 }
 
 // tasks names some.
-func tasks(ranks []int) string {
+func tasks(ranks []int) string { return listed("task", "tasks", ranks) }
+
+func listed(one, more string, ranks []int) string {
 	if len(ranks) == 1 {
-		return "task " + rankList(ranks)
+		return one + " " + rankList(ranks)
 	}
-	return "tasks " + rankList(ranks)
+	return more + " " + rankList(ranks)
 }
 
 func counted(n int, one, more string) string {

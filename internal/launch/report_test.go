@@ -46,6 +46,18 @@ func crashedTask(rank, ms int, line string) TaskReport {
 	return t
 }
 
+// reapedLate is a task of whose death the coordinator knew before.
+func reapedLate(t TaskReport, ms int) TaskReport {
+	t.learn(control.Status{Pid: 1, State: control.Dead, Certain: true, DiedAt: time.Unix(0, 0).Add(time.Duration(ms) * time.Millisecond)}, "")
+	return t
+}
+
+// of2 is a process of a job that has another number of tasks.
+func of2(t TaskReport) TaskReport {
+	t.apart = true
+	return t
+}
+
 func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -128,6 +140,24 @@ func TestTheCauseIsWhatWentWrongFirst(t *testing.T) {
 			"tasks 0, 1 never returned: all have ended",
 		},
 		{
+			"failed after a death",
+			Report{Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 1, 30, "", "task 2: cannot read"), endedTask(2, 1, 20, "", "task 5: boom")}},
+			1,
+			"task 0 was killed by SIGKILL, 0.01 s after the start; then 2 others failed: task 5: boom",
+		},
+		{
+			"reaped late",
+			Report{Tasks: []TaskReport{reapedLate(endedTask(0, 2, 40, "", ""), 10), endedTask(1, 1, 30, "", "task 0 is dead")}},
+			1,
+			"task 0 ended with exit code 2, 0.04 s after the start; then 1 other failed",
+		},
+		{
+			"more processes than tasks",
+			Report{Timeout: true, timeout: time.Second, late: []int{0, 2}, Tasks: []TaskReport{of2(endedTask(0, 2, 9, whyTimeout, "")), of2(endedTask(1, 3, 5, "", "")), of2(endedTask(2, 2, 9, whyTimeout, ""))}},
+			1,
+			"time-out after 1s, when processes 0, 2 still ran; before that process 1 ended with exit code 3, 0.01 s after the start",
+		},
+		{
 			"lost output",
 			Report{broke: errors.New("broken pipe"), Tasks: []TaskReport{endedTask(0, -1, 5, "", ""), endedTask(1, 0, 5, "", "")}},
 			1,
@@ -170,16 +200,16 @@ func TestAWrappersCodeTellsHowItsProcessEnded(t *testing.T) {
 }
 
 func TestAFailureIsSaidOnce(t *testing.T) {
-	killed, first, second := endedTask(0, -1, 100, "", ""), endedTask(2, 1, 150, "", "cannot\nread"), endedTask(1, 1, 200, "", "lost")
+	crashed, first, second := endedTask(0, 2, 100, "", ""), endedTask(2, 1, 150, "", "cannot\nread"), endedTask(1, 1, 200, "", "lost")
 	for want, tasks := range map[string][]TaskReport{
-		"cannot read": {killed, second, first},
+		"cannot read": {crashed, second, first},
 		"":            {second, first}, // the cause says it
 	} {
 		if got := (&Report{Tasks: tasks}).Failure(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := (&Report{Tasks: []TaskReport{killed}}).Failure(); got != "" {
+	if got := (&Report{Tasks: []TaskReport{crashed}}).Failure(); got != "" {
 		t.Errorf("%q of who was killed", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,13 +29,22 @@ func (j *job) open() error {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
-		Dir: dir, Size: j.N, Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
+		Dir: dir, Size: j.N, Command: j.command(), Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
 		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {
 		os.RemoveAll(dir)
 	}
 	return err
+}
+
+// command is the program and its arguments, as a shell reads them.
+func (p *Plan) command() string {
+	words := []string{quote(p.Program)}
+	for _, arg := range p.Args {
+		words = append(words, quote(arg))
+	}
+	return strings.Join(words, " ")
 }
 
 // start starts all processes.

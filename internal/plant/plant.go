@@ -22,6 +22,9 @@ import (
 // Variable names the mistake that is to be made.
 const Variable = "COPPICE_MISTAKE"
 
+// None is its value where none is to be made.
+const None = "none of them"
+
 // seedVariable has the seed of a mistake.
 const seedVariable = "COPPICE_MISTAKE_SEED"
 
@@ -104,7 +107,7 @@ func (g *Garden) find(t *testing.T, program string) {
 			t.Logf("in %.1f s: %s %s", time.Since(begin).Seconds(), replayed.FindString(out), verdict(out))
 		})
 	}
-	if out, err := run("none of them", g.Healthy, 0); err != nil {
+	if out, err := run(None, g.Healthy, 0); err != nil {
 		t.Errorf("without a mistake: %v\n%s", err, out)
 	}
 }

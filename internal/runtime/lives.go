@@ -37,6 +37,7 @@ func (p *Process) reborn(rank int, incarnation uint64) *peer {
 		p.died(rank, true, "its place was taken by its next life")
 		p.peers[rank] = newPeer(p, rank, incarnation)
 		q = p.peers[rank]
+		q.early = p.outlived(rank, incarnation)
 	}
 	return q
 }
@@ -47,9 +48,17 @@ func (p *Process) outlived(rank int, incarnation uint64) bool {
 	return in && uint64(m.Incarnation) < incarnation
 }
 
+// mute reports whether a message of a kind is not for the peer: it is dead, or has ended, or is
+// not the life that the message is for.
+func (q *peer) mute(op uint8) bool {
+	return q.dead || q.left || q.early && op != opView && op != opBeat
+}
+
 // welcome takes note of a process that has joined.
 func (p *Process) welcome(rank int, m membership.Member) {
-	p.knowPeer(p.reborn(rank, uint64(m.Incarnation)))
+	q := p.reborn(rank, uint64(m.Incarnation))
+	q.early = false
+	p.knowPeer(q)
 }
 
 // Tell is told of a death.

@@ -34,7 +34,7 @@ func (q *peer) send(e envelope, value []byte, s *outStream) {
 // sendOn sends a message on some terms.
 func (q *peer) sendOn(t terms, e envelope, value []byte) {
 	e.size = uint64(len(value))
-	if q.dead || q.left {
+	if q.mute(e.plan.op) {
 		return
 	}
 	if e.plan.op != opView {
@@ -92,7 +92,7 @@ func (p *Process) lingered() {
 
 // tell sends a message of our own, without value, ahead of all that waits.
 func (q *peer) tell(e envelope) {
-	if q.dead || q.left {
+	if q.mute(e.plan.op) {
 		return
 	}
 	if q.local != nil {

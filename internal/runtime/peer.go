@@ -17,6 +17,10 @@ type peer struct {
 	dead bool   // certainly, or given up
 	left bool   // ended well
 
+	// early: the view that is open has an earlier life of the process. What is sent to a member of that
+	// view is for the earlier one, which is dead; the next view will say what this one needs.
+	early bool
+
 	// A process of this program: messages are handed over in memory.
 	local *Process
 

@@ -1,6 +1,9 @@
 package runtime
 
 import (
+	"encoding/json"
+	"slices"
+
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -11,7 +14,7 @@ import (
 
 // rules is a process's part in recovery.
 type rules struct {
-	*recovery.Machine
+	*recovery.Tape
 	carrying bool
 	moving   bool      // a view was asked for that moves tasks
 	waiting  []*waiter // for what others know, for what is committed, or for copies
@@ -19,11 +22,29 @@ type rules struct {
 
 // initRules begins in the first view.
 func (p *Process) initRules() {
-	p.rules.Machine = recovery.New(&recovery.Config{
+	self := membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: uint32(max(p.cfg.Incarnation, 1))}
+	p.rules.Tape = recovery.NewTape(&recovery.Config{
 		First: p.views.sight.View, Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
 		Ring: p.ring, Nobodys: p.nobodys,
-	}, membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: uint32(max(p.cfg.Incarnation, 1))})
+	}, self, p.tracer(self))
 	p.carryOut()
+}
+
+// tracer writes down the steps of the machine; nil: nobody wants them.
+func (p *Process) tracer(self membership.Member) func(*recovery.Step) {
+	if p.cfg.Trace == nil {
+		return nil
+	}
+	return func(s *recovery.Step) {
+		line, err := json.Marshal(recovery.Line{Who: self, Step: *s})
+		if err == nil {
+			// A line that was cut off before must not spoil this one.
+			_, err = p.cfg.Trace.Write(slices.Concat([]byte{'\n'}, line, []byte{'\n'}))
+		}
+		if err != nil {
+			p.cfg.Logger.Warn("the trace has a gap", "error", err)
+		}
+	}
 }
 
 // life is which life of which process a peer is.
@@ -201,7 +222,7 @@ func (p *Process) ruled(in *incoming) bool {
 // tellDrawn sends a process the names of values of Once that it does not know yet: the next message
 // to it may depend on them, and goes out in the same write.
 func (q *peer) tellDrawn() {
-	if q.dead || q.left || !q.p.rules.Owing(protocol.Rank(q.rank)) {
+	if q.mute(opDrawn) || !q.p.rules.Owing(protocol.Rank(q.rank)) {
 		return
 	}
 	for _, k := range q.p.rules.Owes(protocol.Rank(q.rank)) {

@@ -91,6 +91,33 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 	}
 }
 
+// What is sent to a member of the view that is open is not for its next life, which the
+// values of Once that it follows from were never told to.
+func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
+	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+	p := j.ps[0]
+	at := p.Addresses()[0]
+	at.Path += "nowhere"
+	sent := func(op uint8) bool {
+		p.lock()
+		defer p.unlock()
+		q := p.peerAt(2)
+		before := q.link == nil || q.link.Room(linkRoom)
+		q.send(envelope{plan: Plan{op: op}}, make([]byte, 1000), nil)
+		return before && (q.link != nil && !q.link.Room(linkRoom))
+	}
+	if !sent(opSend) {
+		t.Error("nothing is sent to a member of the view")
+	}
+	p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
+	if sent(opSend) {
+		t.Error("its next life is sent what was for it")
+	}
+	if !sent(opView) {
+		t.Error("its next life is not sent letters about views")
+	}
+}
+
 // A view does not wait for who has not begun until there is no quorum any more.
 func TestAViewGoesOnWithoutWhoHasNotBegun(t *testing.T) {
 	t.Parallel() // it waits

@@ -11,7 +11,7 @@ func (m *Machine) Clone() *Machine {
 	c := *m
 	c.sweep = m.sweep.clone()
 	c.tasks, c.copies, c.owed = slices.Clone(m.tasks), slices.Clone(m.copies), slices.Clone(m.owed)
-	c.effects, c.taken = slices.Clone(m.effects), nil
+	c.effects = slices.Clone(m.effects)
 	return &c
 }
 

@@ -41,10 +41,10 @@ type Config struct {
 
 	// Ring lists the other members of a view in the order in which they are given copies.
 	// nil: in that of the view, beginning with the next one.
-	Ring func(v *membership.View) []protocol.Rank
+	Ring func(v *membership.View) []protocol.Rank `json:"-"`
 
 	// Nobodys says why a view gives a task to nobody.
-	Nobodys func(v *membership.View) string
+	Nobodys func(v *membership.View) string `json:"-"`
 }
 
 // Machine is the part of one process.
@@ -69,7 +69,6 @@ type Machine struct {
 	owed      []int // by rank: how many of drawn it knows
 
 	effects []Effect
-	taken   []Effect // the last that the caller has taken: room for later ones
 }
 
 // task is a task that the process owns.
@@ -179,11 +178,10 @@ func ids(v *membership.View) (all []protocol.Rank) {
 	return all
 }
 
-// Effects returns what is to be done, and forgets it. What it returned the time before is
-// overwritten.
+// Effects returns what is to be done, and forgets it.
 func (m *Machine) Effects() []Effect {
 	all := m.effects
-	m.effects, m.taken = m.taken[:0], all
+	m.effects = nil
 	return all
 }
 

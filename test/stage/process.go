@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,8 +22,10 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/chaos/oracle"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/plant"
 )
 
 // Tests with real processes start this binary, with a word in its environment
@@ -230,8 +234,16 @@ func (x *Script) Await(t testing.TB, what string, n int) []Line {
 	}
 }
 
-// PatienceTime is how long a test waits for what must happen, on a busy machine as well.
-const PatienceTime = 2 * time.Minute
+// PatienceTime is how long a test waits for what must happen, on a busy machine as well; with a
+// mistake planted, it may well not happen.
+var PatienceTime = patience()
+
+func patience() time.Duration {
+	if m := os.Getenv(plant.Variable); m != "" && m != plant.None {
+		return 10 * time.Second
+	}
+	return 2 * time.Minute
+}
 
 // Stage is where a play takes place: its processes.
 type Stage struct {
@@ -263,7 +275,10 @@ var Stacks = regexp.MustCompile(`(?m)^(\t.*|r\w\w +0x.*|(runtime|syscall|sync|in
 func (s Scene) Begin(t testing.TB) *Stage {
 	t.Helper()
 	g := &Stage{N: s.N, Over: make(chan struct{})}
-	plan, err := launch.New(s.Config(t, g))
+	trace, check := traced(t)
+	config := s.Config(t, g)
+	config.Env = append(config.Env, trace)
+	plan, err := launch.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +291,7 @@ func (s Scene) Begin(t testing.TB) *Stage {
 	t.Cleanup(func() {
 		g.cancel()
 		<-g.Over
+		check()
 		if t.Failed() {
 			t.Logf("%v: told %v\nstandard error: %s", s.Play, g.Lines, Stacks.ReplaceAllString(g.Err.String(), ""))
 		}
@@ -315,6 +331,29 @@ func (s Scene) Env() []string {
 		panic(err)
 	}
 	return []string{playVar + "=" + string(play), JobVar + "=" + string(job)}
+}
+
+// traced makes a file for the steps of a job's processes, and returns the variable that tells
+// them and what checks the steps when the job is over.
+func traced(t testing.TB) (variable string, check func()) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "trace")
+	return control.VarTrace + "=" + name, func() {
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return // no process has come to its first step
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := oracle.Check(f); err != nil {
+			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
+			t.Errorf("the trace of the job, kept as %s: %v", kept, errors.Join(err, os.Rename(name, kept)))
+		} else if t.Failed() {
+			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
+			t.Logf("the trace of the job is kept as %s: %v", kept, os.Rename(name, kept))
+		}
+	}
 }
 
 // End waits until the job has ended by itself.

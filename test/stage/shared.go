@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
@@ -56,7 +58,8 @@ func (s Scene) Under(t testing.TB, env []string) (*Stage, *exec.Cmd) {
 func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec.Cmd) {
 	t.Helper()
 	g := &Stage{N: s.N}
-	cmd.Env = append(append(os.Environ(), s.Env()...), env...)
+	trace, check := traced(t)
+	cmd.Env = slices.Concat(os.Environ(), s.Env(), []string{trace}, env)
 	cmd.Stdout, cmd.Stderr = &g.Script, &g.Err
 	cmd.WaitDelay = PatienceTime
 	if err := cmd.Start(); err != nil {
@@ -70,6 +73,7 @@ func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec
 				_ = posix.Kill(l.Pid, syscall.SIGKILL)
 			}
 		}
+		check()
 		if t.Failed() {
 			t.Logf("%v: told %v\nstandard error: %.5000s", s.Play, g.Lines, g.Err.String())
 		}
@@ -111,6 +115,7 @@ func (s Scene) Srun(t *testing.T) (stages []*Stage, all []*exec.Cmd) {
 		env := []string{
 			"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", n),
 			fmt.Sprint("SLURM_LOCALID=", rank), "SLURM_STEP_NUM_NODES=1",
+			control.VarTrace + "=", // a trace is of a job, not of a process
 		}
 		g, cmd := s.Started(t, exec.Command(os.Args[0]), env)
 		all, stages = append(all, cmd), append(stages, g)

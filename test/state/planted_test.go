@@ -1,0 +1,137 @@
+package state_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/plant"
+)
+
+// Mistakes in what carries out the effects of package recovery. The machine does not know of
+// them: what its steps were, taken again (chaos/oracle), or what the jobs return, shows them.
+
+const (
+	notTold = "which has not told it"
+	unknown = "the receiver does not"
+)
+
+var planted = plant.Garden{
+	Machine: "../../internal/runtime", Package: "runtime",
+	Mistakes: []plant.Mistake{
+		{
+			Name: "what goes up in the sweep comes down", File: "rules.go",
+			Old: `		if s.Up {`, New: `		if s.Up && !wrong("what goes up in the sweep comes down") {`,
+			By: []string{notTold, "the job hangs"},
+		},
+		{
+			Name: "the sweep goes before the values that it follows from", File: "rules.go",
+			Old: `		q.tellDrawn()
+		q.tell(e)
+`,
+			New: `		if !wrong("the sweep goes before the values that it follows from") {
+			q.tellDrawn()
+		}
+		q.tell(e)
+`,
+			By: []string{unknown},
+		},
+		{
+			Name: "what is told is told twice", File: "rules.go",
+			Old: `		p.peerAt(int(e.To)).tellRule(&e.Msg)
+`,
+			New: `		p.peerAt(int(e.To)).tellRule(&e.Msg)
+		if wrong("what is told is told twice") {
+			p.peerAt(int(e.To)).tellRule(&e.Msg)
+		}
+`,
+			By: []string{notTold},
+		},
+		{
+			Name: "of effects that were wanted together the last is forgotten", File: "rules.go",
+			Old: `		for i := 0; i < len(all) && !p.dead && !p.closed; i++ {`,
+			New: `		for i := 0; i < len(all) && !p.dead && !p.closed && !(i > 1 && i == len(all)-1 && wrong("of effects that were wanted together the last is forgotten")); i++ {`,
+		},
+		{
+			Name: "a copy that is kept is said to be of no name", File: "rules.go",
+			Old: `		q.tell(keyed(m.Key, opCopied))
+`,
+			New: `		if wrong("a copy that is kept is said to be of no name") {
+			m.Key.Name = 0
+		}
+		q.tell(keyed(m.Key, opCopied))
+`,
+			By: []string{notTold},
+		},
+		{
+			Name: "everybody is in its first life", File: "rules.go",
+			Old: `	return membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))}
+`,
+			New: `	if wrong("everybody is in its first life") {
+		return membership.Member{ID: protocol.Rank(q.rank), Incarnation: 1}
+	}
+	return membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))}
+`,
+		},
+		{
+			Name: "a copy for the new owner is taken for one to keep", File: "copies.go",
+			Old: `	if in.kind == copyYours {
+		said.Kind`,
+			New: `	if in.kind == copyYours && !wrong("a copy for the new owner is taken for one to keep") {
+		said.Kind`,
+			By: []string{notTold},
+		},
+		{
+			Name: "copies that are handed over are forgotten", File: "copies.go",
+			Old: `	if r == nil || q.dead {
+		return
+	}
+	head`,
+			New: `	if r == nil || q.dead || e.Msg.Kind == recovery.Have && wrong("copies that are handed over are forgotten") {
+		return
+	}
+	head`,
+		},
+		{
+			Name: "a task goes on from the epoch before", File: "epoch.go",
+			Old: `	p.rules.Resumed(protocol.Rank(m.task), epoch)
+`,
+			New: `	if wrong("a task goes on from the epoch before") {
+		epoch--
+	}
+	p.rules.Resumed(protocol.Rank(m.task), epoch)
+`,
+			By: []string{"the machine says"},
+		},
+		{
+			Name: "another epoch is saved", File: "epoch.go",
+			Old: `			p.rules.Save(protocol.Rank(m.task), to, te.balance)
+`,
+			New: `			if wrong("another epoch is saved") && m.task == 1 && to > 1 {
+				p.rules.Save(protocol.Rank(m.task), to-1, te.balance)
+			} else {
+				p.rules.Save(protocol.Rank(m.task), to, te.balance)
+			}
+`,
+		},
+		{
+			Name: "a task that has moved goes on", File: "rules.go",
+			Old: `		p.leaves(int(e.Task))
+`,
+			New: `		if !wrong("a task that has moved goes on") {
+			p.leaves(int(e.Task))
+		}
+`,
+		},
+	},
+	Healthy: "^(TestSavedJobs|TestRoamingJobs)$",
+}
+
+func TestMistakesOfTheExecutorAreFound(t *testing.T) {
+	if os.Getenv("COPPICE_PLANTED") == "" {
+		t.Skip("takes minutes: jobs hang; to run it: COPPICE_PLANTED=1 go test -run Executor ./test/state, or bash .ci/run integration")
+	}
+	for i := range planted.Mistakes {
+		planted.Mistakes[i].Test = planted.Healthy
+	}
+	planted.Find(t)
+}
