@@ -17,7 +17,7 @@
 //
 //  1. Links deliver in order, and nothing comes from a life that a view has removed.
 //  2. Before anything else is sent to a process, tasks' messages included, it is told of the
-//     values that Owes returns for it.
+//     values that Owes returns for it. A Kept may go before: nothing in it follows from them.
 //  3. A copy that has come is kept before Receive is called for it.
 //
 // The rules are in the files: aborts.go, copies.go, epochs.go, moves.go.
