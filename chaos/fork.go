@@ -8,6 +8,7 @@ import "slices"
 // shared: a snapshot copies one before it changes it.
 func (w *World[S, M]) become(from *World[S, M]) {
 	w.setup.Protocol, w.setup.Seed, w.setup.Inputs = from.setup.Protocol, from.setup.Seed, from.setup.Inputs
+	w.setup.Faults = from.setup.Faults
 	w.protocol, w.verdict, w.snapshot = from.protocol, from.verdict, true
 	w.now, w.steps, w.whims, w.waiting, w.crashes = from.now, from.steps, from.whims, from.waiting, from.crashes
 	for r := range w.procs {
