@@ -141,6 +141,7 @@ type episodeOutcome struct {
 func (e episode) scene() (stage.Scene, error) {
 	text, err := json.Marshal(e.role)
 	s := stage.Scene{N: e.n, Play: []string{cmp.Or(e.play, "program"), string(text)}}
+	s.Copies = max(2, e.n-1) // so many may die one right after the other
 	s.Tasks = e.role.Program.Tasks
 	s.Kills = e.kill
 	if e.own {
@@ -160,7 +161,7 @@ func (e episode) inLocal() (o episodeOutcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), episodeTime)
 	defer cancel()
 	x := &stage.Script{}
-	j := &coppice.Job{Local: e.n, Tasks: s.Tasks, Kill: e.kill}
+	j := &coppice.Job{Local: e.n, Tasks: s.Tasks, Copies: s.Copies, Kill: e.kill}
 	began := time.Now()
 	err = j.Run(ctx, playing(x.Tell, s.Play[1:]))
 	o.took = time.Since(began)
@@ -196,6 +197,13 @@ func (e episode) run(t testing.TB) (o episodeOutcome) {
 	g := &stage.Stage{N: e.n}
 	c := s.Config(t, g)
 	c.Timeout = episodeTime
+	dir, err := os.MkdirTemp("", "t")
+	if err != nil {
+		return episodeOutcome{err: err}
+	}
+	defer os.RemoveAll(dir)
+	trace, check := stage.Traced(dir)
+	c.Env = append(c.Env, trace)
 	plan, err := launch.New(c)
 	if err != nil {
 		return episodeOutcome{err: err}
@@ -208,7 +216,7 @@ func (e episode) run(t testing.TB) (o episodeOutcome) {
 		return o
 	}
 	o.killed = report.Killed
-	if err := errors.Join(e.ended(report, g), e.digests(&g.Script), traces(report, g)); err != nil {
+	if err := errors.Join(e.ended(report, g), e.digests(&g.Script), traces(report, g), check()); err != nil {
 		o.err = fmt.Errorf("%v: %w\n%s\n%sstandard error: %.6000s", e, err, e.again(false), attempts(&g.Script), stage.Stacks.ReplaceAllString(g.Err.String(), ""))
 	}
 	return o

@@ -275,7 +275,7 @@ var Stacks = regexp.MustCompile(`(?m)^(\t.*|r\w\w +0x.*|(runtime|syscall|sync|in
 func (s Scene) Begin(t testing.TB) *Stage {
 	t.Helper()
 	g := &Stage{N: s.N, Over: make(chan struct{})}
-	trace, check := traced(t)
+	trace, check := Traced(t.TempDir())
 	config := s.Config(t, g)
 	config.Env = append(config.Env, trace)
 	plan, err := launch.New(config)
@@ -291,7 +291,9 @@ func (s Scene) Begin(t testing.TB) *Stage {
 	t.Cleanup(func() {
 		g.cancel()
 		<-g.Over
-		check()
+		if err := check(); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("%v: told %v\nstandard error: %s", s.Play, g.Lines, Stacks.ReplaceAllString(g.Err.String(), ""))
 		}
@@ -333,26 +335,23 @@ func (s Scene) Env() []string {
 	return []string{playVar + "=" + string(play), JobVar + "=" + string(job)}
 }
 
-// traced makes a file for the steps of a job's processes, and returns the variable that tells
-// them and what checks the steps when the job is over.
-func traced(t testing.TB) (variable string, check func()) {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "trace")
-	return control.VarTrace + "=" + name, func() {
+// Traced is the variable that has a job's processes write down their steps, and what checks these when
+// the job is over. Where they are wrong, it says where they are kept.
+func Traced(dir string) (variable string, check func() error) {
+	name := filepath.Join(dir, "trace")
+	return control.VarTrace + "=" + name, func() error {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return // no process has come to its first step
+			return nil // no process has come to its first step
 		} else if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		defer f.Close()
 		if _, err := oracle.Check(f); err != nil {
 			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
-			t.Errorf("the trace of the job, kept as %s: %v", kept, errors.Join(err, os.Rename(name, kept)))
-		} else if t.Failed() {
-			kept := filepath.Join(os.TempDir(), fmt.Sprintf("trace-%d", time.Now().UnixNano()))
-			t.Logf("the trace of the job is kept as %s: %v", kept, os.Rename(name, kept))
+			return fmt.Errorf("the trace of the job, kept as %s: %w", kept, errors.Join(err, os.Rename(name, kept)))
 		}
+		return nil
 	}
 }
 

@@ -58,7 +58,7 @@ func (s Scene) Under(t testing.TB, env []string) (*Stage, *exec.Cmd) {
 func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec.Cmd) {
 	t.Helper()
 	g := &Stage{N: s.N}
-	trace, check := traced(t)
+	trace, check := Traced(t.TempDir())
 	cmd.Env = slices.Concat(os.Environ(), s.Env(), []string{trace}, env)
 	cmd.Stdout, cmd.Stderr = &g.Script, &g.Err
 	cmd.WaitDelay = PatienceTime
@@ -73,7 +73,9 @@ func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec
 				_ = posix.Kill(l.Pid, syscall.SIGKILL)
 			}
 		}
-		check()
+		if err := check(); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Logf("%v: told %v\nstandard error: %.5000s", s.Play, g.Lines, g.Err.String())
 		}
