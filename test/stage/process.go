@@ -240,7 +240,7 @@ var PatienceTime = patience()
 
 func patience() time.Duration {
 	if m := os.Getenv(plant.Variable); m != "" && m != plant.None {
-		return 10 * time.Second
+		return 5 * time.Second
 	}
 	return 2 * time.Minute
 }

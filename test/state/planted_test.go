@@ -8,12 +8,7 @@ import (
 )
 
 // Mistakes in what carries out the effects of package recovery. The machine does not know of
-// them: what its steps were, taken again (chaos/oracle), or what the jobs return, shows them.
-
-const (
-	notTold = "which has not told it"
-	unknown = "the receiver does not"
-)
+// them: what its steps were, taken again (chaos/oracle), or what the jobs return, or that they hang, shows them.
 
 var planted = plant.Garden{
 	Machine: "../../internal/runtime", Package: "runtime",
@@ -21,7 +16,6 @@ var planted = plant.Garden{
 		{
 			Name: "what goes up in the sweep comes down", File: "rules.go",
 			Old: `		if s.Up {`, New: `		if s.Up && !wrong("what goes up in the sweep comes down") {`,
-			By: []string{notTold, "the job hangs"},
 		},
 		{
 			Name: "the sweep goes before the values that it follows from", File: "rules.go",
@@ -33,7 +27,6 @@ var planted = plant.Garden{
 		}
 		q.tell(e)
 `,
-			By: []string{unknown},
 		},
 		{
 			Name: "what is told is told twice", File: "rules.go",
@@ -44,7 +37,6 @@ var planted = plant.Garden{
 			p.peerAt(int(e.To)).tellRule(&e.Msg)
 		}
 `,
-			By: []string{notTold},
 		},
 		{
 			Name: "of effects that were wanted together the last is forgotten", File: "rules.go",
@@ -60,7 +52,6 @@ var planted = plant.Garden{
 		}
 		q.tell(keyed(m.Key, opCopied))
 `,
-			By: []string{notTold},
 		},
 		{
 			Name: "everybody is in its first life", File: "rules.go",
@@ -78,7 +69,6 @@ var planted = plant.Garden{
 		said.Kind`,
 			New: `	if in.kind == copyYours && !wrong("a copy for the new owner is taken for one to keep") {
 		said.Kind`,
-			By: []string{notTold},
 		},
 		{
 			Name: "copies that are handed over are forgotten", File: "copies.go",
@@ -100,7 +90,6 @@ var planted = plant.Garden{
 	}
 	p.rules.Resumed(protocol.Rank(m.task), epoch)
 `,
-			By: []string{"the machine says"},
 		},
 		{
 			Name: "another epoch is saved", File: "epoch.go",
