@@ -60,9 +60,7 @@ func (c *crew) start(task, attempt int) {
 			if crash := recover(); crash != nil { // it ends the process: nothing has returned
 				panic(crash)
 			}
-			if c.p.Killed() {
-				err = nil
-			} else if !c.p.Runs(task, attempt) { // it goes on elsewhere
+			if !c.p.Runs(task, attempt) { // it goes on elsewhere
 				c.log.Info("moved", "task", task)
 				return
 			}

@@ -39,6 +39,29 @@ func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestTasksOfTheEndedHaveNotReturned: a task that fails because its process was killed, or takes
+// no more part, goes on elsewhere. The job does not end with it.
+func TestTasksOfTheEndedHaveNotReturned(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	job, err := runtime.NewLocal(2, runtime.Config{Logger: log, Adopt: func(int, int, int) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	p := job.Processes[0]
+	c := newCrew(t.Context(), log, func(context.Context, *Task) error {
+		p.End(errors.New("killed"))
+		return errors.New("killed")
+	}, newArchive(false))
+	c.p, c.done = p, job.Done()
+	close(c.ready)
+	c.start(0, 0)
+	c.tasks.Wait()
+	if _, all := p.Rest(); all {
+		t.Error("the tasks of a process that was killed have returned")
+	}
+}
+
 // TestNothingStartsAfterTheEnd gives a process the task of another that exits after the
 // job's end, as happens where it learns of the exit before it acts on the end.
 func TestNothingStartsAfterTheEnd(t *testing.T) {

@@ -253,10 +253,14 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 }
 
 // Returned tells that a task of this process has returned: it takes part in
-// nothing more. failure says why, if it did not return well.
+// nothing more. failure says why, if it did not return well. What returns after the process
+// has ended has returned nowhere: the task goes on elsewhere, or the job is over.
 func (p *Process) Returned(task int, failure string) {
 	p.lock()
 	defer p.unlock()
+	if p.ended != nil {
+		return
+	}
 	p.gone[task].returned, p.gone[task].why = true, failure
 	p.someGone = true
 	for _, m := range p.members {
