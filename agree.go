@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -29,7 +29,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 	if err != nil {
 		return agreed, nil, fmt.Errorf("%s: %w", op, err)
 	}
-	call := runtime.Call{Sign: protocol.Mix(c.Signature(), 1<<33), Type: c.Name(), Works: true, Kind: combining(c, f)}
+	call := node.Call{Sign: protocol.Mix(c.Signature(), 1<<33), Type: c.Name(), Works: true, Kind: combining(c, f)}
 	if call.Value, err = encode(c, &v, false, nil); err != nil {
 		return agreed, nil, fmt.Errorf("%s: %w", op, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	goruntime "runtime"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -97,7 +97,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 	const warm, rounds, tries, fewest = 600, 600, 3, 0.1 // fewest: nobody wants less
 	best := 1e9
 	var few atomic.Bool // told by task 0 before a barrier, so all see the same after it
-	var before, after goruntime.MemStats
+	var before, after runtime.MemStats
 	err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
 		call := op(ctx, task)
 		for try := range tries + 1 {
@@ -109,7 +109,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 				return err
 			}
 			if task.Rank() == 0 {
-				goruntime.ReadMemStats(&before)
+				runtime.ReadMemStats(&before)
 			}
 			if err := coppice.Barrier(ctx, task); err != nil {
 				return err
@@ -123,7 +123,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 				return err
 			}
 			if task.Rank() == 0 {
-				goruntime.ReadMemStats(&after)
+				runtime.ReadMemStats(&after)
 				if try > 0 {
 					best = min(best, float64(after.Mallocs-before.Mallocs)/float64(rounds*v.n))
 					few.Store(best <= fewest)
@@ -149,7 +149,7 @@ func TestSlowRootKeepsMemoryBounded(t *testing.T) {
 	for _, kind := range venueKinds[:2] {
 		for _, c := range []struct{ size, rounds, limit int }{{60 << 10, 1200, 100 << 20}, {1 << 20, 80, 120 << 20}} {
 			v := venue{kind: kind, n: p}
-			goruntime.GC()
+			runtime.GC()
 			before := heapBytes()
 			var held uint64
 			err := v.run(t, stage.Patience(t), func(ctx context.Context, task *coppice.Task) error {
@@ -190,16 +190,16 @@ func settledHeap() (size uint64) {
 
 // heapBytes is what is in use.
 func heapBytes() uint64 {
-	goruntime.GC()
-	var m goruntime.MemStats
-	goruntime.ReadMemStats(&m)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
 // What a task passes for several tasks is copied once, to memory of the right size.
 func TestPartsAreCopiedOnce(t *testing.T) {
 	const n, size = 4, 8 << 20
-	var before, after goruntime.MemStats
+	var before, after runtime.MemStats
 	job := coppice.Job{Local: n}
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
 		var parts [][]byte
@@ -207,7 +207,7 @@ func TestPartsAreCopiedOnce(t *testing.T) {
 			for range n {
 				parts = append(parts, make([]byte, size))
 			}
-			goruntime.ReadMemStats(&before)
+			runtime.ReadMemStats(&before)
 		}
 		if _, err := coppice.Scatter(ctx, task, parts); err != nil {
 			return err
@@ -215,7 +215,7 @@ func TestPartsAreCopiedOnce(t *testing.T) {
 		if err := coppice.Barrier(ctx, task); err != nil || task.Rank() > 0 {
 			return err
 		}
-		goruntime.ReadMemStats(&after)
+		runtime.ReadMemStats(&after)
 		return nil
 	})
 	if err != nil {

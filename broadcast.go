@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -29,7 +29,7 @@ func Barrier(ctx context.Context, t *Task, opts ...Option) error {
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	_, err = t.carryOut(ctx, runtime.Call{Plan: s.planned(runtime.BarrierPlan()), Agreed: s.mode.agreed})
+	_, err = t.carryOut(ctx, node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
 	return t.failed("barrier", err)
 }
 
@@ -60,7 +60,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	if err != nil {
 		return zero, fmt.Errorf("broadcast: %w", err)
 	}
-	call := runtime.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
+	call := node.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
 	root := t.Rank() == s.root
 	if root {
 		shared := s.shared || t.Size() == 1 // nobody is sent it
@@ -75,7 +75,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 	}
 	call.Plan = s.mode.plan.WithRoot(s.root)
 	if s.mode.auto {
-		call.Plan = t.at().Choose(collective.Broadcast, runtime.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
+		call.Plan = t.at().Choose(collective.Broadcast, node.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
 	call.Plan = s.planned(call.Plan)
 	if !root {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -21,7 +21,7 @@ type crew struct {
 	log     *slog.Logger
 	f       Func
 	archive *archive
-	p       *runtime.Process
+	p       *node.Process
 	ready   chan struct{}   // closed when p and done are there
 	done    <-chan struct{} // closed when the job is over
 	changed chan struct{}   // a task has returned
@@ -133,7 +133,7 @@ func (c *crew) err(last uint64) error {
 // serve runs the tasks of a process until the job is done, or the process takes no
 // more part in it. It tells when all that the process has in a view have returned, and
 // when there is more to do.
-func (c *crew) serve(p *runtime.Process, done <-chan struct{}, rested func(*membership.View, error), resumed func(*membership.View)) {
+func (c *crew) serve(p *node.Process, done <-chan struct{}, rested func(*membership.View, error), resumed func(*membership.View)) {
 	c.p, c.done = p, done
 	for _, t := range p.Tasks() {
 		c.start(t, 0)

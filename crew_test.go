@@ -7,7 +7,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // TestWhatFailsAfterTheEndDoesNotCount: a process that takes others for dead, which have ended
@@ -16,7 +16,7 @@ func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 	adopted := make(chan struct{})
 	log := slog.New(slog.DiscardHandler)
 	c := newCrew(t.Context(), log, func(context.Context, *Task) error { return errors.New("lost") }, newArchive(false))
-	job, err := runtime.NewLocal(2, runtime.Config{Logger: log, Adopt: func(_, task, attempt int) {
+	job, err := node.NewLocal(2, node.Config{Logger: log, Adopt: func(_, task, attempt int) {
 		c.start(task, attempt)
 		close(adopted)
 	}})
@@ -26,7 +26,7 @@ func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 	defer job.Close()
 	c.p, c.done = job.Processes[0], make(chan struct{})
 	close(c.ready)
-	job.Processes[0].Tell(runtime.Death{Rank: 1, Incarnation: 1, Certain: true})
+	job.Processes[0].Tell(node.Death{Rank: 1, Incarnation: 1, Certain: true})
 	<-adopted
 	c.tasks.Wait()
 	m := &mediator{last: math.MaxUint64, finished: make(chan struct{})}
@@ -43,7 +43,7 @@ func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 // no more part, goes on elsewhere. The job does not end with it.
 func TestTasksOfTheEndedHaveNotReturned(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	job, err := runtime.NewLocal(2, runtime.Config{Logger: log, Adopt: func(int, int, int) {}})
+	job, err := node.NewLocal(2, node.Config{Logger: log, Adopt: func(int, int, int) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestNothingStartsAfterTheEnd(t *testing.T) {
 			}
 			log := slog.New(slog.DiscardHandler)
 			c := newCrew(t.Context(), log, f, newArchive(false))
-			job, err := runtime.NewLocal(2, runtime.Config{Logger: log, Adopt: func(_, task, attempt int) {
+			job, err := node.NewLocal(2, node.Config{Logger: log, Adopt: func(_, task, attempt int) {
 				c.start(task, attempt)
 				close(adopted)
 			}})
@@ -88,7 +88,7 @@ func TestNothingStartsAfterTheEnd(t *testing.T) {
 			}
 			c.p, c.done = job.Processes[0], done
 			close(c.ready)
-			job.Processes[0].Tell(runtime.Death{Rank: 1, Incarnation: 1, Certain: true})
+			job.Processes[0].Tell(node.Death{Rank: 1, Incarnation: 1, Certain: true})
 			<-adopted
 			c.tasks.Wait()
 			if ran := len(began) > 0; ran == over {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // What ends an operation without a result. Test for them with errors.Is.
@@ -99,34 +99,34 @@ func failed(op string, view uint64, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, runtime.ErrKilled) {
+	if errors.Is(err, node.ErrKilled) {
 		exit()
 	}
-	var f *runtime.Failure
+	var f *node.Failure
 	if !errors.As(err, &f) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	e := &FailedError{Op: op, View: view, Tasks: f.Tasks, Err: f.Err, text: f.Text}
 	switch {
-	case errors.Is(f.Err, runtime.ErrGone):
+	case errors.Is(f.Err, node.ErrGone):
 		e.Err = ErrLost
-	case errors.Is(f.Err, runtime.ErrLeft), errors.Is(f.Err, runtime.ErrMisuse):
+	case errors.Is(f.Err, node.ErrLeft), errors.Is(f.Err, node.ErrMisuse):
 		e.Err = ErrMismatch
-	case errors.Is(f.Err, runtime.ErrDiverged):
+	case errors.Is(f.Err, node.ErrDiverged):
 		e.Err = ErrDiverged
-	case errors.Is(f.Err, runtime.ErrAborted):
+	case errors.Is(f.Err, node.ErrAborted):
 		e.Err = ErrAborted
-	case errors.Is(f.Err, runtime.ErrMoved):
+	case errors.Is(f.Err, node.ErrMoved):
 		e.Err = ErrMoved
-	case errors.Is(f.Err, runtime.ErrRevoked):
+	case errors.Is(f.Err, node.ErrRevoked):
 		e.Err = ErrRevoked
-	case errors.Is(f.Err, runtime.ErrAbandoned):
+	case errors.Is(f.Err, node.ErrAbandoned):
 		e.Err = ErrAbandoned
-	case errors.Is(f.Err, runtime.ErrExcluded):
+	case errors.Is(f.Err, node.ErrExcluded):
 		e.Err, e.text = ErrExcluded, f.Err.Error()
-	case errors.Is(f.Err, runtime.ErrNoQuorum):
+	case errors.Is(f.Err, node.ErrNoQuorum):
 		e.Err, e.text = ErrNoQuorum, f.Err.Error()
-	case errors.Is(f.Err, runtime.ErrUnreached):
+	case errors.Is(f.Err, node.ErrUnreached):
 		e.Err, e.text = ErrUnreached, fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
 	}
 	return e

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -57,7 +57,7 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 	if root && b.s.into == nil && len(r.Values) == 1 {
 		return parts[b.s.root], nil
 	}
-	part, err = decode(b.codec, runtime.Result{Value: r.Values[0], Shared: r.Lent[0]}, &b.s)
+	part, err = decode(b.codec, node.Result{Value: r.Values[0], Shared: r.Lent[0]}, &b.s)
 	return part, b.named(err)
 }
 
@@ -130,8 +130,8 @@ type blocks[T any] struct {
 	op     collective.Op
 	s      settings
 	codec  *codec.Codec[T]
-	call   runtime.Call
-	choice runtime.Choice
+	call   node.Call
+	choice node.Choice
 	into   []T
 	size   int // of the largest block
 }
@@ -160,7 +160,7 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) 
 		b.call.Copies = copies(b.codec, len(b.into), 1)
 	}
 	b.call.Sign, b.call.Type, b.call.Agreed = b.codec.Signature(), b.codec.Name(), b.s.mode.agreed
-	b.choice = runtime.Choice{Root: b.s.rootOf(op), Bytes: runtime.Unknown}
+	b.choice = node.Choice{Root: b.s.rootOf(op), Bytes: node.Unknown}
 	if n, ok := b.codec.Size(); ok {
 		b.choice.Bytes = int64(n)
 	}
@@ -186,7 +186,7 @@ func (b *blocks[T]) several(parts []T) (err error) {
 	return b.named(err)
 }
 
-func (b *blocks[T]) do(ctx context.Context) (runtime.Result, error) {
+func (b *blocks[T]) do(ctx context.Context) (node.Result, error) {
 	b.call.Plan = b.s.planned(b.t.at().Choose(b.op, b.choice))
 	r, err := b.t.do(ctx, b.call)
 	return r, b.t.failed(b.op.String(), err)
@@ -229,7 +229,7 @@ func (b *blocks[T]) all(ctx context.Context) ([]T, error) {
 // meet carries out the operation. Where tasks do not know each other's sizes, it
 // is first tried as for small ones, in which large ones are absent: who sees such
 // a block, and all do, does it again as for large ones.
-func (b *blocks[T]) meet(ctx context.Context) (runtime.Result, error) {
+func (b *blocks[T]) meet(ctx context.Context) (node.Result, error) {
 	if b.op == collective.Gather || b.choice.Bytes >= 0 {
 		return b.do(ctx)
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -95,7 +95,7 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 }
 
 // config is what the job's settings are to its processes.
-func (j *Job) config() (cfg runtime.Config, err error) {
+func (j *Job) config() (cfg node.Config, err error) {
 	switch {
 	case j.Local < 0 || j.Local > 1<<16:
 		return cfg, fmt.Errorf("%d local processes; allowed: 1 to 65536", j.Local)
@@ -112,7 +112,7 @@ func (j *Job) config() (cfg runtime.Config, err error) {
 	case j.Silence < 0:
 		return cfg, fmt.Errorf("silence of %v; allowed: more than 0", j.Silence)
 	}
-	cfg = runtime.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Copies: j.Copies, Check: j.Check || j.Local > 0, SignName: signName, Logger: j.Logger}
+	cfg = node.Config{Tasks: j.Tasks, Buffer: j.LogBytes, Silence: j.Silence, Memory: j.Memory, Copies: j.Copies, Check: j.Check || j.Local > 0, SignName: signName, Logger: j.Logger}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
@@ -156,16 +156,16 @@ const tuningVariable = "COPPICE_TUNING"
 // decided. It must be the same for all processes of a job.
 const fanoutVariable = "COPPICE_FANOUT"
 
-func addKill(cfg *runtime.Config, k control.Kill) error {
+func addKill(cfg *node.Config, k control.Kill) error {
 	if k.Op == "" {
 		return fmt.Errorf("kill %v after a time; allowed here: TASK@OP#SEQ[/STEP[+half]]", k)
 	}
-	cfg.Kills = append(cfg.Kills, runtime.Kill{Task: k.Task, Op: k.Op, Seq: k.Seq, Step: k.Step, Half: k.Half})
+	cfg.Kills = append(cfg.Kills, node.Kill{Task: k.Task, Op: k.Op, Seq: k.Seq, Step: k.Step, Half: k.Half})
 	return nil
 }
 
 // overrule lets the launcher's settings win over the program's, whose number of tasks is set.
-func overrule(cfg *runtime.Config, resume *bool, given json.RawMessage) error {
+func overrule(cfg *node.Config, resume *bool, given json.RawMessage) error {
 	if len(given) == 0 {
 		return nil
 	}
@@ -190,13 +190,13 @@ func overrule(cfg *runtime.Config, resume *bool, given json.RawMessage) error {
 }
 
 // runLocal runs a job of goroutines.
-func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery Recovery, resume bool) error {
+func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Recovery, resume bool) error {
 	crews := make([]*crew, n)
 	files := newArchive(resume)
 	if recovery == Replay {
 		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
 	}
-	job, err := runtime.NewLocal(n, cfg)
+	job, err := node.NewLocal(n, cfg)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
@@ -214,7 +214,7 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 	}
 	wg.Wait()
 	errs := make([]error, n)
-	var alive *runtime.Process
+	var alive *node.Process
 	for r, p := range job.Processes {
 		if !p.Killed() {
 			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), p
@@ -232,17 +232,17 @@ func runLocal(ctx context.Context, n int, cfg runtime.Config, f Func, recovery R
 
 // incomplete is the error of a process whose tasks ended well, in a job of which some
 // tasks never did: nobody could run them again.
-func incomplete(p *runtime.Process) error {
+func incomplete(p *node.Process) error {
 	if tasks := p.Missing(); len(tasks) > 0 {
-		return failed("run", p.Sight().View.Number, &runtime.Failure{Tasks: tasks, Err: runtime.ErrGone})
+		return failed("run", p.Sight().View.Number, &node.Failure{Tasks: tasks, Err: node.ErrGone})
 	}
 	return nil
 }
 
 // misused is the error of a process: that of its tasks, or misuse that came to
 // light only after they had returned.
-func misused(p *runtime.Process, err, misuse error) error {
-	var f *runtime.Failure
+func misused(p *node.Process, err, misuse error) error {
+	var f *node.Failure
 	if err != nil || !errors.As(misuse, &f) {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	goruntime "runtime"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,8 +20,8 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/posix"
-	"github.com/coppice-go/coppice/internal/runtime"
 	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
@@ -29,7 +29,7 @@ import (
 )
 
 // runJoined runs the tasks of one process of a job.
-func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recovery, resume bool) error {
+func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, resume bool) error {
 	place, err := control.FromEnvironment(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
@@ -85,7 +85,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	client.Keep(p.KeepSockets)
 	go func() {
 		<-p.Out()
-		cancel(failed("run", p.Sight().View.Number, &runtime.Failure{Err: p.Ended()}))
+		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
 	}()
 	var addresses []string
 	for _, a := range p.Addresses() {
@@ -113,7 +113,7 @@ func runJoined(ctx context.Context, cfg runtime.Config, f Func, recovery Recover
 	last := m.lastView()
 	err = c.err(last)
 	if out := p.Ended(); err == nil && out != nil && out != errOver { // nobody waits for this process, nor is it of use to anybody
-		err = failed("run", p.Sight().View.Number, &runtime.Failure{Err: out})
+		err = failed("run", p.Sight().View.Number, &node.Failure{Err: out})
 	}
 	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {
 		err = incomplete(p)
@@ -134,7 +134,7 @@ const refusedTime = 10 * time.Second
 var joined atomic.Bool
 
 // newJoined makes the process that a welcome describes.
-func newJoined(cfg runtime.Config, h host, w control.Welcome, page *detect.Page) (*runtime.Process, error) {
+func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*node.Process, error) {
 	place := w.Place
 	cfg.Rank, cfg.Size, cfg.Grow, cfg.Joins = place.Rank, w.Size, w.Grow, w.Joins
 	cfg.Host, cfg.HostName = h, transport.HostID()
@@ -144,16 +144,16 @@ func newJoined(cfg runtime.Config, h host, w control.Welcome, page *detect.Page)
 	if here == 0 {
 		here = w.LocalSize
 	}
-	if here <= goruntime.NumCPU() {
+	if here <= runtime.NumCPU() {
 		cfg.Spin = true
 	} else { // many to a processor: look for work left alone less often
-		cfg.Pause = min(time.Duration(here/goruntime.NumCPU())*time.Millisecond, 16*time.Millisecond)
+		cfg.Pause = min(time.Duration(here/runtime.NumCPU())*time.Millisecond, 16*time.Millisecond)
 	}
 	places, err := listenAt(place)
 	if err != nil {
 		return nil, err
 	}
-	return runtime.New(cfg, runtime.Socket{
+	return node.New(cfg, node.Socket{
 		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
 		Page: page, Datagrams: place.LocalSize < place.Size, ServerInside: place.How != control.RunHow,
 	})
@@ -168,7 +168,7 @@ const detectKind = "detect:"
 
 // startDetector starts the detector of a process, at the address where other hosts
 // reach it. Whom it suspects, the process doubts.
-func startDetector(name string, p *runtime.Process, w control.Welcome) (detect.Detector, error) {
+func startDetector(name string, p *node.Process, w control.Welcome) (detect.Detector, error) {
 	start, err := detect.Registered(name)
 	if err != nil {
 		return nil, err
@@ -275,17 +275,17 @@ type mediator struct {
 	near     neighbours
 
 	mu    sync.Mutex
-	p     *runtime.Process
+	p     *node.Process
 	meet  func(address string) // the detector's; nil: there is none
 	met   []string             // before there was one
-	early []func(*runtime.Process)
+	early []func(*node.Process)
 	err   error
 	over  bool
 	ill   bool // tasks of another process have failed
 }
 
 // connect makes p the process.
-func (m *mediator) connect(p *runtime.Process) {
+func (m *mediator) connect(p *node.Process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, f := range m.early {
@@ -363,7 +363,7 @@ func (m *mediator) introduce(peers []control.Peer) {
 	}
 }
 
-func (m *mediator) tell(f func(*runtime.Process)) {
+func (m *mediator) tell(f func(*node.Process)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.p == nil {
@@ -377,36 +377,36 @@ func (m *mediator) tell(f func(*runtime.Process)) {
 func (m *mediator) Peers(peers []control.Peer) {
 	m.introduce(peers)
 	m.near.add(peers)
-	found := make([]runtime.Address, 0, len(peers))
+	found := make([]node.Address, 0, len(peers))
 	for _, peer := range peers {
 		a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
 		switch {
 		case err == nil:
-			found = append(found, runtime.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
+			found = append(found, node.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
 		case peer.Rank < m.size:
 			m.cancel(fmt.Errorf("process %d: %w; set %s there, such as %s:10.0.0.0/8:0", peer.Rank, err, listenVariable, transport.TLS))
 		default: // without one that joins the job goes on
-			m.tell(func(p *runtime.Process) { p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err) })
+			m.tell(func(p *node.Process) { p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err) })
 		}
 	}
-	m.tell(func(p *runtime.Process) { p.Peers(found...) })
+	m.tell(func(p *node.Process) { p.Peers(found...) })
 }
 
 // Died implements control.Handler.
 func (m *mediator) Died(d control.Death) {
-	m.tell(func(p *runtime.Process) {
-		p.Tell(runtime.Death{Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, How: d.How, Record: d.Record})
+	m.tell(func(p *node.Process) {
+		p.Tell(node.Death{Rank: d.Rank, Incarnation: d.Incarnation, Certain: d.Certain, How: d.How, Record: d.Record})
 	})
 }
 
 // HeardOf implements control.Handler.
 func (m *mediator) HeardOf(rank int, hears bool, silent time.Duration) {
-	m.tell(func(p *runtime.Process) { p.HeardOf(rank, hears, silent) })
+	m.tell(func(p *node.Process) { p.HeardOf(rank, hears, silent) })
 }
 
 // Alive implements control.Handler.
 func (m *mediator) Alive(rank int) {
-	m.tell(func(p *runtime.Process) { p.Alive(rank) })
+	m.tell(func(p *node.Process) { p.Alive(rank) })
 }
 
 // PeersReturned implements control.Handler.
@@ -414,7 +414,7 @@ func (m *mediator) PeersReturned(ranks []int, incarnation uint64, failure string
 	m.mu.Lock()
 	m.ill = m.ill || failure != ""
 	m.mu.Unlock()
-	m.tell(func(p *runtime.Process) { p.PeersReturned(ranks, incarnation, failure) })
+	m.tell(func(p *node.Process) { p.PeersReturned(ranks, incarnation, failure) })
 }
 
 // Finished implements control.Handler.
@@ -453,7 +453,7 @@ func (m *mediator) Lost(err error) {
 	if m.orphan { // who read our output is gone as well: to write must not end us before our time
 		signal.Ignore(syscall.SIGPIPE)
 	}
-	m.tell(func(p *runtime.Process) {
+	m.tell(func(p *node.Process) {
 		p.Lost(err)
 		go m.bereave(err)
 	})

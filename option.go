@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/topology"
 )
@@ -73,7 +73,7 @@ func Backups(on bool) Option { return Option{kind: backupsOption, on: on} }
 type Protection struct {
 	tree, correction string
 	order            topology.Order
-	plan             runtime.Plan
+	plan             node.Plan
 	auto             bool // which tree is best depends on the size
 	unlogged         bool // what is sent is not kept for replay
 	agreed           bool // all tasks complete the operation, or none
@@ -149,7 +149,7 @@ func (p Protection) InOrder() Protection {
 // protection makes the plan, unless something was wrong already.
 func protection(p Protection) Protection {
 	if p.err == nil {
-		p.plan, p.err = runtime.BroadcastPlan(p.tree, p.correction, p.order)
+		p.plan, p.err = node.BroadcastPlan(p.tree, p.correction, p.order)
 	}
 	return p
 }
@@ -214,7 +214,7 @@ type settings struct {
 	into   any
 
 	commutes bool
-	backup   runtime.Backup
+	backup   node.Backup
 }
 
 func (s *settings) read(opts []Option) {
@@ -234,8 +234,8 @@ func (s *settings) read(opts []Option) {
 		case commutativeOption:
 			s.commutes = true
 		case backupsOption:
-			if s.backup = runtime.BackupNever; o.on {
-				s.backup = runtime.BackupAlways
+			if s.backup = node.BackupNever; o.on {
+				s.backup = node.BackupAlways
 			}
 		}
 	}
@@ -299,7 +299,7 @@ func (p Protection) failures() (int, error) {
 }
 
 // planned is a plan with what the settings say of it.
-func (s *settings) planned(p runtime.Plan) runtime.Plan {
+func (s *settings) planned(p node.Plan) node.Plan {
 	if s.mode.unlogged {
 		return p.Unlogged()
 	}

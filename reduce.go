@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/fold"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -126,7 +126,7 @@ func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op
 	if err != nil {
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
-	call := runtime.Call{
+	call := node.Call{
 		Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
 		Kind: collective.Kind{Elem: elem, Fold: combine},
 	}
@@ -147,7 +147,7 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 	if err != nil {
 		return result, fmt.Errorf("%v: %w", what, err)
 	}
-	call := runtime.Call{
+	call := node.Call{
 		Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true,
 		Kind: combining(c, f), Backup: s.backup,
 	}
@@ -170,7 +170,7 @@ func combining[T any](c *codec.Codec[T], f func(a, b T) T) collective.Kind {
 }
 
 // combined makes the call of a reduction.
-func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call runtime.Call, anyOrder bool) (result T, err error) {
+func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call node.Call, anyOrder bool) (result T, err error) {
 	var one [1]T
 	call.Agreed = s.mode.agreed
 	allowed := takes(what)
@@ -196,10 +196,10 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	if n, ok := c.Size(); ok && n <= wordMax && !call.Kind.Loose {
 		call.Room = t.numberRoom()
 	}
-	choice := runtime.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
+	choice := node.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
 	if call.Kind.Loose {
-		choice.Bytes, choice.Pieces, choice.AnyOrder = runtime.Unknown, false, false
-		choice.Dear = s.backup == runtime.BackupAlways
+		choice.Bytes, choice.Pieces, choice.AnyOrder = node.Unknown, false, false
+		choice.Dear = s.backup == node.BackupAlways
 	}
 	if s.corrects(what) {
 		choice.Corrected, choice.Root = true, s.root

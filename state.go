@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // Save saves the task's state and begins a new epoch: if the task is run again, it resumes
@@ -78,8 +78,8 @@ func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 
 // saved is what the task saves: *state, or, if its job is taken up again and this is the first
 // Save, what *state is set to.
-func saved[S any](ctx context.Context, t *Task, c *codec.Codec[S], state *S, f *files) (s runtime.Saving, err error) {
-	s = runtime.Saving{Sign: c.Signature(), Type: c.Name(), Stored: f != nil}
+func saved[S any](ctx context.Context, t *Task, c *codec.Codec[S], state *S, f *files) (s node.Saving, err error) {
+	s = node.Saving{Sign: c.Signature(), Type: c.Name(), Stored: f != nil}
 	if f != nil && t.m.Epoch() == 0 && t.trunk.archive.run.Resume {
 		if s.Epoch, s.State, err = t.takeUp(ctx, f, s.Sign); err != nil {
 			return s, err
@@ -116,13 +116,13 @@ func (t *Task) saves() error {
 }
 
 // enter goes on in an epoch.
-func (t *Task) enter(m *runtime.Member) {
+func (t *Task) enter(m *node.Member) {
 	t.m, t.rand = m, nil
 	t.trunk.epoch.Store(m.Epoch())
 }
 
 // at is the task's place in its group, in the epoch that the task is in.
-func (t *Task) at() *runtime.Member {
+func (t *Task) at() *node.Member {
 	if t.first != nil {
 		if epoch := t.trunk.epoch.Load(); epoch != t.m.Epoch() {
 			t.m, t.rand = t.first.Later(epoch), nil

@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/coppice-go/coppice/internal/codec"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/store"
 )
 
@@ -176,7 +176,7 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 	}
 	epoch, rank, why := agreedEpoch(f.dir, all)
 	if why != "" {
-		return 0, nil, t.failed("save", &runtime.Failure{Tasks: []int{rank}, Err: runtime.ErrGone, Text: fmt.Sprintf("task %d is lost: %s", rank, why)})
+		return 0, nil, t.failed("save", &node.Failure{Tasks: []int{rank}, Err: node.ErrGone, Text: fmt.Sprintf("task %d is lost: %s", rank, why)})
 	}
 	if own.Damaged > 0 {
 		t.log.Warn("coppice: damaged: the job goes on from an earlier epoch", "file", store.File(f.dir, t.Rank(), own.Damaged), "epoch", epoch)

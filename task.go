@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	goruntime "runtime"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -17,13 +17,13 @@ import (
 // and the sequence of its operations. It is for one goroutine at a time; see
 // Fork and Go.
 type Task struct {
-	m    *runtime.Member
+	m    *node.Member
 	log  *slog.Logger
 	rand *rand.Rand
 
 	attempt int
-	fork    bool            // or another group: it is not what the function was given
-	first   *runtime.Member // its place in the first epoch, if the fork was made there
+	fork    bool         // or another group: it is not what the function was given
+	first   *node.Member // its place in the first epoch, if the fork was made there
 	trunk   *trunk
 	living  *Task // the group of those that live, for operations WithoutLost
 
@@ -33,7 +33,7 @@ type Task struct {
 	word  []byte
 }
 
-func newTask(m *runtime.Member, log *slog.Logger) *Task {
+func newTask(m *node.Member, log *slog.Logger) *Task {
 	return &Task{m: m, log: log.With("task", m.Task()), trunk: &trunk{tasks: m.Size(), archive: &archive{}}}
 }
 
@@ -76,7 +76,7 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 func (t *Task) Fork() *Task { return t.in(t.at().Fork()) }
 
 // in is the same task in another group.
-func (t *Task) in(m *runtime.Member) *Task {
+func (t *Task) in(m *node.Member) *Task {
 	u := &Task{m: m, log: t.log, attempt: t.attempt, fork: true, trunk: t.trunk}
 	if m.Epoch() == 0 {
 		u.first = m
@@ -111,4 +111,4 @@ func (t *Task) given(ctx context.Context, op string) error {
 }
 
 // exit ends the goroutine of a task whose process, a goroutine too, was killed.
-func exit() { goruntime.Goexit() }
+func exit() { runtime.Goexit() }

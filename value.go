@@ -8,7 +8,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/large"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // encode returns the bytes of a value, which must not change while they are used:
@@ -52,7 +52,7 @@ func encodeSmall[T any](t *Task, c *codec.Codec[T], v *T, shared bool) ([]byte, 
 		return b, err
 	}
 	t.small = nil
-	if len(b) <= runtime.SmallMax {
+	if len(b) <= node.SmallMax {
 		t.small = b
 	}
 	return b, nil
@@ -95,7 +95,7 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 		all, largest = append(all, buf[at:end:end]), max(largest, end-at)
 		at = end
 	}
-	if len(buf) <= runtime.SmallMax {
+	if len(buf) <= node.SmallMax {
 		t.small = buf
 	}
 	t.parts = all
@@ -104,7 +104,7 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 
 // do carries out an operation. What a task that gave up has given is not used
 // again: the operation may still need it.
-func (t *Task) do(ctx context.Context, c runtime.Call) (runtime.Result, error) {
+func (t *Task) do(ctx context.Context, c node.Call) (node.Result, error) {
 	r, err := t.carryOut(ctx, c)
 	if err != nil {
 		t.small, t.parts, t.word = nil, nil, nil
@@ -112,7 +112,7 @@ func (t *Task) do(ctx context.Context, c runtime.Call) (runtime.Result, error) {
 	return r, err
 }
 
-func (t *Task) carryOut(ctx context.Context, c runtime.Call) (runtime.Result, error) {
+func (t *Task) carryOut(ctx context.Context, c node.Call) (node.Result, error) {
 	if c.Agreed {
 		return t.at().DoAgreed(ctx, c)
 	}
@@ -132,7 +132,7 @@ func (t *Task) numberRoom() []byte {
 }
 
 // decode returns the value of a result.
-func decode[T any](c *codec.Codec[T], r runtime.Result, s *settings) (v T, err error) {
+func decode[T any](c *codec.Codec[T], r node.Result, s *settings) (v T, err error) {
 	if s.into == nil {
 		return v, c.Decode(r.Value, &v, !r.Shared || s.shared)
 	}
@@ -174,7 +174,7 @@ func rooms[T any](c *codec.Codec[T], s *settings, into []T) (all [][]byte) {
 		return nil
 	}
 	for i := range into {
-		if b := c.Room(into[i]); cap(b) > runtime.SmallMax {
+		if b := c.Room(into[i]); cap(b) > node.SmallMax {
 			if all == nil {
 				all = make([][]byte, len(into))
 			}

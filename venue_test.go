@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
@@ -53,11 +53,11 @@ func venues(p int, rng *rand.Rand) (all []venue) {
 }
 
 // start makes the processes.
-func (v venue) start(t testing.TB) (ps []*runtime.Process, closes func()) {
+func (v venue) start(t testing.TB) (ps []*node.Process, closes func()) {
 	t.Helper()
-	cfg := runtime.Config{Owner: v.owner, Logger: slog.New(slog.DiscardHandler)}
+	cfg := node.Config{Owner: v.owner, Logger: slog.New(slog.DiscardHandler)}
 	if v.kind == inMemory {
-		l, err := runtime.NewLocal(v.n, cfg)
+		l, err := node.NewLocal(v.n, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,19 +68,19 @@ func (v venue) start(t testing.TB) (ps []*runtime.Process, closes func()) {
 		t.Fatal(err)
 	}
 	cfg.Silence = 10 * time.Minute // a busy machine is not a silent peer
-	var all []runtime.Address
+	var all []node.Address
 	for r := range v.n {
 		at := transport.Place{Kind: v.kind, Net: netip.MustParsePrefix("127.0.0.0/8")}
 		if v.kind == transport.Unix {
 			at = transport.Place{Kind: v.kind, Path: filepath.Join(dir, strconv.Itoa(r))}
 		}
 		cfg.Rank, cfg.Size = r, v.n
-		p, err := runtime.New(cfg, runtime.Socket{Job: [16]byte{7}, Key: bytes.Repeat([]byte("k"), 32), Incarnation: 1, Places: []transport.Place{at}})
+		p, err := node.New(cfg, node.Socket{Job: [16]byte{7}, Key: bytes.Repeat([]byte("k"), 32), Incarnation: 1, Places: []transport.Place{at}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ps = append(ps, p)
-		all = append(all, runtime.Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
+		all = append(all, node.Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
 	}
 	for _, p := range ps {
 		p.Peers(all...)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // View is who is in the job, as all its processes have agreed. Views are
@@ -40,7 +40,7 @@ func (t *Task) Views(ctx context.Context) iter.Seq[View] {
 	}
 }
 
-func viewOf(s *runtime.Sight) View {
+func viewOf(s *node.Sight) View {
 	v := View{
 		Number:    s.View.Number,
 		Processes: make([]Process, len(s.View.Members)),

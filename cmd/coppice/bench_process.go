@@ -12,7 +12,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
-	"github.com/coppice-go/coppice/internal/runtime"
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
@@ -49,12 +49,12 @@ func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b ben
 	}
 	for _, job := range jobs {
 		job.Copies = b.Copies
-		before := runtime.Logged()
+		before := node.Logged()
 		spans, err := b.measure(ctx, t, alive, job)
 		if err != nil {
 			return err
 		}
-		times, logged, err := groupTimes(ctx, alive, job.Op, spans, watch, runtime.Logged()-before)
+		times, logged, err := groupTimes(ctx, alive, job.Op, spans, watch, node.Logged()-before)
 		if err == nil && t.Rank() == 0 {
 			figures := benchFiguresOf(job, t.Size(), times)
 			figures.LogBytes = logged

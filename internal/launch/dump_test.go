@@ -28,7 +28,7 @@ func quitDump(own, frames int) string {
 	}
 	b.WriteString("goroutine 150 [select]:\ngithub.com/coppice-go/coppice.runJoined.func3()\n\tjoin.go:1\n\n")
 	for i := range 30 {
-		fmt.Fprintf(&b, "goroutine %d [IO wait]:\ngithub.com/coppice-go/coppice/internal/runtime.read()\n\tread.go:1\n\n", 200+i)
+		fmt.Fprintf(&b, "goroutine %d [IO wait]:\ngithub.com/coppice-go/coppice/internal/node.read()\n\tread.go:1\n\n", 200+i)
 	}
 	return b.String() + "rax 0x0\nrbx 0x1\n"
 }

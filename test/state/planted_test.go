@@ -11,7 +11,7 @@ import (
 // them: what its steps were, taken again (chaos/oracle), or what the jobs return, or that they hang, shows them.
 
 var planted = plant.Garden{
-	Machine: "../../internal/runtime", Package: "runtime",
+	Machine: "../../internal/node", Package: "node",
 	Mistakes: []plant.Mistake{
 		{
 			Name: "what goes up in the sweep comes down", File: "rules.go",

@@ -1,0 +1,400 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/agreement"
+	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Agreements among the tasks that live, where the dead stay dead: package agreement
+// says how, this is how its messages come and go. They have numbers of their own, since
+// tasks come to them after different numbers of operations that failed.
+
+// agreeName is the name of an agreement.
+const agreeName = "agree"
+
+// pact is a task's part in an agreement, from the first that is heard of it until a
+// later one is decided: others may need what was decided.
+type pact struct {
+	fate
+	m      *Member
+	number uint64
+	sign   uint64
+	typ    string
+	state  agreement.State
+	fold   func(dst, left, right []byte) ([]byte, error)
+	user   bool // that is code of the user
+	works  int  // that the task has to do
+
+	entered, delivered bool
+	late               bool // the task's context has ended
+	w                  *waiter
+	err                *Failure
+	patrols            int // that saw it wait
+}
+
+// Decision is what an agreement brought.
+type Decision struct {
+	Value  []byte
+	Failed []int // ranks
+}
+
+// Agree combines the values of the tasks that live, the same for all. The context's
+// end is a vote to abort it.
+func (m *Member) Agree(ctx context.Context, c Call) (Decision, error) {
+	c.Name = agreeName
+	if !m.p.replays() {
+		d, err := m.agree(ctx, c)
+		return d, err
+	}
+	c.Plan = m.Choose(collective.AllReduce, Choice{Bytes: Unknown})
+	r, err := m.together(ctx, m.patient(ctx), c, agreeName)
+	if err != nil {
+		return Decision{}, m.undecided(err, agreeName)
+	}
+	return Decision{Value: r.Value}, nil
+}
+
+// agree is the same where the dead stay dead.
+func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	if err := m.usable(agreeName); err != nil {
+		return Decision{}, err
+	}
+	a, f := m.enterPact(&c)
+	if f != nil {
+		return Decision{}, f
+	}
+	if ctx.Err() != nil {
+		a.state.Cancel()
+	}
+	a.step()
+	err := a.await(ctx)
+	a.entered = false
+	d, _ := a.state.Decision()
+	switch {
+	case p.dead:
+		return Decision{}, ErrKilled
+	case a.err != nil:
+		a.err.Op = c.name()
+		return Decision{}, a.err
+	case err != nil:
+		m.abandonPact(c.name())
+		return Decision{}, m.impatience(c.name())
+	case d.Abort:
+		return Decision{}, &Failure{Op: c.name(), Err: ErrAborted}
+	}
+	brought := Decision{Value: d.Value}
+	for _, r := range d.Failed {
+		brought.Failed = append(brought.Failed, int(r))
+	}
+	return brought, nil
+}
+
+// enterPact has the task take part in its next agreement.
+func (m *Member) enterPact(c *Call) (*pact, *Failure) {
+	m.agreeing++
+	heard := m.pacts[m.agreeing] != nil
+	a := m.pact(m.agreeing, c.Sign)
+	if heard && a.sign != c.Sign {
+		f := &Failure{
+			Op: c.name(), Tasks: []int{m.task}, Err: ErrMisuse,
+			Text: fmt.Sprintf("task %d calls agreement %d of its group with %s, another one with another type", m.task, m.agreeing, c.Type),
+		}
+		m.announce(f)
+		return nil, f
+	}
+	a.entered, a.typ, a.user, a.fold = true, c.Type, c.Works, c.Kind.Fold
+	if c.Again {
+		m.p.countOn(&a.fate, m.fate)
+	} else {
+		m.p.count(m.task, c.name(), &a.fate)
+	}
+	a.state.Begin(append([]byte{}, c.Value...))
+	return a, nil
+}
+
+// pact returns the task's part in an agreement, which begins if it is not known.
+func (m *Member) pact(number, sign uint64) *pact {
+	if a := m.pacts[number]; a != nil {
+		return a
+	}
+	a := &pact{m: m, number: number, sign: sign}
+	all := make([]protocol.Rank, m.Size())
+	for r := range all {
+		all[r] = protocol.Rank(r)
+	}
+	a.state.Init(protocol.Rank(m.rank), all)
+	v := m.p.views.sight.View
+	a.state.NewView(v.Number, m.living(v))
+	if m.pacts == nil {
+		m.pacts = map[uint64]*pact{}
+	}
+	m.pacts[number] = a
+	return a
+}
+
+// living are the ranks whose tasks are in a view.
+func (m *Member) living(v *membership.View) (ranks []protocol.Rank) {
+	for r := range m.Size() {
+		if v.Owners[m.taskOf(r)] >= 0 {
+			ranks = append(ranks, protocol.Rank(r))
+		}
+	}
+	return ranks
+}
+
+// reconvene has all agreements begin anew in a view.
+func (p *Process) reconvene(v *membership.View) {
+	for _, m := range p.members {
+		for _, a := range m.pacts {
+			a.state.NewView(v.Number, m.living(v))
+			a.step()
+		}
+	}
+}
+
+// letter takes a message of an agreement.
+func (m *Member) letter(from int, in *incoming) {
+	if !in.complete {
+		in = in.stay()
+		in.arrived = func() {
+			in.taken()
+			m.letter(from, in)
+		}
+		in.want()
+		return
+	}
+	a := m.pacts[in.seq]
+	if a == nil && (in.seq <= m.agreeing || in.seq > m.agreeing+aheadMax) {
+		return // it is over, or cannot be
+	}
+	msg, err := agreement.Decode(slices.Clone(in.value))
+	if err != nil {
+		m.p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
+		return
+	}
+	a = m.pact(in.seq, in.sign)
+	if a.sign != in.sign {
+		f := &Failure{
+			Op: agreeName, Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
+			Text: fmt.Sprintf("tasks %d and %d call agreement %d of their group with different types", m.task, m.taskOf(from), in.seq),
+		}
+		m.announce(f)
+		return
+	}
+	a.counted()
+	a.state.Receive(protocol.Rank(from), msg)
+	a.step()
+}
+
+// step does all that is to be done now.
+func (a *pact) step() {
+	p := a.m.p
+	for a.err == nil && !p.dead {
+		switch next := a.state.Next(); next.Kind {
+		case protocol.Send:
+			a.send(int(next.To), next.Msg)
+		case protocol.Deliver:
+			a.counted()
+			a.delivered = true
+			p.complete(a.w)
+			for ; a.works > 0; a.works-- { // the task will not do it any more, and nobody needs it
+				a.state.Folded(nil)
+			}
+			a.m.dismiss(a.number)
+		case protocol.Work:
+			if a.user {
+				a.works++
+				p.complete(a.w)
+				return
+			}
+			left, right := a.state.Operands()
+			v, err := a.fold(nil, left, right)
+			if err != nil {
+				a.cannotFold(err)
+				return
+			}
+			a.state.Folded(v)
+		default:
+			return
+		}
+	}
+}
+
+func (a *pact) counted() {
+	if a.dies() {
+		a.m.p.die()
+	}
+}
+
+func (a *pact) send(to int, msg agreement.Message) {
+	e := a.m.to(to)
+	e.seq, e.sign, e.plan = a.number, a.sign, Plan{op: opAgree}
+	q, value := a.m.peer(to), msg.Append(nil)
+	if a.dies() {
+		if a.kill.Half {
+			q.half(e, value)
+		}
+		a.m.p.die()
+		return
+	}
+	q.send(e, value, nil)
+}
+
+// dismiss forgets the agreements before the one that was just decided: all who took
+// part in it have returned from those.
+func (m *Member) dismiss(number uint64) {
+	for n, a := range m.pacts {
+		if n < number && a.delivered && !a.entered {
+			delete(m.pacts, n)
+		}
+	}
+}
+
+// waits tells whether the task waits in the agreement.
+func (a *pact) waits() bool { return a.entered && !a.delivered && a.err == nil }
+
+// await waits for the decision. The end of the context is a vote against it, and there
+// is some time then to learn whether it came too late.
+func (a *pact) await(ctx context.Context) (err error) {
+	p := a.m.p
+	for a.waits() && err == nil && !p.dead {
+		if a.works > 0 {
+			a.combine()
+			continue
+		}
+		a.w = p.newWaiter()
+		err = p.wait(ctx, a.w)
+		p.freeWaiter(a.w)
+		a.w = nil
+		if err != nil && !a.late {
+			a.late = true
+			ctx, err = a.m.patient(ctx), nil
+			a.state.Cancel()
+			a.step()
+		}
+	}
+	return err
+}
+
+// combine has the user's code combine two values, without the lock.
+func (a *pact) combine() {
+	p := a.m.p
+	a.works--
+	left, right := a.state.Operands()
+	returned := false
+	defer func() {
+		if !returned { // it panics: the task may survive that, the group does not
+			a.entered = false
+			a.m.abandonPact(agreeName)
+		}
+	}()
+	p.unlock()
+	v, err := func() ([]byte, error) {
+		defer p.lock()
+		if left == nil { // a view has opened: it is of no use any more
+			return nil, nil
+		}
+		return a.fold(nil, left, right)
+	}()
+	returned = true
+	if err != nil {
+		a.cannotFold(err)
+		return
+	}
+	a.state.Folded(v)
+	a.step()
+}
+
+// abandonPact tells the group that this task has given up its agreement.
+func (m *Member) abandonPact(op string) {
+	if m.usable(agreeName) == nil {
+		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up agreement %d of its group, %s", m.task, m.agreeing, op)})
+	}
+}
+
+// cannotFold fails the agreement, for all tasks: they would wait for this one.
+func (a *pact) cannotFold(err error) {
+	m := a.m
+	a.fail(&Failure{Tasks: []int{m.task}, Err: err})
+	m.announce(&Failure{Op: agreeName, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
+}
+
+// fail ends the task's wait.
+func (a *pact) fail(f *Failure) {
+	if a.waits() {
+		a.err = f
+		a.m.p.complete(a.w)
+	}
+}
+
+// failPacts ends the waits in agreements, if they must not go on.
+func (m *Member) failPacts() {
+	for _, a := range m.pacts {
+		switch {
+		case m.p.ended != nil:
+			a.fail(&Failure{Err: m.p.ended})
+		case m.broken != nil:
+			f := *m.broken
+			a.fail(&f)
+		}
+	}
+}
+
+// patrol asks those that a long-waiting agreement waits for: they may have returned, or
+// wait for this task.
+func (a *pact) patrol(rounds int) {
+	if !a.waits() {
+		return
+	}
+	if !probes(&a.patrols, rounds) {
+		return
+	}
+	for _, r := range a.state.Awaits() {
+		e := a.m.to(int(r))
+		e.seq, e.sign, e.extra, e.kind, e.plan = a.number, a.sign, a.m.seq, opAgree, Plan{op: opProbe}
+		a.m.peer(int(r)).send(e, nil, nil)
+	}
+}
+
+// probedPact answers a task that waits in an agreement for this one, which has come
+// to in.extra operations: if this one waits in a later one, nobody will go on.
+func (m *Member) probedPact(from int, in *incoming) {
+	if in.seq <= m.agreeing {
+		return
+	}
+	if m.p.hasReturned(m.task) {
+		m.p.tellGone(in)
+		return
+	}
+	for o := range m.ops.all() {
+		if o.waits() && o.w != nil && o.seq > in.extra && o.patrols > probeEvery {
+			o.misused(&Failure{
+				Op: opName(o.plan.op), Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
+				Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d an agreement after %d", m.task, described(o.plan, o.typ), o.seq, m.taskOf(from), in.extra),
+			})
+			m.announce(o.err)
+			return
+		}
+	}
+}
+
+// goneInPact learns that a task has returned that an agreement waits for.
+func (m *Member) goneInPact(rank int, number uint64) {
+	if a := m.pacts[number]; a != nil && a.waits() {
+		f := m.goneFailure(agreeName, rank)
+		a.fail(f)
+		if f.Err == ErrLeft {
+			f = &Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text}
+		}
+		m.announce(f)
+	}
+}

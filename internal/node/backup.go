@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// Backups of reductions (the thesis's Algorithm 4). What a task has combined goes back to the
+// process of the task whose value it has combined last: that one is done, and keeps it, as it
+// keeps copies of what tasks save (copies.go). A task that is run again takes it from there and
+// does not combine again what led to it. What nobody has any more is combined again, so there is
+// one copy, nobody waits for it, and none takes its place when it is lost.
+
+// Backup says which values that were combined with code of the user are kept elsewhere.
+type Backup uint8
+
+// When that is.
+const (
+	BackupByCost Backup = iota // those that took long, see backupGain
+	BackupAlways
+	BackupNever
+)
+
+// What a backup costs, roughly: the work to send and receive a message, and to move its bytes.
+// By cost, it is made when to combine again what there is no backup of would take backupGain
+// times as long: then backups add at most a tenth to the work.
+const (
+	backupMessage = 20 * time.Microsecond
+	backupByte    = time.Nanosecond
+	backupGain    = 10
+)
+
+// worth tells whether a value is kept elsewhere that took the task some time.
+func (b Backup) worth(took time.Duration, size int) bool {
+	switch b {
+	case BackupAlways:
+		return true
+	case BackupNever:
+		return false
+	}
+	return took >= backupGain*(backupMessage+time.Duration(size)*backupByte)
+}
+
+// backupKey names what a step of the operation has combined. No Once has an even key.
+func (o *operation) backupKey(step int) recovery.Key {
+	key := protocol.Mix(protocol.Mix(o.m.group, o.seq), uint64(step)) << 1
+	return o.m.named(max(key, 2))
+}
+
+// backs tells whether the operation has backups.
+func (o *operation) backs() bool {
+	return o.works && o.backup != BackupNever && o.m.p.history.keeps && !o.plan.is(unlogged) && o.sched.program.Segments == 1
+}
+
+// backUp sends what a step has combined, which took some time, to who keeps it.
+func (o *operation) backUp(step int, took time.Duration) {
+	if o.unsaved += took; !o.backs() {
+		return
+	}
+	p, st := o.m.p, &o.sched.program.Steps[step]
+	q := p.backupAt(o.m, o.sched.program.Steps[:step])
+	if q == nil || !o.backup.worth(o.unsaved, o.sched.store.Length(st)) {
+		return
+	}
+	if o.counted(); p.dead {
+		return
+	}
+	o.unsaved = 0
+	value, _ := o.sched.store.Take(st, nil)
+	e := keyed(o.backupKey(step), opCopy)
+	e.sign = o.sign
+	q.send(e, value, nil)
+}
+
+// backupAt is the process that keeps what the task combines after these steps; nil: there is none.
+func (p *Process) backupAt(m *Member, steps []collective.Step) *peer {
+	for i := len(steps) - 1; i >= 0; i-- {
+		if steps[i].Kind == collective.RecvStep {
+			if q := p.peerAt(int(p.owner[m.taskOf(int(steps[i].Peer))])); q.rank != p.cfg.Rank && !q.dead {
+				return q
+			}
+			break
+		}
+	}
+	for _, rank := range p.ring(p.views.sight.View) {
+		if q := p.peerAt(int(rank)); !q.dead {
+			return q
+		}
+	}
+	return nil
+}
+
+// restore does without combining what a step would, if there is a backup of that, or of what
+// follows from it. It waits until that is known.
+func (o *operation) restore(ctx context.Context, step int) (spared bool, err error) {
+	p := o.m.p
+	if !o.backs() || !p.reran(o.m.task) {
+		return false, nil
+	}
+	steps := o.sched.program.Steps
+	for i := step; i < len(steps); i++ {
+		for steps[i].Kind == collective.FoldStep && o.err == nil && !p.dead && !p.rules.Told(o.backupKey(i)) {
+			if err := p.awaitRules(ctx); err != nil {
+				return false, err
+			}
+		}
+	}
+	if !o.spares(step) {
+		return false, nil
+	}
+	if r := o.backupOf(step); r != nil {
+		o.sched.store.Restore(&steps[step], r.value)
+	}
+	return true, nil
+}
+
+// backupOf is the backup of what a step combines, if there is one.
+func (o *operation) backupOf(step int) *replica {
+	r := o.m.p.epochs.copies[o.backupKey(step)]
+	if r == nil || r.sign != o.sign {
+		return nil
+	}
+	r.pooled = false // the operation refers to it
+	return r
+}
+
+// spares tells whether a step need not combine anything: there is a backup of it, or nothing
+// but a step that need not either uses what it would make.
+func (o *operation) spares(step int) bool {
+	if o.backupOf(step) != nil {
+		return true
+	}
+	at := o.sched.program.Steps[step].Slots[0]
+	for i, st := range o.sched.program.Steps[step+1:] {
+		switch {
+		case st.Kind == collective.FoldStep && (st.Slots[0] == at || st.With[0] == at):
+			return !st.Keep && o.spares(step+1+i)
+		case len(st.Slots) > 0 && st.Slots[0] == at:
+			return false
+		}
+	}
+	return false
+}
+
+// backupRoom tells whether there is room for a backup that comes. They share what the log may
+// take, and are the first to be done without.
+func (p *Process) backupRoom(in *incoming) bool {
+	return p.history.bytes+p.epochs.backups+int64(in.size) <= p.cfg.Buffer/2
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/coppice-go/coppice/internal/large"
+)
+
+// buffers are pieces of memory for what is received, used again as soon as the
+// operation that they were for is over and nobody else refers to them: to allocate
+// and clear a megabyte takes longer than to receive it.
+type buffers struct {
+	free  [bufferClasses][][]byte // by the logarithm of their size
+	bytes int                     // in them
+	stays bool                    // much of the memory does not come back: the log has it
+}
+
+const (
+	bufferMin     = 12 // logarithms of the smallest and the largest
+	bufferMax     = 23
+	bufferClasses = bufferMax - bufferMin + 1
+	buffersMax    = 64 << 20 // bytes that are kept
+)
+
+// get returns memory for n bytes; they are not zero.
+func (b *buffers) get(n int) []byte {
+	class := max(bits.Len(uint(n-1)), bufferMin) - bufferMin
+	if class >= bufferClasses {
+		return large.New(n)
+	}
+	if have := b.free[class]; len(have) > 0 {
+		last := len(have) - 1
+		m := have[last]
+		have[last] = nil
+		b.free[class] = have[:last]
+		b.bytes -= cap(m)
+		return m[:n]
+	}
+	if b.stays && n > copiedMax {
+		return large.New(1 << (class + bufferMin))[:n]
+	}
+	return make([]byte, n, 1<<(class+bufferMin))
+}
+
+// put takes memory back that get returned.
+func (b *buffers) put(m []byte) {
+	class := bits.Len(uint(cap(m)-1)) - bufferMin
+	if class < 0 || class >= bufferClasses || cap(m) != 1<<(class+bufferMin) || b.bytes+cap(m) > buffersMax {
+		return
+	}
+	b.bytes += cap(m)
+	b.free[class] = append(b.free[class], m)
+}
+
+// borrow takes note that memory is used until the operation is over, and returns
+// the number of the loan.
+func (o *operation) borrow(m []byte) (loan int32) {
+	o.borrowed = append(o.borrowed, m)
+	return int32(len(o.borrowed))
+}
+
+// giveBack ends all loans. What the result is in goes back when the task calls its
+// next operation, if it copies it; what was sent, when all have it.
+func (o *operation) giveBack() {
+	if o.pooled && o.copies {
+		o.giveBackOne(o.value, o.shared, true)
+	}
+	for i, b := range o.borrowed {
+		sent, result := o.sched.store.Refers(int32(i + 1))
+		if !result || o.copies {
+			o.giveBackOne(b, sent, result)
+		}
+		o.borrowed[i] = nil
+	}
+	for i, b := range o.bundles {
+		o.giveBackOne(b, true, false)
+		o.bundles[i] = nil
+	}
+	o.borrowed, o.bundles = o.borrowed[:0], o.bundles[:0]
+}
+
+// giveBackOne gives back memory, as soon as others have it if it was sent, and the
+// task has copied it if it is a result. If a task of this program may read it, it is
+// left to the garbage collector.
+func (o *operation) giveBackOne(b []byte, sent, result bool) {
+	m := o.m
+	switch {
+	case b == nil: // the log has it
+	case sent:
+		if len(m.parked) < parkedMax && !o.lends {
+			m.parked = append(m.parked, parked{b, o.seq})
+		}
+	case result:
+		m.later = append(m.later, b)
+	default:
+		m.p.buffers.put(b)
+	}
+}
+
+// parked is memory that was sent in an operation.
+type parked struct {
+	memory []byte
+	seq    uint64
+}
+
+// parkedMax is how many of them are kept.
+const parkedMax = 256
+
+// reclaim gives back what is no longer needed, as the task calls its next operation.
+func (m *Member) reclaim() {
+	for i, b := range m.later {
+		m.p.buffers.put(b)
+		m.later[i] = nil
+	}
+	m.later = m.later[:0]
+	n := 0
+	for n < len(m.parked) && m.ahead.passed(m.parked[n].seq) {
+		m.p.buffers.put(m.parked[n].memory)
+		n++
+	}
+	m.parked = slices.Delete(m.parked, 0, n)
+}

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"math"
+
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Choice is what the choice of an algorithm depends on.
+type Choice struct {
+	Root     int
+	Bytes    int64 // of a task's value, or block; Unknown where tasks may differ
+	Pieces   bool  // the value may be cut into pieces
+	AnyOrder bool  // values may be combined in any order
+	Decides  bool  // this task, the root, decides for all
+	Dear     bool  // to combine two values takes long: tasks share that, as they do with large ones
+
+	Corrected bool // a reduction outlives deaths,
+	Failures  int  // so many
+}
+
+// Unknown stands for a size that tasks do not know of each other.
+const Unknown = -1
+
+// Choose is the plan for an operation by schedule.
+func (m *Member) Choose(op collective.Op, c Choice) Plan {
+	p := Plan{op: opOf(op), root: uint32(c.Root)}
+	if p.unasked() {
+		p.flags |= auto
+		if !c.Decides {
+			return p
+		}
+		p.flags |= decided
+	}
+	if c.Corrected {
+		return p.correctedPlan(m.Size(), c)
+	}
+	rules := m.p.cfg.Rules
+	if !c.Pieces && ops[p.op].combines {
+		rules = m.p.whole
+	}
+	if c.Dear {
+		c.Bytes = math.MaxInt64
+	}
+	r := rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
+	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) {
+		return p // along a tree of package broadcast
+	}
+	p.flags |= scheduled
+	p.tree = uint8(r.Algorithm)
+	if c.AnyOrder {
+		p.flags |= anyOrder
+	}
+	if r.Span > 0 && c.Pieces {
+		p.treeArg = uint16(min((c.Bytes+r.Span-1)/r.Span, collective.SpansMax))
+	}
+	return p
+}
+
+// Small is collective.Table.Small for this group.
+func (m *Member) Small(op collective.Op) (differ bool, limit int64) {
+	return m.p.cfg.Rules.Small(op, m.Size())
+}
+
+// opOf is the operation that a schedule is for.
+func opOf(op collective.Op) uint8 {
+	for i := range ops {
+		if ops[i].schedule == op {
+			return uint8(i)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,491 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// sockets is what a process needs to reach others.
+type sockets struct {
+	endpoint *transport.Endpoint
+	ctx      context.Context // ends with the process
+	cancel   context.CancelFunc
+
+	observation *observation
+}
+
+// way is how a connection to a peer comes about: whoever needs one first makes
+// it. If both do at once, that of the lower rank stays. One that breaks is made
+// again by either, and the link goes on where it was.
+type way struct {
+	known     bool
+	address   transport.Address
+	dialing   bool
+	accepting bool          // theirs is being made
+	pausing   bool          // until the next try
+	tries     int           // that failed in a row
+	down      protocol.Time // since when there is no connection, though there was or should be one
+	suspected bool
+	turn      uint64 // changes with every connection, so that one that comes late is known
+}
+
+// Address is where a peer listens.
+type Address struct {
+	Rank        int
+	Incarnation uint64
+	At          transport.Address
+	Host        string // tells hosts apart
+}
+
+// Socket is what a process that uses sockets is told besides Config.
+type Socket struct {
+	Job         [16]byte
+	Key         []byte
+	Incarnation uint64
+	Places      []transport.Place // where to listen
+
+	// ServerInside says that the coordinator is part of process 0.
+	ServerInside bool
+	Page         *detect.Page // in which processes of this host beat; nil: there is none. The caller closes it
+	Datagrams    bool         // signs of life to other hosts are datagrams
+}
+
+// New returns a process that reaches its peers by sockets.
+func New(cfg Config, s Socket) (*Process, error) {
+	cfg.Incarnation = s.Incarnation
+	p, err := newProcess(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if p.poll, err = newPoller(); err != nil {
+		return nil, err
+	}
+	p.sockets = &sockets{}
+	p.sockets.ctx, p.sockets.cancel = context.WithCancel(context.Background())
+	p.sockets.endpoint, err = transport.Listen(transport.Config{
+		Key:         s.Key,
+		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
+		Decide:      p.decide,
+		Established: p.established,
+		Abandoned:   p.abandoned,
+		PeerPidfd:   detect.PeerPidfd,
+		StallTime:   p.stallTime(),
+		Logger:      p.cfg.Logger,
+	}, s.Places...)
+	if err != nil {
+		p.poll.close()
+		return nil, err
+	}
+	p.sockets.observation = p.observe(s)
+	p.peers[cfg.Rank].local = p // what a task sends to itself
+	p.lock()
+	p.patrol()
+	p.sockets.observation.run()
+	switch {
+	case cfg.Joins:
+		p.joinViews()
+	case cfg.Rank == 0 && cfg.Host != nil:
+		go cfg.Host.Opened(p.views.sight.View)
+	}
+	p.warmLater()
+	p.unlock()
+	go p.inBackground()
+	return p, nil
+}
+
+// stallTime is how long a connection may be of no use before it is made again.
+func (p *Process) stallTime() time.Duration { return p.cfg.Silence / 2 }
+
+// Addresses is where the process listens.
+func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
+
+// KeepSockets listens again where somebody has removed the socket.
+func (p *Process) KeepSockets() error { return p.sockets.endpoint.Keep() }
+
+// Peers tells where peers listen.
+func (p *Process) Peers(all ...Address) {
+	p.lock()
+	defer p.unlock()
+	for _, a := range all {
+		if a.Rank == p.cfg.Rank {
+			continue
+		}
+		q := p.reborn(a.Rank, a.Incarnation)
+		q.way.known, q.way.address = true, a.At
+		q.host = a.Host
+		p.knowPeer(q)
+		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
+			q.connect()
+		}
+	}
+}
+
+// connect makes a connection, if there is none and none is on its way.
+func (q *peer) connect() {
+	w := &q.way
+	if q.dead || q.left || q.conn != nil || q.local != nil || q.p.closed ||
+		!w.known || w.dialing || w.accepting || w.pausing {
+		return
+	}
+	w.dialing = true
+	if q.p.dials >= dialsMax {
+		q.p.undialed = append(q.p.undialed, q)
+		return
+	}
+	q.p.dials++
+	go q.dial(w.address, q.identity(), q.dialTime())
+}
+
+// dialsMax bounds the connections that a process makes at once: where hundreds of
+// processes start on a few processors, more would only keep each other waiting.
+const dialsMax = 16
+
+// nextDial lets the next one begin that waits for its turn.
+func (p *Process) nextDial() {
+	p.dials--
+	for len(p.undialed) > 0 && p.dials < dialsMax {
+		q := p.undialed[0]
+		p.undialed = p.undialed[1:]
+		q.way.dialing = false
+		q.connect()
+	}
+}
+
+// dialTime is how long a connection may take to be made. Over a network a try is short at
+// first: what is lost of it takes long to be sent again.
+func (q *peer) dialTime() time.Duration {
+	const long = 10 * time.Second
+	if q.way.address.Kind == transport.Unix {
+		return long
+	}
+	return min(max(q.p.cfg.Silence/8, 200*time.Millisecond)*time.Duration(4+q.way.tries)/4, long)
+}
+
+// identity is what a handshake tells the peer.
+func (q *peer) identity() wire.Identity {
+	id := wire.Identity{To: uint32(q.rank)}
+	if q.link != nil {
+		id.Received = q.link.Arrived()
+	}
+	return id
+}
+
+func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) {
+	p := q.p
+	ctx, cancel := context.WithTimeout(p.sockets.ctx, most)
+	conn, err := p.sockets.endpoint.Dial(ctx, at, me)
+	cancel()
+	p.lock()
+	defer p.unlock()
+	q.way.dialing = false
+	defer p.nextDial()
+	var refusal wire.Refusal
+	switch {
+	case err == nil && q.incarnation != 0 && conn.Peer().Incarnation != q.incarnation:
+		// Its next life listens where it did; we shall be told of that.
+		conn.Close()
+		q.retry(p.cfg.Silence / 8)
+	case err == nil && q.identity().Received != me.Received:
+		// Theirs came in between and brought something: what the peer was told
+		// is not true any more.
+		conn.Close()
+		q.connect()
+	case err == nil:
+		q.attach(conn)
+	case p.closed || q.dead || q.conn != nil: // no matter: it is dead, or theirs came
+	case errors.As(err, &refusal) && (refusal == wire.Closing || refusal == wire.Excluded):
+		p.cfg.Logger.Info("turned away", "peer", q.rank, "why", refusal)
+		q.ask()
+		q.retry(p.cfg.Silence / 8)
+	case errors.As(err, &refusal) && refusal == wire.Crossed:
+		q.retry(20 * time.Millisecond) // theirs comes; if it does not, again
+	default:
+		p.cfg.Logger.Debug("no connection", "peer", q.rank, "error", err)
+		if q.way.tries == 0 {
+			q.ask()
+		}
+		q.retry(0)
+	}
+}
+
+// retry tries again after a while; 0: the longer, the more often it failed.
+func (q *peer) retry(after time.Duration) {
+	w := &q.way
+	if q.conn != nil || q.p.closed { // theirs has come
+		return
+	}
+	if w.down == 0 {
+		w.down, q.p.linksDown = q.p.now(), true
+		q.p.patrolSoon()
+	}
+	if after == 0 {
+		after = time.Millisecond << min(w.tries, 8)
+		w.tries++
+	}
+	w.pausing = true
+	q.p.at(q.p.now()+protocol.Time(after), func() {
+		w.pausing = false
+		q.connect()
+	})
+}
+
+// decide answers a peer that has proven who it is.
+func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refusal) {
+	p.lock()
+	defer p.unlock()
+	rank := int(id.From)
+	if rank >= p.cfg.Size+p.cfg.Grow || rank == p.cfg.Rank {
+		return me, wire.NotMe
+	}
+	if q := p.peerAt(rank); q.dead || q.incarnation == 0 {
+		p.reborn(rank, id.Incarnation)
+	}
+	q := p.peers[rank]
+	w := &q.way
+	switch {
+	case p.closed:
+		return me, wire.Closing
+	case q.dead || id.Incarnation < q.incarnation:
+		return me, wire.Excluded
+	case id.Incarnation > q.incarnation: // the life before is not known to be over
+		return me, wire.Crossed
+	case w.dialing && p.cfg.Rank < rank, w.accepting:
+		return me, wire.Crossed
+	case q.link != nil && id.Received < q.link.Acked():
+		return me, wire.Crossed // begun before the connection that we have
+	}
+	// From here on nothing more may arrive on an old connection, so that what
+	// we say has arrived stays true.
+	q.disconnect()
+	w.accepting = true
+	w.turn++
+	me = q.identity()
+	me.Link = w.turn
+	return me, wire.Accepted
+}
+
+func (p *Process) established(conn *transport.Conn) {
+	p.lock()
+	defer p.unlock()
+	q := p.peers[conn.Peer().From]
+	if conn.Self().Link != q.way.turn { // ours came in between
+		conn.Close()
+		return
+	}
+	q.attach(conn)
+}
+
+func (p *Process) abandoned(id wire.Identity) {
+	p.lock()
+	defer p.unlock()
+	q := p.peers[id.From]
+	q.way.accepting = false
+	if q.link != nil {
+		q.retry(0)
+	}
+}
+
+// attach makes a connection the peer's, in place of any that it had.
+func (q *peer) attach(conn *transport.Conn) {
+	p := q.p
+	q.way.accepting = false
+	q.way.turn++
+	if p.closed || q.dead {
+		conn.Close()
+		return
+	}
+	q.disconnect()
+	q.linked()
+	again, err := q.link.Resume(conn.Peer().Received)
+	if err == nil {
+		err = p.poll.add(conn.Fd(), int32(q.rank)<<1)
+	}
+	if err != nil {
+		conn.Close()
+		p.cfg.Logger.Error("link lost", "peer", q.rank, "error", err)
+		p.suspect(q, err.Error())
+		return
+	}
+	q.conn = conn
+	q.way.tries, q.way.down, q.way.suspected = 0, 0, false
+	for _, f := range again {
+		q.out = append(q.out, q.link.Stamp(f))
+	}
+	p.up = append(p.up, q)
+	if fd := conn.PidfdTake(); fd >= 0 {
+		q.watchProcess(fd)
+	}
+	if q.dead {
+		return
+	}
+	q.pump()
+	if q.conn != nil && q.conn.Buffered() {
+		q.read()
+	}
+	q.asksAck = false
+	p.settlesNow()
+}
+
+// watchProcess watches the peer's process, if that is not done yet.
+func (q *peer) watchProcess(fd int) {
+	if q.pidfd >= 0 {
+		posix.Close(fd)
+		return
+	}
+	if err := q.p.poll.add(fd, int32(q.rank)<<1|1); err != nil {
+		posix.Close(fd)
+		return
+	}
+	q.pidfd = fd
+}
+
+// disconnect drops the connection, if there is one. The link stays.
+func (q *peer) disconnect() {
+	if q.conn == nil {
+		return
+	}
+	q.p.poll.remove(q.conn.Fd())
+	q.conn.Close()
+	q.conn, q.armed = nil, false
+	q.out, q.outAt = nil, 0
+	q.partial, q.toCome, q.into = nil, 0, nil
+	// A copy: somebody may be going through the old one.
+	q.p.up = slices.DeleteFunc(slices.Clone(q.p.up), func(o *peer) bool { return o == q })
+}
+
+// reconnect makes a connection again after one broke.
+func (q *peer) reconnect() {
+	p := q.p
+	if p.closed || q.dead || q.left {
+		return
+	}
+	q.ask()
+	q.way.down, p.linksDown = p.now(), true
+	p.patrolSoon()
+	q.connect()
+}
+
+// ask asks who knows whether the peer lives.
+func (q *peer) ask() {
+	if h := q.p.cfg.Host; h != nil {
+		go h.Ask(q.rank)
+	}
+}
+
+// forget drops all that a dead peer leaves.
+func (q *peer) forget() {
+	q.disconnect()
+	if q.pidfd >= 0 {
+		q.p.poll.remove(q.pidfd)
+		posix.Close(q.pidfd)
+		q.pidfd = -1
+	}
+	for _, o := range q.queue {
+		q.p.sentAll(o)
+	}
+	for _, o := range q.asked {
+		q.p.sentAll(o)
+	}
+	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
+	if o := q.p.observation(); o != nil && !q.p.closed {
+		o.gone(q.rank)
+	}
+}
+
+// suspect reports a peer that cannot be reached. Who started the job decides;
+// without one, this process gives it up.
+func (p *Process) suspect(q *peer, why string) {
+	if q.way.suspected || q.dead {
+		return
+	}
+	q.way.suspected = true
+	p.cfg.Logger.Warn("suspected", "peer", q.rank, "by", p.cfg.Rank, "why", why)
+	if p.cfg.Host == nil {
+		p.viewSuspect(q.rank, q.incarnation)
+		return
+	}
+	go p.cfg.Host.Suspect(q.rank, q.incarnation, why)
+	if q.host != p.cfg.HostName { // several agree; whether it is evicted, a majority decides
+		p.viewSuspect(q.rank, q.incarnation)
+		return
+	}
+	// On its own host the coordinator knows better. If it does not answer, the others
+	// decide.
+	p.at(p.now()+protocol.Time(p.cfg.Silence/2), func() {
+		if p.peers[q.rank] == q && !q.dead && q.way.suspected {
+			p.viewSuspect(q.rank, q.incarnation)
+		}
+	})
+}
+
+// Alive tells that a process that this one suspects is alive, for all its host
+// knows: the silence begins anew.
+func (p *Process) Alive(rank int) {
+	p.lock()
+	defer p.unlock()
+	q := p.peerAt(rank)
+	if q.dead || p.closed || p.sockets == nil {
+		return
+	}
+	q.way.suspected = false
+	if q.way.down != 0 {
+		q.way.down = p.now()
+	}
+	go p.sockets.observation.heard(rank)
+}
+
+// Close ends the process: peers are told that it leaves, and everything it holds
+// is given back.
+func (p *Process) Close() error {
+	p.lock()
+	if p.closed {
+		p.unlock()
+		return nil
+	}
+	well := p.ended == nil
+	p.end(errOver)
+	p.closed = true
+	for _, q := range slices.Clone(p.up) {
+		if well { // otherwise the others take it for dead, as it is for them
+			q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
+		}
+		q.flush()
+	}
+	for r := range p.peers {
+		p.peers[r].forget()
+	}
+	if p.unwatch != nil {
+		p.unwatch()
+	}
+	p.resting = false
+	select {
+	case p.rested <- struct{}{}:
+	default:
+	}
+	p.poll.wake()
+	p.unlock()
+	p.sockets.cancel()
+	p.sockets.observation.close()
+	err := p.sockets.endpoint.Close()
+	<-p.stopped
+	p.lock()
+	defer p.unlock()
+	if p.driver != nil { // it is on its way out
+		left := make(chan struct{})
+		p.leaving = left
+		p.poll.wake()
+		p.unlock()
+		<-left
+		p.lock()
+	}
+	p.poll.close()
+	return err
+}

@@ -1,0 +1,204 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/transport"
+)
+
+// All pairs connect at once, and again when all connections are cut at once: in
+// the end there is one connection for every pair, and nobody thinks otherwise.
+func TestSimultaneousConnects(t *testing.T) {
+	const n = 6
+	rounds := map[string]int{transport.Unix: 12, transport.TCP: 8, transport.TLS: 4}
+	for _, kind := range socketKinds {
+		t.Run(kind, func(t *testing.T) {
+			leavesNothing(t)
+			for round := range rounds[kind] {
+				ctx := patience(t)
+				before := descriptors(t)
+				j := start(t, kind, n, nil)
+				own := 3 // of a process: the poller, what wakes it, where it listens
+				if kind == transport.Unix {
+					own += n - 1 // whether its peers live
+				}
+				meetAll(ctx, j)
+				settled(t, j, before+n*own+n*(n-1))
+				for range 3 {
+					cutAll(j)
+					meetAll(ctx, j)
+					settled(t, j, before+n*own+n*(n-1))
+				}
+				j.close()
+				if t.Failed() {
+					t.Fatalf("round %d", round)
+				}
+			}
+		})
+	}
+}
+
+// meetAll lets everybody send to everybody at once.
+func meetAll(ctx context.Context, j *job) {
+	j.t.Helper()
+	var ready sync.WaitGroup
+	ready.Add(len(j.ps))
+	j.each(func(m *Member) error {
+		ready.Done()
+		ready.Wait()
+		for r := range m.Size() {
+			if r != m.Rank() {
+				if err := m.Send(ctx, r, 0, 1, message(10, uint64(r))); err != nil {
+					return err
+				}
+			}
+		}
+		for r := range m.Size() {
+			if r != m.Rank() {
+				got, err := m.Recv(ctx, r, 0, 1, "bytes")
+				if err != nil {
+					return fmt.Errorf("from %d: %w", r, err)
+				}
+				if err := checkMessage(got.Value, 10, uint64(m.Rank())); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func cutAll(j *job) {
+	for _, p := range j.ps {
+		p.lock()
+		for r := range p.peers {
+			p.peers[r].broken(errCut)
+		}
+		p.unlock()
+	}
+}
+
+// settled waits until every process is connected to all others, nobody waits for
+// a connection, and so many descriptors are open.
+func settled(t *testing.T, j *job, want int) {
+	t.Helper()
+	var what []string
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		what = nil
+		for _, p := range j.ps {
+			p.lock()
+			for r := range p.peers {
+				q := p.peers[r]
+				if r == p.cfg.Rank {
+					continue
+				}
+				if q.conn == nil || q.way.down != 0 || q.way.accepting || q.way.dialing {
+					what = append(what, fmt.Sprintf("process %d to %d: connected %v, %+v", p.cfg.Rank, r, q.conn != nil, q.way))
+				}
+			}
+			if len(p.up) != len(j.ps)-1 {
+				what = append(what, fmt.Sprintf("process %d has %d connections", p.cfg.Rank, len(p.up)))
+			}
+			p.unlock()
+		}
+		if got := descriptors(t); got != want {
+			what = append(what, fmt.Sprintf("%d descriptors, want %d", got, want))
+		}
+		if what == nil {
+			return
+		}
+	}
+	t.Errorf("not settled: %s", strings.Join(what, "; "))
+}
+
+// A peer that is not there is asked about and then suspected; nothing hangs.
+func TestUnreachablePeerIsSuspected(t *testing.T) {
+	for _, kind := range socketKinds {
+		t.Run(kind, func(t *testing.T) {
+			leavesNothing(t)
+			ctx := patience(t)
+			j := start(t, kind, 2, func(c *Config) { c.Silence = 100 * time.Millisecond })
+			if err := j.ps[1].Close(); err != nil {
+				t.Fatal(err)
+			}
+			w := j.hosts[0]
+			m := j.ps[0].World(0)
+			short, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			told := make(chan struct{})
+			go func() { // the job's answer
+				defer close(told)
+				for short.Err() == nil {
+					w.mu.Lock()
+					n := len(w.suspects)
+					w.suspects = nil
+					w.mu.Unlock()
+					if n > 0 {
+						j.ps[0].Tell(Death{Rank: 1, Certain: true, How: "it was not there"})
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			if err := m.Send(ctx, 1, 0, 1, nil); err != nil && !errors.Is(err, ErrGone) {
+				t.Error(err)
+			}
+			if _, err := m.Recv(short, 1, 0, 1, "bytes"); !errors.Is(err, ErrGone) {
+				t.Errorf("recv: %v", err)
+			}
+			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); !errors.Is(err, ErrGone) {
+				t.Errorf("barrier: %v", err)
+			}
+			<-told
+			j.ps[0].lock()
+			left := j.ps[0].peers[1].left // its goodbye came through: there is nothing to ask
+			j.ps[0].unlock()
+			w.mu.Lock()
+			if w.asked == 0 && !left {
+				t.Error("nobody was asked whether it lives")
+			}
+			w.mu.Unlock()
+		})
+	}
+}
+
+// Who has not begun, for however long, is not silent; who has, and is not there, is.
+func TestWhoHasNotBegunIsNotSuspected(t *testing.T) {
+	const silence = 100 * time.Millisecond
+	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Silence = silence })
+	accusers := map[int]bool{}
+	suspected := func() int { // by so many until now
+		for i, w := range j.hosts {
+			w.mu.Lock()
+			if slices.ContainsFunc(w.suspects, func(s string) bool { return strings.HasPrefix(s, "process 2:") }) {
+				accusers[i] = true
+			}
+			w.suspects = nil // on a busy machine others may be, too
+			w.mu.Unlock()
+		}
+		return len(accusers)
+	}
+	time.Sleep(5 * silence)
+	if suspected() > 0 {
+		t.Error("it has not begun, and was suspected")
+	}
+	nowhere := j.ps[0].Addresses()[0]
+	nowhere.Path += "nowhere"
+	for _, p := range j.ps[:2] {
+		p.Peers(Address{Rank: 2, Incarnation: 1, At: nowhere})
+	}
+	for began := time.Now(); suspected() < 2; time.Sleep(silence / 10) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("it has begun, is silent, and only %d suspect it", len(accusers))
+		}
+	}
+	j.close()
+	suspected() // the last
+}

@@ -1,0 +1,246 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// Copies of what tasks save, at other processes. Package recovery decides who has them; here are the
+// bytes. No other version ever takes the place of one.
+
+// replica is what is kept under a key.
+type replica struct {
+	key    recovery.Key
+	value  []byte
+	sign   uint64 // signature of its type
+	pooled bool   // the value is in memory of the process's buffers, and nobody else refers to it
+	sent   int    // so many were sent it, and have not said that they have it
+	fate   *fate  // of the operation that waits until there are copies
+	own    bool   // the value is a task's of this process
+}
+
+// copyYours marks a copy that is sent to the owner of the task.
+const copyYours = 1
+
+// own keeps what a task of this process saves, and has copies made. stored: it is kept elsewhere,
+// and needs none.
+func (p *Process) own(key recovery.Key, sign uint64, value []byte, stored bool, f *fate) *replica {
+	r := &replica{key: key, value: value, sign: sign, own: true, fate: f}
+	p.epochs.copies[key] = r
+	p.rules.Kept(key, stored)
+	p.carryOut()
+	return r
+}
+
+// sendCopy sends a copy.
+func (p *Process) sendCopy(q *peer, e *recovery.Effect) {
+	r := p.epochs.copies[e.Key]
+	if r == nil || q.dead {
+		return
+	}
+	head := keyed(e.Key, opCopy)
+	head.sign = r.sign
+	if e.Msg.Kind == recovery.Have {
+		head.kind = copyYours
+	} else if r.fate != nil && r.fate.dies() {
+		p.die()
+		return
+	}
+	r.pooled = false
+	r.sent++
+	q.send(head, r.value, nil)
+}
+
+// ring lists the other processes of the view in the order in which they are given copies: those
+// that follow on the ring, one of each other host before a second one of any.
+func (p *Process) ring(v *membership.View) []protocol.Rank {
+	members := v.Members
+	at := 0
+	for i, m := range members {
+		if int(m.ID) == p.cfg.Rank {
+			at = i
+		}
+	}
+	used := map[string]bool{p.cfg.HostName: true}
+	var first, rest []protocol.Rank
+	for i := 1; i < len(members); i++ {
+		rank := members[(at+i)%len(members)].ID
+		if host := p.peerAt(int(rank)).host; host != "" && !used[host] { // some are not known yet
+			used[host] = true
+			first = append(first, rank)
+		} else {
+			rest = append(rest, rank)
+		}
+	}
+	return append(first, rest...)
+}
+
+// copyCame takes a copy, or its beginning.
+func (p *Process) copyCame(in *incoming) {
+	key := keyOf(in)
+	if in.extra >= uint64(len(p.owner)) || p.stale(in) {
+		in.decline()
+		in.discard()
+		in.taken()
+		return
+	}
+	if key.Backup() && !p.backupRoom(in) {
+		in.decline()
+		in.discard()
+		in.taken()
+		return
+	}
+	said := recovery.Message{Kind: recovery.Keep, Key: key}
+	if in.kind == copyYours {
+		said.Kind = recovery.Have
+	}
+	r := p.epochs.copies[key]
+	if !in.complete {
+		if r != nil && in.kind == copyYours { // it has it
+			in.decline()
+			p.heardRule(in.source, said)
+			return
+		}
+		p.rules.Coming(in.source.life(), key)
+		in = in.stay()
+		in.arrived = func() {
+			p.copyCame(in)
+			in.taken()
+		}
+		in.want()
+		return
+	}
+	if r == nil {
+		in.settle()
+		r = &replica{key: key, value: in.value, sign: in.sign, pooled: in.pooled && in.kind != copyYours}
+		p.epochs.copies[key] = r
+		in.pooled = false
+		if key.Backup() {
+			p.epochs.backups += int64(len(r.value))
+		}
+	} else {
+		in.discard()
+	}
+	if key.Name == 0 {
+		for t := range p.epochs.tasks {
+			p.compareStates(r, t)
+		}
+	}
+	p.heardRule(in.source, said)
+}
+
+// copied learns that a process has a copy.
+func (p *Process) copied(in *incoming) {
+	if in.extra >= uint64(len(p.owner)) {
+		return
+	}
+	key := keyOf(in)
+	if r := p.epochs.copies[key]; r != nil {
+		r.sent--
+		if r.fate != nil && r.fate.dies() {
+			p.die()
+			return
+		}
+	}
+	p.heardRule(in.source, recovery.Message{Kind: recovery.Kept, Key: key})
+}
+
+// drop gives up a copy. Its memory is used again, unless somebody may still read it.
+func (r *replica) drop(p *Process) {
+	if p.hub != nil {
+		return
+	}
+	if r.own && r.key.Name == 0 {
+		if r.sent == 0 {
+			p.epochs.tasks[r.key.Task].spare = r.value[:0]
+		}
+	} else if r.pooled {
+		p.buffers.put(r.value)
+	}
+}
+
+// SaveRoom returns memory for the state that the task saves next; nil: there is none.
+func (m *Member) SaveRoom() []byte {
+	m.p.lock()
+	defer m.p.unlock()
+	te := &m.p.epochs.tasks[m.task]
+	room := te.spare
+	te.spare = nil
+	return room
+}
+
+// Recall returns what an earlier attempt of the task has kept under a key, if it has.
+func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (value []byte, ok bool, err error) {
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	if err := m.usable(name); err != nil {
+		return nil, false, err
+	}
+	if !p.reran(m.task) {
+		return nil, false, nil
+	}
+	k := m.named(key)
+	var known recovery.Recollection
+	err = m.awaitRules(ctx, name, func() bool {
+		known = p.rules.Recall(k)
+		return known != recovery.Unknown
+	})
+	switch {
+	case err != nil || known == recovery.Fresh:
+		return nil, false, err
+	case known == recovery.Missing:
+		return nil, false, m.lose(name, fmt.Sprintf("no process has what its %s returned in epoch %d any more, and others know what followed; more Copies, or Stored, would have kept it", name, k.Epoch))
+	}
+	p.rules.Drew(k)
+	r := p.epochs.copies[k]
+	return r.value, true, r.typed(name, sign)
+}
+
+// named is the key of what the task keeps in the group under a name.
+func (m *Member) named(name uint64) recovery.Key {
+	return recovery.Key{Task: protocol.Rank(m.task), Epoch: uint64(m.epoch), Name: name}
+}
+
+// typed tells if the value is of another type.
+func (r *replica) typed(name string, sign uint64) error {
+	if r.sign == sign {
+		return nil
+	}
+	return &Failure{Op: name, Tasks: []int{int(r.key.Task)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d is run again, and calls %s with another type than before", r.key.Task, name)}
+}
+
+// Keep keeps a value under a key for later attempts of the task, and waits until there are
+// copies of it.
+func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value []byte) error {
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	if err := m.usable(name); err != nil {
+		return err
+	}
+	var f fate
+	if p.count(m.task, name, &f); p.dead {
+		return ErrKilled
+	}
+	k := m.named(key)
+	r := p.own(k, sign, value, false, &f)
+	if err := m.awaitRules(ctx, name, func() bool { return p.dead || p.rules.Enough(k) }); err != nil {
+		return err
+	}
+	r.fate = nil
+	p.rules.Drew(k)
+	return m.usable(name)
+}
+
+// OnceKey is the name of the task's next value of Once in the group.
+func (m *Member) OnceKey() uint64 {
+	m.p.lock()
+	defer m.p.unlock()
+	m.onces++
+	return protocol.Mix(m.group, m.onces) | 1
+}

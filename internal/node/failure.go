@@ -1,0 +1,253 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// What ends an operation without a result.
+var (
+	// ErrGone: a task that is needed has died, or has returned an error.
+	ErrGone = errors.New("gone")
+	// ErrLeft: a task that is needed has returned well, without taking part.
+	ErrLeft = errors.New("returned")
+	// ErrMisuse: tasks called different operations, or with different types.
+	ErrMisuse = errors.New("misuse")
+	// ErrUnreached: a corrected broadcast did not reach this task.
+	ErrUnreached = errors.New("unreached")
+	// ErrAborted: a task's context ended before it took part in what all do or none.
+	ErrAborted = errors.New("aborted")
+	// ErrAbandoned: this task could not wait until it was decided.
+	ErrAbandoned = errors.New("abandoned")
+	// ErrRevoked: a task has revoked the group.
+	ErrRevoked = errors.New("revoked")
+	// ErrKilled: this process, a goroutine, was killed; its task must end.
+	ErrKilled = errors.New("killed")
+)
+
+// Failure is why an operation failed. Err is one of the errors above, the end of
+// a context, or what the job ended with.
+type Failure struct {
+	Op    string
+	Tasks []int // whose fault it is
+	Err   error
+	Text  string // more words
+}
+
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Op)
+	if f.Text != "" {
+		b.WriteString(": " + f.Text)
+	} else {
+		if len(f.Tasks) > 0 {
+			fmt.Fprintf(&b, ": tasks %v", f.Tasks)
+		}
+		b.WriteString(": " + f.Err.Error())
+	}
+	return b.String()
+}
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// goneFailure is what a rank that takes part no more makes of an operation.
+func (m *Member) goneFailure(op string, rank int) *Failure {
+	task := m.taskOf(rank)
+	g := m.p.gone[task]
+	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrGone}
+	switch {
+	case g.dead || g.orphan:
+		f.Text = fmt.Sprintf("task %d is dead", task)
+	case g.why != "":
+		f.Text = fmt.Sprintf("task %d has failed", task)
+	default:
+		f.Err, f.Text = ErrLeft, fmt.Sprintf("task %d has returned without taking part", task)
+	}
+	if g.why != "" {
+		f.Text += ": " + g.why
+	}
+	return f
+}
+
+// nameTime is how long a death that the kernel tells waits for the coordinator to
+// say how it came about.
+const nameTime = protocol.Time(5 * time.Millisecond)
+
+// askTime is when it is asked, if it has not told before: the next view comes first.
+const askTime = protocol.Time(2 * time.Millisecond)
+
+// exited learns from the kernel that the peer's process is dead.
+func (q *peer) exited() {
+	p := q.p
+	dead := func() {
+		if p.peers[q.rank] == q { // its next life may be there
+			p.died(q.rank, true, "its process has exited")
+		}
+	}
+	for q.conn != nil && q.read() { // what it still said
+	}
+	if p.cfg.Host == nil {
+		p.viewDeath(q.rank, q.incarnation, nil, false) // nobody has kept a record
+		dead()
+		return
+	}
+	p.poll.remove(q.pidfd) // it has said what it has to say
+	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
+		p.viewDeath(q.rank, q.incarnation, record, true)
+	} else {
+		p.cfg.Logger.Info("no record at hand", "peer", q.rank, "error", err) // the coordinator will tell what it was
+	}
+	p.at(p.now()+askTime, func() {
+		if !q.dead {
+			go p.cfg.Host.Ask(q.rank)
+		}
+	})
+	p.at(p.now()+nameTime, dead)
+}
+
+// rename takes note of how a process died that is known to be dead: what was said
+// before was said by who did not know. Why a task could not be run again stays.
+func (p *Process) rename(rank int, how string) {
+	for t, r := range p.owner {
+		if int(r) == rank && p.gone[t].dead && !p.replays() {
+			p.gone[t].why = how
+		}
+	}
+}
+
+// died handles a death: after what the dead sent, so that it counts.
+func (p *Process) died(rank int, certain bool, how string) {
+	q := p.peers[rank]
+	if q.dead || p.closed {
+		return
+	}
+	if q.conn != nil {
+		for q.read() {
+		}
+	}
+	q.dead = true
+	q.forget()
+	if !certain {
+		p.cfg.Logger.Warn("process given up", "peer", rank, "why", how)
+	}
+	if p.replays() {
+		p.orphan(rank, how)
+		p.lingered()
+		p.settlesNow()
+		p.roomAgain()
+		return
+	}
+	for t, r := range p.owner {
+		if int(r) != rank || p.gone[t].dead {
+			continue
+		}
+		// Dead even if it had returned: what it owes others will not come.
+		p.gone[t].dead, p.gone[t].why = true, how
+		p.someGone, p.someDead = true, true
+	}
+	p.lingered()
+	for _, m := range p.members {
+		m.lost()
+	}
+	p.settlesNow()
+	p.roomAgain()
+}
+
+// lost looks which operations of the group fail because of the dead.
+func (m *Member) lost() {
+	if !m.known {
+		return
+	}
+	for r := range m.Size() {
+		if m.goneRank(r).dead {
+			m.ahead.gone(m, r)
+		}
+	}
+	m.dropGone()
+	for o := range m.ops.all() {
+		o.dropUnfinished()
+		if o.pausing > 0 { // there is reason to hurry now
+			o.pausing = 0
+			o.step()
+		}
+		if len(o.promises) > 0 && !o.hasValue && o.err == nil {
+			o.ask(o.promises[0].from)
+		}
+		if o.waits() {
+			o.needs()
+		}
+	}
+	m.failStreams(func(s *inStream) *Failure {
+		if m.goneRank(s.from).dead {
+			return m.goneFailure("", s.from)
+		}
+		return nil
+	})
+	m.answerPending()
+}
+
+// dropUnfinished forgets what the dead began to send: the rest will not come, and
+// what others sent must not wait behind it.
+func (o *operation) dropUnfinished() {
+	o.early = slices.DeleteFunc(o.early, func(a arrival) bool { return !a.in.complete && a.in.source.dead })
+	was := len(o.arrived)
+	o.arrived = slices.DeleteFunc(o.arrived, func(a arrival) bool {
+		if a.in.complete || !a.in.source.dead {
+			return false
+		}
+		a.in.taken()
+		return true
+	})
+	if len(o.arrived) < was && o.sched == nil {
+		o.catchUp()
+	}
+}
+
+// needs fails the operation if it needs a task that is dead, and asks about
+// those that have returned.
+func (o *operation) needs() {
+	if o.delivered || o.err != nil || !o.m.p.someGone && !o.m.p.someDead {
+		return
+	}
+	m := o.m
+	switch {
+	case o.plan.corrected() && !m.p.replays():
+		o.outlive()
+	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
+		for r := range m.Size() {
+			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
+				o.fail(m.lostFailure(r))
+				return
+			}
+		}
+	case o.plan.remembered():
+		o.inquireSoon()
+	default:
+		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
+			if m.goneRank(int(r)).dead {
+				o.fail(m.goneFailure("", int(r)))
+				return
+			}
+		}
+	}
+	o.probeReturned()
+}
+
+// awaits lists the ranks whose messages the operation waits for.
+func (o *operation) awaits() (ranks []protocol.Rank) {
+	if o.machine != nil {
+		ranks = o.machine.awaits()
+	}
+	if ranks == nil && o.plan.unasked() && !o.begins() {
+		if up := ancestors(o.plan, o.m.Size(), protocol.Rank(o.m.rank)); len(up) > 0 {
+			ranks = append(ranks, up[0])
+		}
+		ranks = append(ranks, protocol.Rank(o.plan.root))
+	}
+	return ranks
+}

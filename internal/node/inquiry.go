@@ -1,0 +1,242 @@
+package node
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// A corrected broadcast reaches the living without knowing the dead, as long as
+// the root lived to begin it and gaps are not too large. This is what happens
+// otherwise, so that nobody waits for ever: a task that waits while others of
+// its group are dead asks the root, and everybody if the root is dead, for the
+// value. Who has it sends it. If the root is dead and nobody who lives has it,
+// nobody will ever: what the dead sent was handled before their death was, and
+// so the wait ends with ErrUnreached.
+
+const ackKind = uint8(broadcast.Ack)
+
+// treeGossip is the first index of treeNames that is no tree.
+const treeGossip = 4
+
+// askAfter is how long correction has before a task asks, once it knows of a
+// death: mostly it needs less, and nobody is asked.
+const askAfter = protocol.Time(10 * time.Millisecond)
+
+// asking is the state of an inquiry.
+type asking struct {
+	asked map[int]bool // ranks; true: has answered that it has nothing
+}
+
+// inquireSoon asks unless the value comes in time.
+func (o *operation) inquireSoon() {
+	p := o.m.p
+	if !o.hasValue && !o.inquires {
+		o.inquires, o.timed = true, true
+		p.at(p.now()+askAfter, o.inquire)
+	} else if o.asking != nil {
+		o.inquire()
+	}
+}
+
+// inquire asks whoever may have the value, if there is reason to.
+func (o *operation) inquire() {
+	m := o.m
+	if o.hasValue || !o.waits() {
+		return
+	}
+	root := int(o.plan.root)
+	anyDead := false
+	for r := range m.Size() {
+		if m.goneRank(r).dead {
+			anyDead = true
+		}
+	}
+	if !anyDead {
+		return
+	}
+	if o.asking == nil {
+		o.asking = &asking{asked: map[int]bool{}}
+	}
+	if !m.goneRank(root).dead {
+		o.askRank(root)
+		return
+	}
+	for r := range m.Size() {
+		if r != m.rank && !m.goneRank(r).dead {
+			o.askRank(r)
+		}
+	}
+	o.concluded()
+}
+
+func (o *operation) askRank(r int) {
+	if _, asked := o.asking.asked[r]; asked {
+		return
+	}
+	o.asking.asked[r] = false
+	o.ask(r)
+}
+
+// withheld marks a message of correction without its value: who has none asks for
+// it.
+const withheld = 0x80
+
+// promised takes a message of correction whose value was withheld. Most likely the
+// value is on its way along the tree; if it does not come, it is asked for.
+func (o *operation) promised(from int, in *incoming) {
+	p := o.m.p
+	o.promises = append(o.promises, arrival{in.stay(), from})
+	d := lingerTime
+	if p.someDead {
+		d = correctHurried
+	}
+	o.timed = true
+	p.at(p.now()+d, func() {
+		if !o.hasValue && o.err == nil && !o.m.goneRank(from).dead {
+			o.ask(from)
+		}
+	})
+	o.start(nil)
+}
+
+// keepPromises hands over the messages whose value is here now.
+func (o *operation) keepPromises() {
+	for _, a := range o.promises {
+		o.counted()
+		o.machine.receive(o.now(), protocol.Rank(a.from), word{extra: a.in.extra, round: a.in.round, kind: a.in.kind})
+	}
+	o.promises = nil
+}
+
+// ask asks a rank for the value.
+func (o *operation) ask(r int) {
+	o.m.ahead.owe(o.m, r)
+	e := o.m.to(r)
+	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
+	e.kind, e.plan.op = o.plan.op, opAsk
+	o.m.peer(r).send(e, nil, nil)
+}
+
+// concluded ends the wait if nobody has the value.
+func (o *operation) concluded() {
+	m := o.m
+	root := int(o.plan.root)
+	if o.hasValue || o.err != nil || !m.goneRank(root).dead {
+		return
+	}
+	for r := range m.Size() {
+		if r == m.rank || m.goneRank(r).dead {
+			continue
+		}
+		if !o.asking.asked[r] {
+			return
+		}
+	}
+	f := m.goneFailure("", root)
+	f.Err = ErrUnreached
+	o.fail(f)
+}
+
+// giveUp ends the wait for a value that the root, though alive, has no more: this
+// task was too far behind the others when its neighbours died.
+func (o *operation) giveUp() {
+	if root := int(o.plan.root); o.asking != nil && o.asking.asked[root] && !o.hasValue && o.err == nil {
+		o.fail(&Failure{Tasks: []int{o.m.taskOf(root)}, Err: ErrUnreached, Text: "too far behind: not even the root has the value any more"})
+	}
+}
+
+// inquiry handles a question or an answer.
+func (m *Member) inquiry(from int, in *incoming) {
+	o := m.ops.get(in.seq)
+	if in.plan.op == opHaveNot {
+		if o != nil && o.asking != nil {
+			o.asking.asked[from] = true
+			o.concluded()
+			if o.plan.corrected() { // the root will not have it
+				o.giveUp()
+			}
+		}
+		return
+	}
+	plan := in.plan
+	plan.op = in.kind
+	switch {
+	case int64(plan.root) >= int64(m.Size()): // no honest question
+	case o != nil && o.hasValue:
+		m.give(from, o)
+	case m.recent[in.seq] != nil:
+		m.give(from, m.recent[in.seq])
+	case m.goneRank(int(plan.root)).dead || m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil:
+		e := m.to(from)
+		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
+		m.peer(from).send(e, nil, nil)
+	default:
+		// The root lives, or its death is news to come: answered then.
+		in.plan.op = opAsk
+		m.pending = append(m.pending, pendingAsk{from, in.stay()})
+	}
+}
+
+// give sends a value as if dissemination had: whoever gets it passes it on and
+// corrects like any other.
+func (m *Member) give(to int, o *operation) {
+	e := m.to(to)
+	e.seq, e.sign, e.plan, e.kind, e.round = o.seq, o.sign, o.plan, uint8(broadcast.Spread), broadcast.OverRound
+	if o.plan.corrected() {
+		e.kind, e.round = 0, collective.LaneResult
+	}
+	o.shared = true
+	m.ahead.send(m, to, max(o.seq, m.seq), 0) // who asks once asks again: do not leave it behind
+	m.peer(to).send(e, o.value, nil)
+}
+
+// answerPending looks again at questions that could not be answered.
+func (m *Member) answerPending() {
+	asks := m.pending
+	m.pending = nil
+	for _, a := range asks {
+		m.inquiry(a.from, a.in)
+	}
+}
+
+// remembered tells whether values of finished broadcasts are kept for questions.
+func (p Plan) remembered() bool {
+	return p.op == opBroadcast && (p.correction > correctionAck || p.tree >= treeGossip) || p.op == opAllReduce && p.corrected()
+}
+
+// recentMax is how many bytes of values are kept for questions.
+const recentMax = 2 << 20
+
+// remember keeps the value of a finished corrected broadcast for questions. Who
+// sends to a task is not ahead of it by more than aheadMax, and so no task is by
+// more than that times the depth of a tree.
+func (m *Member) remember(o *operation) {
+	if !o.hasValue || !o.plan.remembered() || o.seq < m.recentFirst { // a timer may have kept it for long
+		return
+	}
+	if m.recent == nil {
+		m.recent = map[uint64]*operation{}
+	}
+	m.recent[o.seq] = o.recalled()
+	m.recentBytes += len(o.value)
+	most := aheadMax * (1 + bits.Len(uint(m.Size())))
+	for m.recentFirst == 0 || len(m.recent) > most || m.recentBytes > recentMax && len(m.recent) > 4 {
+		if old := m.recent[m.recentFirst]; old != nil {
+			m.recentBytes -= len(old.value)
+			delete(m.recent, m.recentFirst)
+			if old.pooled && old.copies {
+				old.giveBackOne(old.value, old.shared, false)
+			}
+		}
+		m.recentFirst++
+	}
+}
+
+type pendingAsk struct {
+	from int
+	in   *incoming
+}

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/coppice-go/coppice/internal/posix"
+)
+
+// fate is what is ordered for an operation, and how far it has come.
+type fate struct {
+	steps int
+	kill  *Kill
+}
+
+// count counts an operation that a task enters, and carries out the orders to
+// die in it. f is nil for messages between two tasks.
+func (p *Process) count(task int, op string, f *fate) {
+	if len(p.cfg.Kills) == 0 || p.since[task] > 1 { // orders are for the first attempt
+		return
+	}
+	key := fmt.Sprintf("%d %s", task, op)
+	p.counts[key]++
+	for i, k := range p.cfg.Kills {
+		if k.Task != task || k.Op != op || k.Seq != p.counts[key] {
+			continue
+		}
+		// The process may have made the step before its task came to it.
+		if k.Step == 0 || f == nil || f.steps >= k.Step {
+			p.die()
+			return
+		}
+		f.kill = &p.cfg.Kills[i]
+	}
+}
+
+// countOn goes on with the orders and the count of the part before.
+func (p *Process) countOn(f *fate, before fate) {
+	if before.kill == nil || before.steps >= before.kill.Step {
+		return
+	}
+	f.kill = before.kill
+	if f.steps += before.steps; f.steps >= f.kill.Step {
+		p.die()
+	}
+}
+
+// dies counts a step of an operation and tells whether to die in it.
+func (f *fate) dies() bool {
+	f.steps++
+	return f.kill != nil && f.steps == f.kill.Step
+}
+
+// counted counts a step that is no write, and dies in it if that was ordered.
+func (o *operation) counted() {
+	if o.dies() {
+		o.m.p.die()
+	}
+}
+
+// half writes the first half of a message.
+func (q *peer) half(e envelope, value []byte) {
+	if q.conn == nil {
+		return
+	}
+	q.flush()
+	was := len(q.out)
+	e.size = uint64(len(value))
+	q.first(&e, value[:min(len(value), eagerMax)], 0)
+	f := q.out[was]
+	b := append(append([]byte(nil), f.Head...), f.Rest...)
+	_, _ = q.conn.Write([][]byte{b[:len(b)/2]})
+}
+
+// die ends the process: as a process, at once; as a goroutine, by failing
+// everything it does.
+func (p *Process) die() {
+	if p.hub != nil {
+		p.dead = true
+		p.hub.killed(p)
+		return
+	}
+	_ = posix.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // the signal is on its way
+}

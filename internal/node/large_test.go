@@ -1,0 +1,69 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// However large a value is, a process copies and combines little of it at a time while it holds
+// its lock: all else in the process waits for that.
+func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
+	const size = 4*foldMax + 8
+	for p := short(2, 3); p <= 3; p++ {
+		for _, op := range []collective.Op{collective.Broadcast, collective.Scatter, collective.Gather, collective.AllGather, collective.AllToAll, collective.Reduce, collective.AllReduce, collective.Scan} {
+			t.Run(fmt.Sprintf("%v,%d", op, p), func(t *testing.T) {
+				j := start(t, transport.Unix, p, func(c *Config) {
+					c.Buffer = 1 << 32
+					c.Adopt = func(int, int, int) {}
+				})
+				rule := collective.Default.Choose(op, p, size, false)
+				x := trial{op: op, by: rule.Algorithm, size: size, spans: 1, seed: 5}
+				if rule.Span > 0 {
+					x.spans = size / int(rule.Span)
+				}
+				ctx, want := patience(t), x.want(p)
+				err := each(j.ps, func(m *Member) error {
+					if err := x.run(ctx, m, want[m.Rank()]); err != nil || op != collective.Broadcast {
+						return err
+					}
+					return broadcasts1(ctx, m, mustPlan(t, "binomial", "none"), 0, size, 7)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range j.ps {
+					p.lock()
+					if p.workedMax > 2*foldMax { // what is copied comes in small pieces
+						t.Errorf("process %d copies and combines %d bytes at a time; allowed: %d", p.cfg.Rank, p.workedMax, 2*foldMax)
+					}
+					p.unlock()
+				}
+			})
+		}
+	}
+}
+
+// A large value is received where it stays: there is room for all of it from the beginning.
+func TestRoomForAValueIsMadeOnce(t *testing.T) {
+	p, err := newProcess(Config{Rank: 0, Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := uint64(3 * roomFirst) // almost nothing of it is touched
+	if size > roomMax {
+		t.Skipf("this machine has %d bytes of memory, %d are needed", roomMax, size)
+	}
+	in := &incoming{envelope: envelope{size: size, plan: Plan{op: opSend}}, source: p.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in.makeRoom(0)
+	if uint64(len(in.value)) != size {
+		t.Errorf("room for %d of %d bytes", len(in.value), size)
+	}
+	in = &incoming{envelope: envelope{size: roomMax + 1, plan: Plan{op: opSend}}, source: p.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in.makeRoom(0)
+	if uint64(len(in.value)) > roomFirst {
+		t.Errorf("room for %d bytes, though the machine has not as many", len(in.value))
+	}
+}

@@ -1,0 +1,132 @@
+package node
+
+import (
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// The lives of processes. A rank may have several, one after the other, told apart by their
+// incarnations: what is said of one is not true of the next, and the next may be known before
+// the end of the one before.
+
+// Death is the end of a process, as somebody tells of it.
+type Death struct {
+	Rank        int
+	Incarnation uint64 // 0: the one that is known
+	Certain     bool   // the kernel says so; otherwise it is a suspicion
+	How         string
+	Record      []byte // of a certain death: what the process recorded last
+}
+
+// peerAt returns the process of a rank, also one that is not known yet.
+func (p *Process) peerAt(rank int) *peer {
+	for len(p.peers) <= rank {
+		p.peers = append(p.peers, newPeer(p, len(p.peers), 0))
+	}
+	return p.peers[rank]
+}
+
+// reborn makes room for the next life of a process.
+func (p *Process) reborn(rank int, incarnation uint64) *peer {
+	q := p.peerAt(rank)
+	switch {
+	case q.incarnation >= incarnation || rank == p.cfg.Rank:
+	case q.incarnation == 0 && !q.dead && !p.outlived(rank, incarnation):
+		q.incarnation = incarnation
+	default:
+		p.died(rank, true, "its place was taken by its next life")
+		p.peers[rank] = newPeer(p, rank, incarnation)
+		q = p.peers[rank]
+		q.early = p.outlived(rank, incarnation)
+	}
+	return q
+}
+
+// outlived tells whether an earlier life of a process is in the view that is open.
+func (p *Process) outlived(rank int, incarnation uint64) bool {
+	m, in := p.views.sight.View.Find(protocol.Rank(rank))
+	return in && uint64(m.Incarnation) < incarnation
+}
+
+// mute reports whether a message of a kind is not for the peer: it is dead, or has ended, or is
+// not the life that the message is for.
+func (q *peer) mute(op uint8) bool {
+	return q.dead || q.left || q.early && op != opView && op != opBeat
+}
+
+// welcome takes note of a process that has joined.
+func (p *Process) welcome(rank int, m membership.Member) {
+	q := p.reborn(rank, uint64(m.Incarnation))
+	q.early = false
+	p.knowPeer(q)
+}
+
+// Tell is told of a death.
+func (p *Process) Tell(d Death) {
+	p.lock()
+	defer p.unlock()
+	earlier := d.Incarnation != 0 && d.Incarnation < p.peerAt(d.Rank).incarnation
+	switch {
+	case !d.Certain:
+		p.viewSuspect(d.Rank, d.Incarnation)
+		return
+	case earlier: // its next life is here already; the views may not know of its death
+		p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
+		return
+	}
+	switch q := p.peers[d.Rank]; { // what it still said
+	case q.local != nil:
+		p.takeMail()
+	case !q.dead && q.conn != nil:
+		for q.read() {
+		}
+	}
+	p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
+	p.rename(d.Rank, d.How)
+	p.died(d.Rank, true, d.How)
+}
+
+// viewDeath tells the machine of a certain death. What the dead recorded is known,
+// unless willed is false.
+func (p *Process) viewDeath(rank int, incarnation uint64, record []byte, willed bool) {
+	v := &p.views
+	q := p.peerAt(rank)
+	if q.left || p.closed {
+		return
+	}
+	p.cfg.Logger.Info("dead", "peer", rank)
+	life := uint32(max(incarnation, q.incarnation, 1))
+	if incarnation != 0 {
+		life = uint32(incarnation)
+	}
+	will, err := membership.Message{Letter: &membership.Letter{Kind: membership.Will}}, error(nil)
+	if len(record) > 0 {
+		will, err = membership.Decode(record)
+	}
+	if err == nil && willed {
+		l := *will.Letter
+		l.Kind = membership.Will
+		v.protocol.Receive(&v.state, p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
+	} else if err != nil {
+		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
+	}
+	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
+	p.stepViews()
+}
+
+// viewSuspect tells the machine of a suspicion.
+func (p *Process) viewSuspect(rank int, incarnation uint64) {
+	v := &p.views
+	if q := p.peerAt(rank); incarnation == 0 {
+		incarnation = max(q.incarnation, 1)
+	}
+	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
+	p.stepViews()
+}
+
+// viewHeard tells the machine that a suspect is alive.
+func (p *Process) viewHeard(q *peer) {
+	v := &p.views
+	v.protocol.Heard(&v.state, p.viewNow(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
+	p.stepViews()
+}

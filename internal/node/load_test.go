@@ -1,0 +1,48 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// How many tasks fit into a process is told to the others. In Local, where all share
+// one heap, the logs make the difference.
+func TestLoadIsTold(t *testing.T) {
+	j := start(t, memory, 3, func(c *Config) {
+		c.Tasks, c.Memory, c.Adopt = 6, 1<<40, func(int, int, int) {}
+	})
+	for r, bytes := range []int64{1 << 39, 1 << 38, 1 << 10} {
+		p := j.ps[r]
+		p.lock()
+		p.history.bytes = bytes
+		p.tellLoad()
+		p.unlock()
+	}
+	p := j.ps[2]
+	p.lock()
+	defer p.unlock()
+	// Two tasks that take half, and a quarter, of what is allowed.
+	for r, want := range []int{4, 8} {
+		if got := p.views.state.LimitOf(membership.Member{ID: protocol.Rank(r), Incarnation: 1}); got != want {
+			t.Errorf("process %d can own %d tasks, want %d", r, got, want)
+		}
+	}
+}
+
+// One without tasks does not know what they take.
+func TestSpareTakesAny(t *testing.T) {
+	j := start(t, memory, 2, func(c *Config) {
+		c.Owner, c.Memory, c.Adopt = []int32{0, 0}, 1, func(int, int, int) {}
+	})
+	for r, want := range []int{0, 1<<31 - 1} {
+		p := j.ps[r]
+		p.lock()
+		p.history.bytes = 10
+		if got := p.tasksMax(); got != want {
+			t.Errorf("process %d can own %d tasks, want %d", r, got, want)
+		}
+		p.unlock()
+	}
+}

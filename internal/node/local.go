@@ -1,0 +1,193 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Local is a job whose processes are goroutines of this program.
+type Local struct {
+	Processes []*Process
+	closed    chan struct{}
+	patrols   sync.WaitGroup
+
+	mu   sync.Mutex
+	end  *ending.Job
+	done chan struct{}
+}
+
+// NewLocal returns a job of n processes.
+func NewLocal(n int, cfg Config) (*Local, error) {
+	l := &Local{closed: make(chan struct{}), done: make(chan struct{})}
+	for r := range n {
+		c := cfg
+		c.Rank, c.Size = r, n
+		p, err := newProcess(c)
+		if err != nil {
+			return nil, err
+		}
+		p.hub = l
+		l.Processes = append(l.Processes, p)
+	}
+	for _, p := range l.Processes {
+		for r := range p.peers {
+			p.peers[r].local = l.Processes[r]
+		}
+	}
+	l.end = ending.New(l.Processes[0].views.sight.View)
+	if !l.Processes[0].replays() {
+		l.end.Report()
+	}
+	l.patrols.Go(l.patrol)
+	return l, nil
+}
+
+// patrol does for all processes what each does for itself on sockets.
+func (l *Local) patrol() {
+	tick := time.NewTicker(time.Duration(patrolEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-tick.C:
+		}
+		for _, p := range l.Processes {
+			p.lock()
+			p.inspect(1)
+			p.unlock()
+		}
+	}
+}
+
+// Returned tells that the tasks that a process has in a view have returned, each of
+// which was told to the process itself.
+func (l *Local) Returned(p *Process, view *membership.View, failure string) {
+	for _, q := range l.Processes {
+		if q != p {
+			q.PeersReturned([]int{p.cfg.Rank}, 1, failure)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end.Viewed(view)
+	l.end.Returned(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1}, view.Number)
+	l.settle()
+}
+
+// Done is closed when the job is over.
+func (l *Local) Done() <-chan struct{} { return l.done }
+
+func (l *Local) settle() {
+	if l.end.Verdict() == ending.Going {
+		return
+	}
+	select {
+	case <-l.done:
+	default:
+		close(l.done)
+	}
+}
+
+// killed tells of a process that died. The lock of p is held.
+func (l *Local) killed(p *Process) {
+	p.end(ErrKilled)
+	l.mu.Lock()
+	l.end.Died(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1})
+	l.settle()
+	l.mu.Unlock()
+	record := membership.Testament(&p.views.state).Append(nil)
+	go func() {
+		for _, q := range l.Processes {
+			if q != p {
+				q.Tell(Death{Rank: p.cfg.Rank, Certain: true, How: "killed", Record: record})
+			}
+		}
+	}()
+}
+
+// Killed tells whether the process was killed.
+func (p *Process) Killed() bool {
+	p.lock()
+	defer p.unlock()
+	return p.dead
+}
+
+// Close ends the job's processes.
+func (l *Local) Close() {
+	close(l.closed)
+	l.patrols.Wait()
+	for _, p := range l.Processes {
+		p.lock()
+		p.closed = true
+		if p.views.clock != nil {
+			p.views.clock.Stop()
+		}
+		p.unlock()
+	}
+}
+
+// mail is a message between processes of this program.
+type mail struct {
+	envelope
+	value  []byte
+	origin *outgoing // of a large message: it waits for a grant
+	rank   int       // of the sender
+	shared bool
+}
+
+// mail puts a message where the receiver takes it, in order: this process's lock
+// is held. Whoever gives it back steps the receiver.
+func (q *peer) mail(t *terms, e *envelope, value []byte) {
+	p := q.p
+	shared := t.stream == nil || p.history.keeps // the log has the same memory
+	if shared && len(value) <= inlineMax {
+		value, shared = p.keep(value), false
+	}
+	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: shared}
+	m.size = uint64(len(value))
+	if len(value) > eagerMax {
+		q.lastID++
+		if q.asked == nil {
+			q.asked = map[uint32]*outgoing{}
+		}
+		m.origin = &outgoing{envelope: *e, terms: *t, value: value, id: q.lastID}
+		q.asked[m.origin.id] = m.origin
+		p.waits(t, value)
+	}
+	q.local.post.Lock()
+	q.local.inbox = append(q.local.inbox, m)
+	first := len(q.local.inbox) == 1
+	q.local.post.Unlock()
+	if first { // else whoever put the first one there steps it
+		p.mailed = append(p.mailed, q.local)
+	}
+}
+
+// takeMail handles what others sent. The lock is held.
+func (p *Process) takeMail() {
+	p.post.Lock()
+	letters := p.inbox
+	p.inbox = p.spareInbox[:0]
+	p.post.Unlock()
+	for i := range letters {
+		l := &letters[i]
+		if p.peers[l.rank].dead { // what it said before its death was taken then
+			continue
+		}
+		in := p.passing()
+		in.envelope, in.source, in.shared = l.envelope, p.peers[l.rank], l.shared
+		if l.origin == nil {
+			in.value, in.filled, in.complete = l.value, len(l.value), true
+		} else {
+			in.id, in.origin = l.origin.id, l.origin
+		}
+		p.dispatch(in)
+	}
+	clear(letters)
+	p.spareInbox = letters
+}

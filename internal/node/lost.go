@@ -1,0 +1,95 @@
+package node
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Tasks whose process has died are orphans until a view gives them to another, and lost if
+// nobody can run them again.
+
+// orphan takes note of the tasks of a process that died.
+func (p *Process) orphan(rank int, how string) {
+	for t, r := range p.owner {
+		if int(r) != rank || p.gone[t].dead {
+			continue
+		}
+		p.gone[t] = gone{orphan: true, why: how}
+		p.someDead = true
+	}
+	for _, m := range p.members {
+		m.orphaned()
+	}
+}
+
+// orphaned looks what the deaths of processes mean to the group whose tasks will be
+// run again: for the moment, nothing.
+func (m *Member) orphaned() {
+	if !m.known {
+		return
+	}
+	for o := range m.ops.all() {
+		o.dropUnfinished()
+		if o.pausing > 0 { // there is reason to hurry now
+			o.pausing = 0
+			o.step()
+		}
+		if o.waits() && o.plan.is(unlogged) {
+			o.needs()
+		}
+	}
+}
+
+// lose gives up tasks that cannot be run again.
+func (p *Process) lose(why string, tasks ...int) {
+	tasks = slices.DeleteFunc(tasks, func(t int) bool { return p.gone[t].dead })
+	if len(tasks) == 0 {
+		return
+	}
+	p.cfg.Logger.Error("lost", "tasks", tasks, "why", why)
+	for _, t := range tasks {
+		p.gone[t] = gone{dead: true, why: why}
+	}
+	p.someGone, p.someDead = true, true
+	for _, m := range p.members {
+		m.lost()
+		if slices.Contains(tasks, m.task) { // it is here, and must end
+			m.fail(func(*operation) *Failure { return m.goneFailure("", m.rank) })
+		}
+	}
+	p.settlesNow()
+	p.roomAgain()
+}
+
+// tellLost gives up tasks that cannot be run again, and tells everybody.
+func (p *Process) tellLost(why string, tasks ...int) {
+	ranks := make([]protocol.Rank, len(tasks))
+	for i, t := range tasks {
+		ranks[i] = protocol.Rank(t)
+	}
+	p.rules.Lose(why, ranks...)
+	p.carryOut()
+}
+
+// WhyMissing says why a task could not be run again; "": it was not lost.
+func (p *Process) WhyMissing(task int) string {
+	p.lock()
+	defer p.unlock()
+	if g := p.gone[task]; g.dead {
+		return g.why
+	}
+	return ""
+}
+
+// Missing lists the tasks that should have been run again and could not.
+func (p *Process) Missing() (tasks []int) {
+	p.lock()
+	defer p.unlock()
+	for t, g := range p.gone {
+		if g.dead && p.replays() {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}

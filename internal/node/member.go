@@ -1,0 +1,266 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// world is the id of the group of all tasks.
+const world = 1
+
+type memberKey struct {
+	scope
+	task uint32
+}
+
+// Member is a task's place in a group: its rank, its operations and its streams
+// to the others.
+type Member struct {
+	p *Process
+	scope
+	task  int
+	known bool    // the task has joined the group
+	rank  int     // of the task in the group
+	tasks []int32 // by rank; nil: those of the world
+	ranks map[int32]int
+	held  []*incoming // came before the task joined
+
+	seq       uint64 // the last operation entered
+	taken     uint64 // operations completed
+	forks     uint64
+	ops       table
+	factories map[Plan]factory
+	lastPlan  Plan // that was asked for, and its factory
+	lastMake  factory
+	in        map[streamKey]*inStream
+	out       map[streamKey]*outStream
+	ahead     ahead
+	unsent    int64          // bytes of its operations that wait to be sent
+	loose     bool           // the task has left an operation without its result
+	broken    *Failure       // misuse: nothing works any more
+	late      *Failure       // misuse that came to light after the operation; the task may not know it
+	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
+	past      [pastMax]pastOp
+	called    []uint64 // by operation: what the task called; see check.go
+	digests   digests  // of what it took
+	agreed    uint64   // the agreed operation that the task is in, if it is in one
+	patience  outliving
+	revoked   bool
+	fate      fate             // of the last operation, which may have further parts
+	pacts     map[uint64]*pact // agreements, by number
+	agreeing  uint64           // the last one that the task has called
+	blocks    [][]byte         // of the last result
+	lent      []bool
+	later     [][]byte // memory of the last result, which the task has copied when it calls the next
+	parked    []parked // memory that was sent, until all have it
+	log       *recovery.Log
+	logged    int64 // bytes that it counts in the log
+	onces     uint64
+	asking    bool          // the task calls the function of a Once
+	again     map[int]*anew // by rank: what is still to be sent again
+
+	// For inquiries; see inquiry.go.
+	pending     []pendingAsk
+	recent      map[uint64]*operation
+	recentFirst uint64
+	recentBytes int
+}
+
+// member returns a task's place in a group, known or not.
+func (p *Process) member(at scope, task int) *Member {
+	if m := p.last; m != nil && m.scope == at && m.task == task {
+		return m
+	}
+	key := memberKey{at, uint32(task)}
+	m := p.members[key]
+	if m == nil {
+		m = &Member{
+			p: p, scope: at, task: task,
+			factories: map[Plan]factory{},
+			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
+		}
+		p.members[key] = m
+		if at.epoch > 0 {
+			p.epochs.members = append(p.epochs.members, m)
+		}
+	}
+	p.last = m
+	return m
+}
+
+// beside names another group, made in the same epoch. Those made in the first one go on
+// in later ones under the same name.
+func (s scope) beside(group uint64) scope {
+	if s.epoch > 0 {
+		group = protocol.Mix(group, laterSalt)
+	}
+	return scope{group, s.epoch}
+}
+
+const laterSalt = 0x45706f6368 // tells names of groups made later from those made in the first epoch
+
+// join makes the group known: its tasks by rank.
+func (m *Member) join(tasks []int32) {
+	m.known, m.tasks, m.rank = true, tasks, m.task
+	if tasks != nil {
+		m.ranks = make(map[int32]int, len(tasks))
+		for r, t := range tasks {
+			m.ranks[t] = r
+		}
+		m.rank = m.ranks[int32(m.task)]
+	}
+	if m.revoked { // that was known before
+		m.flood()
+	}
+	held := m.held
+	m.held = nil
+	for _, in := range held {
+		if in.complete || !in.source.dead { // else the rest will not come, but all of it anew
+			m.dispatch(in)
+		}
+	}
+}
+
+// Rank is the task's rank in the group, Size the group's, Task the task's number
+// in the job.
+func (m *Member) Rank() int { return m.rank }
+
+// Task is the task's rank among all tasks of the job.
+func (m *Member) Task() int { return m.task }
+
+// TaskOf is the number in the job of a rank's task.
+func (m *Member) TaskOf(rank int) int { return m.taskOf(rank) }
+
+// Replays tells whether the tasks of the dead are run again.
+func (m *Member) Replays() bool { return m.p.replays() }
+
+// Size is the number of tasks in the group.
+func (m *Member) Size() int {
+	if m.tasks == nil {
+		return len(m.p.owner)
+	}
+	return len(m.tasks)
+}
+
+// Sight returns the view that is open.
+func (m *Member) Sight() *Sight { return m.p.Sight() }
+
+// Killed tells whether the process was killed, where it is a goroutine.
+func (m *Member) Killed() bool { return m.p.Killed() }
+
+// Name tells groups apart, the same at all tasks.
+func (m *Member) Name() uint64 { return m.group }
+
+func (m *Member) taskOf(rank int) int {
+	if m.tasks == nil {
+		return rank
+	}
+	return int(m.tasks[rank])
+}
+
+func (m *Member) rankOf(task uint32) (int, bool) {
+	if m.tasks == nil {
+		return int(task), true
+	}
+	r, ok := m.ranks[int32(task)]
+	return r, ok
+}
+
+// peer returns the process of a rank.
+func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.owner[m.taskOf(rank)]] }
+
+// to is an envelope from this task to a rank of the group.
+func (m *Member) to(rank int) envelope {
+	return envelope{scope: m.scope, from: uint32(m.task), to: uint32(m.taskOf(rank))}
+}
+
+// goneRank tells what is known of a rank that takes part no more.
+func (m *Member) goneRank(rank int) gone { return m.p.gone[m.taskOf(rank)] }
+
+// Fork returns the same group with an own sequence of operations. All tasks fork
+// in the same order.
+func (m *Member) Fork() *Member {
+	m.p.lock()
+	defer m.p.unlock()
+	m.forks++
+	f := m.p.member(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task)
+	if !f.known {
+		f.join(m.tasks)
+		if f.broken == nil { // what is wrong with it may have come before
+			f.broken = m.broken
+		}
+	}
+	return f
+}
+
+// Split makes a group of the tasks that pass the same color, in the order of
+// their keys, equal ones by rank; a negative color: none.
+func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
+	const op, size = "split", 16
+	mine := binary.LittleEndian.AppendUint64(nil, uint64(color))
+	mine = binary.LittleEndian.AppendUint64(mine, uint64(key))
+	plan := m.Choose(collective.AllGather, Choice{Bytes: size})
+	plan.op = opSplit
+	got, err := m.Do(ctx, Call{Plan: plan, Value: mine})
+	if err != nil {
+		return nil, err
+	}
+	type entry struct{ key, rank int }
+	var group []entry
+	for r, b := range got.Values {
+		if len(b) != size {
+			return nil, &Failure{Op: op, Tasks: []int{m.taskOf(r)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(b))}
+		}
+		if int(binary.LittleEndian.Uint64(b)) == color {
+			group = append(group, entry{int(binary.LittleEndian.Uint64(b[8:])), r})
+		}
+	}
+	if color < 0 {
+		return nil, nil
+	}
+	slices.SortStableFunc(group, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	m.p.lock()
+	defer m.p.unlock()
+	tasks := make([]int32, len(group))
+	for i, e := range group {
+		tasks[i] = int32(m.taskOf(e.rank))
+	}
+	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task)
+	s.join(tasks)
+	return s, nil
+}
+
+// usable tells why operations on the group must fail, if they must.
+func (m *Member) usable(op string) error {
+	switch {
+	case m.p.dead:
+		return ErrKilled
+	case m.p.ended != nil:
+		return &Failure{Op: op, Err: m.p.ended}
+	case m.broken != nil:
+		m.late = nil // now it knows
+		f := *m.broken
+		return &f
+	case m.p.closed:
+		return &Failure{Op: op, Err: errOver}
+	case m.asking:
+		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
+	case m.revoked && op != agreeName: // which is how to go on
+		return &Failure{Op: op, Err: ErrRevoked}
+	}
+	return nil
+}
+
+func (m *Member) checkRank(what string, rank int) error {
+	if rank < 0 || rank >= m.Size() {
+		return fmt.Errorf("%s %d; allowed: 0 to %d", what, rank, m.Size()-1)
+	}
+	return nil
+}

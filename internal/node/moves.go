@@ -1,0 +1,73 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Tasks of the living move in Save, from processes that have many to those that have few (rule 3
+// of docs/design.md; package recovery).
+
+// balance has tasks moved with the epoch that all have saved: the next view does both.
+func (p *Process) balance(epoch uint64) {
+	p.rules.moving = true
+	p.views.protocol.Balance(&p.views.state, epoch)
+	p.stepViews()
+}
+
+// balanced has the epoch committed without a view, if there will be none after all.
+func (p *Process) balanced() {
+	if v := &p.views; p.rules.moving && !v.state.Decides() {
+		p.rules.moving = false
+		v.protocol.Balance(&v.state, 0)
+		p.rules.Unmoved()
+		p.carryOut()
+	}
+}
+
+// holds reports whether this process moves tasks in a view.
+func (p *Process) holds(v *membership.View) bool {
+	return p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced()
+}
+
+// ErrMoved: the task is another process's now.
+var ErrMoved = errors.New("moved")
+
+// leaves gives up a task that a view has given to another process while this one lives.
+func (p *Process) leaves(task int) {
+	gone := func(m *Member) bool { return m.task == task }
+	for key, m := range p.members {
+		if gone(m) {
+			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.owner[m.task])})
+			m.drop()
+			delete(p.members, key)
+			p.history.bytes -= m.logged
+		}
+	}
+	p.epochs.members = slices.DeleteFunc(p.epochs.members, gone)
+	p.releases.kept = slices.DeleteFunc(p.releases.kept, gone)
+	p.last = nil
+	for key, r := range p.epochs.copies {
+		if int(key.Task) == task {
+			r.own, r.fate = false, nil
+		}
+	}
+	p.cfg.Logger.Info("gives away", "task", task)
+}
+
+// adopts runs a task from the top that a view has given to this process.
+func (p *Process) adopts(task int) {
+	p.cfg.Logger.Info("takes over", "task", task, "view", p.views.sight.View.Number)
+	p.member(scope{group: world}, task).join(nil)
+	p.cfg.Adopt(p.cfg.Rank, task, int(p.since[task]-1))
+}
+
+// Runs tells whether an attempt of a task is this process's.
+func (p *Process) Runs(task, attempt int) bool {
+	p.lock()
+	defer p.unlock()
+	return int(p.owner[task]) == p.cfg.Rank && int(p.since[task]-1) == attempt
+}

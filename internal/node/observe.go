@@ -1,0 +1,456 @@
+package node
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/suspicion"
+)
+
+// observation carries out what package suspicion decides: it gives signs of life and
+// notices who gives none. It has a lock and goroutines of its own, so that neither a
+// long step under the process's lock nor a link that is stuck keeps a process from being
+// heard. The process's lock may be held when this one is taken, never the other way
+// round.
+//
+// Signs of life travel in three ways. Processes of one host count beats in a page of
+// shared memory (detect.Page), and the kernel is asked about one that does not. To other
+// hosts they are datagrams, for which nothing is ever sent again. Where neither is to
+// be had, and until the other side has confirmed a datagram, they are frames on the link.
+type observation struct {
+	p     *Process
+	began time.Time
+	page  *detect.Page      // nil: there is none
+	udp   *detect.Datagrams // nil: there are none
+
+	mu      sync.Mutex
+	machine *suspicion.Observer
+	signs   []*sign        // by rank
+	hosts   map[string]int // numbers, from 1
+	linking atomic.Bool    // a goroutine is at work on links
+	quit    chan struct{}
+	ended   sync.WaitGroup
+}
+
+// sign is what is known of how a process gives signs of life.
+type sign struct {
+	fresh     atomic.Bool // something came on the link since the last look
+	life      uint64
+	host      int
+	here      bool            // on this host, and it beats in the page
+	at        netip.AddrPort  // where it takes datagrams; not valid: nowhere
+	confirmed bool            // it has got one
+	reached   bool            // one of its has come
+	number    uint64          // of the last
+	beats     uint64          // in the page, when last looked at
+	activity  detect.Activity // the same
+}
+
+// observe begins the process's part in watching the others.
+func (p *Process) observe(s Socket) *observation {
+	server := protocol.Rank(suspicion.Coordinator)
+	switch {
+	case p.cfg.Host == nil:
+		server = -1
+	case s.ServerInside:
+		server = 0
+	}
+	o := &observation{
+		p: p, began: p.began, page: s.Page,
+		machine: suspicion.NewObserver(protocol.Rank(p.cfg.Rank), p.cfg.Size, protocol.Time(p.cfg.Silence), server, 0),
+		hosts:   map[string]int{}, quit: make(chan struct{}),
+	}
+	if s.Datagrams {
+		o.openDatagrams(s)
+	}
+	o.know(p.cfg.Rank, p.cfg.HostName, p.cfg.Incarnation, netip.AddrPort{})
+	return o
+}
+
+// openDatagrams opens the socket for datagrams: beside the one for connections, under the
+// same number, so that whoever knows the one knows the other. Without it signs of life
+// go over links.
+func (o *observation) openDatagrams(s Socket) {
+	for _, a := range o.p.sockets.endpoint.Addresses() {
+		if !a.Host.IsValid() {
+			continue
+		}
+		at := netip.AddrPortFrom(netip.Addr{}, a.Host.Port()) // all interfaces
+		if a.Host.Addr().IsLoopback() {
+			at = a.Host
+		}
+		var err error
+		if o.udp, err = detect.ListenDatagrams(at, s.Job, s.Key, o.p.cfg.Rank, s.Incarnation); err != nil {
+			o.udp = nil
+			o.p.cfg.Logger.Info("no datagrams", "error", err)
+		}
+		return
+	}
+}
+
+// run starts the goroutines.
+func (o *observation) run() {
+	o.ended.Go(o.tickOn)
+	if o.udp != nil {
+		o.ended.Go(o.receive)
+	}
+}
+
+// close ends them. The process's lock is not held.
+func (o *observation) close() {
+	close(o.quit)
+	if o.udp != nil {
+		_ = o.udp.Close()
+	}
+	o.ended.Wait()
+}
+
+func (o *observation) now() protocol.Time { return protocol.Time(time.Since(o.began)) }
+
+// sign returns that of a rank, which may not be known yet. o.mu is held.
+func (o *observation) sign(rank int) *sign {
+	if rank < len(o.signs) && o.signs[rank] != nil {
+		return o.signs[rank]
+	}
+	return &sign{}
+}
+
+// know says that a process has begun, on which host it is, and where it takes datagrams.
+func (o *observation) know(rank int, host string, life uint64, at netip.AddrPort) *sign {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.hosts[host] == 0 {
+		o.hosts[host] = len(o.hosts) + 1
+	}
+	for len(o.signs) <= rank {
+		o.signs = append(o.signs, nil)
+	}
+	s := o.signs[rank]
+	if s == nil || s.life != life {
+		s = &sign{life: life}
+		o.signs[rank] = s
+	}
+	s.host = o.hosts[host]
+	if o.page != nil && host == o.p.cfg.HostName {
+		_, pid := o.page.Beats(rank, life)
+		s.here = pid != 0
+	}
+	if !s.here {
+		s.at = at
+	}
+	o.machine.Know(protocol.Rank(rank), s.host, o.now())
+	return s
+}
+
+// gone says that a process is dead, was evicted or has left.
+func (o *observation) gone(rank int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.machine.Gone(protocol.Rank(rank), o.now())
+}
+
+// doubt says that a process cannot be reached since a moment.
+func (o *observation) doubt(rank int, since protocol.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.machine.Doubt(protocol.Rank(rank), since, o.now())
+}
+
+// heard is a sign of life that came in another way.
+func (o *observation) heard(rank int) {
+	o.mu.Lock()
+	effects := o.machine.Heard(protocol.Rank(rank), o.now())
+	o.mu.Unlock()
+	o.carryOut(effects)
+}
+
+// take takes a message.
+func (o *observation) take(from protocol.Rank, m suspicion.Message) {
+	o.mu.Lock()
+	effects := o.machine.Receive(from, m, o.now())
+	o.mu.Unlock()
+	o.carryOut(effects)
+}
+
+// tickOn ticks until the end.
+func (o *observation) tickOn() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-o.quit:
+			return
+		case <-timer.C:
+		}
+		timer.Reset(o.tick())
+	}
+}
+
+// tick does what is due, and returns how long there is nothing more to do.
+func (o *observation) tick() time.Duration {
+	if o.page != nil {
+		o.page.Beat(o.p.cfg.Rank, o.p.cfg.Incarnation)
+	}
+	o.mu.Lock()
+	now := o.now()
+	var effects []suspicion.Effect
+	for r, s := range o.signs {
+		if s != nil && o.look(s, r) {
+			effects = append(effects, o.machine.Heard(protocol.Rank(r), now)...)
+		}
+	}
+	more, next := o.machine.Tick(now)
+	o.mu.Unlock()
+	o.carryOut(append(effects, more...))
+	return time.Duration(next - o.now())
+}
+
+// look reports whether a process has given a sign of life since the last look.
+func (o *observation) look(s *sign, rank int) bool {
+	heard := s.fresh.Load() && s.fresh.Swap(false)
+	if s.here {
+		beats, _ := o.page.Beats(rank, s.life)
+		heard = heard || beats != s.beats
+		s.beats = beats
+	}
+	return heard
+}
+
+// carryOut does what the machine wants done.
+func (o *observation) carryOut(effects []suspicion.Effect) {
+	var links []suspicion.Effect
+	for len(effects) > 0 {
+		e := effects[0]
+		effects = effects[1:]
+		switch {
+		case e.Act == suspicion.Suspected:
+			go o.p.suspectSilent(int(e.Rank), e.Why)
+		case e.Act == suspicion.Cleared:
+			go o.p.cleared(int(e.Rank))
+		case e.Rank == suspicion.Coordinator:
+			life := o.lifeOf(int(e.Msg.Of))
+			go o.p.cfg.Host.Hears(int(e.Msg.Of), life)
+		default:
+			heard, link := o.send(e)
+			effects = append(effects, heard...)
+			if link {
+				links = append(links, e)
+			}
+		}
+	}
+	if len(links) > 0 && o.linking.CompareAndSwap(false, true) {
+		go o.onLinks(links)
+	}
+}
+
+func (o *observation) lifeOf(rank int) uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sign(rank).life
+}
+
+// send sends a message, and reports whether it goes over the link, too. One to a process
+// of this host needs not be sent: whether it lives shows.
+func (o *observation) send(e suspicion.Effect) (heard []suspicion.Effect, link bool) {
+	o.mu.Lock()
+	s := o.sign(int(e.Rank))
+	if s.here {
+		defer o.mu.Unlock()
+		if e.Msg.Kind == suspicion.Ping && o.atWork(s, int(e.Rank)) {
+			heard = o.machine.Heard(e.Rank, o.now())
+		}
+		return heard, e.Msg.Kind != suspicion.Ping && e.Msg.Kind != suspicion.Beat && e.Msg.Kind != suspicion.Pong
+	}
+	at, life, confirmed, reached := s.at, s.life, s.confirmed, s.reached
+	o.mu.Unlock()
+	if o.udp == nil || !at.IsValid() {
+		return nil, true
+	}
+	d := detect.Datagram{To: uint32(e.Rank), ToLife: uint32(life), Kind: uint8(e.Msg.Kind), Of: uint32(e.Msg.Of), Time: uint64(e.Msg.Tried)}
+	for i, flag := range []bool{e.Msg.Deaf, e.Msg.Hears, reached} {
+		if flag {
+			d.Flags |= 1 << i
+		}
+	}
+	o.udp.Send(at, d)
+	return nil, !confirmed || e.Msg.Kind != suspicion.Beat
+}
+
+// atWork reports whether a process of this host is alive: it has beaten, or the kernel
+// says that it works.
+func (o *observation) atWork(s *sign, rank int) bool {
+	if o.look(s, rank) {
+		return true
+	}
+	_, pid := o.page.Beats(rank, s.life)
+	before := s.activity
+	s.activity = detect.Inspect(pid)
+	return s.activity.Working(before)
+}
+
+// receive takes datagrams until the socket is closed.
+func (o *observation) receive() {
+	for {
+		d, err := o.udp.Receive()
+		if err != nil {
+			return
+		}
+		o.mu.Lock()
+		s := o.sign(int(d.From))
+		fresh := s.life != 0 && s.life == uint64(d.Life) && d.Number > s.number
+		if fresh {
+			s.number, s.reached = d.Number, true
+			s.confirmed = s.confirmed || d.Flags&4 != 0
+		}
+		o.mu.Unlock()
+		if fresh {
+			o.take(protocol.Rank(d.From), suspicion.Message{
+				Kind: suspicion.Kind(d.Kind), Of: protocol.Rank(d.Of), Tried: protocol.Time(d.Time),
+				Deaf: d.Flags&1 != 0, Hears: d.Flags&2 != 0,
+			})
+		}
+	}
+}
+
+// onLinks sends messages over links.
+func (o *observation) onLinks(list []suspicion.Effect) {
+	defer o.linking.Store(false)
+	p := o.p
+	p.lock()
+	defer p.unlock()
+	for _, e := range list {
+		if p.closed {
+			return
+		}
+		q := p.peerAt(int(e.Rank))
+		if e.Msg.Kind == suspicion.Beat && !e.Msg.Deaf {
+			q.beat()
+		} else if q.conn != nil || q.link == nil {
+			q.observed(e.Msg)
+		}
+	}
+}
+
+// observed sends a message of the observer over the link.
+func (q *peer) observed(m suspicion.Message) {
+	if q.dead || q.left || q.local != nil {
+		return
+	}
+	kind := uint8(m.Kind)<<2 | 1<<6
+	if m.Deaf {
+		kind |= 1
+	}
+	if m.Hears {
+		kind |= 2
+	}
+	q.tell(envelope{plan: Plan{op: opBeat}, kind: kind, extra: uint64(uint32(m.Of)), seq: uint64(m.Tried)})
+}
+
+// observedBy takes a message of an observer from a link. What comes on it is a sign of life by
+// itself, unless the sender is deaf.
+func (p *Process) observedBy(in *incoming) {
+	if p.sockets == nil || in.kind&(1<<6) == 0 {
+		return
+	}
+	m := suspicion.Message{
+		Kind: suspicion.Kind(in.kind >> 2 & 15), Of: protocol.Rank(uint32(in.extra)), Tried: protocol.Time(in.seq),
+		Deaf: in.kind&1 != 0, Hears: in.kind&2 != 0,
+	}
+	if m.Deaf && in.source.sign != nil {
+		in.source.sign.fresh.Store(false)
+	}
+	go p.sockets.observation.take(protocol.Rank(in.source.rank), m)
+}
+
+// beat gives a peer a sign of life on its link.
+func (q *peer) beat() {
+	if q.dead || q.left || q.local != nil {
+		return
+	}
+	if q.conn == nil {
+		if q.link == nil {
+			q.tell(envelope{plan: Plan{op: opBeat}})
+		}
+		q.connect()
+		return
+	}
+	q.out = append(q.out, q.link.Alive())
+	q.flush()
+}
+
+// knowPeer has a peer watched: from the beginning, or from the view that lets it in.
+func (p *Process) knowPeer(q *peer) {
+	if p.sockets == nil || q.dead || q.left || !q.way.known {
+		return
+	}
+	if m, in := p.views.sight.View.Find(protocol.Rank(q.rank)); in && uint64(m.Incarnation) == q.incarnation {
+		q.sign = p.sockets.observation.know(q.rank, q.host, q.incarnation, q.way.address.Host)
+	}
+}
+
+// suspectSilent reports a peer that is silent.
+func (p *Process) suspectSilent(rank int, why string) {
+	p.lock()
+	defer p.unlock()
+	if !p.closed {
+		p.suspect(p.peerAt(rank), why)
+	}
+}
+
+// cleared takes note that a suspect was heard again.
+func (p *Process) cleared(rank int) {
+	p.lock()
+	defer p.unlock()
+	if q := p.peerAt(rank); !q.dead && !p.closed {
+		q.way.suspected = false
+		p.viewHeard(q)
+	}
+}
+
+// HeardOf is told whether the coordinator hears a process, or for how long it has not.
+func (p *Process) HeardOf(rank int, hears bool, silent time.Duration) {
+	if p.sockets != nil {
+		p.sockets.observation.take(suspicion.Coordinator, suspicion.Message{Kind: suspicion.Answer, Of: protocol.Rank(rank), Hears: hears, Tried: protocol.Time(silent)})
+	}
+}
+
+// Doubt is told by another detector that a process is silent.
+func (p *Process) Doubt(rank int) {
+	if o := p.observation(); o != nil {
+		o.doubt(rank, o.now()-protocol.Time(p.cfg.Silence))
+	}
+}
+
+func (p *Process) observation() *observation {
+	if p.sockets == nil {
+		return nil
+	}
+	return p.sockets.observation
+}
+
+// doubtLinks tells the observer to whom links are of no use for a while.
+func (p *Process) doubtLinks() {
+	if p.sockets == nil || !p.someDown() {
+		return
+	}
+	up := 0
+	var down []suspicion.Link
+	for _, q := range p.peers {
+		switch {
+		case q.dead || q.left:
+		case q.way.down != 0:
+			down = append(down, suspicion.Link{Rank: protocol.Rank(q.rank), Since: q.way.down})
+		case q.conn != nil:
+			up++
+		}
+	}
+	o := p.sockets.observation
+	o.mu.Lock()
+	effects := o.machine.Unlinked(down, up, o.now())
+	o.mu.Unlock()
+	o.carryOut(effects)
+}

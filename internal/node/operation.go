@@ -1,0 +1,379 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// operation is a collective operation of a task, from the first that is heard of
+// it to its end.
+type operation struct {
+	fate
+	m       *Member
+	seq     uint64
+	plan    Plan
+	sign    uint64
+	typ     string
+	part    string // the name of the operation that it is a part of
+	machine machine
+	value   []byte
+	room    []byte   // where the result may be received
+	rooms   [][]byte // where each of the resulting blocks may be
+	// The rank of whom the operation was first heard; −1: of this task itself.
+	informant int
+
+	hasValue  bool
+	pooled    bool // the value is in memory of the process's buffers
+	copies    bool // the task copies the result before it calls anything else
+	shared    bool
+	entered   bool // by the task
+	delivered bool
+	finished  bool // the machine is done
+	left      bool // by the task
+	patrols   int  // that saw it wait
+
+	corrections int           // sent
+	pausing     protocol.Time // before it sends another
+	timed       bool          // a timer refers to it
+	inquires    bool          // or will, unless the value comes
+	spare       machine       // of an earlier operation in this memory
+	sparePlan   Plan
+	spareSize   int
+	spareRank   int
+
+	sched *stepper // the machine, if it is by schedule
+	works bool     // to combine values is the user's
+	work  int      // the step in which it is to; 0: in none, the first of a program combines nothing
+
+	backup  Backup
+	unsaved time.Duration // that it has combined since the last backup
+
+	borrowed [][]byte // memory for what it receives
+	bundles  [][]byte // what was put together to be sent
+	bundle   bundle   // the last that was
+	original []byte   // what was last copied for the log
+	copied   []byte   // the copy
+	copiedAt int32    // in that step of the schedule
+	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
+
+	w       *waiter
+	err     *Failure
+	arrived []arrival // messages in the order they came, while one of them is not complete
+	asking  *asking
+	early   []arrival // messages for later steps
+
+	promises []arrival // messages of correction whose value was withheld
+}
+
+type arrival struct {
+	in   *incoming
+	from int
+}
+
+// newOperation begins an operation, in memory used before if there is some.
+func (m *Member) newOperation(seq uint64, plan Plan) *operation {
+	p := m.p
+	var o *operation
+	if n := len(p.freeOps); n > 0 {
+		o = p.freeOps[n-1]
+		p.freeOps = p.freeOps[:n-1]
+	} else {
+		o = &operation{}
+	}
+	o.m, o.seq, o.plan, o.informant = m, seq, plan, -1
+	m.ops.put(o)
+	return o
+}
+
+// freeOpsMax is how many operations' memory is kept: so many may be under way.
+const freeOpsMax = aheadMax
+
+// recycle gives the operation's memory to the next one, if nothing can refer to
+// it any more.
+func (o *operation) recycle() {
+	p := o.m.p
+	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.kept() || len(p.freeOps) >= freeOpsMax {
+		return
+	}
+	o.giveBack()
+	if o.sched != nil {
+		o.sched.store.Forget()
+	}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles}
+	p.freeOps = append(p.freeOps, o)
+}
+
+// factory returns the maker of a plan's machines.
+func (m *Member) factory(plan Plan) (factory, error) {
+	if plan == m.lastPlan && m.lastMake != nil {
+		return m.lastMake, nil
+	}
+	f := m.factories[plan]
+	if f == nil {
+		var err error
+		if f, err = machines(plan, m.Size(), m.p.hub != nil); err != nil {
+			return nil, err
+		}
+		m.factories[plan] = f
+	}
+	m.lastPlan, m.lastMake = plan, f
+	return f, nil
+}
+
+// collective takes a message of an operation, or its beginning.
+func (m *Member) collective(from int, in *incoming) {
+	if in.source.rank == int(m.p.owner[in.from]) { // how far another attempt has come says nothing of this one
+		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)))
+		if !in.plan.unasked() {
+			m.ahead.entered(m, from, in.seq)
+		}
+	}
+	o := m.ops.get(in.seq)
+	if o == nil {
+		if in.seq <= m.seq { // over, for this task
+			m.comparePast(m.caller(from, in.plan), in)
+			m.repeated(from, in)
+			return
+		}
+		if make, err := m.factory(in.plan); err != nil || make == nil {
+			m.p.cfg.Logger.Error("an operation that cannot be", "from", m.taskOf(from), "error", err)
+			in.decline()
+			return
+		}
+		o = m.newOperation(in.seq, in.plan)
+		o.sign, o.informant = in.sign, m.caller(from, in.plan)
+	}
+	if !o.plan.same(in.plan) || o.sign != in.sign {
+		in.decline()
+		if o.err == nil {
+			o.misused(m.mismatchIn(m.caller(from, in.plan), in, o))
+		}
+		return
+	}
+	if o.plan.open() && !in.plan.open() {
+		o.plan = in.plan
+		o.start(nil)
+		o.needs()
+	}
+	if o.plan.is(scheduled) {
+		if in.kind&withheld != 0 {
+			o.withheldResult(from)
+			return
+		}
+		if o.sched == nil {
+			o.start(nil)
+		}
+		o.piece(from, in)
+		if o.sched != nil {
+			o.step()
+		}
+		return
+	}
+	bare := in.kind&withheld != 0
+	if bare {
+		in.kind &^= withheld
+		if !o.hasValue && o.err == nil {
+			o.promised(from, in)
+			return
+		}
+	}
+	switch {
+	case bare:
+	case o.hasValue || o.err != nil:
+		in = m.surplus(from, in)
+	case o.entered:
+		in.room = o.roomFor(in)
+		in.want()
+	case !in.complete:
+		in = in.stay()
+		in.wantSoon()
+	}
+	if in.complete && len(o.arrived) == 0 && o.machine != nil {
+		o.receive(from, in)
+		o.step()
+		return
+	}
+	in = in.stay()
+	o.arrived = append(o.arrived, arrival{in, from})
+	if !in.complete {
+		in.arrived = o.catchUp
+	}
+	o.start(nil)
+}
+
+// roomFor is memory for the rest of a broadcast's value; nil: there is none.
+func (o *operation) roomFor(in *incoming) []byte {
+	if in.complete || in.granted || uint64(cap(o.room)) < in.size {
+		return in.room
+	}
+	return o.room[:in.size]
+}
+
+// waits tells whether the task waits in the operation.
+func (o *operation) waits() bool { return o.entered && !o.delivered && o.err == nil }
+
+// begins tells whether the operation begins with this task.
+func (o *operation) begins() bool { return o.plan.unasked() && int(o.plan.root) == o.m.rank }
+
+// start makes the machine, unless this task must come to the operation first and
+// has not, or its root has not said how it goes. The call is nil unless the task
+// comes to it now.
+func (o *operation) start(c *Call) {
+	if o.plan.open() || o.err != nil {
+		return
+	}
+	if o.machine == nil {
+		if !o.entered && (o.begins() || o.plan.is(scheduled) && !o.plan.unasked()) {
+			return
+		}
+		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() && o.spareRank == o.m.rank {
+			o.machine = o.spare
+			o.machine.reset(protocol.Rank(o.m.rank))
+		} else {
+			make, _ := o.m.factory(o.plan)
+			o.machine = make(protocol.Rank(o.m.rank))
+		}
+		o.spare = nil
+		o.equip(c)
+		o.step() // every process gets one Next before anything arrives
+	}
+	if o.sched != nil {
+		o.resume(c)
+		return
+	}
+	if o.entered {
+		o.machine.notify(o.now(), protocol.Notice{Kind: protocol.Begin})
+		for _, a := range o.arrived {
+			if !o.hasValue {
+				a.in.room = o.roomFor(a.in)
+				a.in.want()
+			}
+		}
+		o.step()
+	}
+	o.catchUp()
+}
+
+// catchUp hands over what has come, in order.
+func (o *operation) catchUp() {
+	if o.machine == nil {
+		return
+	}
+	n := 0
+	for n < len(o.arrived) && o.arrived[n].in.complete {
+		a := o.arrived[n]
+		n++
+		o.receive(a.from, a.in)
+		o.m.p.reuse(a.in)
+	}
+	o.arrived = slices.Delete(o.arrived, 0, n)
+	o.step()
+}
+
+// receive hands a message to the machine.
+func (o *operation) receive(from int, in *incoming) {
+	in.taken()
+	switch {
+	case o.hasValue || in.value == nil && in.size > 0 || !valueKind(o.plan, in.kind):
+		in.discard()
+	default:
+		if (in.brief || in.pooled) && in.size > inlineMax && uint64(cap(o.room)) >= in.size {
+			in.moveTo(o.room[:in.size])
+		}
+		o.m.took(from, in)
+		in.settle()
+		o.value, o.hasValue, o.shared, o.pooled = in.value, true, in.shared, in.pooled
+	}
+	if o.finished || o.err != nil {
+		return
+	}
+	o.counted()
+	o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
+	if len(o.promises) > 0 && o.hasValue {
+		o.keepPromises()
+	}
+}
+
+// valueKind tells whether messages of a machine's kind carry the value.
+func valueKind(plan Plan, kind uint8) bool {
+	return plan.op != opBarrier && kind != ackKind
+}
+
+// leave takes note that the task has what it wanted, or has given up.
+func (o *operation) leave() {
+	o.left = true
+	if o.err == nil && !o.delivered && o.works { // nobody will combine values
+		o.m.abandon(cmp.Or(o.part, opName(o.plan.op)))
+	}
+	if o.err != nil {
+		o.finished = true
+	}
+	if !o.delivered {
+		o.m.tellLoose()
+	}
+	m, failed := o.m, o.err != nil
+	m.ahead.completed(m)
+	o.retire()
+	if failed && len(m.pending) > 0 { // who asked for the value does not get it here
+		m.answerPending()
+	}
+}
+
+// retire forgets an operation that nobody needs.
+func (o *operation) retire() {
+	if o.left && (o.finished || o.err != nil) && o.m.ops.get(o.seq) == o {
+		o.declineRest()
+		if o.err == nil {
+			o.m.past[o.seq%pastMax] = pastOp{o.seq, o.sign, o.plan}
+		}
+		o.m.ops.remove(o)
+		o.m.remember(o)
+		o.recycle()
+	}
+}
+
+// declineRest does without what has begun to come and is not needed: another attempt
+// of who sends it was faster.
+func (o *operation) declineRest() {
+	for _, list := range [][]arrival{o.arrived, o.early} {
+		for _, a := range list {
+			a.in.decline()
+			a.in.taken()
+		}
+	}
+	if o.sched != nil {
+		clear(o.arrived)
+		o.arrived, o.early = o.arrived[:0], nil
+	}
+}
+
+// fail ends an operation with an error.
+func (o *operation) fail(f *Failure) {
+	if o.err != nil || o.delivered {
+		return
+	}
+	f.Op = opName(o.plan.op)
+	o.err = f
+	if o.w != nil {
+		o.m.p.complete(o.w)
+	}
+}
+
+// fail ends those of the operations under way of which why says so.
+func (m *Member) fail(why func(*operation) *Failure) {
+	for o := range m.ops.all() {
+		if o.waits() {
+			if f := why(o); f != nil {
+				o.fail(f)
+			}
+		}
+	}
+	for _, w := range m.ahead.waiting {
+		m.p.complete(w)
+	}
+	m.failStreams(func(*inStream) *Failure { return why(nil) })
+	m.failPacts()
+}

@@ -1,0 +1,320 @@
+package node
+
+import (
+	"time"
+
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// outgoing is a message on its way.
+type outgoing struct {
+	envelope
+	terms
+	value []byte
+	sent  int    // bytes of value
+	id    uint32 // that parts are tagged with; 0: not begun
+}
+
+// terms are those on which a message is sent.
+type terms struct {
+	stream *outStream // as whose it counts as queued; nil: it does not
+	member *Member    // as whose it counts as unsent; nil: it does not
+	eager  int        // so many bytes go without a grant
+	lazy   bool       // it may linger for a while, to leave together with others
+}
+
+// send sends a message: of a stream, or, if that is nil, another. Its value must not
+// change any more, except one of no stream of up to inlineMax bytes.
+func (q *peer) send(e envelope, value []byte, s *outStream) {
+	q.sendOn(terms{stream: s, eager: eagerMax}, e, value)
+}
+
+// sendOn sends a message on some terms.
+func (q *peer) sendOn(t terms, e envelope, value []byte) {
+	e.size = uint64(len(value))
+	if q.mute(e.plan.op) {
+		return
+	}
+	if e.plan.op != opView {
+		q.tellDrawn()
+	}
+	if q.local != nil {
+		q.mail(&t, &e, value)
+		return
+	}
+	q.linked()
+	if len(q.queue) == 0 && len(value) <= t.eager && q.link.Room(envelopeLen+len(value)) {
+		q.first(&e, value, 0)
+		if t.lazy && q.conn != nil {
+			q.linger()
+		} else {
+			q.flush()
+		}
+		return
+	}
+	if t.stream == nil && len(value) <= inlineMax {
+		value = append([]byte(nil), value...)
+	}
+	q.p.waits(&t, value)
+	q.queue = append(q.queue, &outgoing{envelope: e, terms: t, value: value})
+	q.pump()
+}
+
+// lingerTime is how long messages linger that almost never matter.
+const lingerTime = protocol.Time(10 * time.Millisecond)
+
+// linger leaves what is to be written for later: until something else is written to
+// the peer, or the time has come.
+func (q *peer) linger() {
+	p := q.p
+	if len(p.lingering) == 0 {
+		p.at(p.now()+lingerTime, p.lingered)
+	}
+	if !q.lingers {
+		q.lingers = true
+		p.lingering = append(p.lingering, q)
+	}
+}
+
+// lingered writes what has lingered.
+func (p *Process) lingered() {
+	for i, q := range p.lingering {
+		p.lingering[i] = nil
+		q.lingers = false
+		if !q.dead && q.conn != nil && len(q.out) > 0 {
+			q.flush()
+		}
+	}
+	p.lingering = p.lingering[:0]
+}
+
+// tell sends a message of our own, without value, ahead of all that waits.
+func (q *peer) tell(e envelope) {
+	if q.mute(e.plan.op) {
+		return
+	}
+	if q.local != nil {
+		q.mail(&terms{}, &e, nil)
+		return
+	}
+	q.linked()
+	q.first(&e, nil, 0)
+	q.flush()
+}
+
+// linked makes a link to the peer, if there is none.
+func (q *peer) linked() {
+	if q.link == nil {
+		q.link = transport.NewLink(linkRoom)
+	}
+}
+
+// pump moves messages to the link while it has room, and writes them.
+func (q *peer) pump() {
+	q.linked()
+	for len(q.queue) > 0 {
+		o := q.queue[0]
+		var n int
+		if o.id == 0 {
+			n = min(len(o.value), o.eager)
+		} else {
+			n = min(len(o.value)-o.sent, partMax)
+		}
+		if !q.link.Room(envelopeLen + n) {
+			break
+		}
+		q.queue[0] = nil
+		q.queue = q.queue[1:]
+		switch {
+		case o.id == 0:
+			q.begin(o)
+		default:
+			q.proceed(o, n)
+		}
+	}
+	if len(q.queue) == 0 {
+		q.queue = nil
+	}
+	q.flush()
+}
+
+// inlineMax is the size up to which a value is copied behind its envelope.
+const inlineMax = 2 << 10
+
+// SmallMax is the size up to which an operation's values are copied when they are
+// sent.
+const SmallMax = inlineMax
+
+// begin sends the envelope of a message, and with it all or the first of the
+// value.
+func (q *peer) begin(o *outgoing) {
+	first := o.value[:min(len(o.value), o.eager)]
+	if len(first) < len(o.value) {
+		q.lastID++
+		if q.lastID == 0 {
+			q.lastID++
+		}
+		o.id = q.lastID
+		if q.asked == nil {
+			q.asked = map[uint32]*outgoing{}
+		}
+		q.asked[o.id] = o
+	}
+	o.sent = len(first)
+	q.first(&o.envelope, first, o.id)
+	if o.id == 0 {
+		q.p.sentAll(o)
+	}
+}
+
+// first puts the first frame of a message on the link.
+func (q *peer) first(e *envelope, value []byte, id uint32) {
+	inline := 0
+	if len(value) <= inlineMax {
+		inline = len(value)
+	}
+	head := q.link.Head(envelopeLen + inline)
+	e.put(head[wire.HeaderLen:])
+	copy(head[wire.HeaderLen+envelopeLen:], value[:inline])
+	q.out = append(q.out, q.link.Send(wire.Data, id, head, value[inline:]))
+}
+
+// proceed sends n more bytes of a message.
+func (q *peer) proceed(o *outgoing, n int) {
+	part := o.value[o.sent : o.sent+n]
+	o.sent += n
+	q.out = append(q.out, q.link.Send(wire.Part, o.id, q.link.Head(0), part))
+	if o.sent < len(o.value) {
+		q.queue = append(q.queue, o) // after the others: small ones pass large ones
+		return
+	}
+	q.p.sentAll(o)
+}
+
+// sentAll takes note that a message is the link's.
+func (p *Process) sentAll(o *outgoing) {
+	o.waive()
+	if o.stream == nil {
+		return
+	}
+	p.waitsNoMore(o.stream, o.value)
+	o.stream = nil
+	p.roomAgain()
+}
+
+// waive no longer counts a message as unsent.
+func (o *outgoing) waive() {
+	if m := o.member; m != nil {
+		o.member = nil
+		m.unsent -= int64(len(o.value))
+		m.ahead.look(m)
+	}
+}
+
+// waive does so with all messages to a task: it may never ask for them.
+func (q *peer) waive(task int) {
+	for _, o := range q.queue {
+		if int(o.to) == task {
+			o.waive()
+		}
+	}
+	for _, o := range q.asked {
+		if int(o.to) == task {
+			o.waive()
+		}
+	}
+}
+
+// granted tells that the rest of a message is wanted, or not.
+func (q *peer) granted(id uint32, wanted bool) {
+	o := q.asked[id]
+	if o == nil {
+		return
+	}
+	delete(q.asked, id)
+	if !wanted || q.local != nil {
+		q.p.sentAll(o)
+		q.p.settlesNow()
+		return
+	}
+	q.queue = append(q.queue, o)
+	q.pump()
+}
+
+// flush writes what the connection takes.
+func (q *peer) flush() {
+	if q.conn == nil {
+		q.out = q.out[:0] // the link keeps it for the next connection
+		q.connect()
+		return
+	}
+	for len(q.out) > 0 {
+		iov := q.p.iov[:0]
+		for _, f := range q.out[:min(len(q.out), 32)] {
+			iov = append(iov, f.Head)
+			if len(f.Rest) > 0 {
+				iov = append(iov, f.Rest)
+			}
+		}
+		q.p.iov = iov
+		skipBytes(&iov, q.outAt)
+		n, err := q.conn.Write(iov)
+		clear(q.p.iov)
+		if err != nil && err != transport.ErrAgain {
+			q.broken(err)
+			return
+		}
+		q.p.moved += uint64(n)
+		q.written(n)
+		if err == transport.ErrAgain || len(q.out) > 0 && q.outAt > 0 {
+			q.arm(true)
+			return
+		}
+	}
+	if q.conn.Unsent() {
+		if err := q.conn.Flush(); err != nil && err != transport.ErrAgain {
+			q.broken(err)
+			return
+		}
+	}
+	q.arm(q.conn.Unsent())
+}
+
+// skipBytes drops the first n bytes.
+func skipBytes(iov *[][]byte, n int) {
+	for n > 0 {
+		first := (*iov)[0]
+		if n < len(first) {
+			(*iov)[0] = first[n:]
+			return
+		}
+		n -= len(first)
+		*iov = (*iov)[1:]
+	}
+}
+
+// written takes n written bytes off what is to be written.
+func (q *peer) written(n int) {
+	n += q.outAt
+	i := 0
+	for i < len(q.out) && n >= q.out[i].Len() {
+		n -= q.out[i].Len()
+		q.out[i] = transport.Frame{}
+		i++
+	}
+	if q.outAt = n; i == len(q.out) {
+		q.out = q.out[:0]
+	} else {
+		q.out = q.out[i:]
+	}
+}
+
+// arm says whether room in the socket is waited for.
+func (q *peer) arm(on bool) {
+	if on != q.armed {
+		q.armed = on
+		_ = q.p.poll.output(q.conn.Fd(), int32(q.rank)<<1, on)
+	}
+}

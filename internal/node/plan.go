@@ -1,0 +1,207 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/topology"
+)
+
+// Names of trees and corrections; a Plan holds their index.
+var (
+	treeNames       = []string{"binomial", "kary", "lame", "optimal", "gossip", "big"}
+	correctionNames = []string{"none", "ack", "opportunistic", "opportunistic-sends", "optimized", "optimized-paper", "checked", "failure-proof", "delayed"}
+)
+
+const (
+	correctionAck   = 1 // index of the last name that is no correction
+	correctionProof = 7 // of failure-proof correction
+)
+
+// repairs tells whether correction does nothing but repair: nobody who has the value
+// waits for it.
+func (p Plan) repairs() bool { return p.correction != correctionProof }
+
+func (p Plan) treeName() string { return named(treeNames, p.tree, p.treeArg) }
+
+func (p Plan) correctionName() string { return named(correctionNames, p.correction, p.fixArg) }
+
+func named(names []string, i uint8, number uint16) string {
+	if int(i) >= len(names) {
+		return fmt.Sprintf("number %d", i)
+	}
+	if number == 0 {
+		return names[i]
+	}
+	return names[i] + ":" + strconv.Itoa(int(number))
+}
+
+// BroadcastPlan is the plan of a broadcast in words: those of broadcast.Spec,
+// with gossip:R for R rounds, each partner drawn anew per round but the same in
+// every broadcast, and delayed:D for a delay of D microseconds.
+func BroadcastPlan(tree, correction string, order topology.Order) (Plan, error) {
+	p := Plan{op: opBroadcast}
+	if order == topology.InOrder {
+		p.flags = inOrder
+	}
+	var err error
+	if p.tree, p.treeArg, err = index("tree", treeNames, tree); err != nil {
+		return p, err
+	}
+	p.correction, p.fixArg, err = index("correction", correctionNames, correction)
+	return p, err
+}
+
+// Unlogged is the same plan for an operation that is not kept for replay.
+func (p Plan) Unlogged() Plan {
+	p.flags |= unlogged
+	return p
+}
+
+// WithRoot is the same plan from another root.
+func (p Plan) WithRoot(root int) Plan {
+	p.root = uint32(root)
+	return p
+}
+
+func index(what string, names []string, word string) (i uint8, number uint16, err error) {
+	name, digits, found := strings.Cut(word, ":")
+	for i, n := range names {
+		if n != name {
+			continue
+		}
+		if found {
+			v, err := strconv.ParseUint(digits, 10, 15)
+			if err != nil || v == 0 {
+				return 0, 0, fmt.Errorf("%s %q; allowed after the colon: 1 to %d", what, word, 1<<15-1)
+			}
+			number = uint16(v)
+		}
+		return uint8(i), number, nil
+	}
+	return 0, 0, fmt.Errorf("%s %q; allowed: %s", what, word, strings.Join(names, ", "))
+}
+
+// Latency and overhead of a message in nanoseconds, for trees and time-outs that
+// depend on them: sockets of one host on the machines at hand.
+const latency, overhead = 20_000, 10_000
+
+// A factory makes the machines of one plan in one group.
+type factory func(self protocol.Rank) machine
+
+// machines returns the factory of a plan among p tasks, or says why there is
+// none.
+func machines(plan Plan, p int, local bool) (factory, error) {
+	if plan.is(scheduled) {
+		return schedules(plan, p)
+	}
+	switch plan.op {
+	case opBarrier:
+		// Few processors serve many processes more often than not: total work
+		// counts more than the number of steps.
+		shape := collective.UpDown
+		if local && p <= collective.StarMax {
+			shape = collective.Star
+		}
+		b, err := collective.NewBarrier(p, shape)
+		if err != nil {
+			return nil, err
+		}
+		return drivenBy(b, packBarrier, unpackBarrier, b.Awaits), nil
+	case opSave:
+		return saveMachines(p), nil
+	case opBroadcast:
+		return broadcasts(plan, p)
+	case opScatter:
+		if !plan.open() {
+			return nil, errors.New("a scatter of which it is not said how")
+		}
+		return nil, checkRoot(plan, p)
+	default:
+		return nil, errNoSuch(plan.op)
+	}
+}
+
+func errNoSuch(op uint8) error { return fmt.Errorf("no such operation: %d", op) }
+
+func checkRoot(plan Plan, p int) error {
+	if int64(plan.root) >= int64(p) {
+		return fmt.Errorf("root %d; allowed: 0 to %d", plan.root, p-1)
+	}
+	return nil
+}
+
+func broadcasts(plan Plan, p int) (factory, error) {
+	if err := checkRoot(plan, p); err != nil {
+		return nil, err
+	}
+	if p == 1 { // nobody to send to, and distances are at most 0
+		plan.tree, plan.treeArg, plan.correction, plan.fixArg = 0, 0, 0, 0
+	}
+	spec := broadcast.Spec{
+		P: p, Root: protocol.Rank(plan.root), Tree: plan.treeName(), Correction: plan.correctionName(),
+		L: latency, O: overhead, Counted: true,
+	}
+	if plan.is(inOrder) {
+		spec.Order = topology.InOrder
+	}
+	switch treeNames[min(int(plan.tree), len(treeNames)-1)] {
+	case "gossip": // a round is one send, whatever the network's o
+		spec.L, spec.O = 1, 1
+	case "optimal": // in units, so that the tree is found fast
+		spec.L, spec.O = latency/overhead, 1
+	}
+	if correctionNames[min(int(plan.correction), len(correctionNames)-1)] == "delayed" {
+		spec.Correction = fmt.Sprintf("delayed:%d", int(plan.fixArg)*1000)
+	}
+	built, err := spec.Build()
+	if err != nil {
+		return nil, err
+	}
+	switch b := built.(type) {
+	case *broadcast.Plain:
+		return drivenBy(b, pack[broadcast.None](nil), unpack[broadcast.None](nil), nil), nil
+	case *broadcast.Delays:
+		return drivenBy(b, pack[broadcast.None](nil), unpack[broadcast.None](nil), nil), nil
+	case *broadcast.Provers:
+		brief, ok := broadcast.Brief(b)
+		if !ok {
+			return nil, fmt.Errorf("failure-proof:%d among %d tasks; allowed: up to %d tasks", plan.fixArg, p, 1<<min(64/(int(plan.fixArg)+1), 31))
+		}
+		return drivenBy(brief,
+			pack(func(n broadcast.Names) uint64 { return uint64(n) }),
+			unpack(func(v uint64) broadcast.Names { return broadcast.Names(v) }), nil), nil
+	default:
+		return nil, fmt.Errorf("tree %s does not run on sockets", plan.treeName())
+	}
+}
+
+// ancestors returns whom a task waits for in a broadcast along a tree without
+// correction: its ancestors, nearest first. There are none for gossip.
+func ancestors(plan Plan, p int, self protocol.Rank) []protocol.Rank {
+	shape, err := topology.ParseShape(plan.treeName())
+	if err != nil {
+		return nil
+	}
+	order := topology.Interleaved
+	if plan.is(inOrder) {
+		order = topology.InOrder
+	}
+	tree, err := shape.Tree(p, order, latency/overhead, 1)
+	if err != nil {
+		return nil
+	}
+	var path []protocol.Rank
+	at := (int(self) - int(plan.root) + p) % p
+	for at != 0 && len(path) < 2*bits.Len(uint(p))+p {
+		at = int(tree.Parent(at))
+		path = append(path, protocol.Rank((at+int(plan.root))%p))
+	}
+	return path
+}

@@ -1,0 +1,163 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// poller waits for sockets and process descriptors, and can be woken.
+type poller struct {
+	epoll int
+	wakes int // an event descriptor
+
+	// The epoll descriptor as Go's own poller knows it; see rest.
+	file *os.File
+	raw  syscall.RawConn
+	room events // of rest, whose caller is always the same
+	got  []ready
+	look func(uintptr) bool
+}
+
+// A ready descriptor: what the poller was told with it, and whether there is
+// input or room for output.
+type ready struct {
+	fd            int
+	data          int32
+	input, output bool
+}
+
+func newPoller() (*poller, error) {
+	epoll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("epoll: %w", err)
+	}
+	r, _, e := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if e != 0 {
+		syscall.Close(epoll)
+		return nil, fmt.Errorf("eventfd: %w", e)
+	}
+	p := &poller{epoll: epoll, wakes: int(r)}
+	err = p.add(p.wakes, -1)
+	if err == nil {
+		err = p.enlist()
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// enlist makes the descriptor known to Go's own poller.
+func (p *poller) enlist() error {
+	if err := syscall.SetNonblock(p.epoll, true); err != nil { // only such ones it takes
+		return fmt.Errorf("epoll: %w", err)
+	}
+	p.file = os.NewFile(uintptr(p.epoll), "epoll")
+	var err error
+	p.raw, err = p.file.SyscallConn()
+	p.look = func(uintptr) bool {
+		p.got = p.wait(&p.room, 0)
+		return len(p.got) > 0
+	}
+	return err
+}
+
+// add watches a descriptor for input, and tells data when there is some.
+func (p *poller) add(fd int, data int32) error {
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd), Pad: data}
+	return syscall.EpollCtl(p.epoll, syscall.EPOLL_CTL_ADD, fd, &ev)
+}
+
+// output changes whether the descriptor is watched for room for output, too.
+func (p *poller) output(fd int, data int32, on bool) error {
+	ev := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd), Pad: data}
+	if on {
+		ev.Events |= syscall.EPOLLOUT
+	}
+	return syscall.EpollCtl(p.epoll, syscall.EPOLL_CTL_MOD, fd, &ev)
+}
+
+func (p *poller) remove(fd int) { _ = syscall.EpollCtl(p.epoll, syscall.EPOLL_CTL_DEL, fd, nil) }
+
+// eventsMax is how many events are taken at once.
+const eventsMax = 64
+
+// events is room for what wait returns.
+type events struct {
+	raw   [eventsMax]syscall.EpollEvent
+	ready [eventsMax]ready
+}
+
+// wait blocks until something is ready, at most for d (for ever if negative),
+// and returns what is.
+func (p *poller) wait(room *events, d time.Duration) []ready {
+	var n int
+	var err error
+	if d == 0 {
+		r, _, e := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.epoll), uintptr(unsafe.Pointer(&room.raw)), eventsMax, 0, 0, 0)
+		if n = int(r); e != 0 {
+			return nil
+		}
+	} else {
+		ms := -1
+		if d > 0 {
+			ms = int(min((d+time.Millisecond-1)/time.Millisecond, 1<<30))
+		}
+		n, err = syscall.EpollWait(p.epoll, room.raw[:], ms)
+	}
+	if err != nil {
+		if !errors.Is(err, syscall.EINTR) {
+			panic("epoll: " + err.Error()) // a descriptor of ours was closed behind our back
+		}
+		return nil
+	}
+	for i, ev := range room.raw[:n] {
+		room.ready[i] = ready{int(ev.Fd), ev.Pad, ev.Events&^syscall.EPOLLOUT != 0, ev.Events&syscall.EPOLLOUT != 0}
+	}
+	return room.ready[:n]
+}
+
+// rest is wait for one that expects to wait for long. It leaves the waiting to Go's
+// own poller: a thread that blocks in a system call keeps its processor for up to
+// 10 ms, in which Go's monitor looks at it some sixty times, and with more processes
+// than processors that is most of what they do.
+func (p *poller) rest(d time.Duration) []ready {
+	var until time.Time
+	if d >= 0 {
+		until = time.Now().Add(d)
+	}
+	if p.file.SetReadDeadline(until) != nil {
+		return p.wait(&p.room, d)
+	}
+	p.got = nil
+	_ = p.raw.Read(p.look)
+	return p.got
+}
+
+// wake makes a wait, present or next, return.
+func (p *poller) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(p.wakes), uintptr(unsafe.Pointer(&one[0])), 8)
+}
+
+// woken takes note that a wake was seen.
+func (p *poller) woken() {
+	var b [8]byte
+	_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(p.wakes), uintptr(unsafe.Pointer(&b[0])), 8)
+}
+
+func (p *poller) close() {
+	syscall.Close(p.wakes)
+	if p.file != nil {
+		p.file.Close()
+	} else {
+		syscall.Close(p.epoll)
+	}
+}

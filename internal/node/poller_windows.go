@@ -1,0 +1,27 @@
+package node
+
+import (
+	"errors"
+	"time"
+)
+
+// poller needs Unix: nobody here has processes that are connected by sockets.
+type poller struct{}
+
+type ready struct {
+	fd            int
+	data          int32
+	input, output bool
+}
+
+type events []ready
+
+func newPoller() (*poller, error)                   { return nil, errors.ErrUnsupported }
+func (*poller) add(int, int32) error                { return errors.ErrUnsupported }
+func (*poller) output(int, int32, bool) error       { return errors.ErrUnsupported }
+func (*poller) remove(int)                          {}
+func (*poller) wait(*events, time.Duration) []ready { return nil }
+func (*poller) rest(time.Duration) []ready          { return nil }
+func (*poller) wake()                               {}
+func (*poller) woken()                              {}
+func (*poller) close()                              {}

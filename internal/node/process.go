@@ -1,0 +1,384 @@
+package node
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/large"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Config is what a process is told of itself.
+type Config struct {
+	Rank        int    // of this process
+	Size        int    // number of processes
+	Grow        int    // so many may join beyond them, with ranks from Size on
+	Tasks       int    // number of tasks; 0: one a process
+	Joins       bool   // it joins a running job, and owns no task
+	Incarnation uint64 // of this process; default 1
+
+	// Owner is, by task, the process that owns it; nil: tasks in order, about as
+	// many for each process. A process may own none.
+	Owner []int32
+
+	Spin     bool          // a processor for every process of this host: waiters may spin
+	Pause    time.Duration // the background drives after nobody has waited for so long; default 1 ms
+	Silence  time.Duration // a peer that is silent for so long is suspected; default 3 s
+	Buffer   int64         // bytes that may wait to be sent; default 1 GiB
+	Memory   int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
+	Copies   int           // processes that have copies of what a task saves, besides its own; default 2
+	Check    bool          // compare what a task that is run again sends with what it sent before
+	Kills    []Kill
+	Rules    collective.Table         // which algorithms to use; nil: the default ones
+	SignName func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
+	Fanout   int                      // children of a node in the tree of views: a power of two; default 4
+	Logger   *slog.Logger
+	Trace    io.Writer // every step of recovery is written there; nil: it is not
+
+	// HostName tells hosts apart, as Address.Host does.
+	HostName string
+
+	// Host is told what the rest of the job must know; nil if there is none.
+	Host Host
+
+	// Adopt has a process run the program of a task that was another's, as an attempt of
+	// that number; it does not block. nil: the tasks of the dead are lost.
+	Adopt func(rank, task, attempt int)
+
+	// Moves says that processes may join, and be given tasks of the living.
+	Moves bool
+}
+
+// Host is what a process asks of the one who started it.
+type Host interface {
+	Ask(rank int)                                     // the link to a process broke: is it alive?
+	Suspect(rank int, incarnation uint64, why string) // a process is silent, or cannot be reached
+	Hears(rank int, incarnation uint64)               // does the coordinator hear a process? HeardOf is told
+
+	Record(record []byte) error                                    // keep it, in place of the one before, where it outlives the process
+	Will(rank int, incarnation uint64) ([]byte, error)             // what a process of this host, now dead, recorded last
+	Fence(rank int, incarnation uint64, why string, majority bool) // end a suspect; for a majority, or if only two are left
+	Opened(v *membership.View)                                     // a view is open: told by its lowest member
+	Epoch(number uint64)                                           // all tasks have saved it: told by the lowest member, now and then; it does not block
+	Load(most int, each int64)                                     // the process can own so many tasks, of so many bytes each; it does not block
+}
+
+// Kill is an order to die: in the Seq-th operation of a name that a task enters,
+// at its Step-th Receive or Action (0: as it enters), in the middle of the write
+// if Half.
+type Kill struct {
+	Task, Seq, Step int
+	Op              string
+	Half            bool
+}
+
+// Limits of what waits in memory; see the package comment.
+const (
+	eagerMax   = 64 << 10  // bytes of a value that are sent without a grant
+	partMax    = 256 << 10 // bytes of a value in a frame after the first
+	aheadMax   = 256       // messages of a stream, or operations of a group
+	aheadBytes = 1 << 20   // of operations that go without a grant, to a task that completes none
+	linkRoom   = 4 << 20   // bytes on a link that the peer has not acknowledged
+	earlyMax   = 64 << 20  // bytes of large values that nobody here has asked for
+
+	unsentMax = 16 << 20 // bytes of operations that a task has left but whose values are not all sent
+)
+
+// Process is one process of a job. Its methods are safe for concurrent use.
+type Process struct {
+	cfg   Config
+	whole collective.Table // the rules for values that cannot be cut
+	began time.Time
+
+	mu        sync.Mutex
+	peers     []*peer  // by rank of process
+	owner     []int32  // by task: the process that owns it; −1: nobody
+	since     []uint64 // by task: the view that made it so
+	gone      []gone   // by task
+	members   map[memberKey]*Member
+	timers    timers
+	scratch   []byte   // what is read
+	one       incoming // the message at hand, mostly
+	free      []*waiter
+	freeIn    []*incoming
+	freeOps   []*operation
+	time      protocol.Time // now, once somebody has asked while the lock is held
+	last      *Member       // that was asked for
+	someGone  bool          // tasks take part no more
+	someDead  bool          // and that because they died
+	iov       [][]byte      // what is written
+	values    []byte        // where small values are kept
+	buffers   buffers
+	concat    []byte // where blocks of a message are put together
+	early     int64  // bytes granted that nobody has asked for
+	queued    int64  // what messages that wait to be sent cost
+	wanting   []*waiter
+	lingering []*peer        // for whom something lingers
+	settling  []*waiter      // for peers to have all that was sent
+	counts    map[string]int // operations entered, by task and name
+	closed    bool
+	dead      bool // killed, where a process is a goroutine
+	ended     error
+	out       chan struct{} // closed then
+
+	// Progress; see progress.go.
+	poll       *poller
+	up         []*peer // connected
+	linksDown  bool    // there may be peers that cannot be reached
+	driver     *waiter
+	asleep     *waiter // the driver, while it waits for sockets
+	drives     uint64
+	spins      uint64
+	moved      uint64 // bytes read and written
+	worked     int    // bytes copied and combined since the lock was taken
+	workedMax  int    // the most of them
+	vain       int    // how often spinning was of no use lately
+	background waiter
+	standing   []*waiter
+	resting    bool
+	rested     chan struct{}
+	hurry      chan struct{} // the background is to drive at once
+	stopped    chan struct{}
+	watched    <-chan struct{}
+	unwatch    func() bool
+	leaving    chan struct{} // Close waits for the driver to leave
+
+	// Where processes are goroutines: what others sent, and whom this one sent to.
+	post   sync.Mutex
+	inbox  []mail
+	mailed []*Process
+
+	signals []*waiter // to be woken when the lock is given back
+
+	hub        *Local
+	releases   releases
+	spareInbox []mail
+
+	sockets  *sockets
+	dials    int     // connections that are being made
+	undialed []*peer // that wait for their turn
+	patrols  patrols
+	views    views
+	history  history
+	load     load
+	rules    rules
+	epochs   epochs
+
+	returnedEarly map[int]returnedEarly // by task
+}
+
+// gone tells of a task that takes part no more.
+type gone struct {
+	dead     bool
+	orphan   bool // its process is dead, another one will run it
+	returned bool
+	why      string
+}
+
+func newProcess(cfg Config) (*Process, error) {
+	if cfg.Tasks == 0 {
+		cfg.Tasks = cmp.Or(len(cfg.Owner), cfg.Size)
+	}
+	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size && !cfg.Joins || cfg.Owner == nil && cfg.Tasks < cfg.Size {
+		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
+	}
+	owner, err := cfg.owners()
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range cfg.Kills {
+		if k.Task >= cfg.Tasks {
+			return nil, fmt.Errorf("kill of task %d of %d; allowed: 0 to %d", k.Task, cfg.Tasks, cfg.Tasks-1)
+		}
+	}
+	cfg.Incarnation = max(cfg.Incarnation, 1)
+	if cfg.Pause == 0 {
+		cfg.Pause = time.Millisecond
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = 3 * time.Second
+	}
+	if cfg.Buffer == 0 {
+		cfg.Buffer = 1 << 30
+	}
+	if cfg.Copies == 0 {
+		cfg.Copies = 2
+	}
+	if cfg.Rules == nil {
+		cfg.Rules = collective.Default
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Process{
+		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
+		peers: make([]*peer, cfg.Size), owner: owner, since: make([]uint64, cfg.Tasks), gone: make([]gone, cfg.Tasks),
+		members: map[memberKey]*Member{}, counts: map[string]int{},
+		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
+	block := make([]peer, cfg.Size)
+	for r := range p.peers {
+		block[r] = peer{p: p, rank: r, pidfd: -1}
+		p.peers[r] = &block[r]
+	}
+	p.peerAt(cfg.Rank)
+	p.history.keeps = p.replays()
+	for t := range p.since {
+		if p.since[t] = 1; cfg.Joins && int(owner[t]) == cfg.Rank {
+			owner[t] = -1 // an earlier life's
+		}
+	}
+	for _, t := range p.tasks() {
+		p.member(scope{group: world}, t).join(nil)
+	}
+	if err := p.initViews(); err != nil {
+		return nil, err
+	}
+	p.initEpochs()
+	p.initRules()
+	return p, nil
+}
+
+// owners returns, by task, the process that owns it.
+func (c *Config) owners() ([]int32, error) {
+	if c.Owner == nil {
+		owner := make([]int32, c.Tasks)
+		for t := range owner {
+			owner[t] = int32(t * c.Size / c.Tasks)
+		}
+		return owner, nil
+	}
+	if len(c.Owner) != c.Tasks {
+		return nil, fmt.Errorf("owners of %d tasks; allowed: of all %d", len(c.Owner), c.Tasks)
+	}
+	for t, r := range c.Owner {
+		if r < 0 || int(r) >= c.Size {
+			return nil, fmt.Errorf("process %d owns task %d; allowed: 0 to %d", r, t, c.Size-1)
+		}
+	}
+	return slices.Clone(c.Owner), nil
+}
+
+// Tasks returns the tasks that the process began with.
+func (p *Process) Tasks() (tasks []int) {
+	p.lock()
+	defer p.unlock()
+	return p.tasks()
+}
+
+func (p *Process) tasks() (tasks []int) {
+	for t, r := range p.owner {
+		if int(r) == p.cfg.Rank && p.since[t] == 1 {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// World returns a task's place in the group of all tasks.
+func (p *Process) World(task int) *Member {
+	p.lock()
+	defer p.unlock()
+	return p.members[memberKey{scope{group: world}, uint32(task)}]
+}
+
+// Logger is the process's.
+func (p *Process) Logger() *slog.Logger { return p.cfg.Logger }
+
+func (p *Process) lock() {
+	p.mu.Lock()
+	p.time, p.worked = 0, 0
+}
+
+// unlock gives the lock back and then hands over what was sent to processes that
+// are goroutines.
+func (p *Process) unlock() {
+	if len(p.mailed)+len(p.signals) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	var few [16]*Process
+	var some [32]*waiter
+	to := append(few[:0], p.mailed...)
+	wake := append(some[:0], p.signals...)
+	p.mailed, p.signals = p.mailed[:0], p.signals[:0]
+	p.mu.Unlock()
+	for i := 0; i < len(to); i++ {
+		q := to[i]
+		q.lock()
+		q.takeMail()
+		to = append(to, q.mailed...)
+		wake = append(wake, q.signals...)
+		q.mailed, q.signals = q.mailed[:0], q.signals[:0]
+		q.mu.Unlock()
+	}
+	for _, w := range wake { // who wakes now finds the locks free
+		w.signal()
+	}
+}
+
+// copy copies what need not, or cannot, be copied without the lock.
+func (p *Process) copy(dst, src []byte) { p.noteWork(large.Copy(dst, src)) }
+
+// noteWork takes note that n bytes are copied or combined while the lock is held.
+func (p *Process) noteWork(n int) {
+	p.worked += n
+	p.workedMax = max(p.workedMax, p.worked)
+}
+
+// keep returns a copy of a small value.
+func (p *Process) keep(b []byte) []byte {
+	n := (len(b) + 7) &^ 7 // the next one begins on a word, too
+	if n > cap(p.values)/8 {
+		if n > 1<<10 {
+			c := make([]byte, len(b))
+			p.copy(c, b)
+			return c
+		}
+		p.values = make([]byte, 0, 8<<10)
+	}
+	if len(p.values)+n > cap(p.values) {
+		p.values = make([]byte, 0, cap(p.values))
+	}
+	at := len(p.values)
+	p.values = p.values[:at+n]
+	copy(p.values[at:], b)
+	return p.values[at : at+len(b) : at+len(b)]
+}
+
+// End makes every operation, present and to come, fail: the job is over.
+func (p *Process) End(why error) {
+	p.lock()
+	defer p.unlock()
+	p.end(why)
+}
+
+func (p *Process) end(why error) {
+	if p.ended != nil {
+		return
+	}
+	p.ended = why
+	close(p.out)
+	for _, m := range p.members {
+		m.fail(func(o *operation) *Failure { return &Failure{Err: why} })
+	}
+	p.settlesNow()
+	p.roomAgain()
+	p.lookRules()
+	close(p.views.sight.come)
+}
+
+// roomAgain lets those look again who wait for room to send.
+func (p *Process) roomAgain() {
+	for _, w := range p.wanting {
+		p.complete(w)
+	}
+	p.wanting = p.wanting[:0]
+}

@@ -1,0 +1,401 @@
+package node
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// Recovery by replay. A message between two tasks is named by its group, its
+// operation or stream, who sends and who receives it; whoever sends it, and how often,
+// its bits are the same, since programs are deterministic. So every process keeps what
+// its tasks send (the log), and when a view gives a task to another process,
+//
+//   - the new owner runs the task's program from the top;
+//   - everybody else sends it what it was sent before, from the log;
+//   - what it sends is taken where it was missing, and ignored where it had come.
+//
+// Nothing else happens: who waits for the task goes on waiting. The tasks of a
+// process die together, so what they send each other is not logged.
+
+// history is a process's log, of all its tasks.
+type history struct {
+	keeps  bool  // there is one
+	bytes  int64 // that it takes
+	warned bool
+	head   [envelopeLen + 8]byte
+	lent   lentSum
+	memory logMemory
+	told   int64 // of the bytes, to logged
+}
+
+// logged is how many bytes the processes of this program have logged.
+var logged atomic.Int64
+
+// Logged is how many bytes the processes of this program have logged since it began.
+func Logged() int64 { return logged.Load() }
+
+// forkCost is what a group counts in the log besides its messages.
+const forkCost = 2 << 10
+
+// replays tells whether the tasks of the dead are run again.
+func (p *Process) replays() bool { return p.cfg.Adopt != nil }
+
+// record puts a message to a rank into the log. A large value must not change any
+// more.
+func (m *Member) record(to int, e *envelope, value []byte) {
+	p := m.p
+	if !p.history.keeps || p.together(m, int(e.to)) {
+		return
+	}
+	if m.log == nil {
+		m.log = recovery.NewLog(p.headLen())
+		m.log.Room = p.history.memory.take
+		p.buffers.stays = true
+		m.count(forkCost)
+	}
+	e.size = uint64(len(value))
+	e.put(p.history.head[:])
+	if p.cfg.Check {
+		p.history.sign(e, value)
+	}
+	m.count(m.log.Add(to, p.history.head[:], value))
+	p.bound()
+}
+
+// count takes note that the log takes n bytes more.
+func (m *Member) count(n int) {
+	m.logged += int64(n)
+	m.p.history.bytes += int64(n)
+}
+
+// together tells whether what a group sends a task need not be logged, since both are of this
+// process. If it lives on without one of them, that is when an epoch begins, and the
+// log of the first is all there is.
+func (p *Process) together(m *Member, task int) bool {
+	return int(p.owner[task]) == p.cfg.Rank && !(p.cfg.Moves && m.epoch == 0)
+}
+
+// bound gives the log up if it is too large.
+func (p *Process) bound() {
+	h := &p.history
+	if h.bytes > h.told {
+		logged.Add(h.bytes - h.told)
+		h.told = h.bytes
+	}
+	switch limit := p.cfg.Buffer; {
+	case h.bytes > limit:
+		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
+		h.keeps, h.bytes, h.memory, p.buffers.stays = false, 0, logMemory{}, false
+		p.rules.Logless()
+		for _, m := range p.members {
+			m.log, m.called, m.digests = nil, nil, digests{}
+		}
+	case h.bytes > limit/5*4 && !h.warned:
+		h.warned = true
+		p.cfg.Logger.Warn("log almost full: beyond what is allowed a death is no longer survived", "bytes", h.bytes, "allowed", limit)
+	}
+}
+
+// lasting says how long what is sent stays as it is.
+type lasting uint8
+
+const (
+	lastsForEver  lasting = iota // it is the task's, or the log's already
+	lastsOfBuffer                // until the buffer that it is in is used again
+	lastsNot                     // it may be replaced at once
+)
+
+// lasts says so of what a step sends, and where its buffer is noted.
+func (o *operation) lasts(step int32, value []byte) (lasting, *[]byte) {
+	s, st := &o.sched.store, &o.sched.program.Steps[step]
+	switch bundled := s.Bundle(st) > 0; {
+	case len(value) <= recovery.Inline, s.Owns(st, value), bundled && o.bundle.stays:
+		return lastsForEver, nil
+	case bundled:
+		return lastsOfBuffer, &o.bundles[len(o.bundles)-1]
+	}
+	switch loan := s.Loan(st); {
+	case loan < 0:
+	case !s.Final(st):
+		return lastsNot, nil
+	case loan > 0:
+		return lastsOfBuffer, &o.borrowed[loan-1]
+	}
+	return lastsForEver, nil
+}
+
+// copiedMax is the size up to which values are copied for the log that are in buffers.
+// To do without a larger buffer costs less than to copy it.
+const copiedMax = 256 << 10
+
+// logged puts an operation's message into the log.
+func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
+	p := o.m.p
+	if !p.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
+		return
+	}
+	if len(value) > recovery.Inline {
+		value = o.toStay(value, step)
+	}
+	o.m.record(to, e, value)
+}
+
+// toStay returns a value that is sent where it stays as it is: there, or in a copy.
+func (o *operation) toStay(value []byte, step int32) []byte {
+	lasts, buffer := lastsForEver, (*[]byte)(nil)
+	switch {
+	case o.sched != nil:
+		lasts, buffer = o.lasts(step, value)
+	case o.pooled:
+		lasts = lastsOfBuffer
+	}
+	same := len(o.copied) == len(value) && &o.original[0] == &value[0]
+	switch {
+	case lasts == lastsForEver:
+		return value
+	case lasts == lastsOfBuffer && (len(value) > copiedMax || o.m.p.hub != nil): // a task of this program may read it: it is not used again
+		if buffer != nil {
+			*buffer = nil
+		}
+		o.pooled = false
+		return value
+	case same && (lasts == lastsOfBuffer || o.copiedAt+1 == step): // it goes to several
+	default:
+		o.original = value
+		o.copied = o.m.p.history.memory.take(len(value))
+		o.m.p.copy(o.copied, value)
+	}
+	o.copiedAt = step
+	return o.copied
+}
+
+// Lasting is memory of the log, for what is combined to be sent to a rank.
+func (o *operation) Lasting(to protocol.Rank, n int) []byte {
+	p := o.m.p
+	if n <= recovery.Inline || !p.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
+		return nil
+	}
+	return p.history.memory.take(n)
+}
+
+// LogBytes is how much memory the log takes.
+func (p *Process) LogBytes() int64 {
+	p.lock()
+	defer p.unlock()
+	return p.history.bytes
+}
+
+// anew is what is to be sent to a rank again: messages of operations, in order.
+type anew struct {
+	messages []heldMessage
+	sent     uint64 // the operation of the last that was
+}
+
+// assign makes the view's owners those of the tasks.
+func (p *Process) assign(v *membership.View) {
+	if !p.replays() || p.dead {
+		return
+	}
+	for t, id := range v.Owners {
+		if id >= 0 && (p.owner[t] != int32(id) || p.since[t] != v.Since[t]) {
+			p.peerAt(int(id))
+			p.owner[t], p.since[t] = int32(id), v.Since[t]
+			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
+			p.epochs.tasks[t] = taskEpoch{}
+		}
+	}
+}
+
+// Attempt is 0 for a task that has always been here, and more the later it came.
+func (p *Process) Attempt(task int) int {
+	p.lock()
+	defer p.unlock()
+	return int(p.since[task] - 1)
+}
+
+// reopen begins anew with tasks that are run again: what they were sent is sent again.
+func (p *Process) reopen(tasks ...int) {
+	all := make([]*Member, 0, len(p.members)) // there will be more
+	for _, m := range p.members {
+		all = append(all, m)
+	}
+	for _, m := range all {
+		for _, t := range tasks {
+			if r, in := m.rankOf(uint32(t)); m.known && in {
+				m.reopen(r)
+			}
+		}
+	}
+}
+
+// reopen begins anew with a task that another process runs now: it knows nothing.
+func (m *Member) reopen(rank int) {
+	m.ahead.restart(m, rank)
+	for o := range m.ops.all() {
+		o.dropUnfinished()
+		if o.asking != nil {
+			delete(o.asking.asked, rank)
+			if o.waits() {
+				o.needs()
+			}
+		}
+	}
+	for key, s := range m.in {
+		if key.rank == rank {
+			s.reopen()
+			m.tellTaken(key, s)
+		}
+	}
+	for key, s := range m.out {
+		if key.rank == rank {
+			s.drop(m.p)
+			s.consumed = 0
+		}
+	}
+	if m.loose {
+		m.tellLooseTo(rank)
+	}
+	if m.broken != nil {
+		m.tellBroken(rank)
+	}
+	if m.taken > 0 {
+		e := m.to(rank)
+		e.seq, e.plan = m.taken, Plan{op: opCredit}
+		m.peer(rank).tell(e)
+	}
+	m.repeat(rank)
+}
+
+// repeat sends a rank again what it was sent.
+func (m *Member) repeat(rank int) {
+	delete(m.again, rank)
+	if m.log == nil {
+		return
+	}
+	var ops []heldMessage
+	for head, value := range m.log.To(rank) {
+		e := parseEnvelope(head)
+		if e.plan.op == opSend {
+			s := m.streamOut(rank, e.extra)
+			s.held = append(s.held, heldMessage{envelope: e, value: value, logged: true})
+			continue
+		}
+		h := heldMessage{envelope: e, value: value}
+		if len(head) > envelopeLen {
+			h.sum = binary.LittleEndian.Uint64(head[envelopeLen:])
+		}
+		ops = append(ops, h)
+	}
+	for key, s := range m.out {
+		if key.rank == rank {
+			s.credited(m, rank, 0)
+		}
+	}
+	// What was passed on for a task that had not come to it was logged before what that
+	// task sent; and who is to receive it takes only so much of what is far ahead.
+	slices.SortStableFunc(ops, func(a, b heldMessage) int { return cmp.Compare(a.seq, b.seq) })
+	if len(ops) > 0 {
+		if m.again == nil {
+			m.again = map[int]*anew{}
+		}
+		m.again[rank] = &anew{messages: ops}
+		m.repeatMore(rank)
+	}
+}
+
+// repeats tells whether a rank has still to be sent messages again: who asks will ask
+// again.
+func (m *Member) repeats(rank int, asks *incoming) bool {
+	if int(m.p.owner[asks.from]) != asks.source.rank { // its view is news to come
+		return true
+	}
+	for key, s := range m.out {
+		if key.rank == rank && len(s.held) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatMore goes on with that, as far as the rank has come.
+func (m *Member) repeatMore(rank int) {
+	a := m.again[rank]
+	if a == nil {
+		return
+	}
+	m.ahead.fit(m.Size())
+	for len(a.messages) > 0 && a.sent <= m.ahead.ranks[rank].done+aheadMax {
+		h := a.messages[0]
+		a.messages = a.messages[1:]
+		a.sent = h.seq
+		if !h.unchanged() {
+			delete(m.again, rank)
+			m.tellChanged(&h.envelope)
+			return
+		}
+		eager := m.ahead.send(m, rank, h.seq, int(min(h.size, eagerMax)))
+		m.peer(rank).sendOn(terms{eager: eager}, h.envelope, h.value)
+	}
+	if len(a.messages) == 0 {
+		delete(m.again, rank)
+	}
+}
+
+// has tells whether a rank has completed an operation, and with it has all that it
+// was ever sent in it: it need not be sent again.
+func (a *ahead) has(rank int, seq uint64) bool {
+	return rank < len(a.ranks) && a.ranks[rank].done >= seq && !a.ranks[rank].loose
+}
+
+// restart forgets what is known of a rank.
+func (a *ahead) restart(m *Member, rank int) {
+	if a.ranks == nil {
+		return
+	}
+	if a.late(rank) {
+		a.behind--
+	}
+	a.ranks[rank] = aheadRank{}
+	a.dues = slices.DeleteFunc(a.dues, func(r int) bool { return r == rank })
+	a.look(m)
+}
+
+// reopen forgets what the sender's earlier life began to send.
+func (s *inStream) reopen() {
+	s.told = 0
+	for _, in := range s.queue[s.first:] {
+		if !in.complete && in.source.dead {
+			in.taken()
+			in.discard()
+			in.arrived, in.lost = nil, true
+		}
+	}
+}
+
+// tellTaken tells the sender of a stream how far this task has come.
+func (m *Member) tellTaken(key streamKey, s *inStream) {
+	s.told = s.taken
+	e := m.to(key.rank)
+	e.seq, e.extra, e.plan, e.kind = s.taken, key.tag, Plan{op: opCredit}, creditStream
+	m.peer(key.rank).tell(e)
+}
+
+// replaces takes a message in place of one that its sender died of.
+func (s *inStream) replaces(in *incoming) bool {
+	if in.seq <= s.taken || in.seq > s.seq {
+		return false
+	}
+	at := s.first + int(in.seq-s.taken) - 1
+	if !s.queue[at].lost {
+		return false
+	}
+	s.queue[at] = in.stay()
+	s.came(s.queue[at])
+	return true
+}

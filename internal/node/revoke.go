@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Where the dead stay dead, a task that cannot go on revokes the group: all that the
+// others call there fails, too, but for agreements. The word goes along the binomial
+// graph of those who live: at distances of 1, 2, 4 … to both sides. Whoever hears it
+// first passes it on, and again in every view, whose graph has none of the dead.
+
+// Revoke revokes the group. It tells whether there is such a thing.
+func (m *Member) Revoke() bool {
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	if p.replays() {
+		return false
+	}
+	if m.usable("") == nil {
+		m.revoke()
+	}
+	return true
+}
+
+// revoke takes note that the group is revoked.
+func (m *Member) revoke() {
+	if m.revoked || m.p.replays() {
+		return
+	}
+	m.revoked = true
+	if !m.known {
+		return
+	}
+	m.flood()
+	m.fail(func(*operation) *Failure { return &Failure{Err: ErrRevoked} })
+	m.p.roomAgain()
+}
+
+// flood passes the word on.
+func (m *Member) flood() {
+	live, at := m.living(m.p.views.sight.View), -1
+	for i, r := range live {
+		if int(r) == m.rank {
+			at = i
+		}
+	}
+	if at < 0 {
+		return
+	}
+	for d := 1; d < len(live); d *= 2 {
+		m.tellRevoked(int(live[(at+d)%len(live)]))
+		m.tellRevoked(int(live[(at-d+len(live))%len(live)]))
+	}
+}
+
+func (m *Member) tellRevoked(rank int) {
+	e := m.to(rank)
+	e.plan = Plan{op: opRevoke}
+	m.peer(rank).send(e, nil, nil)
+}
+
+// floodAgain does so in a new view.
+func (p *Process) floodAgain() {
+	for _, m := range p.members {
+		if m.known && m.revoked {
+			m.flood()
+		}
+	}
+}
+
+// Shrink makes a group of the tasks that live, in the same order: all of them call it,
+// and agree who they are.
+func (m *Member) Shrink(ctx context.Context) (*Member, error) {
+	d, err := m.Agree(ctx, Call{Value: []byte{didWell}, Sign: shrinkSign, Kind: outcomes})
+	if err != nil {
+		return nil, err
+	}
+	failed := map[int]bool{}
+	for _, r := range d.Failed {
+		failed[r] = true
+	}
+	m.p.lock()
+	defer m.p.unlock()
+	var tasks []int32
+	for r := range m.Size() {
+		if !failed[r] {
+			tasks = append(tasks, int32(m.taskOf(r)))
+		}
+	}
+	number := m.agreeing
+	if m.p.replays() { // there it is an operation
+		number = m.seq
+	}
+	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task)
+	s.join(tasks)
+	return s, nil
+}
+
+// shrinkSign tells an agreement for Shrink from others.
+const shrinkSign = 1 << 40
+
+// Failed lists the ranks whose tasks are lost, as far as is known.
+func (m *Member) Failed() (ranks []int) {
+	m.p.lock()
+	defer m.p.unlock()
+	v := m.p.views.sight.View
+	for r := range m.Size() {
+		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.gone[t].dead {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}

@@ -1,0 +1,237 @@
+package node
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// What package recovery decides is carried out here: its effects, in their order, and its
+// messages, to and from the wire. The bytes that it names are in copies.go and replay.go.
+
+// rules is a process's part in recovery.
+type rules struct {
+	*recovery.Tape
+	carrying bool
+	moving   bool      // a view was asked for that moves tasks
+	waiting  []*waiter // for what others know, for what is committed, or for copies
+}
+
+// initRules begins in the first view.
+func (p *Process) initRules() {
+	self := membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: uint32(max(p.cfg.Incarnation, 1))}
+	p.rules.Tape = recovery.NewTape(&recovery.Config{
+		First: p.views.sight.View, Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
+		Ring: p.ring, Nobodys: p.nobodys,
+	}, self, p.tracer(self))
+	p.carryOut()
+}
+
+// tracer writes down the steps of the machine; nil: nobody wants them.
+func (p *Process) tracer(self membership.Member) func(*recovery.Step) {
+	if p.cfg.Trace == nil {
+		return nil
+	}
+	return func(s *recovery.Step) {
+		line, err := json.Marshal(recovery.Line{Who: self, Step: *s})
+		if err == nil {
+			// A line that was cut off before must not spoil this one.
+			_, err = p.cfg.Trace.Write(slices.Concat([]byte{'\n'}, line, []byte{'\n'}))
+		}
+		if err != nil {
+			p.cfg.Logger.Warn("the trace has a gap", "error", err)
+		}
+	}
+}
+
+// life is which life of which process a peer is.
+func (q *peer) life() membership.Member {
+	return membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))}
+}
+
+// heardRule takes a message.
+func (p *Process) heardRule(from *peer, m recovery.Message) {
+	p.rules.Receive(from.life(), m)
+	p.carryOut()
+}
+
+// carryOut does what the machine wants done.
+func (p *Process) carryOut() {
+	r := &p.rules
+	if r.carrying { // what it wants now comes behind what it wanted before
+		return
+	}
+	r.carrying = true
+	for all := r.Effects(); len(all) > 0; all = r.Effects() {
+		for i := 0; i < len(all) && !p.dead && !p.closed; i++ {
+			switch e := &all[i]; e.Act {
+			case recovery.Resend:
+				tasks := tasksOf(all[i:])
+				p.resend(tasks)
+				i += len(tasks) - 1
+			case recovery.Lose:
+				tasks := tasksOf(all[i:])
+				p.lose(e.Why, tasks...)
+				i += len(tasks) - 1
+			default:
+				p.do(e)
+			}
+		}
+	}
+	r.carrying = false
+	p.lookRules()
+}
+
+// lookRules lets those look again who wait for what others know.
+func (p *Process) lookRules() {
+	for _, w := range p.rules.waiting {
+		p.complete(w)
+	}
+	p.rules.waiting = p.rules.waiting[:0]
+}
+
+// do carries out one effect.
+func (p *Process) do(e *recovery.Effect) {
+	switch e.Act {
+	case recovery.Tell:
+		p.peerAt(int(e.To)).tellRule(&e.Msg)
+	case recovery.SendCopy:
+		p.sendCopy(p.peerAt(int(e.To)), e)
+	case recovery.GiveUp:
+		p.leaves(int(e.Task))
+	case recovery.Adopt:
+		p.adopts(int(e.Task))
+	case recovery.Commit:
+		p.commit(e.Epoch, e.Balance)
+	case recovery.Move:
+		p.balance(e.Epoch)
+	case recovery.Complete:
+		if r := p.epochs.copies[e.Key]; r != nil {
+			r.fate = nil
+		}
+	}
+}
+
+// tasksOf are the tasks of the effects at the beginning that differ only in those: they are
+// carried out together.
+func tasksOf(effects []recovery.Effect) (tasks []int) {
+	for _, e := range effects {
+		if e.Act != effects[0].Act || e.Why != effects[0].Why {
+			break
+		}
+		tasks = append(tasks, int(e.Task))
+	}
+	return tasks
+}
+
+// resend sends tasks what they were sent before.
+func (p *Process) resend(tasks []int) {
+	p.reopen(tasks...)
+	for _, t := range tasks {
+		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
+			p.taskReturned(t, r.failure)
+		}
+		delete(p.returnedEarly, t)
+	}
+}
+
+// tellRule sends a message of the machine. A word goes behind copies, and what is lost and what is
+// asked for once more behind what was sent before; the others go at once.
+func (q *peer) tellRule(m *recovery.Message) {
+	switch m.Kind {
+	case recovery.Record:
+		q.tellDrawn()
+		q.tell(envelope{scope: scope{m.Op.Group, uint32(m.Op.Epoch)}, seq: m.Op.Seq, plan: Plan{op: opAbort}})
+	case recovery.Word:
+		q.send(envelope{seq: m.View, plan: Plan{op: opAborts}}, nil, nil)
+	case recovery.Sweeping:
+		s := &m.Sweep
+		e := envelope{seq: s.View, extra: s.Saved, sign: s.Committed, plan: Plan{op: opSweep}}
+		e.group = uint64(s.Balance)
+		if s.Up {
+			e.kind = sweepUp
+		}
+		q.tellDrawn()
+		q.tell(e)
+	case recovery.Kept:
+		q.tell(keyed(m.Key, opCopied))
+	case recovery.Again:
+		q.send(envelope{seq: m.View, extra: uint64(m.Task), plan: Plan{op: opAgain}}, nil, nil)
+	case recovery.Lost:
+		q.send(envelope{extra: uint64(m.Task), plan: Plan{op: opLost}}, []byte(m.Why), nil)
+	}
+}
+
+// sweepUp marks a message of the sweep that goes up.
+const sweepUp = 1
+
+// keyed is a message about what is kept.
+func keyed(k recovery.Key, op uint8) envelope {
+	return envelope{scope: scope{k.Name, uint32(k.Epoch)}, extra: uint64(k.Task), plan: Plan{op: op}}
+}
+
+// keyOf is what a message is about.
+func keyOf(in *incoming) recovery.Key {
+	return recovery.Key{Task: protocol.Rank(uint32(in.extra)), Epoch: uint64(in.epoch), Name: in.group}
+}
+
+// ruled takes a message of the machine, if it is one.
+func (p *Process) ruled(in *incoming) bool {
+	m := recovery.Message{}
+	switch in.plan.op {
+	case opAbort:
+		m = recovery.Message{Kind: recovery.Record, Op: recovery.Op{Group: in.group, Epoch: uint64(in.epoch), Seq: in.seq}}
+	case opAborts:
+		m = recovery.Message{Kind: recovery.Word, View: in.seq}
+	case opSweep:
+		m = recovery.Message{Kind: recovery.Sweeping, Sweep: recovery.SweepMessage{
+			View: in.seq, Up: in.kind == sweepUp, Saved: in.extra, Committed: in.sign, Balance: int64(in.group),
+		}}
+	case opCopied:
+		p.copied(in)
+		return true
+	case opCopy:
+		p.copyCame(in)
+		return true
+	case opDrawn:
+		if in.extra < uint64(len(p.owner)) {
+			p.rules.Drew(keyOf(in))
+		}
+		return true
+	case opAgain, opLost:
+		if in.extra >= uint64(len(p.owner)) {
+			return true
+		}
+		m = recovery.Message{Kind: recovery.Again, Task: protocol.Rank(in.extra), View: in.seq}
+		if in.plan.op == opLost {
+			m = recovery.Message{Kind: recovery.Lost, Task: protocol.Rank(in.extra), Why: string(in.value)}
+		}
+	default:
+		return false
+	}
+	p.heardRule(in.source, m)
+	if m.Kind == recovery.Record {
+		p.endAborted(m.Op)
+	}
+	return true
+}
+
+// tellDrawn sends a process the names of values of Once that it does not know yet: the next message
+// to it may depend on them, and goes out in the same write.
+func (q *peer) tellDrawn() {
+	if q.mute(opDrawn) || !q.p.rules.Owing(protocol.Rank(q.rank)) {
+		return
+	}
+	for _, k := range q.p.rules.Owes(protocol.Rank(q.rank)) {
+		e := keyed(k, opDrawn)
+		if q.local != nil {
+			q.mail(&terms{}, &e, nil)
+			continue
+		}
+		q.linked()
+		q.first(&e, nil, 0)
+	}
+}

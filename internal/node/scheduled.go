@@ -1,0 +1,445 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/large"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// Operations by schedule: package collective says what a task sends and receives,
+// step by step, and keeps the data; this is how its steps meet messages.
+
+// stepper is a task's machine in an operation by schedule, with its data.
+type stepper struct {
+	schedule *collective.Schedule
+	program  *collective.Program
+	state    collective.StepState
+	store    collective.Store
+}
+
+// schedules returns the factory of an operation by schedule.
+func schedules(plan Plan, p int) (factory, error) {
+	if int(plan.op) >= len(ops) || ops[plan.op].schedule == 0 {
+		return nil, errNoSuch(plan.op)
+	}
+	c, err := collective.New(collective.Spec{
+		Op: ops[plan.op].schedule, Algorithm: collective.Algorithm(plan.tree), P: p,
+		Root: protocol.Rank(min(plan.root, 1<<31-1)), Spans: int(plan.treeArg), AnyOrder: plan.is(anyOrder),
+		Failures: int(plan.fixArg),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var program *collective.Program // every task has a factory of its own
+	return func(self protocol.Rank) machine {
+		if program == nil {
+			g := c.Program(self)
+			program = &g
+		}
+		s := &stepper{schedule: c, program: program}
+		s.reset(self)
+		return s
+	}, nil
+}
+
+func (s *stepper) reset(protocol.Rank) { s.state.Reset(s.program.Steps) }
+
+func (s *stepper) receive(now protocol.Time, from protocol.Rank, w word) {
+	s.schedule.Receive(&s.state, now, from, collective.StepMessage{Lane: w.round})
+}
+
+func (s *stepper) notify(now protocol.Time, n protocol.Notice) {
+	s.schedule.Notify(&s.state, now, n)
+}
+
+func (s *stepper) next(now protocol.Time) action {
+	a := s.schedule.Next(&s.state, now)
+	return action{kind: a.Kind, to: a.To, word: word{round: a.Msg.Lane, step: a.Msg.Step}}
+}
+
+func (s *stepper) awaits() []protocol.Rank { return s.schedule.Awaits(&s.state) }
+
+// equip gives a machine by schedule its store.
+func (o *operation) equip(c *Call) {
+	s, ok := o.machine.(*stepper)
+	if !ok {
+		return
+	}
+	o.sched = s
+	var kind collective.Kind
+	if c != nil {
+		kind = c.Kind
+	}
+	kind.New = large.New
+	s.store.Reset(s.program, kind)
+	s.state.Patient = o.m.p.replays()
+	if o.m.p.history.keeps && !o.works && !o.plan.is(unlogged) {
+		s.store.SetMemory(o)
+	}
+}
+
+// resume goes on with an operation by schedule to which the task has come, or of
+// which something has.
+func (o *operation) resume(c *Call) {
+	if c != nil {
+		if err := o.supply(c); err != nil {
+			o.fail(&Failure{Tasks: []int{o.m.task}, Err: err})
+			return
+		}
+	}
+	if o.entered {
+		o.sched.store.SetRoom(o.room)
+		o.sched.store.SetRooms(o.rooms)
+		o.machine.notify(0, protocol.Notice{Kind: protocol.Begin})
+	}
+	if len(o.arrived) > 0 {
+		o.pieces()
+	}
+	o.step()
+}
+
+// supply gives the store what the task calls the operation with.
+func (o *operation) supply(c *Call) error {
+	s := &o.sched.store
+	switch {
+	case len(o.sched.program.In) == 0:
+		return nil
+	case o.sched.program.Segments > 0:
+		s.SetVector(c.Value)
+		return nil
+	case o.plan.corrected() && c.Value == nil: // empty, not absent
+		return s.SetBlocks([]byte{})
+	case c.Values == nil:
+		return s.SetBlocks(c.Value)
+	}
+	return s.SetBlocks(c.Values...)
+}
+
+// piece takes a message of an operation by schedule, or its beginning.
+func (o *operation) piece(from int, in *incoming) {
+	if o.err != nil || o.finished {
+		o.m.repeated(from, in)
+		return
+	}
+	if o.sched == nil { // the task must come to it first: it may have memory for it
+		in = in.stay()
+		in.arrived = nil
+		o.arrived = append(o.arrived, arrival{in, from})
+		return
+	}
+	i := o.sched.state.Match(protocol.Rank(from), in.round)
+	if i < 0 {
+		o.m.repeated(from, in)
+		in.taken()
+		return
+	}
+	if i != o.sched.state.At() && o.m.p.since[o.m.task] > 1 {
+		// From the log it may come before what it follows from: its slots may be
+		// in use.
+		in = in.stay()
+		in.arrived = nil
+		o.early = append(o.early, arrival{in, from})
+		return
+	}
+	s := &o.sched.store
+	if s.Size() < 0 && o.plan.op == opBroadcast {
+		s.SetSize(int(min(in.extra, 1<<46)))
+	}
+	if in.complete {
+		o.put(i, from, in)
+		if !in.passes {
+			o.m.p.reuse(in)
+		}
+		return
+	}
+	in = in.stay()
+	if !in.granted && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
+		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
+	}
+	m, seq := o.m, o.seq
+	in.arrived = func() {
+		if o.m != m || o.seq != seq || o.sched == nil || !o.sched.state.Waits(i) {
+			in.taken() // another attempt's came first
+			m.repeated(from, in)
+			in.discard()
+			return
+		}
+		o.put(i, from, in)
+		o.step()
+	}
+	if o.entered {
+		in.want()
+	} else {
+		in.wantSoon()
+		o.arrived = append(o.arrived, arrival{in, from}) // to be wanted when the task is here
+	}
+}
+
+// put hands what came for step i to the store and the machine.
+func (o *operation) put(i, from int, in *incoming) {
+	in.taken()
+	if o.finished || o.err != nil {
+		return
+	}
+	o.counted()
+	o.m.took(from, in)
+	value := in.value
+	if in.size == 0 {
+		if value = []byte{}; o.sched.program.Segments == 0 && in.extra == absentBlock {
+			value = nil
+		}
+	}
+	st, s := &o.sched.program.Steps[i], &o.sched.store
+	var loan int32
+	passing := in.brief && len(value) > inlineMax && !o.works && o.sched.state.At() == i && s.Consumes(i)
+	if !passing {
+		value, loan = o.place(st, in, value)
+	}
+	if err := s.Put(st, value, in.shared || passing); err != nil {
+		o.fail(o.m.badSize(from, o, err))
+		return
+	}
+	if loan > 0 {
+		s.Lend(st, loan)
+	}
+	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
+	if passing {
+		o.step() // while the value is there
+	}
+}
+
+// place moves what came for a step to where it can stay: to the memory that there
+// is for it, or to memory on loan.
+func (o *operation) place(st *collective.Step, in *incoming, value []byte) (placed []byte, loan int32) {
+	if len(value) == 0 || !in.pooled && !in.brief {
+		return value, 0
+	}
+	p, s := o.m.p, &o.sched.store
+	room := s.Room(st, len(value))
+	switch {
+	case room != nil:
+		in.moveTo(room)
+	case in.pooled:
+		in.pooled = false
+		return value, o.borrow(value)
+	case len(value) > inlineMax && s.Passing(st):
+		m := p.buffers.get(len(value))
+		in.moveTo(m)
+		return m, o.borrow(m)
+	default:
+		if in.settle(); in.pooled {
+			in.pooled = false
+			return in.value, o.borrow(in.value)
+		}
+	}
+	return in.value, 0
+}
+
+// pieces takes what came before the task.
+func (o *operation) pieces() {
+	came := o.arrived
+	o.arrived = nil
+	for _, a := range came {
+		o.piece(a.from, a.in)
+	}
+	if o.arrived == nil {
+		clear(came)
+		o.arrived = came[:0]
+	}
+}
+
+// due takes the message that the present step waits for, if it came early.
+func (o *operation) due() bool {
+	for i, a := range o.early {
+		if o.sched.state.Match(protocol.Rank(a.from), a.in.round) == o.sched.state.At() {
+			o.early = slices.Delete(o.early, i, i+1)
+			o.piece(a.from, a.in)
+			return true
+		}
+	}
+	return false
+}
+
+// absentBlock, as extra, says that there is no block, which is not an empty one.
+const absentBlock = 1
+
+// load is what a send carries, and what to say of it: the length of a vector of
+// which it is a piece, or that a block is absent.
+func (o *operation) load(step int32) (v []byte, extra uint64) {
+	p := o.m.p
+	st := &o.sched.program.Steps[step]
+	n := o.sched.store.Bundle(st)
+	if n > inlineMax {
+		return o.bundled(step, n), 0
+	}
+	v, copied := o.sched.store.Take(st, p.concat)
+	switch {
+	case copied:
+		p.concat = v // small: it is copied once more when it is sent
+	case o.sched.program.Segments > 0:
+		extra = uint64(max(o.sched.store.Size(), 0))
+	case v == nil:
+		extra = absentBlock
+	}
+	return v, extra
+}
+
+// bundle is what a send carries that was put together.
+type bundle struct {
+	memory []byte
+	at     int32 // the step
+	stays  bool  // it is the log's
+}
+
+// bundled puts together what a send carries, n bytes, unless the step before sent the
+// same.
+func (o *operation) bundled(step int32, n int) []byte {
+	p, b := o.m.p, &o.bundle
+	steps := o.sched.program.Steps
+	if b.memory != nil && b.at == step-1 && slices.Equal(steps[step-1].Slots, steps[step].Slots) {
+		b.at = step
+		return b.memory
+	}
+	*b = bundle{at: step}
+	var room []byte
+	if p.history.keeps && !o.plan.is(unlogged) {
+		room = o.Lasting(steps[step].Peer, n)
+		b.stays = room != nil
+	}
+	if room == nil && p.hub == nil {
+		room = p.buffers.get(n)
+	}
+	p.noteWork(n)
+	b.memory, _ = o.sched.store.Take(&steps[step], room)
+	if !b.stays {
+		o.bundles = append(o.bundles, b.memory)
+	}
+	return b.memory
+}
+
+// fold combines values: at once, or, if it takes code of the user or long, by the task.
+func (o *operation) fold(step int32) (wait bool) {
+	p := o.m.p
+	if o.works || o.waits() && !o.left && p.worked+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
+		o.work = int(step)
+		p.complete(o.w)
+		return true
+	}
+	return o.foldNow(step)
+}
+
+// foldMax is how many bytes are worked on while the lock is held, if something is combined. A task
+// that has given up the operation combines nothing more.
+const foldMax = 2 << 20
+
+// foldNow combines values.
+func (o *operation) foldNow(step int32) (failed bool) {
+	st := &o.sched.program.Steps[step]
+	o.m.p.noteWork(o.sched.store.Bytes(st))
+	if err := o.sched.store.Fold(st); err != nil {
+		o.cannotFold(err)
+		return true
+	}
+	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
+	return false
+}
+
+// foldUnlocked combines values without the lock.
+func (o *operation) foldUnlocked(st *collective.Step) error {
+	p, s := o.m.p, &o.sched.store
+	for i := range st.Slots {
+		f, err := s.Operands(st, i)
+		if err != nil {
+			return err
+		}
+		p.unlock()
+		err = func() error {
+			defer p.lock()
+			return f.Combine()
+		}()
+		if err != nil {
+			return err
+		}
+		s.Combined(st, i, f)
+	}
+	return nil
+}
+
+// userWork combines values without the lock, most likely by the user's code, unless there is a backup
+// of what it would make.
+func (o *operation) userWork(ctx context.Context) error {
+	p, st := o.m.p, &o.sched.program.Steps[o.work]
+	returned := false
+	defer func() {
+		if !returned { // it panics: the task may survive that, the operation does not
+			o.leave()
+		}
+	}()
+	spared, waited := o.restore(ctx, o.work)
+	if waited != nil || o.err != nil || p.dead {
+		returned = true
+		return waited
+	}
+	if !spared {
+		began := time.Now()
+		if err := o.foldUnlocked(st); err != nil {
+			returned = true
+			o.cannotFold(err)
+			return nil
+		}
+		o.backUp(o.work, time.Since(began))
+	}
+	o.work, returned = 0, true
+	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
+	o.step()
+	return nil
+}
+
+// cannotFold fails the operation, for all tasks: they would wait for this one.
+func (o *operation) cannotFold(err error) {
+	m := o.m
+	f := &Failure{Tasks: []int{m.task}, Err: err}
+	if errors.Is(err, collective.ErrSize) {
+		f.Err, f.Text = ErrMisuse, fmt.Sprintf("task %d: %v", m.task, err)
+	}
+	o.fail(f)
+	m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
+}
+
+// result is what the task gets.
+func (o *operation) result() Result {
+	m := o.m
+	if o.sched == nil {
+		return Result{Value: o.value, Shared: o.shared || !o.finished || o.plan.remembered()}
+	}
+	var r Result
+	switch g := o.sched.program; {
+	case g.Out == nil:
+	case o.plan.corrected():
+		r.Value, r.Shared = o.sched.outcome()
+		r.Shared = r.Shared || o.plan.remembered()
+	case g.Segments > 0:
+		r.Value, r.Shared = o.sched.store.Vector()
+	default:
+		m.blocks, m.lent = o.sched.store.Blocks(m.blocks[:0], m.lent[:0])
+		r.Values, r.Lent = m.blocks, m.lent
+	}
+	return r
+}
+
+// badSize is what a value is that does not fit those of others.
+func (m *Member) badSize(from int, o *operation, err error) *Failure {
+	f := &Failure{
+		Op: opName(o.plan.op), Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
+		Text: fmt.Sprintf("tasks %d and %d: %v", m.task, m.taskOf(from), err),
+	}
+	slices.Sort(f.Tasks)
+	m.announce(m.blame(f, nil))
+	return f
+}

@@ -1,0 +1,115 @@
+package node
+
+import (
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// now is the time, for machines that care: to tell it costs more than a step.
+func (o *operation) now() protocol.Time {
+	if o.plan.remembered() {
+		return o.m.p.now()
+	}
+	return 0
+}
+
+// step asks the machine what to do until it has nothing more.
+func (o *operation) step() {
+	p := o.m.p
+	for !o.finished && o.err == nil && !p.dead {
+		if o.pausing > 0 && o.pausing > o.now() {
+			return // the timer goes on
+		}
+		a := o.machine.next(o.now())
+		switch a.kind {
+		case protocol.Send:
+			o.transmit(a)
+		case protocol.Correct:
+			o.transmit(a)
+			o.pause()
+		case protocol.Deliver:
+			o.deliver(a.word.step)
+		case protocol.Work:
+			if o.fold(a.word.step) {
+				return
+			}
+		case protocol.Wait:
+			o.timed = true
+			p.at(a.at, o.step)
+			return
+		case protocol.Done:
+			o.finished = true
+		default:
+			if len(o.early) == 0 || !o.due() {
+				return
+			}
+		}
+	}
+	o.retire()
+}
+
+// Correction is sent to ever farther neighbours until one is heard of, which takes
+// about as long as a message; to send faster is in vain. While nobody is known to
+// have died it is most likely not needed at all, and need not be in a hurry.
+const (
+	correctEvery   = lingerTime
+	correctHurried = protocol.Time(100 * time.Microsecond)
+)
+
+// pause lets others be heard before more is sent than one message to each side.
+func (o *operation) pause() {
+	p := o.m.p
+	if o.corrections++; o.corrections < 2 || !o.plan.repairs() {
+		return
+	}
+	d := correctEvery
+	if p.someDead {
+		d = correctHurried
+	}
+	o.pausing, o.timed = o.now()+d, true
+	p.at(o.pausing, o.step)
+}
+
+// transmit sends a machine's message.
+func (o *operation) transmit(a action) {
+	m, to := o.m, int(a.to)
+	e := m.to(to)
+	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
+	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
+	var value []byte
+	if o.sched != nil {
+		value, e.extra = o.load(a.word.step)
+	} else if a.word.value {
+		value = o.value
+		o.shared = true
+	}
+	o.logged(to, &e, value, a.word.step)
+	if m.p.reran(m.task) && m.ahead.has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
+		o.counted()
+		return
+	}
+	q := m.peer(to)
+	var t terms
+	if o.entered {
+		t.member = m
+	}
+	if a.kind == protocol.Correct { // almost always the receiver has the value
+		t.lazy = !m.p.someDead && (o.plan.repairs() || o.plan.corrected())
+		if len(value) > inlineMax && q.local == nil {
+			value, e.kind = nil, e.kind|withheld
+		}
+	}
+	if q.local != nil && len(value) > inlineMax {
+		o.lends = true
+	}
+	t.eager = m.ahead.send(m, to, o.seq, min(len(value), eagerMax))
+	if o.dies() {
+		if o.kill.Half {
+			q.half(e, value)
+		}
+		m.p.die()
+		return
+	}
+	q.sendOn(t, e, value)
+}

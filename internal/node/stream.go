@@ -1,0 +1,351 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// streamKey names a stream of messages of this task in a group: the other end,
+// and the tag.
+type streamKey struct {
+	rank int
+	tag  uint64
+}
+
+// outStream is a stream to another task.
+type outStream struct {
+	seq      uint64 // the last message
+	consumed uint64 // the receiver has taken all up to this one
+	queued   int64  // what its messages that wait to be sent cost
+	held     []heldMessage
+}
+
+type heldMessage struct {
+	envelope
+	value  []byte
+	logged bool   // from the log: it does not count as waiting
+	sum    uint64 // its digest, if that is known
+}
+
+// inStream is a stream from another task.
+type inStream struct {
+	m     *Member
+	from  int
+	queue []*incoming // in order, from first on
+	first int
+	seq   uint64 // the last message that came
+	taken uint64 // the last message taken
+	told  uint64 // the sender knows that it was taken
+
+	wanted  bool // somebody waits:
+	w       waiter
+	err     *Failure // why in vain
+	patrols int      // that saw it wait
+}
+
+func (m *Member) streamIn(from int, tag uint64) *inStream {
+	key := streamKey{from, tag}
+	s := m.in[key]
+	if s == nil {
+		s = &inStream{m: m, from: from}
+		m.in[key] = s
+	}
+	return s
+}
+
+// head is the first message of which at least the beginning is here; nil: none.
+func (s *inStream) head() *incoming {
+	if s.first == len(s.queue) {
+		return nil
+	}
+	return s.queue[s.first]
+}
+
+// push adds a message.
+func (s *inStream) push(in *incoming) {
+	if s.first == len(s.queue) {
+		s.queue, s.first = s.queue[:0], 0
+	}
+	s.queue = append(s.queue, in)
+}
+
+// pop takes the first message.
+func (s *inStream) pop() {
+	s.queue[s.first] = nil
+	if s.first++; s.first >= 1024 {
+		s.queue = append(s.queue[:0:0], s.queue[s.first:]...)
+		s.first = 0
+	}
+}
+
+func (m *Member) streamOut(to int, tag uint64) *outStream {
+	key := streamKey{to, tag}
+	s := m.out[key]
+	if s == nil {
+		s = &outStream{}
+		m.out[key] = s
+	}
+	return s
+}
+
+// messageCost is what a message that waits to be sent counts besides its value,
+// so that a million of nothing are not free.
+const messageCost = 256
+
+func cost(value []byte) int64 { return int64(len(value)) + messageCost }
+
+// hasRoom tells whether a message may wait to be sent. One may always, be it as
+// large as it is; no stream takes more than half of the room, so that one that
+// nobody receives from does not stop the others.
+func (p *Process) hasRoom(s *outStream, value []byte) bool {
+	c := cost(value)
+	return (s.queued == 0 || s.queued+c <= p.cfg.Buffer/2) && (p.queued == 0 || p.queued+c <= p.cfg.Buffer)
+}
+
+// waits counts a message that waits to be sent, as its terms say.
+func (p *Process) waits(t *terms, value []byte) {
+	if s := t.stream; s != nil {
+		s.queued += cost(value)
+		p.queued += cost(value)
+	}
+	if t.member != nil {
+		t.member.unsent += int64(len(value))
+	}
+}
+
+func (p *Process) waitsNoMore(s *outStream, value []byte) {
+	s.queued -= cost(value)
+	p.queued -= cost(value)
+}
+
+// drop forgets what is held for a task that will not receive it.
+func (s *outStream) drop(p *Process) {
+	for _, h := range s.held {
+		if !h.logged {
+			p.waitsNoMore(s, h.value)
+		}
+	}
+	s.held = nil
+}
+
+// Send sends a value, which is the runtime's from now on. It returns as soon as
+// there is room to keep it.
+func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byte) error {
+	const op = "send"
+	if err := m.checkRank("task", to); err != nil {
+		return err
+	}
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	p.count(m.task, op, nil)
+	s := m.streamOut(to, uint64(tag))
+	for {
+		if err := m.usable(op); err != nil {
+			return err
+		}
+		if g := m.goneRank(to); g.dead {
+			return m.goneFailure(op, to)
+		} else if g.returned {
+			// Nobody will receive it, now as well as a moment ago, unless the task
+			// is run again.
+			s.seq++
+			p.epochs.tasks[m.task].balance++
+			e := m.to(to)
+			e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
+			m.record(to, &e, value)
+			if p.checks() && s.seq <= s.consumed {
+				m.peer(to).send(e, value, s)
+			}
+			return nil
+		}
+		if p.hasRoom(s, value) {
+			break
+		}
+		w := &waiter{}
+		p.wanting = append(p.wanting, w)
+		if err := p.wait(ctx, w); err != nil {
+			p.wanting = slices.DeleteFunc(p.wanting, func(o *waiter) bool { return o == w })
+			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
+		}
+	}
+	s.seq++
+	p.epochs.tasks[m.task].balance++
+	e := m.to(to)
+	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
+	m.record(to, &e, value)
+	switch {
+	case s.seq <= s.consumed && !p.checks(): // an earlier attempt has sent it
+		return nil
+	case s.seq > s.consumed+aheadMax || len(s.held) > 0:
+		s.held = append(s.held, heldMessage{envelope: e, value: value})
+		p.waits(&terms{stream: s}, value)
+		return nil
+	}
+	m.peer(to).send(e, value, s)
+	return nil
+}
+
+// credited learns how far the receiver of a stream has come.
+func (s *outStream) credited(m *Member, to int, consumed uint64) {
+	most := s.seq
+	if m.p.since[m.task] > 1 { // an earlier attempt may have sent more
+		most = 1 << 62
+	}
+	s.consumed = max(s.consumed, min(consumed, most))
+	for len(s.held) > 0 && s.held[0].seq <= s.consumed+aheadMax {
+		h := s.held[0]
+		s.held[0] = heldMessage{}
+		s.held = s.held[1:]
+		if !h.logged {
+			m.p.waitsNoMore(s, h.value)
+		}
+		if h.seq > s.consumed || !h.logged && m.p.checks() {
+			m.peer(to).send(h.envelope, h.value, s)
+		}
+	}
+	m.p.roomAgain()
+}
+
+// arrive takes a message, or its beginning.
+func (s *inStream) arrive(in *incoming) {
+	if in.seq != s.seq+1 { // sent again
+		if !s.replaces(in) {
+			s.repeated(in)
+		}
+		return
+	}
+	s.seq++
+	in = in.stay()
+	s.push(in)
+	s.came(in)
+}
+
+// came takes care of a message that has its place.
+func (s *inStream) came(in *incoming) {
+	if !in.complete {
+		in.arrived = s.look
+	}
+	if s.wanted && s.head() == in {
+		in.want()
+	} else {
+		in.wantEarly()
+	}
+	s.look()
+}
+
+// look ends the wait for the first message when all of it is there.
+func (s *inStream) look() {
+	if in := s.head(); s.wanted && in != nil && in.complete {
+		s.m.p.complete(&s.w)
+	}
+}
+
+// Recv returns the next message that a task sent with a tag: a value of the type
+// with the signature and the name given.
+func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ string) (Result, error) {
+	const op = "recv"
+	if err := m.checkRank("task", from); err != nil {
+		return Result{}, err
+	}
+	p := m.p
+	p.lock()
+	defer p.unlock()
+	p.count(m.task, op, nil)
+	if err := m.usable(op); err != nil {
+		return Result{}, err
+	}
+	s := m.streamIn(from, uint64(tag))
+	if s.wanted {
+		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
+	}
+	if in := s.head(); in == nil || !in.complete {
+		if err := s.await(ctx, op); err != nil {
+			return Result{}, err
+		}
+	}
+	in := s.head()
+	if in.sign != sign {
+		f := &Failure{
+			Op: op, Tasks: []int{m.taskOf(from), m.task}, Err: ErrMisuse,
+			Text: fmt.Sprintf("task %d receives %s, which is not the type that task %d sent", m.task, typ, m.taskOf(from)),
+		}
+		m.announce(m.blame(f, in))
+		return Result{}, f
+	}
+	s.pop()
+	in.taken()
+	s.taken++
+	p.epochs.tasks[m.task].balance--
+	m.took(from, in)
+	if next := s.head(); next != nil {
+		next.wantEarly()
+	}
+	if s.taken-s.told >= aheadMax/2 {
+		m.tellTaken(streamKey{from, uint64(tag)}, s)
+	}
+	r := Result{Value: in.value, Shared: in.shared}
+	p.reuse(in)
+	return r, nil
+}
+
+// await waits for the first message of a stream.
+func (s *inStream) await(ctx context.Context, op string) error {
+	m := s.m
+	s.wanted, s.err = true, nil
+	defer func() {
+		s.wanted = false
+		s.w.reset()
+	}()
+	in := s.head()
+	if in != nil {
+		in.want()
+	}
+	switch g := m.goneRank(s.from); {
+	case g.dead && (in == nil || !in.complete): // the rest of it will not come
+		return m.goneFailure(op, s.from)
+	case g.returned && in == nil:
+		m.probe(s.from, envelope{plan: Plan{op: opSend}})
+	}
+	s.look()
+	err := m.p.wait(ctx, &s.w)
+	switch {
+	case s.err != nil:
+		s.err.Op = op
+		return s.err
+	case err != nil:
+		return &Failure{Op: op, Tasks: []int{m.taskOf(s.from)}, Err: err}
+	case s.head() == nil || !s.head().complete:
+		return m.usable(op)
+	}
+	return nil
+}
+
+// failStreams ends the waits for messages of which why says so.
+func (m *Member) failStreams(why func(*inStream) *Failure) {
+	for _, s := range m.in {
+		if !s.wanted || s.w.done {
+			continue
+		}
+		if f := why(s); f != nil {
+			s.err = f
+			m.p.complete(&s.w)
+		}
+	}
+}
+
+// credit learns how far a receiver has come, of a stream or of the group's
+// operations.
+func (m *Member) credit(from int, in *incoming) {
+	switch in.kind {
+	case creditOperations:
+		m.ahead.credited(m, from, in.seq)
+		return
+	case creditLoose:
+		m.ahead.fit(m.Size())
+		m.ahead.ranks[from].loose = true
+		return
+	}
+	m.streamOut(from, in.extra).credited(m, from, in.seq)
+}

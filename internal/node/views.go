@@ -1,0 +1,332 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// What ends a process's part in a job.
+var (
+	// ErrExcluded: the others have decided to go on without this process.
+	ErrExcluded = errors.New("excluded")
+	// ErrNoQuorum: too few can be reached to decide without the others.
+	ErrNoQuorum = errors.New("no quorum")
+)
+
+// Sight is a view that was open, and the way to the next one.
+type Sight struct {
+	View *membership.View
+	next *Sight
+	come chan struct{} // closed when there is a next one, or there will be none
+}
+
+// Come is closed when there is a next view, or there will be none.
+func (s *Sight) Come() <-chan struct{} { return s.come }
+
+// Next waits for the next view. It returns nil when there will be none.
+func (s *Sight) Next(ctx context.Context) (*Sight, error) {
+	select {
+	case <-s.come:
+		return s.next, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// views is a process's part in the membership of its job.
+type views struct {
+	protocol *membership.Protocol
+	state    membership.State
+	sight    *Sight
+	stepping bool
+	timer    protocol.Time // the earliest that is set, if it is to come
+	clock    *time.Timer   // where processes are goroutines
+	looked   protocol.Time // when the process was last known to run
+	slept    protocol.Time // so much of its time it did not
+	latest   protocol.Time // that the machine was told
+	waits    protocol.Time // since when there is one to come; 0: there is none
+	buf      []byte
+}
+
+// Times of the membership protocol. What is lost is sent again much later than it
+// usually takes; a death that all are told of need not be reported by all.
+const (
+	viewRetryMax    = 250 * time.Millisecond
+	viewPatienceMin = 3 * time.Second
+	warmAfter       = protocol.Time(300 * time.Millisecond)
+	viewFanout      = 4
+)
+
+// initViews makes the first view, which all processes know.
+func (p *Process) initViews() error {
+	owners := make([]protocol.Rank, len(p.owner))
+	for t, r := range p.owner {
+		owners[t] = protocol.Rank(r)
+	}
+	retry := min(viewRetryMax, p.cfg.Silence/4)
+	if p.cfg.Fanout == 0 {
+		p.cfg.Fanout = viewFanout
+	}
+	first := membership.First(p.cfg.Size, owners)
+	m, err := membership.New(membership.Config{
+		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(),
+		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
+		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
+	})
+	if err != nil {
+		return err
+	}
+	v := &p.views
+	v.protocol, v.sight = m, &Sight{View: first, come: make(chan struct{})}
+	m.Init(&v.state, protocol.Rank(p.cfg.Rank), uint64(p.cfg.Rank))
+	return nil
+}
+
+// joinViews asks to be let in, if the process joins a running job.
+func (p *Process) joinViews() {
+	p.views.protocol.Notify(&p.views.state, p.viewNow(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
+	p.stepViews()
+}
+
+// Sight returns the view that is open.
+func (p *Process) Sight() *Sight {
+	p.lock()
+	defer p.unlock()
+	return p.views.sight
+}
+
+// Lost ends the process, since the coordinator is dead or was out of reach for long. One that
+// was cut off from the other processes, too, has had ErrNoQuorum before.
+func (p *Process) Lost(why error) {
+	p.lock()
+	defer p.unlock()
+	p.end(why)
+}
+
+// Out is closed when the process takes no more part in the job.
+func (p *Process) Out() <-chan struct{} { return p.out }
+
+// Ended is why it takes no more part; nil: it does.
+func (p *Process) Ended() error {
+	p.lock()
+	defer p.unlock()
+	return p.ended
+}
+
+// stepViews lets the membership machine do all it can now.
+func (p *Process) stepViews() {
+	v := &p.views
+	if v.stepping || p.closed || p.dead {
+		return
+	}
+	v.stepping = true
+	defer func() { v.stepping = false }()
+	if !v.state.Settled() {
+		p.patrolSoon()
+	}
+	for !p.closed && !p.dead {
+		switch a := v.protocol.Next(&v.state, p.viewNow()); a.Kind {
+		case protocol.Send:
+			p.sendView(int(a.To), a.Msg)
+		case protocol.Deliver:
+			p.viewNews(a.Msg)
+		case protocol.Work:
+			p.viewWork(a.Msg)
+			v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
+		case protocol.Wait:
+			p.stepViewsAt(a.At)
+			p.viewsRest()
+			return
+		default:
+			p.viewsRest()
+			return
+		}
+	}
+}
+
+// viewsRest looks what is to be done while the machine waits.
+func (p *Process) viewsRest() {
+	p.balanced()
+	p.hurryViews()
+}
+
+// viewNow is the time as the membership machine has it: without that in which this
+// process did not run, when it was stopped or the machine asleep. Others may have
+// spoken to it meanwhile, and it has yet to read what they said.
+func (p *Process) viewNow() protocol.Time {
+	v, now := &p.views, p.now()
+	if gap := now - v.looked; gap > pauseMin {
+		v.slept += gap
+		v.looked = now
+	}
+	v.latest = max(v.latest, now-v.slept) // time does not run backwards
+	return v.latest
+}
+
+// pauseMin is what counts as a pause: many patrols that did not take place.
+const pauseMin = 8 * patrolEvery
+
+// stepViewsAt lets the machine act again at a time.
+func (p *Process) stepViewsAt(at protocol.Time) {
+	v := &p.views
+	at += v.slept
+	switch {
+	case p.poll != nil && (v.timer <= p.now() || at < v.timer):
+		v.timer = at
+		p.at(at, p.stepViews)
+	case p.poll != nil:
+	case v.clock == nil:
+		v.clock = time.AfterFunc(time.Duration(at-p.now()), func() {
+			p.lock()
+			defer p.unlock()
+			p.stepViews()
+		})
+	default:
+		v.clock.Reset(time.Duration(at - p.now()))
+	}
+}
+
+// hurryViews has the background drive at once if nobody does and a view is on its
+// way.
+func (p *Process) hurryViews() {
+	if p.poll == nil || p.driver != nil || p.views.state.Settled() {
+		return
+	}
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (p *Process) sendView(to int, m membership.Message) {
+	p.views.buf = m.Append(p.views.buf[:0])
+	value := p.views.buf
+	if len(value) > inlineMax { // it is not copied
+		value = append([]byte(nil), value...)
+	}
+	p.peerAt(to).send(envelope{plan: Plan{op: opView}}, value, nil)
+}
+
+// viewLetter takes a letter of the membership protocol.
+func (p *Process) viewLetter(in *incoming) {
+	if !in.complete {
+		in.arrived = func() {
+			p.viewLetter(in)
+			in.taken()
+		}
+		in.want()
+		return
+	}
+	m, err := membership.Decode(in.value)
+	if err != nil {
+		p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
+		return
+	}
+	p.views.protocol.Receive(&p.views.state, p.viewNow(), protocol.Rank(in.source.rank), m)
+	p.stepViews()
+}
+
+// viewWork does what the machine asks of its host.
+func (p *Process) viewWork(m membership.Message) {
+	h := p.cfg.Host
+	if h == nil {
+		return
+	}
+	switch m.Kind {
+	case membership.Record:
+		if err := h.Record(m.Append(nil)); err != nil {
+			// What is not recorded must not be said: better to be dead.
+			p.cfg.Logger.Error("no record", "error", err)
+			p.end(fmt.Errorf("%w: %w", ErrExcluded, err))
+		}
+	case membership.Fence, membership.Wish:
+		why := fmt.Sprintf("stands in the way of view %d", m.Number+1)
+		go h.Fence(int(m.Who.ID), uint64(m.Who.Incarnation), why, m.Certain)
+	}
+}
+
+// viewNews is told that a view is open, or that there will be none.
+func (p *Process) viewNews(m membership.Message) {
+	if p.ended != nil { // it only answers others now
+		return
+	}
+	switch m.Kind {
+	case membership.Opened:
+		p.viewOpened(m.Base)
+	case membership.Excluded:
+		p.cfg.Logger.Warn("excluded", "view", m.Number)
+		p.end(fmt.Errorf("%w by view %d", ErrExcluded, m.Number))
+	case membership.NoQuorum:
+		p.cfg.Logger.Warn("no quorum", "view", m.Number, "failed", fmt.Sprint(p.views.state.Failed()))
+		p.end(fmt.Errorf("%w to follow view %d", ErrNoQuorum, m.Number))
+	}
+}
+
+// viewOpened makes a view the one that is open.
+func (p *Process) viewOpened(v *membership.View) {
+	before := p.views.sight
+	now := &Sight{View: v, come: make(chan struct{})}
+	before.next, p.views.sight = now, now
+	close(before.come)
+	p.cfg.Logger.Info("view", "number", v.Number, "members", len(v.Members))
+	for r, q := range p.peers {
+		m, in := v.Find(protocol.Rank(r))
+		switch {
+		case r == p.cfg.Rank:
+		case in && !before.View.Has(m):
+			p.welcome(r, m)
+		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
+			if p.replays() {
+				p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				break
+			}
+			// If it is dead, whoever saw it will say how; if not, it is out all the same.
+			if p.cfg.Host != nil && p.driver != &p.background {
+				go p.cfg.Host.Ask(r)
+			}
+			p.at(p.now()+nameTime, func() {
+				if p.peers[r] == q {
+					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				}
+			})
+		}
+	}
+	p.assign(v)
+	p.rules.moving = false
+	if !p.dead && !p.closed {
+		p.rules.Opened(v, p.holds(v))
+		p.carryOut()
+	}
+	p.tellLoad()
+	p.reconvene(v)
+	p.floodAgain()
+	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
+		go p.cfg.Host.Opened(v)
+	}
+	p.warmLater()
+}
+
+// warmLater connects the process with its children in the tree of the view, in a
+// while, so that the next view has not to wait for connections.
+func (p *Process) warmLater() {
+	if p.sockets == nil {
+		return
+	}
+	v := p.views.sight.View
+	p.at(p.now()+warmAfter, func() {
+		if p.views.sight.View != v {
+			return
+		}
+		m, s := p.views.protocol, &p.views.state
+		for _, id := range append(m.Children(s), m.Heir(s)...) {
+			if q := p.peerAt(int(id)); q.link == nil {
+				q.beat()
+			}
+		}
+	})
+}

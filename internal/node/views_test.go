@@ -1,0 +1,177 @@
+package node
+
+import (
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// A process that was stopped has lost no patience meanwhile: what the others said
+// waits to be read.
+func TestAPauseIsNoPatience(t *testing.T) {
+	p, err := newProcess(Config{Rank: 0, Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lock()
+	defer p.unlock()
+	before := p.viewNow()
+	p.began = p.began.Add(-time.Minute) // as if a minute had passed in which nothing ran
+	p.time = 0
+	after := p.viewNow()
+	if after < before || time.Duration(after-before) > time.Second {
+		t.Errorf("%v became %v", time.Duration(before), time.Duration(after))
+	}
+	for range 20 { // a minute in which it runs
+		p.began = p.began.Add(-3 * time.Second / 10)
+		p.time = 0
+		p.inspect(1)
+	}
+	if passed := time.Duration(p.viewNow() - after); passed < 5*time.Second || passed > 7*time.Second {
+		t.Errorf("6 s became %v", passed)
+	}
+}
+
+// What comes after the end is answered, but opens nothing.
+func TestNoViewOpensAfterTheEnd(t *testing.T) {
+	j := start(t, transport.Unix, 3, nil)
+	p := j.ps[1]
+	p.End(ErrNoQuorum)
+	for _, r := range []int{0, 1} {
+		j.ps[r].Tell(Death{Rank: 2, Certain: true, How: "for the test"})
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for j.ps[0].Sight().View.Number != 2 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	if v := j.ps[0].Sight().View; v.Number != 2 || !v.Has(membership.Member{ID: protocol.Rank(1), Incarnation: 1}) {
+		t.Errorf("process 0 is in %v", v)
+	}
+	if v := p.Sight().View; v.Number != 1 {
+		t.Errorf("process 1 has seen %v after its end", v)
+	}
+}
+
+// The next life of a process may be known before its death is: the views learn of that all
+// the same, and what the dead one had is nobody's until then.
+func TestADeathAfterTheNextLife(t *testing.T) {
+	for _, known := range []bool{false, true} { // where the first life listened
+		j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+		at := j.ps[0].Addresses()[0]
+		at.Path += "nowhere"
+		for _, p := range j.ps[:2] {
+			if known {
+				p.Peers(Address{Rank: 2, Incarnation: 1, At: at})
+			}
+			p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
+			p.lock()
+			if !p.gone[2].orphan {
+				t.Errorf("known %v: task 2 is %+v", known, p.gone[2])
+			}
+			p.unlock()
+			p.PeersReturned([]int{2}, 1, "") // what its first life said before
+			p.PeersReturned([]int{2}, 2, "") // and its next, which has no tasks
+			p.Tell(Death{Rank: 2, Incarnation: 1, Certain: true, How: "for the test"})
+		}
+		deadline := time.Now().Add(20 * time.Second)
+		for j.ps[1].Sight().View.Number != 2 && time.Now().Before(deadline) {
+			j.ps[1].lock()
+			if j.ps[1].gone[2].returned {
+				t.Errorf("known %v: task 2 has returned", known)
+			}
+			j.ps[1].unlock()
+			time.Sleep(time.Millisecond)
+		}
+		if v := j.ps[1].Sight().View; v.Number != 2 || len(v.Members) != 2 {
+			t.Errorf("known %v: view %v", known, v)
+		}
+	}
+}
+
+// What is sent to a member of the view that is open is not for its next life, which the
+// values of Once that it follows from were never told to.
+func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
+	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+	p := j.ps[0]
+	at := p.Addresses()[0]
+	at.Path += "nowhere"
+	sent := func(op uint8) bool {
+		p.lock()
+		defer p.unlock()
+		q := p.peerAt(2)
+		before := q.link == nil || q.link.Room(linkRoom)
+		q.send(envelope{plan: Plan{op: op}}, make([]byte, 1000), nil)
+		return before && (q.link != nil && !q.link.Room(linkRoom))
+	}
+	if !sent(opSend) {
+		t.Error("nothing is sent to a member of the view")
+	}
+	p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
+	if sent(opSend) {
+		t.Error("its next life is sent what was for it")
+	}
+	if !sent(opView) {
+		t.Error("its next life is not sent letters about views")
+	}
+}
+
+// A view does not wait for who has not begun until there is no quorum any more.
+func TestAViewGoesOnWithoutWhoHasNotBegun(t *testing.T) {
+	t.Parallel() // it waits
+	j := startWithout(t, transport.Unix, 5, 4, func(c *Config) { c.Silence = time.Second })
+	for _, p := range j.ps[:3] {
+		p.Tell(Death{Rank: 3, Certain: true, How: "for the test"})
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for _, p := range j.ps[:3] {
+		for len(p.Sight().View.Members) != 3 && p.Ended() == nil && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		if v := p.Sight().View; len(v.Members) != 3 || p.Ended() != nil {
+			t.Errorf("%v, ended %v", v, p.Ended())
+		}
+	}
+	for _, w := range j.hosts { // a busy machine
+		w.mu.Lock()
+		w.suspects = nil
+		w.mu.Unlock()
+	}
+}
+
+// Only who owns a task says that it has returned: another may know no better than that its
+// first owner has.
+func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
+	p, err := newProcess(Config{Rank: 0, Size: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.PeersReturned([]int{1}, 1, "")
+	if !p.gone[1].returned || p.hasReturned(1) {
+		t.Errorf("task 1: %+v, ours %v", p.gone[1], p.hasReturned(1))
+	}
+	p.Returned(0, "")
+	if !p.hasReturned(0) {
+		t.Error("task 0 has returned here")
+	}
+}
+
+// A process that leaves because its part has ended is dead to the others.
+func TestWhoLeavesBeforeTheEndIsDead(t *testing.T) {
+	j := start(t, transport.Unix, 2, nil)
+	meetAll(patience(t), j)
+	j.ps[1].End(ErrNoQuorum)
+	if err := j.ps[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	j.ps[0].Tell(Death{Rank: 1, Certain: true, How: "left before the end"})
+	deadline := time.Now().Add(20 * time.Second)
+	for j.ps[0].Sight().View.Number != 2 && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	if v := j.ps[0].Sight().View; len(v.Members) != 1 {
+		t.Errorf("process 0 is in %v", v)
+	}
+}

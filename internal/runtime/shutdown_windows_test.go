@@ -1,4 +1,0 @@
-package runtime
-
-// shutdown needs Unix.
-func shutdown(int, bool) {}
