@@ -46,6 +46,7 @@ var rooms = []room{
 	{in: "chaos", may: "protocol internal/play"},
 	{in: "experiment", may: "logp model"},
 	{in: "internal/node internal/transport internal/wire", may: "protocol internal/detect internal/large"},
+	{in: "internal/node/engine", may: "protocol internal/large"},
 	{in: "internal/codec internal/fold", may: "internal/large"},
 	{in: "internal/netns internal/plant internal/posix"},
 	{in: "internal/store", may: "internal/posix"},

@@ -14,7 +14,7 @@ func (p *Process) dispatch(in *incoming) {
 		p.observedBy(in)
 		return
 	}
-	if p.dead || p.closed {
+	if p.dead || p.engine.Stopped() {
 		return
 	}
 	switch in.plan.op {

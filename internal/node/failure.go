@@ -96,18 +96,18 @@ func (q *peer) exited() {
 		dead()
 		return
 	}
-	p.poll.remove(q.pidfd) // it has said what it has to say
+	p.engine.Unwatch(q.pidfd) // it has said what it has to say
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {
 		p.cfg.Logger.Info("no record at hand", "peer", q.rank, "error", err) // the coordinator will tell what it was
 	}
-	p.at(p.now()+askTime, func() {
+	p.engine.At(p.engine.Now()+askTime, func() {
 		if !q.dead {
 			go p.cfg.Host.Ask(q.rank)
 		}
 	})
-	p.at(p.now()+nameTime, dead)
+	p.engine.At(p.engine.Now()+nameTime, dead)
 }
 
 // rename takes note of how a process died that is known to be dead: what was said
@@ -123,7 +123,7 @@ func (p *Process) rename(rank int, how string) {
 // died handles a death: after what the dead sent, so that it counts.
 func (p *Process) died(rank int, certain bool, how string) {
 	q := p.peers[rank]
-	if q.dead || p.closed {
+	if q.dead || p.engine.Stopped() {
 		return
 	}
 	if q.conn != nil {

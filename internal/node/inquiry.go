@@ -36,7 +36,7 @@ func (o *operation) inquireSoon() {
 	p := o.m.p
 	if !o.hasValue && !o.inquires {
 		o.inquires, o.timed = true, true
-		p.at(p.now()+askAfter, o.inquire)
+		p.engine.At(p.engine.Now()+askAfter, o.inquire)
 	} else if o.asking != nil {
 		o.inquire()
 	}
@@ -95,7 +95,7 @@ func (o *operation) promised(from int, in *incoming) {
 		d = correctHurried
 	}
 	o.timed = true
-	p.at(p.now()+d, func() {
+	p.engine.At(p.engine.Now()+d, func() {
 		if !o.hasValue && o.err == nil && !o.m.goneRank(from).dead {
 			o.ask(from)
 		}

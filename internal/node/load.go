@@ -27,7 +27,7 @@ type load struct {
 
 // tellLoad tells how many tasks the process can own, if there is news.
 func (p *Process) tellLoad() {
-	if p.cfg.Memory == 0 || !p.replays() || p.closed || p.dead || p.ended != nil {
+	if p.cfg.Memory == 0 || !p.replays() || p.engine.Stopped() || p.dead || p.ended != nil {
 		return
 	}
 	v, most := p.views.sight.View, p.tasksMax()

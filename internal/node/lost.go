@@ -74,8 +74,8 @@ func (p *Process) tellLost(why string, tasks ...int) {
 
 // WhyMissing says why a task could not be run again; "": it was not lost.
 func (p *Process) WhyMissing(task int) string {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if g := p.gone[task]; g.dead {
 		return g.why
 	}
@@ -84,8 +84,8 @@ func (p *Process) WhyMissing(task int) string {
 
 // Missing lists the tasks that should have been run again and could not.
 func (p *Process) Missing() (tasks []int) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	for t, g := range p.gone {
 		if g.dead && p.replays() {
 			tasks = append(tasks, t)

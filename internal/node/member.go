@@ -187,8 +187,8 @@ func (m *Member) goneRank(rank int) gone { return m.p.gone[m.taskOf(rank)] }
 // Fork returns the same group with an own sequence of operations. All tasks fork
 // in the same order.
 func (m *Member) Fork() *Member {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	m.forks++
 	f := m.p.member(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task)
 	if !f.known {
@@ -226,8 +226,8 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 		return nil, nil
 	}
 	slices.SortStableFunc(group, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	tasks := make([]int32, len(group))
 	for i, e := range group {
 		tasks[i] = int32(m.taskOf(e.rank))
@@ -248,7 +248,7 @@ func (m *Member) usable(op string) error {
 		m.late = nil // now it knows
 		f := *m.broken
 		return &f
-	case m.p.closed:
+	case m.p.engine.Stopped():
 		return &Failure{Op: op, Err: errOver}
 	case m.asking:
 		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}

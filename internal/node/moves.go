@@ -67,7 +67,7 @@ func (p *Process) adopts(task int) {
 
 // Runs tells whether an attempt of a task is this process's.
 func (p *Process) Runs(task, attempt int) bool {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return int(p.owner[task]) == p.cfg.Rank && int(p.since[task]-1) == attempt
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -59,7 +60,7 @@ type operation struct {
 	copiedAt int32    // in that step of the schedule
 	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
 
-	w       *waiter
+	w       *engine.Waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
 	asking  *asking
@@ -358,7 +359,7 @@ func (o *operation) fail(f *Failure) {
 	f.Op = opName(o.plan.op)
 	o.err = f
 	if o.w != nil {
-		o.m.p.complete(o.w)
+		o.m.p.engine.Complete(o.w)
 	}
 }
 
@@ -372,7 +373,7 @@ func (m *Member) fail(why func(*operation) *Failure) {
 		}
 	}
 	for _, w := range m.ahead.waiting {
-		m.p.complete(w)
+		m.p.engine.Complete(w)
 	}
 	m.failStreams(func(*inStream) *Failure { return why(nil) })
 	m.failPacts()

@@ -72,7 +72,7 @@ func (o *operation) deliver(step int32) {
 	}
 	o.delivered = true
 	if o.w != nil {
-		m.p.complete(o.w)
+		m.p.engine.Complete(o.w)
 	}
 	if o.sched != nil && o.plan.remembered() {
 		o.value, o.shared = o.sched.outcome()
@@ -118,7 +118,7 @@ func (o *operation) withheldResult(from int) {
 		d = correctHurried
 	}
 	o.timed = true
-	p.at(p.now()+d, func() {
+	p.engine.At(p.engine.Now()+d, func() {
 		if o.m == m && o.seq == seq && o.waits() && !m.goneRank(from).dead {
 			o.ask(from)
 		}

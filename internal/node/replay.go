@@ -56,7 +56,7 @@ func (m *Member) record(to int, e *envelope, value []byte) {
 	if m.log == nil {
 		m.log = recovery.NewLog(p.headLen())
 		m.log.Room = p.history.memory.take
-		p.buffers.stays = true
+		p.buffers.Stays = copiedMax
 		m.count(forkCost)
 	}
 	e.size = uint64(len(value))
@@ -91,7 +91,7 @@ func (p *Process) bound() {
 	switch limit := p.cfg.Buffer; {
 	case h.bytes > limit:
 		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
-		h.keeps, h.bytes, h.memory, p.buffers.stays = false, 0, logMemory{}, false
+		h.keeps, h.bytes, h.memory, p.buffers.Stays = false, 0, logMemory{}, 0
 		p.rules.Logless()
 		for _, m := range p.members {
 			m.log, m.called, m.digests = nil, nil, digests{}
@@ -186,8 +186,8 @@ func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 
 // LogBytes is how much memory the log takes.
 func (p *Process) LogBytes() int64 {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.history.bytes
 }
 
@@ -214,8 +214,8 @@ func (p *Process) assign(v *membership.View) {
 
 // Attempt is 0 for a task that has always been here, and more the later it came.
 func (p *Process) Attempt(task int) int {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return int(p.since[task] - 1)
 }
 

@@ -19,8 +19,8 @@ import (
 // life began with none. In a large job many return at once, and all of them are looked
 // at together.
 func (p *Process) PeersReturned(ranks []int, incarnation uint64, failure string) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if incarnation > 1 {
 		return
 	}
@@ -256,8 +256,8 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 // nothing more. failure says why, if it did not return well. What returns after the process
 // has ended has returned nowhere: the task goes on elsewhere, or the job is over.
 func (p *Process) Returned(task int, failure string) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if p.ended != nil {
 		return
 	}
@@ -272,7 +272,7 @@ func (p *Process) Returned(task int, failure string) {
 // tellReturned tells everybody that a task has returned that was run again here. Those
 // that a process began with are told of by the coordinator.
 func (p *Process) tellReturned(task int, failure string) {
-	if !p.replays() || p.since[task] == 1 || p.dead || p.closed {
+	if !p.replays() || p.since[task] == 1 || p.dead || p.engine.Stopped() {
 		return
 	}
 	for _, id := range p.views.sight.View.Members {
@@ -318,8 +318,8 @@ func (p *Process) taskReturned(task int, failure string) {
 
 // Rest tells in which view the process is, and whether all its tasks have returned.
 func (p *Process) Rest() (view *membership.View, all bool) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	for t, r := range p.owner {
 		if int(r) == p.cfg.Rank && !p.gone[t].returned && !p.gone[t].dead {
 			return p.views.sight.View, false

@@ -229,7 +229,7 @@ func (o *operation) place(st *collective.Step, in *incoming, value []byte) (plac
 		in.pooled = false
 		return value, o.borrow(value)
 	case len(value) > inlineMax && s.Passing(st):
-		m := p.buffers.get(len(value))
+		m := p.buffers.Get(len(value))
 		in.moveTo(m)
 		return m, o.borrow(m)
 	default:
@@ -313,9 +313,9 @@ func (o *operation) bundled(step int32, n int) []byte {
 		b.stays = room != nil
 	}
 	if room == nil && p.hub == nil {
-		room = p.buffers.get(n)
+		room = p.buffers.Get(n)
 	}
-	p.noteWork(n)
+	p.engine.Work(n)
 	b.memory, _ = o.sched.store.Take(&steps[step], room)
 	if !b.stays {
 		o.bundles = append(o.bundles, b.memory)
@@ -326,9 +326,9 @@ func (o *operation) bundled(step int32, n int) []byte {
 // fold combines values: at once, or, if it takes code of the user or long, by the task.
 func (o *operation) fold(step int32) (wait bool) {
 	p := o.m.p
-	if o.works || o.waits() && !o.left && p.worked+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
+	if o.works || o.waits() && !o.left && p.engine.Worked()+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
 		o.work = int(step)
-		p.complete(o.w)
+		p.engine.Complete(o.w)
 		return true
 	}
 	return o.foldNow(step)
@@ -341,7 +341,7 @@ const foldMax = 2 << 20
 // foldNow combines values.
 func (o *operation) foldNow(step int32) (failed bool) {
 	st := &o.sched.program.Steps[step]
-	o.m.p.noteWork(o.sched.store.Bytes(st))
+	o.m.p.engine.Work(o.sched.store.Bytes(st))
 	if err := o.sched.store.Fold(st); err != nil {
 		o.cannotFold(err)
 		return true
@@ -358,9 +358,9 @@ func (o *operation) foldUnlocked(st *collective.Step) error {
 		if err != nil {
 			return err
 		}
-		p.unlock()
+		p.engine.Unlock()
 		err = func() error {
-			defer p.lock()
+			defer p.engine.Lock()
 			return f.Combine()
 		}()
 		if err != nil {

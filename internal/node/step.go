@@ -9,7 +9,7 @@ import (
 // now is the time, for machines that care: to tell it costs more than a step.
 func (o *operation) now() protocol.Time {
 	if o.plan.remembered() {
-		return o.m.p.now()
+		return o.m.p.engine.Now()
 	}
 	return 0
 }
@@ -36,7 +36,7 @@ func (o *operation) step() {
 			}
 		case protocol.Wait:
 			o.timed = true
-			p.at(a.at, o.step)
+			p.engine.At(a.at, o.step)
 			return
 		case protocol.Done:
 			o.finished = true
@@ -68,7 +68,7 @@ func (o *operation) pause() {
 		d = correctHurried
 	}
 	o.pausing, o.timed = o.now()+d, true
-	p.at(o.pausing, o.step)
+	p.engine.At(o.pausing, o.step)
 }
 
 // transmit sends a machine's message.

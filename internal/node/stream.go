@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/coppice-go/coppice/internal/node/engine"
 )
 
 // streamKey names a stream of messages of this task in a group: the other end,
@@ -39,7 +41,7 @@ type inStream struct {
 	told  uint64 // the sender knows that it was taken
 
 	wanted  bool // somebody waits:
-	w       waiter
+	w       engine.Waiter
 	err     *Failure // why in vain
 	patrols int      // that saw it wait
 }
@@ -137,8 +139,8 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		return err
 	}
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.count(m.task, op, nil)
 	s := m.streamOut(to, uint64(tag))
 	for {
@@ -163,10 +165,10 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if p.hasRoom(s, value) {
 			break
 		}
-		w := &waiter{}
+		w := &engine.Waiter{}
 		p.wanting = append(p.wanting, w)
-		if err := p.wait(ctx, w); err != nil {
-			p.wanting = slices.DeleteFunc(p.wanting, func(o *waiter) bool { return o == w })
+		if err := p.engine.Wait(ctx, w); err != nil {
+			p.wanting = slices.DeleteFunc(p.wanting, func(o *engine.Waiter) bool { return o == w })
 			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
 		}
 	}
@@ -238,7 +240,7 @@ func (s *inStream) came(in *incoming) {
 // look ends the wait for the first message when all of it is there.
 func (s *inStream) look() {
 	if in := s.head(); s.wanted && in != nil && in.complete {
-		s.m.p.complete(&s.w)
+		s.m.p.engine.Complete(&s.w)
 	}
 }
 
@@ -250,8 +252,8 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		return Result{}, err
 	}
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.count(m.task, op, nil)
 	if err := m.usable(op); err != nil {
 		return Result{}, err
@@ -296,7 +298,7 @@ func (s *inStream) await(ctx context.Context, op string) error {
 	s.wanted, s.err = true, nil
 	defer func() {
 		s.wanted = false
-		s.w.reset()
+		s.w.Reset()
 	}()
 	in := s.head()
 	if in != nil {
@@ -309,7 +311,7 @@ func (s *inStream) await(ctx context.Context, op string) error {
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 	s.look()
-	err := m.p.wait(ctx, &s.w)
+	err := m.p.engine.Wait(ctx, &s.w)
 	switch {
 	case s.err != nil:
 		s.err.Op = op
@@ -325,12 +327,12 @@ func (s *inStream) await(ctx context.Context, op string) error {
 // failStreams ends the waits for messages of which why says so.
 func (m *Member) failStreams(why func(*inStream) *Failure) {
 	for _, s := range m.in {
-		if !s.wanted || s.w.done {
+		if !s.wanted || s.w.Done() {
 			continue
 		}
 		if f := why(s); f != nil {
 			s.err = f
-			m.p.complete(&s.w)
+			m.p.engine.Complete(&s.w)
 		}
 	}
 }
