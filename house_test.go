@@ -45,7 +45,7 @@ var rooms = []room{
 	{in: "internal/play", may: "protocol", pure: true, closed: true},
 	{in: "chaos", may: "protocol internal/play"},
 	{in: "experiment", may: "logp model"},
-	{in: "internal/node internal/transport internal/wire", may: "protocol internal/detect internal/large"},
+	{in: "internal/node internal/transport internal/wire", may: "protocol internal/detect internal/large internal/node/engine"},
 	{in: "internal/node/engine", may: "protocol internal/large"},
 	{in: "internal/codec internal/fold", may: "internal/large"},
 	{in: "internal/netns internal/plant internal/posix"},

@@ -179,7 +179,7 @@ func (e *Engine) Hurry() {
 // Stopped reports whether Halt was called.
 func (e *Engine) Stopped() bool { return e.stopped }
 
-// Halt ends all waits, present and to come.
+// Halt ends all waits, now and later.
 func (e *Engine) Halt() {
 	e.stopped = true
 	if e.poll == nil {
