@@ -39,8 +39,8 @@ func (a *ahead) late(rank int) bool { return a.ranks[rank].sent > a.ranks[rank].
 // send takes note that a rank is sent so many bytes in an operation. It returns how
 // many of them may go without its grant.
 func (a *ahead) send(m *Member, to int, seq uint64, bytes int) (eager int) {
-	if m.p.someGone {
-		if g := m.goneRank(to); g.dead || g.returned {
+	if m.p.roster.Gone() {
+		if g := m.goneRank(to); g.Dead || g.Returned {
 			return eagerMax
 		}
 	}

@@ -36,7 +36,7 @@ var seed = maphash.MakeSeed()
 func (p *Process) checks() bool { return p.cfg.Check && p.history.keeps }
 
 // reran tells whether a task was run before, in another process.
-func (p *Process) reran(task int) bool { return p.since[task] > 1 }
+func (p *Process) reran(task int) bool { return p.roster.Again(task) }
 
 // digest is that of a message.
 type digest struct{ name, sum uint64 }
@@ -182,7 +182,7 @@ func (m *Member) diverged(from int, in *incoming) {
 func (m *Member) blame(f *Failure, in *incoming) *Failure {
 	p := m.p
 	for _, t := range f.Tasks {
-		news := in != nil && int(in.from) == t && in.source.rank != int(p.owner[t]) // its view is to come
+		news := in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
 		if p.replays() && f.Err == ErrMisuse && (p.reran(t) || news) {
 			f.Err = ErrDiverged
 			f.Text += fmt.Sprintf("; task %d was run again", t)

@@ -82,7 +82,7 @@ func (p *Process) ring(v *membership.View) []protocol.Rank {
 // copyCame takes a copy, or its beginning.
 func (p *Process) copyCame(in *incoming) {
 	key := keyOf(in)
-	if in.extra >= uint64(len(p.owner)) || p.stale(in) {
+	if !p.roster.Has(in.extra) || p.stale(in) {
 		in.decline()
 		in.discard()
 		in.taken()
@@ -135,7 +135,7 @@ func (p *Process) copyCame(in *incoming) {
 
 // copied learns that a process has a copy.
 func (p *Process) copied(in *incoming) {
-	if in.extra >= uint64(len(p.owner)) {
+	if !p.roster.Has(in.extra) {
 		return
 	}
 	key := keyOf(in)

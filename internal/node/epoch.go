@@ -42,7 +42,7 @@ type taskEpoch struct {
 // initEpochs begins with epoch 0.
 func (p *Process) initEpochs() {
 	e := &p.epochs
-	e.tasks = make([]taskEpoch, len(p.owner))
+	e.tasks = make([]taskEpoch, p.roster.Len())
 	e.copies = map[recovery.Key]*replica{}
 }
 

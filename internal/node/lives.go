@@ -82,7 +82,7 @@ func (p *Process) Tell(d Death) {
 		}
 	}
 	p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
-	p.rename(d.Rank, d.How)
+	p.roster.Named(d.Rank, d.How)
 	p.died(d.Rank, true, d.How)
 }
 

@@ -132,7 +132,7 @@ func compareLogs(t *testing.T, j *job) {
 		if !s.plan.checked() {
 			continue
 		}
-		q := j.ps[j.ps[0].owner[s.to]]
+		q := j.ps[j.ps[0].roster.Owner(int(s.to))]
 		q.engine.Lock()
 		sum, known := q.members[memberKey{s.scope, s.to}].digests.find(nameOf(s.from, &s.envelope))
 		q.engine.Unlock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -144,7 +145,7 @@ func (m *Member) Replays() bool { return m.p.replays() }
 // Size is the number of tasks in the group.
 func (m *Member) Size() int {
 	if m.tasks == nil {
-		return len(m.p.owner)
+		return m.p.roster.Len()
 	}
 	return len(m.tasks)
 }
@@ -174,7 +175,7 @@ func (m *Member) rankOf(task uint32) (int, bool) {
 }
 
 // peer returns the process of a rank.
-func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.owner[m.taskOf(rank)]] }
+func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.roster.Owner(m.taskOf(rank))] }
 
 // to is an envelope from this task to a rank of the group.
 func (m *Member) to(rank int) envelope {
@@ -182,7 +183,7 @@ func (m *Member) to(rank int) envelope {
 }
 
 // goneRank tells what is known of a rank that takes part no more.
-func (m *Member) goneRank(rank int) gone { return m.p.gone[m.taskOf(rank)] }
+func (m *Member) goneRank(rank int) roster.Status { return m.p.roster.Status(m.taskOf(rank)) }
 
 // Fork returns the same group with an own sequence of operations. All tasks fork
 // in the same order.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/internal/node/engine"
+	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -97,18 +98,14 @@ type Process struct {
 	whole collective.Table // the rules for values that cannot be cut
 
 	engine    *engine.Engine
-	peers     []*peer  // by rank of process
-	owner     []int32  // by task: the process that owns it; −1: nobody
-	since     []uint64 // by task: the view that made it so
-	gone      []gone   // by task
+	peers     []*peer // by rank of process
+	roster    *roster.Table
 	members   map[memberKey]*Member
 	scratch   []byte   // what is read
 	one       incoming // the message at hand, mostly
 	freeIn    []*incoming
 	freeOps   []*operation
 	last      *Member  // that was asked for
-	someGone  bool     // tasks take part no more
-	someDead  bool     // and that because they died
 	iov       [][]byte // what is written
 	values    []byte   // where small values are kept
 	buffers   engine.Buffers
@@ -144,16 +141,6 @@ type Process struct {
 	load     load
 	rules    rules
 	epochs   epochs
-
-	returnedEarly map[int]returnedEarly // by task
-}
-
-// gone tells of a task that takes part no more.
-type gone struct {
-	dead     bool
-	orphan   bool // its process is dead, another one will run it
-	returned bool
-	why      string
 }
 
 func newProcess(cfg Config) (*Process, error) {
@@ -193,7 +180,7 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p := &Process{
 		cfg: cfg, whole: cfg.Rules.Whole(),
-		peers: make([]*peer, cfg.Size), owner: owner, since: make([]uint64, cfg.Tasks), gone: make([]gone, cfg.Tasks),
+		peers: make([]*peer, cfg.Size), roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
 		out: make(chan struct{}),
 	}
@@ -205,11 +192,6 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p.peerAt(cfg.Rank)
 	p.history.keeps = p.replays()
-	for t := range p.since {
-		if p.since[t] = 1; cfg.Joins && int(owner[t]) == cfg.Rank {
-			owner[t] = -1 // an earlier life's
-		}
-	}
 	for _, t := range p.tasks() {
 		p.member(scope{group: world}, t).join(nil)
 	}
@@ -249,12 +231,7 @@ func (p *Process) Tasks() (tasks []int) {
 }
 
 func (p *Process) tasks() (tasks []int) {
-	for t, r := range p.owner {
-		if int(r) == p.cfg.Rank && p.since[t] == 1 {
-			tasks = append(tasks, t)
-		}
-	}
-	return tasks
+	return slices.DeleteFunc(p.roster.Of(p.cfg.Rank), p.roster.Again)
 }
 
 // World returns a task's place in the group of all tasks.

@@ -78,7 +78,7 @@ func (m *Member) count(n int) {
 // process. If it lives on without one of them, that is when an epoch begins, and the
 // log of the first is all there is.
 func (p *Process) together(m *Member, task int) bool {
-	return int(p.owner[task]) == p.cfg.Rank && !(p.cfg.Moves && m.epoch == 0)
+	return p.roster.Mine(task) && !(p.cfg.Moves && m.epoch == 0)
 }
 
 // bound gives the log up if it is too large.
@@ -202,13 +202,9 @@ func (p *Process) assign(v *membership.View) {
 	if !p.replays() || p.dead {
 		return
 	}
-	for t, id := range v.Owners {
-		if id >= 0 && (p.owner[t] != int32(id) || p.since[t] != v.Since[t]) {
-			p.peerAt(int(id))
-			p.owner[t], p.since[t] = int32(id), v.Since[t]
-			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
-			p.epochs.tasks[t] = taskEpoch{}
-		}
+	for _, t := range p.roster.Assign(v) {
+		p.peerAt(p.roster.Owner(t))
+		p.epochs.tasks[t] = taskEpoch{}
 	}
 }
 
@@ -216,7 +212,7 @@ func (p *Process) assign(v *membership.View) {
 func (p *Process) Attempt(task int) int {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	return int(p.since[task] - 1)
+	return p.roster.Attempt(task)
 }
 
 // reopen begins anew with tasks that are run again: what they were sent is sent again.
@@ -312,7 +308,7 @@ func (m *Member) repeat(rank int) {
 // repeats tells whether a rank has still to be sent messages again: who asks will ask
 // again.
 func (m *Member) repeats(rank int, asks *incoming) bool {
-	if int(m.p.owner[asks.from]) != asks.source.rank { // its view is news to come
+	if m.p.roster.Owner(int(asks.from)) != asks.source.rank { // its view is news to come
 		return true
 	}
 	for key, s := range m.out {

@@ -108,7 +108,7 @@ func (m *Member) Failed() (ranks []int) {
 	defer m.p.engine.Unlock()
 	v := m.p.views.sight.View
 	for r := range m.Size() {
-		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.gone[t].dead {
+		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.roster.Status(t).Dead {
 			ranks = append(ranks, r)
 		}
 	}

@@ -132,10 +132,9 @@ func tasksOf(effects []recovery.Effect) (tasks []int) {
 func (p *Process) resend(tasks []int) {
 	p.reopen(tasks...)
 	for _, t := range tasks {
-		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
-			p.taskReturned(t, r.failure)
+		if p.roster.Early(t) {
+			p.lookReturned()
 		}
-		delete(p.returnedEarly, t)
 	}
 }
 
@@ -198,12 +197,12 @@ func (p *Process) ruled(in *incoming) bool {
 		p.copyCame(in)
 		return true
 	case opDrawn:
-		if in.extra < uint64(len(p.owner)) {
+		if p.roster.Has(in.extra) {
 			p.rules.Drew(keyOf(in))
 		}
 		return true
 	case opAgain, opLost:
-		if in.extra >= uint64(len(p.owner)) {
+		if !p.roster.Has(in.extra) {
 			return true
 		}
 		m = recovery.Message{Kind: recovery.Again, Task: protocol.Rank(in.extra), View: in.seq}

@@ -139,7 +139,7 @@ func (o *operation) piece(from int, in *incoming) {
 		in.taken()
 		return
 	}
-	if i != o.sched.state.At() && o.m.p.since[o.m.task] > 1 {
+	if i != o.sched.state.At() && o.m.p.roster.Again(o.m.task) {
 		// From the log it may come before what it follows from: its slots may be
 		// in use.
 		in = in.stay()

@@ -64,7 +64,7 @@ func (o *operation) pause() {
 		return
 	}
 	d := correctEvery
-	if p.someDead {
+	if p.roster.Deaths() {
 		d = correctHurried
 	}
 	o.pausing, o.timed = o.now()+d, true
@@ -95,7 +95,7 @@ func (o *operation) transmit(a action) {
 		t.member = m
 	}
 	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.lazy = !m.p.someDead && (o.plan.repairs() || o.plan.corrected())
+		t.lazy = !m.p.roster.Deaths() && (o.plan.repairs() || o.plan.corrected())
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld
 		}

@@ -147,9 +147,9 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if err := m.usable(op); err != nil {
 			return err
 		}
-		if g := m.goneRank(to); g.dead {
+		if g := m.goneRank(to); g.Dead {
 			return m.goneFailure(op, to)
-		} else if g.returned {
+		} else if g.Returned {
 			// Nobody will receive it, now as well as a moment ago, unless the task
 			// is run again.
 			s.seq++
@@ -192,7 +192,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 // credited learns how far the receiver of a stream has come.
 func (s *outStream) credited(m *Member, to int, consumed uint64) {
 	most := s.seq
-	if m.p.since[m.task] > 1 { // an earlier attempt may have sent more
+	if m.p.roster.Again(m.task) { // an earlier attempt may have sent more
 		most = 1 << 62
 	}
 	s.consumed = max(s.consumed, min(consumed, most))
@@ -305,9 +305,9 @@ func (s *inStream) await(ctx context.Context, op string) error {
 		in.want()
 	}
 	switch g := m.goneRank(s.from); {
-	case g.dead && (in == nil || !in.complete): // the rest of it will not come
+	case g.Dead && (in == nil || !in.complete): // the rest of it will not come
 		return m.goneFailure(op, s.from)
-	case g.returned && in == nil:
+	case g.Returned && in == nil:
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 	s.look()

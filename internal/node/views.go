@@ -63,9 +63,9 @@ const (
 
 // initViews makes the first view, which all processes know.
 func (p *Process) initViews() error {
-	owners := make([]protocol.Rank, len(p.owner))
-	for t, r := range p.owner {
-		owners[t] = protocol.Rank(r)
+	owners := make([]protocol.Rank, p.roster.Len())
+	for t := range owners {
+		owners[t] = protocol.Rank(p.roster.Owner(t))
 	}
 	retry := min(viewRetryMax, p.cfg.Silence/4)
 	if p.cfg.Fanout == 0 {

@@ -66,8 +66,8 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 			}
 			p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
 			p.engine.Lock()
-			if !p.gone[2].orphan {
-				t.Errorf("known %v: task 2 is %+v", known, p.gone[2])
+			if !p.roster.Status(2).Orphan {
+				t.Errorf("known %v: task 2 is %+v", known, p.roster.Status(2))
 			}
 			p.engine.Unlock()
 			p.PeersReturned([]int{2}, 1, "") // what its first life said before
@@ -77,7 +77,7 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 		deadline := time.Now().Add(20 * time.Second)
 		for j.ps[1].Sight().View.Number != 2 && time.Now().Before(deadline) {
 			j.ps[1].engine.Lock()
-			if j.ps[1].gone[2].returned {
+			if j.ps[1].roster.Status(2).Returned {
 				t.Errorf("known %v: task 2 has returned", known)
 			}
 			j.ps[1].engine.Unlock()
@@ -147,8 +147,8 @@ func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.PeersReturned([]int{1}, 1, "")
-	if !p.gone[1].returned || p.hasReturned(1) {
-		t.Errorf("task 1: %+v, ours %v", p.gone[1], p.hasReturned(1))
+	if !p.roster.Status(1).Returned || p.hasReturned(1) {
+		t.Errorf("task 1: %+v, ours %v", p.roster.Status(1), p.hasReturned(1))
 	}
 	p.Returned(0, "")
 	if !p.hasReturned(0) {
