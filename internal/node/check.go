@@ -305,17 +305,17 @@ func (m *Member) surplus(from int, in *incoming) *incoming {
 // is compared with it, and only with Check to the last bit.
 func (s *inStream) repeated(in *incoming) {
 	m := s.m
-	if in.seq <= s.taken || in.seq > s.seq {
+	if !s.flow.Waits(in.seq) {
 		m.repeated(s.from, in)
 		return
 	}
-	first := s.queue[s.first+int(in.seq-s.taken)-1]
+	first := *s.place(in.seq)
 	other := first.size != in.size || first.sign != in.sign
 	if m.p.checks() && first.complete && in.complete {
 		other = other || !bytes.Equal(first.value, in.value)
 	}
 	in.decline()
-	if other && !first.lost && m.p.replays() {
+	if other && m.p.replays() {
 		m.diverged(s.from, in)
 	}
 }

@@ -24,7 +24,7 @@ type incoming struct {
 	room     []byte // where the value is to be; nil: in new memory
 	pooled   bool   // the value is in memory of the process's buffers
 	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
-	lost     bool   // its sender died before all of it had come
+	void     bool   // nobody wants what still comes
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
 
@@ -84,6 +84,13 @@ func (in *incoming) discard() {
 		in.pooled = false
 		in.source.p.buffers.Put(in.value)
 	}
+}
+
+// forsake has what still comes of a message dropped: the memory that it was to be in is not its any
+// more.
+func (in *incoming) forsake() {
+	in.arrived, in.room, in.value, in.void = nil, nil, nil, true
+	in.taken()
 }
 
 // freeInMax is how many messages' memory is kept.

@@ -67,6 +67,7 @@ type operation struct {
 	early   []arrival // messages for later steps
 
 	promises []arrival // messages of correction whose value was withheld
+	filling  []filling
 }
 
 type arrival struct {
@@ -103,7 +104,7 @@ func (o *operation) recycle() {
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles, filling: o.filling[:0]}
 	p.freeOps = append(p.freeOps, o)
 }
 

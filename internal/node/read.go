@@ -89,7 +89,7 @@ func (p *Process) readRoom() []byte {
 
 // bodyRoom is where the rest of the present frame goes.
 func (q *peer) bodyRoom() []byte {
-	if q.into == nil { // it came before
+	if q.into == nil || q.into.void { // it came before
 		return q.p.readRoom()[:min(uint64(len(q.p.scratch)), q.toCome)]
 	}
 	at := q.into.filled + int(q.head.Length-q.toCome)
@@ -172,11 +172,12 @@ func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
 		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomFirst {
 			return 0, fmt.Errorf("%w: %d bytes for message %d, which has no room for them", wire.ErrFrame, h.Length, h.Tag)
 		}
-		in.makeRoom(int(h.Length))
-		q.into = in
+		if q.into = in; !in.void {
+			in.makeRoom(int(h.Length))
+		}
 	}
 	used = int(min(uint64(len(b)), h.Length))
-	if q.into != nil {
+	if q.into != nil && !q.into.void {
 		copy(q.bodyRoom(), b[:used])
 	}
 	return used, q.body(used)

@@ -244,14 +244,12 @@ func (m *Member) reopen(rank int) {
 	}
 	for key, s := range m.in {
 		if key.rank == rank {
-			s.reopen()
 			m.tellTaken(key, s)
 		}
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
 			s.drop(m.p)
-			s.consumed = 0
 		}
 	}
 	if m.loose {
@@ -271,9 +269,6 @@ func (m *Member) reopen(rank int) {
 // repeat sends a rank again what it was sent.
 func (m *Member) repeat(rank int) {
 	delete(m.again, rank)
-	if m.log == nil {
-		return
-	}
 	var ops []heldMessage
 	for head, value := range m.log.To(rank) {
 		e := parseEnvelope(head)
@@ -290,7 +285,8 @@ func (m *Member) repeat(rank int) {
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
-			s.credited(m, rank, 0)
+			s.flow.Reopen(len(s.held))
+			s.release(m, rank)
 		}
 	}
 	// What was passed on for a task that had not come to it was logged before what that
@@ -362,36 +358,9 @@ func (a *ahead) restart(m *Member, rank int) {
 	a.look(m)
 }
 
-// reopen forgets what the sender's earlier life began to send.
-func (s *inStream) reopen() {
-	s.told = 0
-	for _, in := range s.queue[s.first:] {
-		if !in.complete && in.source.dead {
-			in.taken()
-			in.discard()
-			in.arrived, in.lost = nil, true
-		}
-	}
-}
-
 // tellTaken tells the sender of a stream how far this task has come.
 func (m *Member) tellTaken(key streamKey, s *inStream) {
-	s.told = s.taken
 	e := m.to(key.rank)
-	e.seq, e.extra, e.plan, e.kind = s.taken, key.tag, Plan{op: opCredit}, creditStream
+	e.seq, e.extra, e.plan, e.kind = s.flow.Tell(), key.tag, Plan{op: opCredit}, creditStream
 	m.peer(key.rank).tell(e)
-}
-
-// replaces takes a message in place of one that its sender died of.
-func (s *inStream) replaces(in *incoming) bool {
-	if in.seq <= s.taken || in.seq > s.seq {
-		return false
-	}
-	at := s.first + int(in.seq-s.taken) - 1
-	if !s.queue[at].lost {
-		return false
-	}
-	s.queue[at] = in.stay()
-	s.came(s.queue[at])
-	return true
 }

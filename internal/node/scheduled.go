@@ -160,7 +160,9 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	in = in.stay()
 	if !in.granted && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
-		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
+		if in.room = s.Room(&o.sched.program.Steps[i], int(in.size)); in.room != nil {
+			o.filling = append(o.filling, filling{in, i})
+		}
 	}
 	m, seq := o.m, o.seq
 	in.arrived = func() {
@@ -181,9 +183,22 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 }
 
-// put hands what came for step i to the store and the machine.
+// filling is a message that is being received into memory of the result, for a step.
+type filling struct {
+	in   *incoming
+	step int
+}
+
+// put hands what came for step i to the store and the machine. Of several attempts of who sends it
+// the others do not write to its memory any more: from now on it is the task's.
 func (o *operation) put(i, from int, in *incoming) {
 	in.taken()
+	o.filling = slices.DeleteFunc(o.filling, func(f filling) bool {
+		if f.step == i && f.in != in {
+			f.in.forsake()
+		}
+		return f.step == i
+	})
 	if o.finished || o.err != nil {
 		return
 	}

@@ -81,7 +81,7 @@ func (l *Log) room(n int) []byte {
 // values must not be changed.
 func (l *Log) To(rank int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(head, value []byte) bool) {
-		if rank >= len(l.ranks) {
+		if l == nil || rank >= len(l.ranks) { // no log is one without messages
 			return
 		}
 		s := l.ranks[rank]
