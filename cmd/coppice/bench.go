@@ -172,10 +172,8 @@ func (b *benchCmd) Run(c *console) error {
 			return err
 		}
 	}
-	if !b.JSON {
-		return c.print(func(w *bufio.Writer) { writeBench(w, cells) })
-	}
-	return c.printJSON(benchReport{cells, time.Since(began).Seconds()})
+	report := benchReport{cells, time.Since(began).Seconds()}
+	return c.show(b.JSON, report, func(w *bufio.Writer) { writeBench(w, cells) })
 }
 
 // cells are all combinations of what was asked for: those with the same number
@@ -307,13 +305,8 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 	if b.Compare != nil {
 		cell.Iterations = max(compareIterationsMin, benchloop.Iterations(op, bytes, n, compareSeconds))
 	}
-	if b.Iterations != nil {
-		cell.Iterations = *b.Iterations
-	}
-	cell.Warmup = benchloop.Warmup(cell.Iterations)
-	if b.Warmup != nil {
-		cell.Warmup = *b.Warmup
-	}
+	cell.Iterations = given(b.Iterations, cell.Iterations)
+	cell.Warmup = given(b.Warmup, benchloop.Warmup(cell.Iterations))
 	if err := cell.checkMemory(); err != nil || !b.logs() {
 		return cell, err
 	}
@@ -404,7 +397,7 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 		Program: self, Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
 		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
-		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+		Notice: c.notice,
 	})
 	if err != nil {
 		return err

@@ -55,10 +55,7 @@ type membershipPlan struct {
 }
 
 func (b *benchMembershipCmd) plan() (p membershipPlan, err error) {
-	p = membershipPlan{sizes: b.Sizes, rounds: b.Rounds, fanout: b.Fanout, memberlist: len(b.Sizes) == 0}
-	if b.Memberlist != nil {
-		p.memberlist = *b.Memberlist
-	}
+	p = membershipPlan{sizes: b.Sizes, rounds: b.Rounds, fanout: b.Fanout, memberlist: given(b.Memberlist, len(b.Sizes) == 0)}
 	switch {
 	case b.N != nil && len(b.Sizes) > 0:
 		return p, errors.New("-n with --sizes; allowed: one of them")
@@ -109,10 +106,7 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	shown.stop()
 	report := newMembershipReport(plan, sides)
 	report.Seconds = time.Since(began).Seconds()
-	if b.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(b.JSON, report, report.write)
 }
 
 // membershipBench measures the sides in turns.

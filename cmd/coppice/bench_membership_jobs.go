@@ -207,9 +207,9 @@ func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
 	return killed
 }
 
-func decimals(numbers []int) (words []string) {
+func decimals[N ~int | ~int32](numbers []N) (words []string) {
 	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
+		words = append(words, strconv.Itoa(int(n)))
 	}
 	return words
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -137,7 +136,7 @@ func leastSquares(x, y []float64) (f logFit) {
 // write prints the report for people.
 func (r *membershipReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "a process is killed; %s, medians in µs, %.0f s\n\n", count(r.Rounds, "round"), r.Seconds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintln(table, "n\tkilled\tfirst knows\tproposer knows\tstabilization\tall have the view\tp99\t")
 	for _, s := range r.Sizes {
 		for _, row := range []struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,7 @@ func (b benchProtection) job(watch *logWatch) *coppice.Job {
 	return job
 }
 
-func (b benchProtection) correction() string {
-	if b.Correction == "" {
-		return "checked"
-	}
-	return b.Correction
-}
+func (b benchProtection) correction() string { return cmp.Or(b.Correction, "checked") }
 
 // notBroadcast is the first of the operations that is none, or "".
 func notBroadcast(ops []string) string {
@@ -163,9 +159,7 @@ func (b *benchCmd) checkFailed(n int) error {
 	if err != nil || name != "opportunistic" && name != "optimized" {
 		return err
 	}
-	if p.Tree == "" {
-		p.Tree = "binomial"
-	}
+	p.Tree = cmp.Or(p.Tree, "binomial")
 	if strings.HasPrefix(p.Tree, "gossip") {
 		return fmt.Errorf("--failed with tree %s and correction %s, which may leave some unreached; allowed: correction checked", p.Tree, p.Correction)
 	}

@@ -103,10 +103,7 @@ func (b *benchRecoveryCmd) Run(c *console) error {
 	}
 	report := newRecoveryReport(plan, sides)
 	report.Seconds = time.Since(began).Seconds()
-	if b.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(b.JSON, report, report.write)
 }
 
 // recoverySides is what was measured of one operation.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"runtime"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -179,7 +178,7 @@ func (r *recoveryReport) manner() string {
 // write prints the report for people.
 func (r *recoveryReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.manner(), count(r.Rounds, "round"), r.Seconds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintf(table, "%-9s\tsize\tlink breaks\tfirst knows\tall have the view\tit runs again\tis back in it\tall are through\tp99\tfirst death\tfloor: link breaks\tfloor\ttotal/floor\t\n", "")
 	for _, c := range r.Cells {
 		ratio := c.Ratios.TotalToFloor

@@ -141,10 +141,7 @@ func (c *sortCmd) Run(con *console) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return con.printJSON(report)
-	}
-	return con.print(report.write)
+	return con.show(c.JSON, report, report.write)
 }
 
 // sort runs the job, and moves its output to where it belongs.
@@ -153,7 +150,7 @@ func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, erro
 	job := appJob{
 		appFlags: c.appFlags, stderr: con.stderr,
 		line:   takeJSON(func(l sortLine) { got = append(got, l) }),
-		notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) },
+		notice: con.notice,
 	}
 	if _, err := job.plan(); err != nil { // before anything is written
 		return nil, err
