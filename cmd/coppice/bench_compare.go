@@ -167,11 +167,7 @@ func newBenchComparison(cells []comparedCell) *benchComparison {
 
 // meanRatio is the geometric mean.
 func meanRatio(cells []comparedCell) float64 {
-	sum := 0.0
-	for _, c := range cells {
-		sum += math.Log(c.Ratio)
-	}
-	return math.Exp(sum / float64(len(cells)))
+	return model.GeometricMean(each(cells, func(c comparedCell) float64 { return c.Ratio }))
 }
 
 // write prints the comparison for people.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -134,23 +133,6 @@ func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
 		t, func() io.Writer { return newMembershipSink(4, 1) },
 		"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`,
 	)
-}
-
-func TestLeastSquaresFindTheLine(t *testing.T) {
-	for _, c := range []struct {
-		x, y []float64
-		want logFit
-	}{
-		{[]float64{1, 2, 3}, []float64{5, 7, 9}, logFit{Slope: 2, Intercept: 3, R2: 1}},
-		{[]float64{1, 2, 3}, []float64{4, 4, 4}, logFit{Slope: 0, Intercept: 4, R2: 1}},
-		{[]float64{0, 1, 2}, []float64{0, 3, 0}, logFit{Slope: 0, Intercept: 1, R2: 0}},
-		{[]float64{0, 1, 2, 3}, []float64{1, 3, 2, 4}, logFit{Slope: 0.8, Intercept: 1.3, R2: 0.64}},
-	} {
-		got := leastSquares(c.x, c.y)
-		if math.Abs(got.Slope-c.want.Slope)+math.Abs(got.Intercept-c.want.Intercept)+math.Abs(got.R2-c.want.R2) > 1e-9 {
-			t.Errorf("%v, %v: %+v, want %+v", c.x, c.y, got, c.want)
-		}
-	}
 }
 
 // sides are three rounds with so many processes; the second was disturbed.
