@@ -133,8 +133,7 @@ type membershipSides struct {
 	memberlist []float64    // µs
 }
 
-// measure does all rounds with n processes. Neighbours in time are compared, and
-// none always comes first.
+// measure does all rounds with n processes.
 func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds int)) (s membershipSides, err error) {
 	s.n = n
 	for round := range m.plan.rounds {
@@ -150,16 +149,8 @@ func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds i
 				return measured(&s.memberlist, func() (float64, error) { return m.memberlist(ctx, n) })
 			})
 		}
-		if round%2 == 1 {
-			slices.Reverse(steps)
-		}
-		for _, step := range steps {
-			if ctx.Err() != nil {
-				return s, ctx.Err()
-			}
-			if err := step(); err != nil {
-				return s, err
-			}
+		if err := inTurn(ctx, round, steps...); err != nil {
+			return s, err
 		}
 		done(round + 1)
 	}

@@ -18,43 +18,11 @@ type survival struct {
 	total     float64 // the last task is through with that
 }
 
-func (l recoveryLine) about() (rank, death int) { return l.Rank, l.Death }
-
-// recoverySink takes the lines of all tasks of a job, of which a process has one.
-type recoverySink struct {
-	deathSink[recoveryLine]
-	armed []map[int]bool // by death: the tasks that are ready
-}
-
-func newRecoverySink(n, deaths int) *recoverySink {
-	s := new(recoverySink)
-	s.begin(n, deaths, "task", s.hear)
-	for range deaths {
-		s.armed = append(s.armed, map[int]bool{})
-	}
-	return s
-}
-
-func (s *recoverySink) hear(l recoveryLine) {
-	if !l.Ready {
-		s.seen[l.Death][l.Rank] = l
-		return
-	}
-	if l.PID != 0 {
-		s.pids[l.Rank] = l.PID
-	}
-	if armed := s.armed[l.Death]; !armed[l.Rank] {
-		if armed[l.Rank] = true; len(armed) == s.n {
-			close(s.ready[l.Death])
-		}
-	}
-}
-
 // survival sums up what the tasks saw of a death.
-func (s *recoverySink) survival(death int, killed int64, victim int) (r survival, err error) {
+func (s *deathSink) survival(death int, killed int64, victims []int) (r survival, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.seen[death]
+	seen, victim := s.seen[death], victims[death]
 	if len(seen) != s.n {
 		return r, fmt.Errorf("death of rank %d: %d tasks were through with the operation; want %d", victim, len(seen), s.n)
 	}
