@@ -262,14 +262,10 @@ func checkMode(mode string, ops []string) error {
 	switch {
 	case !slices.Contains(benchModes, mode):
 		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
-	case mode == correctedMode && uncorrected(ops) != "":
-		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", uncorrected(ops), strings.Join(corrected, ", "))
-	case agrees(mode):
-		for _, op := range ops {
-			if !slices.Contains(benchloop.Collectives, op) {
-				return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, op, strings.Join(benchloop.Collectives, ", "))
-			}
-		}
+	case mode == correctedMode && outside(corrected, ops) != "":
+		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", outside(corrected, ops), strings.Join(corrected, ", "))
+	case agrees(mode) && outside(benchloop.Collectives, ops) != "":
+		return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, outside(benchloop.Collectives, ops), strings.Join(benchloop.Collectives, ", "))
 	}
 	if err := checkSaves(mode, ops); err != nil {
 		return err

@@ -275,12 +275,7 @@ func (r *probeReport) write(w *bufio.Writer) {
 }
 
 // count writes 1 pair, 2 pairs.
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
+func count(n int, what string) string { return countOf(n, what, what+"s") }
 
 // beside are the trees that the chosen one is compared with.
 var beside = []string{"binomial", "kary:2", "kary:4", model.Flat}

@@ -65,11 +65,7 @@ func (c simConfig) String() string {
 			b.WriteString(unusual.text)
 		}
 	}
-	runs := "runs"
-	if c.Runs == 1 {
-		runs = "run"
-	}
-	fmt.Fprintf(&b, "; %d %s, seed %d", c.Runs, runs, c.Seed)
+	fmt.Fprintf(&b, "; %s, seed %d", count(c.Runs, "run"), c.Seed)
 	return b.String()
 }
 

@@ -188,13 +188,7 @@ func (r *tpchReport) write(w *bufio.Writer) {
 		from = "files of " + r.Input
 	}
 	fmt.Fprintf(w, "\n%s, %s: tables in %.3f s, answer in %.3f s, %.3f s and %.0f MiB in all", count(len(r.Rows), "row"), from, r.Load, r.Ask, r.Seconds, float64(r.Peak)/(1<<20))
-	if len(r.Killed) > 0 {
-		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
-	}
-	if n := len(r.Restarts); n > 0 {
-		fmt.Fprintf(w, "; restarted %s", countOf(n, "time", "times"))
-	}
-	fmt.Fprintln(w)
+	writeSurvived(w, r.Killed, r.Restarts)
 }
 
 // writeRows prints a table.

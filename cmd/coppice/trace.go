@@ -82,12 +82,7 @@ func figures(r logp.Result, p int) []trace.Figure {
 	}
 }
 
-func steps(t protocol.Time) string {
-	if t == 1 {
-		return "1 step"
-	}
-	return fmt.Sprintf("%d steps", t)
-}
+func steps(t protocol.Time) string { return count(int(t), "step") }
 
 // draw adds one record. Who sends or delivers before it receives has the
 // message by itself.
