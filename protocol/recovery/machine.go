@@ -232,7 +232,7 @@ func (m *Machine) Opened(v *membership.View, hold bool) {
 			m.owed[o.ID] = 0 // it is another life
 		}
 	}
-	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return !v.Has(c.from) })
+	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return !v.Has(c.from) })
 	m.assign(before)
 	if !m.cfg.Adopts {
 		return
@@ -313,7 +313,7 @@ func (m *Machine) lose(why string, tasks ...protocol.Rank) {
 func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
 	for _, number := range tasks {
 		if !m.IsLost(number) {
-			m.lost = append(slices.Clip(m.lost), loss{number, why})
+			m.lost = append(m.lost, loss{number, why})
 			m.do(Effect{Act: Lose, Task: number, Why: why})
 		}
 	}
