@@ -296,6 +296,9 @@ func (m *Machine) Owing(to protocol.Rank) bool {
 
 // Owes returns the values that a process was not told of, and takes note that it is now.
 func (m *Machine) Owes(to protocol.Rank) []Key {
+	if len(m.drawn) == 0 {
+		return nil
+	}
 	for len(m.owed) <= int(to) {
 		m.owed = append(m.owed, 0)
 	}

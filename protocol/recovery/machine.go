@@ -199,6 +199,7 @@ func (m *Machine) tellAll(msg Message) {
 	if m.view == nil {
 		return
 	}
+	m.effects = slices.Grow(m.effects, len(m.view.Members)-1)
 	for _, o := range m.view.Members {
 		m.tell(o.ID, msg)
 	}

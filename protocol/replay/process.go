@@ -441,7 +441,7 @@ func (s *State) happened() protocol.Action[Message] {
 		return protocol.Action[Message]{Kind: protocol.Idle}
 	}
 	m := s.events[0]
-	s.events = s.events[1:]
+	s.events = slices.Delete(s.events, 0, 1)
 	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
 }
 
@@ -523,7 +523,7 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 func (j *Job) post(s *State, t *task) protocol.Action[Message] {
 	for len(t.out) > 0 {
 		f := t.out[0]
-		t.out = t.out[1:]
+		t.out = slices.Delete(t.out, 0, 1)
 		if owner := s.view.Owners[f.To]; owner != s.self {
 			return protocol.Action[Message]{Kind: protocol.Send, To: owner, Msg: Message{Kind: Data, Frame: f}}
 		}

@@ -58,7 +58,7 @@ var errPast = errors.New("a message of one who knows of other aborts")
 const firstView = 1
 
 func newTask(g *Program, number protocol.Rank, view uint64) *task {
-	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls))}
+	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls)), digests: make([]uint64, 0, len(g.Calls))}
 }
 
 // accept takes a message.
@@ -151,7 +151,7 @@ func (t *task) redo(c *Call, m move) error {
 // begin begins the present operation.
 func (t *task) begin(g *Program) {
 	c := &g.Calls[t.op]
-	t.begun, t.moves, t.came, t.sends = true, nil, 0, 0
+	t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0
 	if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
@@ -326,7 +326,7 @@ func (t *task) again(to protocol.Rank) {
 // clone returns a copy that shares nothing that changes.
 func (t *task) clone(g *Program) *task {
 	c := *t
-	c.early, c.out, c.moves, c.digests = slices.Clone(t.early), slices.Clone(t.out), slices.Clip(t.moves), slices.Clip(t.digests)
+	c.early, c.out, c.moves, c.digests = slices.Clone(t.early), slices.Clone(t.out), slices.Clone(t.moves), slices.Clip(t.digests)
 	for i, list := range c.early {
 		c.early[i] = slices.Clone(list)
 	}
