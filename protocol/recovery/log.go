@@ -38,8 +38,8 @@ func NewLog(head int) *Log { return &Log{head: head} }
 // Add adds a message. A value of more than Inline bytes is kept as it is: it must
 // not change any more. Add returns how much memory the log takes more than before.
 func (l *Log) Add(to int, head, value []byte) (grown int) {
-	for len(l.ranks) <= to {
-		l.ranks = append(l.ranks, sent{})
+	if more := to + 1 - len(l.ranks); more > 0 {
+		l.ranks = append(l.ranks, make([]sent, more)...)
 	}
 	s := &l.ranks[to]
 	n, inline := uint32(len(value)), value
