@@ -228,7 +228,9 @@ func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	p.progress(s, now)
 	if len(s.out) > 0 {
 		a := s.out[0]
-		s.out = slices.Delete(s.out, 0, 1)
+		if s.out = s.out[1:]; len(s.out) == 0 {
+			s.out = nil
+		}
 		if a.Kind == protocol.Work {
 			s.works = append(s.works, a.Msg.Kind)
 			if a.Msg.Kind == Record {
