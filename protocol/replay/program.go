@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -22,10 +21,10 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	agreed bool              // some operations are
-	onces  int               // operations before which tasks call Once
-	starts []int             // by epoch, the operation that it begins with
-	serial func() [][]uint64 // Serial, if nothing is aborted and there are no values of Once
+	agreed bool       // some operations are
+	onces  int        // operations before which tasks call Once
+	starts []int      // by epoch, the operation that it begins with
+	serial [][]uint64 // Serial, if nothing is aborted; nil: there are values of Once
 }
 
 // Call is an operation of a program.
@@ -36,7 +35,7 @@ type Call struct {
 	Once   bool // every task calls Once before it, and its input depends on the value
 }
 
-// NewProgram returns a program.
+// NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
@@ -45,7 +44,9 @@ func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 			g.onces++
 		}
 	}
-	g.serial = sync.OnceValue(func() [][]uint64 { return g.compute(nil, nil) })
+	if g.onces == 0 {
+		g.serial = g.compute(nil, nil)
+	}
 	return g
 }
 
@@ -79,7 +80,7 @@ func (g *Program) index(n Name) int {
 // some operations are aborted, and Once had these values, by task and in order.
 func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
 	if len(aborted) == 0 && g.onces == 0 {
-		return g.serial()
+		return g.serial
 	}
 	return g.compute(aborted, onces)
 }
