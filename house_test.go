@@ -47,7 +47,7 @@ var rooms = []room{
 	{in: "experiment", may: "logp model"},
 	{in: "internal/node internal/transport internal/wire", may: "protocol internal/detect internal/large"},
 	{in: "internal/codec internal/fold", may: "internal/large"},
-	{in: "internal/netns internal/plant internal/posix"},
+	{in: "internal/extent internal/netns internal/plant internal/posix"},
 	{in: "internal/store", may: "internal/posix"},
 	{in: "internal/large"},
 	{in: "internal/detect", may: "internal/posix"},
