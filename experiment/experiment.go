@@ -26,11 +26,7 @@ var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, mem
 
 // All lists the experiments.
 func All() []Experiment {
-	var list []Experiment
-	for _, part := range all {
-		list = append(list, part...)
-	}
-	return list
+	return slices.Concat(all...)
 }
 
 // Find returns the experiments with the given names, each once; «all» names all

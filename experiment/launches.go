@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/coppice-go/coppice/model"
 )
 
 // Starter starts jobs of real processes, for what the papers measured and did not
@@ -311,6 +312,11 @@ func (c *contest) times(who string, p, bytes int) (us []float64) {
 	return us
 }
 
+// spread sums up the µs of a contender's launches.
+func (c *contest) spread(who contender, p, bytes int) model.Spread {
+	return model.SpreadOf(c.times(who.name, p, bytes))
+}
+
 // ratios are those of one contender's times to another's, round by round.
 func (c *contest) ratios(who, to string, p, bytes int) (ratios []float64) {
 	base := c.times(to, p, bytes)
@@ -322,13 +328,12 @@ func (c *contest) ratios(who, to string, p, bytes int) (ratios []float64) {
 
 // ratio sums up the ratios of one contender's times to another's on p processes.
 type ratio struct {
-	p                int
-	q25, median, q75 float64 // over the rounds
+	p            int
+	model.Spread // over the rounds
 }
 
 func (c *contest) ratio(who, to contender, p, bytes int) ratio {
-	all := c.ratios(who.name, to.name, p, bytes)
-	return ratio{p, quantile(all, 0.25), quantile(all, 0.5), quantile(all, 0.75)}
+	return ratio{p, model.SpreadOf(c.ratios(who.name, to.name, p, bytes))}
 }
 
 // ratiosOver returns the ratios for each number of processes.
@@ -339,29 +344,9 @@ func (c *contest) ratiosOver(processes []int, who, to contender, bytes int) (all
 	return all
 }
 
-// quantile interpolates between the values beside it.
-func quantile(values []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	if low+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
-}
-
 func medians(ratios []ratio) (all []float64) {
 	for _, r := range ratios {
-		all = append(all, r.median)
+		all = append(all, r.Median)
 	}
 	return all
-}
-
-// geometricMean is that of positive values.
-func geometricMean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += math.Log(v)
-	}
-	return math.Exp(sum / float64(len(values)))
 }

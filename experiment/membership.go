@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -29,11 +30,11 @@ var membershipExperiments = []Experiment{
 		About: "The same with four children a node.",
 	},
 	{
-		Name: "membership-fig6.3", Title: "Stabilization over TCP and Fast Ethernet, two children", Source: "Membership, Figure 6.3 and §6.1.2", run: membershipFig63,
+		Name: "membership-fig6.3", Title: "Stabilization over TCP and Fast Ethernet, two children", Source: "Membership, Figure 6.3 and §6.1.2", run: smallCluster(ethernet, 2),
 		About: "T_s after one failure on the OS cluster, simulated, and by the base and the contention models; by the number of nodes that are left.",
 	},
 	{
-		Name: "membership-fig6.4", Title: "Stabilization over TCP and Fast Ethernet, four children", Source: "Membership, Figure 6.4 and §6.1.2", run: membershipFig64,
+		Name: "membership-fig6.4", Title: "Stabilization over TCP and Fast Ethernet, four children", Source: "Membership, Figure 6.4 and §6.1.2", run: smallCluster(ethernet, 4),
 		About: "The same with four children a node.",
 	},
 	{
@@ -41,11 +42,11 @@ var membershipExperiments = []Experiment{
 		About: "Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).",
 	},
 	{
-		Name: "membership-fig6.6", Title: "Stabilization over Myrinet, two children", Source: "Membership, Figure 6.6 and §6.1.2", run: membershipFig66,
+		Name: "membership-fig6.6", Title: "Stabilization over Myrinet, two children", Source: "Membership, Figure 6.6 and §6.1.2", run: smallCluster(myrinet, 2),
 		About: "T_s after one failure on the OS cluster over Myrinet, simulated, and by the base and the contention models; by the number of nodes that are left.",
 	},
 	{
-		Name: "membership-fig6.7", Title: "Stabilization over Myrinet, four children", Source: "Membership, Figure 6.7 and §6.1.2", run: membershipFig67,
+		Name: "membership-fig6.7", Title: "Stabilization over Myrinet, four children", Source: "Membership, Figure 6.7 and §6.1.2", run: smallCluster(myrinet, 4),
 		About: "The same with four children a node.",
 	},
 	{
@@ -148,13 +149,7 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 }
 
 func columnName(name string) string {
-	out := []rune(name)
-	for i, r := range out {
-		if r == ' ' {
-			out[i] = '_'
-		}
-	}
-	return string(out) + "_us"
+	return strings.ReplaceAll(name, " ", "_") + "_us"
 }
 
 // last is the point with the most nodes.
@@ -178,23 +173,6 @@ func full(fanout int) func(n int) bool {
 	return func(n int) bool { return n > 1 && model.Levels(fanout, n+1) > model.Levels(fanout, n) }
 }
 
-// leastSquares is the line through points: its slope, and how much of their
-// variation it explains.
-func leastSquares(points []model.Point) (slope, r2 float64) {
-	var x, y float64
-	for _, p := range points {
-		x += p.X / float64(len(points))
-		y += p.Y / float64(len(points))
-	}
-	var xx, xy, yy float64
-	for _, p := range points {
-		xx += (p.X - x) * (p.X - x)
-		xy += (p.X - x) * (p.Y - y)
-		yy += (p.Y - y) * (p.Y - y)
-	}
-	return xy / xx, xy * xy / (xx * yy)
-}
-
 // grows claims that T_s grows with the logarithm of the number of nodes: a line over
 // log N explains it well, and better than one over N does.
 func (f *Finding) grows(what string, points []model.Point, unit, why string) {
@@ -202,10 +180,9 @@ func (f *Finding) grows(what string, points []model.Point, unit, why string) {
 	for i := range over {
 		over[i].X = math.Log2(over[i].X)
 	}
-	slope, r2 := leastSquares(over)
-	_, linear := leastSquares(points)
-	f.shape(what, "scales logarithmically", fmt.Sprintf("%s %s more for each doubling; r² = %.3f over log N, %.3f over N", text(round(slope)), unit, r2, linear),
-		slope > 0 && r2 >= 0.9 && r2 > linear, why)
+	line, linear := model.FitLine(over), model.FitLine(points)
+	f.shape(what, "scales logarithmically", fmt.Sprintf("%s %s more for each doubling; r² = %.3f over log N, %.3f over N", text(round(line.Slope)), unit, line.R2, linear.R2),
+		line.Slope > 0 && line.R2 >= 0.9 && line.R2 > linear.R2, why)
 }
 
 // results are T_s as simulated, over the number of nodes.

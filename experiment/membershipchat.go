@@ -69,18 +69,10 @@ func (c *chat) Next(s *chatState, _ protocol.Time) protocol.Action[int] {
 
 // chatWatch notes when each group ended its first and its last round that counts.
 type chatWatch struct {
+	logp.Unobserved[int]
 	from, to    int
 	first, last map[protocol.Rank]protocol.Time
 }
-
-// Sent implements logp.Observer.
-func (*chatWatch) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, int) {}
-
-// Received implements logp.Observer.
-func (*chatWatch) Received(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, int) {}
-
-// Died implements logp.Observer.
-func (*chatWatch) Died(protocol.Time, protocol.Rank) {}
 
 // Delivered implements logp.Observer.
 func (w *chatWatch) Delivered(at protocol.Time, r protocol.Rank, round int) {

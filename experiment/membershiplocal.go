@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -82,6 +83,7 @@ func (c localScene) run() (localOutcome, error) {
 
 // localWatch notes what the proposer learned when, and when views opened.
 type localWatch struct {
+	logp.Unobserved[membership.LocalMessage]
 	learned, first, last protocol.Time
 	number               uint32
 	size                 int
@@ -115,9 +117,6 @@ func (w *localWatch) Delivered(at protocol.Time, _ protocol.Rank, m membership.L
 	w.number, w.size, w.last = max(w.number, m.Number), int(m.Size), at
 }
 
-// Died implements logp.Observer.
-func (w *localWatch) Died(protocol.Time, protocol.Rank) {}
-
 // localSizes are the full trees up to a million or somewhat more.
 func localSizes(fanout, most int) (sizes []int) {
 	for n := 1 + fanout; n <= most; n = n*fanout + 1 {
@@ -132,11 +131,7 @@ func localScenes(n, fanout int) []localScene {
 	for i := uint64(0); len(hundred) < min(100, n/4); i++ {
 		hundred[protocol.Rank(1+protocol.Below(protocol.Mix(1, i), uint64(n-1)))] = true
 	}
-	var many []protocol.Rank
-	for r := range hundred {
-		many = append(many, r)
-	}
-	slices.Sort(many)
+	many := slices.Sorted(maps.Keys(hundred))
 	return []localScene{
 		{name: "one failure, a leaf", n: n, fanout: fanout, dead: []protocol.Rank{protocol.Rank(n - 1)}},
 		{name: "one failure, below the root", n: n, fanout: fanout, dead: []protocol.Rank{1}},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
 )
 
 // Stabilizer is a Starter that can also measure membership: it starts processes,
@@ -52,9 +53,9 @@ func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
 			if err != nil {
 				return fmt.Errorf("%d processes, %d children: %w", p, fanout, err)
 			}
-			low, median, high := quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
-			t.Add(p, fanout, median, low, high, rounds)
-			s.Points = append(s.Points, chart.Point{X: float64(p), Y: median, Low: low, High: high})
+			v := model.SpreadOf(us)
+			t.Add(p, fanout, v.Median, v.Low, v.High, rounds)
+			s.Points = append(s.Points, chart.Point{X: float64(p), Y: v.Median, Low: v.Low, High: v.High})
 		}
 		last := s.Points[len(s.Points)-1]
 		f.within(fmt.Sprintf("T_s with %d children, %.0f processes (§6.1.3)", fanout, last.X), "single-digit ms at 47 nodes over TCP", last.Y, 0, 10_000)

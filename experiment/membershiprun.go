@@ -142,14 +142,11 @@ func (a *agents) Computing(_ protocol.Rank, m membership.Message) protocol.Time 
 
 // viewWatch notes when the last view that opened did, first and last.
 type viewWatch struct {
+	logp.Unobserved[membership.Message]
 	joins                bool
 	learned, first, last protocol.Time
 	number               uint64
 	opened               int
-}
-
-// Sent implements logp.Observer.
-func (w *viewWatch) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, membership.Message) {
 }
 
 // Received implements logp.Observer. Of a joiner the proposer learns by its letter.
@@ -173,6 +170,3 @@ func (w *viewWatch) Delivered(at protocol.Time, _ protocol.Rank, m membership.Me
 		w.learned = learned
 	}
 }
-
-// Died implements logp.Observer.
-func (w *viewWatch) Died(protocol.Time, protocol.Rank) {}

@@ -109,8 +109,8 @@ func (f *Finding) switchClaims(c *curve, fanout int, section string) {
 			points = append(points, model.Point{X: float64(p.n), Y: p.ours})
 			rises = rises && (i == 0 || p.ours >= level[i-1].ours)
 		}
-		slope, r2 := leastSquares(points)
-		rises, fits = rises && slope > 0, min(fits, r2)
+		line := model.FitLine(points)
+		rises, fits = rises && line.Slope > 0, min(fits, line.R2)
 	})
 	f.shape("T_s where the tree grows a level ("+section+")", "a step", fmt.Sprintf("a step up at each of %d heights: %t", jumps, steps), steps, "")
 	f.shape("T_s while a level of the tree fills ("+section+")", "tends to increase linearly", fmt.Sprintf("never falls: %t; a line explains at least %s of the variation in a level", rises, percent(fits)), rises && fits >= 0.6,
@@ -129,33 +129,19 @@ func (f *Finding) resembles(c *curve, m int, what, paper string, counts func(n i
 	f.shape(what, paper, fmt.Sprintf("at most %s apart", percent(off)), off <= tolerance, fmt.Sprintf("read as within %s; %s", percent(tolerance), why))
 }
 
-func membershipFig63(ctx context.Context, lab *Lab, f *Finding) error {
-	return f.smallCluster(ctx, lab, ethernet, 2)
-}
-
-func membershipFig64(ctx context.Context, lab *Lab, f *Finding) error {
-	return f.smallCluster(ctx, lab, ethernet, 4)
-}
-
-func membershipFig66(ctx context.Context, lab *Lab, f *Finding) error {
-	return f.smallCluster(ctx, lab, myrinet, 2)
-}
-
-func membershipFig67(ctx context.Context, lab *Lab, f *Finding) error {
-	return f.smallCluster(ctx, lab, myrinet, 4)
-}
-
 // smallCluster is a figure of the OS cluster.
-func (f *Finding) smallCluster(ctx context.Context, lab *Lab, cl cluster, fanout int) error {
-	c, err := f.onSwitch(ctx, lab, cl, fanout)
-	if err != nil {
-		return err
+func smallCluster(cl cluster, fanout int) func(context.Context, *Lab, *Finding) error {
+	return func(ctx context.Context, lab *Lab, f *Finding) error {
+		c, err := f.onSwitch(ctx, lab, cl, fanout)
+		if err != nil {
+			return err
+		}
+		f.switchClaims(c, fanout, "§6.1.2")
+		f.resembles(c, contentionModel, "the contention model, full trees (§6.1.2)", "resembles the results", full(fanout), 0.25, crowded)
+		apart, filled := c.off(contentionModel, everywhere), c.off(contentionModel, full(fanout))
+		f.shape("the contention model, while a level fills (§6.1.2)", "does not reflect them", fmt.Sprintf("up to %s apart, full trees up to %s", percent(apart), percent(filled)), apart > filled, "")
+		return nil
 	}
-	f.switchClaims(c, fanout, "§6.1.2")
-	f.resembles(c, contentionModel, "the contention model, full trees (§6.1.2)", "resembles the results", full(fanout), 0.25, crowded)
-	apart, filled := c.off(contentionModel, everywhere), c.off(contentionModel, full(fanout))
-	f.shape("the contention model, while a level fills (§6.1.2)", "does not reflect them", fmt.Sprintf("up to %s apart, full trees up to %s", percent(apart), percent(filled)), apart > filled, "")
-	return nil
 }
 
 // crowded is why the contention model is off where a switch is busy all the time.
@@ -300,7 +286,7 @@ func membershipFig610(ctx context.Context, lab *Lab, f *Finding) error {
 		}
 	}
 	f.claim("pairs: nodes up to which the latency is that of two (§6.1.3)", pairsKnee, float64(flat), 1, "")
-	_, r2 := leastSquares(pairs[2*pairsKnee-2:])
+	r2 := model.FitLine(pairs[2*pairsKnee-2:]).R2
 	f.shape("pairs: latency from then on (§6.1.3)", "rises linearly with the nodes added", fmt.Sprintf("r² = %.3f from %d nodes on", r2, 2*pairsKnee), r2 > 0.95, "")
 	ordered := true
 	for i := range pairs {

@@ -31,10 +31,15 @@ type Sample struct {
 }
 
 func newSample() *Sample {
-	return &Sample{
-		Coloring: Histogram{}, Quiescence: Histogram{}, Completion: Histogram{}, Correction: Histogram{},
-		GapMax: Histogram{}, Uncolored: Histogram{}, Messages: Histogram{}, Pairs: Histogram{},
+	s := new(Sample)
+	for _, h := range s.histograms() {
+		*h = Histogram{}
 	}
+	return s
+}
+
+func (s *Sample) histograms() []*Histogram {
+	return []*Histogram{&s.Coloring, &s.Quiescence, &s.Completion, &s.Correction, &s.GapMax, &s.Uncolored, &s.Messages, &s.Pairs}
 }
 
 const pairShift = 32
@@ -63,14 +68,9 @@ func (s *Sample) add(results []logp.Result, p int) {
 
 // merge adds another sample of the same cell.
 func (s *Sample) merge(other *Sample) {
-	s.Coloring.Merge(other.Coloring)
-	s.Quiescence.Merge(other.Quiescence)
-	s.Completion.Merge(other.Completion)
-	s.Correction.Merge(other.Correction)
-	s.GapMax.Merge(other.GapMax)
-	s.Uncolored.Merge(other.Uncolored)
-	s.Messages.Merge(other.Messages)
-	s.Pairs.Merge(other.Pairs)
+	for i, h := range s.histograms() {
+		h.Merge(*other.histograms()[i])
+	}
 	s.Disseminations += other.Disseminations
 	s.Corrections += other.Corrections
 	s.Runs += other.Runs
@@ -96,13 +96,13 @@ func (s *Sample) parse(text []byte, c Cell) error {
 
 // check says what cannot be.
 func (s *Sample) check() error {
-	for _, h := range []Histogram{s.Coloring, s.Quiescence, s.Completion, s.Correction, s.GapMax, s.Uncolored, s.Messages, s.Pairs} {
-		for _, n := range h {
+	for _, h := range s.histograms() {
+		for _, n := range *h {
 			if n < 1 {
 				return errors.New("a value that did not occur")
 			}
 		}
-		if h == nil || h.N() != int64(s.Runs) {
+		if *h == nil || h.N() != int64(s.Runs) {
 			return fmt.Errorf("%d runs, but %d values", s.Runs, h.N())
 		}
 	}

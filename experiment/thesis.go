@@ -6,6 +6,7 @@ import (
 	"runtime"
 
 	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
 )
 
 // The TU Darmstadt thesis on fault-tolerant collectives, §5.2 and §5.4, measured its
@@ -88,17 +89,14 @@ func thesisRuntime(figure string, o thesisOp) Experiment {
 			if c == nil || err != nil {
 				return err
 			}
-			f.thesisPlot(c, "median latency (µs)", func(who contender, p int) (low, median, high float64) {
-				us := c.times(who.name, p, smallest)
-				return quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
-			})
+			f.plotLatency(c, smallest)
 			f.judgeAnew(c, o)
 			f.judge(measured{
 				what: "agreed before and after, over plain", paper: "slower",
 				ratios: c.ratiosOver(c.processes, oursTwice, oursPlain, smallest), mean: true, low: 1,
 				reading: "two agreements are not free",
 			})
-			f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", geometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
+			f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", model.GeometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
 			return nil
 		},
 	}
@@ -128,9 +126,8 @@ func thesisOverhead(figure string, o thesisOp) Experiment {
 			if c == nil || err != nil {
 				return err
 			}
-			f.thesisPlot(c, "times as long as Open MPI over TCP", func(who contender, p int) (low, median, high float64) {
-				r := c.ratio(who, vendorTCP, p, smallest)
-				return r.q25, r.median, r.q75
+			f.plot(c, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
+				return c.ratio(who, vendorTCP, p, smallest).Spread
 			})
 			f.thesisLine(c, o)
 			f.judgeOverhead(c, o)
@@ -178,8 +175,8 @@ func (f *Finding) judgeOverhead(c *contest, o thesisOp) {
 // judgeShare is for an operation of which no figure is printed, only that fault
 // tolerance costs less than writing it anew.
 func (f *Finding) judgeShare(c *contest) {
-	adds := geometricMean(medians(c.ratiosOver(c.processes, oursTwice, oursPlain, smallest)))
-	anew := geometricMean(medians(c.ratiosOver(c.processes, oursPlain, vendorTCP, smallest)))
+	adds := model.GeometricMean(medians(c.ratiosOver(c.processes, oursTwice, oursPlain, smallest)))
+	anew := model.GeometricMean(medians(c.ratiosOver(c.processes, oursPlain, vendorTCP, smallest)))
 	f.shape("agreed before and after, over plain", "less than what writing it anew costs; no figure printed",
 		fmt.Sprintf("%.2f; plain over Open MPI without shared memory %.2f (geometric means)", adds, anew), adds <= anew,
 		"agrees if the first is at most the second, which cannot be where ours without fault tolerance is as fast as Open MPI")
@@ -203,7 +200,7 @@ func (f *Finding) thesis(ctx context.Context, lab *Lab, o thesisOp) (*contest, e
 	one := c.of(o.name)
 	f.thesisTable(one, smallest)
 	f.thesisNotes(c)
-	f.note("%d bytes, not 4 as in the thesis: reductions here add numbers of 8. Open MPI with shared memory, over that without: geometric mean %.2f; ours has sockets only.", smallest, geometricMean(medians(one.ratiosOver(one.processes, vendorOwn, vendorTCP, smallest))))
+	f.note("%d bytes, not 4 as in the thesis: reductions here add numbers of 8. Open MPI with shared memory, over that without: geometric mean %.2f; ours has sockets only.", smallest, model.GeometricMean(medians(one.ratiosOver(one.processes, vendorOwn, vendorTCP, smallest))))
 	return one, nil
 }
 
@@ -226,23 +223,10 @@ func (f *Finding) thesisTable(c *contest, bytes int) {
 	}
 	for _, who := range c.contenders {
 		for _, p := range c.processes {
-			us := c.times(who.name, p, bytes)
-			t.Add(who.name, p, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75),
-				c.ratio(who, vendorTCP, p, bytes).median, c.ratio(who, oursPlain, p, bytes).median, c.rounds, c.iterations)
+			us := c.spread(who, p, bytes)
+			t.Add(who.name, p, us.Median, us.Low, us.High,
+				c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
 		}
 	}
 	f.Tables = append(f.Tables, t)
-}
-
-// thesisPlot draws something of every contender over the number of processes.
-func (f *Finding) thesisPlot(c *contest, label string, of func(who contender, p int) (low, median, high float64)) {
-	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: label, Log: 10}}
-	for _, who := range c.contenders {
-		s := chart.Series{Name: who.name, Style: chart.Line | chart.Marks}
-		for _, p := range c.processes {
-			low, median, high := of(who, p)
-			s.Points = append(s.Points, chart.Point{X: float64(p), Y: median, Low: low, High: high})
-		}
-		f.Chart.Series = append(f.Chart.Series, s)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
 )
 
 // The TU Darmstadt thesis on fault-tolerant collectives, §5.3 and Figure 5.24, compared running
@@ -96,14 +97,12 @@ func (f *Finding) queryTable(all []queryContest) {
 		whole, alone := c.of(wholeJob), c.of(queryAlone)
 		last := c.contenders[len(c.contenders)-1]
 		for _, way := range c.contenders {
-			s := chart.Series{Name: fmt.Sprintf("%s, scale %g", way.name, c.scale), Style: chart.Line | chart.Marks}
-			for _, p := range c.processes {
-				us, r := whole.times(way.name, p, queryBytes), whole.ratio(way, last, p, queryBytes)
-				low, median, high := quantile(us, 0.25)/1e6, quantile(us, 0.5)/1e6, quantile(us, 0.75)/1e6
-				t.Add(c.scale, way.name, p, median, low, high, r.median, r.q25, r.q75, quantile(alone.times(way.name, p, queryBytes), 0.5)/1e6, c.rounds)
-				s.Points = append(s.Points, chart.Point{X: float64(p), Y: median, Low: low, High: high})
-			}
-			f.Chart.Series = append(f.Chart.Series, s)
+			f.curve(fmt.Sprintf("%s, scale %g", way.name, c.scale), c.processes, func(p int) model.Spread {
+				us, r := whole.spread(way, p, queryBytes), whole.ratio(way, last, p, queryBytes)
+				s := model.Spread{Low: us.Low / 1e6, Median: us.Median / 1e6, High: us.High / 1e6}
+				t.Add(c.scale, way.name, p, s.Median, s.Low, s.High, r.Median, r.Low, r.High, alone.spread(way, p, queryBytes).Median/1e6, c.rounds)
+				return s
+			})
 		}
 	}
 	f.Tables = append(f.Tables, t)

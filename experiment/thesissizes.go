@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
 )
 
 // The figures of the thesis that are about size, and the one about its optimization.
@@ -41,14 +42,11 @@ func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
 	f.Chart = &chart.Chart{Title: fmt.Sprintf("%s, %d processes", f.Title, p), X: chart.Axis{Label: "bytes", Log: 2}, Y: chart.Axis{Label: "median latency (µs)", Log: 10}}
 	t := Table{Columns: []string{"implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations"}}
 	for _, who := range c.contenders {
-		s := chart.Series{Name: who.name, Style: chart.Line | chart.Marks}
-		for _, bytes := range c.bytes {
-			us := c.times(who.name, p, bytes)
-			low, median, high := quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
-			t.Add(who.name, bytes, median, low, high, c.ratio(who, vendorTCP, p, bytes).median, c.ratio(who, oursPlain, p, bytes).median, c.rounds, c.iterations)
-			s.Points = append(s.Points, chart.Point{X: float64(bytes), Y: median, Low: low, High: high})
-		}
-		f.Chart.Series = append(f.Chart.Series, s)
+		f.curve(who.name, c.bytes, func(bytes int) model.Spread {
+			us := c.spread(who, p, bytes)
+			t.Add(who.name, bytes, us.Median, us.Low, us.High, c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
+			return us
+		})
 	}
 	f.Tables = append(f.Tables, t)
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
@@ -64,11 +62,11 @@ func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
 	const noise = 1.2
 	var each []string
 	for _, bytes := range c.bytes {
-		each = append(each, fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).median, bytes))
+		each = append(each, fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes))
 	}
 	first, last := c.ratio(who, oursPlain, p, c.bytes[0]), c.ratio(who, oursPlain, p, c.bytes[len(c.bytes)-1])
 	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(each, ", "),
-		last.median <= noise*first.median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
+		last.Median <= noise*first.Median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
 }
 
 func thesisLarge(ctx context.Context, lab *Lab, f *Finding) error {
@@ -77,10 +75,7 @@ func thesisLarge(ctx context.Context, lab *Lab, f *Finding) error {
 		return err
 	}
 	f.thesisTable(c, largeBytes)
-	f.thesisPlot(c, "median latency (µs)", func(who contender, p int) (low, median, high float64) {
-		us := c.times(who.name, p, largeBytes)
-		return quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
-	})
+	f.plotLatency(c, largeBytes)
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
 		f.judge(measured{
 			what: who.name + ", over Open MPI without shared memory", paper: "slightly better than MPI's",
@@ -98,10 +93,7 @@ func thesisOptimized(ctx context.Context, lab *Lab, f *Finding) error {
 	if c == nil || err != nil {
 		return err
 	}
-	f.thesisPlot(c, "median latency (µs)", func(who contender, p int) (low, median, high float64) {
-		us := c.times(who.name, p, smallest)
-		return quantile(us, 0.25), quantile(us, 0.5), quantile(us, 0.75)
-	})
+	f.plotLatency(c, smallest)
 	f.judge(measured{
 		what: "agreed after, over agreed before and after", paper: "better",
 		ratios: c.ratiosOver(c.processes, oursAgreed, oursTwice, smallest), mean: true, high: 1,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
+	"github.com/coppice-go/coppice/model"
 )
 
 // Corrected Trees, §4.4, measured an implementation on up to 512 nodes with 72
@@ -66,7 +67,8 @@ func (f *Finding) measure(ctx context.Context, lab *Lab, contenders ...contender
 		return nil, err
 	}
 	f.tabulate(c)
-	f.plot(c)
+	f.plotLatency(c, smallest)
+	f.Chart.Title = fmt.Sprintf("Broadcast of %d bytes", smallest)
 	f.note("Measured on %s/%s, %d cores, over which the processes are spread: with more processes than cores, a broadcast waits for its turns. Each configuration was launched %s, with %s of each size after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. A broadcast counts from the root's beginning to the last end; the paper's benchmark averages over the processes.",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(c.rounds, "time"), times(c.iterations, "broadcast"))
 	if c.rounds < launchesMax || c.iterations < 50 {
@@ -121,7 +123,7 @@ func times(n int, what string) string {
 
 // tabulate makes the tables: the smallest size first, the others after it.
 func (f *Finding) tabulate(c *contest) {
-	base := c.contenders[0].name
+	base := c.contenders[0]
 	for _, bytes := range c.bytes {
 		t := Table{Columns: []string{"broadcast", "processes", "median_us", "q25_us", "q75_us", "ratio", "ratio_q25", "ratio_q75", "launches", "iterations"}}
 		if bytes != smallest {
@@ -129,9 +131,8 @@ func (f *Finding) tabulate(c *contest) {
 		}
 		for _, who := range c.contenders {
 			for _, p := range c.processes {
-				us, ratios := c.times(who.name, p, bytes), c.ratios(who.name, base, p, bytes)
-				t.Add(who.name, p, quantile(us, 0.5), quantile(us, 0.25), quantile(us, 0.75),
-					quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75), c.rounds, c.iterations)
+				us, r := c.spread(who, p, bytes), c.ratio(who, base, p, bytes)
+				t.Add(who.name, p, us.Median, us.Low, us.High, r.Median, r.Low, r.High, c.rounds, c.iterations)
 			}
 		}
 		f.Tables = append(f.Tables, t)
@@ -140,19 +141,30 @@ func (f *Finding) tabulate(c *contest) {
 	for _, bytes := range c.bytes {
 		sizes = append(sizes, fmt.Sprint(bytes))
 	}
-	f.note("The tables are of broadcasts of %s bytes, in this order; ratios are to «%s». The paper's text does not say which size its figures show.", strings.Join(sizes, ", "), base)
+	f.note("The tables are of broadcasts of %s bytes, in this order; ratios are to «%s». The paper's text does not say which size its figures show.", strings.Join(sizes, ", "), base.name)
 }
 
-func (f *Finding) plot(c *contest) {
-	f.Chart = &chart.Chart{Title: fmt.Sprintf("Broadcast of %d bytes", smallest), X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "median latency (µs)", Log: 10}}
+// plotLatency draws how long every contender took, over the number of processes.
+func (f *Finding) plotLatency(c *contest, bytes int) {
+	f.plot(c, "median latency (µs)", func(who contender, p int) model.Spread { return c.spread(who, p, bytes) })
+}
+
+// plot draws something of every contender over the number of processes.
+func (f *Finding) plot(c *contest, label string, of func(who contender, p int) model.Spread) {
+	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: label, Log: 10}}
 	for _, who := range c.contenders {
-		s := chart.Series{Name: who.name, Style: chart.Line | chart.Marks}
-		for _, p := range c.processes {
-			us := c.times(who.name, p, smallest)
-			s.Points = append(s.Points, chart.Point{X: float64(p), Y: quantile(us, 0.5), Low: quantile(us, 0.25), High: quantile(us, 0.75)})
-		}
-		f.Chart.Series = append(f.Chart.Series, s)
+		f.curve(who.name, c.processes, func(p int) model.Spread { return of(who, p) })
 	}
+}
+
+// curve adds a line with whiskers to the chart.
+func (f *Finding) curve(name string, xs []int, of func(x int) model.Spread) {
+	s := chart.Series{Name: name, Style: chart.Line | chart.Marks}
+	for _, x := range xs {
+		v := of(x)
+		s.Points = append(s.Points, chart.Point{X: float64(x), Y: v.Median, Low: v.Low, High: v.High})
+	}
+	f.Chart.Series = append(f.Chart.Series, s)
 }
 
 // measured is a claim about ratios, one for each number of processes.
@@ -169,11 +181,11 @@ func (f *Finding) judge(m measured) {
 	judged := medians(m.ratios)
 	var each []string
 	for _, r := range m.ratios {
-		each = append(each, fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.median, r.q25, r.q75, r.p))
+		each = append(each, fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.Median, r.Low, r.High, r.p))
 	}
 	ours, which := "ratio "+strings.Join(each, ", "), "every ratio"
 	if m.mean {
-		judged, which = []float64{geometricMean(judged)}, "the geometric mean"
+		judged, which = []float64{model.GeometricMean(judged)}, "the geometric mean"
 		ours += fmt.Sprintf("; geometric mean %.2f", judged[0])
 	}
 	bounds := fmt.Sprintf("from %.2f to %.2f", m.low, m.high)
@@ -204,13 +216,13 @@ func (m measured) within(values []float64) bool {
 // firm tells whether the quartiles of the ratios lead to the same verdict as their
 // medians.
 func (m measured) firm(agrees bool) bool {
-	for _, of := range []func(ratio) float64{func(r ratio) float64 { return r.q25 }, func(r ratio) float64 { return r.q75 }} {
+	for _, of := range []func(ratio) float64{func(r ratio) float64 { return r.Low }, func(r ratio) float64 { return r.High }} {
 		var values []float64
 		for _, r := range m.ratios {
 			values = append(values, of(r))
 		}
 		if m.mean {
-			values = []float64{geometricMean(values)}
+			values = []float64{model.GeometricMean(values)}
 		}
 		if m.within(values) != agrees {
 			return false
@@ -224,7 +236,7 @@ func (c *contest) otherSizes(who, to contender) string {
 	var parts []string
 	for _, bytes := range c.bytes {
 		if bytes != smallest {
-			parts = append(parts, fmt.Sprintf("%.2f at %d bytes", geometricMean(medians(c.ratiosOver(c.processes, who, to, bytes))), bytes))
+			parts = append(parts, fmt.Sprintf("%.2f at %d bytes", model.GeometricMean(medians(c.ratiosOver(c.processes, who, to, bytes))), bytes))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -243,7 +255,7 @@ func treesFig11(ctx context.Context, lab *Lab, f *Finding) error {
 	var best []ratio
 	for _, p := range c.processes {
 		fewer, more := c.ratio(gossips[0], checkedBin, p, smallest), c.ratio(gossips[1], checkedBin, p, smallest)
-		if fewer.median < more.median {
+		if fewer.Median < more.Median {
 			more = fewer
 		}
 		best = append(best, more)
@@ -254,7 +266,7 @@ func treesFig11(ctx context.Context, lab *Lab, f *Finding) error {
 		reading: "both with checked correction, which reaches all after any number of rounds; the paper's sends four correction messages",
 	})
 	f.note("Claims are about %d bytes. Our tree without correction over the vendor's without shared memory, other sizes: %s. The tree is binomial at every size, as the paper's; a plain broadcast of large values that names no tree goes in pieces.", smallest, c.otherSizes(plainTree, vendorTCP))
-	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", geometricMean(medians(c.ratiosOver(c.processes, vendorOwn, vendorTCP, smallest))))
+	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", model.GeometricMean(medians(c.ratiosOver(c.processes, vendorOwn, vendorTCP, smallest))))
 	return nil
 }
 

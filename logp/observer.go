@@ -15,6 +15,21 @@ type Observer[M any] interface {
 	Died(at protocol.Time, r protocol.Rank)
 }
 
+// Unobserved is an observer that takes note of nothing, for others to be made of.
+type Unobserved[M any] struct{}
+
+// Sent implements Observer.
+func (Unobserved[M]) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, M) {}
+
+// Received implements Observer.
+func (Unobserved[M]) Received(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, M) {}
+
+// Delivered implements Observer.
+func (Unobserved[M]) Delivered(protocol.Time, protocol.Rank, M) {}
+
+// Died implements Observer.
+func (Unobserved[M]) Died(protocol.Time, protocol.Rank) {}
+
 // Observe makes o see the runs to come; nil ends it.
 func (e *Engine[S, M]) Observe(o Observer[M]) { e.observer = o }
 

@@ -43,6 +43,7 @@ func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Fa
 // tally counts what is sent and received: in a corrected reduction not every step is
 // done.
 type tally struct {
+	Unobserved[collective.StepMessage]
 	*costed
 	messages, bytes [][2]int64 // by process: sent, received
 	unreached       int
@@ -69,9 +70,6 @@ func (t *tally) Delivered(_ protocol.Time, r protocol.Rank, m collective.StepMes
 		t.unreached++
 	}
 }
-
-// Died implements Observer.
-func (t *tally) Died(protocol.Time, protocol.Rank) {}
 
 func (t *tally) total(end protocol.Time) CollectiveResult {
 	sum := CollectiveResult{Time: end}

@@ -90,7 +90,8 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	all := w.Delivered(r)
 	switch m := &all[len(all)-1].Msg; {
 	case m.Result != nil && jobOf(w).Program().Onces() == 0:
-		return checkBits(jobOf(w).Program(), r, m.Result, nil)
+		g := jobOf(w).Program()
+		return checkBits(g, r, m.Result, g.Serial(m.Result.Aborted, nil))
 	case m.Kind == replay.Resumed:
 		return checkResumed(w, r, m)
 	case m.Kind == replay.Loss:
@@ -101,15 +102,9 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	return nil
 }
 
-// checkBits compares what a task got with what it gets without messages, if the same
-// is aborted and Once had the same values, by task.
-func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, onces [][]uint64) error {
-	var want []uint64
-	if len(a.Aborted) > 0 || onces != nil {
-		want = g.Serial(a.Aborted, onces)[a.Task]
-	} else {
-		want = g.Digests(a.Task)
-	}
+// checkBits compares what a task got with what tasks get without messages.
+func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, serial [][]uint64) error {
+	want := serial[a.Task]
 	if slices.Equal(a.Digests, want) {
 		return nil
 	}
@@ -238,8 +233,9 @@ func checkLast(g *replay.Program, last []attempt) error {
 			return fmt.Errorf("%w: %v for task 0, %v for task %d", errOutcomes, last[0].Aborted, a.Aborted, t)
 		}
 	}
+	serial := g.Serial(last[0].Aborted, onces)
 	for _, a := range last {
-		if err := checkBits(g, a.at, a.Attempt, onces); err != nil {
+		if err := checkBits(g, a.at, a.Attempt, serial); err != nil {
 			return err
 		}
 	}

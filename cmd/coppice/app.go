@@ -82,6 +82,17 @@ func (j *appJob) run(ctx context.Context) (*launch.Report, error) {
 	return report, err
 }
 
+// writeSurvived ends a line of a report with who was killed, and how often all began again.
+func writeSurvived(w io.Writer, killed []int, restarts []launch.Restart) {
+	if len(killed) > 0 {
+		fmt.Fprintf(w, "; killed: %s", joined(killed))
+	}
+	if n := len(restarts); n > 0 {
+		fmt.Fprintf(w, "; restarted %s", count(n, "time"))
+	}
+	fmt.Fprintln(w)
+}
+
 // lineWriter hands over the lines of processes, without the rank that they begin with.
 type lineWriter struct {
 	rest []byte // of an unfinished line

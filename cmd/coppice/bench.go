@@ -172,10 +172,8 @@ func (b *benchCmd) Run(c *console) error {
 			return err
 		}
 	}
-	if !b.JSON {
-		return c.print(func(w *bufio.Writer) { writeBench(w, cells) })
-	}
-	return c.printJSON(benchReport{cells, time.Since(began).Seconds()})
+	report := benchReport{cells, time.Since(began).Seconds()}
+	return c.show(b.JSON, report, func(w *bufio.Writer) { writeBench(w, cells) })
 }
 
 // cells are all combinations of what was asked for: those with the same number
@@ -264,14 +262,10 @@ func checkMode(mode string, ops []string) error {
 	switch {
 	case !slices.Contains(benchModes, mode):
 		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
-	case mode == correctedMode && uncorrected(ops) != "":
-		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", uncorrected(ops), strings.Join(corrected, ", "))
-	case agrees(mode):
-		for _, op := range ops {
-			if !slices.Contains(benchloop.Collectives, op) {
-				return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, op, strings.Join(benchloop.Collectives, ", "))
-			}
-		}
+	case mode == correctedMode && outside(corrected, ops) != "":
+		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", outside(corrected, ops), strings.Join(corrected, ", "))
+	case agrees(mode) && outside(benchloop.Collectives, ops) != "":
+		return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, outside(benchloop.Collectives, ops), strings.Join(benchloop.Collectives, ", "))
 	}
 	if err := checkSaves(mode, ops); err != nil {
 		return err
@@ -307,13 +301,8 @@ func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 	if b.Compare != nil {
 		cell.Iterations = max(compareIterationsMin, benchloop.Iterations(op, bytes, n, compareSeconds))
 	}
-	if b.Iterations != nil {
-		cell.Iterations = *b.Iterations
-	}
-	cell.Warmup = benchloop.Warmup(cell.Iterations)
-	if b.Warmup != nil {
-		cell.Warmup = *b.Warmup
-	}
+	cell.Iterations = given(b.Iterations, cell.Iterations)
+	cell.Warmup = given(b.Warmup, benchloop.Warmup(cell.Iterations))
 	if err := cell.checkMemory(); err != nil || !b.logs() {
 		return cell, err
 	}
@@ -404,7 +393,7 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 		Program: self, Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
 		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
-		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+		Notice: c.notice,
 	})
 	if err != nil {
 		return err

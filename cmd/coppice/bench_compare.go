@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/coppice-go/coppice/model"
@@ -50,10 +49,7 @@ type benchComparison struct {
 
 // runCompare measures with two modes in turn.
 func (b *benchCmd) runCompare(c *console) error {
-	rounds := compareRounds
-	if b.Rounds != nil {
-		rounds = *b.Rounds
-	}
+	rounds := given(b.Rounds, compareRounds)
 	cells, err := b.comparedCells(rounds)
 	if err != nil {
 		return badInput{err}
@@ -73,10 +69,7 @@ func (b *benchCmd) runCompare(c *console) error {
 	report := newBenchComparison(compared)
 	report.Transport, report.Modes, report.Rounds = b.Transport, b.Compare, rounds
 	report.Seconds = time.Since(began).Seconds()
-	if b.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(b.JSON, report, report.write)
 }
 
 // comparedCells are all combinations, with what one round measures. All errors are
@@ -174,17 +167,13 @@ func newBenchComparison(cells []comparedCell) *benchComparison {
 
 // meanRatio is the geometric mean.
 func meanRatio(cells []comparedCell) float64 {
-	sum := 0.0
-	for _, c := range cells {
-		sum += math.Log(c.Ratio)
-	}
-	return math.Exp(sum / float64(len(cells)))
+	return model.GeometricMean(each(cells, func(c comparedCell) float64 { return c.Ratio }))
 }
 
 // write prints the comparison for people.
 func (r *benchComparison) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%s; rounds: %d; ratio: %s to %s\n\n", r.Transport, r.Rounds, r.Modes[1], r.Modes[0])
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintf(table, "%-9s\tsize\tn\titerations\t%s µs\t%s µs\tratio\tof rounds\t\n", "", r.Modes[0], r.Modes[1])
 	for _, c := range r.Cells {
 		fmt.Fprintf(table, "%-9s\t%s\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t\n", c.Op, c.size(), c.Processes, c.Iterations, c.Medians[0], c.Medians[1], c.Ratio, c.Least, c.Most)

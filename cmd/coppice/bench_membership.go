@@ -55,10 +55,7 @@ type membershipPlan struct {
 }
 
 func (b *benchMembershipCmd) plan() (p membershipPlan, err error) {
-	p = membershipPlan{sizes: b.Sizes, rounds: b.Rounds, fanout: b.Fanout, memberlist: len(b.Sizes) == 0}
-	if b.Memberlist != nil {
-		p.memberlist = *b.Memberlist
-	}
+	p = membershipPlan{sizes: b.Sizes, rounds: b.Rounds, fanout: b.Fanout, memberlist: given(b.Memberlist, len(b.Sizes) == 0)}
 	switch {
 	case b.N != nil && len(b.Sizes) > 0:
 		return p, errors.New("-n with --sizes; allowed: one of them")
@@ -109,10 +106,7 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	shown.stop()
 	report := newMembershipReport(plan, sides)
 	report.Seconds = time.Since(began).Seconds()
-	if b.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(b.JSON, report, report.write)
 }
 
 // membershipBench measures the sides in turns.
@@ -139,8 +133,7 @@ type membershipSides struct {
 	memberlist []float64    // µs
 }
 
-// measure does all rounds with n processes. Neighbours in time are compared, and
-// none always comes first.
+// measure does all rounds with n processes.
 func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds int)) (s membershipSides, err error) {
 	s.n = n
 	for round := range m.plan.rounds {
@@ -156,16 +149,8 @@ func (m *membershipBench) measure(ctx context.Context, n int, done func(rounds i
 				return measured(&s.memberlist, func() (float64, error) { return m.memberlist(ctx, n) })
 			})
 		}
-		if round%2 == 1 {
-			slices.Reverse(steps)
-		}
-		for _, step := range steps {
-			if ctx.Err() != nil {
-				return s, ctx.Err()
-			}
-			if err := step(); err != nil {
-				return s, err
-			}
+		if err := inTurn(ctx, round, steps...); err != nil {
+			return s, err
 		}
 		done(round + 1)
 	}

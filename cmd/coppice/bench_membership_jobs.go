@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,42 +34,8 @@ type viewChange struct {
 // stabilization is the time from when the proposer knows to when all have the view.
 func (v viewChange) stabilization() float64 { return v.total - v.proposer }
 
-// membershipLine is what a process of the job writes: that it is ready, or what
-// it saw of the death.
-type membershipLine struct {
-	Rank    int   `json:"rank"`
-	PID     int   `json:"pid,omitempty"`     // ready
-	Death   int   `json:"death,omitempty"`   // which, from 0
-	Learned int64 `json:"learned,omitempty"` // absent: only by the view
-	Opened  int64 `json:"opened,omitempty"`
-}
-
-func (l membershipLine) about() (rank, death int) { return l.Rank, l.Death }
-
-// membershipSink takes the lines of all processes of a job.
-type membershipSink struct{ deathSink[membershipLine] }
-
-func newMembershipSink(n, deaths int) *membershipSink {
-	s := new(membershipSink)
-	s.begin(n, deaths, "process", s.hear)
-	return s
-}
-
-func (s *membershipSink) hear(l membershipLine) {
-	if l.PID != 0 {
-		if s.pids[l.Rank] = l.PID; len(s.pids) == s.n {
-			close(s.ready[0])
-		}
-		return
-	}
-	seen := s.seen[l.Death]
-	if seen[l.Rank] = l; len(seen) == s.n-1-l.Death && l.Death+1 < len(s.ready) {
-		close(s.ready[l.Death+1])
-	}
-}
-
 // change sums up what the survivors of a death saw.
-func (s *membershipSink) change(death int, killed int64, victims []int) (v viewChange, err error) {
+func (s *deathSink) change(death int, killed int64, victims []int) (v viewChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seen, victim := s.seen[death], victims[death]
@@ -110,34 +75,13 @@ const jobSilence = 30 * time.Second
 // jobTime bounds a job of n processes.
 func jobTime(n int) time.Duration { return 30*time.Second + time.Duration(n)*200*time.Millisecond }
 
-// killOne starts a job, kills two of its processes, one after the other, and returns
-// how the others got over the second: the first death is a rehearsal, in which code
-// runs that has never run, and n processes are left then. Its figures come first.
+// killOne measures two deaths in a job, of which the first is a rehearsal.
 func (m *membershipBench) killOne(ctx context.Context, n, victim int) (first, v viewChange, err error) {
-	victims := []int{n, victim}
-	n++
-	sink := newMembershipSink(n, len(victims))
-	killed, err := m.kill(ctx, n, victims, sink)
-	if err == nil {
-		first, err = sink.change(0, killed[0], victims)
-	}
-	if err == nil {
-		v, err = sink.change(1, killed[1], victims)
-	}
-	return first, v, err
-}
-
-// kill starts a job of n processes, kills some of them as soon as the others are over
-// the last death, and returns when.
-func (m *membershipBench) kill(ctx context.Context, n int, victims []int, sink *membershipSink) ([]int64, error) {
-	job := deadlyJob{
-		n: n, victims: victims, args: append([]string{"bench-membership-process"}, decimals(victims)...),
-		stdout: sink, ready: sink.ready, pid: sink.pid,
-	}
+	var env []string
 	if m.plan.fanout > 0 {
-		job.env = append(job.env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))
+		env = append(env, fanoutVariable+"="+strconv.Itoa(m.plan.fanout))
 	}
-	return job.run(ctx)
+	return killTwo(ctx, n, victim, false, []string{"bench-membership-process"}, env, (*deathSink).change)
 }
 
 // deadlyJob is a job of this command's own processes, some of which are killed one
@@ -147,9 +91,7 @@ type deadlyJob struct {
 	victims []int    // ranks
 	args    []string // of a process
 	env     []string
-	stdout  io.Writer
-	ready   []chan struct{}    // by death: closed when all are ready for it
-	pid     func(rank int) int // of a process, when all are ready
+	sink    *deathSink
 }
 
 // run returns when they were killed. If anybody else dies, or a task does not end well,
@@ -163,7 +105,7 @@ func (d deadlyJob) run(ctx context.Context) ([]int64, error) {
 		N: d.n, StdinRank: -1, Settings: control.Settings{Silence: jobSilence},
 		Env:     append([]string{transport.ChooseVariable + "=" + transport.Unix}, d.env...),
 		Program: self, Args: d.args,
-		Output: launch.Output{Stdout: d.stdout, Prefix: true},
+		Output: launch.Output{Stdout: d.sink, Prefix: true},
 	})
 	if err != nil {
 		return nil, err
@@ -192,12 +134,12 @@ func (d deadlyJob) run(ctx context.Context) ([]int64, error) {
 func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
 	for i, victim := range d.victims {
 		select {
-		case <-d.ready[i]:
+		case <-d.sink.ready[i]:
 		case <-ctx.Done():
 			return killed
 		}
 		time.Sleep(settleTime)
-		pid := d.pid(victim)
+		pid := d.sink.pid(victim)
 		at := clock.Now()
 		if posix.Kill(pid, syscall.SIGKILL) != nil {
 			return killed
@@ -207,9 +149,9 @@ func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
 	return killed
 }
 
-func decimals(numbers []int) (words []string) {
+func decimals[N ~int | ~int32](numbers []N) (words []string) {
 	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
+		words = append(words, strconv.Itoa(int(n)))
 	}
 	return words
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,7 +28,7 @@ type benchMembershipProcessCmd struct {
 }
 
 func (b *benchMembershipProcessCmd) Run(c *console) error {
-	death := &deathLog{at: make([]atomic.Int64, len(b.Victims)), victims: b.Victims, errors: slog.NewTextHandler(c.stderr, nil)}
+	death := newDeathLog(b.Victims, c.stderr)
 	job := coppice.Job{Recovery: coppice.Report, Logger: slog.New(death)}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -38,12 +37,17 @@ func (b *benchMembershipProcessCmd) Run(c *console) error {
 			return err
 		}
 		out := json.NewEncoder(c.stdout)
-		if err := out.Encode(membershipLine{Rank: t.Rank(), PID: os.Getpid()}); err != nil {
+		ready := deathLine{Rank: t.Rank(), Ready: true, PID: os.Getpid()}
+		if err := out.Encode(ready); err != nil {
 			return err
 		}
 		return outlive(ctx, t, b.Victims, func(i int, opened int64) error {
 			time.Sleep(reportAfter) // to report is not to get in the way of those who are not through
-			return out.Encode(membershipLine{Rank: t.Rank(), Death: i, Learned: death.at[i].Load(), Opened: opened})
+			err := out.Encode(deathLine{Rank: t.Rank(), Death: i, Learned: death.learned[i].Load(), Opened: opened})
+			if ready.Death = i + 1; err == nil && ready.Death < len(b.Victims) {
+				err = out.Encode(ready)
+			}
+			return err
 		})
 	})
 }
@@ -77,40 +81,3 @@ func outlive(ctx context.Context, t *coppice.Task, victims []int, tell func(i in
 }
 
 var errNoMoreViews = errors.New("this process is in no view any more")
-
-// deathLog notes when the library first logs the death of a victim: that is when
-// it knows, which a task learns of later. Of all else only errors are shown.
-type deathLog struct {
-	victims []int
-	at      []atomic.Int64 // by the common clock; 0: not yet
-	errors  slog.Handler
-}
-
-// What the library logs of a death.
-const (
-	deathMessage = "dead"
-	deathOf      = "peer"
-)
-
-func (d *deathLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-func (d *deathLog) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelError {
-		return d.errors.Handle(ctx, r)
-	}
-	if r.Message != deathMessage {
-		return nil
-	}
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == deathOf && a.Value.Kind() == slog.KindInt64 {
-			if i := slices.Index(d.victims, int(a.Value.Int64())); i >= 0 {
-				d.at[i].CompareAndSwap(0, clock.Now())
-			}
-		}
-		return true
-	})
-	return nil
-}
-
-func (d *deathLog) WithAttrs([]slog.Attr) slog.Handler { return d }
-func (d *deathLog) WithGroup(string) slog.Handler      { return d }

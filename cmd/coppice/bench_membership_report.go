@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -108,36 +107,17 @@ type logFit struct {
 }
 
 func fitLog(sizes []membershipSize) logFit {
-	var x, y []float64
+	var points []model.Point
 	for _, s := range sizes {
-		x, y = append(x, math.Log2(float64(s.Processes))), append(y, s.Stabilization)
+		points = append(points, model.Point{X: math.Log2(float64(s.Processes)), Y: s.Stabilization})
 	}
-	return leastSquares(x, y)
-}
-
-func leastSquares(x, y []float64) (f logFit) {
-	n := float64(len(x))
-	var meanX, meanY, xx, xy, yy float64
-	for i := range x {
-		meanX, meanY = meanX+x[i]/n, meanY+y[i]/n
-	}
-	for i := range x {
-		dx, dy := x[i]-meanX, y[i]-meanY
-		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
-	}
-	f.Slope = xy / xx
-	f.Intercept = meanY - f.Slope*meanX
-	f.R2 = 1 // a level line explains all of nothing
-	if yy > 0 {
-		f.R2 = xy * xy / (xx * yy)
-	}
-	return f
+	return logFit(model.FitLine(points))
 }
 
 // write prints the report for people.
 func (r *membershipReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "a process is killed; %s, medians in µs, %.0f s\n\n", count(r.Rounds, "round"), r.Seconds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintln(table, "n\tkilled\tfirst knows\tproposer knows\tstabilization\tall have the view\tp99\t")
 	for _, s := range r.Sizes {
 		for _, row := range []struct {

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -50,14 +48,14 @@ func TestAMembershipPlanIsWhatWasAskedFor(t *testing.T) {
 
 // death is what four processes wrote when rank 2 was killed at 1000.
 var deathLines = []string{
-	`[0] {"rank":0,"pid":10}`, `[1] {"rank":1,"pid":11}`, `[2] {"rank":2,"pid":12}`, `[3] {"rank":3,"pid":13}`,
+	`[0] {"rank":0,"ready":true,"pid":10}`, `[1] {"rank":1,"ready":true,"pid":11}`, `[2] {"rank":2,"ready":true,"pid":12}`, `[3] {"rank":3,"ready":true,"pid":13}`,
 	`[3] {"rank":3,"learned":3000,"opened":9000}`,
 	`[0] {"rank":0,"learned":4000,"opened":7000}`,
 	`[1] {"rank":1,"learned":5000,"opened":8000}`,
 }
 
 func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
-	sink := newMembershipSink(4, 1)
+	sink := newDeathSink(4, 1, false)
 	writeInPieces(t, sink, deathLines)
 	if !isClosed(sink.ready[0]) {
 		t.Error("all are ready, and it does not say so")
@@ -76,7 +74,7 @@ func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 
 // The proposal may be faster than the news: then a survivor learns by the view.
 func TestASurvivorMayLearnByTheView(t *testing.T) {
-	sink := newMembershipSink(3, 1)
+	sink := newDeathSink(3, 1, false)
 	sinkTakes(t, sink, `{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{1})
 	if want := (viewChange{detection: 2, proposer: 2, total: 7}); err != nil || got != want {
@@ -86,21 +84,21 @@ func TestASurvivorMayLearnByTheView(t *testing.T) {
 
 func TestTheFirstWordOfADeathCounts(t *testing.T) {
 	var shown bytes.Buffer
-	d := &deathLog{victims: []int{7, 3}, at: make([]atomic.Int64, 2), errors: slog.NewTextHandler(&shown, nil)}
+	d := newDeathLog([]int{7, 3}, &shown)
 	log := slog.New(d).With("process", 3)
 	log.Info("dead", "peer", 2)
 	log.Info("connection broken", "peer", 3)
 	log.Warn("process given up", "peer", 3)
 	log.Debug("dead", "peer", 3)
 	log.Info("dead", "process", 3)
-	if at := d.at[1].Load(); at != 0 || shown.Len() > 0 {
+	if at := d.learned[1].Load(); at != 0 || shown.Len() > 0 {
 		t.Errorf("dead at %d, shown %q; want neither", at, shown.String())
 	}
 	log.Info("dead", "peer", 3)
-	at := d.at[1].Load()
+	at := d.learned[1].Load()
 	log.Info("dead", "peer", 3)
-	if at == 0 || d.at[1].Load() != at {
-		t.Errorf("dead at %d, then %d", at, d.at[1].Load())
+	if at == 0 || d.learned[1].Load() != at {
+		t.Errorf("dead at %d, then %d", at, d.learned[1].Load())
 	}
 	if log.Error("broken"); !strings.Contains(shown.String(), "broken") {
 		t.Errorf("an error is not shown: %q", shown.String())
@@ -108,7 +106,7 @@ func TestTheFirstWordOfADeathCounts(t *testing.T) {
 }
 
 func TestWhoProposesWhenRankZeroDies(t *testing.T) {
-	sink := newMembershipSink(3, 1)
+	sink := newDeathSink(3, 1, false)
 	sinkTakes(t, sink, `{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{0})
 	if want := (viewChange{detection: 2, proposer: 3, total: 7}); err != nil || got != want {
@@ -124,33 +122,16 @@ func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
 		"known before it happened":    append(slices.Clone(deathLines[:6]), `{"rank":1,"learned":500,"opened":8000}`),
 		"a view before it is decided": {`{"rank":0,"learned":9000,"opened":1500}`, `{"rank":1,"learned":9000,"opened":1500}`, `{"rank":3,"learned":9000,"opened":1500}`},
 	} {
-		sink := newMembershipSink(4, 1)
+		sink := newDeathSink(4, 1, false)
 		sinkTakes(t, sink, lines...)
 		if v, err := sink.change(0, 1000, []int{2}); err == nil {
 			t.Errorf("%s: %+v, want an error", what, v)
 		}
 	}
 	sinkRefuses(
-		t, func() io.Writer { return newMembershipSink(4, 1) },
+		t, func() io.Writer { return newDeathSink(4, 1, false) },
 		"", "hello", `{"rank":4,"pid":1}`, `{"rank":-1,"pid":1}`, `{"rank"`,
 	)
-}
-
-func TestLeastSquaresFindTheLine(t *testing.T) {
-	for _, c := range []struct {
-		x, y []float64
-		want logFit
-	}{
-		{[]float64{1, 2, 3}, []float64{5, 7, 9}, logFit{Slope: 2, Intercept: 3, R2: 1}},
-		{[]float64{1, 2, 3}, []float64{4, 4, 4}, logFit{Slope: 0, Intercept: 4, R2: 1}},
-		{[]float64{0, 1, 2}, []float64{0, 3, 0}, logFit{Slope: 0, Intercept: 1, R2: 0}},
-		{[]float64{0, 1, 2, 3}, []float64{1, 3, 2, 4}, logFit{Slope: 0.8, Intercept: 1.3, R2: 0.64}},
-	} {
-		got := leastSquares(c.x, c.y)
-		if math.Abs(got.Slope-c.want.Slope)+math.Abs(got.Intercept-c.want.Intercept)+math.Abs(got.R2-c.want.R2) > 1e-9 {
-			t.Errorf("%v, %v: %+v, want %+v", c.x, c.y, got, c.want)
-		}
-	}
 }
 
 // sides are three rounds with so many processes; the second was disturbed.
@@ -222,10 +203,11 @@ func TestAMissedTargetIsMarked(t *testing.T) {
 
 // The second death has one survivor less, and is waited for.
 func TestASecondDeathIsSummedUpByItself(t *testing.T) {
-	sink := newMembershipSink(4, 2)
+	sink := newDeathSink(4, 2, false)
 	sinkTakes(
 		t, sink,
 		`{"rank":0,"learned":2000,"opened":3000}`, `{"rank":1,"learned":2000,"opened":3000}`, `{"rank":2,"learned":2000,"opened":3000}`,
+		`{"rank":0,"death":1,"ready":true,"pid":10}`, `{"rank":1,"death":1,"ready":true,"pid":11}`, `{"rank":2,"death":1,"ready":true,"pid":12}`,
 		`{"rank":1,"death":1,"learned":14000,"opened":17000}`, `{"rank":2,"death":1,"learned":13000,"opened":18000}`,
 	)
 	if !isClosed(sink.ready[1]) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,27 +88,17 @@ func (b benchProtection) job(watch *logWatch) *coppice.Job {
 	return job
 }
 
-func (b benchProtection) correction() string {
-	if b.Correction == "" {
-		return "checked"
-	}
-	return b.Correction
-}
+func (b benchProtection) correction() string { return cmp.Or(b.Correction, "checked") }
 
-// notBroadcast is the first of the operations that is none, or "".
-func notBroadcast(ops []string) string {
-	if i := slices.IndexFunc(ops, func(op string) bool { return op != benchloop.Broadcast }); i >= 0 {
-		return ops[i]
-	}
-	return ""
-}
+// corrected are the operations that can be corrected, and alongTrees those that have a tree.
+var (
+	corrected  = []string{benchloop.Broadcast, benchloop.Reduce, benchloop.AllReduce}
+	alongTrees = []string{benchloop.Broadcast}
+)
 
-// corrected are the operations that can be corrected.
-var corrected = []string{benchloop.Broadcast, benchloop.Reduce, benchloop.AllReduce}
-
-// uncorrected is the first of the operations that cannot be, or "".
-func uncorrected(ops []string) string {
-	if i := slices.IndexFunc(ops, func(op string) bool { return !slices.Contains(corrected, op) }); i >= 0 {
+// outside is the first of the operations that is not among some, or "".
+func outside(some, ops []string) string {
+	if i := slices.IndexFunc(ops, func(op string) bool { return !slices.Contains(some, op) }); i >= 0 {
 		return ops[i]
 	}
 	return ""
@@ -115,7 +106,7 @@ func uncorrected(ops []string) string {
 
 // checkProtection checks what is said of trees, corrections and failed ranks.
 func (b *benchCmd) checkProtection(ops []string) error {
-	switch op := notBroadcast(ops); {
+	switch op := outside(alongTrees, ops); {
 	case b.Tree != "" && op != "":
 		return fmt.Errorf("--tree with operation %s; allowed with: %s", op, benchloop.Broadcast)
 	case b.Mode != correctedMode && b.Correction != "":
@@ -135,7 +126,7 @@ func (b *benchCmd) checkProtection(ops []string) error {
 		if slices.Contains(ops, benchloop.Broadcast) {
 			_, wrong = coppice.Broadcast(ctx, t, 0, mode)
 		}
-		if wrong == nil && notBroadcast(ops) != "" {
+		if wrong == nil && outside(alongTrees, ops) != "" {
 			_, wrong = coppice.Reduce(ctx, t, 0, coppice.Sum, mode)
 		}
 		return nil
@@ -163,9 +154,7 @@ func (b *benchCmd) checkFailed(n int) error {
 	if err != nil || name != "opportunistic" && name != "optimized" {
 		return err
 	}
-	if p.Tree == "" {
-		p.Tree = "binomial"
-	}
+	p.Tree = cmp.Or(p.Tree, "binomial")
 	if strings.HasPrefix(p.Tree, "gossip") {
 		return fmt.Errorf("--failed with tree %s and correction %s, which may leave some unreached; allowed: correction checked", p.Tree, p.Correction)
 	}

@@ -103,10 +103,7 @@ func (b *benchRecoveryCmd) Run(c *console) error {
 	}
 	report := newRecoveryReport(plan, sides)
 	report.Seconds = time.Since(began).Seconds()
-	if b.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(b.JSON, report, report.write)
 }
 
 // recoverySides is what was measured of one operation.
@@ -119,7 +116,7 @@ type recoverySides struct {
 }
 
 // measure does all rounds. In each, every operation has a death, and the floor beside
-// it: neighbours in time are compared, and none always comes first.
+// it.
 func (p recoveryPlan) measure(ctx context.Context, done func(int)) ([]recoverySides, error) {
 	sides := make([]recoverySides, len(p.ops))
 	for i, op := range p.ops {
@@ -129,17 +126,13 @@ func (p recoveryPlan) measure(ctx context.Context, done func(int)) ([]recoverySi
 		victim := victimOf(p.n, round)
 		for i := range sides {
 			s := &sides[i]
-			steps := []func() error{
+			err := inTurn(
+				ctx, round,
 				func() error { return p.kills(ctx, s, victim) },
 				func() error { return p.floor(ctx, s, victim) },
-			}
-			if round%2 == 1 {
-				slices.Reverse(steps)
-			}
-			for _, step := range steps {
-				if err := errors.Join(ctx.Err(), step()); err != nil {
-					return nil, err
-				}
+			)
+			if err != nil {
+				return nil, err
 			}
 			done(round*len(sides) + i + 1)
 		}
@@ -147,21 +140,9 @@ func (p recoveryPlan) measure(ctx context.Context, done func(int)) ([]recoverySi
 	return sides, nil
 }
 
-// kills starts a job of one process more and kills two, one after the other, each in an
-// operation of its own: the first is a rehearsal, in which code runs that has never run.
+// kills measures two deaths in a job, each in an operation of its own; the first is a rehearsal.
 func (p recoveryPlan) kills(ctx context.Context, s *recoverySides, victim int) error {
-	victims := []int{p.n, victim}
-	sink := newRecoverySink(p.n+1, len(victims))
-	job := deadlyJob{n: p.n + 1, victims: victims, args: p.words(s.op, victims), stdout: sink, ready: sink.ready, pid: sink.pid}
-	killed, err := job.run(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.op, err)
-	}
-	first, err := sink.survival(0, killed[0], victims[0])
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.op, err)
-	}
-	second, err := sink.survival(1, killed[1], victims[1])
+	first, second, err := killTwo(ctx, p.n, victim, true, p.words(s.op), nil, (*deathSink).survival)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.op, err)
 	}
@@ -181,6 +162,6 @@ func (p recoveryPlan) floor(ctx context.Context, s *recoverySides, victim int) e
 }
 
 // words start a process of such a job.
-func (p recoveryPlan) words(op string, victims []int) []string {
-	return append([]string{"bench-recovery-process", "--work", p.work.String(), "--backups", p.backups, p.mode, op, fmt.Sprint(p.bytes)}, decimals(victims)...)
+func (p recoveryPlan) words(op string) []string {
+	return []string{"bench-recovery-process", "--work", p.work.String(), "--backups", p.backups, p.mode, op, fmt.Sprint(p.bytes)}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"runtime"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -19,43 +18,11 @@ type survival struct {
 	total     float64 // the last task is through with that
 }
 
-func (l recoveryLine) about() (rank, death int) { return l.Rank, l.Death }
-
-// recoverySink takes the lines of all tasks of a job, of which a process has one.
-type recoverySink struct {
-	deathSink[recoveryLine]
-	armed []map[int]bool // by death: the tasks that are ready
-}
-
-func newRecoverySink(n, deaths int) *recoverySink {
-	s := new(recoverySink)
-	s.begin(n, deaths, "task", s.hear)
-	for range deaths {
-		s.armed = append(s.armed, map[int]bool{})
-	}
-	return s
-}
-
-func (s *recoverySink) hear(l recoveryLine) {
-	if !l.Ready {
-		s.seen[l.Death][l.Rank] = l
-		return
-	}
-	if l.PID != 0 {
-		s.pids[l.Rank] = l.PID
-	}
-	if armed := s.armed[l.Death]; !armed[l.Rank] {
-		if armed[l.Rank] = true; len(armed) == s.n {
-			close(s.ready[l.Death])
-		}
-	}
-}
-
 // survival sums up what the tasks saw of a death.
-func (s *recoverySink) survival(death int, killed int64, victim int) (r survival, err error) {
+func (s *deathSink) survival(death int, killed int64, victims []int) (r survival, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.seen[death]
+	seen, victim := s.seen[death], victims[death]
 	if len(seen) != s.n {
 		return r, fmt.Errorf("death of rank %d: %d tasks were through with the operation; want %d", victim, len(seen), s.n)
 	}
@@ -179,7 +146,7 @@ func (r *recoveryReport) manner() string {
 // write prints the report for people.
 func (r *recoveryReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "a process is killed in an operation of %d, %s; %s, medians in µs since then, %.0f s\n\n", r.Processes, r.manner(), count(r.Rounds, "round"), r.Seconds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintf(table, "%-9s\tsize\tlink breaks\tfirst knows\tall have the view\tit runs again\tis back in it\tall are through\tp99\tfirst death\tfloor: link breaks\tfloor\ttotal/floor\t\n", "")
 	for _, c := range r.Cells {
 		ratio := c.Ratios.TotalToFloor

@@ -38,7 +38,7 @@ var recoveryLines = []string{
 }
 
 func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
-	sink := newRecoverySink(3, 1)
+	sink := newDeathSink(3, 1, true)
 	writeInPieces(t, sink, recoveryLines)
 	if !isClosed(sink.ready[0]) {
 		t.Error("all are ready, and it does not say so")
@@ -46,7 +46,7 @@ func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
 	if sink.pid(2) != 12 {
 		t.Errorf("processes %v", sink.pids)
 	}
-	got, err := sink.survival(0, 1000, 2)
+	got, err := sink.survival(0, 1000, []int{2})
 	if want := (survival{noticed: 2, detection: 3, view: 6, started: 7, resumed: 8, total: 10}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
@@ -54,7 +54,7 @@ func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
 
 // A task that is run again says for the second time that it is ready, from elsewhere.
 func TestWhoIsRunAgainIsNotWaitedForTwice(t *testing.T) {
-	sink := newRecoverySink(2, 2)
+	sink := newDeathSink(2, 2, true)
 	sinkTakes(
 		t, sink,
 		`{"rank":0,"death":0,"ready":true,"pid":10}`, `{"rank":1,"death":0,"ready":true,"pid":11}`, `{"rank":1,"death":0,"ready":true}`,
@@ -86,21 +86,21 @@ func TestNonsenseOfRecoveriesIsRefused(t *testing.T) {
 		"a view before anybody knew":   {`{"rank":0,"learned":4000,"opened":3000,"done":600}`, `{"rank":1,"opened":3000,"done":11000}`, `{"rank":2,"opened":3000,"started":8000,"entered":9000,"done":9500}`},
 		"run again before it was dead": change(5, `"started":8000`, `"started":3500`),
 	} {
-		sink := newRecoverySink(3, 1)
+		sink := newDeathSink(3, 1, true)
 		sinkTakes(t, sink, lines...)
-		if r, err := sink.survival(0, 1000, 2); err == nil {
+		if r, err := sink.survival(0, 1000, []int{2}); err == nil {
 			t.Errorf("%s: %+v, want an error", what, r)
 		}
 	}
 	sinkRefuses(
-		t, func() io.Writer { return newRecoverySink(3, 1) },
+		t, func() io.Writer { return newDeathSink(3, 1, true) },
 		"", "hello", `{"rank":3,"pid":1}`, `{"rank":-1}`, `{"rank":0,"death":1}`, `{"rank"`,
 	)
 }
 
 func TestTheLibrarysLogTellsWhen(t *testing.T) {
 	var shown bytes.Buffer
-	p := newRecoveryProcess(benchRecoveryProcessCmd{Victims: []int{4, 2}}, slog.NewTextHandler(&shown, nil), io.Discard)
+	p := newDeathLog([]int{4, 2}, &shown)
 	log := slog.New(p).With("process", 3)
 	log.Info("view", "number", uint64(1), "members", 5)
 	log.Info("connection broken", "peer", 1)

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"text/tabwriter"
 )
 
 // writeBench prints the cells for people.
 func writeBench(w *bufio.Writer, cells []benchCell) {
 	fmt.Fprintf(w, "%s, %s\n\n", cells[0].Transport, cells[0].how())
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintf(table, "%-9s\tsize\tn\titerations\tmedian µs\tp99 µs\tMB/s\t\n", "")
 	for _, c := range cells {
 		size, rate := "", ""

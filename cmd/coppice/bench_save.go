@@ -19,13 +19,10 @@ func (b *benchCmd) onlySaves() bool { return slices.Equal(b.Op, []string{benchlo
 
 // copies is how many there are of what is saved.
 func (b *benchCmd) copies() int {
-	switch {
-	case b.Copies != nil:
-		return *b.Copies
-	case slices.Contains(b.Op, benchloop.Save):
-		return benchloop.CopiesDefault
+	if slices.Contains(b.Op, benchloop.Save) {
+		return given(b.Copies, benchloop.CopiesDefault)
 	}
-	return 0
+	return given(b.Copies, 0)
 }
 
 func (b *benchCmd) checkCopies(ops []string) error {

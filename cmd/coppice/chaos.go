@@ -237,13 +237,9 @@ func (x *chaosCmd) progress(c *console, name string, i, protocols int) (stop fun
 }
 
 func (x *chaosCmd) check() error {
-	switch {
-	case x.Processes != nil:
-		x.P = *x.Processes
-	case x.Exhaustive:
+	x.P = given(x.Processes, 5)
+	if x.Processes == nil && x.Exhaustive {
 		x.P = 3
-	default:
-		x.P = 5
 	}
 	switch {
 	case x.P < 1 || x.P > chaosMax:
@@ -344,15 +340,10 @@ func (x *chaosCmd) attackViews() (chaos.Report, error) {
 	if x.Exhaustive || x.Delays != nil {
 		m.Crashes, instances = min(m.Crashes, 1), 1
 	}
-	if x.Crashes != nil {
-		m.Crashes = *x.Crashes
-	}
-	if x.Instances != nil {
-		instances = *x.Instances
-	}
+	m.Crashes = given(x.Crashes, m.Crashes)
 	var w attacked = m
 	if x.Protocol == agree {
-		w = chaos.Agreement{Membership: m, Instances: instances, Cancels: x.Cancels}
+		w = chaos.Agreement{Membership: m, Instances: given(x.Instances, instances), Cancels: x.Cancels}
 	}
 	switch {
 	case x.Delays != nil:
@@ -373,10 +364,7 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 	if isReduction(name) {
 		return x.attackReduction(name)
 	}
-	dead := x.P - 1
-	if x.Dead != nil {
-		dead = *x.Dead
-	}
+	dead := given(x.Dead, x.P-1)
 	if name == many {
 		spec, err := x.groupFlags.spec(x.P, "checked", x.ringFlags)
 		if err != nil {
@@ -391,11 +379,8 @@ func (x *chaosCmd) attack(name string) (chaos.Report, error) {
 		return chaos.Report{}, err
 	}
 	b := chaos.Broadcast{
-		Spec: spec, Failed: dead, Crashes: min(chaos.PromiseOf(spec).Crashes, x.P),
+		Spec: spec, Failed: dead, Crashes: given(x.Crashes, min(chaos.PromiseOf(spec).Crashes, x.P)),
 		Reorder: x.Reorder, LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
-	}
-	if x.Crashes != nil {
-		b.Crashes = *x.Crashes
 	}
 	if x.Exhaustive {
 		return b.Exhaustive()

@@ -38,14 +38,8 @@ func (x *chaosCmd) attackReduction(name string) (chaos.Report, error) {
 	}
 	a := reduction.Attack{
 		Spec:   collective.Spec{Op: op, P: x.P, Root: protocol.Rank(x.Root), Failures: failures},
-		Failed: min(failures, x.P-1), Crashes: min(failures, x.P),
+		Failed: given(x.Dead, min(failures, x.P-1)), Crashes: given(x.Crashes, min(failures, x.P)),
 		LossyCrashes: x.Lossy, Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
-	}
-	if x.Dead != nil {
-		a.Failed = *x.Dead
-	}
-	if x.Crashes != nil {
-		a.Crashes = *x.Crashes
 	}
 	if x.Exhaustive {
 		return a.Exhaustive()

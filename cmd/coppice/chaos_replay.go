@@ -62,12 +62,7 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 	if x.Exhaustive || x.Delays != nil {
 		r.Crashes, r.Saves = min(r.Crashes, 2), 0
 	}
-	if x.Crashes != nil {
-		r.Crashes = *x.Crashes
-	}
-	if x.Saves != nil {
-		r.Saves = *x.Saves
-	}
+	r.Crashes, r.Saves = given(x.Crashes, r.Crashes), given(x.Saves, r.Saves)
 	switch {
 	case x.Delays != nil:
 		return r.DelayBounded(*x.Delays, x.Workers)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/model"
@@ -32,7 +31,7 @@ func (f collectiveFlags) used() string {
 	})
 }
 
-// used is a flag, and whether it is there.
+// used is a flag, "" for none, and whether it is there.
 type used struct {
 	flag string
 	is   bool
@@ -40,7 +39,7 @@ type used struct {
 
 func firstOf(flags []used) string {
 	for _, f := range flags {
-		if f.is {
+		if f.is && f.flag != "" {
 			return f.flag
 		}
 	}
@@ -185,12 +184,8 @@ func (s *simCmd) simulateOne(spec collective.Spec, size int64, net logp.Network)
 	if err != nil {
 		return collectiveTime{}, err
 	}
-	net.Detect = 1
-	if s.Detect != nil {
-		net.Detect = protocol.Time(*s.Detect)
-		if net.Detect < 1 || net.Detect > 1<<30 {
-			return collectiveTime{}, fmt.Errorf("detection after %d; allowed: 1 to 2^30", net.Detect)
-		}
+	if net.Detect, err = s.detection(); err != nil {
+		return collectiveTime{}, err
 	}
 	got, err := logp.Outlived(spec, size, 1, net, f.Fixed)
 	one := timed(fmt.Sprintf("%v:%d", spec.Algorithm, spec.Failures), got.CollectiveResult)
@@ -237,7 +232,7 @@ func (r *collectiveReport) write(w *bufio.Writer) {
 		fmt.Fprintf(w, "; %d pieces", r.Pieces)
 	}
 	fmt.Fprint(w, "\n\n")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintln(table, strings.Repeat(" ", 18)+"\ttime\tmessages\tbytes\tmessages max\tbytes max\t")
 	for _, c := range r.All {
 		fmt.Fprintf(table, "%-18s\t%s\t%s\t%s\t%s\t%s\t\n", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))

@@ -3,7 +3,10 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
+	"text/tabwriter"
 
 	"github.com/vbauerster/mpb/v8/cwriter"
 )
@@ -16,15 +19,16 @@ type console struct {
 }
 
 func newConsole(stdout, stderr *os.File) *console {
-	terminal := func(f *os.File) bool {
-		return os.Getenv("TERM") != "dumb" && cwriter.IsTerminal(int(f.Fd()))
-	}
 	return &console{
 		stdout: stdout,
 		stderr: stderr,
-		colour: terminal(stdout) && os.Getenv("NO_COLOR") == "",
-		bars:   terminal(stderr),
+		colour: isTerminal(stdout) && os.Getenv("NO_COLOR") == "",
+		bars:   isTerminal(stderr),
 	}
+}
+
+func isTerminal(f *os.File) bool {
+	return os.Getenv("TERM") != "dumb" && cwriter.IsTerminal(int(f.Fd()))
 }
 
 // print hands write a buffered standard output and reports what did not get
@@ -33,6 +37,22 @@ func (c *console) print(write func(*bufio.Writer)) error {
 	w := bufio.NewWriterSize(c.stdout, 1<<16)
 	write(w)
 	return w.Flush()
+}
+
+// show prints a report: as a JSON document, or for people.
+func (c *console) show(asJSON bool, report any, write func(*bufio.Writer)) error {
+	if asJSON {
+		return c.printJSON(report)
+	}
+	return c.print(write)
+}
+
+// notice shows a line of the launcher.
+func (c *console) notice(line string) { fmt.Fprintln(c.stderr, "coppice:", line) }
+
+// newTable aligns columns to the right; each cell ends with a tab.
+func newTable(w io.Writer) *tabwriter.Writer {
+	return tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 }
 
 // printJSON prints a document.

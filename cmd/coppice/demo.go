@@ -98,10 +98,7 @@ func (d *demoCmd) Run(c *console) error {
 	stop()
 	report := show.report()
 	report.Seconds = time.Since(began).Seconds()
-	if d.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(func(w *bufio.Writer) { show.write(w, report) })
+	return c.show(d.JSON, report, func(w *bufio.Writer) { show.write(w, report) })
 }
 
 // perform runs all jobs. What is measured runs at full speed, after what people watch: the first run has caches to fill.

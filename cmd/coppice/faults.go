@@ -49,12 +49,17 @@ func (s *simCmd) detector() (protocol.Time, error) {
 		return 0, fmt.Errorf("--detect with tree %s, which needs no detector; allowed with: --tree bfb", s.Tree)
 	case s.Tree != "bfb":
 		return 0, nil
-	case s.Detect == nil:
-		return 1, nil
-	case *s.Detect < 1 || *s.Detect > 1<<30:
-		return 0, fmt.Errorf("detection after %d; allowed: 1 to 2^30", *s.Detect)
 	}
-	return protocol.Time(*s.Detect), nil
+	return s.detection()
+}
+
+// detection is how long after a death a detector tells of it.
+func (s *simCmd) detection() (protocol.Time, error) {
+	after := protocol.Time(given(s.Detect, 1))
+	if after < 1 || after > 1<<30 {
+		return 0, fmt.Errorf("detection after %d; allowed: 1 to 2^30", after)
+	}
+	return after, nil
 }
 
 // share is a part of all processes, written in per cent. It is exact: 0.7% of

@@ -53,10 +53,8 @@ func (j *joinCmd) Run(c *console) error {
 		return badInput{err}
 	case err != nil:
 		return fmt.Errorf("job %s: %w", control.JobName(dir), err)
-	case j.JSON:
-		return c.printJSON(joinReport{control.JobName(dir), joined})
 	}
-	return c.print(func(w *bufio.Writer) {
+	return c.show(j.JSON, joinReport{control.JobName(dir), joined}, func(w *bufio.Writer) {
 		for _, p := range joined {
 			fmt.Fprintf(w, "process %v joins job %s: pid %d", control.Identity{uint64(p.Rank), p.Incarnation}, control.JobName(dir), p.Pid)
 			if p.Host != "" {
@@ -68,10 +66,7 @@ func (j *joinCmd) Run(c *console) error {
 }
 
 func (j *joinCmd) request() (r control.JoinRequest, err error) {
-	r = control.JoinRequest{Count: j.N, Rank: -1}
-	if j.Rank != nil {
-		r.Rank = *j.Rank
-	}
+	r = control.JoinRequest{Count: j.N, Rank: given(j.Rank, -1)}
 	switch {
 	case j.N < 1:
 		return r, fmt.Errorf("%d processes; allowed: 1 or more", j.N)

@@ -2,15 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"text/tabwriter"
-
-	"github.com/vbauerster/mpb/v8/cwriter"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -92,10 +90,6 @@ func (m *membersCmd) show(c *console, r *roster, news string) error {
 // newsShown is how much of what happened last is shown below the table.
 const newsShown = 10
 
-func isTerminal(f *os.File) bool {
-	return os.Getenv("TERM") != "dumb" && cwriter.IsTerminal(int(f.Fd()))
-}
-
 // write prints the roster for people.
 func (r *roster) write(w *bufio.Writer) {
 	report := r.report("")
@@ -117,6 +111,9 @@ func (r *roster) write(w *bufio.Writer) {
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "id\tincarnation\thost\tpid\tstate\ttasks")
+	row := func(p memberReport, state string) {
+		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Incarnation, dash(p.Host), number0(p.Pid), state, taskList(p.Tasks))
+	}
 	for _, p := range report.Members {
 		state := string(p.State)
 		if p.State == control.Returned && len(p.Tasks) == 0 {
@@ -125,7 +122,7 @@ func (r *roster) write(w *bufio.Writer) {
 		if r.view != nil && !p.InView && p.State != ended {
 			state += ", not in the view"
 		}
-		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Incarnation, dash(p.Host), number0(p.Pid), state, taskList(p.Tasks))
+		row(p, state)
 	}
 	for _, p := range report.Dead {
 		state := "dead: " + p.How
@@ -135,17 +132,12 @@ func (r *roster) write(w *bufio.Writer) {
 		if p.InView {
 			state += ", still in the view"
 		}
-		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", p.ID, p.Incarnation, dash(p.Host), number0(p.Pid), state, taskList(p.Tasks))
+		row(p, state)
 	}
 	table.Flush()
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func dash(text string) string { return cmp.Or(text, "-") }
 
 // number0 writes a number, and 0 as unknown.
 func number0(n int) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,7 @@ func (f jobFlag) find() (dir string, err error) {
 	for i, dir := range jobs {
 		names[i] = control.JobName(dir)
 	}
-	wanted := f.Job
-	if wanted == "" {
-		wanted = os.Getenv(control.VarDir)
-	}
+	wanted := cmp.Or(f.Job, os.Getenv(control.VarDir))
 	switch {
 	case strings.Contains(wanted, "/"):
 		if dir, err = filepath.Abs(wanted); err != nil {

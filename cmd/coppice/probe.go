@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/model"
@@ -62,10 +61,7 @@ func (p *probeCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	if p.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(p.JSON, report, report.write)
 }
 
 // plan is the job whose rank 0 measures, and writes what it saw to measured.
@@ -73,14 +69,12 @@ func (p *probeCmd) plan(c *console, measured *bytes.Buffer) (*launch.Plan, error
 	config := launch.Config{
 		N: max(2, runtime.NumCPU()), StdinRank: -1,
 		Output: launch.Output{Stdout: measured, Stderr: c.stderr},
-		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+		Notice: c.notice,
 	}
 	if err := p.spread(&config); err != nil {
 		return nil, err
 	}
-	if p.N != nil {
-		config.N = *p.N
-	}
+	config.N = given(p.N, config.N)
 	if config.N < 2 {
 		return nil, fmt.Errorf("%d processes; allowed: 2 or more", config.N)
 	}
@@ -93,10 +87,7 @@ func (p *probeCmd) plan(c *console, measured *bytes.Buffer) (*launch.Plan, error
 		}
 		config.Program = self
 	}
-	pairs := min(config.N-1, probePairs)
-	if p.Pairs != nil {
-		pairs = *p.Pairs
-	}
+	pairs := given(p.Pairs, min(config.N-1, probePairs))
 	config.Args = []string{"probe-process", "--pairs", strconv.Itoa(pairs), "--rounds", strconv.Itoa(p.Rounds)}
 	plan, err := launch.New(config)
 	switch {
@@ -261,7 +252,7 @@ func quartilesOf(all []model.Probe, fit probeFigures) (low, high probeFigures, e
 func (r *probeReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%d processes, %s, %d repeats of %s, %.1f s\n\n",
 		r.Processes, count(len(r.Pairs), "pair"), r.Repeats, count(r.Rounds, "round"), r.Seconds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintln(table, "\tmedian\t25%\t75%\t\t")
 	for _, row := range []struct {
 		name         string
@@ -284,12 +275,7 @@ func (r *probeReport) write(w *bufio.Writer) {
 }
 
 // count writes 1 pair, 2 pairs.
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
+func count(n int, what string) string { return countOf(n, what, what+"s") }
 
 // beside are the trees that the chosen one is compared with.
 var beside = []string{"binomial", "kary:2", "kary:4", model.Flat}
@@ -300,7 +286,7 @@ func (r *probeReport) writeTrees(w *bufio.Writer) {
 		fmt.Fprintf(w, " for L=%d, o=%d", r.Optimal.L, r.Optimal.O)
 	}
 	fmt.Fprintf(w, "\n\na broadcast to %d processes, by the model:\n", r.Processes)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	for _, one := range r.Predictions {
 		if one.Tree == r.Tree || slices.Contains(beside, one.Tree) {
 			fmt.Fprintf(table, "%-8s\t%.2f µs\t\n", one.Tree, one.Time)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/coppice-go/coppice/logp"
@@ -66,11 +65,7 @@ func (c simConfig) String() string {
 			b.WriteString(unusual.text)
 		}
 	}
-	runs := "runs"
-	if c.Runs == 1 {
-		runs = "run"
-	}
-	fmt.Fprintf(&b, "; %d %s, seed %d", c.Runs, runs, c.Seed)
+	fmt.Fprintf(&b, "; %s, seed %d", count(c.Runs, "run"), c.Seed)
 	return b.String()
 }
 
@@ -101,7 +96,7 @@ func newSimReport(c simConfig, results []logp.Result, elapsed time.Duration) *si
 // write prints the report for people.
 func (r *simReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%v\n\n", r.Config)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	if r.Runs > 1 {
 		fmt.Fprintln(table, "\tmean\tp50\tp99\tp999\tmax\t")
 	}

@@ -89,10 +89,7 @@ func (r *reproduceCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	if r.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(func(w *bufio.Writer) {
+	return c.show(r.JSON, report, func(w *bufio.Writer) {
 		fmt.Fprintf(w, "report: %s\n", filepath.Join(r.Out, "report.html"))
 	})
 }
@@ -109,10 +106,7 @@ func (r *reproduceCmd) list(c *console) error {
 	for _, e := range experiment.All() {
 		all = append(all, listed{e.Name, e.Title, e.Source})
 	}
-	if r.JSON {
-		return c.printJSON(map[string]any{"experiments": all})
-	}
-	return c.print(func(w *bufio.Writer) {
+	return c.show(r.JSON, map[string]any{"experiments": all}, func(w *bufio.Writer) {
 		for _, e := range all {
 			fmt.Fprintf(w, "%-16s %s (%s)\n", e.Name, e.Title, e.Source)
 		}

@@ -141,13 +141,8 @@ func launchOps(l experiment.Launch) []string {
 	return l.Ops
 }
 
-func joined(numbers []int) string {
-	var words []string
-	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
-	}
-	return strings.Join(words, ",")
-}
+// joined writes numbers with commas between them.
+func joined[N ~int | ~int32](numbers []N) string { return strings.Join(decimals(numbers), ",") }
 
 // launchTheirs measures with Open MPI's loop.
 func (j *jobStarter) launchTheirs(ctx context.Context, l experiment.Launch) ([]float64, error) {

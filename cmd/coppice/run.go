@@ -79,10 +79,7 @@ func (r *runCmd) Run(c *console) error {
 		return badInput{err}
 	}
 	if r.DryRun {
-		if r.JSON {
-			return c.printJSON(plan.Preview())
-		}
-		return c.print(func(w *bufio.Writer) { plan.Preview().Write(w) })
+		return c.show(r.JSON, plan.Preview(), func(w *bufio.Writer) { plan.Preview().Write(w) })
 	}
 	signals, stop := received()
 	defer stop()
@@ -101,7 +98,7 @@ func (r *runCmd) Run(c *console) error {
 	case report.Exit != 0:
 		return errors.Join(report.Err(), err)
 	case report.Cause != "":
-		fmt.Fprintln(c.stderr, "coppice:", report.Cause)
+		c.notice(report.Cause)
 	}
 	return err
 }
@@ -121,14 +118,12 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	config := launch.Config{
 		N: runtime.NumCPU(), Program: program[0], Args: program[1:], Dir: r.Dir, Env: r.Env,
 		Input: os.Stdin, Kills: r.Kill,
-		Notice: func(line string) { fmt.Fprintln(c.stderr, "coppice:", line) },
+		Notice: c.notice,
 	}
 	if err := r.spread(&config); err != nil {
 		return nil, err
 	}
-	if r.N != nil {
-		config.N = *r.N
-	}
+	config.N = given(r.N, config.N)
 	config.Grow, config.Resume = r.Grow, r.Resume
 	if err := r.replace(&config); err != nil {
 		return nil, err

@@ -69,10 +69,7 @@ func (s *simCmd) Run(c *console) error {
 			return err
 		}
 	}
-	if s.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(s.JSON, report, report.write)
 }
 
 func (s *simCmd) runCollective(c *console) error {
@@ -80,10 +77,7 @@ func (s *simCmd) runCollective(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	if s.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(s.JSON, report, report.write)
 }
 
 // simulate runs the simulation. All errors are about its input.

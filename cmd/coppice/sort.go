@@ -141,10 +141,7 @@ func (c *sortCmd) Run(con *console) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return con.printJSON(report)
-	}
-	return con.print(report.write)
+	return con.show(c.JSON, report, report.write)
 }
 
 // sort runs the job, and moves its output to where it belongs.
@@ -153,7 +150,7 @@ func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, erro
 	job := appJob{
 		appFlags: c.appFlags, stderr: con.stderr,
 		line:   takeJSON(func(l sortLine) { got = append(got, l) }),
-		notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) },
+		notice: con.notice,
 	}
 	if _, err := job.plan(); err != nil { // before anything is written
 		return nil, err
@@ -228,13 +225,7 @@ func (r *sortReport) compare(ctx context.Context, s samplesort.Source) error {
 func (r *sortReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%s in order, checksum %s; parts of %d to %d, bound %d\n", count(r.Records, r.unit), r.Checksum, r.Smallest, r.Largest, r.Bound)
 	fmt.Fprintf(w, "loaded in %.3f s, sorted in %.3f s, %.3f s in all", r.Load, r.Sort, r.Seconds)
-	if len(r.Killed) > 0 {
-		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
-	}
-	if n := len(r.Restarts); n > 0 {
-		fmt.Fprintf(w, "; restarted %s", countOf(n, "time", "times"))
-	}
-	fmt.Fprintln(w)
+	writeSurvived(w, r.Killed, r.Restarts)
 	if r.Ratio != nil {
 		fmt.Fprintf(w, "one process, %d processors: %.3f s; the job's throughput is %.2f times that\n", runtime.GOMAXPROCS(0), *r.Parallel, *r.Ratio)
 	}

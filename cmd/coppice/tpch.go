@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/apps/tpch"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
@@ -44,12 +43,7 @@ generator does, or read it from files, and hold it in memory. If processes die, 
 }
 
 // scale is that of generated tables.
-func (c *tpchCmd) scale() float64 {
-	if c.Sf == nil {
-		return 0.01
-	}
-	return *c.Sf
-}
+func (c *tpchCmd) scale() float64 { return given(c.Sf, 0.01) }
 
 // question is the query that the flags ask for.
 func (c *tpchCmd) question() (q tpch.Query, err error) {
@@ -130,17 +124,14 @@ func (c *tpchCmd) Run(con *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	job := appJob{args: more, stderr: con.stderr, notice: func(line string) { fmt.Fprintln(con.stderr, "coppice:", line) }}
+	job := appJob{args: more, stderr: con.stderr, notice: con.notice}
 	ctx, stop := untilSignal()
 	report, err := c.answer(ctx, &job, nil)
 	stop()
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return con.printJSON(report)
-	}
-	return con.print(report.write)
+	return con.show(c.JSON, report, report.write)
 }
 
 // answer runs the query as a job, in which each task tells its steps, if anybody is to know them.
@@ -197,18 +188,12 @@ func (r *tpchReport) write(w *bufio.Writer) {
 		from = "files of " + r.Input
 	}
 	fmt.Fprintf(w, "\n%s, %s: tables in %.3f s, answer in %.3f s, %.3f s and %.0f MiB in all", count(len(r.Rows), "row"), from, r.Load, r.Ask, r.Seconds, float64(r.Peak)/(1<<20))
-	if len(r.Killed) > 0 {
-		fmt.Fprintf(w, "; killed: %s", joined(r.Killed))
-	}
-	if n := len(r.Restarts); n > 0 {
-		fmt.Fprintf(w, "; restarted %s", countOf(n, "time", "times"))
-	}
-	fmt.Fprintln(w)
+	writeSurvived(w, r.Killed, r.Restarts)
 }
 
 // writeRows prints a table.
 func writeRows(w *bufio.Writer, columns []string, rows [][]any) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	for _, name := range columns {
 		fmt.Fprintf(table, "%s\t", name)
 	}

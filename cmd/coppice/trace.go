@@ -20,20 +20,10 @@ import (
 
 // checkTrace says what is wrong with --trace, before anything is simulated.
 func (s *simCmd) checkTrace() error {
-	if s.Trace == "" {
-		return nil
-	}
-	if s.P > trace.ProcessesMax {
+	if s.Trace != "" && s.P > trace.ProcessesMax {
 		return fmt.Errorf("--trace with %d processes; allowed: up to %d", s.P, trace.ProcessesMax)
 	}
-	dir := filepath.Dir(s.Trace)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--trace %s: there is no directory %s; allowed: a file in an existing one", s.Trace, dir)
-	}
-	if info, err := os.Stat(s.Trace); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("--trace %s: that is no ordinary file; allowed: a new file, or one to write over", s.Trace)
-	}
-	return nil
+	return checkNewFile("--trace", s.Trace)
 }
 
 // writeTrace draws run i into a file.
@@ -92,12 +82,7 @@ func figures(r logp.Result, p int) []trace.Figure {
 	}
 }
 
-func steps(t protocol.Time) string {
-	if t == 1 {
-		return "1 step"
-	}
-	return fmt.Sprintf("%d steps", t)
-}
+func steps(t protocol.Time) string { return count(int(t), "step") }
 
 // draw adds one record. Who sends or delivers before it receives has the
 // message by itself.
@@ -242,7 +227,7 @@ func (s *simCmd) command(runs logp.Runs) string {
 	}
 	add(runs.Faults.Count > 0, "--fault-count", runs.Faults.Count)
 	add(s.Block > 1, "--block", s.Block)
-	add(len(s.Failed) > 0, "--failed", commas(s.Failed))
+	add(len(s.Failed) > 0, "--failed", joined(s.Failed))
 	for _, d := range s.Die {
 		text, _ := d.MarshalText() // cannot fail
 		add(true, "--die", string(text))
@@ -257,14 +242,6 @@ func (s *simCmd) command(runs logp.Runs) string {
 		words[i] = shellWord(w)
 	}
 	return strings.Join(words, " ")
-}
-
-func commas(ranks []protocol.Rank) string {
-	words := make([]string, len(ranks))
-	for i, r := range ranks {
-		words[i] = strconv.Itoa(int(r))
-	}
-	return strings.Join(words, ",")
 }
 
 // shellWord quotes a word that a shell would not take as it is.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -109,10 +108,7 @@ func (t *tuneCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	if t.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(t.JSON, report, report.write)
 }
 
 // tune chooses. All errors are about its input.
@@ -176,19 +172,16 @@ func (t *tuneCmd) gossip() (g model.Gossip, err error) {
 	if t.P == nil {
 		return g, errors.New("missing flags: --processes=N; see coppice tune --help")
 	}
-	g = model.Gossip{N: *t.P, Failed: t.Failed, L: t.L, O: t.O, F: 1, Margin: t.Margin}
-	if t.F != nil {
-		g.F = *t.F
-		if t.Algo != all && t.Algo != string(model.FCG) {
-			return g, fmt.Errorf("--f with --algo %s; allowed with: --algo fcg, or all", t.Algo)
-		}
+	g = model.Gossip{N: *t.P, Failed: t.Failed, L: t.L, O: t.O, F: given(t.F, 1), Margin: t.Margin}
+	if t.F != nil && t.Algo != all && t.Algo != string(model.FCG) {
+		return g, fmt.Errorf("--f with --algo %s; allowed with: --algo fcg, or all", t.Algo)
 	}
 	g.Delta, err = t.delta()
 	return g, err
 }
 
 func (t *tuneCmd) delta() (float64, error) {
-	success, broadcasts := 0.5, int64(1_000_000) // the paper's: δ = 6.93e-7
+	success, broadcasts := given(t.Success, 0.5), given(t.Broadcasts, 1_000_000) // the paper's: δ = 6.93e-7
 	switch {
 	case t.Delta != nil && t.Broadcasts != nil:
 		return 0, errors.New("--delta and --broadcasts; allowed: --delta alone, or --success with --broadcasts")
@@ -196,12 +189,6 @@ func (t *tuneCmd) delta() (float64, error) {
 		return 0, fmt.Errorf("--delta %g; allowed: more than 0 and less than 1", *t.Delta)
 	case t.Delta != nil:
 		return *t.Delta, nil
-	}
-	if t.Success != nil {
-		success = *t.Success
-	}
-	if t.Broadcasts != nil {
-		broadcasts = *t.Broadcasts
 	}
 	switch {
 	case !(success > 0 && success < 1):
@@ -240,7 +227,7 @@ func (r *tuneReport) String() string {
 // write prints the report for people.
 func (r *tuneReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%v\n\n", r)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	row := func(name string, t tuning) {
 		fmt.Fprintf(table, "%-4s\t%d\t%d\t%d\t%d\t%.2g\t%s\t%s\t%s\t\n", name, t.T, t.C, t.K, t.Latency, t.Exceeds,
 			messages(t.Work.Gossip), messages(t.Work.Correction), messages(t.Work.Total))

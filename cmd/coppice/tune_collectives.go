@@ -3,13 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -64,6 +64,13 @@ func (t *tuneCmd) unfit() string {
 		{"--processes", t.P != nil},
 		{"--latency", t.L != 2},
 		{"--overhead", t.O != 1},
+		{t.gossips(), true},
+	})
+}
+
+// gossips names a flag that is about gossip, if one is there.
+func (t *tuneCmd) gossips() string {
+	return firstOf([]used{
 		{"--algo", t.Algo != all},
 		{"--delta", t.Delta != nil},
 		{"--success", t.Success != nil},
@@ -93,10 +100,7 @@ func (t *tuneCmd) runCollectives(c *console) error {
 			return err
 		}
 	}
-	if t.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(func(w *bufio.Writer) { report.write(w, t.Out) })
+	return c.show(t.JSON, report, func(w *bufio.Writer) { report.write(w, t.Out) })
 }
 
 // collectiveTuner measures candidates.
@@ -116,10 +120,7 @@ func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
 		return nil, fmt.Errorf("%s with --collectives; allowed: --op, --size, -n, --transport, --rounds, --out, --json", flag)
 	}
 	bench := t.bench()
-	tuner := &collectiveTuner{transport: bench.Transport, rounds: tuneRounds}
-	if t.Rounds != nil {
-		tuner.rounds = *t.Rounds
-	}
+	tuner := &collectiveTuner{transport: bench.Transport, rounds: given(t.Rounds, tuneRounds)}
 	if err := t.checkTuner(bench, tuner.rounds); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
 
 // bench is the benchmark that measures all combinations, each once.
 func (t *tuneCmd) bench() *benchCmd {
-	b := &benchCmd{Op: t.Op, Size: t.Size, N: t.N, Transport: t.Transport, Mode: plainMode}
+	b := &benchCmd{Op: t.Op, Size: t.Size, N: t.N, Transport: cmp.Or(t.Transport, benchTransports[0]), Mode: plainMode}
 	if b.Op == nil || slices.Equal(b.Op, []string{all}) {
 		b.Op = tunable()
 	}
@@ -154,9 +155,6 @@ func (t *tuneCmd) bench() *benchCmd {
 	}
 	if b.N == nil {
 		b.N = tuneProcesses
-	}
-	if b.Transport == "" {
-		b.Transport = benchTransports[0]
 	}
 	b.Op, b.Size, b.N = unique(b.Op), unique(b.Size), unique(b.N)
 	return b
@@ -421,7 +419,7 @@ func newTuneCollectivesReport(t *collectiveTuner) *tuneCollectivesReport {
 // write prints the report for people; the rules are in the file, if it has a name.
 func (r *tuneCollectivesReport) write(w *bufio.Writer, file string) {
 	fmt.Fprintf(w, "%s; rounds: %d\n\n", r.Transport, r.Rounds)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintf(table, "%-9s\tp\tsize\tbest\tµs\tdefault\tµs\tratio\trule\t\n", "")
 	for _, m := range r.Measured {
 		rule := ""

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -33,10 +32,7 @@ func (t *tuneCmd) runMembership(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	if t.JSON {
-		return c.printJSON(report)
-	}
-	return c.print(report.write)
+	return c.show(t.JSON, report, report.write)
 }
 
 // tuneMembership chooses. All errors are about its input.
@@ -69,25 +65,17 @@ func (t *tuneCmd) tuneMembership() (*tuneMembershipReport, error) {
 // unfitForMembership names a flag that says nothing about membership, if one is
 // there.
 func (t *tuneCmd) unfitForMembership() string {
-	if flag := t.tuneCollectivesFlags.used(); flag != "" {
-		return flag
-	}
 	return firstOf([]used{
+		{t.tuneCollectivesFlags.used(), true},
 		{"--collectives", t.Collectives},
-		{"--algo", t.Algo != all},
-		{"--delta", t.Delta != nil},
-		{"--success", t.Success != nil},
-		{"--broadcasts", t.Broadcasts != nil},
-		{"--f", t.F != nil},
-		{"--failed", t.Failed != 0},
-		{"--margin", !t.Margin},
+		{t.gossips(), true},
 	})
 }
 
 // write prints the report for people.
 func (r *tuneMembershipReport) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "P=%d L=%d o=%d\n\n", r.P, r.L, r.O)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	table := newTable(w)
 	fmt.Fprintln(table, "      \tfan-out\tlevels\tstabilization\tas filled\t")
 	for _, f := range r.Fanouts {
 		name := ""

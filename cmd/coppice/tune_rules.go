@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/coppice-go/coppice/model"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -39,12 +40,10 @@ type candidate struct {
 
 // us is the median of the rounds.
 func (c *candidate) us() float64 {
-	sorted := slices.Sorted(slices.Values(c.rounds))
-	n := len(sorted)
-	if n == 0 {
+	if len(c.rounds) == 0 {
 		return math.Inf(1)
 	}
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+	return model.Median(c.rounds)
 }
 
 // tuneCell is an operation among so many processes on so many bytes, and what its

@@ -18,6 +18,7 @@ type message = broadcast.Message[broadcast.None]
 
 // witness notes for every process what colored it.
 type witness struct {
+	logp.Unobserved[message]
 	colored []coloring // in the order of time
 	has     map[protocol.Rank]bool
 }
@@ -30,10 +31,6 @@ func (w *witness) Received(at protocol.Time, to, from protocol.Rank, kind protoc
 }
 
 func (w *witness) Delivered(_ protocol.Time, r protocol.Rank, _ message) { w.has[r] = true }
-
-func (w *witness) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, message) {}
-
-func (w *witness) Died(protocol.Time, protocol.Rank) {}
 
 // watch simulates one run with the given dead and tells what colored whom.
 func watch(p *broadcast.Plain, net logp.Network, dead []protocol.Rank) (logp.Result, []coloring, error) {

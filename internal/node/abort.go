@@ -40,7 +40,7 @@ func (m *Member) abortWaits() {
 		}
 	}
 	for _, w := range m.ahead.waiting {
-		m.p.complete(w)
+		m.p.engine.Complete(w)
 	}
 }
 
@@ -48,8 +48,8 @@ func (m *Member) abortWaits() {
 // it. The failure is ErrAborted if somebody has.
 func (m *Member) vote(ctx, patient context.Context, name string) error {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(name); err != nil {
 		return err
 	}

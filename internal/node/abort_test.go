@@ -21,13 +21,13 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	}
 	defer job.Close()
 	p := job.Processes[0]
-	p.lock()
+	p.engine.Lock()
 	second := *p.views.sight.View
 	second.Number, second.Since = 2, []uint64{2, 1} // gives task 0 to this process
 	p.assign(&second)
 	p.rules.Opened(&second, false)
 	p.rules.Effects()
-	p.unlock()
+	p.engine.Unlock()
 	over := errors.New("over")
 	voted := make(chan error)
 	go func() {
@@ -35,9 +35,9 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 		voted <- err
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
-		p.lock()
+		p.engine.Lock()
 		waits = len(p.rules.waiting) > 0
-		p.unlock()
+		p.engine.Unlock()
 	}
 	p.End(over)
 	select {
@@ -59,8 +59,8 @@ func TestWhoJoinsIsToldFirst(t *testing.T) {
 	}
 	defer job.Close()
 	p, joiner := job.Processes[0], job.Processes[2]
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	id := func(r protocol.Rank) membership.Member { return membership.Member{ID: r, Incarnation: 1} }
 	first := p.views.sight.View
 	before := *first

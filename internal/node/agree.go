@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -33,7 +34,7 @@ type pact struct {
 
 	entered, delivered bool
 	late               bool // the task's context has ended
-	w                  *waiter
+	w                  *engine.Waiter
 	err                *Failure
 	patrols            int // that saw it wait
 }
@@ -63,8 +64,8 @@ func (m *Member) Agree(ctx context.Context, c Call) (Decision, error) {
 // agree is the same where the dead stay dead.
 func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(agreeName); err != nil {
 		return Decision{}, err
 	}
@@ -205,7 +206,7 @@ func (a *pact) step() {
 		case protocol.Deliver:
 			a.counted()
 			a.delivered = true
-			p.complete(a.w)
+			p.engine.Complete(a.w)
 			for ; a.works > 0; a.works-- { // the task will not do it any more, and nobody needs it
 				a.state.Folded(nil)
 			}
@@ -213,7 +214,7 @@ func (a *pact) step() {
 		case protocol.Work:
 			if a.user {
 				a.works++
-				p.complete(a.w)
+				p.engine.Complete(a.w)
 				return
 			}
 			left, right := a.state.Operands()
@@ -271,9 +272,9 @@ func (a *pact) await(ctx context.Context) (err error) {
 			a.combine()
 			continue
 		}
-		a.w = p.newWaiter()
-		err = p.wait(ctx, a.w)
-		p.freeWaiter(a.w)
+		a.w = p.engine.Waiter()
+		err = p.engine.Wait(ctx, a.w)
+		p.engine.Free(a.w)
 		a.w = nil
 		if err != nil && !a.late {
 			a.late = true
@@ -297,9 +298,9 @@ func (a *pact) combine() {
 			a.m.abandonPact(agreeName)
 		}
 	}()
-	p.unlock()
+	p.engine.Unlock()
 	v, err := func() ([]byte, error) {
-		defer p.lock()
+		defer p.engine.Lock()
 		if left == nil { // a view has opened: it is of no use any more
 			return nil, nil
 		}
@@ -332,7 +333,7 @@ func (a *pact) cannotFold(err error) {
 func (a *pact) fail(f *Failure) {
 	if a.waits() {
 		a.err = f
-		a.m.p.complete(a.w)
+		a.m.p.engine.Complete(a.w)
 	}
 }
 

@@ -16,7 +16,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	defer job.Close()
 	p := job.Processes[0]
 	m := p.World(0)
-	p.lock()
+	p.engine.Lock()
 	a, f := m.enterPact(&Call{Value: []byte{1}, Works: true, Kind: outcomes})
 	if f != nil {
 		t.Fatal(f)
@@ -30,18 +30,18 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 		m.letter(rank, &incoming{envelope: envelope{seq: 1, size: uint64(len(value))}, value: value, complete: true, source: p.peers[rank]})
 	}
 	delivered := a.delivered
-	p.unlock()
+	p.engine.Unlock()
 	if !delivered {
 		t.Error("the decision is not known")
 	}
 	for _, rank := range []int{1, 2} {
 		q := job.Processes[rank]
-		q.lock()
+		q.engine.Lock()
 		child := q.members[memberKey{scope{group: world}, uint32(rank)}].pacts[1]
 		if child == nil {
 			t.Errorf("task %d is not told", rank)
 		}
-		q.unlock()
+		q.engine.Unlock()
 	}
 }
 
@@ -56,9 +56,9 @@ func TestForksKeepTheirAgreements(t *testing.T) {
 	const forks = 2 * keptMax
 	for range forks {
 		f := p.World(0).Fork()
-		p.lock()
+		p.engine.Lock()
 		f.pact(1, 0)
-		p.unlock()
+		p.engine.Unlock()
 		f.Release()
 	}
 	if len(p.members) != forks+1 {

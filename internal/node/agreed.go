@@ -87,8 +87,8 @@ func (m *Member) downCall(root int, sign uint64, name string) Call {
 // undecided is what an operation fails with of which it is not known here that all
 // have entered it.
 func (m *Member) undecided(err error, name string) error {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	switch {
 	case errors.Is(err, ErrAborted):
 		m.tellLoose()
@@ -146,12 +146,12 @@ func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (R
 	case errors.Is(err, ErrRevoked):
 		outcome = didRevoke
 	}
-	m.p.lock()
+	m.p.engine.Lock()
 	if err != nil {
 		m.tellLoose()
 	}
 	m.passOver()
-	m.p.unlock()
+	m.p.engine.Unlock()
 	a, agreement := m.agree(patient, Call{Sign: c.Sign, Value: []byte{outcome}, Name: name, Again: true, Kind: outcomes})
 	switch {
 	case agreement != nil:

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"slices"
+
+	"github.com/coppice-go/coppice/internal/node/engine"
 )
 
 // ahead keeps a task from running ahead of those it sends to.
@@ -10,7 +12,7 @@ type ahead struct {
 	ranks   []aheadRank
 	dues    []int // the ranks that are due
 	behind  int   // ranks that are too far behind
-	waiting []*waiter
+	waiting []*engine.Waiter
 }
 
 // aheadRank is what is known of one rank.
@@ -37,8 +39,8 @@ func (a *ahead) late(rank int) bool { return a.ranks[rank].sent > a.ranks[rank].
 // send takes note that a rank is sent so many bytes in an operation. It returns how
 // many of them may go without its grant.
 func (a *ahead) send(m *Member, to int, seq uint64, bytes int) (eager int) {
-	if m.p.someGone {
-		if g := m.goneRank(to); g.dead || g.returned {
+	if m.p.roster.Gone() {
+		if g := m.goneRank(to); g.Dead || g.Returned {
 			return eagerMax
 		}
 	}
@@ -99,7 +101,7 @@ func (a *ahead) passed(seq uint64) bool {
 func (a *ahead) look(m *Member) {
 	if len(a.waiting) > 0 && !a.blocks(m) {
 		for _, w := range a.waiting {
-			m.p.complete(w)
+			m.p.engine.Complete(w)
 		}
 		a.waiting = nil
 	}
@@ -211,10 +213,10 @@ func (a *ahead) gone(m *Member, rank int) {
 // catchUp waits until nobody is too far behind.
 func (m *Member) catchUp(ctx context.Context, op string) error {
 	for m.ahead.blocks(m) {
-		w := &waiter{}
+		w := &engine.Waiter{}
 		m.ahead.waiting = append(m.ahead.waiting, w)
-		if err := m.p.wait(ctx, w); err != nil {
-			m.ahead.waiting = slices.DeleteFunc(m.ahead.waiting, func(o *waiter) bool { return o == w })
+		if err := m.p.engine.Wait(ctx, w); err != nil {
+			m.ahead.waiting = slices.DeleteFunc(m.ahead.waiting, func(o *engine.Waiter) bool { return o == w })
 			return &Failure{Op: op, Err: err}
 		}
 		if err := m.usable(op); err != nil {

@@ -80,7 +80,7 @@ func (o *operation) backUp(step int, took time.Duration) {
 func (p *Process) backupAt(m *Member, steps []collective.Step) *peer {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i].Kind == collective.RecvStep {
-			if q := p.peerAt(int(p.owner[m.taskOf(int(steps[i].Peer))])); q.rank != p.cfg.Rank && !q.dead {
+			if q := p.peerAt(p.roster.Owner(m.taskOf(int(steps[i].Peer)))); q.rank != p.cfg.Rank && !q.dead {
 				return q
 			}
 			break

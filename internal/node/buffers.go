@@ -1,57 +1,6 @@
 package node
 
-import (
-	"math/bits"
-	"slices"
-
-	"github.com/coppice-go/coppice/internal/large"
-)
-
-// buffers are pieces of memory for what is received, used again as soon as the
-// operation that they were for is over and nobody else refers to them: to allocate
-// and clear a megabyte takes longer than to receive it.
-type buffers struct {
-	free  [bufferClasses][][]byte // by the logarithm of their size
-	bytes int                     // in them
-	stays bool                    // much of the memory does not come back: the log has it
-}
-
-const (
-	bufferMin     = 12 // logarithms of the smallest and the largest
-	bufferMax     = 23
-	bufferClasses = bufferMax - bufferMin + 1
-	buffersMax    = 64 << 20 // bytes that are kept
-)
-
-// get returns memory for n bytes; they are not zero.
-func (b *buffers) get(n int) []byte {
-	class := max(bits.Len(uint(n-1)), bufferMin) - bufferMin
-	if class >= bufferClasses {
-		return large.New(n)
-	}
-	if have := b.free[class]; len(have) > 0 {
-		last := len(have) - 1
-		m := have[last]
-		have[last] = nil
-		b.free[class] = have[:last]
-		b.bytes -= cap(m)
-		return m[:n]
-	}
-	if b.stays && n > copiedMax {
-		return large.New(1 << (class + bufferMin))[:n]
-	}
-	return make([]byte, n, 1<<(class+bufferMin))
-}
-
-// put takes memory back that get returned.
-func (b *buffers) put(m []byte) {
-	class := bits.Len(uint(cap(m)-1)) - bufferMin
-	if class < 0 || class >= bufferClasses || cap(m) != 1<<(class+bufferMin) || b.bytes+cap(m) > buffersMax {
-		return
-	}
-	b.bytes += cap(m)
-	b.free[class] = append(b.free[class], m)
-}
+import "slices"
 
 // borrow takes note that memory is used until the operation is over, and returns
 // the number of the loan.
@@ -94,7 +43,7 @@ func (o *operation) giveBackOne(b []byte, sent, result bool) {
 	case result:
 		m.later = append(m.later, b)
 	default:
-		m.p.buffers.put(b)
+		m.p.buffers.Put(b)
 	}
 }
 
@@ -110,13 +59,13 @@ const parkedMax = 256
 // reclaim gives back what is no longer needed, as the task calls its next operation.
 func (m *Member) reclaim() {
 	for i, b := range m.later {
-		m.p.buffers.put(b)
+		m.p.buffers.Put(b)
 		m.later[i] = nil
 	}
 	m.later = m.later[:0]
 	n := 0
 	for n < len(m.parked) && m.ahead.passed(m.parked[n].seq) {
-		m.p.buffers.put(m.parked[n].memory)
+		m.p.buffers.Put(m.parked[n].memory)
 		n++
 	}
 	m.parked = slices.Delete(m.parked, 0, n)

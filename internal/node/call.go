@@ -55,8 +55,8 @@ type Result struct {
 func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	p := m.p
 	name := c.name()
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(name); err != nil {
 		return Result{}, err
 	}
@@ -101,8 +101,8 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 // Abandon tells the group that this task has given up an operation in a way that
 // leaves the others without it: all that the group calls fails from now on.
 func (m *Member) Abandon(op collective.Op) {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	m.abandon(op.String())
 }
 
@@ -120,9 +120,9 @@ func (o *operation) await(ctx context.Context) (err error) {
 			err = o.userWork(ctx)
 			continue
 		}
-		o.w = p.newWaiter()
-		err = p.wait(ctx, o.w)
-		p.freeWaiter(o.w)
+		o.w = p.engine.Waiter()
+		err = p.engine.Wait(ctx, o.w)
+		p.engine.Free(o.w)
 		o.w = nil
 	}
 	if o.work > 0 && !o.works && o.err == nil && !p.dead { // it gives up; the others need it all the same

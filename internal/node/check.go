@@ -36,7 +36,7 @@ var seed = maphash.MakeSeed()
 func (p *Process) checks() bool { return p.cfg.Check && p.history.keeps }
 
 // reran tells whether a task was run before, in another process.
-func (p *Process) reran(task int) bool { return p.since[task] > 1 }
+func (p *Process) reran(task int) bool { return p.roster.Again(task) }
 
 // digest is that of a message.
 type digest struct{ name, sum uint64 }
@@ -182,7 +182,7 @@ func (m *Member) diverged(from int, in *incoming) {
 func (m *Member) blame(f *Failure, in *incoming) *Failure {
 	p := m.p
 	for _, t := range f.Tasks {
-		news := in != nil && int(in.from) == t && in.source.rank != int(p.owner[t]) // its view is to come
+		news := in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
 		if p.replays() && f.Err == ErrMisuse && (p.reran(t) || news) {
 			f.Err = ErrDiverged
 			f.Text += fmt.Sprintf("; task %d was run again", t)
@@ -305,17 +305,17 @@ func (m *Member) surplus(from int, in *incoming) *incoming {
 // is compared with it, and only with Check to the last bit.
 func (s *inStream) repeated(in *incoming) {
 	m := s.m
-	if in.seq <= s.taken || in.seq > s.seq {
+	if !s.flow.Waits(in.seq) {
 		m.repeated(s.from, in)
 		return
 	}
-	first := s.queue[s.first+int(in.seq-s.taken)-1]
+	first := *s.place(in.seq)
 	other := first.size != in.size || first.sign != in.sign
 	if m.p.checks() && first.complete && in.complete {
 		other = other || !bytes.Equal(first.value, in.value)
 	}
 	in.decline()
-	if other && !first.lost && m.p.replays() {
+	if other && m.p.replays() {
 		m.diverged(s.from, in)
 	}
 }

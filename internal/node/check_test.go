@@ -119,7 +119,7 @@ func TestSurplusIsCompared(t *testing.T) {
 	}{{"value", 0, false}, {"other", 0, true}, {"", 0, true}, {"", ackKind, false}} {
 		j := start(t, memory, 2, func(c *Config) { c.Check, c.Adopt = true, func(int, int, int) {} })
 		p := j.ps[0]
-		p.lock()
+		p.engine.Lock()
 		m := p.members[memberKey{scope{group: world}, 0}]
 		say := func(text string, kind uint8) *incoming {
 			e := envelope{scope: scope{group: world}, seq: 1, from: 1, size: uint64(len(text)), plan: Plan{op: opBroadcast, root: 1}, kind: kind}
@@ -132,7 +132,7 @@ func TestSurplusIsCompared(t *testing.T) {
 		if got := m.broken != nil && m.broken.Err == ErrDiverged; got != c.want {
 			t.Errorf("%q of kind %d: diverged %v, want %v", c.again, c.kind, got, c.want)
 		}
-		p.unlock()
+		p.engine.Unlock()
 	}
 }
 

@@ -116,9 +116,9 @@ func settledEarly(t *testing.T, p *Process) {
 	t.Helper()
 	var early int64
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		p.lock()
+		p.engine.Lock()
 		early = p.early
-		p.unlock()
+		p.engine.Unlock()
 		if early == 0 {
 			return
 		}
@@ -338,10 +338,10 @@ func TestDriverRoleIsNotLost(t *testing.T) {
 func standing(t *testing.T, p *Process, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
-		p.lock()
-		ok := p.driver != nil && p.driver != &p.background && len(p.standing) == n && p.resting
-		p.unlock()
-		if ok {
+		p.engine.Lock()
+		stand, rests := p.engine.Standing()
+		p.engine.Unlock()
+		if stand == n && rests {
 			return
 		}
 	}
@@ -403,9 +403,9 @@ func TestRootRunsAheadOfLeaf(t *testing.T) {
 				if m.Rank() == 1 { // begins when the root is blocked
 					root := j.ps[0].World(0)
 					for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-						root.p.lock()
+						root.p.engine.Lock()
 						blocked, seq := root.ahead.behind > 0 && len(root.ahead.waiting) > 0, root.seq
-						root.p.unlock()
+						root.p.engine.Unlock()
 						if seq > aheadMax+1 {
 							return fmt.Errorf("the root is in operation %d", seq)
 						}
@@ -540,9 +540,9 @@ func TestCreditForWhatWasPassedOn(t *testing.T) {
 				defer passed.Done()
 				m := j.ps[2].World(2)
 				for ctx.Err() == nil {
-					m.p.lock()
+					m.p.engine.Lock()
 					n := m.ops.count
-					m.p.unlock()
+					m.p.engine.Unlock()
 					if n >= all {
 						return
 					}

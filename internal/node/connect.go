@@ -65,7 +65,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.poll, err = newPoller(); err != nil {
+	if err := p.engine.Poll(); err != nil {
 		return nil, err
 	}
 	p.sockets = &sockets{}
@@ -81,12 +81,12 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Logger:      p.cfg.Logger,
 	}, s.Places...)
 	if err != nil {
-		p.poll.close()
+		p.engine.Stop()
 		return nil, err
 	}
 	p.sockets.observation = p.observe(s)
 	p.peers[cfg.Rank].local = p // what a task sends to itself
-	p.lock()
+	p.engine.Lock()
 	p.patrol()
 	p.sockets.observation.run()
 	switch {
@@ -96,8 +96,8 @@ func New(cfg Config, s Socket) (*Process, error) {
 		go cfg.Host.Opened(p.views.sight.View)
 	}
 	p.warmLater()
-	p.unlock()
-	go p.inBackground()
+	p.engine.Unlock()
+	p.engine.Run()
 	return p, nil
 }
 
@@ -112,8 +112,8 @@ func (p *Process) KeepSockets() error { return p.sockets.endpoint.Keep() }
 
 // Peers tells where peers listen.
 func (p *Process) Peers(all ...Address) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	for _, a := range all {
 		if a.Rank == p.cfg.Rank {
 			continue
@@ -131,7 +131,7 @@ func (p *Process) Peers(all ...Address) {
 // connect makes a connection, if there is none and none is on its way.
 func (q *peer) connect() {
 	w := &q.way
-	if q.dead || q.left || q.conn != nil || q.local != nil || q.p.closed ||
+	if q.dead || q.left || q.conn != nil || q.local != nil || q.p.engine.Stopped() ||
 		!w.known || w.dialing || w.accepting || w.pausing {
 		return
 	}
@@ -183,8 +183,8 @@ func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) 
 	ctx, cancel := context.WithTimeout(p.sockets.ctx, most)
 	conn, err := p.sockets.endpoint.Dial(ctx, at, me)
 	cancel()
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q.way.dialing = false
 	defer p.nextDial()
 	var refusal wire.Refusal
@@ -200,7 +200,7 @@ func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) 
 		q.connect()
 	case err == nil:
 		q.attach(conn)
-	case p.closed || q.dead || q.conn != nil: // no matter: it is dead, or theirs came
+	case p.engine.Stopped() || q.dead || q.conn != nil: // no matter: it is dead, or theirs came
 	case errors.As(err, &refusal) && (refusal == wire.Closing || refusal == wire.Excluded):
 		p.cfg.Logger.Info("turned away", "peer", q.rank, "why", refusal)
 		q.ask()
@@ -219,11 +219,11 @@ func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) 
 // retry tries again after a while; 0: the longer, the more often it failed.
 func (q *peer) retry(after time.Duration) {
 	w := &q.way
-	if q.conn != nil || q.p.closed { // theirs has come
+	if q.conn != nil || q.p.engine.Stopped() { // theirs has come
 		return
 	}
 	if w.down == 0 {
-		w.down, q.p.linksDown = q.p.now(), true
+		w.down, q.p.linksDown = q.p.engine.Now(), true
 		q.p.patrolSoon()
 	}
 	if after == 0 {
@@ -231,7 +231,7 @@ func (q *peer) retry(after time.Duration) {
 		w.tries++
 	}
 	w.pausing = true
-	q.p.at(q.p.now()+protocol.Time(after), func() {
+	q.p.engine.At(q.p.engine.Now()+protocol.Time(after), func() {
 		w.pausing = false
 		q.connect()
 	})
@@ -239,8 +239,8 @@ func (q *peer) retry(after time.Duration) {
 
 // decide answers a peer that has proven who it is.
 func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refusal) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	rank := int(id.From)
 	if rank >= p.cfg.Size+p.cfg.Grow || rank == p.cfg.Rank {
 		return me, wire.NotMe
@@ -251,7 +251,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	q := p.peers[rank]
 	w := &q.way
 	switch {
-	case p.closed:
+	case p.engine.Stopped():
 		return me, wire.Closing
 	case q.dead || id.Incarnation < q.incarnation:
 		return me, wire.Excluded
@@ -273,8 +273,8 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 }
 
 func (p *Process) established(conn *transport.Conn) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[conn.Peer().From]
 	if conn.Self().Link != q.way.turn { // ours came in between
 		conn.Close()
@@ -284,8 +284,8 @@ func (p *Process) established(conn *transport.Conn) {
 }
 
 func (p *Process) abandoned(id wire.Identity) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[id.From]
 	q.way.accepting = false
 	if q.link != nil {
@@ -298,7 +298,7 @@ func (q *peer) attach(conn *transport.Conn) {
 	p := q.p
 	q.way.accepting = false
 	q.way.turn++
-	if p.closed || q.dead {
+	if p.engine.Stopped() || q.dead {
 		conn.Close()
 		return
 	}
@@ -306,7 +306,7 @@ func (q *peer) attach(conn *transport.Conn) {
 	q.linked()
 	again, err := q.link.Resume(conn.Peer().Received)
 	if err == nil {
-		err = p.poll.add(conn.Fd(), int32(q.rank)<<1)
+		err = p.engine.Watch(conn.Fd(), int32(q.rank)<<1)
 	}
 	if err != nil {
 		conn.Close()
@@ -340,7 +340,7 @@ func (q *peer) watchProcess(fd int) {
 		posix.Close(fd)
 		return
 	}
-	if err := q.p.poll.add(fd, int32(q.rank)<<1|1); err != nil {
+	if err := q.p.engine.Watch(fd, int32(q.rank)<<1|1); err != nil {
 		posix.Close(fd)
 		return
 	}
@@ -352,7 +352,7 @@ func (q *peer) disconnect() {
 	if q.conn == nil {
 		return
 	}
-	q.p.poll.remove(q.conn.Fd())
+	q.p.engine.Unwatch(q.conn.Fd())
 	q.conn.Close()
 	q.conn, q.armed = nil, false
 	q.out, q.outAt = nil, 0
@@ -364,11 +364,11 @@ func (q *peer) disconnect() {
 // reconnect makes a connection again after one broke.
 func (q *peer) reconnect() {
 	p := q.p
-	if p.closed || q.dead || q.left {
+	if p.engine.Stopped() || q.dead || q.left {
 		return
 	}
 	q.ask()
-	q.way.down, p.linksDown = p.now(), true
+	q.way.down, p.linksDown = p.engine.Now(), true
 	p.patrolSoon()
 	q.connect()
 }
@@ -384,7 +384,7 @@ func (q *peer) ask() {
 func (q *peer) forget() {
 	q.disconnect()
 	if q.pidfd >= 0 {
-		q.p.poll.remove(q.pidfd)
+		q.p.engine.Unwatch(q.pidfd)
 		posix.Close(q.pidfd)
 		q.pidfd = -1
 	}
@@ -395,7 +395,7 @@ func (q *peer) forget() {
 		q.p.sentAll(o)
 	}
 	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
-	if o := q.p.observation(); o != nil && !q.p.closed {
+	if o := q.p.observation(); o != nil && !q.p.engine.Stopped() {
 		o.gone(q.rank)
 	}
 }
@@ -419,7 +419,7 @@ func (p *Process) suspect(q *peer, why string) {
 	}
 	// On its own host the coordinator knows better. If it does not answer, the others
 	// decide.
-	p.at(p.now()+protocol.Time(p.cfg.Silence/2), func() {
+	p.engine.At(p.engine.Now()+protocol.Time(p.cfg.Silence/2), func() {
 		if p.peers[q.rank] == q && !q.dead && q.way.suspected {
 			p.viewSuspect(q.rank, q.incarnation)
 		}
@@ -429,15 +429,15 @@ func (p *Process) suspect(q *peer, why string) {
 // Alive tells that a process that this one suspects is alive, for all its host
 // knows: the silence begins anew.
 func (p *Process) Alive(rank int) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peerAt(rank)
-	if q.dead || p.closed || p.sockets == nil {
+	if q.dead || p.engine.Stopped() || p.sockets == nil {
 		return
 	}
 	q.way.suspected = false
 	if q.way.down != 0 {
-		q.way.down = p.now()
+		q.way.down = p.engine.Now()
 	}
 	go p.sockets.observation.heard(rank)
 }
@@ -445,14 +445,14 @@ func (p *Process) Alive(rank int) {
 // Close ends the process: peers are told that it leaves, and everything it holds
 // is given back.
 func (p *Process) Close() error {
-	p.lock()
-	if p.closed {
-		p.unlock()
+	p.engine.Lock()
+	if p.engine.Stopped() {
+		p.engine.Unlock()
 		return nil
 	}
 	well := p.ended == nil
 	p.end(errOver)
-	p.closed = true
+	p.engine.Halt()
 	for _, q := range slices.Clone(p.up) {
 		if well { // otherwise the others take it for dead, as it is for them
 			q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
@@ -462,30 +462,10 @@ func (p *Process) Close() error {
 	for r := range p.peers {
 		p.peers[r].forget()
 	}
-	if p.unwatch != nil {
-		p.unwatch()
-	}
-	p.resting = false
-	select {
-	case p.rested <- struct{}{}:
-	default:
-	}
-	p.poll.wake()
-	p.unlock()
+	p.engine.Unlock()
 	p.sockets.cancel()
 	p.sockets.observation.close()
 	err := p.sockets.endpoint.Close()
-	<-p.stopped
-	p.lock()
-	defer p.unlock()
-	if p.driver != nil { // it is on its way out
-		left := make(chan struct{})
-		p.leaving = left
-		p.poll.wake()
-		p.unlock()
-		<-left
-		p.lock()
-	}
-	p.poll.close()
+	p.engine.Stop()
 	return err
 }

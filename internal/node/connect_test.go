@@ -77,11 +77,11 @@ func meetAll(ctx context.Context, j *job) {
 
 func cutAll(j *job) {
 	for _, p := range j.ps {
-		p.lock()
+		p.engine.Lock()
 		for r := range p.peers {
 			p.peers[r].broken(errCut)
 		}
-		p.unlock()
+		p.engine.Unlock()
 	}
 }
 
@@ -93,7 +93,7 @@ func settled(t *testing.T, j *job, want int) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		what = nil
 		for _, p := range j.ps {
-			p.lock()
+			p.engine.Lock()
 			for r := range p.peers {
 				q := p.peers[r]
 				if r == p.cfg.Rank {
@@ -106,7 +106,7 @@ func settled(t *testing.T, j *job, want int) {
 			if len(p.up) != len(j.ps)-1 {
 				what = append(what, fmt.Sprintf("process %d has %d connections", p.cfg.Rank, len(p.up)))
 			}
-			p.unlock()
+			p.engine.Unlock()
 		}
 		if got := descriptors(t); got != want {
 			what = append(what, fmt.Sprintf("%d descriptors, want %d", got, want))
@@ -157,9 +157,9 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 				t.Errorf("barrier: %v", err)
 			}
 			<-told
-			j.ps[0].lock()
+			j.ps[0].engine.Lock()
 			left := j.ps[0].peers[1].left // its goodbye came through: there is nothing to ask
-			j.ps[0].unlock()
+			j.ps[0].engine.Unlock()
 			w.mu.Lock()
 			if w.asked == 0 && !left {
 				t.Error("nobody was asked whether it lives")

@@ -82,7 +82,7 @@ func (p *Process) ring(v *membership.View) []protocol.Rank {
 // copyCame takes a copy, or its beginning.
 func (p *Process) copyCame(in *incoming) {
 	key := keyOf(in)
-	if in.extra >= uint64(len(p.owner)) || p.stale(in) {
+	if !p.roster.Has(in.extra) || p.stale(in) {
 		in.decline()
 		in.discard()
 		in.taken()
@@ -135,7 +135,7 @@ func (p *Process) copyCame(in *incoming) {
 
 // copied learns that a process has a copy.
 func (p *Process) copied(in *incoming) {
-	if in.extra >= uint64(len(p.owner)) {
+	if !p.roster.Has(in.extra) {
 		return
 	}
 	key := keyOf(in)
@@ -159,14 +159,14 @@ func (r *replica) drop(p *Process) {
 			p.epochs.tasks[r.key.Task].spare = r.value[:0]
 		}
 	} else if r.pooled {
-		p.buffers.put(r.value)
+		p.buffers.Put(r.value)
 	}
 }
 
 // SaveRoom returns memory for the state that the task saves next; nil: there is none.
 func (m *Member) SaveRoom() []byte {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	te := &m.p.epochs.tasks[m.task]
 	room := te.spare
 	te.spare = nil
@@ -176,8 +176,8 @@ func (m *Member) SaveRoom() []byte {
 // Recall returns what an earlier attempt of the task has kept under a key, if it has.
 func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (value []byte, ok bool, err error) {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(name); err != nil {
 		return nil, false, err
 	}
@@ -218,8 +218,8 @@ func (r *replica) typed(name string, sign uint64) error {
 // copies of it.
 func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value []byte) error {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(name); err != nil {
 		return err
 	}
@@ -239,8 +239,8 @@ func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value 
 
 // OnceKey is the name of the task's next value of Once in the group.
 func (m *Member) OnceKey() uint64 {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	m.onces++
 	return protocol.Mix(m.group, m.onces) | 1
 }

@@ -98,10 +98,10 @@ var errCut = errors.New("cut by the test")
 
 // cut cuts the connection of a process to another, in one of several ways.
 func cut(j *job, p *Process, rank, how int) bool {
-	p.lock()
+	p.engine.Lock()
 	q := p.peers[rank]
 	if q.conn == nil {
-		p.unlock()
+		p.engine.Unlock()
 		return false
 	}
 	switch how {
@@ -115,16 +115,16 @@ func cut(j *job, p *Process, rank, how int) bool {
 		reset(p, q)
 	case 5: // both ends at once
 		reset(p, q)
-		p.unlock()
+		p.engine.Unlock()
 		o := j.ps[rank]
-		o.lock()
+		o.engine.Lock()
 		if q := o.peers[p.cfg.Rank]; q.conn != nil {
 			q.broken(errCut)
 		}
-		o.unlock()
+		o.engine.Unlock()
 		return true
 	}
-	p.unlock()
+	p.engine.Unlock()
 	return true
 }
 

@@ -8,15 +8,8 @@
 //
 // # Progress
 //
-// Nothing is handed from goroutine to goroutine on the way of a message. A
-// caller that waits drives progress itself: it waits for the sockets, reads
-// what is there, steps the machines concerned and leaves when its own operation
-// is complete. If several callers wait, one drives and hands that role on when
-// it leaves. While nobody waits a background goroutine drives, so that a process
-// busy computing still forwards, answers and notices; it takes over after a
-// moment in which nobody waited, because to displace it costs a system call.
-// Between processes that are goroutines (Local) there is nothing to wait for:
-// who sends steps the receiver's machine.
+// Package engine has the lock, and says who waits and who drives. While it is held the engine
+// calls the handler (progress.go), which reads from connections and steps the machines concerned.
 //
 // # Messages
 //

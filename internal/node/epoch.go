@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -41,15 +42,15 @@ type taskEpoch struct {
 // initEpochs begins with epoch 0.
 func (p *Process) initEpochs() {
 	e := &p.epochs
-	e.tasks = make([]taskEpoch, len(p.owner))
+	e.tasks = make([]taskEpoch, p.roster.Len())
 	e.copies = map[recovery.Key]*replica{}
 }
 
 // awaitRules waits until something has changed in what is known of others.
 func (p *Process) awaitRules(ctx context.Context) error {
-	w := &waiter{}
+	w := &engine.Waiter{}
 	p.rules.waiting = append(p.rules.waiting, w)
-	return p.wait(ctx, w)
+	return p.engine.Wait(ctx, w)
 }
 
 // awaitRules waits there until something holds, as long as the task can use its group.
@@ -85,8 +86,8 @@ func (p *Process) commit(epoch uint64, balance int64) {
 		o.step()
 	}
 	p.dropBefore(epoch)
-	if h := p.cfg.Host; h != nil && p.now()-e.told > epochEvery && p.views.sight.View.Members[0] == p.views.state.Self() {
-		e.told = p.now()
+	if h := p.cfg.Host; h != nil && p.engine.Now()-e.told > epochEvery && p.views.sight.View.Members[0] == p.views.state.Self() {
+		e.told = p.engine.Now()
 		go h.Epoch(epoch)
 	}
 }
@@ -164,8 +165,8 @@ type Saving struct {
 // on in the group that it returns.
 func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.saves(); err != nil {
 		return nil, err
 	}
@@ -244,8 +245,8 @@ func (m *Member) saves() error {
 // nil: the task saves as the others do. The state is nil if it is not kept here.
 func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch uint64, next *Member, err error) {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.saves(); err != nil {
 		return nil, 0, nil, err
 	}
@@ -279,8 +280,8 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 // Lose gives up the task: there is no copy of its state.
 func (m *Member) Lose(why string) error {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return m.lose(saveName, why)
 }
 
@@ -296,8 +297,8 @@ func (m *Member) Epoch() uint64 { return uint64(m.epoch) }
 // Later is a group of the first epoch as it is in a later one.
 func (m *Member) Later(epoch uint64) *Member {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	l := p.member(scope{m.group, uint32(epoch)}, m.task)
 	if !l.known {
 		l.join(m.tasks)

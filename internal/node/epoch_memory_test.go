@@ -20,10 +20,10 @@ func TestNothingStaysOfEpochs(t *testing.T) {
 		return nil
 	})
 	for r, p := range j.ps {
-		p.lock()
+		p.engine.Lock()
 		if copies, forks := len(p.epochs.copies), len(p.releases.kept); copies > 3 || forks > 1 {
 			t.Errorf("process %d keeps %d copies, and %d released forks", r, copies, forks)
 		}
-		p.unlock()
+		p.engine.Unlock()
 	}
 }

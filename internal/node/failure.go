@@ -58,18 +58,18 @@ func (f *Failure) Unwrap() error { return f.Err }
 // goneFailure is what a rank that takes part no more makes of an operation.
 func (m *Member) goneFailure(op string, rank int) *Failure {
 	task := m.taskOf(rank)
-	g := m.p.gone[task]
+	g := m.p.roster.Status(task)
 	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrGone}
 	switch {
-	case g.dead || g.orphan:
+	case g.Dead || g.Orphan:
 		f.Text = fmt.Sprintf("task %d is dead", task)
-	case g.why != "":
+	case g.Why != "":
 		f.Text = fmt.Sprintf("task %d has failed", task)
 	default:
 		f.Err, f.Text = ErrLeft, fmt.Sprintf("task %d has returned without taking part", task)
 	}
-	if g.why != "" {
-		f.Text += ": " + g.why
+	if g.Why != "" {
+		f.Text += ": " + g.Why
 	}
 	return f
 }
@@ -96,34 +96,24 @@ func (q *peer) exited() {
 		dead()
 		return
 	}
-	p.poll.remove(q.pidfd) // it has said what it has to say
+	p.engine.Unwatch(q.pidfd) // it has said what it has to say
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {
 		p.cfg.Logger.Info("no record at hand", "peer", q.rank, "error", err) // the coordinator will tell what it was
 	}
-	p.at(p.now()+askTime, func() {
+	p.engine.At(p.engine.Now()+askTime, func() {
 		if !q.dead {
 			go p.cfg.Host.Ask(q.rank)
 		}
 	})
-	p.at(p.now()+nameTime, dead)
-}
-
-// rename takes note of how a process died that is known to be dead: what was said
-// before was said by who did not know. Why a task could not be run again stays.
-func (p *Process) rename(rank int, how string) {
-	for t, r := range p.owner {
-		if int(r) == rank && p.gone[t].dead && !p.replays() {
-			p.gone[t].why = how
-		}
-	}
+	p.engine.At(p.engine.Now()+nameTime, dead)
 }
 
 // died handles a death: after what the dead sent, so that it counts.
 func (p *Process) died(rank int, certain bool, how string) {
 	q := p.peers[rank]
-	if q.dead || p.closed {
+	if q.dead || p.engine.Stopped() {
 		return
 	}
 	if q.conn != nil {
@@ -135,24 +125,14 @@ func (p *Process) died(rank int, certain bool, how string) {
 	if !certain {
 		p.cfg.Logger.Warn("process given up", "peer", rank, "why", how)
 	}
-	if p.replays() {
-		p.orphan(rank, how)
-		p.lingered()
-		p.settlesNow()
-		p.roomAgain()
-		return
-	}
-	for t, r := range p.owner {
-		if int(r) != rank || p.gone[t].dead {
-			continue
-		}
-		// Dead even if it had returned: what it owes others will not come.
-		p.gone[t].dead, p.gone[t].why = true, how
-		p.someGone, p.someDead = true, true
-	}
+	p.roster.Died(rank, how)
 	p.lingered()
 	for _, m := range p.members {
-		m.lost()
+		if p.replays() {
+			m.orphaned()
+		} else {
+			m.lost()
+		}
 	}
 	p.settlesNow()
 	p.roomAgain()
@@ -164,7 +144,7 @@ func (m *Member) lost() {
 		return
 	}
 	for r := range m.Size() {
-		if m.goneRank(r).dead {
+		if m.goneRank(r).Dead {
 			m.ahead.gone(m, r)
 		}
 	}
@@ -183,7 +163,7 @@ func (m *Member) lost() {
 		}
 	}
 	m.failStreams(func(s *inStream) *Failure {
-		if m.goneRank(s.from).dead {
+		if m.goneRank(s.from).Dead {
 			return m.goneFailure("", s.from)
 		}
 		return nil
@@ -211,7 +191,7 @@ func (o *operation) dropUnfinished() {
 // needs fails the operation if it needs a task that is dead, and asks about
 // those that have returned.
 func (o *operation) needs() {
-	if o.delivered || o.err != nil || !o.m.p.someGone && !o.m.p.someDead {
+	if o.delivered || o.err != nil || !o.m.p.roster.Gone() && !o.m.p.roster.Deaths() {
 		return
 	}
 	m := o.m
@@ -220,7 +200,7 @@ func (o *operation) needs() {
 		o.outlive()
 	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
 		for r := range m.Size() {
-			if g := m.goneRank(r); g.dead || g.orphan && o.plan.is(unlogged) {
+			if g := m.goneRank(r); g.Dead || g.Orphan && o.plan.is(unlogged) {
 				o.fail(m.lostFailure(r))
 				return
 			}
@@ -229,7 +209,7 @@ func (o *operation) needs() {
 		o.inquireSoon()
 	default:
 		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
-			if m.goneRank(int(r)).dead {
+			if m.goneRank(int(r)).Dead {
 				o.fail(m.goneFailure("", int(r)))
 				return
 			}

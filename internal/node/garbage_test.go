@@ -69,8 +69,8 @@ func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 		}
 		end.Close()
 	}
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if len(p.peers) > 5 {
 		t.Errorf("room for %d peers", len(p.peers))
 	}
@@ -100,9 +100,9 @@ func (x *intruder) connect() {
 func (x *intruder) attached(ctx context.Context) {
 	x.t.Helper()
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Microsecond) {
-		x.to.lock()
+		x.to.engine.Lock()
 		up := x.to.peers[1].conn != nil
-		x.to.unlock()
+		x.to.engine.Unlock()
 		if up {
 			return
 		}
@@ -331,11 +331,11 @@ func nonsense(t *testing.T, cases []envelope, calls bool) {
 func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Helper()
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
-		p.lock()
+		p.engine.Lock()
 		q := p.peers[1]
 		done := q.conn == nil || q.link.Arrived()+1 >= x.next
 		up := q.conn != nil
-		p.unlock()
+		p.engine.Unlock()
 		if done {
 			if !up {
 				t.Error("the connection has ended")
@@ -369,10 +369,10 @@ func TestImmenseValueIsNotBelieved(t *testing.T) {
 func granted(t *testing.T, p *Process, id uint32) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
-		p.lock()
+		p.engine.Lock()
 		in := p.peers[1].parts[id]
 		ok := in != nil && in.granted
-		p.unlock()
+		p.engine.Unlock()
 		if ok {
 			return
 		}
@@ -449,9 +449,9 @@ func immense(b []byte) bool {
 // parseAll lets process 0 of 3, which nobody drives, read b from process 1.
 func parseAll(t *testing.T, s *supply, b []byte, at int) {
 	p := byHand(t)
-	defer p.poll.close()
-	p.lock()
-	defer p.unlock()
+	defer p.engine.Stop()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q, m := p.peers[1], p.members[memberKey{scope{group: world}, 0}]
 	q.attach(s.conn(t))
 	// The task waits in a broadcast and for a message.
@@ -468,13 +468,13 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 			q.broken(err)
 		}
 	}
-	p.fire()
+	p.engine.Fire()
 	if q.conn == nil {
 		s.b.Close()
 		s.a, s.b = nil, nil
 		return
 	}
-	p.poll.remove(q.conn.Fd())
+	p.engine.Unwatch(q.conn.Fd())
 	s.drain()
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/large"
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -23,7 +24,7 @@ type incoming struct {
 	room     []byte // where the value is to be; nil: in new memory
 	pooled   bool   // the value is in memory of the process's buffers
 	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
-	lost     bool   // its sender died before all of it had come
+	void     bool   // nobody wants what still comes
 	passes   bool   // it is Process.one: who keeps it lets it stay
 }
 
@@ -65,7 +66,7 @@ func (in *incoming) settle() {
 		in.value = p.keep(in.value)
 		return
 	}
-	m := p.buffers.get(len(in.value))
+	m := p.buffers.Get(len(in.value))
 	p.copy(m, in.value)
 	in.value, in.pooled = m, true
 }
@@ -81,8 +82,15 @@ func (in *incoming) moveTo(room []byte) {
 func (in *incoming) discard() {
 	if in.pooled {
 		in.pooled = false
-		in.source.p.buffers.put(in.value)
+		in.source.p.buffers.Put(in.value)
 	}
+}
+
+// forsake has what still comes of a message dropped: the memory that it was to be in is not its any
+// more.
+func (in *incoming) forsake() {
+	in.arrived, in.room, in.value, in.void = nil, nil, nil, true
+	in.taken()
 }
 
 // freeInMax is how many messages' memory is kept.
@@ -133,8 +141,8 @@ func (in *incoming) makeRoom(n int) {
 	value, pooled := in.room, false
 	switch {
 	case value != nil:
-	case in.plan.op != opSend && in.size <= 1<<bufferMax:
-		value, pooled = in.source.p.buffers.get(int(in.size)), true
+	case in.plan.op != opSend && in.size <= engine.BufferMax:
+		value, pooled = in.source.p.buffers.Get(int(in.size)), true
 	case in.size <= roomMax:
 		value = large.New(int(in.size))
 	default:
@@ -173,7 +181,7 @@ func (in *incoming) wantSoon() {
 		return
 	}
 	p := in.source.p
-	p.at(p.now()+taskTime, in.wantEarly)
+	p.engine.At(p.engine.Now()+taskTime, in.wantEarly)
 }
 
 // wantEarly asks for the rest although nobody here has asked for the message,

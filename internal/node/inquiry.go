@@ -36,7 +36,7 @@ func (o *operation) inquireSoon() {
 	p := o.m.p
 	if !o.hasValue && !o.inquires {
 		o.inquires, o.timed = true, true
-		p.at(p.now()+askAfter, o.inquire)
+		p.engine.At(p.engine.Now()+askAfter, o.inquire)
 	} else if o.asking != nil {
 		o.inquire()
 	}
@@ -51,7 +51,7 @@ func (o *operation) inquire() {
 	root := int(o.plan.root)
 	anyDead := false
 	for r := range m.Size() {
-		if m.goneRank(r).dead {
+		if m.goneRank(r).Dead {
 			anyDead = true
 		}
 	}
@@ -61,12 +61,12 @@ func (o *operation) inquire() {
 	if o.asking == nil {
 		o.asking = &asking{asked: map[int]bool{}}
 	}
-	if !m.goneRank(root).dead {
+	if !m.goneRank(root).Dead {
 		o.askRank(root)
 		return
 	}
 	for r := range m.Size() {
-		if r != m.rank && !m.goneRank(r).dead {
+		if r != m.rank && !m.goneRank(r).Dead {
 			o.askRank(r)
 		}
 	}
@@ -91,12 +91,12 @@ func (o *operation) promised(from int, in *incoming) {
 	p := o.m.p
 	o.promises = append(o.promises, arrival{in.stay(), from})
 	d := lingerTime
-	if p.someDead {
+	if p.roster.Deaths() {
 		d = correctHurried
 	}
 	o.timed = true
-	p.at(p.now()+d, func() {
-		if !o.hasValue && o.err == nil && !o.m.goneRank(from).dead {
+	p.engine.At(p.engine.Now()+d, func() {
+		if !o.hasValue && o.err == nil && !o.m.goneRank(from).Dead {
 			o.ask(from)
 		}
 	})
@@ -125,11 +125,11 @@ func (o *operation) ask(r int) {
 func (o *operation) concluded() {
 	m := o.m
 	root := int(o.plan.root)
-	if o.hasValue || o.err != nil || !m.goneRank(root).dead {
+	if o.hasValue || o.err != nil || !m.goneRank(root).Dead {
 		return
 	}
 	for r := range m.Size() {
-		if r == m.rank || m.goneRank(r).dead {
+		if r == m.rank || m.goneRank(r).Dead {
 			continue
 		}
 		if !o.asking.asked[r] {
@@ -170,7 +170,7 @@ func (m *Member) inquiry(from int, in *incoming) {
 		m.give(from, o)
 	case m.recent[in.seq] != nil:
 		m.give(from, m.recent[in.seq])
-	case m.goneRank(int(plan.root)).dead || m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil:
+	case m.goneRank(int(plan.root)).Dead || m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil:
 		e := m.to(from)
 		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
 		m.peer(from).send(e, nil, nil)

@@ -17,7 +17,7 @@ type fate struct {
 // count counts an operation that a task enters, and carries out the orders to
 // die in it. f is nil for messages between two tasks.
 func (p *Process) count(task int, op string, f *fate) {
-	if len(p.cfg.Kills) == 0 || p.since[task] > 1 { // orders are for the first attempt
+	if len(p.cfg.Kills) == 0 || p.roster.Again(task) { // orders are for the first attempt
 		return
 	}
 	key := fmt.Sprintf("%d %s", task, op)

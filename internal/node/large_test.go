@@ -35,11 +35,11 @@ func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, p := range j.ps {
-					p.lock()
-					if p.workedMax > 2*foldMax { // what is copied comes in small pieces
-						t.Errorf("process %d copies and combines %d bytes at a time; allowed: %d", p.cfg.Rank, p.workedMax, 2*foldMax)
+					p.engine.Lock()
+					if p.engine.WorkedMax() > 2*foldMax { // what is copied comes in small pieces
+						t.Errorf("process %d copies and combines %d bytes at a time; allowed: %d", p.cfg.Rank, p.engine.WorkedMax(), 2*foldMax)
 					}
-					p.unlock()
+					p.engine.Unlock()
 				}
 			})
 		}

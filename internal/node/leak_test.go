@@ -77,17 +77,17 @@ func leftovers(t *testing.T, p *Process) {
 	t.Helper()
 	var what string
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		p.lock()
+		p.engine.Lock()
 		what = ""
-		switch {
-		case len(p.standing) > 0, len(p.wanting) > 0:
-			what = fmt.Sprintf("%d stand, %d want room", len(p.standing), len(p.wanting))
+		switch stand, _ := p.engine.Standing(); {
+		case stand > 0, len(p.wanting) > 0:
+			what = fmt.Sprintf("%d stand, %d want room", stand, len(p.wanting))
 		case p.queued != 0 || p.early != 0:
 			what = fmt.Sprintf("%d queued, %d early", p.queued, p.early)
 		case len(p.members) > 1+keptMax:
 			what = fmt.Sprintf("%d groups", len(p.members))
-		case len(p.timers) > 20:
-			what = fmt.Sprintf("%d timers", len(p.timers))
+		case p.engine.Timers() > 20:
+			what = fmt.Sprintf("%d timers", p.engine.Timers())
 		}
 		for _, m := range p.members {
 			if m.ops.count > 0 {
@@ -99,7 +99,7 @@ func leftovers(t *testing.T, p *Process) {
 				what = fmt.Sprintf("to process %d: %d asked, %d in parts, %d queued", r, len(q.asked), len(q.parts), len(q.queue))
 			}
 		}
-		p.unlock()
+		p.engine.Unlock()
 		if what == "" {
 			return
 		}

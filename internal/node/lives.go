@@ -63,8 +63,8 @@ func (p *Process) welcome(rank int, m membership.Member) {
 
 // Tell is told of a death.
 func (p *Process) Tell(d Death) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	earlier := d.Incarnation != 0 && d.Incarnation < p.peerAt(d.Rank).incarnation
 	switch {
 	case !d.Certain:
@@ -82,7 +82,7 @@ func (p *Process) Tell(d Death) {
 		}
 	}
 	p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
-	p.rename(d.Rank, d.How)
+	p.roster.Named(d.Rank, d.How)
 	p.died(d.Rank, true, d.How)
 }
 
@@ -91,7 +91,7 @@ func (p *Process) Tell(d Death) {
 func (p *Process) viewDeath(rank int, incarnation uint64, record []byte, willed bool) {
 	v := &p.views
 	q := p.peerAt(rank)
-	if q.left || p.closed {
+	if q.left || p.engine.Stopped() {
 		return
 	}
 	p.cfg.Logger.Info("dead", "peer", rank)

@@ -27,7 +27,7 @@ type load struct {
 
 // tellLoad tells how many tasks the process can own, if there is news.
 func (p *Process) tellLoad() {
-	if p.cfg.Memory == 0 || !p.replays() || p.closed || p.dead || p.ended != nil {
+	if p.cfg.Memory == 0 || !p.replays() || p.engine.Stopped() || p.dead || p.ended != nil {
 		return
 	}
 	v, most := p.views.sight.View, p.tasksMax()
@@ -59,12 +59,7 @@ func (p *Process) toldLoad(in *incoming) {
 // tasksMax is how many tasks the process can own: those that it has, and as many more
 // as have room beside them. One without tasks cannot know.
 func (p *Process) tasksMax() int {
-	n := int64(0)
-	for _, r := range p.owner {
-		if int(r) == p.cfg.Rank {
-			n++
-		}
-	}
+	n := int64(len(p.roster.Of(p.cfg.Rank)))
 	if n == 0 {
 		return 1<<31 - 1
 	}
@@ -116,13 +111,13 @@ func (m *Member) lostFailure(rank int) *Failure {
 	}
 	words := fmt.Sprint(f.Tasks[0])
 	for r := rank + 1; r < m.Size(); r++ {
-		if g := m.goneRank(r); g.dead && g.why == m.goneRank(rank).why {
+		if g := m.goneRank(r); g.Dead && g.Why == m.goneRank(rank).Why {
 			f.Tasks = append(f.Tasks, m.taskOf(r))
 			words += fmt.Sprintf(", %d", m.taskOf(r))
 		}
 	}
 	if len(f.Tasks) > 1 {
-		f.Text = fmt.Sprintf("tasks %s are dead: %s", words, m.goneRank(rank).why)
+		f.Text = fmt.Sprintf("tasks %s are dead: %s", words, m.goneRank(rank).Why)
 	}
 	return f
 }

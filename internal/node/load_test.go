@@ -15,14 +15,14 @@ func TestLoadIsTold(t *testing.T) {
 	})
 	for r, bytes := range []int64{1 << 39, 1 << 38, 1 << 10} {
 		p := j.ps[r]
-		p.lock()
+		p.engine.Lock()
 		p.history.bytes = bytes
 		p.tellLoad()
-		p.unlock()
+		p.engine.Unlock()
 	}
 	p := j.ps[2]
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	// Two tasks that take half, and a quarter, of what is allowed.
 	for r, want := range []int{4, 8} {
 		if got := p.views.state.LimitOf(membership.Member{ID: protocol.Rank(r), Incarnation: 1}); got != want {
@@ -38,11 +38,11 @@ func TestSpareTakesAny(t *testing.T) {
 	})
 	for r, want := range []int{0, 1<<31 - 1} {
 		p := j.ps[r]
-		p.lock()
+		p.engine.Lock()
 		p.history.bytes = 10
 		if got := p.tasksMax(); got != want {
 			t.Errorf("process %d can own %d tasks, want %d", r, got, want)
 		}
-		p.unlock()
+		p.engine.Unlock()
 	}
 }

@@ -57,9 +57,9 @@ func (l *Local) patrol() {
 		case <-tick.C:
 		}
 		for _, p := range l.Processes {
-			p.lock()
+			p.engine.Lock()
 			p.inspect(1)
-			p.unlock()
+			p.engine.Unlock()
 		}
 	}
 }
@@ -112,8 +112,8 @@ func (l *Local) killed(p *Process) {
 
 // Killed tells whether the process was killed.
 func (p *Process) Killed() bool {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.dead
 }
 
@@ -122,12 +122,9 @@ func (l *Local) Close() {
 	close(l.closed)
 	l.patrols.Wait()
 	for _, p := range l.Processes {
-		p.lock()
-		p.closed = true
-		if p.views.clock != nil {
-			p.views.clock.Stop()
-		}
-		p.unlock()
+		p.engine.Lock()
+		p.engine.Halt()
+		p.engine.Unlock()
 	}
 }
 
@@ -164,7 +161,7 @@ func (q *peer) mail(t *terms, e *envelope, value []byte) {
 	first := len(q.local.inbox) == 1
 	q.local.post.Unlock()
 	if first { // else whoever put the first one there steps it
-		p.mailed = append(p.mailed, q.local)
+		p.engine.Visit(q.local.engine)
 	}
 }
 

@@ -114,7 +114,7 @@ func compareLogs(t *testing.T, j *job) {
 	}
 	var all []sent
 	for _, p := range j.ps {
-		p.lock()
+		p.engine.Lock()
 		for _, m := range p.members {
 			for r := range m.Size() {
 				if m.log == nil {
@@ -125,17 +125,17 @@ func compareLogs(t *testing.T, j *job) {
 				}
 			}
 		}
-		p.unlock()
+		p.engine.Unlock()
 	}
 	compared, large := 0, 0
 	for _, s := range all {
 		if !s.plan.checked() {
 			continue
 		}
-		q := j.ps[j.ps[0].owner[s.to]]
-		q.lock()
+		q := j.ps[j.ps[0].roster.Owner(int(s.to))]
+		q.engine.Lock()
 		sum, known := q.members[memberKey{s.scope, s.to}].digests.find(nameOf(s.from, &s.envelope))
-		q.unlock()
+		q.engine.Unlock()
 		if !known {
 			continue
 		}

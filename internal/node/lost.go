@@ -9,20 +9,6 @@ import (
 // Tasks whose process has died are orphans until a view gives them to another, and lost if
 // nobody can run them again.
 
-// orphan takes note of the tasks of a process that died.
-func (p *Process) orphan(rank int, how string) {
-	for t, r := range p.owner {
-		if int(r) != rank || p.gone[t].dead {
-			continue
-		}
-		p.gone[t] = gone{orphan: true, why: how}
-		p.someDead = true
-	}
-	for _, m := range p.members {
-		m.orphaned()
-	}
-}
-
 // orphaned looks what the deaths of processes mean to the group whose tasks will be
 // run again: for the moment, nothing.
 func (m *Member) orphaned() {
@@ -43,15 +29,10 @@ func (m *Member) orphaned() {
 
 // lose gives up tasks that cannot be run again.
 func (p *Process) lose(why string, tasks ...int) {
-	tasks = slices.DeleteFunc(tasks, func(t int) bool { return p.gone[t].dead })
-	if len(tasks) == 0 {
+	if tasks = p.roster.Lose(why, tasks...); len(tasks) == 0 {
 		return
 	}
 	p.cfg.Logger.Error("lost", "tasks", tasks, "why", why)
-	for _, t := range tasks {
-		p.gone[t] = gone{dead: true, why: why}
-	}
-	p.someGone, p.someDead = true, true
 	for _, m := range p.members {
 		m.lost()
 		if slices.Contains(tasks, m.task) { // it is here, and must end
@@ -74,20 +55,20 @@ func (p *Process) tellLost(why string, tasks ...int) {
 
 // WhyMissing says why a task could not be run again; "": it was not lost.
 func (p *Process) WhyMissing(task int) string {
-	p.lock()
-	defer p.unlock()
-	if g := p.gone[task]; g.dead {
-		return g.why
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	if g := p.roster.Status(task); g.Dead {
+		return g.Why
 	}
 	return ""
 }
 
 // Missing lists the tasks that should have been run again and could not.
 func (p *Process) Missing() (tasks []int) {
-	p.lock()
-	defer p.unlock()
-	for t, g := range p.gone {
-		if g.dead && p.replays() {
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	for t := range p.roster.Len() {
+		if p.roster.Status(t).Dead && p.replays() {
 			tasks = append(tasks, t)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -144,7 +145,7 @@ func (m *Member) Replays() bool { return m.p.replays() }
 // Size is the number of tasks in the group.
 func (m *Member) Size() int {
 	if m.tasks == nil {
-		return len(m.p.owner)
+		return m.p.roster.Len()
 	}
 	return len(m.tasks)
 }
@@ -174,7 +175,7 @@ func (m *Member) rankOf(task uint32) (int, bool) {
 }
 
 // peer returns the process of a rank.
-func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.owner[m.taskOf(rank)]] }
+func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.roster.Owner(m.taskOf(rank))] }
 
 // to is an envelope from this task to a rank of the group.
 func (m *Member) to(rank int) envelope {
@@ -182,13 +183,13 @@ func (m *Member) to(rank int) envelope {
 }
 
 // goneRank tells what is known of a rank that takes part no more.
-func (m *Member) goneRank(rank int) gone { return m.p.gone[m.taskOf(rank)] }
+func (m *Member) goneRank(rank int) roster.Status { return m.p.roster.Status(m.taskOf(rank)) }
 
 // Fork returns the same group with an own sequence of operations. All tasks fork
 // in the same order.
 func (m *Member) Fork() *Member {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	m.forks++
 	f := m.p.member(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task)
 	if !f.known {
@@ -226,8 +227,8 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 		return nil, nil
 	}
 	slices.SortStableFunc(group, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	tasks := make([]int32, len(group))
 	for i, e := range group {
 		tasks[i] = int32(m.taskOf(e.rank))
@@ -248,7 +249,7 @@ func (m *Member) usable(op string) error {
 		m.late = nil // now it knows
 		f := *m.broken
 		return &f
-	case m.p.closed:
+	case m.p.engine.Stopped():
 		return &Failure{Op: op, Err: errOver}
 	case m.asking:
 		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}

@@ -220,11 +220,11 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 				if limit := int64(8<<20 + earlyMax + 3*linkRoom); grown > limit {
 					t.Errorf("heap grew by %d bytes; allowed: %d", grown, limit)
 				}
-				j.ps[0].lock()
+				j.ps[0].engine.Lock()
 				if n := len(j.ps[0].wanting); n > 0 {
 					t.Errorf("%d who gave up still want room", n)
 				}
-				j.ps[0].unlock()
+				j.ps[0].engine.Unlock()
 			})
 		}
 	}
@@ -232,10 +232,10 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 
 // wantsRoom tells whether a Send waits.
 func wantsRoom(p *Process) bool {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	for _, w := range p.wanting {
-		if !w.done {
+		if !w.Done() {
 			return true
 		}
 	}

@@ -41,7 +41,7 @@ func (p *Process) leaves(task int) {
 	gone := func(m *Member) bool { return m.task == task }
 	for key, m := range p.members {
 		if gone(m) {
-			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.owner[m.task])})
+			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.roster.Owner(m.task))})
 			m.drop()
 			delete(p.members, key)
 			p.history.bytes -= m.logged
@@ -62,12 +62,12 @@ func (p *Process) leaves(task int) {
 func (p *Process) adopts(task int) {
 	p.cfg.Logger.Info("takes over", "task", task, "view", p.views.sight.View.Number)
 	p.member(scope{group: world}, task).join(nil)
-	p.cfg.Adopt(p.cfg.Rank, task, int(p.since[task]-1))
+	p.cfg.Adopt(p.cfg.Rank, task, p.roster.Attempt(task))
 }
 
 // Runs tells whether an attempt of a task is this process's.
 func (p *Process) Runs(task, attempt int) bool {
-	p.lock()
-	defer p.unlock()
-	return int(p.owner[task]) == p.cfg.Rank && int(p.since[task]-1) == attempt
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	return p.roster.Mine(task) && p.roster.Attempt(task) == attempt
 }

@@ -60,7 +60,7 @@ func (p *Process) observe(s Socket) *observation {
 		server = 0
 	}
 	o := &observation{
-		p: p, began: p.began, page: s.Page,
+		p: p, began: p.engine.Began(), page: s.Page,
 		machine: suspicion.NewObserver(protocol.Rank(p.cfg.Rank), p.cfg.Size, protocol.Time(p.cfg.Silence), server, 0),
 		hosts:   map[string]int{}, quit: make(chan struct{}),
 	}
@@ -320,10 +320,10 @@ func (o *observation) receive() {
 func (o *observation) onLinks(list []suspicion.Effect) {
 	defer o.linking.Store(false)
 	p := o.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	for _, e := range list {
-		if p.closed {
+		if p.engine.Stopped() {
 			return
 		}
 		q := p.peerAt(int(e.Rank))
@@ -394,18 +394,18 @@ func (p *Process) knowPeer(q *peer) {
 
 // suspectSilent reports a peer that is silent.
 func (p *Process) suspectSilent(rank int, why string) {
-	p.lock()
-	defer p.unlock()
-	if !p.closed {
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	if !p.engine.Stopped() {
 		p.suspect(p.peerAt(rank), why)
 	}
 }
 
 // cleared takes note that a suspect was heard again.
 func (p *Process) cleared(rank int) {
-	p.lock()
-	defer p.unlock()
-	if q := p.peerAt(rank); !q.dead && !p.closed {
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	if q := p.peerAt(rank); !q.dead && !p.engine.Stopped() {
 		q.way.suspected = false
 		p.viewHeard(q)
 	}

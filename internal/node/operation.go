@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -59,13 +60,14 @@ type operation struct {
 	copiedAt int32    // in that step of the schedule
 	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
 
-	w       *waiter
+	w       *engine.Waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
 	asking  *asking
 	early   []arrival // messages for later steps
 
 	promises []arrival // messages of correction whose value was withheld
+	filling  []filling
 }
 
 type arrival struct {
@@ -102,7 +104,7 @@ func (o *operation) recycle() {
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles}
+	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles, filling: o.filling[:0]}
 	p.freeOps = append(p.freeOps, o)
 }
 
@@ -125,7 +127,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
-	if in.source.rank == int(m.p.owner[in.from]) { // how far another attempt has come says nothing of this one
+	if in.source.rank == m.p.roster.Owner(int(in.from)) { // how far another attempt has come says nothing of this one
 		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)))
 		if !in.plan.unasked() {
 			m.ahead.entered(m, from, in.seq)
@@ -358,7 +360,7 @@ func (o *operation) fail(f *Failure) {
 	f.Op = opName(o.plan.op)
 	o.err = f
 	if o.w != nil {
-		o.m.p.complete(o.w)
+		o.m.p.engine.Complete(o.w)
 	}
 }
 
@@ -372,7 +374,7 @@ func (m *Member) fail(why func(*operation) *Failure) {
 		}
 	}
 	for _, w := range m.ahead.waiting {
-		m.p.complete(w)
+		m.p.engine.Complete(w)
 	}
 	m.failStreams(func(*inStream) *Failure { return why(nil) })
 	m.failPacts()

@@ -70,7 +70,7 @@ const lingerTime = protocol.Time(10 * time.Millisecond)
 func (q *peer) linger() {
 	p := q.p
 	if len(p.lingering) == 0 {
-		p.at(p.now()+lingerTime, p.lingered)
+		p.engine.At(p.engine.Now()+lingerTime, p.lingered)
 	}
 	if !q.lingers {
 		q.lingers = true
@@ -315,6 +315,6 @@ func (q *peer) written(n int) {
 func (q *peer) arm(on bool) {
 	if on != q.armed {
 		q.armed = on
-		_ = q.p.poll.output(q.conn.Fd(), int32(q.rank)<<1, on)
+		q.p.engine.WatchOutput(q.conn.Fd(), int32(q.rank)<<1, on)
 	}
 }

@@ -46,7 +46,7 @@ const (
 func (o *operation) outlive() {
 	m := o.m
 	for r := range m.Size() {
-		if m.goneRank(r).dead {
+		if m.goneRank(r).Dead {
 			o.machine.notify(0, protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(r)})
 		}
 	}
@@ -55,7 +55,7 @@ func (o *operation) outlive() {
 	case !o.waits():
 	case o.plan.remembered():
 		o.inquireSoon()
-	case m.goneRank(root).dead:
+	case m.goneRank(root).Dead:
 		f := m.goneFailure("", root)
 		f.Err = ErrUnreached
 		o.fail(f)
@@ -72,7 +72,7 @@ func (o *operation) deliver(step int32) {
 	}
 	o.delivered = true
 	if o.w != nil {
-		m.p.complete(o.w)
+		m.p.engine.Complete(o.w)
 	}
 	if o.sched != nil && o.plan.remembered() {
 		o.value, o.shared = o.sched.outcome()
@@ -98,7 +98,7 @@ func (s *stepper) outcome() (value []byte, shared bool) {
 func (m *Member) tooMany(failures int) *Failure {
 	f := &Failure{Err: ErrUnreached}
 	for r := range m.Size() {
-		if m.goneRank(r).dead {
+		if m.goneRank(r).Dead {
 			f.Tasks = append(f.Tasks, m.taskOf(r))
 		}
 	}
@@ -114,12 +114,12 @@ func (o *operation) withheldResult(from int) {
 	}
 	m, p, seq := o.m, o.m.p, o.seq
 	d := lingerTime
-	if p.someDead {
+	if p.roster.Deaths() {
 		d = correctHurried
 	}
 	o.timed = true
-	p.at(p.now()+d, func() {
-		if o.m == m && o.seq == seq && o.waits() && !m.goneRank(from).dead {
+	p.engine.At(p.engine.Now()+d, func() {
+		if o.m == m && o.seq == seq && o.waits() && !m.goneRank(from).Dead {
 			o.ask(from)
 		}
 	})

@@ -29,7 +29,7 @@ const calmAfter = 4
 // patrol looks after what no message reports: operations that wait for long and
 // peers that cannot be reached.
 func (p *Process) patrol() {
-	t, now := &p.patrols, p.now()
+	t, now := &p.patrols, p.engine.Now()
 	if now < t.next { // it was brought forward, and has been
 		return
 	}
@@ -39,31 +39,31 @@ func (p *Process) patrol() {
 	}
 	t.last = now
 	p.inspect(rounds)
-	if t.calm++; t.moved != p.moved || t.drives != p.drives || !p.views.state.Settled() || p.someDown() {
+	if t.calm++; t.moved != p.moved || t.drives != p.engine.Drives() || !p.views.state.Settled() || p.someDown() {
 		t.calm = 0
 	}
-	t.moved, t.drives = p.moved, p.drives
+	t.moved, t.drives = p.moved, p.engine.Drives()
 	switch {
 	case t.calm < calmAfter:
 		t.next = now + patrolEvery
-	case len(p.standing) == 0 && p.driver == nil || p.driver == &p.background:
+	case p.engine.Quiet():
 		t.next = protocol.Never // nobody waits for anything
 		return
 	default:
 		t.next = now + min(patrolEvery<<min(t.calm-calmAfter+3, 10), calmMax)
 	}
-	p.at(t.next, p.patrol)
+	p.engine.At(t.next, p.patrol)
 }
 
 // patrolSoon brings the next patrol forward: something happens.
 func (p *Process) patrolSoon() {
-	t, now := &p.patrols, p.now()
-	if p.poll == nil || t.next <= now+patrolEvery {
+	t, now := &p.patrols, p.engine.Now()
+	if !p.engine.Polls() || t.next <= now+patrolEvery {
 		return
 	}
 	p.viewNow()
 	t.last, t.next, t.calm, p.views.looked = now, now+patrolEvery, 0, now
-	p.at(t.next, p.patrol)
+	p.engine.At(t.next, p.patrol)
 }
 
 // someDown reports whether there is a peer that cannot be reached.
@@ -75,7 +75,7 @@ func (p *Process) someDown() bool {
 // inspect is a patrol, after the time of so many.
 func (p *Process) inspect(rounds int) {
 	p.viewNow()
-	p.views.looked = p.now()
+	p.views.looked = p.engine.Now()
 	p.tellLoad()
 	p.doubtAbsent()
 	for _, m := range p.members {

@@ -73,7 +73,7 @@ func byHand(t testing.TB) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.poll, err = newPoller(); err != nil {
+	if err := p.engine.Poll(); err != nil {
 		t.Fatal(err)
 	}
 	p.peers[0].local = p
@@ -95,9 +95,9 @@ func (s *supply) another(t testing.TB) (a, b *transport.Conn) {
 // beginning of what the next connection brings.
 func TestMessageEndsItsConnection(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
-	defer p.poll.close()
-	p.lock()
-	defer p.unlock()
+	defer p.engine.Stop()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()
@@ -125,9 +125,9 @@ func TestMessageEndsItsConnection(t *testing.T) {
 // reason to think that there is none.
 func TestOursFailsAfterTheirsCame(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
-	defer p.poll.close()
-	p.lock()
-	defer p.unlock()
+	defer p.engine.Stop()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()
@@ -146,18 +146,18 @@ func TestOursFailsAfterTheirsCame(t *testing.T) {
 // replace a newer one.
 func TestLateConnectionIsNotTaken(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
-	defer p.poll.close()
+	defer p.engine.Stop()
 	late, other := s.another(t)
 	defer other.Close()
-	p.lock()
+	p.engine.Lock()
 	q := p.peers[1]
 	newer := s.conn(t)
 	q.attach(newer)
 	defer s.b.Close()
-	p.unlock()
+	p.engine.Unlock()
 	p.established(late)
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if q.conn != newer {
 		t.Error("the late connection was taken")
 	}
@@ -170,9 +170,9 @@ func TestLateConnectionIsNotTaken(t *testing.T) {
 // What was sent before there was a connection goes out once.
 func TestFirstBeatGoesOutOnce(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
-	defer p.poll.close()
-	p.lock()
-	defer p.unlock()
+	defer p.engine.Stop()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[1]
 	q.beat()
 	q.attach(s.conn(t))
@@ -190,10 +190,10 @@ func TestCreditBeyondWhatWasSent(t *testing.T) {
 	for _, kind := range allKinds {
 		j := start(t, kind, 2, nil)
 		m := j.ps[0].World(0)
-		m.p.lock()
+		m.p.engine.Lock()
 		m.streamOut(1, 0).credited(m, 1, 1<<63)
 		m.ahead.credited(m, 1, 1<<64-1)
-		m.p.unlock()
+		m.p.engine.Unlock()
 		ctx := patienceOf(t, 20*time.Second)
 		plan := mustPlan(t, "binomial", "none")
 		j.each(func(m *Member) error {
@@ -214,9 +214,9 @@ func TestCreditBeyondWhatWasSent(t *testing.T) {
 // none of it.
 func TestReadLeavesNothingBuffered(t *testing.T) {
 	s, p := newSupply(t, transport.TLS), byHand(t)
-	defer p.poll.close()
-	p.lock()
-	defer p.unlock()
+	defer p.engine.Stop()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	q := p.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()

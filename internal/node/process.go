@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/large"
-	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/internal/node/engine"
+	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -95,67 +96,37 @@ const (
 type Process struct {
 	cfg   Config
 	whole collective.Table // the rules for values that cannot be cut
-	began time.Time
 
-	mu        sync.Mutex
-	peers     []*peer  // by rank of process
-	owner     []int32  // by task: the process that owns it; −1: nobody
-	since     []uint64 // by task: the view that made it so
-	gone      []gone   // by task
+	engine    *engine.Engine
+	peers     []*peer // by rank of process
+	roster    *roster.Table
 	members   map[memberKey]*Member
-	timers    timers
 	scratch   []byte   // what is read
 	one       incoming // the message at hand, mostly
-	free      []*waiter
 	freeIn    []*incoming
 	freeOps   []*operation
-	time      protocol.Time // now, once somebody has asked while the lock is held
-	last      *Member       // that was asked for
-	someGone  bool          // tasks take part no more
-	someDead  bool          // and that because they died
-	iov       [][]byte      // what is written
-	values    []byte        // where small values are kept
-	buffers   buffers
+	last      *Member  // that was asked for
+	iov       [][]byte // what is written
+	values    []byte   // where small values are kept
+	buffers   engine.Buffers
 	concat    []byte // where blocks of a message are put together
 	early     int64  // bytes granted that nobody has asked for
 	queued    int64  // what messages that wait to be sent cost
-	wanting   []*waiter
-	lingering []*peer        // for whom something lingers
-	settling  []*waiter      // for peers to have all that was sent
-	counts    map[string]int // operations entered, by task and name
-	closed    bool
-	dead      bool // killed, where a process is a goroutine
+	wanting   []*engine.Waiter
+	lingering []*peer          // for whom something lingers
+	settling  []*engine.Waiter // for peers to have all that was sent
+	counts    map[string]int   // operations entered, by task and name
+	dead      bool             // killed, where a process is a goroutine
 	ended     error
 	out       chan struct{} // closed then
 
-	// Progress; see progress.go.
-	poll       *poller
-	up         []*peer // connected
-	linksDown  bool    // there may be peers that cannot be reached
-	driver     *waiter
-	asleep     *waiter // the driver, while it waits for sockets
-	drives     uint64
-	spins      uint64
-	moved      uint64 // bytes read and written
-	worked     int    // bytes copied and combined since the lock was taken
-	workedMax  int    // the most of them
-	vain       int    // how often spinning was of no use lately
-	background waiter
-	standing   []*waiter
-	resting    bool
-	rested     chan struct{}
-	hurry      chan struct{} // the background is to drive at once
-	stopped    chan struct{}
-	watched    <-chan struct{}
-	unwatch    func() bool
-	leaving    chan struct{} // Close waits for the driver to leave
+	up        []*peer // connected
+	linksDown bool    // there may be peers that cannot be reached
+	moved     uint64  // bytes read and written
 
-	// Where processes are goroutines: what others sent, and whom this one sent to.
-	post   sync.Mutex
-	inbox  []mail
-	mailed []*Process
-
-	signals []*waiter // to be woken when the lock is given back
+	// Where processes are goroutines: what others sent.
+	post  sync.Mutex
+	inbox []mail
 
 	hub        *Local
 	releases   releases
@@ -170,16 +141,6 @@ type Process struct {
 	load     load
 	rules    rules
 	epochs   epochs
-
-	returnedEarly map[int]returnedEarly // by task
-}
-
-// gone tells of a task that takes part no more.
-type gone struct {
-	dead     bool
-	orphan   bool // its process is dead, another one will run it
-	returned bool
-	why      string
 }
 
 func newProcess(cfg Config) (*Process, error) {
@@ -218,11 +179,12 @@ func newProcess(cfg Config) (*Process, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Process{
-		cfg: cfg, began: time.Now(), whole: cfg.Rules.Whole(),
-		peers: make([]*peer, cfg.Size), owner: owner, since: make([]uint64, cfg.Tasks), gone: make([]gone, cfg.Tasks),
+		cfg: cfg, whole: cfg.Rules.Whole(),
+		peers: make([]*peer, cfg.Size), roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
 		members: map[memberKey]*Member{}, counts: map[string]int{},
-		out: make(chan struct{}), rested: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stopped: make(chan struct{}),
+		out: make(chan struct{}),
 	}
+	p.engine = engine.New(engine.Config{Handler: handler{p}, Spin: cfg.Spin, Pause: cfg.Pause})
 	block := make([]peer, cfg.Size)
 	for r := range p.peers {
 		block[r] = peer{p: p, rank: r, pidfd: -1}
@@ -230,11 +192,6 @@ func newProcess(cfg Config) (*Process, error) {
 	}
 	p.peerAt(cfg.Rank)
 	p.history.keeps = p.replays()
-	for t := range p.since {
-		if p.since[t] = 1; cfg.Joins && int(owner[t]) == cfg.Rank {
-			owner[t] = -1 // an earlier life's
-		}
-	}
 	for _, t := range p.tasks() {
 		p.member(scope{group: world}, t).join(nil)
 	}
@@ -268,70 +225,27 @@ func (c *Config) owners() ([]int32, error) {
 
 // Tasks returns the tasks that the process began with.
 func (p *Process) Tasks() (tasks []int) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.tasks()
 }
 
 func (p *Process) tasks() (tasks []int) {
-	for t, r := range p.owner {
-		if int(r) == p.cfg.Rank && p.since[t] == 1 {
-			tasks = append(tasks, t)
-		}
-	}
-	return tasks
+	return slices.DeleteFunc(p.roster.Of(p.cfg.Rank), p.roster.Again)
 }
 
 // World returns a task's place in the group of all tasks.
 func (p *Process) World(task int) *Member {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.members[memberKey{scope{group: world}, uint32(task)}]
 }
 
 // Logger is the process's.
 func (p *Process) Logger() *slog.Logger { return p.cfg.Logger }
 
-func (p *Process) lock() {
-	p.mu.Lock()
-	p.time, p.worked = 0, 0
-}
-
-// unlock gives the lock back and then hands over what was sent to processes that
-// are goroutines.
-func (p *Process) unlock() {
-	if len(p.mailed)+len(p.signals) == 0 {
-		p.mu.Unlock()
-		return
-	}
-	var few [16]*Process
-	var some [32]*waiter
-	to := append(few[:0], p.mailed...)
-	wake := append(some[:0], p.signals...)
-	p.mailed, p.signals = p.mailed[:0], p.signals[:0]
-	p.mu.Unlock()
-	for i := 0; i < len(to); i++ {
-		q := to[i]
-		q.lock()
-		q.takeMail()
-		to = append(to, q.mailed...)
-		wake = append(wake, q.signals...)
-		q.mailed, q.signals = q.mailed[:0], q.signals[:0]
-		q.mu.Unlock()
-	}
-	for _, w := range wake { // who wakes now finds the locks free
-		w.signal()
-	}
-}
-
 // copy copies what need not, or cannot, be copied without the lock.
-func (p *Process) copy(dst, src []byte) { p.noteWork(large.Copy(dst, src)) }
-
-// noteWork takes note that n bytes are copied or combined while the lock is held.
-func (p *Process) noteWork(n int) {
-	p.worked += n
-	p.workedMax = max(p.workedMax, p.worked)
-}
+func (p *Process) copy(dst, src []byte) { p.engine.Work(large.Copy(dst, src)) }
 
 // keep returns a copy of a small value.
 func (p *Process) keep(b []byte) []byte {
@@ -355,8 +269,8 @@ func (p *Process) keep(b []byte) []byte {
 
 // End makes every operation, present and to come, fail: the job is over.
 func (p *Process) End(why error) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.end(why)
 }
 
@@ -378,7 +292,7 @@ func (p *Process) end(why error) {
 // roomAgain lets those look again who wait for room to send.
 func (p *Process) roomAgain() {
 	for _, w := range p.wanting {
-		p.complete(w)
+		p.engine.Complete(w)
 	}
 	p.wanting = p.wanting[:0]
 }

@@ -89,7 +89,7 @@ func (p *Process) readRoom() []byte {
 
 // bodyRoom is where the rest of the present frame goes.
 func (q *peer) bodyRoom() []byte {
-	if q.into == nil { // it came before
+	if q.into == nil || q.into.void { // it came before
 		return q.p.readRoom()[:min(uint64(len(q.p.scratch)), q.toCome)]
 	}
 	at := q.into.filled + int(q.head.Length-q.toCome)
@@ -172,11 +172,12 @@ func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
 		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomFirst {
 			return 0, fmt.Errorf("%w: %d bytes for message %d, which has no room for them", wire.ErrFrame, h.Length, h.Tag)
 		}
-		in.makeRoom(int(h.Length))
-		q.into = in
+		if q.into = in; !in.void {
+			in.makeRoom(int(h.Length))
+		}
 	}
 	used = int(min(uint64(len(b)), h.Length))
-	if q.into != nil {
+	if q.into != nil && !q.into.void {
 		copy(q.bodyRoom(), b[:used])
 	}
 	return used, q.body(used)
@@ -196,10 +197,10 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	case in.size < uint64(len(first)), in.size > sizeMax/2, (h.Tag != 0) != (in.size > uint64(len(first))):
 		return fmt.Errorf("%w: a value of %d bytes of which %d are here", errEnvelope, in.size, len(first))
 	case in.plan.op == opBeat, in.plan.op == opView, in.plan.op == opAbort, in.plan.op == opAborts: // of a process, which may own no task
-	case int(in.from) >= len(q.p.owner), int(in.to) >= len(q.p.owner):
+	case !q.p.roster.Has(uint64(in.from)), !q.p.roster.Has(uint64(in.to)):
 		return fmt.Errorf("%w: from task %d to task %d", errEnvelope, in.from, in.to)
 	case q.p.replays(): // who owns what may be news to come: either of us may be a view behind
-	case int(q.p.owner[in.from]) != q.rank, int(q.p.owner[in.to]) != q.p.cfg.Rank:
+	case q.p.roster.Owner(int(in.from)) != q.rank, !q.p.roster.Mine(int(in.to)):
 		return fmt.Errorf("%w: from task %d to task %d, from process %d to %d", errEnvelope, in.from, in.to, q.rank, q.p.cfg.Rank)
 	}
 	in.value, in.brief = first, true

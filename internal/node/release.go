@@ -20,8 +20,8 @@ type releases struct {
 // Release gives up a fork: its task calls nothing on it any more.
 func (m *Member) Release() {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if m.group == world {
 		return
 	}

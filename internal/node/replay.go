@@ -56,7 +56,7 @@ func (m *Member) record(to int, e *envelope, value []byte) {
 	if m.log == nil {
 		m.log = recovery.NewLog(p.headLen())
 		m.log.Room = p.history.memory.take
-		p.buffers.stays = true
+		p.buffers.Stays = copiedMax
 		m.count(forkCost)
 	}
 	e.size = uint64(len(value))
@@ -78,7 +78,7 @@ func (m *Member) count(n int) {
 // process. If it lives on without one of them, that is when an epoch begins, and the
 // log of the first is all there is.
 func (p *Process) together(m *Member, task int) bool {
-	return int(p.owner[task]) == p.cfg.Rank && !(p.cfg.Moves && m.epoch == 0)
+	return p.roster.Mine(task) && !(p.cfg.Moves && m.epoch == 0)
 }
 
 // bound gives the log up if it is too large.
@@ -91,7 +91,7 @@ func (p *Process) bound() {
 	switch limit := p.cfg.Buffer; {
 	case h.bytes > limit:
 		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
-		h.keeps, h.bytes, h.memory, p.buffers.stays = false, 0, logMemory{}, false
+		h.keeps, h.bytes, h.memory, p.buffers.Stays = false, 0, logMemory{}, 0
 		p.rules.Logless()
 		for _, m := range p.members {
 			m.log, m.called, m.digests = nil, nil, digests{}
@@ -186,8 +186,8 @@ func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 
 // LogBytes is how much memory the log takes.
 func (p *Process) LogBytes() int64 {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.history.bytes
 }
 
@@ -202,21 +202,17 @@ func (p *Process) assign(v *membership.View) {
 	if !p.replays() || p.dead {
 		return
 	}
-	for t, id := range v.Owners {
-		if id >= 0 && (p.owner[t] != int32(id) || p.since[t] != v.Since[t]) {
-			p.peerAt(int(id))
-			p.owner[t], p.since[t] = int32(id), v.Since[t]
-			p.gone[t] = gone{dead: p.gone[t].dead, why: p.gone[t].why} // the lost stay lost
-			p.epochs.tasks[t] = taskEpoch{}
-		}
+	for _, t := range p.roster.Assign(v) {
+		p.peerAt(p.roster.Owner(t))
+		p.epochs.tasks[t] = taskEpoch{}
 	}
 }
 
 // Attempt is 0 for a task that has always been here, and more the later it came.
 func (p *Process) Attempt(task int) int {
-	p.lock()
-	defer p.unlock()
-	return int(p.since[task] - 1)
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	return p.roster.Attempt(task)
 }
 
 // reopen begins anew with tasks that are run again: what they were sent is sent again.
@@ -248,14 +244,12 @@ func (m *Member) reopen(rank int) {
 	}
 	for key, s := range m.in {
 		if key.rank == rank {
-			s.reopen()
 			m.tellTaken(key, s)
 		}
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
 			s.drop(m.p)
-			s.consumed = 0
 		}
 	}
 	if m.loose {
@@ -275,9 +269,6 @@ func (m *Member) reopen(rank int) {
 // repeat sends a rank again what it was sent.
 func (m *Member) repeat(rank int) {
 	delete(m.again, rank)
-	if m.log == nil {
-		return
-	}
 	var ops []heldMessage
 	for head, value := range m.log.To(rank) {
 		e := parseEnvelope(head)
@@ -294,7 +285,8 @@ func (m *Member) repeat(rank int) {
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
-			s.credited(m, rank, 0)
+			s.flow.Reopen(len(s.held))
+			s.release(m, rank)
 		}
 	}
 	// What was passed on for a task that had not come to it was logged before what that
@@ -312,7 +304,7 @@ func (m *Member) repeat(rank int) {
 // repeats tells whether a rank has still to be sent messages again: who asks will ask
 // again.
 func (m *Member) repeats(rank int, asks *incoming) bool {
-	if int(m.p.owner[asks.from]) != asks.source.rank { // its view is news to come
+	if m.p.roster.Owner(int(asks.from)) != asks.source.rank { // its view is news to come
 		return true
 	}
 	for key, s := range m.out {
@@ -366,36 +358,9 @@ func (a *ahead) restart(m *Member, rank int) {
 	a.look(m)
 }
 
-// reopen forgets what the sender's earlier life began to send.
-func (s *inStream) reopen() {
-	s.told = 0
-	for _, in := range s.queue[s.first:] {
-		if !in.complete && in.source.dead {
-			in.taken()
-			in.discard()
-			in.arrived, in.lost = nil, true
-		}
-	}
-}
-
 // tellTaken tells the sender of a stream how far this task has come.
 func (m *Member) tellTaken(key streamKey, s *inStream) {
-	s.told = s.taken
 	e := m.to(key.rank)
-	e.seq, e.extra, e.plan, e.kind = s.taken, key.tag, Plan{op: opCredit}, creditStream
+	e.seq, e.extra, e.plan, e.kind = s.flow.Tell(), key.tag, Plan{op: opCredit}, creditStream
 	m.peer(key.rank).tell(e)
-}
-
-// replaces takes a message in place of one that its sender died of.
-func (s *inStream) replaces(in *incoming) bool {
-	if in.seq <= s.taken || in.seq > s.seq {
-		return false
-	}
-	at := s.first + int(in.seq-s.taken) - 1
-	if !s.queue[at].lost {
-		return false
-	}
-	s.queue[at] = in.stay()
-	s.came(s.queue[at])
-	return true
 }

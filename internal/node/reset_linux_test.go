@@ -14,5 +14,5 @@ func reset(p *Process, q *peer) {
 	_ = syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
 	_ = syscall.Dup3(ends[0], fd, syscall.O_CLOEXEC)
 	_, _ = syscall.Close(ends[0]), syscall.Close(ends[1])
-	_ = p.poll.add(fd, int32(q.rank)<<1)
+	_ = p.engine.Watch(fd, int32(q.rank)<<1)
 }

@@ -19,25 +19,17 @@ import (
 // life began with none. In a large job many return at once, and all of them are looked
 // at together.
 func (p *Process) PeersReturned(ranks []int, incarnation uint64, failure string) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if incarnation > 1 {
 		return
 	}
-	returned := make(map[int]bool, len(ranks))
-	for _, r := range ranks {
-		returned[r] = true
-	}
-	for t, r := range p.owner {
-		if g := p.gone[t]; !returned[int(r)] || g.dead || g.orphan || p.since[t] > 1 {
-			continue
-		}
-		p.gone[t].returned = true
-		if failure != "" && p.gone[t].why == "" && p.alone(int(r)) { // several answer for themselves, when asked
-			p.gone[t].why = failure
-		}
-		p.someGone = true
-	}
+	p.roster.Left(ranks, failure)
+	p.lookReturned()
+}
+
+// lookReturned looks what tasks that have returned mean to who waits.
+func (p *Process) lookReturned() {
 	for _, m := range p.members {
 		m.returned()
 	}
@@ -46,18 +38,7 @@ func (p *Process) PeersReturned(ranks []int, incarnation uint64, failure string)
 
 // hasReturned tells whether a task of this process has: of others' it does not speak.
 func (p *Process) hasReturned(task int) bool {
-	return int(p.owner[task]) == p.cfg.Rank && p.gone[task].returned
-}
-
-// alone tells whether a process has but one task.
-func (p *Process) alone(rank int) bool {
-	n := 0
-	for _, r := range p.owner {
-		if int(r) == rank {
-			n++
-		}
-	}
-	return n == 1
+	return p.roster.Mine(task) && p.roster.Status(task).Returned
 }
 
 // probeReturned asks the tasks that the operation waits for and that have
@@ -67,7 +48,7 @@ func (o *operation) probeReturned() {
 		return
 	}
 	for _, r := range o.awaits() {
-		if o.m.goneRank(int(r)).returned {
+		if o.m.goneRank(int(r)).Returned {
 			o.probe(int(r))
 		}
 	}
@@ -90,7 +71,7 @@ func (m *Member) probe(rank int, about envelope) {
 // dropGone forgets what waits for tasks that will not receive it.
 func (m *Member) dropGone() {
 	for key, s := range m.out {
-		if g := m.goneRank(key.rank); g.dead || g.returned {
+		if g := m.goneRank(key.rank); g.Dead || g.Returned {
 			s.drop(m.p)
 		}
 	}
@@ -103,7 +84,7 @@ func (m *Member) returned() {
 		return
 	}
 	for r := range m.Size() {
-		if m.goneRank(r).returned {
+		if m.goneRank(r).Returned {
 			m.ahead.gone(m, r)
 		}
 	}
@@ -114,7 +95,7 @@ func (m *Member) returned() {
 		}
 	}
 	for _, s := range m.in {
-		if s.wanted && s.head() == nil && m.goneRank(s.from).returned {
+		if s.wanted && s.head() == nil && m.goneRank(s.from).Returned {
 			m.probe(s.from, envelope{plan: Plan{op: opSend}})
 		}
 	}
@@ -163,7 +144,7 @@ func (m *Member) probed(from int, in *incoming) {
 func (p *Process) tellGone(in *incoming) {
 	in.source.send(envelope{
 		scope: in.scope, from: in.to, to: in.from, seq: in.seq, kind: in.kind, plan: Plan{op: opGone},
-	}, []byte(p.gone[in.to].why), nil)
+	}, []byte(p.roster.Status(int(in.to)).Why), nil)
 }
 
 // goneFrom learns that a task has returned and that all it sent has come: the one
@@ -176,10 +157,7 @@ func (m *Member) goneFrom(from int, in *incoming) {
 			return
 		}
 	}
-	if g := &m.p.gone[m.taskOf(from)]; !g.dead {
-		g.returned, g.why = true, string(in.value)
-		m.p.someGone = true
-	}
+	m.p.roster.Returned(m.taskOf(from), string(in.value))
 	if in.kind == opAgree {
 		m.goneInPact(from, in.seq)
 		return
@@ -246,7 +224,7 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 			if r != m.rank && r != rank {
 				e := m.to(r)
 				e.seq, e.kind, e.plan, e.extra = seq, o.plan.op, Plan{op: opGone}, uint64(f.Tasks[0])+1
-				m.peer(r).send(e, []byte(m.goneRank(rank).why), nil)
+				m.peer(r).send(e, []byte(m.goneRank(rank).Why), nil)
 			}
 		}
 	}
@@ -256,13 +234,12 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 // nothing more. failure says why, if it did not return well. What returns after the process
 // has ended has returned nowhere: the task goes on elsewhere, or the job is over.
 func (p *Process) Returned(task int, failure string) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if p.ended != nil {
 		return
 	}
-	p.gone[task].returned, p.gone[task].why = true, failure
-	p.someGone = true
+	p.roster.Returned(task, failure)
 	for _, m := range p.members {
 		m.returned()
 	}
@@ -272,7 +249,7 @@ func (p *Process) Returned(task int, failure string) {
 // tellReturned tells everybody that a task has returned that was run again here. Those
 // that a process began with are told of by the coordinator.
 func (p *Process) tellReturned(task int, failure string) {
-	if !p.replays() || p.since[task] == 1 || p.dead || p.closed {
+	if !p.replays() || !p.roster.Again(task) || p.dead || p.engine.Stopped() {
 		return
 	}
 	for _, id := range p.views.sight.View.Members {
@@ -282,48 +259,16 @@ func (p *Process) tellReturned(task int, failure string) {
 	}
 }
 
-// returnedEarly is a task that has returned at a process that does not own it yet, as
-// far as is known here.
-type returnedEarly struct {
-	source  int32
-	failure string
-}
-
 // toldReturned learns that a task has returned that was run again.
 func (p *Process) toldReturned(in *incoming) {
-	switch t := int(min(in.extra, 1<<30)); {
-	case t >= len(p.owner):
-	case int(p.owner[t]) == in.source.rank:
-		p.taskReturned(t, string(in.value))
-	default:
-		if p.returnedEarly == nil {
-			p.returnedEarly = map[int]returnedEarly{}
-		}
-		p.returnedEarly[t] = returnedEarly{int32(in.source.rank), string(in.value)}
+	if p.roster.Has(in.extra) && p.roster.Told(int(in.extra), in.source.rank, string(in.value)) {
+		p.lookReturned()
 	}
-}
-
-// taskReturned takes note that a task of another process has returned.
-func (p *Process) taskReturned(task int, failure string) {
-	if p.gone[task].dead {
-		return
-	}
-	p.gone[task].returned, p.gone[task].why = true, failure
-	p.someGone = true
-	for _, m := range p.members {
-		m.returned()
-	}
-	p.roomAgain()
 }
 
 // Rest tells in which view the process is, and whether all its tasks have returned.
 func (p *Process) Rest() (view *membership.View, all bool) {
-	p.lock()
-	defer p.unlock()
-	for t, r := range p.owner {
-		if int(r) == p.cfg.Rank && !p.gone[t].returned && !p.gone[t].dead {
-			return p.views.sight.View, false
-		}
-	}
-	return p.views.sight.View, true
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	return p.views.sight.View, p.roster.Rests()
 }

@@ -14,8 +14,8 @@ import (
 // Revoke revokes the group. It tells whether there is such a thing.
 func (m *Member) Revoke() bool {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if p.replays() {
 		return false
 	}
@@ -82,8 +82,8 @@ func (m *Member) Shrink(ctx context.Context) (*Member, error) {
 	for _, r := range d.Failed {
 		failed[r] = true
 	}
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	var tasks []int32
 	for r := range m.Size() {
 		if !failed[r] {
@@ -104,11 +104,11 @@ const shrinkSign = 1 << 40
 
 // Failed lists the ranks whose tasks are lost, as far as is known.
 func (m *Member) Failed() (ranks []int) {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	v := m.p.views.sight.View
 	for r := range m.Size() {
-		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.gone[t].dead {
+		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.roster.Status(t).Dead {
 			ranks = append(ranks, r)
 		}
 	}

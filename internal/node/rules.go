@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -16,8 +17,8 @@ import (
 type rules struct {
 	*recovery.Tape
 	carrying bool
-	moving   bool      // a view was asked for that moves tasks
-	waiting  []*waiter // for what others know, for what is committed, or for copies
+	moving   bool             // a view was asked for that moves tasks
+	waiting  []*engine.Waiter // for what others know, for what is committed, or for copies
 }
 
 // initRules begins in the first view.
@@ -66,7 +67,7 @@ func (p *Process) carryOut() {
 	}
 	r.carrying = true
 	for all := r.Effects(); len(all) > 0; all = r.Effects() {
-		for i := 0; i < len(all) && !p.dead && !p.closed; i++ {
+		for i := 0; i < len(all) && !p.dead && !p.engine.Stopped(); i++ {
 			switch e := &all[i]; e.Act {
 			case recovery.Resend:
 				tasks := tasksOf(all[i:])
@@ -88,7 +89,7 @@ func (p *Process) carryOut() {
 // lookRules lets those look again who wait for what others know.
 func (p *Process) lookRules() {
 	for _, w := range p.rules.waiting {
-		p.complete(w)
+		p.engine.Complete(w)
 	}
 	p.rules.waiting = p.rules.waiting[:0]
 }
@@ -131,10 +132,9 @@ func tasksOf(effects []recovery.Effect) (tasks []int) {
 func (p *Process) resend(tasks []int) {
 	p.reopen(tasks...)
 	for _, t := range tasks {
-		if r, ok := p.returnedEarly[t]; ok && r.source == p.owner[t] {
-			p.taskReturned(t, r.failure)
+		if p.roster.Early(t) {
+			p.lookReturned()
 		}
-		delete(p.returnedEarly, t)
 	}
 }
 
@@ -197,12 +197,12 @@ func (p *Process) ruled(in *incoming) bool {
 		p.copyCame(in)
 		return true
 	case opDrawn:
-		if in.extra < uint64(len(p.owner)) {
+		if p.roster.Has(in.extra) {
 			p.rules.Drew(keyOf(in))
 		}
 		return true
 	case opAgain, opLost:
-		if in.extra >= uint64(len(p.owner)) {
+		if !p.roster.Has(in.extra) {
 			return true
 		}
 		m = recovery.Message{Kind: recovery.Again, Task: protocol.Rank(in.extra), View: in.seq}

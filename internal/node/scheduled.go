@@ -139,7 +139,7 @@ func (o *operation) piece(from int, in *incoming) {
 		in.taken()
 		return
 	}
-	if i != o.sched.state.At() && o.m.p.since[o.m.task] > 1 {
+	if i != o.sched.state.At() && o.m.p.roster.Again(o.m.task) {
 		// From the log it may come before what it follows from: its slots may be
 		// in use.
 		in = in.stay()
@@ -160,7 +160,9 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 	in = in.stay()
 	if !in.granted && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
-		in.room = s.Room(&o.sched.program.Steps[i], int(in.size))
+		if in.room = s.Room(&o.sched.program.Steps[i], int(in.size)); in.room != nil {
+			o.filling = append(o.filling, filling{in, i})
+		}
 	}
 	m, seq := o.m, o.seq
 	in.arrived = func() {
@@ -181,9 +183,22 @@ func (o *operation) piece(from int, in *incoming) {
 	}
 }
 
-// put hands what came for step i to the store and the machine.
+// filling is a message that is being received into memory of the result, for a step.
+type filling struct {
+	in   *incoming
+	step int
+}
+
+// put hands what came for step i to the store and the machine. Of several attempts of who sends it
+// the others do not write to its memory any more: from now on it is the task's.
 func (o *operation) put(i, from int, in *incoming) {
 	in.taken()
+	o.filling = slices.DeleteFunc(o.filling, func(f filling) bool {
+		if f.step == i && f.in != in {
+			f.in.forsake()
+		}
+		return f.step == i
+	})
 	if o.finished || o.err != nil {
 		return
 	}
@@ -229,7 +244,7 @@ func (o *operation) place(st *collective.Step, in *incoming, value []byte) (plac
 		in.pooled = false
 		return value, o.borrow(value)
 	case len(value) > inlineMax && s.Passing(st):
-		m := p.buffers.get(len(value))
+		m := p.buffers.Get(len(value))
 		in.moveTo(m)
 		return m, o.borrow(m)
 	default:
@@ -313,9 +328,9 @@ func (o *operation) bundled(step int32, n int) []byte {
 		b.stays = room != nil
 	}
 	if room == nil && p.hub == nil {
-		room = p.buffers.get(n)
+		room = p.buffers.Get(n)
 	}
-	p.noteWork(n)
+	p.engine.Work(n)
 	b.memory, _ = o.sched.store.Take(&steps[step], room)
 	if !b.stays {
 		o.bundles = append(o.bundles, b.memory)
@@ -326,9 +341,9 @@ func (o *operation) bundled(step int32, n int) []byte {
 // fold combines values: at once, or, if it takes code of the user or long, by the task.
 func (o *operation) fold(step int32) (wait bool) {
 	p := o.m.p
-	if o.works || o.waits() && !o.left && p.worked+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
+	if o.works || o.waits() && !o.left && p.engine.Worked()+o.sched.store.Bytes(&o.sched.program.Steps[step]) > foldMax {
 		o.work = int(step)
-		p.complete(o.w)
+		p.engine.Complete(o.w)
 		return true
 	}
 	return o.foldNow(step)
@@ -341,7 +356,7 @@ const foldMax = 2 << 20
 // foldNow combines values.
 func (o *operation) foldNow(step int32) (failed bool) {
 	st := &o.sched.program.Steps[step]
-	o.m.p.noteWork(o.sched.store.Bytes(st))
+	o.m.p.engine.Work(o.sched.store.Bytes(st))
 	if err := o.sched.store.Fold(st); err != nil {
 		o.cannotFold(err)
 		return true
@@ -358,9 +373,9 @@ func (o *operation) foldUnlocked(st *collective.Step) error {
 		if err != nil {
 			return err
 		}
-		p.unlock()
+		p.engine.Unlock()
 		err = func() error {
-			defer p.lock()
+			defer p.engine.Lock()
 			return f.Combine()
 		}()
 		if err != nil {

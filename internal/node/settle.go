@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/node/engine"
 )
 
 // settleTime is how long a process whose tasks have returned waits for its peers
@@ -15,8 +17,8 @@ const settleTime = time.Second
 func (p *Process) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.lingered()
 	for p.sockets != nil && p.ended == nil && !p.dead && !p.settled() {
 		for _, q := range p.up {
@@ -25,9 +27,9 @@ func (p *Process) Settle(ctx context.Context) error {
 				q.tell(envelope{plan: Plan{op: opBeat}, kind: beatAnswer})
 			}
 		}
-		w := &waiter{}
+		w := &engine.Waiter{}
 		p.settling = append(p.settling, w)
-		if p.wait(ctx, w) != nil {
+		if p.engine.Wait(ctx, w) != nil {
 			break
 		}
 	}
@@ -54,7 +56,7 @@ func (p *Process) settled() bool {
 // settlesNow lets those look again who wait for peers to have everything.
 func (p *Process) settlesNow() {
 	for _, w := range p.settling {
-		p.complete(w)
+		p.engine.Complete(w)
 	}
 	p.settling = p.settling[:0]
 }
@@ -72,7 +74,7 @@ func (p *Process) misuse() error {
 // Misuse is what went wrong in a group and came to light only after a task had
 // what it called for.
 func (p *Process) Misuse() error {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.misuse()
 }

@@ -9,7 +9,7 @@ import (
 // now is the time, for machines that care: to tell it costs more than a step.
 func (o *operation) now() protocol.Time {
 	if o.plan.remembered() {
-		return o.m.p.now()
+		return o.m.p.engine.Now()
 	}
 	return 0
 }
@@ -36,7 +36,7 @@ func (o *operation) step() {
 			}
 		case protocol.Wait:
 			o.timed = true
-			p.at(a.at, o.step)
+			p.engine.At(a.at, o.step)
 			return
 		case protocol.Done:
 			o.finished = true
@@ -64,11 +64,11 @@ func (o *operation) pause() {
 		return
 	}
 	d := correctEvery
-	if p.someDead {
+	if p.roster.Deaths() {
 		d = correctHurried
 	}
 	o.pausing, o.timed = o.now()+d, true
-	p.at(o.pausing, o.step)
+	p.engine.At(o.pausing, o.step)
 }
 
 // transmit sends a machine's message.
@@ -95,7 +95,7 @@ func (o *operation) transmit(a action) {
 		t.member = m
 	}
 	if a.kind == protocol.Correct { // almost always the receiver has the value
-		t.lazy = !m.p.someDead && (o.plan.repairs() || o.plan.corrected())
+		t.lazy = !m.p.roster.Deaths() && (o.plan.repairs() || o.plan.corrected())
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld
 		}

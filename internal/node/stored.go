@@ -9,8 +9,8 @@ func (m *Member) Ask(f func()) {
 }
 
 func (m *Member) ask(on bool) {
-	m.p.lock()
-	defer m.p.unlock()
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
 	m.asking = on
 }
 
@@ -18,8 +18,8 @@ func (m *Member) ask(on bool) {
 // it, as Keep does: the process may have been ordered to die there.
 func (m *Member) KeepElsewhere(name string) error {
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	if err := m.usable(name); err != nil {
 		return err
 	}

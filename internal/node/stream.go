@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/coppice-go/coppice/internal/node/engine"
+	"github.com/coppice-go/coppice/protocol/flow"
 )
 
 // streamKey names a stream of messages of this task in a group: the other end,
@@ -15,10 +18,9 @@ type streamKey struct {
 
 // outStream is a stream to another task.
 type outStream struct {
-	seq      uint64 // the last message
-	consumed uint64 // the receiver has taken all up to this one
-	queued   int64  // what its messages that wait to be sent cost
-	held     []heldMessage
+	flow   flow.Out
+	queued int64 // what its messages that wait to be sent cost
+	held   []heldMessage
 }
 
 type heldMessage struct {
@@ -32,14 +34,14 @@ type heldMessage struct {
 type inStream struct {
 	m     *Member
 	from  int
+	flow  flow.In
 	queue []*incoming // in order, from first on
 	first int
-	seq   uint64 // the last message that came
-	taken uint64 // the last message taken
-	told  uint64 // the sender knows that it was taken
+
+	copies []*incoming // more of those that are in the queue and not complete
 
 	wanted  bool // somebody waits:
-	w       waiter
+	w       engine.Waiter
 	err     *Failure // why in vain
 	patrols int      // that saw it wait
 }
@@ -60,6 +62,11 @@ func (s *inStream) head() *incoming {
 		return nil
 	}
 	return s.queue[s.first]
+}
+
+// place is that of a message that waits to be taken.
+func (s *inStream) place(number uint64) **incoming {
+	return &s.queue[s.first+int(number-s.flow.Taken())-1]
 }
 
 // push adds a message.
@@ -127,6 +134,7 @@ func (s *outStream) drop(p *Process) {
 		}
 	}
 	s.held = nil
+	s.flow.Drop()
 }
 
 // Send sends a value, which is the runtime's from now on. It returns as soon as
@@ -137,25 +145,21 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		return err
 	}
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.count(m.task, op, nil)
 	s := m.streamOut(to, uint64(tag))
 	for {
 		if err := m.usable(op); err != nil {
 			return err
 		}
-		if g := m.goneRank(to); g.dead {
+		if g := m.goneRank(to); g.Dead {
 			return m.goneFailure(op, to)
-		} else if g.returned {
+		} else if g.Returned {
 			// Nobody will receive it, now as well as a moment ago, unless the task
 			// is run again.
-			s.seq++
-			p.epochs.tasks[m.task].balance++
-			e := m.to(to)
-			e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
-			m.record(to, &e, value)
-			if p.checks() && s.seq <= s.consumed {
+			e := m.streamed(to, tag, s.flow.Skip(), sign, value)
+			if p.checks() && s.flow.Taken(e.seq) {
 				m.peer(to).send(e, value, s)
 			}
 			return nil
@@ -163,45 +167,53 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if p.hasRoom(s, value) {
 			break
 		}
-		w := &waiter{}
+		w := &engine.Waiter{}
 		p.wanting = append(p.wanting, w)
-		if err := p.wait(ctx, w); err != nil {
-			p.wanting = slices.DeleteFunc(p.wanting, func(o *waiter) bool { return o == w })
+		if err := p.engine.Wait(ctx, w); err != nil {
+			p.wanting = slices.DeleteFunc(p.wanting, func(o *engine.Waiter) bool { return o == w })
 			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
 		}
 	}
-	s.seq++
-	p.epochs.tasks[m.task].balance++
-	e := m.to(to)
-	e.seq, e.extra, e.sign, e.plan = s.seq, uint64(tag), sign, Plan{op: opSend}
-	m.record(to, &e, value)
+	number, now := s.flow.Add(aheadMax)
+	e := m.streamed(to, tag, number, sign, value)
 	switch {
-	case s.seq <= s.consumed && !p.checks(): // an earlier attempt has sent it
-		return nil
-	case s.seq > s.consumed+aheadMax || len(s.held) > 0:
+	case !now:
 		s.held = append(s.held, heldMessage{envelope: e, value: value})
 		p.waits(&terms{stream: s}, value)
-		return nil
+	case !s.flow.Taken(number) || p.checks(): // otherwise an earlier attempt has sent it
+		m.peer(to).send(e, value, s)
 	}
-	m.peer(to).send(e, value, s)
 	return nil
+}
+
+// streamed counts and logs a message of a stream.
+func (m *Member) streamed(to, tag int, number, sign uint64, value []byte) envelope {
+	m.p.epochs.tasks[m.task].balance++
+	e := m.to(to)
+	e.seq, e.extra, e.sign, e.plan = number, uint64(tag), sign, Plan{op: opSend}
+	m.record(to, &e, value)
+	return e
 }
 
 // credited learns how far the receiver of a stream has come.
 func (s *outStream) credited(m *Member, to int, consumed uint64) {
-	most := s.seq
-	if m.p.since[m.task] > 1 { // an earlier attempt may have sent more
-		most = 1 << 62
-	}
-	s.consumed = max(s.consumed, min(consumed, most))
-	for len(s.held) > 0 && s.held[0].seq <= s.consumed+aheadMax {
+	s.flow.Credited(consumed, m.p.roster.Again(m.task))
+	s.release(m, to)
+}
+
+// release sends what may go of what is held.
+func (s *outStream) release(m *Member, to int) {
+	for {
+		if _, ok := s.flow.Release(aheadMax); !ok {
+			break
+		}
 		h := s.held[0]
 		s.held[0] = heldMessage{}
 		s.held = s.held[1:]
 		if !h.logged {
 			m.p.waitsNoMore(s, h.value)
 		}
-		if h.seq > s.consumed || !h.logged && m.p.checks() {
+		if !s.flow.Taken(h.seq) || !h.logged && m.p.checks() {
 			m.peer(to).send(h.envelope, h.value, s)
 		}
 	}
@@ -210,35 +222,67 @@ func (s *outStream) credited(m *Member, to int, consumed uint64) {
 
 // arrive takes a message, or its beginning.
 func (s *inStream) arrive(in *incoming) {
-	if in.seq != s.seq+1 { // sent again
-		if !s.replaces(in) {
-			s.repeated(in)
-		}
-		return
+	switch s.flow.Arrive(in.seq) {
+	case flow.Next:
+		in = in.stay()
+		s.push(in)
+		s.came(in)
+	case flow.Copy:
+		in = in.stay()
+		s.copies = append(s.copies, in)
+		s.came(in)
+	case flow.Again:
+		s.repeated(in)
 	}
-	s.seq++
-	in = in.stay()
-	s.push(in)
-	s.came(in)
 }
 
-// came takes care of a message that has its place.
+// came takes care of a message that may be the first of its copies to be complete.
 func (s *inStream) came(in *incoming) {
-	if !in.complete {
-		in.arrived = s.look
+	if in.complete {
+		s.complete(in)
+		return
 	}
-	if s.wanted && s.head() == in {
+	in.arrived = func() { s.complete(in) }
+	if s.wanted && s.head().seq == in.seq {
 		in.want()
 	} else {
 		in.wantEarly()
 	}
+}
+
+// complete puts a message in its place, unless another copy is there.
+func (s *inStream) complete(in *incoming) {
+	s.copies = slices.DeleteFunc(s.copies, func(c *incoming) bool { return c == in })
+	if !s.flow.Complete(in.seq) {
+		in.taken()
+		return
+	}
+	if at := s.place(in.seq); *at != in {
+		first := *at
+		*at = in
+		first.arrived = nil
+		first.decline()
+		first.taken()
+	}
 	s.look()
+}
+
+// want asks for the rest of the first message, in all its copies.
+func (s *inStream) want() {
+	if in := s.head(); in != nil {
+		in.want()
+		for _, c := range s.copies {
+			if c.seq == in.seq {
+				c.want()
+			}
+		}
+	}
 }
 
 // look ends the wait for the first message when all of it is there.
 func (s *inStream) look() {
 	if in := s.head(); s.wanted && in != nil && in.complete {
-		s.m.p.complete(&s.w)
+		s.m.p.engine.Complete(&s.w)
 	}
 }
 
@@ -250,8 +294,8 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		return Result{}, err
 	}
 	p := m.p
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.count(m.task, op, nil)
 	if err := m.usable(op); err != nil {
 		return Result{}, err
@@ -276,13 +320,13 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	}
 	s.pop()
 	in.taken()
-	s.taken++
+	tell := s.flow.Take(aheadMax)
 	p.epochs.tasks[m.task].balance--
 	m.took(from, in)
 	if next := s.head(); next != nil {
 		next.wantEarly()
 	}
-	if s.taken-s.told >= aheadMax/2 {
+	if tell {
 		m.tellTaken(streamKey{from, uint64(tag)}, s)
 	}
 	r := Result{Value: in.value, Shared: in.shared}
@@ -296,20 +340,18 @@ func (s *inStream) await(ctx context.Context, op string) error {
 	s.wanted, s.err = true, nil
 	defer func() {
 		s.wanted = false
-		s.w.reset()
+		s.w.Reset()
 	}()
+	s.want()
 	in := s.head()
-	if in != nil {
-		in.want()
-	}
 	switch g := m.goneRank(s.from); {
-	case g.dead && (in == nil || !in.complete): // the rest of it will not come
+	case g.Dead && (in == nil || !in.complete): // the rest of it will not come
 		return m.goneFailure(op, s.from)
-	case g.returned && in == nil:
+	case g.Returned && in == nil:
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 	s.look()
-	err := m.p.wait(ctx, &s.w)
+	err := m.p.engine.Wait(ctx, &s.w)
 	switch {
 	case s.err != nil:
 		s.err.Op = op
@@ -325,12 +367,12 @@ func (s *inStream) await(ctx context.Context, op string) error {
 // failStreams ends the waits for messages of which why says so.
 func (m *Member) failStreams(why func(*inStream) *Failure) {
 	for _, s := range m.in {
-		if !s.wanted || s.w.done {
+		if !s.wanted || s.w.Done() {
 			continue
 		}
 		if f := why(s); f != nil {
 			s.err = f
-			m.p.complete(&s.w)
+			m.p.engine.Complete(&s.w)
 		}
 	}
 }

@@ -21,9 +21,9 @@ func (x *intruder) begin(t *testing.T, p *Process, change func(*envelope)) {
 	})
 	x.say(x.frame(wire.Data, 7, e, make([]byte, eagerMax)))
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		p.lock()
+		p.engine.Lock()
 		n := len(p.peers[1].parts)
-		p.unlock()
+		p.engine.Unlock()
 		if n > 0 {
 			return
 		}

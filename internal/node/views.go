@@ -45,7 +45,6 @@ type views struct {
 	sight    *Sight
 	stepping bool
 	timer    protocol.Time // the earliest that is set, if it is to come
-	clock    *time.Timer   // where processes are goroutines
 	looked   protocol.Time // when the process was last known to run
 	slept    protocol.Time // so much of its time it did not
 	latest   protocol.Time // that the machine was told
@@ -64,9 +63,9 @@ const (
 
 // initViews makes the first view, which all processes know.
 func (p *Process) initViews() error {
-	owners := make([]protocol.Rank, len(p.owner))
-	for t, r := range p.owner {
-		owners[t] = protocol.Rank(r)
+	owners := make([]protocol.Rank, p.roster.Len())
+	for t := range owners {
+		owners[t] = protocol.Rank(p.roster.Owner(t))
 	}
 	retry := min(viewRetryMax, p.cfg.Silence/4)
 	if p.cfg.Fanout == 0 {
@@ -95,16 +94,16 @@ func (p *Process) joinViews() {
 
 // Sight returns the view that is open.
 func (p *Process) Sight() *Sight {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.views.sight
 }
 
 // Lost ends the process, since the coordinator is dead or was out of reach for long. One that
 // was cut off from the other processes, too, has had ErrNoQuorum before.
 func (p *Process) Lost(why error) {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	p.end(why)
 }
 
@@ -113,15 +112,15 @@ func (p *Process) Out() <-chan struct{} { return p.out }
 
 // Ended is why it takes no more part; nil: it does.
 func (p *Process) Ended() error {
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	return p.ended
 }
 
 // stepViews lets the membership machine do all it can now.
 func (p *Process) stepViews() {
 	v := &p.views
-	if v.stepping || p.closed || p.dead {
+	if v.stepping || p.engine.Stopped() || p.dead {
 		return
 	}
 	v.stepping = true
@@ -129,7 +128,7 @@ func (p *Process) stepViews() {
 	if !v.state.Settled() {
 		p.patrolSoon()
 	}
-	for !p.closed && !p.dead {
+	for !p.engine.Stopped() && !p.dead {
 		switch a := v.protocol.Next(&v.state, p.viewNow()); a.Kind {
 		case protocol.Send:
 			p.sendView(int(a.To), a.Msg)
@@ -159,7 +158,7 @@ func (p *Process) viewsRest() {
 // process did not run, when it was stopped or the machine asleep. Others may have
 // spoken to it meanwhile, and it has yet to read what they said.
 func (p *Process) viewNow() protocol.Time {
-	v, now := &p.views, p.now()
+	v, now := &p.views, p.engine.Now()
 	if gap := now - v.looked; gap > pauseMin {
 		v.slept += gap
 		v.looked = now
@@ -175,31 +174,17 @@ const pauseMin = 8 * patrolEvery
 func (p *Process) stepViewsAt(at protocol.Time) {
 	v := &p.views
 	at += v.slept
-	switch {
-	case p.poll != nil && (v.timer <= p.now() || at < v.timer):
+	if v.timer <= p.engine.Now() || at < v.timer {
 		v.timer = at
-		p.at(at, p.stepViews)
-	case p.poll != nil:
-	case v.clock == nil:
-		v.clock = time.AfterFunc(time.Duration(at-p.now()), func() {
-			p.lock()
-			defer p.unlock()
-			p.stepViews()
-		})
-	default:
-		v.clock.Reset(time.Duration(at - p.now()))
+		p.engine.At(at, p.stepViews)
 	}
 }
 
 // hurryViews has the background drive at once if nobody does and a view is on its
 // way.
 func (p *Process) hurryViews() {
-	if p.poll == nil || p.driver != nil || p.views.state.Settled() {
-		return
-	}
-	select {
-	case p.hurry <- struct{}{}:
-	default:
+	if !p.views.state.Settled() {
+		p.engine.Hurry()
 	}
 }
 
@@ -286,10 +271,10 @@ func (p *Process) viewOpened(v *membership.View) {
 				break
 			}
 			// If it is dead, whoever saw it will say how; if not, it is out all the same.
-			if p.cfg.Host != nil && p.driver != &p.background {
+			if p.cfg.Host != nil && !p.engine.Background() {
 				go p.cfg.Host.Ask(r)
 			}
-			p.at(p.now()+nameTime, func() {
+			p.engine.At(p.engine.Now()+nameTime, func() {
 				if p.peers[r] == q {
 					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
 				}
@@ -298,7 +283,7 @@ func (p *Process) viewOpened(v *membership.View) {
 	}
 	p.assign(v)
 	p.rules.moving = false
-	if !p.dead && !p.closed {
+	if !p.dead && !p.engine.Stopped() {
 		p.rules.Opened(v, p.holds(v))
 		p.carryOut()
 	}
@@ -318,7 +303,7 @@ func (p *Process) warmLater() {
 		return
 	}
 	v := p.views.sight.View
-	p.at(p.now()+warmAfter, func() {
+	p.engine.At(p.engine.Now()+warmAfter, func() {
 		if p.views.sight.View != v {
 			return
 		}

@@ -16,18 +16,16 @@ func TestAPauseIsNoPatience(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.lock()
-	defer p.unlock()
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	before := p.viewNow()
-	p.began = p.began.Add(-time.Minute) // as if a minute had passed in which nothing ran
-	p.time = 0
+	p.engine.Skip(time.Minute)
 	after := p.viewNow()
 	if after < before || time.Duration(after-before) > time.Second {
 		t.Errorf("%v became %v", time.Duration(before), time.Duration(after))
 	}
 	for range 20 { // a minute in which it runs
-		p.began = p.began.Add(-3 * time.Second / 10)
-		p.time = 0
+		p.engine.Skip(3 * time.Second / 10)
 		p.inspect(1)
 	}
 	if passed := time.Duration(p.viewNow() - after); passed < 5*time.Second || passed > 7*time.Second {
@@ -67,22 +65,22 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 				p.Peers(Address{Rank: 2, Incarnation: 1, At: at})
 			}
 			p.Peers(Address{Rank: 2, Incarnation: 2, At: at})
-			p.lock()
-			if !p.gone[2].orphan {
-				t.Errorf("known %v: task 2 is %+v", known, p.gone[2])
+			p.engine.Lock()
+			if !p.roster.Status(2).Orphan {
+				t.Errorf("known %v: task 2 is %+v", known, p.roster.Status(2))
 			}
-			p.unlock()
+			p.engine.Unlock()
 			p.PeersReturned([]int{2}, 1, "") // what its first life said before
 			p.PeersReturned([]int{2}, 2, "") // and its next, which has no tasks
 			p.Tell(Death{Rank: 2, Incarnation: 1, Certain: true, How: "for the test"})
 		}
 		deadline := time.Now().Add(20 * time.Second)
 		for j.ps[1].Sight().View.Number != 2 && time.Now().Before(deadline) {
-			j.ps[1].lock()
-			if j.ps[1].gone[2].returned {
+			j.ps[1].engine.Lock()
+			if j.ps[1].roster.Status(2).Returned {
 				t.Errorf("known %v: task 2 has returned", known)
 			}
-			j.ps[1].unlock()
+			j.ps[1].engine.Unlock()
 			time.Sleep(time.Millisecond)
 		}
 		if v := j.ps[1].Sight().View; v.Number != 2 || len(v.Members) != 2 {
@@ -99,8 +97,8 @@ func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
 	at := p.Addresses()[0]
 	at.Path += "nowhere"
 	sent := func(op uint8) bool {
-		p.lock()
-		defer p.unlock()
+		p.engine.Lock()
+		defer p.engine.Unlock()
 		q := p.peerAt(2)
 		before := q.link == nil || q.link.Room(linkRoom)
 		q.send(envelope{plan: Plan{op: op}}, make([]byte, 1000), nil)
@@ -149,8 +147,8 @@ func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.PeersReturned([]int{1}, 1, "")
-	if !p.gone[1].returned || p.hasReturned(1) {
-		t.Errorf("task 1: %+v, ours %v", p.gone[1], p.hasReturned(1))
+	if !p.roster.Status(1).Returned || p.hasReturned(1) {
+		t.Errorf("task 1: %+v, ours %v", p.roster.Status(1), p.hasReturned(1))
 	}
 	p.Returned(0, "")
 	if !p.hasReturned(0) {

@@ -60,12 +60,16 @@ const absent = ^uint64(0)
 
 // Reset makes it the store of a program, without data.
 func (s *Store) Reset(g *Program, kind Kind) {
-	slots, lent, loans := s.slots[:0], s.lent[:0], s.loans[:0]
-	for range g.Slots {
-		slots, lent, loans = append(slots, nil), append(lent, false), append(loans, 0)
-	}
+	slots, lent, loans := zeros(s.slots, g.Slots), zeros(s.lent, g.Slots), zeros(s.loans, g.Slots)
 	kind.Elem = max(kind.Elem, 1)
 	*s = Store{program: g, kind: kind, slots: slots, lent: lent, loans: loans, sent: s.sent[:0], size: -1}
+}
+
+// zeros is a list of n zeros, in the memory of another if that is enough.
+func zeros[T any](list []T, n int) []T {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
 }
 
 // Forget drops all data, and keeps the memory of the slots.

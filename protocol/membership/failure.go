@@ -79,7 +79,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	if f := s.find(x.who); f == nil {
 		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
 		i, _ := s.search(x.who)
-		s.failures = slices.Insert(slices.Clip(s.failures), i, x)
+		s.failures = slices.Insert(s.failures, i, x)
 	} else {
 		if x.certain && !f.certain { // worth telling anew
 			f.to, f.seen, f.at = nobody, false, now+p.cfg.Report
@@ -92,7 +92,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 			f.will = x.will
 		}
 	}
-	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return s.fails(m) })
+	s.joiners = slices.DeleteFunc(s.joiners, func(m Member) bool { return s.fails(m) })
 	p.forsake(s)
 	if s.stage == joining {
 		if j := &s.join; j.asked.ID == x.who.ID { // it will not answer
@@ -139,7 +139,7 @@ func (p *Protocol) heard(s *State, now protocol.Time, m Member) {
 		return
 	}
 	accuser := f.by
-	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(x failure) bool { return x.who == m })
+	s.failures = slices.DeleteFunc(s.failures, func(x failure) bool { return x.who == m })
 	if c := &s.campaign; c.phase != resting { // it may answer now
 		c.retryAt = now
 	}

@@ -53,6 +53,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -157,7 +158,7 @@ func (p *Protocol) Notify(s *State, now protocol.Time, n protocol.Notice) {
 			if s.works[0] == Record {
 				s.recorded++
 			}
-			s.works = s.works[1:]
+			s.works = slices.Delete(s.works, 0, 1)
 		}
 	}
 }
@@ -227,12 +228,11 @@ func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	p.progress(s, now)
 	if len(s.out) > 0 {
 		a := s.out[0]
-		s.out = s.out[1:]
-		if len(s.out) == 0 {
+		if s.out = s.out[1:]; len(s.out) == 0 {
 			s.out = nil
 		}
 		if a.Kind == protocol.Work {
-			s.works = append(s.works[:len(s.works):len(s.works)], a.Msg.Kind)
+			s.works = append(s.works, a.Msg.Kind)
 			if a.Msg.Kind == Record {
 				s.will = a.Msg.Letter
 			}

@@ -281,7 +281,7 @@ func (p *Protocol) ascend(s *State, from protocol.Rank, m Message) {
 	if i < 0 || !w.letter.at(at, from) {
 		return
 	}
-	w.waiting = slices.Delete(slices.Clone(w.waiting), i, i+1)
+	w.waiting = slices.Delete(w.waiting, i, i+1)
 	w.missing = append(w.missing[:len(w.missing):len(w.missing)], l.Missing...)
 	if l.Kind == Promise && l.Ballot > w.ballot {
 		w.ballot, w.value = l.Ballot, l.Value
@@ -373,10 +373,10 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 	s.promised, s.accepted, s.value, s.seen = 0, 0, nil, 0
 	s.hold, s.backoff, s.rejects = 0, 0, 0
 	s.campaign, s.sweep, s.join = campaign{}, sweep{}, joinState{}
-	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return v.Last(m.ID) >= m.Incarnation })
+	s.joiners = slices.DeleteFunc(s.joiners, func(m Member) bool { return v.Last(m.ID) >= m.Incarnation })
 	s.forgetLimits()
 	s.wish = 0
-	s.failures = slices.DeleteFunc(slices.Clone(s.failures), func(f failure) bool {
+	s.failures = slices.DeleteFunc(s.failures, func(f failure) bool {
 		return !v.Has(f.who) && (v.Last(f.who.ID) >= f.who.Incarnation || !f.certain)
 	})
 	for i := range s.failures {

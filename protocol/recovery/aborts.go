@@ -81,7 +81,7 @@ func (m *Machine) note(op Op) {
 	if is || m.dropped(op.Epoch) {
 		return
 	}
-	m.records = slices.Insert(slices.Clip(m.records), i, op)
+	m.records = slices.Insert(m.records, i, op)
 	m.tellAll(Message{Kind: Record, Op: op})
 }
 
@@ -120,7 +120,6 @@ func (m *Machine) reruns(id protocol.Rank) bool {
 
 // hear takes a word.
 func (m *Machine) hear(from protocol.Rank, view uint64) {
-	m.words = slices.Clone(m.words)
 	for len(m.words) <= int(from) {
 		m.words = append(m.words, 0)
 	}

@@ -97,7 +97,7 @@ func (m *Machine) Kept(k Key, stored bool) {
 // Coming says that the beginning of a copy has come, for the new owner of a task, and that the
 // rest will, unless its sender dies. Declined or not, Receive is called in the end.
 func (m *Machine) Coming(from membership.Member, k Key) {
-	m.coming = append(slices.Clip(m.coming), coming{k, from})
+	m.coming = append(m.coming, coming{k, from})
 }
 
 // Awaits reports whether only the beginning of a copy has come from a process.
@@ -107,7 +107,7 @@ func (m *Machine) Awaits(from membership.Member) bool {
 
 // came forgets that a copy is on its way.
 func (m *Machine) came(from membership.Member, k Key) {
-	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return c == coming{k, from} })
+	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return c == coming{k, from} })
 }
 
 // Told reports whether a copy is here, or all have told what copies they have and this is not
@@ -125,9 +125,9 @@ func (m *Machine) has(k Key, who membership.Member) {
 	if r == nil || slices.Contains(r.holders, who) {
 		return
 	}
-	r.holders = append(slices.Clip(r.holders), who)
+	r.holders = append(r.holders, who)
 	if !slices.Contains(r.asked, who) {
-		r.asked = append(slices.Clip(r.asked), who)
+		r.asked = append(r.asked, who)
 	}
 	m.remake(r)
 }
@@ -200,7 +200,7 @@ func (m *Machine) spread(r *replica) {
 		if !in || slices.Contains(r.asked, o) {
 			continue
 		}
-		r.asked = append(slices.Clip(r.asked), o)
+		r.asked = append(r.asked, o)
 		m.sendCopy(id, Keep, r.Key)
 		n++
 	}
@@ -279,8 +279,8 @@ func (m *Machine) Drew(k Key) {
 	if is || m.dropped(k.Epoch) {
 		return
 	}
-	m.known = slices.Insert(slices.Clip(m.known), i, k)
-	m.drawn = append(slices.Clip(m.drawn), k)
+	m.known = slices.Insert(m.known, i, k)
+	m.drawn = append(m.drawn, k)
 }
 
 // Drawn reports whether something may follow from a value that is known here.
@@ -296,6 +296,9 @@ func (m *Machine) Owing(to protocol.Rank) bool {
 
 // Owes returns the values that a process was not told of, and takes note that it is now.
 func (m *Machine) Owes(to protocol.Rank) []Key {
+	if len(m.drawn) == 0 {
+		return nil
+	}
 	for len(m.owed) <= int(to) {
 		m.owed = append(m.owed, 0)
 	}

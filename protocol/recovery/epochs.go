@@ -74,8 +74,8 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 		}
 	}
 	m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return m.dropped(r.Epoch) })
-	m.records = slices.DeleteFunc(slices.Clone(m.records), func(op Op) bool { return m.dropped(op.Epoch) })
-	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return m.dropped(c.Epoch) })
+	m.records = slices.DeleteFunc(m.records, func(op Op) bool { return m.dropped(op.Epoch) })
+	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return m.dropped(c.Epoch) })
 	m.forgetDrawn()
 	m.do(Effect{Act: Commit, Epoch: epoch, Balance: balance})
 }
@@ -90,12 +90,11 @@ func (m *Machine) forgetDrawn() {
 		}
 		kept[i+1] = len(drawn)
 	}
-	m.owed = slices.Clone(m.owed)
 	for r, told := range m.owed {
 		m.owed[r] = kept[told]
 	}
 	m.drawn = drawn
-	m.known = slices.DeleteFunc(slices.Clone(m.known), func(k Key) bool { return m.dropped(k.Epoch) })
+	m.known = slices.DeleteFunc(m.known, func(k Key) bool { return m.dropped(k.Epoch) })
 }
 
 // dropped reports whether nothing is kept of an epoch any more.

@@ -38,8 +38,8 @@ func NewLog(head int) *Log { return &Log{head: head} }
 // Add adds a message. A value of more than Inline bytes is kept as it is: it must
 // not change any more. Add returns how much memory the log takes more than before.
 func (l *Log) Add(to int, head, value []byte) (grown int) {
-	for len(l.ranks) <= to {
-		l.ranks = append(l.ranks, sent{})
+	if more := to + 1 - len(l.ranks); more > 0 {
+		l.ranks = append(l.ranks, make([]sent, more)...)
 	}
 	s := &l.ranks[to]
 	n, inline := uint32(len(value)), value
@@ -81,7 +81,7 @@ func (l *Log) room(n int) []byte {
 // values must not be changed.
 func (l *Log) To(rank int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(head, value []byte) bool) {
-		if rank >= len(l.ranks) {
+		if l == nil || rank >= len(l.ranks) { // no log is one without messages
 			return
 		}
 		s := l.ranks[rank]

@@ -199,6 +199,7 @@ func (m *Machine) tellAll(msg Message) {
 	if m.view == nil {
 		return
 	}
+	m.effects = slices.Grow(m.effects, len(m.view.Members)-1)
 	for _, o := range m.view.Members {
 		m.tell(o.ID, msg)
 	}
@@ -232,7 +233,7 @@ func (m *Machine) Opened(v *membership.View, hold bool) {
 			m.owed[o.ID] = 0 // it is another life
 		}
 	}
-	m.coming = slices.DeleteFunc(slices.Clone(m.coming), func(c coming) bool { return !v.Has(c.from) })
+	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return !v.Has(c.from) })
 	m.assign(before)
 	if !m.cfg.Adopts {
 		return
@@ -313,7 +314,7 @@ func (m *Machine) lose(why string, tasks ...protocol.Rank) {
 func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
 	for _, number := range tasks {
 		if !m.IsLost(number) {
-			m.lost = append(slices.Clip(m.lost), loss{number, why})
+			m.lost = append(m.lost, loss{number, why})
 			m.do(Effect{Act: Lose, Task: number, Why: why})
 		}
 	}

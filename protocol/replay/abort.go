@@ -70,7 +70,7 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 func (s *State) deliver() protocol.Action[Message] {
 	for len(s.parcels) > 0 {
 		p := s.parcels[0]
-		s.parcels = s.parcels[1:]
+		s.parcels = slices.Delete(s.parcels, 0, 1)
 		if _, in := s.view.Find(p.to); in {
 			return protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: p.msg}
 		}

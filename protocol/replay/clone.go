@@ -22,7 +22,7 @@ func (s *State) Clone() State {
 	for i, t := range s.tasks {
 		c.tasks[i] = t.clone(s.job.program)
 	}
-	c.held, c.parcels = slices.Clip(s.held), slices.Clip(s.parcels)
+	c.held, c.parcels, c.events, c.kept = slices.Clip(s.held), slices.Clone(s.parcels), slices.Clone(s.events), slices.Clone(s.kept)
 	c.rules = s.rules.Clone()
 	return c
 }

@@ -10,12 +10,14 @@ import (
 
 // carryOut does what the rules want done.
 func (j *Job) carryOut(s *State) {
-	for _, e := range s.rules.Effects() {
+	effects := s.rules.Effects()
+	for i := range effects {
+		e := &effects[i]
 		switch e.Act {
 		case recovery.Tell:
-			s.mail(e.To, Message{Kind: Rule, Rule: e.Msg})
+			s.mail(e.To, Message{Kind: Rule, Rule: &e.Msg})
 		case recovery.SendCopy:
-			m := Message{Kind: Rule, Rule: e.Msg, Copy: s.copy(e.Key)}
+			m := Message{Kind: Rule, Rule: &e.Msg, Copy: s.copy(e.Key)}
 			if j.parts && large(e.Key) {
 				m.Kind = Begins
 			}
@@ -32,7 +34,7 @@ func (j *Job) carryOut(s *State) {
 			s.commit(e.Epoch, e.Balance)
 		case recovery.Move:
 			s.wish = true
-			j.members.Balance(&s.members, e.Epoch)
+			j.balance(s, e.Epoch)
 		case recovery.Lose:
 			s.lost = &Copy{Key: recovery.Key{Task: e.Task}}
 		case recovery.Complete:
@@ -49,7 +51,7 @@ func large(k recovery.Key) bool { return (uint64(k.Task)+k.Epoch)%2 == 1 }
 // begins takes the beginning of a copy, and asks for the rest, unless it has that.
 func (j *Job) begins(s *State, from membership.Member, m Message) {
 	if m.Rule.Kind == recovery.Have && s.copy(m.Copy.Key) != nil {
-		s.rules.Receive(from, m.Rule)
+		s.rules.Receive(from, *m.Rule)
 		j.carryOut(s)
 		return
 	}
@@ -71,11 +73,11 @@ func (s *State) commit(epoch uint64, balance int64) {
 		}
 		t.drop(epoch)
 	}
-	s.kept = slices.DeleteFunc(slices.Clone(s.kept), func(c *Copy) bool { return !s.rules.Holds(c.Key) })
+	s.kept = slices.DeleteFunc(s.kept, func(c *Copy) bool { return !s.rules.Holds(c.Key) })
 }
 
 // event has the driver told of something.
-func (s *State) event(m Message) { s.events = append(slices.Clip(s.events), m) }
+func (s *State) event(m Message) { s.events = append(s.events, m) }
 
 // wishes has the epoch that all have saved committed without a view, if there will be none that
 // moves tasks.
@@ -84,7 +86,7 @@ func (j *Job) wishes(s *State) bool {
 		return false
 	}
 	s.wish = false
-	j.members.Balance(&s.members, 0)
+	j.balance(s, 0)
 	s.rules.Unmoved()
 	j.carryOut(s)
 	return true
@@ -118,7 +120,7 @@ func (s *State) copy(k recovery.Key) *Copy {
 // keep keeps a copy. No other ever takes its place.
 func (s *State) keep(c *Copy) {
 	if s.copy(c.Key) == nil {
-		s.kept = append(slices.Clip(s.kept), c)
+		s.kept = append(s.kept, c)
 	}
 }
 
@@ -160,7 +162,7 @@ func (j *Job) once(s *State, t *task) bool {
 // draw takes the value of Once.
 func (t *task) draw(value uint64) {
 	t.drawn = true
-	t.onces = append(slices.Clip(t.onces), value)
+	t.onces = append(t.onces, value)
 	t.digest = onceOf(t.digest, value)
 }
 

@@ -19,7 +19,7 @@ type epochLog struct {
 func (t *task) log() *recovery.Log {
 	n := len(t.logs)
 	if n == 0 || t.logs[n-1].epoch != t.epoch {
-		t.logs = append(slices.Clip(t.logs), epochLog{recovery.NewLog(headLen), t.epoch})
+		t.logs = append(t.logs, epochLog{recovery.NewLog(headLen), t.epoch})
 		n++
 	}
 	return t.logs[n-1].Log
@@ -34,7 +34,7 @@ var (
 
 // drop drops the log of the epochs before one.
 func (t *task) drop(epoch uint64) {
-	t.logs = slices.DeleteFunc(slices.Clone(t.logs), func(l epochLog) bool { return 0 < l.epoch && l.epoch < epoch })
+	t.logs = slices.DeleteFunc(t.logs, func(l epochLog) bool { return 0 < l.epoch && l.epoch < epoch })
 }
 
 // before does what a task has to do before its present operation: a Save, or Once. ok:

@@ -94,7 +94,7 @@ type Message struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
 	Frame   *Frame              // Data
 	Result  *Attempt            // Result
-	Rule    recovery.Message    // Rule, Begins, Wants
+	Rule    *recovery.Message   // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
 	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
 	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
@@ -126,7 +126,11 @@ func (m Message) Fingerprint() [2]uint64 {
 			f = f.with(uint64(op))
 		}
 	case m.Kind == Rule || m.Copy != nil:
-		f = f.with(m.Rule.Print()).with(m.View).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
+		var rule recovery.Message
+		if m.Rule != nil {
+			rule = *m.Rule
+		}
+		f = f.with(rule.Print()).with(m.View).with(uint64(m.Letter.From)<<32 | uint64(m.Letter.To))
 		if m.Copy != nil {
 			f = f.with(m.Copy.print())
 		}

@@ -146,6 +146,7 @@ type State struct {
 	job     *Job
 	self    protocol.Rank
 	members membership.State
+	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
 	held    []*Frame         // for tasks that it does not own yet
@@ -275,6 +276,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	switch {
 	case m.Kind == View:
 		if s.end == nil {
+			s.rest = 0
 			j.members.Receive(&s.members, now, from, m.Letter)
 		}
 	case m.Kind == Data:
@@ -291,7 +293,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		if m.Copy != nil {
 			s.keep(m.Copy)
 		}
-		s.rules.Receive(membership.Member{ID: from, Incarnation: m.Letter.From}, m.Rule)
+		s.rules.Receive(membership.Member{ID: from, Incarnation: m.Letter.From}, *m.Rule)
 		j.carryOut(s)
 	}
 }
@@ -302,11 +304,12 @@ func (j *Job) accept(s *State, f *Frame) {
 		t.accept(j.program, f)
 		return
 	}
-	s.held = append(slices.Clip(s.held), f)
+	s.held = append(s.held, f)
 }
 
 // Notify implements protocol.Protocol.
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
+	s.rest = 0
 	switch {
 	case s.end != nil:
 	case n == Logless:
@@ -341,7 +344,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		if a := s.happened(); a.Kind != protocol.Idle {
 			return a
 		}
-		a := j.members.Next(&s.members, now)
+		a := j.member(s, now)
 		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
 			if a.Kind == protocol.Deliver {
 				j.news(s, a.Msg)
@@ -358,6 +361,30 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		}
 		return protocol.Action[Message]{Kind: a.Kind, At: a.At}
 	}
+}
+
+// member asks the membership what to do, unless it has said that there is nothing yet.
+func (j *Job) member(s *State, now protocol.Time) protocol.Action[membership.Message] {
+	switch {
+	case s.rest == protocol.Never:
+		return protocol.Action[membership.Message]{Kind: protocol.Idle}
+	case now < s.rest:
+		return protocol.Action[membership.Message]{Kind: protocol.Wait, At: s.rest}
+	}
+	a := j.members.Next(&s.members, now)
+	switch a.Kind {
+	case protocol.Idle:
+		s.rest = protocol.Never
+	case protocol.Wait:
+		s.rest = a.At
+	}
+	return a
+}
+
+// balance has the membership balance tasks with an epoch; 0: not any more.
+func (j *Job) balance(s *State, epoch uint64) {
+	s.rest = 0
+	j.members.Balance(&s.members, epoch)
 }
 
 // news is told by the membership of a view that is open, or that there will be none.
@@ -414,7 +441,7 @@ func (s *State) happened() protocol.Action[Message] {
 		return protocol.Action[Message]{Kind: protocol.Idle}
 	}
 	m := s.events[0]
-	s.events = s.events[1:]
+	s.events = slices.Delete(s.events, 0, 1)
 	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
 }
 
@@ -496,7 +523,7 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 func (j *Job) post(s *State, t *task) protocol.Action[Message] {
 	for len(t.out) > 0 {
 		f := t.out[0]
-		t.out = t.out[1:]
+		t.out = slices.Delete(t.out, 0, 1)
 		if owner := s.view.Owners[f.To]; owner != s.self {
 			return protocol.Action[Message]{Kind: protocol.Send, To: owner, Msg: Message{Kind: Data, Frame: f}}
 		}

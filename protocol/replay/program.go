@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -21,10 +22,10 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	agreed bool       // some operations are
-	onces  int        // operations before which tasks call Once
-	starts []int      // by epoch, the operation that it begins with
-	serial [][]uint64 // by task, its digest after each operation; nil: there are values of Once
+	agreed bool              // some operations are
+	onces  int               // operations before which tasks call Once
+	starts []int             // by epoch, the operation that it begins with
+	serial func() [][]uint64 // Serial, if nothing is aborted and there are no values of Once
 }
 
 // Call is an operation of a program.
@@ -35,7 +36,7 @@ type Call struct {
 	Once   bool // every task calls Once before it, and its input depends on the value
 }
 
-// NewProgram returns a program, with its results computed without any message.
+// NewProgram returns a program.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
@@ -44,9 +45,7 @@ func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 			g.onces++
 		}
 	}
-	if g.onces == 0 {
-		g.serial = g.Serial(nil, nil)
-	}
+	g.serial = sync.OnceValue(func() [][]uint64 { return g.compute(nil, nil) })
 	return g
 }
 
@@ -79,7 +78,17 @@ func (g *Program) index(n Name) int {
 // Serial computes without any message, by task, its digests after each operation, if
 // some operations are aborted, and Once had these values, by task and in order.
 func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
+	if len(aborted) == 0 && g.onces == 0 {
+		return g.serial()
+	}
+	return g.compute(aborted, onces)
+}
+
+func (g *Program) compute(aborted []int, onces [][]uint64) [][]uint64 {
 	all, digests := make([][]uint64, g.Tasks), make([]uint64, g.Tasks)
+	for t := range all {
+		all[t] = make([]uint64, 0, len(g.Calls))
+	}
 	drawn := 0
 	for at := range g.Calls {
 		if g.Calls[at].Once {
@@ -190,10 +199,6 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Digests are, by task, those after each operation, if none is aborted and there are no
-// values of Once.
-func (g *Program) Digests(task protocol.Rank) []uint64 { return g.serial[task] }
-
 // Messages is how many messages the tasks send each other.
 func (g *Program) Messages() (n int) {
 	for _, c := range g.Calls {
@@ -230,16 +235,17 @@ func float(x uint64) uint64 {
 // some empty, some absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
 	seed, all := g.stream(at, task, digest), make([][]byte, n)
+	b := make([]byte, 0, 8*g.Calls[at].Elems*n)
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
 		if x%7 == 0 {
 			continue
 		}
-		b := make([]byte, 0, 8*g.Calls[at].Elems)
+		from := len(b)
 		for i := range x >> 8 % uint64(g.Calls[at].Elems+1) {
 			b = binary.LittleEndian.AppendUint64(b, protocol.Mix(x, i))
 		}
-		all[d] = b
+		all[d] = b[from:len(b):len(b)]
 	}
 	return all
 }
@@ -290,7 +296,9 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 			values[t] = g.vector(at, protocol.Rank(t), digests[t])
 		}
 		for t := range all {
-			all[t] = c.reduced(values, protocol.Rank(t))
+			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan { // otherwise all get the same
+				all[t] = c.reduced(values, protocol.Rank(t))
+			}
 		}
 		return all
 	}
@@ -351,6 +359,7 @@ func (p *Plan) moved(given [][][]byte, task protocol.Rank) (got [][]byte) {
 			return nil
 		}
 	}
+	got = make([][]byte, 0, n)
 	for _, blocks := range given {
 		if p.Op == AllToAll {
 			got = append(got, blocks[task])

@@ -58,7 +58,7 @@ var errPast = errors.New("a message of one who knows of other aborts")
 const firstView = 1
 
 func newTask(g *Program, number protocol.Rank, view uint64) *task {
-	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls))}
+	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls)), digests: make([]uint64, 0, len(g.Calls))}
 }
 
 // accept takes a message.
@@ -69,7 +69,7 @@ func (t *task) accept(g *Program, f *Frame) {
 		t.put(g, f)
 	case at == t.op && t.begun && t.steps.Match(f.From, f.Lane) < 0: // it has come before
 	case at < len(t.early) && !slices.ContainsFunc(t.early[at], func(e *Frame) bool { return e.Name == f.Name }):
-		t.early[at] = append(slices.Clip(t.early[at]), f)
+		t.early[at] = append(t.early[at], f)
 	}
 }
 
@@ -83,8 +83,9 @@ func (t *task) catchUp(g *Program) bool {
 	if i < 0 {
 		return false
 	}
-	t.early[t.op] = slices.Delete(slices.Clone(early), i, i+1)
-	t.put(g, early[i])
+	f := early[i]
+	t.early[t.op] = slices.Delete(early, i, i+1)
+	t.put(g, f)
 	return true
 }
 
@@ -150,7 +151,7 @@ func (t *task) redo(c *Call, m move) error {
 // begin begins the present operation.
 func (t *task) begin(g *Program) {
 	c := &g.Calls[t.op]
-	t.begun, t.moves, t.came, t.sends = true, nil, 0, 0
+	t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0
 	if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
@@ -295,7 +296,7 @@ func (t *task) over(digest uint64) {
 // keep logs a message that is to go to another process.
 func (t *task) keep(f *Frame) {
 	t.record(f)
-	t.out = append(slices.Clip(t.out), f)
+	t.out = append(t.out, f)
 }
 
 // record logs a message.
@@ -314,7 +315,7 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 
 // again has everything sent again that ever went to a task: it has a new owner.
 func (t *task) again(to protocol.Rank) {
-	t.out = slices.DeleteFunc(slices.Clone(t.out), func(f *Frame) bool { return f.To == to })
+	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {
 			t.out = append(t.out, logged(head, value))
@@ -325,7 +326,10 @@ func (t *task) again(to protocol.Rank) {
 // clone returns a copy that shares nothing that changes.
 func (t *task) clone(g *Program) *task {
 	c := *t
-	c.early, c.moves, c.digests = slices.Clone(t.early), slices.Clip(t.moves), slices.Clip(t.digests)
+	c.early, c.out, c.moves, c.digests = slices.Clone(t.early), slices.Clone(t.out), slices.Clone(t.moves), slices.Clip(t.digests)
+	for i, list := range c.early {
+		c.early[i] = slices.Clone(list)
+	}
 	c.aborted, c.onces, c.logs = slices.Clip(t.aborted), slices.Clip(t.onces), slices.Clone(t.logs)
 	for i, l := range c.logs {
 		c.logs[i].Log = l.Clone()

@@ -40,8 +40,8 @@ var planted = plant.Garden{
 		},
 		{
 			Name: "of effects that were wanted together the last is forgotten", File: "rules.go",
-			Old: `		for i := 0; i < len(all) && !p.dead && !p.closed; i++ {`,
-			New: `		for i := 0; i < len(all) && !p.dead && !p.closed && !(i > 1 && i == len(all)-1 && wrong("of effects that were wanted together the last is forgotten")); i++ {`,
+			Old: `		for i := 0; i < len(all) && !p.dead && !p.engine.Stopped(); i++ {`,
+			New: `		for i := 0; i < len(all) && !p.dead && !p.engine.Stopped() && !(i > 1 && i == len(all)-1 && wrong("of effects that were wanted together the last is forgotten")); i++ {`,
 		},
 		{
 			Name: "a copy that is kept is said to be of no name", File: "rules.go",

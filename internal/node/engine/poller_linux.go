@@ -1,4 +1,4 @@
-package node
+package engine
 
 import (
 	"encoding/binary"
@@ -19,16 +19,8 @@ type poller struct {
 	file *os.File
 	raw  syscall.RawConn
 	room events // of rest, whose caller is always the same
-	got  []ready
+	got  []Ready
 	look func(uintptr) bool
-}
-
-// A ready descriptor: what the poller was told with it, and whether there is
-// input or room for output.
-type ready struct {
-	fd            int
-	data          int32
-	input, output bool
 }
 
 func newPoller() (*poller, error) {
@@ -91,12 +83,12 @@ const eventsMax = 64
 // events is room for what wait returns.
 type events struct {
 	raw   [eventsMax]syscall.EpollEvent
-	ready [eventsMax]ready
+	ready [eventsMax]Ready
 }
 
 // wait blocks until something is ready, at most for d (for ever if negative),
 // and returns what is.
-func (p *poller) wait(room *events, d time.Duration) []ready {
+func (p *poller) wait(room *events, d time.Duration) []Ready {
 	var n int
 	var err error
 	if d == 0 {
@@ -118,7 +110,7 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 		return nil
 	}
 	for i, ev := range room.raw[:n] {
-		room.ready[i] = ready{int(ev.Fd), ev.Pad, ev.Events&^syscall.EPOLLOUT != 0, ev.Events&syscall.EPOLLOUT != 0}
+		room.ready[i] = Ready{int(ev.Fd), ev.Pad, ev.Events&^syscall.EPOLLOUT != 0, ev.Events&syscall.EPOLLOUT != 0}
 	}
 	return room.ready[:n]
 }
@@ -127,7 +119,7 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 // own poller: a thread that blocks in a system call keeps its processor for up to
 // 10 ms, in which Go's monitor looks at it some sixty times, and with more processes
 // than processors that is most of what they do.
-func (p *poller) rest(d time.Duration) []ready {
+func (p *poller) rest(d time.Duration) []Ready {
 	var until time.Time
 	if d >= 0 {
 		until = time.Now().Add(d)

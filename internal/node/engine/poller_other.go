@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package node
+package engine
 
 import (
 	"fmt"
@@ -21,14 +21,6 @@ type poller struct {
 type watched struct {
 	data   int32
 	output bool
-}
-
-// A ready descriptor: what the poller was told with it, and whether there is
-// input or room for output.
-type ready struct {
-	fd            int
-	data          int32
-	input, output bool
 }
 
 func newPoller() (*poller, error) {
@@ -68,11 +60,11 @@ func (p *poller) remove(fd int) {
 }
 
 // events is room for what wait returns.
-type events []ready
+type events []Ready
 
 // wait blocks until something is ready, at most for d (for ever if negative),
 // and returns what is.
-func (p *poller) wait(room *events, d time.Duration) []ready {
+func (p *poller) wait(room *events, d time.Duration) []Ready {
 	p.mu.Lock()
 	list := make([]unix.PollFd, 0, len(p.fds))
 	data := make([]int32, 0, len(p.fds))
@@ -95,14 +87,14 @@ func (p *poller) wait(room *events, d time.Duration) []ready {
 	*room = (*room)[:0]
 	for i, f := range list {
 		if f.Revents != 0 {
-			*room = append(*room, ready{int(f.Fd), data[i], f.Revents&^unix.POLLOUT != 0, f.Revents&unix.POLLOUT != 0})
+			*room = append(*room, Ready{int(f.Fd), data[i], f.Revents&^unix.POLLOUT != 0, f.Revents&unix.POLLOUT != 0})
 		}
 	}
 	return *room
 }
 
 // rest is wait for one that expects to wait for long.
-func (p *poller) rest(d time.Duration) []ready { return p.wait(new(events), d) }
+func (p *poller) rest(d time.Duration) []Ready { return p.wait(new(events), d) }
 
 // wake makes a wait, present or next, return.
 func (p *poller) wake() { _, _ = syscall.Write(p.wakes[1], []byte{1}) }

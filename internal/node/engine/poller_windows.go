@@ -1,4 +1,4 @@
-package node
+package engine
 
 import (
 	"errors"
@@ -8,20 +8,14 @@ import (
 // poller needs Unix: nobody here has processes that are connected by sockets.
 type poller struct{}
 
-type ready struct {
-	fd            int
-	data          int32
-	input, output bool
-}
-
-type events []ready
+type events []Ready
 
 func newPoller() (*poller, error)                   { return nil, errors.ErrUnsupported }
 func (*poller) add(int, int32) error                { return errors.ErrUnsupported }
 func (*poller) output(int, int32, bool) error       { return errors.ErrUnsupported }
 func (*poller) remove(int)                          {}
-func (*poller) wait(*events, time.Duration) []ready { return nil }
-func (*poller) rest(time.Duration) []ready          { return nil }
+func (*poller) wait(*events, time.Duration) []Ready { return nil }
+func (*poller) rest(time.Duration) []Ready          { return nil }
 func (*poller) wake()                               {}
 func (*poller) woken()                              {}
 func (*poller) close()                              {}

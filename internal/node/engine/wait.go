@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Waiter is a caller that waits for something.
+type Waiter struct {
+	done  bool
+	ready chan struct{} // has room for one; made when needed
+}
+
+// Done reports whether what it waits for is complete.
+func (w *Waiter) Done() bool { return w.done }
+
+// Reset makes it a new waiter.
+func (w *Waiter) Reset() {
+	w.done = false
+	if w.ready != nil {
+		select {
+		case <-w.ready:
+		default:
+		}
+	}
+}
+
+// signal makes it look again.
+func (w *Waiter) signal() {
+	select {
+	case w.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Waiter returns a waiter, used before if there is one.
+func (e *Engine) Waiter() *Waiter {
+	n := len(e.free)
+	if n == 0 {
+		return &Waiter{}
+	}
+	w := e.free[n-1]
+	e.free = e.free[:n-1]
+	return w
+}
+
+// Free gives back a waiter that nobody refers to any more.
+func (e *Engine) Free(w *Waiter) {
+	w.Reset()
+	e.free = append(e.free, w)
+}
+
+// Complete ends a wait.
+func (e *Engine) Complete(w *Waiter) {
+	if w == nil || w.done {
+		return
+	}
+	w.done = true
+	if w == e.driver {
+		if e.asleep == w {
+			e.poll.wake()
+		}
+		return
+	}
+	e.signal(w)
+}
+
+// signal makes a waiter that does not drive look again, once the lock is given back.
+func (e *Engine) signal(w *Waiter) {
+	if w.ready != nil {
+		e.signals = append(e.signals, w)
+	}
+}
+
+// Wait waits until w is complete or ctx is done.
+func (e *Engine) Wait(ctx context.Context, w *Waiter) error {
+	for !w.done {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if e.stopped {
+			return ErrStopped
+		}
+		if e.poll == nil || e.driver != nil && e.driver != &e.background {
+			e.stand(ctx, w)
+			continue
+		}
+		if e.driver == &e.background && e.asleep == &e.background {
+			e.poll.wake() // it sees that somebody else drives, and rests
+		}
+		e.wakeOn(ctx)
+		e.drives++
+		e.driver = w
+		e.drive(ctx, w, e.cfg.Spin)
+		e.driver = nil
+		e.handOver()
+		if e.leaving != nil {
+			close(e.leaving)
+			e.leaving = nil
+		}
+	}
+	return nil
+}
+
+// stand waits beside the one who drives.
+func (e *Engine) stand(ctx context.Context, w *Waiter) {
+	if w.ready == nil {
+		w.ready = make(chan struct{}, 1)
+	}
+	e.standing = append(e.standing, w)
+	e.Unlock()
+	if done := ctx.Done(); done == nil {
+		<-w.ready
+	} else {
+		select {
+		case <-w.ready:
+		case <-done:
+		}
+	}
+	e.Lock()
+	if i := slices.Index(e.standing, w); i >= 0 {
+		last := len(e.standing) - 1
+		e.standing[i], e.standing[last] = e.standing[last], nil
+		e.standing = e.standing[:last]
+	}
+	if e.poll != nil && e.driver == nil && (w.done || ctx.Err() != nil) {
+		e.handOver() // it may have been asked to drive, and does not
+	}
+}
+
+// handOver asks another waiter to drive, or tells the background that it may
+// have to.
+func (e *Engine) handOver() {
+	for _, w := range e.standing {
+		if !w.done {
+			e.signal(w)
+			return
+		}
+	}
+	if e.resting {
+		e.resting = false
+		e.rested <- struct{}{}
+	}
+	e.cfg.Handler.Undriven()
+}
+
+// drive makes progress until w is complete, ctx is done or somebody else drives.
+func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
+	var room events
+	for waits := false; ; waits = true {
+		if spin && e.spinFor(w) {
+			e.Fire()
+			return
+		}
+		if !waits && w != &e.background {
+			e.cfg.Handler.Sleeps(e.untilTimer())
+		}
+		d := e.untilTimer()
+		e.asleep = w
+		e.Unlock()
+		var got []Ready
+		if w == &e.background {
+			got = e.poll.rest(d)
+		} else {
+			got = e.poll.wait(&room, d)
+		}
+		e.Lock()
+		if e.asleep == w {
+			e.asleep = nil
+		}
+		e.react(got)
+		e.Fire()
+		if w.done || e.driver != w || e.stopped || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// Ready is a descriptor that is ready: what Watch was told with it, and whether there is
+// input or room for output.
+type Ready struct {
+	Fd            int
+	Data          int32
+	Input, Output bool
+}
+
+// react handles what the poller found.
+func (e *Engine) react(got []Ready) {
+	for _, ev := range got {
+		if ev.Data < 0 {
+			e.poll.woken()
+			continue
+		}
+		e.cfg.Handler.Ready(ev)
+	}
+}
+
+const (
+	// spinMax is how long a waiter looks again and again before it sleeps, where
+	// every process has a processor to itself: as long as to sleep and wake takes.
+	spinMax = 15 * time.Microsecond
+	// spinBytes is how much has to come for it to be worth to stay: a large message does.
+	spinBytes = 64 << 10
+)
+
+// spinFor looks for input again and again, for a short while.
+func (e *Engine) spinFor(w *Waiter) bool {
+	h := e.cfg.Handler
+	if !h.Spins() || !e.spinPays() {
+		return w.done
+	}
+	defer func() { e.spun(w.done) }()
+	began, moved := time.Now(), 0
+	for !w.done {
+		for range 8 {
+			if moved += h.Read(); w.done {
+				break
+			}
+		}
+		if moved > spinBytes {
+			began, moved = time.Now(), 0
+		}
+		if !h.Spins() || time.Since(began) > spinMax {
+			break
+		}
+		e.Unlock()
+		e.Lock()
+	}
+	return w.done
+}
+
+// spinPays tells whether to spin this time: less and less often while it is in
+// vain, as it is on a busy machine or beside slow peers.
+func (e *Engine) spinPays() bool {
+	e.spins++
+	return e.spins>>min(e.vain, 6)<<min(e.vain, 6) == e.spins
+}
+
+// spun takes note of whether spinning was of use.
+func (e *Engine) spun(used bool) {
+	if used {
+		e.vain /= 2
+	} else {
+		e.vain = min(e.vain+1, 6)
+	}
+}
+
+// inBackground drives while nobody waits. It looks once in a while whether
+// anybody did, and rests while somebody does.
+func (e *Engine) inBackground() {
+	defer close(e.ended)
+	ctx := context.Background()
+	timer := time.NewTimer(e.cfg.Pause)
+	defer timer.Stop()
+	e.Lock()
+	defer e.Unlock()
+	for !e.stopped {
+		before := e.drives
+		e.Unlock()
+		hurried := e.pause(timer)
+		e.Lock()
+		switch {
+		case e.stopped:
+		case e.driver != nil: // rest until it leaves
+			e.resting = true
+			e.Unlock()
+			<-e.rested
+			e.Lock()
+		case e.drives == before || hurried:
+			e.driver = &e.background
+			e.drive(ctx, &e.background, false)
+			if e.driver == &e.background {
+				e.driver = nil
+			} else if e.asleep != nil {
+				e.poll.wake() // the wake that was seen here may have been for the new driver
+			}
+		}
+	}
+}
+
+// pause lets a moment pass, and tells whether it was cut short.
+func (e *Engine) pause(timer *time.Timer) (hurried bool) {
+	timer.Reset(e.cfg.Pause)
+	select {
+	case <-timer.C:
+		return false
+	case <-e.hurry:
+		return true
+	}
+}

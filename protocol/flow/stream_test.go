@@ -1,0 +1,233 @@
+package flow
+
+import (
+	"slices"
+	"testing"
+)
+
+// The tests take every schedule of a stream of a few messages, in which both ends are run again
+// at any moment. Ends learn of that when their process opens a view, which may be long after
+// the new attempt has begun. What a dead process has sent may still come, until then.
+
+const (
+	window      = 2
+	messages    = 3
+	deaths      = 2
+	attemptsMax = deaths + 1
+)
+
+// part is a message on a link, or one of two parts of it.
+type part struct {
+	number uint64
+	begins bool // the rest of it follows
+	rest   bool
+}
+
+// world is a stream: one task that sends, and one that receives.
+type world struct {
+	out      Out
+	in       In
+	attempts [2]int // of the sender, and of the receiver
+	knows    [2]int // the attempt of the other that each knows of
+	left     int    // deaths that may come
+
+	data   [attemptsMax][attemptsMax][]part // by the attempts of sender and receiver
+	credit [attemptsMax][attemptsMax][]uint64
+	here   [messages + 1]bool              // by message: it is all here
+	begun  [messages + 1][attemptsMax]bool // by message and sender: its beginning is
+	got    []uint64
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.in.begun, c.got = slices.Clone(w.in.begun), slices.Clone(w.got)
+	for i := range c.data {
+		for j := range c.data[i] {
+			c.data[i][j], c.credit[i][j] = slices.Clone(w.data[i][j]), slices.Clone(w.credit[i][j])
+		}
+	}
+	return &c
+}
+
+// key stands for the world.
+func (w *world) key() string {
+	b := []byte{byte(w.out.last), byte(w.out.next), byte(w.out.consumed), byte(w.in.last), byte(w.in.taken), byte(w.in.told), byte(w.left)}
+	bit := func(on bool) {
+		b = append(b, 0)
+		if on {
+			b[len(b)-1] = 1
+		}
+	}
+	for i := range 2 {
+		b = append(b, byte(w.attempts[i]), byte(w.knows[i]))
+	}
+	for i := range w.here {
+		bit(w.here[i])
+		bit(slices.Contains(w.in.begun, uint64(i)))
+		for _, on := range w.begun[i] {
+			bit(on)
+		}
+	}
+	for i := range w.data {
+		for j := range w.data[i] {
+			for _, p := range w.data[i][j] {
+				b = append(b, byte(p.number))
+				bit(p.rest)
+			}
+			b = append(b, 255)
+			for _, n := range w.credit[i][j] {
+				b = append(b, byte(n))
+			}
+			b = append(b, 255)
+		}
+	}
+	return string(b)
+}
+
+// send puts a message on the link; those of odd numbers are large.
+func (w *world) send(number uint64) {
+	if w.out.Taken(number) {
+		return
+	}
+	link := &w.data[w.attempts[0]][w.knows[0]]
+	if number%2 == 0 {
+		*link = append(*link, part{number: number})
+		return
+	}
+	*link = append(*link, part{number: number, begins: true}, part{number: number, rest: true})
+}
+
+func (w *world) release() {
+	for {
+		number, ok := w.out.Release(window)
+		if !ok {
+			return
+		}
+		w.send(number)
+	}
+}
+
+func (w *world) tell() {
+	link := &w.credit[w.attempts[1]][w.knows[1]]
+	*link = append(*link, w.in.Tell())
+}
+
+// steps lists what may happen next.
+func (w *world) steps() (all []func(*world)) {
+	if w.out.Last() < messages {
+		all = append(all, func(w *world) {
+			if number, now := w.out.Add(window); now {
+				w.send(number)
+			}
+		})
+	}
+	if next := w.in.Taken() + 1; next <= messages && w.here[next] {
+		all = append(all, func(w *world) {
+			w.got = append(w.got, next)
+			if w.in.Take(window) {
+				w.tell()
+			}
+		})
+	}
+	for from := range attemptsMax {
+		if len(w.data[from][w.attempts[1]]) > 0 {
+			all = append(all, func(w *world) { w.arrive(from) })
+		}
+		if len(w.credit[from][w.attempts[0]]) > 0 {
+			all = append(all, func(w *world) {
+				link := &w.credit[from][w.attempts[0]]
+				number := (*link)[0]
+				*link = (*link)[1:]
+				if from == w.knows[0] { // not of an attempt that is over, or is news to come
+					w.out.Credited(number, w.attempts[0] > 0)
+					w.release()
+				}
+			})
+		}
+	}
+	if w.knows[0] < w.attempts[1] {
+		all = append(all, func(w *world) { // the sender learns that the receiver is run again
+			w.knows[0] = w.attempts[1]
+			w.out.Reopen(int(w.out.Last()))
+			w.release()
+		})
+	}
+	if w.knows[1] < w.attempts[0] {
+		all = append(all, func(w *world) { // the receiver learns that the sender is
+			w.knows[1] = w.attempts[0]
+			w.tell()
+		})
+	}
+	if w.left > 0 {
+		all = append(all, func(w *world) { // the sender dies, and runs again from the top
+			w.left--
+			w.attempts[0]++
+			w.out, w.knows[0] = Out{}, w.attempts[1]
+		}, func(w *world) { // the receiver does
+			w.left--
+			w.attempts[1]++
+			w.in, w.knows[1], w.got = In{}, w.attempts[0], nil
+			w.here, w.begun = [messages + 1]bool{}, [messages + 1][attemptsMax]bool{}
+		})
+	}
+	return all
+}
+
+// arrive takes the next part that an attempt of the sender has sent.
+func (w *world) arrive(from int) {
+	link := &w.data[from][w.attempts[1]]
+	p := (*link)[0]
+	*link = (*link)[1:]
+	switch {
+	case from < w.knows[1]: // nothing comes from one that a view has removed
+	case p.rest && w.begun[p.number][from]:
+		w.begun[p.number][from] = false
+		w.complete(p.number)
+	case p.rest || w.in.Arrive(p.number) == Again:
+	case p.begins:
+		w.begun[p.number][from] = true
+	default:
+		w.complete(p.number)
+	}
+}
+
+func (w *world) complete(number uint64) {
+	if w.in.Complete(number) {
+		w.here[number] = true
+	}
+}
+
+// TestEverySchedule checks that the receiver gets all messages, in order, whatever happens.
+func TestEverySchedule(t *testing.T) {
+	seen := map[string]bool{}
+	todo := []*world{{left: deaths}}
+	ended := 0
+	for len(todo) > 0 {
+		w := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		steps := w.steps()
+		if len(steps) == 0 {
+			ended++
+			if len(w.got) != messages {
+				t.Fatalf("the receiver waits for ever after %v: %+v", w.got, w)
+			}
+		}
+		for _, step := range steps {
+			next := w.clone()
+			step(next)
+			if k := next.key(); !seen[k] {
+				seen[k] = true
+				todo = append(todo, next)
+			}
+		}
+		if w.in.last > w.in.taken+window {
+			t.Fatalf("%d messages wait at the receiver; allowed: %d", w.in.last-w.in.taken, window)
+		}
+		for i, number := range w.got {
+			if number != uint64(i+1) {
+				t.Fatalf("messages come as %v", w.got)
+			}
+		}
+	}
+	t.Logf("%d states, %d ends", len(seen), ended)
+}
