@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -180,7 +181,7 @@ func TestMisuseIsAnErrorEverywhere(t *testing.T) {
 					t.Error("Local returns no error")
 				}
 				checkMisuse(t, fmt.Sprint("Local, ", tasks, " tasks"), x, tasks, misuse.returns, misuse.kind)
-				if testing.Short() && (tasks != 4 || !slices.Contains(brief, name)) {
+				if !extent.Full() && (tasks != 4 || !slices.Contains(brief, name)) {
 					continue
 				}
 				x, report := s.Real(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
@@ -14,7 +15,7 @@ func bfbSpec(p int, root rank) broadcast.Spec {
 
 func TestBFBKeepsItsPromise(t *testing.T) {
 	runs := 10_000
-	if testing.Short() {
+	if !extent.Full() {
 		runs = 3_000
 	}
 	for p := 1; p <= 9; p++ {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/topology"
 )
@@ -11,13 +12,14 @@ import (
 // TestBIGSurvivesDeathsAtAnyMoment: ⌈log₂ P⌉−1 in all, some dead from the start,
 // the others crashing, the root among them. One more is too many.
 func TestBIGSurvivesDeathsAtAnyMoment(t *testing.T) {
+	runs := extent.Of(t, 200, 800)
 	for p := 2; p <= 17; p++ {
 		spec := broadcast.Spec{P: p, Root: rank(p - 1), Tree: "big", Correction: "none", O: 1}
 		survives := topology.BinomialGraph(p).Degree() - 1
 		for failed := 0; failed <= survives; failed++ {
 			for _, lossy := range []bool{false, true} {
 				b := Broadcast{Spec: spec, Failed: failed, Crashes: survives - failed, LossyCrashes: lossy}
-				if _, err := b.Random(1, 800, 0); err != nil {
+				if _, err := b.Random(1, runs, 0); err != nil {
 					t.Errorf("P=%d, %d dead, up to %d crash: %v", p, failed, survives-failed, err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
@@ -65,7 +66,7 @@ func (n *tally) add(r Report) {
 // g-nodes among five or more processes have too many states. Six processes take
 // seconds: COPPICE_GRID=1 has them.
 func TestCheckedCorrectionAfterEveryGossip(t *testing.T) {
-	most := 5
+	most := extent.Of(t, 4, 5)
 	if os.Getenv("COPPICE_GRID") != "" {
 		most = 6
 	}
@@ -89,10 +90,7 @@ func TestCheckedCorrectionAfterEveryGossip(t *testing.T) {
 // any moment, the root's included: all that live deliver, or none. Three g-nodes
 // have a million states and more.
 func TestFailureProofCorrectionAfterEveryGossip(t *testing.T) {
-	most := 4
-	if testing.Short() {
-		most = 3
-	}
+	most := extent.Of(t, 3, 4)
 	for p := 1; p <= most; p++ {
 		var n tally
 		for set := gossiped(0); set < 1<<p; set += 2 {

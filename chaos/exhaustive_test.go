@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -55,7 +56,7 @@ func describe(cfg Config[tableState, uint8]) string {
 func TestExhaustiveFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	cases, naiveStates, states := 0, 0, uint64(0)
 	options := map[string]int{}
-	for seed := range sample(1000) { // half as many miss a message that cannot overtake two
+	for seed := range sample(t, 250, 1000) { // half of all miss a message that cannot overtake two
 		cfg := randomWorld(rand.New(rand.NewPCG(seed, 1)))
 		want, n, ok := naiveEnds(cfg, 1500)
 		if !ok {
@@ -89,7 +90,7 @@ func TestExhaustiveFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	for o, n := range options {
 		t.Logf("%d with several ends: %s", n, o)
 	}
-	if len(options) < 24 { // losses and reordering exclude each other
+	if extent.Full() && len(options) < 24 { // losses and reordering exclude each other
 		t.Errorf("only %d of 24 combinations of options had several ends", len(options))
 	}
 }
@@ -111,7 +112,7 @@ func difference(got, want map[string]bool) string {
 
 // Whatever end is forbidden, Exhaustive finds a run to it that replays.
 func TestExhaustiveFindsARunToAnyForbiddenEnd(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range extent.Of(t, uint64(100), 300) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		cfg := randomWorld(r)
 		ends, _, ok := naiveEnds(cfg, 500)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
@@ -208,9 +209,10 @@ var worlds = []struct {
 
 // orFewer is how many runs to make of those in which mistakes are looked for: where none is
 // planted, few. CI runs many more with the command.
-func orFewer(runs int) int {
+func orFewer(t *testing.T, runs int) int {
+	t.Helper()
 	if os.Getenv(plant.Variable) == "" {
-		return runs / 12
+		return extent.Of(t, runs/40, runs/12)
 	}
 	return runs
 }
@@ -218,7 +220,7 @@ func orFewer(runs int) int {
 func TestMembershipKeepsItsPromises(t *testing.T) {
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) {
-			report, err := w.world.Random(1, orFewer(w.runs), 0)
+			report, err := w.world.Random(1, orFewer(t, w.runs), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -61,7 +62,7 @@ func ends(cfg Config[tableState, uint8], whole bool, most int) (map[string]bool,
 func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	cases, several, states, whole := 0, 0, uint64(0), uint64(0)
 	options := map[string]int{}
-	for seed := range sample(200) {
+	for seed := range sample(t, 100, 200) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 5)))
 		want, all, err := ends(cfg, true, 4000)
 		if err != nil {
@@ -87,7 +88,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 		}
 	}
 	t.Logf("%d worlds, %d with several ends: %d states, every interleaving %d; %d options", cases, several, states, whole, len(options))
-	if !testing.Short() && len(options) < 30 {
+	if extent.Full() && len(options) < 30 {
 		t.Errorf("only %d of 32 combinations of options had several ends", len(options))
 	}
 }
@@ -96,7 +97,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 // dumb world agree.
 func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	cases := 0
-	for seed := range sample(250) {
+	for seed := range sample(t, 80, 250) {
 		cfg := randomWorld(rand.New(rand.NewPCG(seed, 7)))
 		cfg.Cumulative = false
 		want, _, ok := naiveEnds(cfg, 1000)
@@ -120,7 +121,7 @@ func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 			}
 		}
 	}
-	if cases < 100 {
+	if extent.Full() && cases < 100 || cases == 0 {
 		t.Errorf("only %d worlds", cases)
 	}
 }
@@ -130,18 +131,19 @@ func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 //	COPPICE_WORLDS=2000 go test -count=1 -run 'Ends|Delays' ./chaos
 const worldsVariable = "COPPICE_WORLDS"
 
-// sample is a number of worlds: this one, unless the variable names another.
-func sample(usual uint64) uint64 {
+// sample is a number of worlds: few or all, unless the variable names another.
+func sample(t *testing.T, few, all uint64) uint64 {
+	t.Helper()
 	if n, err := strconv.ParseUint(os.Getenv(worldsVariable), 10, 64); err == nil {
 		return n
 	}
-	return usual
+	return extent.Of(t, few, all)
 }
 
 // Random invents no end of an eventful world, and reaches most.
 func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 	reached, all := 0, 0
-	for seed := range sample(50) {
+	for seed := range sample(t, 25, 50) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 9)))
 		cfg.Vary = func(s *Setup[tableState, uint8]) { s.Seed = 0 }
 		want, _, err := ends(cfg, true, 5000)
@@ -174,7 +176,7 @@ func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 // and none invented.
 func TestDelaysBoundWhatIsExplored(t *testing.T) {
 	smaller := 0
-	for seed := range sample(40) {
+	for seed := range sample(t, 20, 40) {
 		cfg := eventfulWorld(rand.New(rand.NewPCG(seed, 11)))
 		want, _, err := ends(cfg, true, 2000)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -14,15 +15,15 @@ import (
 // large grids, which take half an hour on one core.
 var largeGrid = os.Getenv("COPPICE_GRID") != ""
 
-// grid is how far a test goes.
+// grid is how far a test goes: the usual way where tests are run in full (bash .ci/run full).
 func grid(short, usual, large int) int {
 	switch {
 	case largeGrid:
 		return large
-	case testing.Short():
-		return short
-	default:
+	case extent.Full():
 		return usual
+	default:
+		return short
 	}
 }
 

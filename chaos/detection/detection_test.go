@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/plant"
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -220,21 +221,22 @@ var scenarios = []scenario{
 
 // runs is how many worlds of a scenario are tried: few where no mistake is planted, unless
 // COPPICE_WORLDS says otherwise.
-func runs() int {
+func runs(t *testing.T) int {
+	t.Helper()
 	if os.Getenv(plant.Variable) != "" {
 		return 200
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPPICE_WORLDS")); err == nil {
 		return n
 	}
-	return 5
+	return extent.Of(t, 1, 5)
 }
 
 func TestNobodyHealthyIsEvicted(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			for i := range runs() {
+			for i := range runs(t) {
 				seed := uint64(i + 1)
 				if err := s.run(seed); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/replay"
@@ -112,7 +113,7 @@ func TestTasksThatSaveSurviveCrashesAtEveryPoint(t *testing.T) {
 		{P: 3, Crashes: 1, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Gather, replay.Send}},
 		{P: 2, Crashes: 1, Saves: 2, Cancels: 1, LossyCrashes: true, Ops: []replay.Op{replay.Barrier, replay.AllReduce}},
 	}
-	if !testing.Short() {
+	if extent.Full() {
 		cases = append(
 			cases,
 			Job{P: 3, Tasks: 2, Crashes: 2, Saves: 1, Ops: []replay.Op{replay.Send}},

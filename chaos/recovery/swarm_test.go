@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -15,13 +16,13 @@ var everything = Job{
 }
 
 func TestSwarmMeetsEverySituation(t *testing.T) {
-	report, err := everything.Random(1, 40000, 0)
+	report, err := everything.Random(1, extent.Of(t, 5000, 40000), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range report.Situations {
 		t.Logf("%6d %s", s.Runs, s.Name)
-		if s.Runs == 0 {
+		if s.Runs == 0 && extent.Full() {
 			t.Errorf("never: %s", s.Name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -17,7 +18,7 @@ func TestCorrectedReductionsKeepTheirPromiseInAnySchedule(t *testing.T) {
 		for _, op := range reductions {
 			for root := range protocol.Rank(c.p) {
 				t.Run(fmt.Sprint(op, c, " root ", root), func(t *testing.T) {
-					if testing.Short() && c.p > 3 {
+					if !extent.Full() && c.p > 3 {
 						t.Skip("more than 3 processes have many states; runs without -short")
 					}
 					report, err := Attack{
@@ -36,7 +37,7 @@ func TestCorrectedReductionsKeepTheirPromiseInAnySchedule(t *testing.T) {
 
 func TestCorrectedReductionsKeepTheirPromiseInRandomSchedules(t *testing.T) {
 	runs := 800
-	if testing.Short() {
+	if !extent.Full() {
 		runs = 200
 	}
 	for p := 2; p <= 17; p++ {

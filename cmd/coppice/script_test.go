@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -42,8 +43,15 @@ var tools = map[string]func(){
 
 // The scripts in testdata/script are the contract of the command, by example.
 func TestScripts(t *testing.T) {
+	extent.Few(t, "lines of scripts that begin with [full]")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Condition: func(name string) (bool, error) {
+			if name != "full" {
+				return false, fmt.Errorf("condition %q; allowed: full", name)
+			}
+			return extent.Full(), nil
+		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"refused":  refused,
 			"keys":     keys,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/topology"
 )
@@ -39,7 +40,7 @@ func modes(t testing.TB) map[string]Plan {
 func TestBroadcastModes(t *testing.T) {
 	all := modes(t)
 	for n := 2; n <= 9; n++ {
-		if testing.Short() && n%3 != 2 {
+		if !extent.Full() && n%3 != 2 {
 			continue
 		}
 		kind := allKinds[n%len(allKinds)]
@@ -388,7 +389,7 @@ func TestForwardsWhileComputing(t *testing.T) {
 // number of operations, and goes on when the leaf does.
 func TestRootRunsAheadOfLeaf(t *testing.T) {
 	rounds := 100_000
-	if testing.Short() {
+	if !extent.Full() {
 		rounds = 5000
 	}
 	for _, kind := range []string{memory, transport.Unix} {

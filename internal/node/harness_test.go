@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol/membership"
 
@@ -28,12 +29,12 @@ var (
 	socketKinds = allKinds[1:]
 )
 
-// short is how much of something to do: less with -short, which is for the race detector.
+// short is how much of something to do: all of it where tests are run in full (bash .ci/run full).
 func short(usual, fewer int) int {
-	if testing.Short() {
-		return fewer
+	if extent.Full() {
+		return usual
 	}
-	return usual
+	return fewer
 }
 
 // hangTime is how long a test waits for what must happen, on a busy machine as well.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 )
@@ -20,7 +21,7 @@ import (
 func TestLostBeats(t *testing.T) {
 	const n, silence = 4, 300 * time.Millisecond
 	silences := int64(20)
-	if testing.Short() {
+	if !extent.Full() {
 		silences = 6
 	}
 	want := silences * n * 2 // two beats a process in an eighth of the silence: at least so many silences

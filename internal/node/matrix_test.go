@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -314,7 +315,7 @@ func TestCollectivesEqualTheSerialReference(t *testing.T) {
 				if p == 18 {
 					p = 33
 				}
-				if testing.Short() && p > 5 && p != 8 && p != 13 {
+				if !extent.Full() && p > 5 && p != 8 && p != 13 {
 					continue
 				}
 				if p > 3 && !full && rng.IntN(3) > 0 { // each run draws others
@@ -395,12 +396,12 @@ func TestLargeCollectives(t *testing.T) {
 			for _, op := range matrixOps {
 				some := trials(op, p)
 				x := some[rng.IntN(len(some))]
-				x.size, x.seed, x.room = 8<<20, rng.Uint64()>>32, rng.IntN(2) == 0
+				x.size, x.seed, x.room = short(8<<20, 2<<20), rng.Uint64()>>32, rng.IntN(2) == 0
 				if rooted(op) {
 					x.root = rng.IntN(p)
 				}
 				if op == collective.AllToAll {
-					x.size = 1 << 20
+					x.size = short(1<<20, 1<<18)
 				}
 				all = append(all, x)
 			}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/extent"
 )
 
 // Variable names the mistake that is to be made.
@@ -84,15 +86,18 @@ func (g *Garden) find(t *testing.T, program string) {
 	t.Helper()
 	run := func(name, test string, seed uint64) (string, error) {
 		cmd := exec.Command(program, "-test.v", "-test.run", test, "-test.timeout", "2m")
-		cmd.Env = append(os.Environ(), Variable+"="+name)
+		cmd.Env = append(os.Environ(), Variable+"="+name, extent.Variable+"=1") // a part may miss it
 		if seed > 0 {
 			cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", seedVariable, seed))
 		}
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	for _, m := range g.Mistakes {
+	for i, m := range g.Mistakes {
 		t.Run(m.Name, func(t *testing.T) {
+			if i%4 > 0 && extent.Few(t, "three of four mistakes") {
+				t.SkipNow()
+			}
 			begin := time.Now()
 			out, err := run(m.Name, m.Test, m.Seed)
 			var failed *exec.ExitError

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 
@@ -97,7 +98,7 @@ func TestFlood(t *testing.T) {
 func TestPeersGetInAmongStrangers(t *testing.T) {
 	leavesNothing(t)
 	count := 40_000
-	if testing.Short() {
+	if !extent.Full() {
 		count = 10_000
 	}
 	for _, kind := range []string{transport.TCP, transport.TLS} {

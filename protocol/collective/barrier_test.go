@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -177,7 +178,7 @@ func TestBarrierNobodyLeavesWronglyWhenProcessesCrashInAnySchedule(t *testing.T)
 
 func TestBarrierHoldsAtEveryMomentOfRandomSchedules(t *testing.T) {
 	runs := 8_000
-	if testing.Short() {
+	if !extent.Full() {
 		runs = 2_000
 	}
 	for _, shape := range shapes {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -173,7 +174,7 @@ func drawn(t *testing.T, cfg carriedConfig, seed uint64, runs int) {
 }
 
 func runsOf(n int) int {
-	if testing.Short() {
+	if !extent.Full() {
 		return n/10 + 1
 	}
 	return n

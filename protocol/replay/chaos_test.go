@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/recovery"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/plant"
 	"github.com/coppice-go/coppice/protocol/replay"
 )
@@ -64,7 +65,7 @@ func TestRecoveryKeepsItsPromises(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			runs, planted := w.runs, os.Getenv(plant.Variable) != ""
 			if w.world.AsFound = planted; !planted { // .ci/run has many more; mistakes that are planted need all
-				runs /= 8
+				runs /= extent.Of(t, 32, 8)
 			}
 			report, err := w.world.Random(plant.Seed(), runs, 0)
 			if err != nil {
@@ -76,14 +77,12 @@ func TestRecoveryKeepsItsPromises(t *testing.T) {
 }
 
 func TestLongProgramsOutliveAllProcessesButOne(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long programs take long; runs without -short")
-	}
+	programs := extent.Of(t, 4, 20)
 	for _, r := range []recovery.Job{
 		{P: 5, Crashes: 4, Operations: 300},
 		{P: 12, Crashes: 11, Operations: 60},
 	} {
-		report, err := r.Random(1, 20, 0)
+		report, err := r.Random(1, programs, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +101,7 @@ func TestTasksSurviveACrashAtEveryPointOfEveryOperation(t *testing.T) {
 		{P: 2, Crashes: 1, Cancels: 1, LossyCrashes: true},
 		{P: 3, Crashes: 1, Cancels: 1, LossyCrashes: true},
 	}
-	if !testing.Short() {
+	if !extent.Few(t, "more processes and tasks") {
 		cases = append(
 			cases,
 			recovery.Job{P: 3, Crashes: 2},

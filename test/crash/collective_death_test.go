@@ -178,7 +178,7 @@ func TestDeathInEveryCollective(t *testing.T) {
 			deaths := 0
 			for _, size := range []int{1, 3000, 40_000} {
 				for step := range 12 {
-					if rng.IntN(2) > 0 && os.Getenv(deathsVariable) == "" {
+					if rng.IntN(stage.Short(2, 4)) > 0 && os.Getenv(deathsVariable) == "" {
 						continue
 					}
 					s := stage.Scene{N: 5, Settings: stage.Reported, Play: []string{"dying", name, fmt.Sprint(size), "6"}}
@@ -202,7 +202,7 @@ func TestDeathInEveryCollective(t *testing.T) {
 					}
 					deaths++
 					checkDying(t, fmt.Sprintf("Local, %d numbers, %s", size, kill), x, tasks, dead...)
-					if testing.Short() || rng.IntN(6) > 0 {
+					if rng.IntN(stage.Short(6, 18)) > 0 {
 						continue
 					}
 					x, report := s.Real(t)

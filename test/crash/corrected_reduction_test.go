@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -141,7 +142,7 @@ func TestCorrectedReductionsOutliveDeathAtEveryStep(t *testing.T) {
 					for step := 0; ; step++ {
 						c := newCorrected(op, n, 1, root, size, rounds)
 						c.dead = []int{victim}
-						if !c.killAt(t, victim, step, (step+victim+i)%7 == 1 && !testing.Short()) {
+						if !c.killAt(t, victim, step, (step+victim+i)%stage.Short(7, 21) == 1) {
 							break
 						}
 						points++
@@ -256,7 +257,7 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 					t.Errorf("%s: %v", c.where, err)
 				}
 				c.check(t, x)
-				if step == victim && !testing.Short() {
+				if step == victim && extent.Full() {
 					c.where = fmt.Sprint("processes ", c.Kill, c.Play)
 					x, _ = c.Real(t)
 					c.check(t, x)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/machine"
 	"github.com/coppice-go/coppice/test/stage"
@@ -74,7 +75,7 @@ func waiting(tell func(stage.Line), args []string) coppice.Func {
 // every call that needs it has failed, at every survivor.
 func TestDeathIsToldAtOnce(t *testing.T) {
 	for _, n := range []int{2, 4, 12} {
-		if testing.Short() && n > 4 {
+		if !extent.Full() && n > 4 {
 			break
 		}
 		for _, op := range []string{"barrier", "recv", "broadcast", "send"} {
@@ -281,7 +282,7 @@ func busy(tell func(stage.Line), args []string) coppice.Func {
 func TestStoppedProcessIsFenced(t *testing.T) {
 	for _, silence := range []time.Duration{time.Second, 0} {
 		for _, play := range [][]string{{"wait", "barrier", "3", "warm"}, {"wait", "recv", "3", "cold"}, {"busy", "forever"}} {
-			if (testing.Short() || silence == 0) && play[0] != "busy" || testing.Short() && silence == 0 {
+			if (!extent.Full() || silence == 0) && play[0] != "busy" || !extent.Full() && silence == 0 {
 				continue
 			}
 			t.Run(fmt.Sprint(silence, "/", strings.Join(play, " ")), func(t *testing.T) {
@@ -335,7 +336,7 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 // traffic: nothing happens.
 func TestPauseIsNoDeath(t *testing.T) {
 	for _, silence := range []time.Duration{time.Second, 3 * time.Second} {
-		if testing.Short() && silence > time.Second {
+		if !extent.Full() && silence > time.Second {
 			continue
 		}
 		t.Run(fmt.Sprint(silence), func(t *testing.T) {
@@ -610,7 +611,7 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 		if mode != "checked" {                    // the other modes write the same way
 			drawn = half == "" && step%4 == 2
 		}
-		if !drawn && os.Getenv(deathsVariable) == "" || testing.Short() && (half == "" || step%3 != 1) {
+		if !drawn && os.Getenv(deathsVariable) == "" || !extent.Full() && (half == "" || step%3 != 1) {
 			continue
 		}
 		s.Kills, s.Kill = s.Kill, nil

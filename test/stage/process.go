@@ -24,6 +24,7 @@ import (
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/chaos/oracle"
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/plant"
 )
@@ -428,12 +429,12 @@ func Without(n int, some ...int) (all []int) {
 	return all
 }
 
-// Short is fewer in short mode.
+// Short is the usual where tests are run in full (bash .ci/run full), and fewer elsewhere.
 func Short(usual, fewer int) int {
-	if testing.Short() {
-		return fewer
+	if extent.Full() {
+		return usual
 	}
-	return usual
+	return fewer
 }
 
 // Needs skips a test if a command is missing.
