@@ -20,11 +20,14 @@ func TestSwarmMeetsEverySituation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var never []string
 	for _, s := range report.Situations {
-		t.Logf("%6d %s", s.Runs, s.Name)
-		if s.Runs == 0 && extent.Full() {
-			t.Errorf("never: %s", s.Name)
+		if t.Logf("%6d %s", s.Runs, s.Name); s.Runs == 0 {
+			never = append(never, s.Name)
 		}
+	}
+	if len(never) > 1 || extent.Full() && len(never) > 0 { // few runs miss one
+		t.Errorf("never: %q", never)
 	}
 }
 
