@@ -1,5 +1,7 @@
 package node
 
+import "slices"
+
 // Released forks are kept for a while, since others may still ask for what they
 // have. Then they are forgotten, but for their keys, so that what comes late does
 // not count as coming early, for a fork that is still to be made.
@@ -85,11 +87,12 @@ func (p *Process) forget(m *Member) {
 // declineStreams does without messages that nobody will receive.
 func (m *Member) declineStreams() {
 	for _, s := range m.in {
-		for in := s.head(); in != nil; in = s.head() {
+		for _, in := range slices.Concat(s.queue[s.first:], s.copies) {
+			in.arrived = nil
 			in.decline()
 			in.taken()
-			s.pop()
 		}
+		s.queue, s.first, s.copies = nil, 0, nil
 	}
 }
 

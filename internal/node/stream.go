@@ -158,6 +158,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		} else if g.Returned {
 			// Nobody will receive it, now as well as a moment ago, unless the task
 			// is run again.
+			s.drop(p)
 			e := m.streamed(to, tag, s.flow.Skip(), sign, value)
 			if p.checks() && s.flow.Taken(e.seq) {
 				m.peer(to).send(e, value, s)
@@ -271,7 +272,7 @@ func (s *inStream) complete(in *incoming) {
 func (s *inStream) want() {
 	if in := s.head(); in != nil {
 		in.want()
-		for _, c := range s.copies {
+		for _, c := range slices.Clone(s.copies) { // one that is complete at once leaves
 			if c.seq == in.seq {
 				c.want()
 			}

@@ -44,6 +44,11 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	if *s.place(2) != other || len(s.copies) != 0 || p.early != 2<<20 {
 		t.Errorf("%d copies are left, %d bytes count as early; want 0, %d", len(s.copies), p.early, 2<<20)
 	}
+	late := begin(1, 3)
+	s.m.declineStreams()
+	if complete(late); p.early != 0 {
+		t.Errorf("the group is forgotten, and %d bytes count as early", p.early)
+	}
 }
 
 // TestOnlyOneAttemptWritesToAResult: of a large message that two attempts of a task send, the
