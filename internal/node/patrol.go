@@ -20,6 +20,7 @@ type patrols struct {
 	last, next protocol.Time
 	calm       int    // so many in a row found that nothing had happened
 	moved      uint64 // bytes, at the last
+	do         func() // patrol
 	drives     uint64
 }
 
@@ -52,7 +53,7 @@ func (p *Process) patrol() {
 	default:
 		t.next = now + min(patrolEvery<<min(t.calm-calmAfter+3, 10), calmMax)
 	}
-	p.engine.At(t.next, p.patrol)
+	p.engine.At(t.next, t.do)
 }
 
 // patrolSoon brings the next patrol forward: something happens.
@@ -63,7 +64,7 @@ func (p *Process) patrolSoon() {
 	}
 	p.viewNow()
 	t.last, t.next, t.calm, p.views.looked = now, now+patrolEvery, 0, now
-	p.engine.At(t.next, p.patrol)
+	p.engine.At(t.next, t.do)
 }
 
 // someDown reports whether there is a peer that cannot be reached.

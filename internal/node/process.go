@@ -185,6 +185,7 @@ func newProcess(cfg Config) (*Process, error) {
 		out: make(chan struct{}),
 	}
 	p.engine = engine.New(engine.Config{Handler: handler{p}, Spin: cfg.Spin, Pause: cfg.Pause})
+	p.patrols.do = p.patrol
 	block := make([]peer, cfg.Size)
 	for r := range p.peers {
 		block[r] = peer{p: p, rank: r, pidfd: -1}

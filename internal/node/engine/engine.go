@@ -50,7 +50,7 @@ type Engine struct {
 	time      protocol.Time // now, once somebody has asked while the lock is held
 	worked    int           // bytes copied and combined since the lock was taken
 	workedMax int           // the most of them
-	timers    timers
+	timers    []timer       // the earliest last, of those at one time the first
 	free      []*Waiter
 	signals   []*Waiter // to be woken when the lock is given back
 	visits    []*Engine // to be visited then

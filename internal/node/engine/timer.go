@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -28,20 +29,6 @@ type timer struct {
 	do func()
 }
 
-type timers []timer
-
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].at < t[j].at }
-func (t timers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *timers) Push(x any)        { *t = append(*t, x.(timer)) }
-func (t *timers) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = timer{}
-	*t = old[:len(old)-1]
-	return last
-}
-
 // At does something when the time has come: whoever drives does it, or, where there is
 // nothing to drive, a goroutine.
 func (e *Engine) At(at protocol.Time, do func()) {
@@ -55,8 +42,9 @@ func (e *Engine) At(at protocol.Time, do func()) {
 		})
 		return
 	}
-	heap.Push(&e.timers, timer{at, do})
-	if e.asleep != nil && e.timers[0].at == at { // whoever sleeps would sleep too long
+	i, _ := slices.BinarySearchFunc(e.timers, at, func(t timer, at protocol.Time) int { return cmp.Compare(at, t.at) })
+	e.timers = slices.Insert(e.timers, i, timer{at, do})
+	if i == len(e.timers)-1 && e.asleep != nil { // whoever sleeps would sleep too long
 		e.poll.wake()
 	}
 }
@@ -66,7 +54,7 @@ func (e *Engine) untilTimer() time.Duration {
 	if len(e.timers) == 0 {
 		return -1
 	}
-	return max(time.Duration(e.timers[0].at-e.Now()), 0)
+	return max(time.Duration(e.timers[len(e.timers)-1].at-e.Now()), 0)
 }
 
 // Timers is how many there are.
@@ -74,7 +62,10 @@ func (e *Engine) Timers() int { return len(e.timers) }
 
 // Fire does what is due.
 func (e *Engine) Fire() {
-	for len(e.timers) > 0 && e.timers[0].at <= e.Now() {
-		heap.Pop(&e.timers).(timer).do()
+	for n := len(e.timers); n > 0 && e.timers[n-1].at <= e.Now(); n = len(e.timers) {
+		do := e.timers[n-1].do
+		e.timers[n-1] = timer{}
+		e.timers = e.timers[:n-1]
+		do()
 	}
 }
