@@ -70,7 +70,10 @@ func (o *Out) Release(window uint64) (number uint64, ok bool) {
 
 // Reopen says that the receiver is run again: the last messages, so many, are held anew. They are
 // all that it can need.
-func (o *Out) Reopen(held int) { o.next, o.consumed = o.last-uint64(held), 0 }
+func (o *Out) Reopen(held int) {
+	o.next = o.last - uint64(held)
+	o.consumed = 0
+}
 
 // In is the receiving end of a stream.
 type In struct {
