@@ -18,7 +18,7 @@ func TestAProcessThatQuitsFailsTheJob(t *testing.T) {
 	}{
 		{"here", "", `^task 1 failed, .* s after the start: exited with 0 before task 1 returned; then 2 others failed$`, nil, []int{1}},
 		{"on a host", "", `^task 1 failed, .* s after the start: exited with 0 before task 1 returned; then 2 others failed$`, []Host{{"a", 3}}, []int{1}},
-		{"wrapped", `"$0"; exit 0`, `^tasks 0-2 never returned: all processes that had tasks have ended$`, nil, []int{0, 1, 2}},
+		{"wrapped", `QUITS=1 "$0"; exit 0`, `^tasks 0-2 never returned: all processes that had tasks have ended$`, nil, []int{0, 1, 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shelf(t)
