@@ -231,8 +231,8 @@ func failing([]string) int {
 	return 0
 }
 
-// quitter joins. Rank 1 ends well before its task has returned; the others return
-// when the job is given up, or another process has died.
+// quitter joins. Rank 1 exits with 0 before its task has returned. The others return when the
+// job is given up or, with QUITS set, exit as soon as another process has.
 func quitter([]string) int {
 	client, w, e := join()
 	<-e.all

@@ -177,8 +177,7 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 	}
 }
 
-// Ready is a descriptor that is ready: what Watch was told with it, and whether there is
-// input or room for output.
+// Ready is a descriptor with input or room for output, and the data that was passed to Watch.
 type Ready struct {
 	Fd            int
 	Data          int32
@@ -230,8 +229,8 @@ func (e *Engine) spinFor(w *Waiter) bool {
 	return w.done
 }
 
-// spinPays tells whether to spin this time: less and less often while it is in
-// vain, as it is on a busy machine or beside slow peers.
+// spinPays reports whether to spin this time. It does so less and less often while spinning
+// finds nothing, as on a busy machine or with slow peers.
 func (e *Engine) spinPays() bool {
 	e.spins++
 	return e.spins>>min(e.vain, 6)<<min(e.vain, 6) == e.spins
@@ -279,7 +278,7 @@ func (e *Engine) inBackground() {
 	}
 }
 
-// pause lets a moment pass, and tells whether it was cut short.
+// pause waits for Config.Pause and reports whether Hurry ended it earlier.
 func (e *Engine) pause(timer *time.Timer) (hurried bool) {
 	timer.Reset(e.cfg.Pause)
 	select {

@@ -191,7 +191,8 @@ func (t *Table) Told(number, source int, why string) bool {
 	return false
 }
 
-// Early says, after Assign, that a task has returned if its new owner has told so before.
+// Early applies, after Assign, a return that the new owner of a task had reported before the view that
+// made it the owner. It reports whether there was one.
 func (t *Table) Early(number int) bool {
 	r, ok := t.early[number]
 	delete(t.early, number)
