@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // What must hold of epochs, besides the bits of all tasks.

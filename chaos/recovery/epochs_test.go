@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // A world in which nobody resumes, or no task is ever lost, would say nothing.

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // What must hold.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // Job is one whose tasks survive the death of processes, to be attacked: all

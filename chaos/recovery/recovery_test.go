@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // A world in which no abort is ever lost with its process, or reaches a task that is run

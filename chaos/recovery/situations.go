@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	rules "github.com/coppice-go/coppice/protocol/recovery"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // Situations that rules of recovery are there for, and that schedules seldom lead to. A

@@ -2,7 +2,7 @@ package recovery
 
 import (
 	"github.com/coppice-go/coppice/chaos"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/chaos/replay"
 )
 
 // A swarm is random runs of which each draws its own mix of faults, sizes and options

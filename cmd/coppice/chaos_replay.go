@@ -7,7 +7,7 @@ import (
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/recovery"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/chaos/replay"
 )
 
 // operationsDefault is the length of random programs.

@@ -6,7 +6,35 @@
 // Source: message logging at the sender with deterministic re-execution (Johnson,
 // Zwaenepoel, Sender-Based Message Logging, FTCS 1987; Elnozahy, Alvisi, Wang, Johnson, A
 // Survey of Rollback-Recovery Protocols, 2002, section 4), between tasks instead of
-// processes. Rules 3, 5, 6 and 9 of docs/design.md.
+// processes, and without its record of the order of receipt: a task receives by name, so its
+// bits do not depend on that order. Rules 3, 5, 6 and 9 of docs/design.md.
+//
+// # The rule
+//
+//   - A message between tasks is named: operation, from, to, lane. Its bits are a
+//     function of its name, since programs are deterministic and schedules are over
+//     tasks, whoever owns them.
+//   - Every process logs what its tasks send to tasks of others. What tasks of one
+//     process send each other is not logged: they die together. (If tasks move, in Save, it
+//     is before the first one.)
+//   - When a view gives a task to another process, the new owner runs it from the
+//     top, and everybody sends what its log has for that task to the new owner.
+//   - A task takes a message that it misses and drops one that it has had. One to a
+//     task that a process does not own is kept: the view that gives it the task is
+//     on its way.
+//   - Nothing else happens. Who waits for a message of the dead goes on waiting.
+//   - A process serves its log until the job ends (package ending).
+//
+// Deaths during recovery are the same again. Only if nobody is left is anything lost; with
+// Save, also if all die who have a task's state, before it is copied again. Operations that
+// may be aborted, Save, copies and who runs what are in the files: aborts.go, epochs.go,
+// copies.go, moves.go.
+//
+// While nobody dies it costs the log's memory, and for each Save 2k messages a task and 2 a
+// process. A death costs a view, the run of the lost tasks, and at most as many messages as
+// were ever sent to and by them.
+//
+// # The machine
 //
 // A Machine is the part of one process. It has no bytes, no clock and no goroutine: what
 // tasks send, save and keep stays with the caller, who names it by a Key. Every method may
@@ -19,8 +47,6 @@
 //  2. Before anything else is sent to a process, tasks' messages included, it is told of the
 //     values that Owes returns for it. A Kept may go before: nothing in it follows from them.
 //  3. A copy that has come is kept before Receive is called for it.
-//
-// The rules are in the files: aborts.go, copies.go, epochs.go, moves.go.
 package recovery
 
 import (

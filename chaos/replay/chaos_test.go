@@ -7,9 +7,9 @@ import (
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/recovery"
+	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/plant"
-	"github.com/coppice-go/coppice/protocol/replay"
 )
 
 // recoveries are where mistakes of the recovery rule are looked for.

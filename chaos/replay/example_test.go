@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice/chaos/recovery"
-	"github.com/coppice-go/coppice/protocol/replay"
+	"github.com/coppice-go/coppice/chaos/replay"
 )
 
 // Two of three processes crash at any two moments of a reduction to all; the last one

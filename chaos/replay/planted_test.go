@@ -285,7 +285,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
 	}
 	machine := plant.Garden{
-		Machine: "../recovery", Package: "recovery", Help: machineHelp, Healthy: test("two"),
+		Machine: "../../protocol/recovery", Package: "recovery", Help: machineHelp, Healthy: test("two"),
 		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
 	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes) {
@@ -302,7 +302,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	}
 	model.Find(t)
 	machine.Find(t)
-	(&plant.Garden{Machine: "../ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
+	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",
 			Old:  `	return j.returned[m] >= since`,

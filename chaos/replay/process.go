@@ -1,47 +1,9 @@
-// Package replay is the recovery rule: the tasks of a dead process are run again by
-// survivors, and get again what they were sent.
+// Package replay is a whole job in one thread, for package chaos: processes whose tasks run a
+// Program, real bytes through collective.Store, on the machines that the runtime drives as well:
+// the views of package membership, the rules of package recovery, the end of package ending.
 //
-// Source: message logging at the sender with deterministic re-execution (Johnson,
-// Zwaenepoel, Sender-Based Message Logging, FTCS 1987; Elnozahy, Alvisi, Wang,
-// Johnson, A Survey of Rollback-Recovery Protocols, 2002, section 4), between tasks
-// instead of processes, and without its record of the order of receipt: a task
-// receives by name, so its bits do not depend on that order. Rules 3, 5 and 6 of
-// docs/design.md.
-//
-// # The rule
-//
-//   - A message between tasks is named: operation, from, to, lane. Its bits are a
-//     function of its name, since programs are deterministic and schedules are over
-//     tasks, whoever owns them.
-//   - Every process logs what its tasks send to tasks of others. What tasks of one
-//     process send each other is not logged: they die together. (If tasks move, in Save, it
-//     is before the first one.)
-//   - When a view gives a task to another process, the new owner runs it from the
-//     top, and everybody sends what its log has for that task to the new owner.
-//   - A task takes a message that it misses and drops one that it has had. One to a
-//     task that a process does not own is kept: the view that gives it the task is
-//     on its way.
-//   - Nothing else happens. Who waits for a message of the dead goes on waiting.
-//   - A process serves its log until the job ends: when every process of the latest view
-//     has returned from all tasks that it owns there.
-//
-// Package recovery has the rest: operations that may be aborted, Save, copies, and who runs what.
-//
-// Deaths during recovery are the same again. Only if nobody is left is anything lost; with
-// Save, also if all die who have a task's state, before it is copied again.
-//
-// # Cost
-//
-// Nothing but the log's memory while nobody dies, and for each Save 2k messages a task and
-// 2 a process. A death costs a view, the run of the lost tasks, and at most as many
-// messages as were ever sent to and by them.
-//
-// # The model
-//
-// A Job is a protocol.Protocol, for package chaos: its processes run the tasks of a Program, real
-// bytes through collective.Store, on the views of package membership and by the rules of
-// package recovery. Programs have Saves, all tasks at the same points, and Once, whose
-// values depend on who draws them. The last rank is the coordinator, which never dies.
+// A Job is a protocol.Protocol. Its programs have Saves, all tasks at the same points, and Once,
+// whose values depend on who draws them. The last rank is the coordinator, which never dies.
 package replay
 
 import (
