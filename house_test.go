@@ -39,7 +39,7 @@ var rooms = []room{
 	{in: ".", may: "internal topology protocol"},
 	{in: "topology", pure: true, closed: true},
 	{in: "protocol", may: "topology", pure: true, apart: true},
-	{in: "protocol/group protocol/recovery protocol/ending", may: "protocol", pure: true},
+	{in: "protocol/recovery protocol/ending", may: "protocol", pure: true},
 	{in: "model", may: "topology", pure: true},
 	{in: "logp", may: "protocol"},
 	{in: "internal/play", may: "protocol", pure: true, closed: true},

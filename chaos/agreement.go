@@ -7,7 +7,6 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
-	"github.com/coppice-go/coppice/protocol/group"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -23,8 +22,8 @@ type Agreement struct {
 }
 
 type (
-	agreementWorld  = World[callerState, group.Frame]
-	agreementConfig = Config[callerState, group.Frame]
+	agreementWorld  = World[callerState, callerMessage]
+	agreementConfig = Config[callerState, callerMessage]
 )
 
 // Random runs the group under random schedules.
@@ -65,12 +64,8 @@ func (a Agreement) Config() (agreementConfig, error) {
 		return agreementConfig{}, err
 	}
 	m := of.Protocol.(*membership.Protocol)
-	g, err := group.New(group.Config{Membership: m, Begin: a.begin})
-	if err != nil {
-		return agreementConfig{}, err
-	}
 	cfg := agreementConfig{
-		Protocol: caller{g, m}, P: of.P, Detect: true, Inputs: a.calls(),
+		Protocol: caller{m, a.participants()}, P: of.P, Detect: true, Inputs: a.calls(),
 		Crashes: of.Crashes, LossyCrashes: of.LossyCrashes, Restarts: of.Restarts, Suspicions: of.Suspicions,
 		Cuts: of.Cuts, CutTicks: of.CutTicks, CutsStay: of.CutsStay, DetectCuts: true,
 		EagerTimers: of.EagerTimers, ExtraNext: of.ExtraNext, KeepGoing: of.KeepGoing, Progress: of.Progress,
@@ -82,18 +77,11 @@ func (a Agreement) Config() (agreementConfig, error) {
 		cfg.Vary = a.vary
 	}
 	if !a.Agentless {
-		cfg.Testament = func(s *callerState) (group.Frame, bool) { return group.Testament(&s.group), true }
+		cfg.Testament = func(s *callerState) (callerMessage, bool) {
+			return callerMessage{Letter: membership.Testament(&s.members)}, true
+		}
 	}
 	return cfg, nil
-}
-
-// begin makes the part of self in an instance, which it calls in a view.
-func (a Agreement) begin(op uint64, self protocol.Rank, v *membership.View) group.Operation {
-	x := &agreeing{}
-	x.Init(self, a.participants())
-	x.Begin(contribution(op, self))
-	x.NewView(0, v)
-	return x
 }
 
 func (a Agreement) participants() (ranks []protocol.Rank) {
@@ -114,7 +102,7 @@ func (a Agreement) calls() (inputs []Input) {
 }
 
 // vary lets some processes vote to abort, before they call or after.
-func (a Agreement) vary(s *Setup[callerState, group.Frame]) {
+func (a Agreement) vary(s *Setup[callerState, callerMessage]) {
 	for range s.Choose(a.Cancels + 1) {
 		r, op, after := protocol.Rank(s.Choose(a.P)), uint64(s.Choose(a.Instances)), s.Choose(2)
 		at := slices.IndexFunc(s.Inputs, func(in Input) bool { return in.Rank == r && in.Notice.Value == call|(op+1) })
@@ -124,7 +112,7 @@ func (a Agreement) vary(s *Setup[callerState, group.Frame]) {
 }
 
 // wishedDead is whom a Work wants dead: by the membership, or an exit.
-func wishedDead(f group.Frame) (protocol.Rank, uint64, bool) {
+func wishedDead(f callerMessage) (protocol.Rank, uint64, bool) {
 	l := f.Letter.Letter
 	if l == nil || l.Kind != membership.Fence {
 		return 0, 0, false
@@ -139,19 +127,13 @@ var (
 	errUnbound      = errors.New("a decision does not bind those it should")
 	errDisagree     = errors.New("those who live disagree")
 	errNoReturn     = errors.New("an agreement does not return")
-	errHeld         = errors.New("a process holds frames at the end")
+	errKept         = errors.New("a process keeps agreements that are over")
 )
-
-// decisionOf is the decision that a process delivers, of an instance; 0: none.
-func decisionOf(f group.Frame) (m agreement.Message, op uint64) {
-	m, _ = f.Body.(agreement.Message)
-	return m, f.Op
-}
 
 // claimDecision: an instance has one decision in a view, whoever passes it on; and
 // views are as those of a Membership.
-func claimDecision(f group.Frame) (key, value uint64, ok bool) {
-	m, op := decisionOf(f)
+func claimDecision(f callerMessage) (key, value uint64, ok bool) {
+	m, op := f.Body, f.Number
 	switch {
 	case op == 0:
 		return claimView(f.Letter)
@@ -166,12 +148,12 @@ func claimDecision(f group.Frame) (key, value uint64, ok bool) {
 func (a Agreement) witness(w *agreementWorld, r protocol.Rank) error {
 	all := w.Delivered(r)
 	last := &all[len(all)-1]
-	m, op := decisionOf(last.Msg)
+	m, op := last.Msg.Body, last.Msg.Number
 	if op == 0 {
 		return nil
 	}
 	for i := range all[:len(all)-1] {
-		if all[i].Msg.Op == op {
+		if all[i].Msg.Number == op {
 			return fmt.Errorf("%w: number %d at p%d", errReturnsAgain, op, r)
 		}
 	}
@@ -180,9 +162,9 @@ func (a Agreement) witness(w *agreementWorld, r protocol.Rank) error {
 	}
 	for q := range protocol.Rank(a.P) {
 		for i := range w.Delivered(q) {
-			d := &w.Delivered(q)[i]
-			if o, of := decisionOf(d.Msg); of == op && !o.Same(m) && a.bound(w, r, last.Msg.View, q, d.Msg.View) {
-				return fmt.Errorf("%w: p%d returns in view %d with %v, p%d in view %d with %v", errUnbound, r, last.Msg.View, m, q, d.Msg.View, o)
+			d := &w.Delivered(q)[i].Msg
+			if o := d.Body; d.Number == op && !o.Same(m) && a.bound(w, r, m.View, q, o.View) {
+				return fmt.Errorf("%w: p%d returns in view %d with %v, p%d in view %d with %v", errUnbound, r, m.View, m, q, o.View, o)
 			}
 		}
 	}
@@ -206,7 +188,7 @@ func (a Agreement) inView(w *agreementWorld, number uint64) []protocol.Rank {
 	for r := range protocol.Rank(w.P()) {
 		for i := range w.Delivered(r) {
 			f := &w.Delivered(r)[i].Msg
-			if v := f.Letter.Letter; f.Op == 0 && v.Kind == membership.Opened && v.Base.Number == number {
+			if v := f.Letter.Letter; f.Number == 0 && v.Kind == membership.Opened && v.Base.Number == number {
 				return slices.DeleteFunc(firstLives(v.Base), func(r protocol.Rank) bool { return int(r) >= a.P })
 			}
 		}
@@ -253,15 +235,15 @@ func (a Agreement) check(w *agreementWorld) error {
 		}
 		s := w.State(r)
 		switch {
-		case s.group.Over():
+		case s.over:
 			continue
 		case s.returned < uint64(a.Instances):
-			return fmt.Errorf("%w: number %d at p%d, in %v", errNoReturn, s.returned+1, r, s.group.View())
-		case s.group.Holds() > 0:
-			return fmt.Errorf("%w: p%d", errHeld, r)
+			return fmt.Errorf("%w: number %d at p%d, in %v", errNoReturn, s.returned+1, r, s.members.View())
+		case len(s.series.Open()) > 1:
+			return fmt.Errorf("%w: p%d", errKept, r)
 		}
 		for i := range w.Delivered(r) {
-			m, op := decisionOf(w.Delivered(r)[i].Msg)
+			m, op := w.Delivered(r)[i].Msg.Body, w.Delivered(r)[i].Msg.Number
 			if op == 0 {
 				continue
 			}

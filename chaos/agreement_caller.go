@@ -6,12 +6,11 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
-	"github.com/coppice-go/coppice/protocol/group"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// The processes of an Agreement: a group, and a user who calls one instance after
-// the other.
+// The processes of an Agreement: a member of a group, and a user who calls one instance
+// after the other.
 
 // InstancesMax is the largest number of agreements.
 const InstancesMax = 60
@@ -20,152 +19,202 @@ const InstancesMax = 60
 // the process join.
 const call = 1 << 32
 
+// callerMessage is a message of the membership or, if it has a number, of an agreement.
+type callerMessage struct {
+	Letter memberMessage
+	Number uint64
+	Body   agreement.Message
+}
+
+// Fingerprint stands for the message.
+func (m callerMessage) Fingerprint() [2]uint64 {
+	p := printOf(&m.Letter).with(m.Number)
+	if m.Number > 0 {
+		p = p.and(printOf(&m.Body))
+	}
+	return [2]uint64{p.a, p.b}
+}
+
+func (m callerMessage) String() string {
+	if m.Number == 0 {
+		return m.Letter.String()
+	}
+	return fmt.Sprintf("%v of agreement %d", m.Body, m.Number)
+}
+
 // callerState is that of one process.
 type callerState struct {
-	group    group.State
-	called   uint64 // the latest instance that the user wants to have called
+	self     protocol.Rank
+	members  membership.State
+	series   agreement.Series[struct{}]
+	over     bool   // excluded, or without a quorum
+	left     bool   // and has exited
+	wanted   uint64 // the latest instance that the user wants to have called
 	returned uint64 // the latest from which it has returned
-	given    uint64 // bit k: the user has given up instance k before calling it
-	works    int    // Works that are not done
-	leaves   int    // of them those up to its last wish; 0: that is done, or it has none
-	left     bool
+	given    uint64 // bit k: the user gives up instance k
+	works    []uint64
 }
+
+// Whose work is not done, in callerState.works, besides the numbers of instances.
+const (
+	workOfMembers = 0
+	workOfExit    = InstancesMax + 1
+)
 
 // Clone returns a copy that shares nothing that changes.
 func (s *callerState) Clone() callerState {
 	c := *s
-	c.group = s.group.Clone()
+	c.members, c.series, c.works = s.members.Clone(), s.series.Clone(), slices.Clone(s.works)
 	return c
 }
 
 // Fingerprint stands for the state.
 func (s *callerState) Fingerprint() [2]uint64 {
-	f := s.group.Fingerprint()
-	p := fingerprint{f[0], f[1]}.with(s.called<<32 | s.returned).with(s.given).with(uint64(s.works)<<32 | uint64(s.leaves))
-	if s.left {
+	p := printOf(&s.members).and(printOf(&s.series)).with(s.wanted<<32 | s.returned).with(s.given)
+	for _, of := range s.works {
+		p = p.with(of)
+	}
+	switch {
+	case s.left:
+		p = p.with(2)
+	case s.over:
 		p = p.with(1)
 	}
 	return [2]uint64{p.a, p.b}
 }
 
-// caller is the protocol: that of the group, and what its users do.
+// caller is the protocol of the processes.
 type caller struct {
-	group      *group.Group
-	membership *membership.Protocol
+	membership   *membership.Protocol
+	participants []protocol.Rank
 }
 
 // Init implements protocol.Protocol.
 func (c caller) Init(s *callerState, self protocol.Rank, seed uint64) {
-	*s = callerState{}
-	c.group.Init(&s.group, self, seed)
+	*s = callerState{self: self}
+	c.membership.Init(&s.members, self, seed)
+	s.series.Init(self, c.participants, InstancesMax)
+	if v := s.members.View(); v != nil {
+		s.series.NewView(v.Number, firstLives(v))
+	}
 }
 
 // Receive implements protocol.Protocol.
-func (c caller) Receive(s *callerState, now protocol.Time, from protocol.Rank, f group.Frame) {
-	c.group.Receive(&s.group, now, from, f)
+func (c caller) Receive(s *callerState, now protocol.Time, from protocol.Rank, m callerMessage) {
+	if m.Number == 0 {
+		c.membership.Receive(&s.members, now, from, m.Letter)
+	} else if i := s.series.Hear(m.Number); i != nil {
+		i.Receive(from, m.Body)
+	}
 }
 
 // Notify implements protocol.Protocol. What the user wants is kept until it has
 // returned from what comes before.
 func (c caller) Notify(s *callerState, now protocol.Time, n protocol.Notice) {
 	switch {
-	case n.Kind == protocol.WorkDone && s.worked():
-	case n.Kind == protocol.Begin && n.Value&call == 0:
-		c.membership.Notify(s.group.Members(), now, n)
-	case n.Kind == protocol.Begin:
-		s.called = n.Value &^ call
-		c.begin(s, now)
-	case n.Kind == protocol.Cancel && n.Value <= s.returned:
-	case n.Kind == protocol.Cancel && !slices.Contains(s.group.Running(), n.Value):
+	case n.Kind == protocol.WorkDone:
+		c.worked(s, now, n)
+	case n.Kind == protocol.Begin && n.Value&call != 0:
+		s.wanted = n.Value &^ call
+		s.call()
+	case n.Kind == protocol.Cancel:
 		s.given |= 1 << n.Value
+		if n.Value > s.returned && n.Value == s.series.Called() {
+			s.series.Find(n.Value).Cancel()
+		}
 	default:
-		c.group.Notify(&s.group, now, n)
+		c.membership.Notify(&s.members, now, n)
 	}
 }
 
-// begin calls the next instance, if the user wants to.
-func (c caller) begin(s *callerState, now protocol.Time) {
+// call calls the next instance, if the user wants to and has returned from the one before.
+func (s *callerState) call() {
 	op := s.returned + 1
-	if s.called < op {
+	if s.over || s.wanted < op || s.series.Called() >= op {
 		return
 	}
-	c.group.Notify(&s.group, now, protocol.Notice{Kind: protocol.Begin, Value: op})
+	i := s.series.Call()
+	i.Begin(contribution(op, s.self))
 	if s.given>>op&1 == 1 {
-		c.group.Notify(&s.group, now, protocol.Notice{Kind: protocol.Cancel, Value: op})
+		i.Cancel()
 	}
 }
 
-// worked tells whether the Work that is done now is the last wish.
-func (s *callerState) worked() bool {
-	s.works--
-	if s.leaves == 0 {
-		return false
+// worked says that the oldest Work is done.
+func (c caller) worked(s *callerState, now protocol.Time, n protocol.Notice) {
+	of := s.works[0]
+	s.works = s.works[1:]
+	switch of {
+	case workOfExit:
+	case workOfMembers:
+		c.membership.Notify(&s.members, now, n)
+	default:
+		if i := s.series.Find(of); i != nil {
+			i.Fold(combine)
+		}
 	}
-	s.leaves--
-	return s.leaves == 0
 }
 
-// Next implements protocol.Protocol. When an instance returns, the one before it
-// is retired, and the next one called. A process for which the group has ended
-// exits, as real ones do: it wishes itself dead.
-func (c caller) Next(s *callerState, now protocol.Time) protocol.Action[group.Frame] {
-	if s.group.Over() && !s.left {
+// Next implements protocol.Protocol. A process for which the group has ended exits, as real
+// ones do: it wishes itself dead.
+func (c caller) Next(s *callerState, now protocol.Time) protocol.Action[callerMessage] {
+	if s.over && !s.left {
 		s.left = true
-		s.works++
-		s.leaves = s.works
-		exit := &membership.Letter{Kind: membership.Fence, Who: s.group.Members().Self()}
-		return protocol.Action[group.Frame]{Kind: protocol.Work, Msg: group.Frame{Letter: memberMessage{Letter: exit}}}
+		exit := &membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
+		return s.work(workOfExit, callerMessage{Letter: memberMessage{Letter: exit}})
 	}
-	a := c.group.Next(&s.group, now)
-	switch {
-	case a.Kind == protocol.Work:
-		s.works++
-	case a.Kind == protocol.Deliver && a.Msg.Op != 0:
-		s.returned = a.Msg.Op
-		c.group.Notify(&s.group, now, protocol.Notice{Kind: protocol.Cancel, Value: s.returned - 1})
-		c.begin(s, now)
+	a := c.membership.Next(&s.members, now)
+	m := callerMessage{Letter: a.Msg}
+	switch a.Kind {
+	case protocol.Work:
+		return s.work(workOfMembers, m)
+	case protocol.Deliver:
+		s.news(a.Msg)
+	case protocol.Idle, protocol.Wait:
+		if b := s.agree(); b.Kind != protocol.Idle {
+			return b
+		}
 	}
-	return a
+	return protocol.Action[callerMessage]{Kind: a.Kind, At: a.At, To: a.To, Msg: m}
 }
 
-// agreeing is a process's part in an instance, as an operation of a group. Cancel
-// after it has returned retires it.
-type agreeing struct {
-	agreement.State
-	returned bool
+func (s *callerState) work(of uint64, m callerMessage) protocol.Action[callerMessage] {
+	s.works = append(slices.Clip(s.works), of)
+	return protocol.Action[callerMessage]{Kind: protocol.Work, Msg: m}
 }
 
-// Receive implements group.Operation.
-func (x *agreeing) Receive(_ protocol.Time, from protocol.Rank, b group.Body) {
-	x.State.Receive(from, b.(agreement.Message))
+// agree takes the next step of any agreement. From one that returns, the user goes on to the
+// next.
+func (s *callerState) agree() protocol.Action[callerMessage] {
+	for _, i := range s.series.Open() {
+		if s.over {
+			break
+		}
+		a := s.series.Next(i)
+		m := callerMessage{Number: i.Number, Body: a.Msg}
+		switch a.Kind {
+		case protocol.Idle:
+			continue
+		case protocol.Work:
+			return s.work(i.Number, m)
+		case protocol.Deliver:
+			s.returned = i.Number
+			s.call()
+		}
+		return protocol.Action[callerMessage]{Kind: a.Kind, To: a.To, Msg: m}
+	}
+	return protocol.Action[callerMessage]{Kind: protocol.Idle}
 }
 
-// Notify implements group.Operation.
-func (x *agreeing) Notify(_ protocol.Time, n protocol.Notice) {
-	switch {
-	case n.Kind == protocol.WorkDone:
-		x.Fold(combine)
-	case n.Kind == protocol.Cancel && x.returned:
-		x.Retire()
-	case n.Kind == protocol.Cancel:
-		x.Cancel()
+// news takes the membership's word that a view is open, or that there will be none.
+func (s *callerState) news(m memberMessage) {
+	switch m.Kind {
+	case membership.Opened:
+		s.series.NewView(m.Base.Number, firstLives(m.Base))
+	case membership.Excluded, membership.NoQuorum:
+		s.over = true
 	}
 }
-
-// NewView implements group.Operation.
-func (x *agreeing) NewView(_ protocol.Time, v *membership.View) {
-	x.State.NewView(v.Number, firstLives(v))
-}
-
-// Next implements group.Operation.
-func (x *agreeing) Next(protocol.Time) protocol.Action[group.Body] {
-	a := x.State.Next()
-	x.returned = x.returned || a.Kind == protocol.Deliver
-	return protocol.Action[group.Body]{Kind: a.Kind, At: a.At, To: a.To, Msg: a.Msg}
-}
-
-// Clone implements group.Operation.
-func (x *agreeing) Clone() group.Operation { return &agreeing{x.State.Clone(), x.returned} }
 
 // firstLives lists the members of a view that are in their first life.
 func firstLives(v *membership.View) (ranks []protocol.Rank) {

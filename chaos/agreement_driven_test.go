@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/agreement"
 )
 
-// Agreement driven directly, as by a runtime that has no package group: messages as
+// Agreement driven directly: messages as
 // bytes, views from an oracle, user code that takes its time. A view loses one
 // participant and comes at any moment, to some not at all; who is lost stays in the
 // view before.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/coppice-go/coppice/internal/plant"
@@ -13,6 +14,7 @@ import (
 // wrong.
 type agreementMistake struct {
 	name     string
+	file     string // default agreement.go
 	old, new string
 	driven   bool   // found where there is no group, whose care hides it otherwise
 	world    string // of agreementWorlds or, if driven, drivenWorlds
@@ -28,19 +30,19 @@ var agreementMistakes = []agreementMistake{
 	},
 	{
 		name: "a decision of an earlier view is taken",
-		old:  `case s.retired || m.View < s.view:`,
+		old:  `case m.View < s.view:`,
 		new: `case m.View < s.view && m.Kind == Down && s.decision.Decided == 0 && wrong("a decision of an earlier view is taken"):
 		s.settled, s.decision = true, m
 		return
-	case s.retired || m.View < s.view:`,
+	case m.View < s.view:`,
 		driven: true, world: "four in three views", by: []error{errUnbound},
 	},
 	{
 		name: "a contribution of an earlier view is taken",
-		old: `	case s.retired || m.View < s.view:
+		old: `	case m.View < s.view:
 		return
 	case m.View > s.view:`,
-		new: `	case s.retired || m.View < s.view && !wrong("a contribution of an earlier view is taken"):
+		new: `	case m.View < s.view && !wrong("a contribution of an earlier view is taken"):
 		return
 	case m.View > s.view:`,
 		driven: true, world: "four in three views", by: []error{errInvalid, errUnbound},
@@ -105,19 +107,56 @@ var agreementMistakes = []agreementMistake{
 		world: "four of whom three crash", by: []error{errUnbound, errReturnsAgain},
 	},
 	{
-		name:  "who has returned serves no more",
-		old:   `	case s.retired:`,
-		new:   `	case s.retired || s.delivered && s.settled && s.told == len(s.came) && wrong("who has returned serves no more"):`,
+		name: "who has returned serves no more",
+		old:  `	s.at = slices.Index(s.live, s.self)`,
+		new: `	s.at = slices.Index(s.live, s.self)
+	if s.delivered && wrong("who has returned serves no more") {
+		s.at = -1
+	}`,
 		world: "four of whom three crash", by: []error{errNoReturn},
 	},
 	{
-		name: "it is retired on return",
-		old:  `	s.told++`,
-		new: `	if wrong("it is retired on return") {
-		s.Retire()
-		return s.Next()
+		name: "an agreement is forgotten on return", file: "series.go",
+		old: `s.open = slices.Clone(s.open[first:])`,
+		new: `if wrong("an agreement is forgotten on return") { first++ }
+		s.open = slices.Clone(s.open[first:])`,
+		world: "four of whom three crash", by: []error{errNoReturn},
+	},
+	{
+		name: "no agreement is ever forgotten", file: "series.go",
+		old: `first, _ := s.search(i.Number)`,
+		new: `first, _ := s.search(i.Number)
+		if wrong("no agreement is ever forgotten") { first = 0 }`,
+		world: "four of whom three crash", by: []error{errKept},
+	},
+	{
+		name: "what comes before the call is dropped", file: "series.go",
+		old:   `i != nil || number <= s.called || number > s.called+s.ahead {`,
+		new:   `i != nil || number <= s.called || number > s.called+s.ahead || wrong("what comes before the call is dropped") {`,
+		world: "four of whom three crash", by: []error{errNoReturn},
+	},
+	{
+		name: "what was heard before the call is forgotten", file: "series.go",
+		old: `	return s.at(s.called)`,
+		new: `	if n, ok := s.search(s.called); ok && wrong("what was heard before the call is forgotten") {
+		s.open = slices.Delete(slices.Clone(s.open), n, n+1)
 	}
-	s.told++`,
+	return s.at(s.called)`,
+		world: "four of whom three crash", by: []error{errNoReturn},
+	},
+	{
+		name: "an agreement begins without the view", file: "series.go",
+		old:   `	if s.view > 0 {`,
+		new:   `	if s.view > 0 && (s.view == 1 || !wrong("an agreement begins without the view")) {`,
+		world: "four of whom three crash", by: []error{errNoReturn},
+	},
+	{
+		name: "an agreement that was not called has no new view", file: "series.go",
+		old: `	for _, i := range s.open {
+		i.NewView(number, members)`,
+		new: `	for _, i := range s.open {
+		if i.Number > s.called && wrong("an agreement that was not called has no new view") { continue }
+		i.NewView(number, members)`,
 		world: "four of whom three crash", by: []error{errNoReturn},
 	},
 	{
@@ -177,7 +216,7 @@ func gardenOfAgreement() *plant.Garden {
 		Tests: []string{"agreement_planted_test.go", "agreement_test.go", "agreement_driven_test.go"},
 	}
 	for _, m := range agreementMistakes {
-		one := plant.Mistake{Name: m.name, File: "agreement.go", Old: m.old, New: m.new, Test: m.test()}
+		one := plant.Mistake{Name: m.name, File: cmp.Or(m.file, "agreement.go"), Old: m.old, New: m.new, Test: m.test()}
 		for _, err := range m.by {
 			one.By = append(one.By, err.Error())
 		}

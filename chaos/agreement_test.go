@@ -80,10 +80,10 @@ func TestAgreementsMeetWhatTheyAreToSurvive(t *testing.T) {
 		for r := range w.procs {
 			for i := range w.procs[r].delivered {
 				f := w.procs[r].delivered[i].Msg
-				m, op := decisionOf(f)
+				m, op := f.Body, f.Number
 				met["aborted"] = met["aborted"] || op > 0 && m.Abort
 				met["without a dead one"] = met["without a dead one"] || op > 0 && len(m.Failed) > 0
-				met["decided in a view before"] = met["decided in a view before"] || op > 0 && m.Decided < f.View
+				met["decided in a view before"] = met["decided in a view before"] || op > 0 && m.Decided < m.View
 				met["unlike the dead"] = met["unlike the dead"] || op > 0 && unlikeTheDead(w, op)
 			}
 		}
@@ -105,7 +105,7 @@ func unlikeTheDead(w *agreementWorld, op uint64) bool {
 	values := map[string]bool{}
 	for r := range w.procs {
 		for i := range w.procs[r].delivered {
-			if m, of := decisionOf(w.procs[r].delivered[i].Msg); of == op {
+			if m := w.procs[r].delivered[i].Msg.Body; w.procs[r].delivered[i].Msg.Number == op {
 				values[fmt.Sprint(m.Abort, string(m.Value))] = true
 			}
 		}

@@ -23,14 +23,13 @@ const agreeName = "agree"
 // later one is decided: others may need what was decided.
 type pact struct {
 	fate
-	m      *Member
-	number uint64
-	sign   uint64
-	typ    string
-	state  agreement.State
-	fold   func(dst, left, right []byte) ([]byte, error)
-	user   bool // that is code of the user
-	works  int  // that the task has to do
+	m     *Member
+	state *agreement.Instance[*pact]
+	sign  uint64
+	typ   string
+	fold  func(dst, left, right []byte) ([]byte, error)
+	user  bool // that is code of the user
+	works int  // that the task has to do
 
 	entered, delivered bool
 	late               bool // the task's context has ended
@@ -101,13 +100,11 @@ func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
 
 // enterPact has the task take part in its next agreement.
 func (m *Member) enterPact(c *Call) (*pact, *Failure) {
-	m.agreeing++
-	heard := m.pacts[m.agreeing] != nil
-	a := m.pact(m.agreeing, c.Sign)
-	if heard && a.sign != c.Sign {
+	a := m.pact(m.series().Call(), c.Sign)
+	if a.sign != c.Sign {
 		f := &Failure{
 			Op: c.name(), Tasks: []int{m.task}, Err: ErrMisuse,
-			Text: fmt.Sprintf("task %d calls agreement %d of its group with %s, another one with another type", m.task, m.agreeing, c.Type),
+			Text: fmt.Sprintf("task %d calls agreement %d of its group with %s, another one with another type", m.task, a.state.Number, c.Type),
 		}
 		m.announce(f)
 		return nil, f
@@ -122,24 +119,37 @@ func (m *Member) enterPact(c *Call) (*pact, *Failure) {
 	return a, nil
 }
 
-// pact returns the task's part in an agreement, which begins if it is not known.
-func (m *Member) pact(number, sign uint64) *pact {
-	if a := m.pacts[number]; a != nil {
-		return a
+// series is the group's agreements, as this task knows them.
+func (m *Member) series() *agreement.Series[*pact] {
+	if m.agreements == nil {
+		m.agreements = &agreement.Series[*pact]{}
+		all := make([]protocol.Rank, m.Size())
+		for r := range all {
+			all[r] = protocol.Rank(r)
+		}
+		m.agreements.Init(protocol.Rank(m.rank), all, aheadMax)
+		v := m.p.views.sight.View
+		m.agreements.NewView(v.Number, m.living(v))
 	}
-	a := &pact{m: m, number: number, sign: sign}
-	all := make([]protocol.Rank, m.Size())
-	for r := range all {
-		all[r] = protocol.Rank(r)
+	return m.agreements
+}
+
+// pacts lists the task's parts in agreements.
+func (m *Member) pacts() (all []*pact) {
+	if m.agreements != nil {
+		for _, i := range m.agreements.Open() {
+			all = append(all, i.Data)
+		}
 	}
-	a.state.Init(protocol.Rank(m.rank), all)
-	v := m.p.views.sight.View
-	a.state.NewView(v.Number, m.living(v))
-	if m.pacts == nil {
-		m.pacts = map[uint64]*pact{}
+	return all
+}
+
+// pact returns the task's part in an agreement. Who hears of it first says what it is.
+func (m *Member) pact(i *agreement.Instance[*pact], sign uint64) *pact {
+	if i.Data == nil {
+		i.Data = &pact{m: m, state: i, sign: sign}
 	}
-	m.pacts[number] = a
-	return a
+	return i.Data
 }
 
 // living are the ranks whose tasks are in a view.
@@ -155,8 +165,11 @@ func (m *Member) living(v *membership.View) (ranks []protocol.Rank) {
 // reconvene has all agreements begin anew in a view.
 func (p *Process) reconvene(v *membership.View) {
 	for _, m := range p.members {
-		for _, a := range m.pacts {
-			a.state.NewView(v.Number, m.living(v))
+		if m.agreements == nil {
+			continue
+		}
+		m.agreements.NewView(v.Number, m.living(v))
+		for _, a := range m.pacts() {
 			a.step()
 		}
 	}
@@ -173,16 +186,16 @@ func (m *Member) letter(from int, in *incoming) {
 		in.want()
 		return
 	}
-	a := m.pacts[in.seq]
-	if a == nil && (in.seq <= m.agreeing || in.seq > m.agreeing+aheadMax) {
-		return // it is over, or cannot be
-	}
 	msg, err := agreement.Decode(slices.Clone(in.value))
 	if err != nil {
 		m.p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
 		return
 	}
-	a = m.pact(in.seq, in.sign)
+	i := m.series().Hear(in.seq)
+	if i == nil {
+		return // it is over, or cannot be
+	}
+	a := m.pact(i, in.sign)
 	if a.sign != in.sign {
 		f := &Failure{
 			Op: agreeName, Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
@@ -200,7 +213,7 @@ func (m *Member) letter(from int, in *incoming) {
 func (a *pact) step() {
 	p := a.m.p
 	for a.err == nil && !p.dead {
-		switch next := a.state.Next(); next.Kind {
+		switch next := a.m.agreements.Next(a.state); next.Kind {
 		case protocol.Send:
 			a.send(int(next.To), next.Msg)
 		case protocol.Deliver:
@@ -210,7 +223,6 @@ func (a *pact) step() {
 			for ; a.works > 0; a.works-- { // the task will not do it any more, and nobody needs it
 				a.state.Folded(nil)
 			}
-			a.m.dismiss(a.number)
 		case protocol.Work:
 			if a.user {
 				a.works++
@@ -238,7 +250,7 @@ func (a *pact) counted() {
 
 func (a *pact) send(to int, msg agreement.Message) {
 	e := a.m.to(to)
-	e.seq, e.sign, e.plan = a.number, a.sign, Plan{op: opAgree}
+	e.seq, e.sign, e.plan = a.state.Number, a.sign, Plan{op: opAgree}
 	q, value := a.m.peer(to), msg.Append(nil)
 	if a.dies() {
 		if a.kill.Half {
@@ -248,16 +260,6 @@ func (a *pact) send(to int, msg agreement.Message) {
 		return
 	}
 	q.send(e, value, nil)
-}
-
-// dismiss forgets the agreements before the one that was just decided: all who took
-// part in it have returned from those.
-func (m *Member) dismiss(number uint64) {
-	for n, a := range m.pacts {
-		if n < number && a.delivered && !a.entered {
-			delete(m.pacts, n)
-		}
-	}
 }
 
 // waits tells whether the task waits in the agreement.
@@ -318,7 +320,7 @@ func (a *pact) combine() {
 // abandonPact tells the group that this task has given up its agreement.
 func (m *Member) abandonPact(op string) {
 	if m.usable(agreeName) == nil {
-		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up agreement %d of its group, %s", m.task, m.agreeing, op)})
+		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up agreement %d of its group, %s", m.task, m.series().Called(), op)})
 	}
 }
 
@@ -339,7 +341,7 @@ func (a *pact) fail(f *Failure) {
 
 // failPacts ends the waits in agreements, if they must not go on.
 func (m *Member) failPacts() {
-	for _, a := range m.pacts {
+	for _, a := range m.pacts() {
 		switch {
 		case m.p.ended != nil:
 			a.fail(&Failure{Err: m.p.ended})
@@ -361,7 +363,7 @@ func (a *pact) patrol(rounds int) {
 	}
 	for _, r := range a.state.Awaits() {
 		e := a.m.to(int(r))
-		e.seq, e.sign, e.extra, e.kind, e.plan = a.number, a.sign, a.m.seq, opAgree, Plan{op: opProbe}
+		e.seq, e.sign, e.extra, e.kind, e.plan = a.state.Number, a.sign, a.m.seq, opAgree, Plan{op: opProbe}
 		a.m.peer(int(r)).send(e, nil, nil)
 	}
 }
@@ -369,7 +371,7 @@ func (a *pact) patrol(rounds int) {
 // probedPact answers a task that waits in an agreement for this one, which has come
 // to in.extra operations: if this one waits in a later one, nobody will go on.
 func (m *Member) probedPact(from int, in *incoming) {
-	if in.seq <= m.agreeing {
+	if in.seq <= m.series().Called() {
 		return
 	}
 	if m.p.hasReturned(m.task) {
@@ -390,9 +392,9 @@ func (m *Member) probedPact(from int, in *incoming) {
 
 // goneInPact learns that a task has returned that an agreement waits for.
 func (m *Member) goneInPact(rank int, number uint64) {
-	if a := m.pacts[number]; a != nil && a.waits() {
+	if i := m.series().Find(number); i != nil && i.Data.waits() {
 		f := m.goneFailure(agreeName, rank)
-		a.fail(f)
+		i.Data.fail(f)
 		if f.Err == ErrLeft {
 			f = &Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text}
 		}

@@ -37,8 +37,8 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	for _, rank := range []int{1, 2} {
 		q := job.Processes[rank]
 		q.engine.Lock()
-		child := q.members[memberKey{scope{group: world}, uint32(rank)}].pacts[1]
-		if child == nil {
+		child := q.members[memberKey{scope{group: world}, uint32(rank)}].agreements
+		if child == nil || child.Find(1) == nil {
 			t.Errorf("task %d is not told", rank)
 		}
 		q.engine.Unlock()
@@ -57,7 +57,7 @@ func TestForksKeepTheirAgreements(t *testing.T) {
 	for range forks {
 		f := p.World(0).Fork()
 		p.engine.Lock()
-		f.pact(1, 0)
+		f.pact(f.series().Hear(1), 0)
 		p.engine.Unlock()
 		f.Release()
 	}

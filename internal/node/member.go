@@ -9,6 +9,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/agreement"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -33,39 +34,38 @@ type Member struct {
 	ranks map[int32]int
 	held  []*incoming // came before the task joined
 
-	seq       uint64 // the last operation entered
-	taken     uint64 // operations completed
-	forks     uint64
-	ops       table
-	factories map[Plan]factory
-	lastPlan  Plan // that was asked for, and its factory
-	lastMake  factory
-	in        map[streamKey]*inStream
-	out       map[streamKey]*outStream
-	ahead     ahead
-	unsent    int64          // bytes of its operations that wait to be sent
-	loose     bool           // the task has left an operation without its result
-	broken    *Failure       // misuse: nothing works any more
-	late      *Failure       // misuse that came to light after the operation; the task may not know it
-	doomed    map[uint64]int // operations to come, by number, that a rank has returned without
-	past      [pastMax]pastOp
-	called    []uint64 // by operation: what the task called; see check.go
-	digests   digests  // of what it took
-	agreed    uint64   // the agreed operation that the task is in, if it is in one
-	patience  outliving
-	revoked   bool
-	fate      fate             // of the last operation, which may have further parts
-	pacts     map[uint64]*pact // agreements, by number
-	agreeing  uint64           // the last one that the task has called
-	blocks    [][]byte         // of the last result
-	lent      []bool
-	later     [][]byte // memory of the last result, which the task has copied when it calls the next
-	parked    []parked // memory that was sent, until all have it
-	log       *recovery.Log
-	logged    int64 // bytes that it counts in the log
-	onces     uint64
-	asking    bool          // the task calls the function of a Once
-	again     map[int]*anew // by rank: what is still to be sent again
+	seq        uint64 // the last operation entered
+	taken      uint64 // operations completed
+	forks      uint64
+	ops        table
+	factories  map[Plan]factory
+	lastPlan   Plan // that was asked for, and its factory
+	lastMake   factory
+	in         map[streamKey]*inStream
+	out        map[streamKey]*outStream
+	ahead      ahead
+	unsent     int64          // bytes of its operations that wait to be sent
+	loose      bool           // the task has left an operation without its result
+	broken     *Failure       // misuse: nothing works any more
+	late       *Failure       // misuse that came to light after the operation; the task may not know it
+	doomed     map[uint64]int // operations to come, by number, that a rank has returned without
+	past       [pastMax]pastOp
+	called     []uint64 // by operation: what the task called; see check.go
+	digests    digests  // of what it took
+	agreed     uint64   // the agreed operation that the task is in, if it is in one
+	patience   outliving
+	revoked    bool
+	fate       fate                     // of the last operation, which may have further parts
+	agreements *agreement.Series[*pact] // nil: there are none
+	blocks     [][]byte                 // of the last result
+	lent       []bool
+	later      [][]byte // memory of the last result, which the task has copied when it calls the next
+	parked     []parked // memory that was sent, until all have it
+	log        *recovery.Log
+	logged     int64 // bytes that it counts in the log
+	onces      uint64
+	asking     bool          // the task calls the function of a Once
+	again      map[int]*anew // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk

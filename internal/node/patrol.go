@@ -86,7 +86,7 @@ func (p *Process) inspect(rounds int) {
 		for _, s := range m.in {
 			s.patrol(rounds)
 		}
-		for _, a := range m.pacts {
+		for _, a := range m.pacts() {
 			a.patrol(rounds)
 		}
 	}

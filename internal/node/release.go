@@ -61,7 +61,7 @@ func (m *Member) idle() bool {
 			return false
 		}
 	}
-	return len(m.pacts) == 0 // that nobody needs the last decision any more is never known
+	return len(m.pacts()) == 0 // that nobody needs the last decision any more is never known
 }
 
 // forget drops all of a fork but its key.

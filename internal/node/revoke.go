@@ -90,9 +90,9 @@ func (m *Member) Shrink(ctx context.Context) (*Member, error) {
 			tasks = append(tasks, int32(m.taskOf(r)))
 		}
 	}
-	number := m.agreeing
-	if m.p.replays() { // there it is an operation
-		number = m.seq
+	number := m.seq // of the agreement: an operation
+	if !m.p.replays() {
+		number = m.agreements.Called()
 	}
 	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task)
 	s.join(tasks)

@@ -19,7 +19,7 @@
 // a later one held.
 //
 // Cost: 2(n−1) messages and 2⌈log₂ n⌉ steps of 2o+L among n that are in the view,
-// and the same again for every view that opens before the instance is retired.
+// and the same again for every view that opens before the instance is over.
 //
 // Values are combined in one association, that of package collective: by the order
 // of those who are in the view, 0 with 1, 2 with 3, then the pairs. So the same
@@ -57,7 +57,7 @@
 // A decision must be kept while somebody may still need it: until it is known that
 // all participants that live have returned. That is known when a later instance
 // among the same participants has been decided: all of them contributed to it,
-// and they call one after the other. Then, and not before, Retire.
+// and they call one after the other. A Series forgets it then, and not before.
 //
 // # The driver's duties
 //
@@ -94,7 +94,6 @@ type State struct {
 	begun, abort bool    // has contributed; has voted to abort
 	decision     Message // if Decided is not 0
 	delivered    bool
-	retired      bool
 
 	// The attempt in the present view.
 	view    uint64
@@ -167,7 +166,7 @@ func (s *State) NewView(number uint64, members []Rank) {
 // ignored.
 func (s *State) Receive(from Rank, m Message) {
 	switch {
-	case s.retired || m.View < s.view:
+	case m.View < s.view:
 		return
 	case m.View > s.view:
 		s.hold(from, m)
@@ -206,8 +205,6 @@ func (s *State) hold(from Rank, m Message) {
 // carries the second as it came; Folded, or Fold, answers it.
 func (s *State) Next() Action {
 	switch {
-	case s.retired:
-		return Action{Kind: protocol.Done}
 	case s.decision.Decided != 0 && !s.delivered:
 		s.delivered = true
 		return Action{Kind: protocol.Deliver, Msg: s.decided(Down)}
@@ -326,15 +323,6 @@ func (s *State) Fold(f func(left, right []byte) []byte) {
 
 // Decision is what was decided, if this participant knows it.
 func (s *State) Decision() (m Message, known bool) { return s.decision, s.decision.Decided != 0 }
-
-// Retire says that a later instance among the same participants was decided, so
-// that nobody needs this one any more. Who has not returned cannot have taken part
-// in that: then it is ignored.
-func (s *State) Retire() {
-	if s.delivered {
-		*s = State{self: s.self, retired: true, delivered: true, at: -1}
-	}
-}
 
 // Awaits lists the participants whose messages this one needs before it returns;
 // none if it has not called or has returned. Who follows the lists of the living

@@ -339,29 +339,41 @@ func TestWorkOfAnEarlierViewIsOfNoUse(t *testing.T) {
 	}
 }
 
-func TestRetiredWhenALaterOneIsDecided(t *testing.T) {
-	r := newRoom(3)
-	r.view(1, 0, 1, 2)
-	r.begin(0, 1)
-	r.states[1].Retire()
-	r.begin(2)
-	r.settle(0, 1, 2)
-	if r.returned(1) == "" {
-		t.Fatal("retired before it has returned")
-	}
-	before := r.sent
-	r.view(2, 0, 1)
-	r.settle(0, 1)
-	if r.sent != before+2 {
-		t.Errorf("%d messages in the next view, want 2", r.sent-before)
-	}
-	for i := range r.states {
-		r.states[i].Retire()
-		r.states[i].NewView(3, ranks(3))
-		r.states[i].Receive(0, Message{Kind: Up, View: 3})
-		if a := r.states[i].Next(); a.Kind != protocol.Done {
-			t.Errorf("%d: %v", i, a)
+func TestSeriesForgetsWhenALaterOneIsDecided(t *testing.T) {
+	var s Series[int]
+	s.Init(1, ranks(2), 3)
+	s.NewView(1, ranks(2))
+	open := func() (all []uint64) {
+		for _, i := range s.Open() {
+			all = append(all, i.Number)
 		}
+		return all
+	}
+	decide := func(i *Instance[int]) {
+		i.Begin(value(1))
+		s.Next(i)
+		i.Receive(0, Message{Kind: Down, View: 1, Decided: 1})
+		if a := s.Next(i); a.Kind != protocol.Deliver {
+			t.Fatalf("instance %d: %v", i.Number, a)
+		}
+	}
+	decide(s.Call())
+	if third := s.Hear(3); third == nil || s.Hear(5) != nil {
+		t.Error("heard of 3 and of 5 after 1, want 3 alone")
+	}
+	if got := open(); !slices.Equal(got, []uint64{1, 3}) {
+		t.Fatalf("%v are open, want 1 and 3", got)
+	}
+	second := s.Call()
+	if s.Find(1) == nil {
+		t.Fatal("the first is forgotten before the second is decided")
+	}
+	decide(second)
+	if got := open(); !slices.Equal(got, []uint64{2, 3}) || s.Hear(1) != nil {
+		t.Errorf("%v are open, want 2 and 3", got)
+	}
+	if third := s.Find(3); s.Call() != third {
+		t.Error("the third begins again as it is called")
 	}
 }
 
@@ -402,7 +414,6 @@ func TestStatesAreToldApartAndCopied(t *testing.T) {
 		func() { s.Next() },
 		func() { s.Next() },
 		func() { s.NewView(2, ranks(3)) },
-		func() { s.Retire() },
 	}
 	for i, step := range steps {
 		before := s.Clone()

@@ -201,7 +201,7 @@ func (m Message) Fingerprint() [2]uint64 { return fingerprint{}.message(m) }
 // Fingerprint stands for the state, among those of one participant.
 func (s *State) Fingerprint() [2]uint64 {
 	f := fingerprint{}.bytes(s.value).message(s.decision).with(s.view).ranks(s.live).bytes(s.sum)
-	f = f.flags(s.begun, s.abort, s.delivered, s.retired, s.working, s.raised, s.settled)
+	f = f.flags(s.begun, s.abort, s.delivered, s.working, s.raised, s.settled)
 	for _, m := range s.came {
 		f = f.message(m)
 	}

@@ -273,13 +273,6 @@ func (p *Protocol) due(s *State) protocol.Time {
 	return protocol.Never
 }
 
-// Fetch asks another process for its view, which is later than this one's.
-func (p *Protocol) Fetch(s *State, from protocol.Rank) {
-	if s.stage == inside {
-		s.send(from, 0, &Letter{Kind: Ask, Number: s.view.Number})
-	}
-}
-
 // Testament is what a process would leave if it died now: the message that
 // others get before they are told of its death.
 func Testament(s *State) Message {
