@@ -1,7 +1,7 @@
 // Package oracle checks what the machines of a real job have done. A job that is started with
-// `coppice run --trace FILE` writes down every step of package recovery, of all its processes
-// (recovery.Line). Check takes the steps again and finds the first that is not as it was
-// written, or that breaks one of the rules that package recovery asks its caller to keep.
+// `coppice run --trace FILE` writes down every step of packages membership and recovery, of all
+// its processes (recovery.Line). Check takes the steps again and finds the first that is not as
+// it was written, or that breaks one of the rules that these packages ask their caller to keep.
 //
 // So what the runtime does between the machines is checked, too: that what one process tells
 // arrives at the other, as it was and in order.
@@ -26,7 +26,8 @@ type Report struct {
 	Processes   int `json:"processes"` // lives of processes
 	Steps       int `json:"steps"`
 	Effects     int `json:"effects"`
-	Messages    int `json:"messages"` // that were told by one and received by another
+	Letters     int `json:"letters"`  // of the membership, sent by one and received by another
+	Messages    int `json:"messages"` // of recovery, told by one and received by another
 	Views       int `json:"views"`
 	Epochs      int `json:"epochs"`      // that were committed
 	Adoptions   int `json:"adoptions"`   // tasks that were run again
@@ -49,7 +50,7 @@ func Check(r io.Reader) (Report, error) {
 			if json.Unmarshal(text, &l) != nil {
 				c.Cut++
 			} else if err := c.check(&l); err != nil {
-				return c.Report, fmt.Errorf("line %d: process %v: %s: %w", number, l.Who, l.Call, err)
+				return c.Report, fmt.Errorf("line %d: process %v: %w", number, l.Who, err)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -85,6 +86,7 @@ type attempt struct {
 
 // life is a process.
 type life struct {
+	members
 	machine *recovery.Machine
 	rings   [][]protocol.Rank // what Config.Ring said in the step that is taken again
 	nobodys []string          // the same for Config.Nobodys
@@ -127,18 +129,32 @@ type coming struct {
 func (c *checker) check(l *recovery.Line) error {
 	c.Steps++
 	q := c.lives[l.Who]
-	if (q == nil) != (l.Call == recovery.CallNew) {
-		return errors.New("a process begins twice, or has not begun")
-	}
 	if q == nil {
 		q = &life{told: map[route][]told{}, arrived: map[arrival]int{}, coming: map[coming]bool{}, knows: map[membership.Member]int{}}
 		c.lives[l.Who] = q
 		c.Processes++
 	}
+	switch {
+	case l.Members != nil:
+		if err := c.checkMembers(q, l.Who, *l.Members); err != nil {
+			return fmt.Errorf("membership: %s: %w", l.Members.Call, err)
+		}
+	case l.Step != nil:
+		if err := c.checkRecovery(q, l); err != nil {
+			return fmt.Errorf("%s: %w", l.Call, err)
+		}
+	}
+	return nil
+}
+
+func (c *checker) checkRecovery(q *life, l *recovery.Line) error {
+	if (q.machine == nil) != (l.Call == recovery.CallNew) {
+		return errTwice
+	}
 	if err := c.allowed(q, l); err != nil {
 		return err
 	}
-	if err := q.again(l.Step); err != nil {
+	if err := q.again(*l.Step); err != nil {
 		return err
 	}
 	for i := range l.Came.Effects {
@@ -190,6 +206,9 @@ func (c *checker) allowed(q *life, l *recovery.Line) error {
 			return fmt.Errorf("view %d comes after view %d", l.View.Number, v.Number)
 		}
 		text, _ := json.Marshal(l.View)
+		if q.protocol != nil && !bytes.Equal(text, q.opened) {
+			return fmt.Errorf("view %d is %s; the membership opened %s", l.View.Number, text, q.opened)
+		}
 		if other, ok := c.views[l.View.Number]; ok && !bytes.Equal(text, other) {
 			return fmt.Errorf("view %d is %s; to another process it is %s", l.View.Number, text, other)
 		} else if !ok {

@@ -23,7 +23,7 @@ func trace(t *testing.T) []recovery.Line {
 			First: first, Copies: 1, Adopts: true, Saves: true, Aborts: true,
 			Ring:    func(*membership.View) []protocol.Rank { return []protocol.Rank{protocol.Rank(1 - i)} },
 			Nobodys: func(*membership.View) string { return "nobody's" },
-		}, self, func(s *recovery.Step) { lines = append(lines, recovery.Line{Who: self, Step: *s}) })
+		}, self, func(s *recovery.Step) { lines = append(lines, recovery.Line{Who: self, Step: s}) })
 	}
 	// carry delivers what they tell each other, at once.
 	carry := func(some ...int) {
@@ -130,10 +130,10 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		}, "comes after view 2"},
 		"two views of one number": {func(l []recovery.Line) []recovery.Line {
 			i := at(l, call(recovery.CallOpened))
-			other, v := l[i], *l[i].View
+			other, v := *l[i].Step, *l[i].View
 			v.Owners = []protocol.Rank{1, 1}
-			other.View, other.Who = &v, membership.Member{ID: 1, Incarnation: 1}
-			return append(l[:i+1:i+1], other)
+			other.View = &v
+			return append(l[:i+1:i+1], recovery.Line{Who: membership.Member{ID: 1, Incarnation: 1}, Step: &other})
 		}, "to another process it is"},
 		"a file that is of another kind": {func([]recovery.Line) []recovery.Line { return nil }, "there is no step"},
 	} {

@@ -44,7 +44,7 @@ const (
 	VarSize        = "COPPICE_SIZE"
 	VarIncarnation = "COPPICE_INCARNATION"
 	VarGrow        = "COPPICE_GROW"
-	VarTrace       = "COPPICE_TRACE" // not a process's place: a file for its steps of recovery
+	VarTrace       = "COPPICE_TRACE" // not a process's place: a file for the steps of its machines
 	VarCoordinator = "COPPICE_COORDINATOR"
 	VarKeyFile     = "COPPICE_KEY_FILE"
 	VarKey         = "COPPICE_KEY"

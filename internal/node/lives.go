@@ -106,11 +106,11 @@ func (p *Process) viewDeath(rank int, incarnation uint64, record []byte, willed 
 	if err == nil && willed {
 		l := *will.Letter
 		l.Kind = membership.Will
-		v.protocol.Receive(&v.state, p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
+		v.state.Receive(p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
 	} else if err != nil {
 		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
 	}
-	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
+	v.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
 	p.stepViews()
 }
 
@@ -120,13 +120,13 @@ func (p *Process) viewSuspect(rank int, incarnation uint64) {
 	if q := p.peerAt(rank); incarnation == 0 {
 		incarnation = max(q.incarnation, 1)
 	}
-	v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
+	v.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
 	p.stepViews()
 }
 
 // viewHeard tells the machine that a suspect is alive.
 func (p *Process) viewHeard(q *peer) {
 	v := &p.views
-	v.protocol.Heard(&v.state, p.viewNow(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
+	v.state.Heard(p.viewNow(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
 	p.stepViews()
 }

@@ -36,7 +36,7 @@ func (p *Process) tellLoad() {
 	}
 	p.load.told, p.load.most, p.load.view = true, most, v
 	self := p.views.state.Self()
-	p.views.protocol.Limit(&p.views.state, self, most)
+	p.views.state.Limit(self, most)
 	if p.cfg.Host != nil {
 		p.cfg.Host.Load(most, p.cfg.Memory/int64(max(most, 1)))
 	}
@@ -53,7 +53,7 @@ func (p *Process) tellLoad() {
 // toldLoad learns how many tasks another process can own.
 func (p *Process) toldLoad(in *incoming) {
 	who := membership.Member{ID: protocol.Rank(in.source.rank), Incarnation: uint32(max(in.source.incarnation, 1))}
-	p.views.protocol.Limit(&p.views.state, who, int(min(in.extra, 1<<31-1)))
+	p.views.state.Limit(who, int(min(in.extra, 1<<31-1)))
 }
 
 // tasksMax is how many tasks the process can own: those that it has, and as many more

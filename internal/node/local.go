@@ -100,7 +100,7 @@ func (l *Local) killed(p *Process) {
 	l.end.Died(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1})
 	l.settle()
 	l.mu.Unlock()
-	record := membership.Testament(&p.views.state).Append(nil)
+	record := membership.Testament(&p.views.state.State).Append(nil)
 	go func() {
 		for _, q := range l.Processes {
 			if q != p {

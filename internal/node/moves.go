@@ -14,7 +14,7 @@ import (
 // balance has tasks moved with the epoch that all have saved: the next view does both.
 func (p *Process) balance(epoch uint64) {
 	p.rules.moving = true
-	p.views.protocol.Balance(&p.views.state, epoch)
+	p.views.state.Balance(epoch)
 	p.stepViews()
 }
 
@@ -22,7 +22,7 @@ func (p *Process) balance(epoch uint64) {
 func (p *Process) balanced() {
 	if v := &p.views; p.rules.moving && !v.state.Decides() {
 		p.rules.moving = false
-		v.protocol.Balance(&v.state, 0)
+		v.state.Balance(0)
 		p.rules.Unmoved()
 		p.carryOut()
 	}

@@ -41,7 +41,7 @@ type Config struct {
 	SignName func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
 	Fanout   int                      // children of a node in the tree of views: a power of two; default 4
 	Logger   *slog.Logger
-	Trace    io.Writer // every step of recovery is written there; nil: it is not
+	Trace    io.Writer // every step of membership and recovery is written there; nil: it is not
 
 	// HostName tells hosts apart, as Address.Host does.
 	HostName string

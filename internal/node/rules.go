@@ -1,9 +1,6 @@
 package node
 
 import (
-	"encoding/json"
-	"slices"
-
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -23,29 +20,11 @@ type rules struct {
 
 // initRules begins in the first view.
 func (p *Process) initRules() {
-	self := membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: uint32(max(p.cfg.Incarnation, 1))}
 	p.rules.Tape = recovery.NewTape(&recovery.Config{
 		First: p.views.sight.View, Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
 		Ring: p.ring, Nobodys: p.nobodys,
-	}, self, p.tracer(self))
+	}, p.self(), p.tracer().recovery())
 	p.carryOut()
-}
-
-// tracer writes down the steps of the machine; nil: nobody wants them.
-func (p *Process) tracer(self membership.Member) func(*recovery.Step) {
-	if p.cfg.Trace == nil {
-		return nil
-	}
-	return func(s *recovery.Step) {
-		line, err := json.Marshal(recovery.Line{Who: self, Step: *s})
-		if err == nil {
-			// A line that was cut off before must not spoil this one.
-			_, err = p.cfg.Trace.Write(slices.Concat([]byte{'\n'}, line, []byte{'\n'}))
-		}
-		if err != nil {
-			p.cfg.Logger.Warn("the trace has a gap", "error", err)
-		}
-	}
 }
 
 // life is which life of which process a peer is.

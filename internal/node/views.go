@@ -40,8 +40,7 @@ func (s *Sight) Next(ctx context.Context) (*Sight, error) {
 
 // views is a process's part in the membership of its job.
 type views struct {
-	protocol *membership.Protocol
-	state    membership.State
+	state    *membership.Tape
 	sight    *Sight
 	stepping bool
 	timer    protocol.Time // the earliest that is set, if it is to come
@@ -72,23 +71,22 @@ func (p *Process) initViews() error {
 		p.cfg.Fanout = viewFanout
 	}
 	first := membership.First(p.cfg.Size, owners)
-	m, err := membership.New(membership.Config{
+	state, err := membership.NewTape(membership.Config{
 		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(),
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
 		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
-	})
+	}, protocol.Rank(p.cfg.Rank), p.tracer().members())
 	if err != nil {
 		return err
 	}
 	v := &p.views
-	v.protocol, v.sight = m, &Sight{View: first, come: make(chan struct{})}
-	m.Init(&v.state, protocol.Rank(p.cfg.Rank), uint64(p.cfg.Rank))
+	v.state, v.sight = state, &Sight{View: first, come: make(chan struct{})}
 	return nil
 }
 
 // joinViews asks to be let in, if the process joins a running job.
 func (p *Process) joinViews() {
-	p.views.protocol.Notify(&p.views.state, p.viewNow(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
+	p.views.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
 	p.stepViews()
 }
 
@@ -129,14 +127,14 @@ func (p *Process) stepViews() {
 		p.patrolSoon()
 	}
 	for !p.engine.Stopped() && !p.dead {
-		switch a := v.protocol.Next(&v.state, p.viewNow()); a.Kind {
+		switch a := v.state.Next(p.viewNow()); a.Kind {
 		case protocol.Send:
 			p.sendView(int(a.To), a.Msg)
 		case protocol.Deliver:
 			p.viewNews(a.Msg)
 		case protocol.Work:
 			p.viewWork(a.Msg)
-			v.protocol.Notify(&v.state, p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
+			v.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Wait:
 			p.stepViewsAt(a.At)
 			p.viewsRest()
@@ -212,7 +210,7 @@ func (p *Process) viewLetter(in *incoming) {
 		p.cfg.Logger.Warn("bad letter", "peer", in.source.rank, "error", err)
 		return
 	}
-	p.views.protocol.Receive(&p.views.state, p.viewNow(), protocol.Rank(in.source.rank), m)
+	p.views.state.Receive(p.viewNow(), protocol.Rank(in.source.rank), m)
 	p.stepViews()
 }
 
@@ -307,8 +305,7 @@ func (p *Process) warmLater() {
 		if p.views.sight.View != v {
 			return
 		}
-		m, s := p.views.protocol, &p.views.state
-		for _, id := range append(m.Children(s), m.Heir(s)...) {
+		for _, id := range p.views.state.Neighbours() {
 			if q := p.peerAt(int(id)); q.link == nil {
 				q.beat()
 			}

@@ -149,7 +149,7 @@ func (l *Letter) sound() bool {
 		return (l.Ballot != 0) == (l.Value != nil)
 	case Will, Failure:
 		return (l.Value == nil) == (l.Base == nil)
-	case Accept, Present, Reject, Noted, Join, Ask, Record:
+	case Accept, Present, Reject, Noted, Join, Record:
 		return true
 	}
 	return false // not for others

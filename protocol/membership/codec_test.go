@@ -23,7 +23,6 @@ func letters() (all []Message) {
 		{Kind: Failure, Who: Member{3, 2}, Certain: true, Willed: true, Base: v, Value: next, Ballot: 9},
 		{Kind: Noted, Who: Member{3, 2}},
 		{Kind: Join, Who: Member{7, 1}},
-		{Kind: Ask, Number: 3},
 		{Kind: Will},
 	} {
 		all = append(all, Message{Letter: &l, From: 1, To: 2, At: 3})

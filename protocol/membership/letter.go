@@ -47,7 +47,6 @@ const (
 	Failure // a process has failed (NODE_FAILURE, ROOT_FAILURE)
 	Noted   // that is known (FAILURE_DET_ACK)
 	Join    // a process wants to join (NEW_NODE, NODE_ALIVE)
-	Ask     // a process has seen a sign of a later view: which one is it?
 
 	// From a process to its driver, and back.
 	Record   // Work: keep this where it outlives the process
@@ -61,7 +60,7 @@ const (
 )
 
 var kindNames = [kinds]string{
-	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join", "ask",
+	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join",
 	"record", "fence", "opened", "excluded", "no quorum", "will", "wish",
 }
 

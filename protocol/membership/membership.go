@@ -199,10 +199,6 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		s.noted(from, m.Who)
 	case Join:
 		p.asked(s, now, m.Who)
-	case Ask:
-		if s.stage == inside {
-			s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
-		}
 	}
 }
 

@@ -26,10 +26,11 @@ type Step struct {
 	Came Outcome
 }
 
-// Line is a step as it is written down: one line of JSON.
+// Line is a step of one of a process's machines as it is written down: one line of JSON.
 type Line struct {
-	Who membership.Member
-	Step
+	Who     membership.Member
+	*Step                    // of its Machine
+	Members *membership.Step `json:",omitempty"`
 }
 
 // Outcome is what came of a step.
