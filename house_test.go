@@ -106,6 +106,7 @@ var rules = []struct {
 	check rule
 }{
 	{"imports go one way", importsOneWay},
+	{"rooms of a process are closed", nodeRoomsClosed},
 	{"pure rooms are pure", pureRooms},
 	{"pure rooms need no other module", pureRoomsStandAlone},
 	{"heavy modules stay apart", heavyModulesApart},

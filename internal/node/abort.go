@@ -21,11 +21,11 @@ func (m *Member) present() recovery.Op {
 }
 
 // aborted reports whether somebody has aborted that operation.
-func (m *Member) aborted() bool { return m.agreed > 0 && m.p.rules.Aborted(m.present()) }
+func (m *Member) aborted() bool { return m.agreed > 0 && m.p.recovery.rules.Aborted(m.present()) }
 
 // endAborted ends waits in an operation that is aborted.
 func (p *Process) endAborted(op recovery.Op) {
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		if m.agreed > 0 && m.present() == op {
 			m.abortWaits()
 		}
@@ -55,7 +55,7 @@ func (m *Member) vote(ctx, patient context.Context, name string) error {
 	}
 	m.agreed = m.seq + 1
 	for {
-		v := p.rules.Vote(protocol.Rank(m.task), m.present(), ctx.Err() != nil)
+		v := p.recovery.rules.Vote(protocol.Rank(m.task), m.present(), ctx.Err() != nil)
 		p.carryOut()
 		switch v {
 		case recovery.Enter:

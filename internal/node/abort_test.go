@@ -22,11 +22,11 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	defer job.Close()
 	p := job.Processes[0]
 	p.engine.Lock()
-	second := *p.views.sight.View
+	second := *p.view()
 	second.Number, second.Since = 2, []uint64{2, 1} // gives task 0 to this process
 	p.assign(&second)
-	p.rules.Opened(&second, false)
-	p.rules.Effects()
+	p.recovery.rules.Opened(&second, false)
+	p.recovery.rules.Effects()
 	p.engine.Unlock()
 	over := errors.New("over")
 	voted := make(chan error)
@@ -36,7 +36,7 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		p.engine.Lock()
-		waits = len(p.rules.waiting) > 0
+		waits = len(p.recovery.rules.waiting) > 0
 		p.engine.Unlock()
 	}
 	p.End(over)
@@ -62,7 +62,7 @@ func TestWhoJoinsIsToldFirst(t *testing.T) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	id := func(r protocol.Rank) membership.Member { return membership.Member{ID: r, Incarnation: 1} }
-	first := p.views.sight.View
+	first := p.view()
 	before := *first
 	before.Members = []membership.Member{id(0), id(1)}
 	p.views.sight.View = &before
@@ -82,10 +82,10 @@ func TestWhoJoinsIsToldFirst(t *testing.T) {
 	after.Owners, after.Since = []protocol.Rank{0, 2, 0}, []uint64{1, after.Number, 1}
 	p.viewOpened(&after)
 
-	joiner.post.Lock()
-	defer joiner.post.Unlock()
+	joiner.mesh.post.Lock()
+	defer joiner.mesh.post.Unlock()
 	var order []uint8
-	for _, letter := range joiner.inbox {
+	for _, letter := range joiner.mesh.inbox {
 		if op := letter.plan.op; op != opView {
 			order = append(order, op)
 		}

@@ -128,7 +128,7 @@ func (m *Member) series() *agreement.Series[*pact] {
 			all[r] = protocol.Rank(r)
 		}
 		m.agreements.Init(protocol.Rank(m.rank), all, aheadMax)
-		v := m.p.views.sight.View
+		v := m.p.view()
 		m.agreements.NewView(v.Number, m.living(v))
 	}
 	return m.agreements
@@ -164,7 +164,7 @@ func (m *Member) living(v *membership.View) (ranks []protocol.Rank) {
 
 // reconvene has all agreements begin anew in a view.
 func (p *Process) reconvene(v *membership.View) {
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		if m.agreements == nil {
 			continue
 		}

@@ -27,7 +27,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 		2: {Kind: agreement.Up, View: 1, Decided: 1, Value: []byte{3}},
 	} {
 		value := msg.Append(nil)
-		m.letter(rank, &incoming{envelope: envelope{seq: 1, size: uint64(len(value))}, value: value, complete: true, source: p.peers[rank]})
+		m.letter(rank, &incoming{envelope: envelope{seq: 1, size: uint64(len(value))}, value: value, complete: true, source: p.mesh.peers[rank]})
 	}
 	delivered := a.delivered
 	p.engine.Unlock()
@@ -37,7 +37,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	for _, rank := range []int{1, 2} {
 		q := job.Processes[rank]
 		q.engine.Lock()
-		child := q.members[memberKey{scope{group: world}, uint32(rank)}].agreements
+		child := q.groups.members[memberKey{scope{group: world}, uint32(rank)}].agreements
 		if child == nil || child.Find(1) == nil {
 			t.Errorf("task %d is not told", rank)
 		}
@@ -61,7 +61,7 @@ func TestForksKeepTheirAgreements(t *testing.T) {
 		p.engine.Unlock()
 		f.Release()
 	}
-	if len(p.members) != forks+1 {
-		t.Errorf("%d groups of %d are left", len(p.members), forks+1)
+	if len(p.groups.members) != forks+1 {
+		t.Errorf("%d groups of %d are left", len(p.groups.members), forks+1)
 	}
 }

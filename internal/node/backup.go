@@ -53,7 +53,7 @@ func (o *operation) backupKey(step int) recovery.Key {
 
 // backs tells whether the operation has backups.
 func (o *operation) backs() bool {
-	return o.works && o.backup != BackupNever && o.m.p.history.keeps && !o.plan.is(unlogged) && o.sched.program.Segments == 1
+	return o.works && o.backup != BackupNever && o.m.p.logs() && !o.plan.is(unlogged) && o.sched.program.Segments == 1
 }
 
 // backUp sends what a step has combined, which took some time, to who keeps it.
@@ -86,7 +86,7 @@ func (p *Process) backupAt(m *Member, steps []collective.Step) *peer {
 			break
 		}
 	}
-	for _, rank := range p.ring(p.views.sight.View) {
+	for _, rank := range p.ring(p.view()) {
 		if q := p.peerAt(int(rank)); !q.dead {
 			return q
 		}
@@ -103,7 +103,7 @@ func (o *operation) restore(ctx context.Context, step int) (spared bool, err err
 	}
 	steps := o.sched.program.Steps
 	for i := step; i < len(steps); i++ {
-		for steps[i].Kind == collective.FoldStep && o.err == nil && !p.dead && !p.rules.Told(o.backupKey(i)) {
+		for steps[i].Kind == collective.FoldStep && o.err == nil && !p.dead && !p.recovery.rules.Told(o.backupKey(i)) {
 			if err := p.awaitRules(ctx); err != nil {
 				return false, err
 			}
@@ -120,7 +120,7 @@ func (o *operation) restore(ctx context.Context, step int) (spared bool, err err
 
 // backupOf is the backup of what a step combines, if there is one.
 func (o *operation) backupOf(step int) *replica {
-	r := o.m.p.epochs.copies[o.backupKey(step)]
+	r := o.m.p.recovery.epochs.copies[o.backupKey(step)]
 	if r == nil || r.sign != o.sign {
 		return nil
 	}
@@ -149,5 +149,5 @@ func (o *operation) spares(step int) bool {
 // backupRoom tells whether there is room for a backup that comes. They share what the log may
 // take, and are the first to be done without.
 func (p *Process) backupRoom(in *incoming) bool {
-	return p.history.bytes+p.epochs.backups+int64(in.size) <= p.cfg.Buffer/2
+	return p.recovery.history.bytes+p.recovery.epochs.backups+int64(in.size) <= p.cfg.Buffer/2
 }

@@ -43,7 +43,7 @@ func (o *operation) giveBackOne(b []byte, sent, result bool) {
 	case result:
 		m.later = append(m.later, b)
 	default:
-		m.p.buffers.Put(b)
+		m.p.engine.Buffers.Put(b)
 	}
 }
 
@@ -59,13 +59,13 @@ const parkedMax = 256
 // reclaim gives back what is no longer needed, as the task calls its next operation.
 func (m *Member) reclaim() {
 	for i, b := range m.later {
-		m.p.buffers.Put(b)
+		m.p.engine.Buffers.Put(b)
 		m.later[i] = nil
 	}
 	m.later = m.later[:0]
 	n := 0
 	for n < len(m.parked) && m.ahead.passed(m.parked[n].seq) {
-		m.p.buffers.Put(m.parked[n].memory)
+		m.p.engine.Buffers.Put(m.parked[n].memory)
 		n++
 	}
 	m.parked = slices.Delete(m.parked, 0, n)

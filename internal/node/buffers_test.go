@@ -11,16 +11,16 @@ func TestRoomIsNotOurs(t *testing.T) {
 	defer l.Close()
 	p := l.Processes[0]
 	room := make([]byte, 1<<20)
-	in := &incoming{source: p.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in := &incoming{source: p.mesh.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.plan, in.size = Plan{op: opAllGather, flags: scheduled}, 1<<20
 	in.settle() // it came before the task
 	in.room = room
 	in.makeRoom(0)
 	in.discard()
-	if m := p.buffers.Get(1 << 20); &m[0] == &room[0] {
+	if m := p.engine.Buffers.Get(1 << 20); &m[0] == &room[0] {
 		t.Error("the process would use the task's memory")
 	}
-	if m := p.buffers.Get(eagerMax); p.buffers.Bytes() != 0 || len(m) != eagerMax {
+	if m := p.engine.Buffers.Get(eagerMax); p.engine.Buffers.Bytes() != 0 || len(m) != eagerMax {
 		t.Error("the memory of the beginning was not given back")
 	}
 }

@@ -172,7 +172,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 	}
 	o.start(c)
 	o.needs()
-	if o.plan.is(unlogged) && m.p.reran(m.task) && uint64(m.epoch) <= m.p.epochs.tasks[m.task].from {
+	if o.plan.is(unlogged) && m.p.reran(m.task) && m.begunBefore() {
 		o.fail(&Failure{Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d was run again, and what it was sent in mode Plain is not kept", m.task)})
 	}
 	if rank, ok := m.doomed[o.seq]; ok {

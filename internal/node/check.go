@@ -33,7 +33,7 @@ var ErrDiverged = errors.New("diverged")
 var seed = maphash.MakeSeed()
 
 // checks tells whether messages are compared.
-func (p *Process) checks() bool { return p.cfg.Check && p.history.keeps }
+func (p *Process) checks() bool { return p.cfg.Check && p.logs() }
 
 // reran tells whether a task was run before, in another process.
 func (p *Process) reran(task int) bool { return p.roster.Again(task) }
@@ -205,7 +205,7 @@ func callWord(p Plan, sign uint64) uint64 {
 
 // calls remembers what the task calls as its next operation.
 func (m *Member) calls(c *Call) {
-	if !m.p.history.keeps {
+	if !m.p.logs() {
 		return
 	}
 	for uint64(len(m.called)) < m.seq {

@@ -120,10 +120,10 @@ func TestSurplusIsCompared(t *testing.T) {
 		j := start(t, memory, 2, func(c *Config) { c.Check, c.Adopt = true, func(int, int, int) {} })
 		p := j.ps[0]
 		p.engine.Lock()
-		m := p.members[memberKey{scope{group: world}, 0}]
+		m := p.groups.members[memberKey{scope{group: world}, 0}]
 		say := func(text string, kind uint8) *incoming {
 			e := envelope{scope: scope{group: world}, seq: 1, from: 1, size: uint64(len(text)), plan: Plan{op: opBroadcast, root: 1}, kind: kind}
-			return &incoming{envelope: e, value: []byte(text), source: p.peers[1], complete: true}
+			return &incoming{envelope: e, value: []byte(text), source: p.mesh.peers[1], complete: true}
 		}
 		m.took(1, say("value", 0))
 		if in := m.surplus(1, say(c.again, c.kind)); !in.complete || in.kind != c.kind {

@@ -37,7 +37,7 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 	}
 	rules := m.p.cfg.Rules
 	if !c.Pieces && ops[p.op].combines {
-		rules = m.p.whole
+		rules = m.p.groups.whole
 	}
 	if c.Dear {
 		c.Bytes = math.MaxInt64

@@ -68,9 +68,9 @@ func New(cfg Config, s Socket) (*Process, error) {
 	if err := p.engine.Poll(); err != nil {
 		return nil, err
 	}
-	p.sockets = &sockets{}
-	p.sockets.ctx, p.sockets.cancel = context.WithCancel(context.Background())
-	p.sockets.endpoint, err = transport.Listen(transport.Config{
+	p.mesh.sockets = &sockets{}
+	p.mesh.sockets.ctx, p.mesh.sockets.cancel = context.WithCancel(context.Background())
+	p.mesh.sockets.endpoint, err = transport.Listen(transport.Config{
 		Key:         s.Key,
 		Self:        wire.Identity{Job: s.Job, From: uint32(cfg.Rank), Incarnation: s.Incarnation},
 		Decide:      p.decide,
@@ -84,16 +84,16 @@ func New(cfg Config, s Socket) (*Process, error) {
 		p.engine.Stop()
 		return nil, err
 	}
-	p.sockets.observation = p.observe(s)
-	p.peers[cfg.Rank].local = p // what a task sends to itself
+	p.mesh.sockets.observation = p.observe(s)
+	p.mesh.peers[cfg.Rank].local = p // what a task sends to itself
 	p.engine.Lock()
 	p.patrol()
-	p.sockets.observation.run()
+	p.mesh.sockets.observation.run()
 	switch {
 	case cfg.Joins:
 		p.joinViews()
 	case cfg.Rank == 0 && cfg.Host != nil:
-		go cfg.Host.Opened(p.views.sight.View)
+		go cfg.Host.Opened(p.view())
 	}
 	p.warmLater()
 	p.engine.Unlock()
@@ -105,10 +105,10 @@ func New(cfg Config, s Socket) (*Process, error) {
 func (p *Process) stallTime() time.Duration { return p.cfg.Silence / 2 }
 
 // Addresses is where the process listens.
-func (p *Process) Addresses() []transport.Address { return p.sockets.endpoint.Addresses() }
+func (p *Process) Addresses() []transport.Address { return p.mesh.sockets.endpoint.Addresses() }
 
 // KeepSockets listens again where somebody has removed the socket.
-func (p *Process) KeepSockets() error { return p.sockets.endpoint.Keep() }
+func (p *Process) KeepSockets() error { return p.mesh.sockets.endpoint.Keep() }
 
 // Peers tells where peers listen.
 func (p *Process) Peers(all ...Address) {
@@ -136,11 +136,11 @@ func (q *peer) connect() {
 		return
 	}
 	w.dialing = true
-	if q.p.dials >= dialsMax {
-		q.p.undialed = append(q.p.undialed, q)
+	if q.p.mesh.dials >= dialsMax {
+		q.p.mesh.undialed = append(q.p.mesh.undialed, q)
 		return
 	}
-	q.p.dials++
+	q.p.mesh.dials++
 	go q.dial(w.address, q.identity(), q.dialTime())
 }
 
@@ -150,10 +150,10 @@ const dialsMax = 16
 
 // nextDial lets the next one begin that waits for its turn.
 func (p *Process) nextDial() {
-	p.dials--
-	for len(p.undialed) > 0 && p.dials < dialsMax {
-		q := p.undialed[0]
-		p.undialed = p.undialed[1:]
+	p.mesh.dials--
+	for len(p.mesh.undialed) > 0 && p.mesh.dials < dialsMax {
+		q := p.mesh.undialed[0]
+		p.mesh.undialed = p.mesh.undialed[1:]
 		q.way.dialing = false
 		q.connect()
 	}
@@ -180,8 +180,8 @@ func (q *peer) identity() wire.Identity {
 
 func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) {
 	p := q.p
-	ctx, cancel := context.WithTimeout(p.sockets.ctx, most)
-	conn, err := p.sockets.endpoint.Dial(ctx, at, me)
+	ctx, cancel := context.WithTimeout(p.mesh.sockets.ctx, most)
+	conn, err := p.mesh.sockets.endpoint.Dial(ctx, at, me)
 	cancel()
 	p.engine.Lock()
 	defer p.engine.Unlock()
@@ -223,7 +223,7 @@ func (q *peer) retry(after time.Duration) {
 		return
 	}
 	if w.down == 0 {
-		w.down, q.p.linksDown = q.p.engine.Now(), true
+		w.down, q.p.mesh.linksDown = q.p.engine.Now(), true
 		q.p.patrolSoon()
 	}
 	if after == 0 {
@@ -248,7 +248,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	if q := p.peerAt(rank); q.dead || q.incarnation == 0 {
 		p.reborn(rank, id.Incarnation)
 	}
-	q := p.peers[rank]
+	q := p.mesh.peers[rank]
 	w := &q.way
 	switch {
 	case p.engine.Stopped():
@@ -275,7 +275,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 func (p *Process) established(conn *transport.Conn) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[conn.Peer().From]
+	q := p.mesh.peers[conn.Peer().From]
 	if conn.Self().Link != q.way.turn { // ours came in between
 		conn.Close()
 		return
@@ -286,7 +286,7 @@ func (p *Process) established(conn *transport.Conn) {
 func (p *Process) abandoned(id wire.Identity) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[id.From]
+	q := p.mesh.peers[id.From]
 	q.way.accepting = false
 	if q.link != nil {
 		q.retry(0)
@@ -319,7 +319,7 @@ func (q *peer) attach(conn *transport.Conn) {
 	for _, f := range again {
 		q.out = append(q.out, q.link.Stamp(f))
 	}
-	p.up = append(p.up, q)
+	p.mesh.up = append(p.mesh.up, q)
 	if fd := conn.PidfdTake(); fd >= 0 {
 		q.watchProcess(fd)
 	}
@@ -358,7 +358,7 @@ func (q *peer) disconnect() {
 	q.out, q.outAt = nil, 0
 	q.partial, q.toCome, q.into = nil, 0, nil
 	// A copy: somebody may be going through the old one.
-	q.p.up = slices.DeleteFunc(slices.Clone(q.p.up), func(o *peer) bool { return o == q })
+	q.p.mesh.up = slices.DeleteFunc(slices.Clone(q.p.mesh.up), func(o *peer) bool { return o == q })
 }
 
 // reconnect makes a connection again after one broke.
@@ -368,7 +368,7 @@ func (q *peer) reconnect() {
 		return
 	}
 	q.ask()
-	q.way.down, p.linksDown = p.engine.Now(), true
+	q.way.down, p.mesh.linksDown = p.engine.Now(), true
 	p.patrolSoon()
 	q.connect()
 }
@@ -420,7 +420,7 @@ func (p *Process) suspect(q *peer, why string) {
 	// On its own host the coordinator knows better. If it does not answer, the others
 	// decide.
 	p.engine.At(p.engine.Now()+protocol.Time(p.cfg.Silence/2), func() {
-		if p.peers[q.rank] == q && !q.dead && q.way.suspected {
+		if p.mesh.peers[q.rank] == q && !q.dead && q.way.suspected {
 			p.viewSuspect(q.rank, q.incarnation)
 		}
 	})
@@ -432,14 +432,14 @@ func (p *Process) Alive(rank int) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	q := p.peerAt(rank)
-	if q.dead || p.engine.Stopped() || p.sockets == nil {
+	if q.dead || p.engine.Stopped() || p.mesh.sockets == nil {
 		return
 	}
 	q.way.suspected = false
 	if q.way.down != 0 {
 		q.way.down = p.engine.Now()
 	}
-	go p.sockets.observation.heard(rank)
+	go p.mesh.sockets.observation.heard(rank)
 }
 
 // Close ends the process: peers are told that it leaves, and everything it holds
@@ -453,19 +453,31 @@ func (p *Process) Close() error {
 	well := p.ended == nil
 	p.end(errOver)
 	p.engine.Halt()
-	for _, q := range slices.Clone(p.up) {
+	for _, q := range slices.Clone(p.mesh.up) {
 		if well { // otherwise the others take it for dead, as it is for them
 			q.out = append(q.out, q.link.Send(wire.Bye, 0, q.link.Head(0), nil))
 		}
 		q.flush()
 	}
-	for r := range p.peers {
-		p.peers[r].forget()
+	for r := range p.mesh.peers {
+		p.mesh.peers[r].forget()
 	}
 	p.engine.Unlock()
-	p.sockets.cancel()
-	p.sockets.observation.close()
-	err := p.sockets.endpoint.Close()
+	p.mesh.sockets.cancel()
+	p.mesh.sockets.observation.close()
+	err := p.mesh.sockets.endpoint.Close()
 	p.engine.Stop()
 	return err
 }
+
+// someDown reports whether there is a peer that cannot be reached.
+func (p *Process) someDown() bool {
+	p.mesh.linksDown = p.mesh.linksDown && slices.ContainsFunc(p.mesh.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })
+	return p.mesh.linksDown
+}
+
+// networked reports whether there are processes elsewhere.
+func (p *Process) networked() bool { return p.mesh.sockets != nil }
+
+// traffic is how many bytes were read and written.
+func (m *mesh) traffic() uint64 { return m.moved }

@@ -78,8 +78,8 @@ func meetAll(ctx context.Context, j *job) {
 func cutAll(j *job) {
 	for _, p := range j.ps {
 		p.engine.Lock()
-		for r := range p.peers {
-			p.peers[r].broken(errCut)
+		for r := range p.mesh.peers {
+			p.mesh.peers[r].broken(errCut)
 		}
 		p.engine.Unlock()
 	}
@@ -94,8 +94,8 @@ func settled(t *testing.T, j *job, want int) {
 		what = nil
 		for _, p := range j.ps {
 			p.engine.Lock()
-			for r := range p.peers {
-				q := p.peers[r]
+			for r := range p.mesh.peers {
+				q := p.mesh.peers[r]
 				if r == p.cfg.Rank {
 					continue
 				}
@@ -103,8 +103,8 @@ func settled(t *testing.T, j *job, want int) {
 					what = append(what, fmt.Sprintf("process %d to %d: connected %v, %+v", p.cfg.Rank, r, q.conn != nil, q.way))
 				}
 			}
-			if len(p.up) != len(j.ps)-1 {
-				what = append(what, fmt.Sprintf("process %d has %d connections", p.cfg.Rank, len(p.up)))
+			if len(p.mesh.up) != len(j.ps)-1 {
+				what = append(what, fmt.Sprintf("process %d has %d connections", p.cfg.Rank, len(p.mesh.up)))
 			}
 			p.engine.Unlock()
 		}
@@ -158,7 +158,7 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 			}
 			<-told
 			j.ps[0].engine.Lock()
-			left := j.ps[0].peers[1].left // its goodbye came through: there is nothing to ask
+			left := j.ps[0].mesh.peers[1].left // its goodbye came through: there is nothing to ask
 			j.ps[0].engine.Unlock()
 			w.mu.Lock()
 			if w.asked == 0 && !left {

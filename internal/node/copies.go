@@ -30,15 +30,15 @@ const copyYours = 1
 // and needs none.
 func (p *Process) own(key recovery.Key, sign uint64, value []byte, stored bool, f *fate) *replica {
 	r := &replica{key: key, value: value, sign: sign, own: true, fate: f}
-	p.epochs.copies[key] = r
-	p.rules.Kept(key, stored)
+	p.recovery.epochs.copies[key] = r
+	p.recovery.rules.Kept(key, stored)
 	p.carryOut()
 	return r
 }
 
 // sendCopy sends a copy.
 func (p *Process) sendCopy(q *peer, e *recovery.Effect) {
-	r := p.epochs.copies[e.Key]
+	r := p.recovery.epochs.copies[e.Key]
 	if r == nil || q.dead {
 		return
 	}
@@ -98,14 +98,14 @@ func (p *Process) copyCame(in *incoming) {
 	if in.kind == copyYours {
 		said.Kind = recovery.Have
 	}
-	r := p.epochs.copies[key]
+	r := p.recovery.epochs.copies[key]
 	if !in.complete {
 		if r != nil && in.kind == copyYours { // it has it
 			in.decline()
 			p.heardRule(in.source, said)
 			return
 		}
-		p.rules.Coming(in.source.life(), key)
+		p.recovery.rules.Coming(in.source.life(), key)
 		in = in.stay()
 		in.arrived = func() {
 			p.copyCame(in)
@@ -117,16 +117,16 @@ func (p *Process) copyCame(in *incoming) {
 	if r == nil {
 		in.settle()
 		r = &replica{key: key, value: in.value, sign: in.sign, pooled: in.pooled && in.kind != copyYours}
-		p.epochs.copies[key] = r
+		p.recovery.epochs.copies[key] = r
 		in.pooled = false
 		if key.Backup() {
-			p.epochs.backups += int64(len(r.value))
+			p.recovery.epochs.backups += int64(len(r.value))
 		}
 	} else {
 		in.discard()
 	}
 	if key.Name == 0 {
-		for t := range p.epochs.tasks {
+		for t := range p.recovery.epochs.tasks {
 			p.compareStates(r, t)
 		}
 	}
@@ -139,7 +139,7 @@ func (p *Process) copied(in *incoming) {
 		return
 	}
 	key := keyOf(in)
-	if r := p.epochs.copies[key]; r != nil {
+	if r := p.recovery.epochs.copies[key]; r != nil {
 		r.sent--
 		if r.fate != nil && r.fate.dies() {
 			p.die()
@@ -151,15 +151,15 @@ func (p *Process) copied(in *incoming) {
 
 // drop gives up a copy. Its memory is used again, unless somebody may still read it.
 func (r *replica) drop(p *Process) {
-	if p.hub != nil {
+	if p.hub() != nil {
 		return
 	}
 	if r.own && r.key.Name == 0 {
 		if r.sent == 0 {
-			p.epochs.tasks[r.key.Task].spare = r.value[:0]
+			p.recovery.epochs.tasks[r.key.Task].spare = r.value[:0]
 		}
 	} else if r.pooled {
-		p.buffers.Put(r.value)
+		p.engine.Buffers.Put(r.value)
 	}
 }
 
@@ -167,7 +167,7 @@ func (r *replica) drop(p *Process) {
 func (m *Member) SaveRoom() []byte {
 	m.p.engine.Lock()
 	defer m.p.engine.Unlock()
-	te := &m.p.epochs.tasks[m.task]
+	te := &m.p.recovery.epochs.tasks[m.task]
 	room := te.spare
 	te.spare = nil
 	return room
@@ -187,7 +187,7 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	k := m.named(key)
 	var known recovery.Recollection
 	err = m.awaitRules(ctx, name, func() bool {
-		known = p.rules.Recall(k)
+		known = p.recovery.rules.Recall(k)
 		return known != recovery.Unknown
 	})
 	switch {
@@ -196,8 +196,8 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	case known == recovery.Missing:
 		return nil, false, m.lose(name, fmt.Sprintf("no process has what its %s returned in epoch %d any more, and others know what followed; more Copies, or Stored, would have kept it", name, k.Epoch))
 	}
-	p.rules.Drew(k)
-	r := p.epochs.copies[k]
+	p.recovery.rules.Drew(k)
+	r := p.recovery.epochs.copies[k]
 	return r.value, true, r.typed(name, sign)
 }
 
@@ -229,11 +229,11 @@ func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value 
 	}
 	k := m.named(key)
 	r := p.own(k, sign, value, false, &f)
-	if err := m.awaitRules(ctx, name, func() bool { return p.dead || p.rules.Enough(k) }); err != nil {
+	if err := m.awaitRules(ctx, name, func() bool { return p.dead || p.recovery.rules.Enough(k) }); err != nil {
 		return err
 	}
 	r.fate = nil
-	p.rules.Drew(k)
+	p.recovery.rules.Drew(k)
 	return m.usable(name)
 }
 

@@ -99,7 +99,7 @@ var errCut = errors.New("cut by the test")
 // cut cuts the connection of a process to another, in one of several ways.
 func cut(j *job, p *Process, rank, how int) bool {
 	p.engine.Lock()
-	q := p.peers[rank]
+	q := p.mesh.peers[rank]
 	if q.conn == nil {
 		p.engine.Unlock()
 		return false
@@ -118,7 +118,7 @@ func cut(j *job, p *Process, rank, how int) bool {
 		p.engine.Unlock()
 		o := j.ps[rank]
 		o.engine.Lock()
-		if q := o.peers[p.cfg.Rank]; q.conn != nil {
+		if q := o.mesh.peers[p.cfg.Rank]; q.conn != nil {
 			q.broken(errCut)
 		}
 		o.engine.Unlock()

@@ -35,7 +35,7 @@ func (p *Process) dispatch(in *incoming) {
 		p.late(in)
 		return
 	}
-	if len(p.releases.forgotten) > 0 && p.releases.forgotten[memberKey{in.scope, in.to}] {
+	if len(p.groups.releases.forgotten) > 0 && p.groups.releases.forgotten[memberKey{in.scope, in.to}] {
 		p.late(in)
 		return
 	}

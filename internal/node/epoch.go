@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/node/engine"
@@ -22,7 +21,6 @@ import (
 // epochs is a process's part in them.
 type epochs struct {
 	tasks   []taskEpoch // by task
-	members []*Member   // of epochs after the first
 	copies  map[recovery.Key]*replica
 	backups int64         // bytes of the copies that are backups of reductions
 	told    protocol.Time // when the host was last told
@@ -41,15 +39,21 @@ type taskEpoch struct {
 
 // initEpochs begins with epoch 0.
 func (p *Process) initEpochs() {
-	e := &p.epochs
+	e := &p.recovery.epochs
 	e.tasks = make([]taskEpoch, p.roster.Len())
 	e.copies = map[recovery.Key]*replica{}
 }
 
+// taskEpoch is where a task of this process is.
+func (p *Process) taskEpoch(task int) *taskEpoch { return &p.recovery.epochs.tasks[task] }
+
+// begunBefore reports whether an earlier attempt of the task may have been in this epoch.
+func (m *Member) begunBefore() bool { return uint64(m.epoch) <= m.p.taskEpoch(m.task).from }
+
 // awaitRules waits until something has changed in what is known of others.
 func (p *Process) awaitRules(ctx context.Context) error {
 	w := &engine.Waiter{}
-	p.rules.waiting = append(p.rules.waiting, w)
+	p.recovery.rules.waiting = append(p.recovery.rules.waiting, w)
 	return p.engine.Wait(ctx, w)
 }
 
@@ -69,7 +73,7 @@ func (m *Member) awaitRules(ctx context.Context, name string, holds func() bool)
 // commit goes on to an epoch that all tasks have saved. If they have not received all
 // that they sent before, that is misuse.
 func (p *Process) commit(epoch uint64, balance int64) {
-	e := &p.epochs
+	e := &p.recovery.epochs
 	for t := range e.tasks {
 		te := &e.tasks[t]
 		o := te.saving
@@ -86,7 +90,7 @@ func (p *Process) commit(epoch uint64, balance int64) {
 		o.step()
 	}
 	p.dropBefore(epoch)
-	if h := p.cfg.Host; h != nil && p.engine.Now()-e.told > epochEvery && p.views.sight.View.Members[0] == p.views.state.Self() {
+	if h := p.cfg.Host; h != nil && p.engine.Now()-e.told > epochEvery && p.lowest() {
 		e.told = p.engine.Now()
 		go h.Epoch(epoch)
 	}
@@ -104,7 +108,7 @@ func unreceived(balance int64) string {
 
 // enterEpoch makes the group of all tasks known to a task in the epoch that it is in.
 func (p *Process) enterEpoch(task int) *Member {
-	m := p.member(scope{world, uint32(p.epochs.tasks[task].at)}, task)
+	m := p.member(scope{world, uint32(p.recovery.epochs.tasks[task].at)}, task)
 	if !m.known {
 		m.join(nil)
 	}
@@ -113,22 +117,12 @@ func (p *Process) enterEpoch(task int) *Member {
 
 // dropBefore drops what is kept of the epochs before one, except the first.
 func (p *Process) dropBefore(epoch uint64) {
-	e := &p.epochs
-	kept := e.members[:0]
-	for _, m := range e.members {
-		if uint64(m.epoch) >= epoch {
-			kept = append(kept, m)
-			continue
-		}
+	e := &p.recovery.epochs
+	for _, m := range p.groups.removeLater(func(m *Member) bool { return m.epoch != 0 && uint64(m.epoch) < epoch }) {
 		m.drop()
-		delete(p.members, memberKey{m.scope, uint32(m.task)})
-		p.history.bytes -= m.logged
+		p.recovery.history.bytes -= m.logged
 	}
-	clear(e.members[len(kept):])
-	e.members = kept
-	p.releases.kept = slices.DeleteFunc(p.releases.kept, func(m *Member) bool { return m.epoch != 0 && uint64(m.epoch) < epoch })
-	p.history.told = min(p.history.told, p.history.bytes)
-	p.last = nil
+	p.recovery.history.told = min(p.recovery.history.told, p.recovery.history.bytes)
 	for key, r := range e.copies {
 		if key.Epoch != 0 && key.Epoch < epoch {
 			if key.Backup() {
@@ -142,7 +136,7 @@ func (p *Process) dropBefore(epoch uint64) {
 
 // stale tells whether a message is of an epoch that was dropped.
 func (p *Process) stale(in *incoming) bool {
-	return in.epoch != 0 && uint64(in.epoch) < p.rules.Committed()
+	return in.epoch != 0 && uint64(in.epoch) < p.recovery.rules.Committed()
 }
 
 // saveName is what Save is called as an operation.
@@ -175,7 +169,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 		m.abandon(saveName)
 		return nil, err
 	}
-	te := &p.epochs.tasks[m.task]
+	te := &p.recovery.epochs.tasks[m.task]
 	to := te.at + 1
 	if c.Epoch > 0 {
 		to = c.Epoch
@@ -190,11 +184,11 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	if o.err == nil && !p.dead {
 		te.saving, te.to = o, to
 		te.state = p.own(recovery.Key{Task: protocol.Rank(m.task), Epoch: to}, c.Sign, c.State, c.Stored, &o.fate)
-		for _, r := range p.epochs.copies {
+		for _, r := range p.recovery.epochs.copies {
 			p.compareStates(r, m.task)
 		}
 		if m.broken == nil {
-			p.rules.Save(protocol.Rank(m.task), to, te.balance)
+			p.recovery.rules.Save(protocol.Rank(m.task), to, te.balance)
 			p.carryOut()
 		}
 	}
@@ -202,7 +196,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	delivered, failure := o.delivered, o.err
 	if te.saving == o {
 		te.saving, te.state = nil, nil
-		p.rules.Unsaved(protocol.Rank(m.task))
+		p.recovery.rules.Unsaved(protocol.Rank(m.task))
 	}
 	o.leave()
 	switch {
@@ -221,7 +215,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 // saves: who runs a task again could not read it. A state is compared where there is a copy of it: when the copy
 // comes, or the task saves, and so before the epoch is committed.
 func (p *Process) compareStates(r *replica, task int) {
-	te := &p.epochs.tasks[task]
+	te := &p.recovery.epochs.tasks[task]
 	if r.key.Name != 0 || te.saving == nil || te.to != r.key.Epoch || te.state.sign == r.sign {
 		return
 	}
@@ -233,7 +227,7 @@ func (m *Member) saves() error {
 	if err := m.usable(saveName); err != nil {
 		return err
 	}
-	at := m.p.epochs.tasks[m.task].at
+	at := m.p.recovery.epochs.tasks[m.task].at
 	if m.group == world && uint64(m.epoch) == at {
 		return nil
 	}
@@ -250,23 +244,23 @@ func (m *Member) Resume(ctx context.Context, sign uint64) (state []byte, epoch u
 	if err := m.saves(); err != nil {
 		return nil, 0, nil, err
 	}
-	te := &p.epochs.tasks[m.task]
+	te := &p.recovery.epochs.tasks[m.task]
 	if !p.reran(m.task) || te.at > 0 {
 		return nil, 0, nil, nil
 	}
 	p.count(m.task, saveName, nil)
 	var here bool
 	err = m.awaitRules(ctx, saveName, func() (known bool) {
-		epoch, here, known = p.rules.Resume(protocol.Rank(m.task))
+		epoch, here, known = p.recovery.rules.Resume(protocol.Rank(m.task))
 		return known
 	})
 	if err != nil || epoch == 0 {
 		return nil, 0, nil, err
 	}
-	p.rules.Resumed(protocol.Rank(m.task), epoch)
+	p.recovery.rules.Resumed(protocol.Rank(m.task), epoch)
 	*te = taskEpoch{at: epoch, from: epoch}
 	if here {
-		r := p.epochs.copies[recovery.Key{Task: protocol.Rank(m.task), Epoch: epoch}]
+		r := p.recovery.epochs.copies[recovery.Key{Task: protocol.Rank(m.task), Epoch: epoch}]
 		if err := r.typed(saveName, sign); err != nil {
 			return nil, 0, nil, err
 		}

@@ -21,7 +21,7 @@ func TestNothingStaysOfEpochs(t *testing.T) {
 	})
 	for r, p := range j.ps {
 		p.engine.Lock()
-		if copies, forks := len(p.epochs.copies), len(p.releases.kept); copies > 3 || forks > 1 {
+		if copies, forks := len(p.recovery.epochs.copies), len(p.groups.releases.kept); copies > 3 || forks > 1 {
 			t.Errorf("process %d keeps %d copies, and %d released forks", r, copies, forks)
 		}
 		p.engine.Unlock()

@@ -85,7 +85,7 @@ const askTime = protocol.Time(2 * time.Millisecond)
 func (q *peer) exited() {
 	p := q.p
 	dead := func() {
-		if p.peers[q.rank] == q { // its next life may be there
+		if p.peerAt(q.rank) == q { // its next life may be there
 			p.died(q.rank, true, "its process has exited")
 		}
 	}
@@ -112,7 +112,7 @@ func (q *peer) exited() {
 
 // died handles a death: after what the dead sent, so that it counts.
 func (p *Process) died(rank int, certain bool, how string) {
-	q := p.peers[rank]
+	q := p.peerAt(rank)
 	if q.dead || p.engine.Stopped() {
 		return
 	}
@@ -127,7 +127,7 @@ func (p *Process) died(rank int, certain bool, how string) {
 	}
 	p.roster.Died(rank, how)
 	p.lingered()
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		if p.replays() {
 			m.orphaned()
 		} else {

@@ -71,8 +71,8 @@ func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 	}
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	if len(p.peers) > 5 {
-		t.Errorf("room for %d peers", len(p.peers))
+	if len(p.mesh.peers) > 5 {
+		t.Errorf("room for %d peers", len(p.mesh.peers))
 	}
 }
 
@@ -101,7 +101,7 @@ func (x *intruder) attached(ctx context.Context) {
 	x.t.Helper()
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Microsecond) {
 		x.to.engine.Lock()
-		up := x.to.peers[1].conn != nil
+		up := x.to.mesh.peers[1].conn != nil
 		x.to.engine.Unlock()
 		if up {
 			return
@@ -332,7 +332,7 @@ func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Helper()
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
 		p.engine.Lock()
-		q := p.peers[1]
+		q := p.mesh.peers[1]
 		done := q.conn == nil || q.link.Arrived()+1 >= x.next
 		up := q.conn != nil
 		p.engine.Unlock()
@@ -370,7 +370,7 @@ func granted(t *testing.T, p *Process, id uint32) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
 		p.engine.Lock()
-		in := p.peers[1].parts[id]
+		in := p.mesh.peers[1].parts[id]
 		ok := in != nil && in.granted
 		p.engine.Unlock()
 		if ok {
@@ -452,7 +452,7 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 	defer p.engine.Stop()
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q, m := p.peers[1], p.members[memberKey{scope{group: world}, 0}]
+	q, m := p.mesh.peers[1], p.groups.members[memberKey{scope{group: world}, 0}]
 	q.attach(s.conn(t))
 	// The task waits in a broadcast and for a message.
 	if _, err := m.enter(&Call{Plan: mustPlan(t, "binomial", "checked").WithRoot(1), Sign: 5}); err != nil {

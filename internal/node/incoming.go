@@ -30,8 +30,8 @@ type incoming struct {
 
 // passing is memory for a message that is most likely handled at once.
 func (p *Process) passing() *incoming {
-	p.one = incoming{passes: true}
-	return &p.one
+	p.mesh.one = incoming{passes: true}
+	return &p.mesh.one
 }
 
 // stay returns the message in memory of its own, to be kept.
@@ -41,9 +41,9 @@ func (in *incoming) stay() *incoming {
 	}
 	p := in.source.p
 	var c *incoming
-	if n := len(p.freeIn); n > 0 {
-		c = p.freeIn[n-1]
-		p.freeIn = p.freeIn[:n-1]
+	if n := len(p.mesh.freeIn); n > 0 {
+		c = p.mesh.freeIn[n-1]
+		p.mesh.freeIn = p.mesh.freeIn[:n-1]
 	} else {
 		c = &incoming{}
 	}
@@ -66,7 +66,7 @@ func (in *incoming) settle() {
 		in.value = p.keep(in.value)
 		return
 	}
-	m := p.buffers.Get(len(in.value))
+	m := p.engine.Buffers.Get(len(in.value))
 	p.copy(m, in.value)
 	in.value, in.pooled = m, true
 }
@@ -82,7 +82,7 @@ func (in *incoming) moveTo(room []byte) {
 func (in *incoming) discard() {
 	if in.pooled {
 		in.pooled = false
-		in.source.p.buffers.Put(in.value)
+		in.source.p.engine.Buffers.Put(in.value)
 	}
 }
 
@@ -98,9 +98,9 @@ const freeInMax = 4 * aheadMax
 
 // reuse takes back the memory of a message that came in one piece.
 func (p *Process) reuse(in *incoming) {
-	if in.id == 0 && len(p.freeIn) < freeInMax {
+	if in.id == 0 && len(p.mesh.freeIn) < freeInMax {
 		*in = incoming{}
-		p.freeIn = append(p.freeIn, in)
+		p.mesh.freeIn = append(p.mesh.freeIn, in)
 	}
 }
 
@@ -142,7 +142,7 @@ func (in *incoming) makeRoom(n int) {
 	switch {
 	case value != nil:
 	case in.plan.op != opSend && in.size <= engine.BufferMax:
-		value, pooled = in.source.p.buffers.Get(int(in.size)), true
+		value, pooled = in.source.p.engine.Buffers.Get(int(in.size)), true
 	case in.size <= roomMax:
 		value = large.New(int(in.size))
 	default:
@@ -188,11 +188,11 @@ func (in *incoming) wantSoon() {
 // as long as there is memory for such.
 func (in *incoming) wantEarly() {
 	p := in.source.p
-	if in.complete || in.granted || p.early+int64(in.size) > earlyMax {
+	if in.complete || in.granted || p.mesh.early+int64(in.size) > earlyMax {
 		return
 	}
 	in.early = true
-	p.early += int64(in.size)
+	p.mesh.early += int64(in.size)
 	in.want()
 }
 
@@ -200,6 +200,6 @@ func (in *incoming) wantEarly() {
 func (in *incoming) taken() {
 	if in.early {
 		in.early = false
-		in.source.p.early -= int64(in.size)
+		in.source.p.mesh.early -= int64(in.size)
 	}
 }

@@ -21,9 +21,9 @@ func (p *Process) count(task int, op string, f *fate) {
 		return
 	}
 	key := fmt.Sprintf("%d %s", task, op)
-	p.counts[key]++
+	p.groups.counts[key]++
 	for i, k := range p.cfg.Kills {
-		if k.Task != task || k.Op != op || k.Seq != p.counts[key] {
+		if k.Task != task || k.Op != op || k.Seq != p.groups.counts[key] {
 			continue
 		}
 		// The process may have made the step before its task came to it.
@@ -76,9 +76,9 @@ func (q *peer) half(e envelope, value []byte) {
 // die ends the process: as a process, at once; as a goroutine, by failing
 // everything it does.
 func (p *Process) die() {
-	if p.hub != nil {
+	if hub := p.hub(); hub != nil {
 		p.dead = true
-		p.hub.killed(p)
+		hub.killed(p)
 		return
 	}
 	_ = posix.Kill(os.Getpid(), syscall.SIGKILL)

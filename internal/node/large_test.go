@@ -56,12 +56,12 @@ func TestRoomForAValueIsMadeOnce(t *testing.T) {
 	if size > roomMax {
 		t.Skipf("this machine has %d bytes of memory, %d are needed", roomMax, size)
 	}
-	in := &incoming{envelope: envelope{size: size, plan: Plan{op: opSend}}, source: p.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in := &incoming{envelope: envelope{size: size, plan: Plan{op: opSend}}, source: p.mesh.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.makeRoom(0)
 	if uint64(len(in.value)) != size {
 		t.Errorf("room for %d of %d bytes", len(in.value), size)
 	}
-	in = &incoming{envelope: envelope{size: roomMax + 1, plan: Plan{op: opSend}}, source: p.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
+	in = &incoming{envelope: envelope{size: roomMax + 1, plan: Plan{op: opSend}}, source: p.mesh.peers[1], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.makeRoom(0)
 	if uint64(len(in.value)) > roomFirst {
 		t.Errorf("room for %d bytes, though the machine has not as many", len(in.value))

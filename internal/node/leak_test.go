@@ -80,22 +80,22 @@ func leftovers(t *testing.T, p *Process) {
 		p.engine.Lock()
 		what = ""
 		switch stand, _ := p.engine.Standing(); {
-		case stand > 0, len(p.wanting) > 0:
-			what = fmt.Sprintf("%d stand, %d want room", stand, len(p.wanting))
-		case p.queued != 0 || p.early != 0:
-			what = fmt.Sprintf("%d queued, %d early", p.queued, p.early)
-		case len(p.members) > 1+keptMax:
-			what = fmt.Sprintf("%d groups", len(p.members))
+		case stand > 0, len(p.groups.wanting) > 0:
+			what = fmt.Sprintf("%d stand, %d want room", stand, len(p.groups.wanting))
+		case p.groups.queued != 0 || p.mesh.early != 0:
+			what = fmt.Sprintf("%d queued, %d early", p.groups.queued, p.mesh.early)
+		case len(p.groups.members) > 1+keptMax:
+			what = fmt.Sprintf("%d groups", len(p.groups.members))
 		case p.engine.Timers() > 20:
 			what = fmt.Sprintf("%d timers", p.engine.Timers())
 		}
-		for _, m := range p.members {
+		for _, m := range p.groups.members {
 			if m.ops.count > 0 {
 				what = fmt.Sprintf("%d operations of a group of %d", m.ops.count, m.Size())
 			}
 		}
-		for r := range p.peers {
-			if q := p.peers[r]; len(q.asked)+len(q.parts)+len(q.queue) > 0 {
+		for r := range p.mesh.peers {
+			if q := p.mesh.peers[r]; len(q.asked)+len(q.parts)+len(q.queue) > 0 {
 				what = fmt.Sprintf("to process %d: %d asked, %d in parts, %d queued", r, len(q.asked), len(q.parts), len(q.queue))
 			}
 		}

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -20,10 +22,10 @@ type Death struct {
 
 // peerAt returns the process of a rank, also one that is not known yet.
 func (p *Process) peerAt(rank int) *peer {
-	for len(p.peers) <= rank {
-		p.peers = append(p.peers, newPeer(p, len(p.peers), 0))
+	for len(p.mesh.peers) <= rank {
+		p.mesh.peers = append(p.mesh.peers, newPeer(p, len(p.mesh.peers), 0))
 	}
-	return p.peers[rank]
+	return p.mesh.peers[rank]
 }
 
 // reborn makes room for the next life of a process.
@@ -35,8 +37,8 @@ func (p *Process) reborn(rank int, incarnation uint64) *peer {
 		q.incarnation = incarnation
 	default:
 		p.died(rank, true, "its place was taken by its next life")
-		p.peers[rank] = newPeer(p, rank, incarnation)
-		q = p.peers[rank]
+		p.mesh.peers[rank] = newPeer(p, rank, incarnation)
+		q = p.mesh.peers[rank]
 		q.early = p.outlived(rank, incarnation)
 	}
 	return q
@@ -44,7 +46,7 @@ func (p *Process) reborn(rank int, incarnation uint64) *peer {
 
 // outlived tells whether an earlier life of a process is in the view that is open.
 func (p *Process) outlived(rank int, incarnation uint64) bool {
-	m, in := p.views.sight.View.Find(protocol.Rank(rank))
+	m, in := p.view().Find(protocol.Rank(rank))
 	return in && uint64(m.Incarnation) < incarnation
 }
 
@@ -52,6 +54,32 @@ func (p *Process) outlived(rank int, incarnation uint64) bool {
 // not the life that the message is for.
 func (q *peer) mute(op uint8) bool {
 	return q.dead || q.left || q.early && op != opView && op != opBeat
+}
+
+// meet takes note of who has come with a view, and who is not in it any more.
+func (p *Process) meet(before, v *membership.View) {
+	for r, q := range p.mesh.peers {
+		m, in := v.Find(protocol.Rank(r))
+		switch {
+		case r == p.cfg.Rank:
+		case in && !before.Has(m):
+			p.welcome(r, m)
+		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
+			if p.replays() {
+				p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				break
+			}
+			// If it is dead, whoever saw it will say how; if not, it is out all the same.
+			if p.cfg.Host != nil && !p.engine.Background() {
+				go p.cfg.Host.Ask(r)
+			}
+			p.engine.At(p.engine.Now()+nameTime, func() {
+				if p.mesh.peers[r] == q {
+					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
+				}
+			})
+		}
+	}
 }
 
 // welcome takes note of a process that has joined.
@@ -74,7 +102,7 @@ func (p *Process) Tell(d Death) {
 		p.viewDeath(d.Rank, d.Incarnation, d.Record, true)
 		return
 	}
-	switch q := p.peers[d.Rank]; { // what it still said
+	switch q := p.mesh.peers[d.Rank]; { // what it still said
 	case q.local != nil:
 		p.takeMail()
 	case !q.dead && q.conn != nil:

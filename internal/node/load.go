@@ -30,13 +30,13 @@ func (p *Process) tellLoad() {
 	if p.cfg.Memory == 0 || !p.replays() || p.engine.Stopped() || p.dead || p.ended != nil {
 		return
 	}
-	v, most := p.views.sight.View, p.tasksMax()
-	if l := &p.load; l.told && l.most == most && l.view == v {
+	v, most := p.view(), p.tasksMax()
+	if l := &p.recovery.load; l.told && l.most == most && l.view == v {
 		return
 	}
-	p.load.told, p.load.most, p.load.view = true, most, v
-	self := p.views.state.Self()
-	p.views.state.Limit(self, most)
+	p.recovery.load.told, p.recovery.load.most, p.recovery.load.view = true, most, v
+	self := p.self()
+	p.limit(self, most)
 	if p.cfg.Host != nil {
 		p.cfg.Host.Load(most, p.cfg.Memory/int64(max(most, 1)))
 	}
@@ -53,7 +53,7 @@ func (p *Process) tellLoad() {
 // toldLoad learns how many tasks another process can own.
 func (p *Process) toldLoad(in *incoming) {
 	who := membership.Member{ID: protocol.Rank(in.source.rank), Incarnation: uint32(max(in.source.incarnation, 1))}
-	p.views.state.Limit(who, int(min(in.extra, 1<<31-1)))
+	p.limit(who, int(min(in.extra, 1<<31-1)))
 }
 
 // tasksMax is how many tasks the process can own: those that it has, and as many more
@@ -76,21 +76,21 @@ func (p *Process) inUse() int64 {
 	if sample[0].Value.Kind() == metrics.KindUint64 {
 		live = int64(sample[0].Value.Uint64())
 	}
-	if p.hub == nil {
-		return max(live, p.history.bytes)
+	if hub := p.hub(); hub != nil {
+		return hub.share(p, live)
 	}
-	return p.hub.share(p, live)
+	return max(live, p.recovery.history.bytes)
 }
 
 // share is the part of a process in the memory of the program.
 func (l *Local) share(p *Process, live int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.load.bytes = p.history.bytes
+	p.recovery.load.bytes = p.recovery.history.bytes
 	for _, q := range l.Processes {
-		live -= q.load.bytes
+		live -= q.recovery.load.bytes
 	}
-	return p.history.bytes + max(live, 0)/int64(len(l.Processes))
+	return p.recovery.history.bytes + max(live, 0)/int64(len(l.Processes))
 }
 
 // nobodys is why a view has nobody for a task.

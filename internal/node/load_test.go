@@ -16,7 +16,7 @@ func TestLoadIsTold(t *testing.T) {
 	for r, bytes := range []int64{1 << 39, 1 << 38, 1 << 10} {
 		p := j.ps[r]
 		p.engine.Lock()
-		p.history.bytes = bytes
+		p.recovery.history.bytes = bytes
 		p.tellLoad()
 		p.engine.Unlock()
 	}
@@ -39,7 +39,7 @@ func TestSpareTakesAny(t *testing.T) {
 	for r, want := range []int{0, 1<<31 - 1} {
 		p := j.ps[r]
 		p.engine.Lock()
-		p.history.bytes = 10
+		p.recovery.history.bytes = 10
 		if got := p.tasksMax(); got != want {
 			t.Errorf("process %d can own %d tasks, want %d", r, got, want)
 		}

@@ -20,6 +20,9 @@ type Local struct {
 	done chan struct{}
 }
 
+// hub is the job that has the process as a goroutine; nil: it is a process of its own.
+func (p *Process) hub() *Local { return p.mesh.hub }
+
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
 	l := &Local{closed: make(chan struct{}), done: make(chan struct{})}
@@ -30,15 +33,15 @@ func NewLocal(n int, cfg Config) (*Local, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.hub = l
+		p.mesh.hub = l
 		l.Processes = append(l.Processes, p)
 	}
 	for _, p := range l.Processes {
-		for r := range p.peers {
-			p.peers[r].local = l.Processes[r]
+		for r := range p.mesh.peers {
+			p.mesh.peers[r].local = l.Processes[r]
 		}
 	}
-	l.end = ending.New(l.Processes[0].views.sight.View)
+	l.end = ending.New(l.Processes[0].view())
 	if !l.Processes[0].replays() {
 		l.end.Report()
 	}
@@ -100,7 +103,7 @@ func (l *Local) killed(p *Process) {
 	l.end.Died(membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: 1})
 	l.settle()
 	l.mu.Unlock()
-	record := membership.Testament(&p.views.state.State).Append(nil)
+	record := p.testament()
 	go func() {
 		for _, q := range l.Processes {
 			if q != p {
@@ -141,7 +144,7 @@ type mail struct {
 // is held. Whoever gives it back steps the receiver.
 func (q *peer) mail(t *terms, e *envelope, value []byte) {
 	p := q.p
-	shared := t.stream == nil || p.history.keeps // the log has the same memory
+	shared := t.stream == nil || p.logs() // the log has the same memory
 	if shared && len(value) <= inlineMax {
 		value, shared = p.keep(value), false
 	}
@@ -156,10 +159,10 @@ func (q *peer) mail(t *terms, e *envelope, value []byte) {
 		q.asked[m.origin.id] = m.origin
 		p.waits(t, value)
 	}
-	q.local.post.Lock()
-	q.local.inbox = append(q.local.inbox, m)
-	first := len(q.local.inbox) == 1
-	q.local.post.Unlock()
+	q.local.mesh.post.Lock()
+	q.local.mesh.inbox = append(q.local.mesh.inbox, m)
+	first := len(q.local.mesh.inbox) == 1
+	q.local.mesh.post.Unlock()
 	if first { // else whoever put the first one there steps it
 		p.engine.Visit(q.local.engine)
 	}
@@ -167,17 +170,17 @@ func (q *peer) mail(t *terms, e *envelope, value []byte) {
 
 // takeMail handles what others sent. The lock is held.
 func (p *Process) takeMail() {
-	p.post.Lock()
-	letters := p.inbox
-	p.inbox = p.spareInbox[:0]
-	p.post.Unlock()
+	p.mesh.post.Lock()
+	letters := p.mesh.inbox
+	p.mesh.inbox = p.mesh.spareInbox[:0]
+	p.mesh.post.Unlock()
 	for i := range letters {
 		l := &letters[i]
-		if p.peers[l.rank].dead { // what it said before its death was taken then
+		if p.mesh.peers[l.rank].dead { // what it said before its death was taken then
 			continue
 		}
 		in := p.passing()
-		in.envelope, in.source, in.shared = l.envelope, p.peers[l.rank], l.shared
+		in.envelope, in.source, in.shared = l.envelope, p.mesh.peers[l.rank], l.shared
 		if l.origin == nil {
 			in.value, in.filled, in.complete = l.value, len(l.value), true
 		} else {
@@ -186,5 +189,5 @@ func (p *Process) takeMail() {
 		p.dispatch(in)
 	}
 	clear(letters)
-	p.spareInbox = letters
+	p.mesh.spareInbox = letters
 }

@@ -115,7 +115,7 @@ func compareLogs(t *testing.T, j *job) {
 	var all []sent
 	for _, p := range j.ps {
 		p.engine.Lock()
-		for _, m := range p.members {
+		for _, m := range p.groups.members {
 			for r := range m.Size() {
 				if m.log == nil {
 					continue
@@ -134,7 +134,7 @@ func compareLogs(t *testing.T, j *job) {
 		}
 		q := j.ps[j.ps[0].roster.Owner(int(s.to))]
 		q.engine.Lock()
-		sum, known := q.members[memberKey{s.scope, s.to}].digests.find(nameOf(s.from, &s.envelope))
+		sum, known := q.groups.members[memberKey{s.scope, s.to}].digests.find(nameOf(s.from, &s.envelope))
 		q.engine.Unlock()
 		if !known {
 			continue

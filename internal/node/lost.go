@@ -33,7 +33,7 @@ func (p *Process) lose(why string, tasks ...int) {
 		return
 	}
 	p.cfg.Logger.Error("lost", "tasks", tasks, "why", why)
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		m.lost()
 		if slices.Contains(tasks, m.task) { // it is here, and must end
 			m.fail(func(*operation) *Failure { return m.goneFailure("", m.rank) })
@@ -49,7 +49,7 @@ func (p *Process) tellLost(why string, tasks ...int) {
 	for i, t := range tasks {
 		ranks[i] = protocol.Rank(t)
 	}
-	p.rules.Lose(why, ranks...)
+	p.recovery.rules.Lose(why, ranks...)
 	p.carryOut()
 }
 

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
@@ -74,25 +77,64 @@ type Member struct {
 	recentBytes int
 }
 
+// groups is the places of the process's tasks in groups.
+type groups struct {
+	members  map[memberKey]*Member
+	later    []*Member // of epochs after the first
+	last     *Member   // that was asked for
+	releases releases
+	whole    collective.Table // the rules for values that cannot be cut
+	counts   map[string]int   // operations entered, by task and name
+	freeOps  []*operation
+	values   []byte // where small values are kept
+	concat   []byte // where blocks of a message are put together
+	queued   int64  // what messages of streams that wait to be sent cost
+	wanting  []*engine.Waiter
+}
+
+// all lists the places of tasks, in any order.
+func (g *groups) all() iter.Seq[*Member] { return maps.Values(g.members) }
+
+// remove takes the places of tasks that are gone out of the tables, and returns them.
+func (g *groups) remove(gone func(*Member) bool) []*Member {
+	return g.removed(slices.Collect(g.all()), gone)
+}
+
+// removeLater does so among those of epochs after the first.
+func (g *groups) removeLater(gone func(*Member) bool) []*Member {
+	return g.removed(slices.Clone(g.later), gone)
+}
+
+func (g *groups) removed(some []*Member, gone func(*Member) bool) []*Member {
+	some = slices.DeleteFunc(some, func(m *Member) bool { return !gone(m) })
+	for _, m := range some {
+		delete(g.members, memberKey{m.scope, uint32(m.task)})
+	}
+	g.later = slices.DeleteFunc(g.later, gone)
+	g.releases.kept = slices.DeleteFunc(g.releases.kept, gone)
+	g.last = nil
+	return some
+}
+
 // member returns a task's place in a group, known or not.
 func (p *Process) member(at scope, task int) *Member {
-	if m := p.last; m != nil && m.scope == at && m.task == task {
+	if m := p.groups.last; m != nil && m.scope == at && m.task == task {
 		return m
 	}
 	key := memberKey{at, uint32(task)}
-	m := p.members[key]
+	m := p.groups.members[key]
 	if m == nil {
 		m = &Member{
 			p: p, scope: at, task: task,
 			factories: map[Plan]factory{},
 			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}
-		p.members[key] = m
+		p.groups.members[key] = m
 		if at.epoch > 0 {
-			p.epochs.members = append(p.epochs.members, m)
+			p.groups.later = append(p.groups.later, m)
 		}
 	}
-	p.last = m
+	p.groups.last = m
 	return m
 }
 
@@ -175,7 +217,7 @@ func (m *Member) rankOf(task uint32) (int, bool) {
 }
 
 // peer returns the process of a rank.
-func (m *Member) peer(rank int) *peer { return m.p.peers[m.p.roster.Owner(m.taskOf(rank))] }
+func (m *Member) peer(rank int) *peer { return m.p.peerAt(m.p.roster.Owner(m.taskOf(rank))) }
 
 // to is an envelope from this task to a rank of the group.
 func (m *Member) to(rank int) envelope {

@@ -221,7 +221,7 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 					t.Errorf("heap grew by %d bytes; allowed: %d", grown, limit)
 				}
 				j.ps[0].engine.Lock()
-				if n := len(j.ps[0].wanting); n > 0 {
+				if n := len(j.ps[0].groups.wanting); n > 0 {
 					t.Errorf("%d who gave up still want room", n)
 				}
 				j.ps[0].engine.Unlock()
@@ -234,7 +234,7 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 func wantsRoom(p *Process) bool {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	for _, w := range p.wanting {
+	for _, w := range p.groups.wanting {
 		if !w.Done() {
 			return true
 		}

@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -13,24 +12,24 @@ import (
 
 // balance has tasks moved with the epoch that all have saved: the next view does both.
 func (p *Process) balance(epoch uint64) {
-	p.rules.moving = true
+	p.recovery.rules.moving = true
 	p.views.state.Balance(epoch)
 	p.stepViews()
 }
 
 // balanced has the epoch committed without a view, if there will be none after all.
 func (p *Process) balanced() {
-	if v := &p.views; p.rules.moving && !v.state.Decides() {
-		p.rules.moving = false
+	if v := &p.views; p.recovery.rules.moving && !v.state.Decides() {
+		p.recovery.rules.moving = false
 		v.state.Balance(0)
-		p.rules.Unmoved()
+		p.recovery.rules.Unmoved()
 		p.carryOut()
 	}
 }
 
 // holds reports whether this process moves tasks in a view.
 func (p *Process) holds(v *membership.View) bool {
-	return p.cfg.Moves && v.Members[0] == p.views.state.Self() && p.views.state.Unbalanced()
+	return p.cfg.Moves && p.lowest() && p.views.state.Unbalanced()
 }
 
 // ErrMoved: the task is another process's now.
@@ -38,19 +37,12 @@ var ErrMoved = errors.New("moved")
 
 // leaves gives up a task that a view has given to another process while this one lives.
 func (p *Process) leaves(task int) {
-	gone := func(m *Member) bool { return m.task == task }
-	for key, m := range p.members {
-		if gone(m) {
-			m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.roster.Owner(m.task))})
-			m.drop()
-			delete(p.members, key)
-			p.history.bytes -= m.logged
-		}
+	for _, m := range p.groups.remove(func(m *Member) bool { return m.task == task }) {
+		m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.roster.Owner(m.task))})
+		m.drop()
+		p.recovery.history.bytes -= m.logged
 	}
-	p.epochs.members = slices.DeleteFunc(p.epochs.members, gone)
-	p.releases.kept = slices.DeleteFunc(p.releases.kept, gone)
-	p.last = nil
-	for key, r := range p.epochs.copies {
+	for key, r := range p.recovery.epochs.copies {
 		if int(key.Task) == task {
 			r.own, r.fate = false, nil
 		}
@@ -60,7 +52,7 @@ func (p *Process) leaves(task int) {
 
 // adopts runs a task from the top that a view has given to this process.
 func (p *Process) adopts(task int) {
-	p.cfg.Logger.Info("takes over", "task", task, "view", p.views.sight.View.Number)
+	p.cfg.Logger.Info("takes over", "task", task, "view", p.view().Number)
 	p.member(scope{group: world}, task).join(nil)
 	p.cfg.Adopt(p.cfg.Rank, task, p.roster.Attempt(task))
 }

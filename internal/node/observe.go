@@ -75,7 +75,7 @@ func (p *Process) observe(s Socket) *observation {
 // same number, so that whoever knows the one knows the other. Without it signs of life
 // go over links.
 func (o *observation) openDatagrams(s Socket) {
-	for _, a := range o.p.sockets.endpoint.Addresses() {
+	for _, a := range o.p.mesh.sockets.endpoint.Addresses() {
 		if !a.Host.IsValid() {
 			continue
 		}
@@ -353,7 +353,7 @@ func (q *peer) observed(m suspicion.Message) {
 // observedBy takes a message of an observer from a link. What comes on it is a sign of life by
 // itself, unless the sender is deaf.
 func (p *Process) observedBy(in *incoming) {
-	if p.sockets == nil || in.kind&(1<<6) == 0 {
+	if p.mesh.sockets == nil || in.kind&(1<<6) == 0 {
 		return
 	}
 	m := suspicion.Message{
@@ -363,7 +363,7 @@ func (p *Process) observedBy(in *incoming) {
 	if m.Deaf && in.source.sign != nil {
 		in.source.sign.fresh.Store(false)
 	}
-	go p.sockets.observation.take(protocol.Rank(in.source.rank), m)
+	go p.mesh.sockets.observation.take(protocol.Rank(in.source.rank), m)
 }
 
 // beat gives a peer a sign of life on its link.
@@ -384,11 +384,11 @@ func (q *peer) beat() {
 
 // knowPeer has a peer watched: from the beginning, or from the view that lets it in.
 func (p *Process) knowPeer(q *peer) {
-	if p.sockets == nil || q.dead || q.left || !q.way.known {
+	if p.mesh.sockets == nil || q.dead || q.left || !q.way.known {
 		return
 	}
-	if m, in := p.views.sight.View.Find(protocol.Rank(q.rank)); in && uint64(m.Incarnation) == q.incarnation {
-		q.sign = p.sockets.observation.know(q.rank, q.host, q.incarnation, q.way.address.Host)
+	if m, in := p.view().Find(protocol.Rank(q.rank)); in && uint64(m.Incarnation) == q.incarnation {
+		q.sign = p.mesh.sockets.observation.know(q.rank, q.host, q.incarnation, q.way.address.Host)
 	}
 }
 
@@ -413,8 +413,8 @@ func (p *Process) cleared(rank int) {
 
 // HeardOf is told whether the coordinator hears a process, or for how long it has not.
 func (p *Process) HeardOf(rank int, hears bool, silent time.Duration) {
-	if p.sockets != nil {
-		p.sockets.observation.take(suspicion.Coordinator, suspicion.Message{Kind: suspicion.Answer, Of: protocol.Rank(rank), Hears: hears, Tried: protocol.Time(silent)})
+	if p.mesh.sockets != nil {
+		p.mesh.sockets.observation.take(suspicion.Coordinator, suspicion.Message{Kind: suspicion.Answer, Of: protocol.Rank(rank), Hears: hears, Tried: protocol.Time(silent)})
 	}
 }
 
@@ -426,20 +426,20 @@ func (p *Process) Doubt(rank int) {
 }
 
 func (p *Process) observation() *observation {
-	if p.sockets == nil {
+	if p.mesh.sockets == nil {
 		return nil
 	}
-	return p.sockets.observation
+	return p.mesh.sockets.observation
 }
 
 // doubtLinks tells the observer to whom links are of no use for a while.
 func (p *Process) doubtLinks() {
-	if p.sockets == nil || !p.someDown() {
+	if p.mesh.sockets == nil || !p.someDown() {
 		return
 	}
 	up := 0
 	var down []suspicion.Link
-	for _, q := range p.peers {
+	for _, q := range p.mesh.peers {
 		switch {
 		case q.dead || q.left:
 		case q.way.down != 0:
@@ -448,7 +448,7 @@ func (p *Process) doubtLinks() {
 			up++
 		}
 	}
-	o := p.sockets.observation
+	o := p.mesh.sockets.observation
 	o.mu.Lock()
 	effects := o.machine.Unlinked(down, up, o.now())
 	o.mu.Unlock()

@@ -79,9 +79,9 @@ type arrival struct {
 func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 	p := m.p
 	var o *operation
-	if n := len(p.freeOps); n > 0 {
-		o = p.freeOps[n-1]
-		p.freeOps = p.freeOps[:n-1]
+	if n := len(p.groups.freeOps); n > 0 {
+		o = p.groups.freeOps[n-1]
+		p.groups.freeOps = p.groups.freeOps[:n-1]
 	} else {
 		o = &operation{}
 	}
@@ -97,7 +97,7 @@ const freeOpsMax = aheadMax
 // it any more.
 func (o *operation) recycle() {
 	p := o.m.p
-	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.kept() || len(p.freeOps) >= freeOpsMax {
+	if o.timed || len(o.arrived) > 0 || !o.delivered || !o.finished || o.kept() || len(p.groups.freeOps) >= freeOpsMax {
 		return
 	}
 	o.giveBack()
@@ -105,7 +105,7 @@ func (o *operation) recycle() {
 		o.sched.store.Forget()
 	}
 	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles, filling: o.filling[:0]}
-	p.freeOps = append(p.freeOps, o)
+	p.groups.freeOps = append(p.groups.freeOps, o)
 }
 
 // factory returns the maker of a plan's machines.
@@ -116,7 +116,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 	f := m.factories[plan]
 	if f == nil {
 		var err error
-		if f, err = machines(plan, m.Size(), m.p.hub != nil); err != nil {
+		if f, err = machines(plan, m.Size(), m.p.hub() != nil); err != nil {
 			return nil, err
 		}
 		m.factories[plan] = f

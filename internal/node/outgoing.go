@@ -69,25 +69,25 @@ const lingerTime = protocol.Time(10 * time.Millisecond)
 // the peer, or the time has come.
 func (q *peer) linger() {
 	p := q.p
-	if len(p.lingering) == 0 {
+	if len(p.mesh.lingering) == 0 {
 		p.engine.At(p.engine.Now()+lingerTime, p.lingered)
 	}
 	if !q.lingers {
 		q.lingers = true
-		p.lingering = append(p.lingering, q)
+		p.mesh.lingering = append(p.mesh.lingering, q)
 	}
 }
 
 // lingered writes what has lingered.
 func (p *Process) lingered() {
-	for i, q := range p.lingering {
-		p.lingering[i] = nil
+	for i, q := range p.mesh.lingering {
+		p.mesh.lingering[i] = nil
 		q.lingers = false
 		if !q.dead && q.conn != nil && len(q.out) > 0 {
 			q.flush()
 		}
 	}
-	p.lingering = p.lingering[:0]
+	p.mesh.lingering = p.mesh.lingering[:0]
 }
 
 // tell sends a message of our own, without value, ahead of all that waits.
@@ -251,22 +251,22 @@ func (q *peer) flush() {
 		return
 	}
 	for len(q.out) > 0 {
-		iov := q.p.iov[:0]
+		iov := q.p.mesh.iov[:0]
 		for _, f := range q.out[:min(len(q.out), 32)] {
 			iov = append(iov, f.Head)
 			if len(f.Rest) > 0 {
 				iov = append(iov, f.Rest)
 			}
 		}
-		q.p.iov = iov
+		q.p.mesh.iov = iov
 		skipBytes(&iov, q.outAt)
 		n, err := q.conn.Write(iov)
-		clear(q.p.iov)
+		clear(q.p.mesh.iov)
 		if err != nil && err != transport.ErrAgain {
 			q.broken(err)
 			return
 		}
-		q.p.moved += uint64(n)
+		q.p.mesh.moved += uint64(n)
 		q.written(n)
 		if err == transport.ErrAgain || len(q.out) > 0 && q.outAt > 0 {
 			q.arm(true)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -40,10 +39,10 @@ func (p *Process) patrol() {
 	}
 	t.last = now
 	p.inspect(rounds)
-	if t.calm++; t.moved != p.moved || t.drives != p.engine.Drives() || !p.views.state.Settled() || p.someDown() {
+	if t.calm++; t.moved != p.mesh.traffic() || t.drives != p.engine.Drives() || !p.viewsSettled() || p.someDown() {
 		t.calm = 0
 	}
-	t.moved, t.drives = p.moved, p.engine.Drives()
+	t.moved, t.drives = p.mesh.traffic(), p.engine.Drives()
 	switch {
 	case t.calm < calmAfter:
 		t.next = now + patrolEvery
@@ -62,24 +61,17 @@ func (p *Process) patrolSoon() {
 	if !p.engine.Polls() || t.next <= now+patrolEvery {
 		return
 	}
-	p.viewNow()
-	t.last, t.next, t.calm, p.views.looked = now, now+patrolEvery, 0, now
+	p.views.look(p)
+	t.last, t.next, t.calm = now, now+patrolEvery, 0
 	p.engine.At(t.next, t.do)
-}
-
-// someDown reports whether there is a peer that cannot be reached.
-func (p *Process) someDown() bool {
-	p.linksDown = p.linksDown && slices.ContainsFunc(p.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })
-	return p.linksDown
 }
 
 // inspect is a patrol, after the time of so many.
 func (p *Process) inspect(rounds int) {
-	p.viewNow()
-	p.views.looked = p.engine.Now()
+	p.views.look(p)
 	p.tellLoad()
 	p.doubtAbsent()
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		for o := range m.ops.all() {
 			o.patrol(rounds)
 		}
@@ -91,30 +83,6 @@ func (p *Process) inspect(rounds int) {
 		}
 	}
 	p.doubtLinks()
-}
-
-// doubtAbsent suspects those that have not begun if a view has been waiting for them for too
-// long: all others wait for the view.
-func (p *Process) doubtAbsent() {
-	v := &p.views
-	if p.sockets == nil || v.state.Settled() || !v.sight.View.Has(v.state.Self()) {
-		v.waits = 0
-		return
-	}
-	now := p.viewNow()
-	if v.waits == 0 {
-		v.waits = now
-	}
-	if now-v.waits < protocol.Time(p.cfg.Silence) {
-		return
-	}
-	for _, m := range v.sight.View.Members {
-		if q := p.peerAt(int(m.ID)); q.rank != p.cfg.Rank && q.incarnation == 0 && !q.dead && !q.way.suspected {
-			q.way.suspected = true
-			p.cfg.Logger.Info("has not begun, and a view waits for it", "peer", q.rank)
-			p.viewSuspect(q.rank, uint64(m.Incarnation))
-		}
-	}
 }
 
 // probeEvery is how many patrols pass between the first probe, which comes with the second

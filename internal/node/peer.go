@@ -2,12 +2,40 @@ package node
 
 import (
 	"errors"
+	"sync"
 	"syscall"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
 )
+
+// mesh is the other processes, and the ways to them.
+type mesh struct {
+	peers     []*peer // by rank of process
+	up        []*peer // connected
+	linksDown bool    // there may be peers that cannot be reached
+	lingering []*peer // for whom something lingers
+	moved     uint64  // bytes read and written
+
+	sockets  *sockets // nil: all processes are goroutines
+	dials    int      // connections that are being made
+	undialed []*peer  // that wait for their turn
+
+	scratch  []byte   // what is read
+	iov      [][]byte // what is written
+	one      incoming // the message at hand, mostly
+	freeIn   []*incoming
+	early    int64            // bytes granted that nobody has asked for
+	settling []*engine.Waiter // for peers to have all that was sent
+
+	// Where processes are goroutines: what others sent.
+	hub        *Local
+	post       sync.Mutex
+	inbox      []mail
+	spareInbox []mail
+}
 
 // peer is another process, as seen from this one.
 type peer struct {

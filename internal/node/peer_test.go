@@ -76,7 +76,7 @@ func byHand(t testing.TB) *Process {
 	if err := p.engine.Poll(); err != nil {
 		t.Fatal(err)
 	}
-	p.peers[0].local = p
+	p.mesh.peers[0].local = p
 	return p
 }
 
@@ -98,7 +98,7 @@ func TestMessageEndsItsConnection(t *testing.T) {
 	defer p.engine.Stop()
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[1]
+	q := p.mesh.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()
 	x := &intruder{next: 1}
@@ -128,7 +128,7 @@ func TestOursFailsAfterTheirsCame(t *testing.T) {
 	defer p.engine.Stop()
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[1]
+	q := p.mesh.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()
 	q.retry(0)
@@ -150,7 +150,7 @@ func TestLateConnectionIsNotTaken(t *testing.T) {
 	late, other := s.another(t)
 	defer other.Close()
 	p.engine.Lock()
-	q := p.peers[1]
+	q := p.mesh.peers[1]
 	newer := s.conn(t)
 	q.attach(newer)
 	defer s.b.Close()
@@ -173,7 +173,7 @@ func TestFirstBeatGoesOutOnce(t *testing.T) {
 	defer p.engine.Stop()
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[1]
+	q := p.mesh.peers[1]
 	q.beat()
 	q.attach(s.conn(t))
 	defer s.b.Close()
@@ -217,7 +217,7 @@ func TestReadLeavesNothingBuffered(t *testing.T) {
 	defer p.engine.Stop()
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	q := p.peers[1]
+	q := p.mesh.peers[1]
 	q.attach(s.conn(t))
 	defer s.b.Close()
 	defer q.disconnect()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/large"
@@ -93,54 +92,21 @@ const (
 )
 
 // Process is one process of a job. Its methods are safe for concurrent use.
+//
+// What it knows is in rooms: only the files of a room use its fields, others call its methods.
 type Process struct {
-	cfg   Config
-	whole collective.Table // the rules for values that cannot be cut
-
-	engine    *engine.Engine
-	peers     []*peer // by rank of process
-	roster    *roster.Table
-	members   map[memberKey]*Member
-	scratch   []byte   // what is read
-	one       incoming // the message at hand, mostly
-	freeIn    []*incoming
-	freeOps   []*operation
-	last      *Member  // that was asked for
-	iov       [][]byte // what is written
-	values    []byte   // where small values are kept
-	buffers   engine.Buffers
-	concat    []byte // where blocks of a message are put together
-	early     int64  // bytes granted that nobody has asked for
-	queued    int64  // what messages that wait to be sent cost
-	wanting   []*engine.Waiter
-	lingering []*peer          // for whom something lingers
-	settling  []*engine.Waiter // for peers to have all that was sent
-	counts    map[string]int   // operations entered, by task and name
-	dead      bool             // killed, where a process is a goroutine
-	ended     error
-	out       chan struct{} // closed then
-
-	up        []*peer // connected
-	linksDown bool    // there may be peers that cannot be reached
-	moved     uint64  // bytes read and written
-
-	// Where processes are goroutines: what others sent.
-	post  sync.Mutex
-	inbox []mail
-
-	hub        *Local
-	releases   releases
-	spareInbox []mail
-
-	sockets  *sockets
-	dials    int     // connections that are being made
-	undialed []*peer // that wait for their turn
+	cfg      Config
+	engine   *engine.Engine // the lock, who waits and who drives
+	roster   *roster.Table  // whose tasks are, and what became of them
+	mesh     mesh           // the other processes, and the ways to them
+	views    views          // who is in the job
+	recovery recovering     // what is kept for those that are run again
+	groups   groups         // the tasks' places in groups, and their operations
 	patrols  patrols
-	views    views
-	history  history
-	load     load
-	rules    rules
-	epochs   epochs
+
+	dead  bool // killed, where a process is a goroutine
+	ended error
+	out   chan struct{} // closed then
 }
 
 func newProcess(cfg Config) (*Process, error) {
@@ -179,20 +145,20 @@ func newProcess(cfg Config) (*Process, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Process{
-		cfg: cfg, whole: cfg.Rules.Whole(),
-		peers: make([]*peer, cfg.Size), roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
-		members: map[memberKey]*Member{}, counts: map[string]int{},
-		out: make(chan struct{}),
+		cfg: cfg, out: make(chan struct{}),
+		roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
+		mesh:   mesh{peers: make([]*peer, cfg.Size)},
+		groups: groups{members: map[memberKey]*Member{}, counts: map[string]int{}, whole: cfg.Rules.Whole()},
 	}
 	p.engine = engine.New(engine.Config{Handler: handler{p}, Spin: cfg.Spin, Pause: cfg.Pause})
 	p.patrols.do = p.patrol
 	block := make([]peer, cfg.Size)
-	for r := range p.peers {
+	for r := range p.mesh.peers {
 		block[r] = peer{p: p, rank: r, pidfd: -1}
-		p.peers[r] = &block[r]
+		p.mesh.peers[r] = &block[r]
 	}
 	p.peerAt(cfg.Rank)
-	p.history.keeps = p.replays()
+	p.recovery.history.keeps = p.replays()
 	for _, t := range p.tasks() {
 		p.member(scope{group: world}, t).join(nil)
 	}
@@ -239,7 +205,7 @@ func (p *Process) tasks() (tasks []int) {
 func (p *Process) World(task int) *Member {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	return p.members[memberKey{scope{group: world}, uint32(task)}]
+	return p.groups.members[memberKey{scope{group: world}, uint32(task)}]
 }
 
 // Logger is the process's.
@@ -251,21 +217,21 @@ func (p *Process) copy(dst, src []byte) { p.engine.Work(large.Copy(dst, src)) }
 // keep returns a copy of a small value.
 func (p *Process) keep(b []byte) []byte {
 	n := (len(b) + 7) &^ 7 // the next one begins on a word, too
-	if n > cap(p.values)/8 {
+	if n > cap(p.groups.values)/8 {
 		if n > 1<<10 {
 			c := make([]byte, len(b))
 			p.copy(c, b)
 			return c
 		}
-		p.values = make([]byte, 0, 8<<10)
+		p.groups.values = make([]byte, 0, 8<<10)
 	}
-	if len(p.values)+n > cap(p.values) {
-		p.values = make([]byte, 0, cap(p.values))
+	if len(p.groups.values)+n > cap(p.groups.values) {
+		p.groups.values = make([]byte, 0, cap(p.groups.values))
 	}
-	at := len(p.values)
-	p.values = p.values[:at+n]
-	copy(p.values[at:], b)
-	return p.values[at : at+len(b) : at+len(b)]
+	at := len(p.groups.values)
+	p.groups.values = p.groups.values[:at+n]
+	copy(p.groups.values[at:], b)
+	return p.groups.values[at : at+len(b) : at+len(b)]
 }
 
 // End makes every operation, present and to come, fail: the job is over.
@@ -281,7 +247,7 @@ func (p *Process) end(why error) {
 	}
 	p.ended = why
 	close(p.out)
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		m.fail(func(o *operation) *Failure { return &Failure{Err: why} })
 	}
 	p.settlesNow()
@@ -292,8 +258,8 @@ func (p *Process) end(why error) {
 
 // roomAgain lets those look again who wait for room to send.
 func (p *Process) roomAgain() {
-	for _, w := range p.wanting {
+	for _, w := range p.groups.wanting {
 		p.engine.Complete(w)
 	}
-	p.wanting = p.wanting[:0]
+	p.groups.wanting = p.groups.wanting[:0]
 }

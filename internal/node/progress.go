@@ -18,7 +18,7 @@ func (h handler) Visited() { h.takeMail() }
 // Ready handles a connection that has input, or room for output, or the end of a process.
 func (h handler) Ready(ev engine.Ready) {
 	rank, pid := int(ev.Data>>1), ev.Data&1 == 1
-	q := h.peers[rank]
+	q := h.mesh.peers[rank]
 	switch {
 	case pid && q.pidfd == ev.Fd:
 		q.exited()
@@ -34,18 +34,18 @@ func (h handler) Ready(ev engine.Ready) {
 }
 
 // Spins reports whether there are only a few connections.
-func (h handler) Spins() bool { return len(h.up) > 0 && len(h.up) <= 4 }
+func (h handler) Spins() bool { return len(h.mesh.up) > 0 && len(h.mesh.up) <= 4 }
 
 // Read reads from all of them.
 func (h handler) Read() int {
-	before := h.moved
-	for _, q := range h.up {
+	before := h.mesh.moved
+	for _, q := range h.mesh.up {
 		if q.armed {
 			q.flush()
 		}
 		q.read()
 	}
-	return int(h.moved - before)
+	return int(h.mesh.moved - before)
 }
 
 // Sleeps has somebody look after a wait that takes long.

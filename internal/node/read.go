@@ -19,14 +19,14 @@ const (
 func (q *peer) read() (more bool) {
 	// What a connection has buffered does not show at the poller: it is read to
 	// the end.
-	before := q.p.moved
-	for n := 0; q.conn != nil && (n < readsMax && q.p.moved-before < readMax || q.conn.Buffered()); n++ {
+	before := q.p.mesh.moved
+	for n := 0; q.conn != nil && (n < readsMax && q.p.mesh.moved-before < readMax || q.conn.Buffered()); n++ {
 		if more = q.readOnce(); !more {
 			break
 		}
 	}
 	q.asksAck = false // this may be the answer
-	if len(q.p.settling) > 0 {
+	if len(q.p.mesh.settling) > 0 {
 		q.p.settlesNow()
 	}
 	if q.conn != nil && q.link.Owes() {
@@ -59,7 +59,7 @@ func (q *peer) readOnce() (more bool) {
 		}
 		return false
 	}
-	q.p.moved += uint64(n)
+	q.p.mesh.moved += uint64(n)
 	if q.sign != nil && !q.sign.fresh.Load() {
 		q.sign.fresh.Store(true)
 	}
@@ -81,16 +81,16 @@ const headRoom = 4 << 10
 
 // readRoom is memory to read into.
 func (p *Process) readRoom() []byte {
-	if p.scratch == nil {
-		p.scratch = make([]byte, 160<<10)
+	if p.mesh.scratch == nil {
+		p.mesh.scratch = make([]byte, 160<<10)
 	}
-	return p.scratch
+	return p.mesh.scratch
 }
 
 // bodyRoom is where the rest of the present frame goes.
 func (q *peer) bodyRoom() []byte {
 	if q.into == nil || q.into.void { // it came before
-		return q.p.readRoom()[:min(uint64(len(q.p.scratch)), q.toCome)]
+		return q.p.readRoom()[:min(uint64(len(q.p.mesh.scratch)), q.toCome)]
 	}
 	at := q.into.filled + int(q.head.Length-q.toCome)
 	return q.into.value[at : at+int(q.toCome)]

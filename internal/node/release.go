@@ -27,9 +27,9 @@ func (m *Member) Release() {
 	if m.group == world {
 		return
 	}
-	r := &p.releases
+	r := &p.groups.releases
 	r.kept = append(r.kept, m)
-	if p.history.keeps { // who runs a task again makes it again
+	if p.logs() { // who runs a task again makes it again
 		return
 	}
 	bytes := 0
@@ -67,9 +67,9 @@ func (m *Member) idle() bool {
 // forget drops all of a fork but its key.
 func (p *Process) forget(m *Member) {
 	key := memberKey{m.scope, uint32(m.task)}
-	delete(p.members, key)
-	p.last = nil
-	r := &p.releases
+	delete(p.groups.members, key)
+	p.groups.last = nil
+	r := &p.groups.releases
 	if r.forgotten == nil {
 		r.forgotten = map[memberKey]bool{}
 	}

@@ -46,32 +46,35 @@ const forkCost = 2 << 10
 // replays tells whether the tasks of the dead are run again.
 func (p *Process) replays() bool { return p.cfg.Adopt != nil }
 
+// logs reports whether what tasks send is logged, and not given up.
+func (p *Process) logs() bool { return p.recovery.history.keeps }
+
 // record puts a message to a rank into the log. A large value must not change any
 // more.
 func (m *Member) record(to int, e *envelope, value []byte) {
 	p := m.p
-	if !p.history.keeps || p.together(m, int(e.to)) {
+	if !p.recovery.history.keeps || p.together(m, int(e.to)) {
 		return
 	}
 	if m.log == nil {
 		m.log = recovery.NewLog(p.headLen())
-		m.log.Room = p.history.memory.take
-		p.buffers.Stays = copiedMax
+		m.log.Room = p.recovery.history.memory.take
+		p.engine.Buffers.Stays = copiedMax
 		m.count(forkCost)
 	}
 	e.size = uint64(len(value))
-	e.put(p.history.head[:])
+	e.put(p.recovery.history.head[:])
 	if p.cfg.Check {
-		p.history.sign(e, value)
+		p.recovery.history.sign(e, value)
 	}
-	m.count(m.log.Add(to, p.history.head[:], value))
+	m.count(m.log.Add(to, p.recovery.history.head[:], value))
 	p.bound()
 }
 
 // count takes note that the log takes n bytes more.
 func (m *Member) count(n int) {
 	m.logged += int64(n)
-	m.p.history.bytes += int64(n)
+	m.p.recovery.history.bytes += int64(n)
 }
 
 // together tells whether what a group sends a task need not be logged, since both are of this
@@ -83,7 +86,7 @@ func (p *Process) together(m *Member, task int) bool {
 
 // bound gives the log up if it is too large.
 func (p *Process) bound() {
-	h := &p.history
+	h := &p.recovery.history
 	if h.bytes > h.told {
 		logged.Add(h.bytes - h.told)
 		h.told = h.bytes
@@ -91,9 +94,9 @@ func (p *Process) bound() {
 	switch limit := p.cfg.Buffer; {
 	case h.bytes > limit:
 		p.cfg.Logger.Error("log given up: a death is no longer survived", "bytes", h.bytes, "allowed", limit)
-		h.keeps, h.bytes, h.memory, p.buffers.Stays = false, 0, logMemory{}, 0
-		p.rules.Logless()
-		for _, m := range p.members {
+		h.keeps, h.bytes, h.memory, p.engine.Buffers.Stays = false, 0, logMemory{}, 0
+		p.recovery.rules.Logless()
+		for m := range p.groups.all() {
 			m.log, m.called, m.digests = nil, nil, digests{}
 		}
 	case h.bytes > limit/5*4 && !h.warned:
@@ -137,7 +140,7 @@ const copiedMax = 256 << 10
 // logged puts an operation's message into the log.
 func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
 	p := o.m.p
-	if !p.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
+	if !p.recovery.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
 		return
 	}
 	if len(value) > recovery.Inline {
@@ -159,7 +162,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	switch {
 	case lasts == lastsForEver:
 		return value
-	case lasts == lastsOfBuffer && (len(value) > copiedMax || o.m.p.hub != nil): // a task of this program may read it: it is not used again
+	case lasts == lastsOfBuffer && (len(value) > copiedMax || o.m.p.hub() != nil): // a task of this program may read it: it is not used again
 		if buffer != nil {
 			*buffer = nil
 		}
@@ -168,7 +171,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	case same && (lasts == lastsOfBuffer || o.copiedAt+1 == step): // it goes to several
 	default:
 		o.original = value
-		o.copied = o.m.p.history.memory.take(len(value))
+		o.copied = o.m.p.recovery.history.memory.take(len(value))
 		o.m.p.copy(o.copied, value)
 	}
 	o.copiedAt = step
@@ -178,17 +181,17 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 // Lasting is memory of the log, for what is combined to be sent to a rank.
 func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 	p := o.m.p
-	if n <= recovery.Inline || !p.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
+	if n <= recovery.Inline || !p.recovery.history.keeps || p.together(o.m, o.m.taskOf(int(to))) {
 		return nil
 	}
-	return p.history.memory.take(n)
+	return p.recovery.history.memory.take(n)
 }
 
 // LogBytes is how much memory the log takes.
 func (p *Process) LogBytes() int64 {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	return p.history.bytes
+	return p.recovery.history.bytes
 }
 
 // anew is what is to be sent to a rank again: messages of operations, in order.
@@ -204,7 +207,7 @@ func (p *Process) assign(v *membership.View) {
 	}
 	for _, t := range p.roster.Assign(v) {
 		p.peerAt(p.roster.Owner(t))
-		p.epochs.tasks[t] = taskEpoch{}
+		p.recovery.epochs.tasks[t] = taskEpoch{}
 	}
 }
 
@@ -217,11 +220,7 @@ func (p *Process) Attempt(task int) int {
 
 // reopen begins anew with tasks that are run again: what they were sent is sent again.
 func (p *Process) reopen(tasks ...int) {
-	all := make([]*Member, 0, len(p.members)) // there will be more
-	for _, m := range p.members {
-		all = append(all, m)
-	}
-	for _, m := range all {
+	for _, m := range slices.Collect(p.groups.all()) { // there will be more
 		for _, t := range tasks {
 			if r, in := m.rankOf(uint32(t)); m.known && in {
 				m.reopen(r)

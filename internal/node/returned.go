@@ -30,7 +30,7 @@ func (p *Process) PeersReturned(ranks []int, incarnation uint64, failure string)
 
 // lookReturned looks what tasks that have returned mean to who waits.
 func (p *Process) lookReturned() {
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		m.returned()
 	}
 	p.roomAgain()
@@ -240,7 +240,7 @@ func (p *Process) Returned(task int, failure string) {
 		return
 	}
 	p.roster.Returned(task, failure)
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		m.returned()
 	}
 	p.tellReturned(task, failure)
@@ -252,7 +252,7 @@ func (p *Process) tellReturned(task int, failure string) {
 	if !p.replays() || !p.roster.Again(task) || p.dead || p.engine.Stopped() {
 		return
 	}
-	for _, id := range p.views.sight.View.Members {
+	for _, id := range p.view().Members {
 		if int(id.ID) != p.cfg.Rank {
 			p.peerAt(int(id.ID)).send(envelope{plan: Plan{op: opReturned}, extra: uint64(task)}, []byte(failure), nil)
 		}
@@ -270,5 +270,5 @@ func (p *Process) toldReturned(in *incoming) {
 func (p *Process) Rest() (view *membership.View, all bool) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	return p.views.sight.View, p.roster.Rests()
+	return p.view(), p.roster.Rests()
 }

@@ -41,7 +41,7 @@ func (m *Member) revoke() {
 
 // flood passes the word on.
 func (m *Member) flood() {
-	live, at := m.living(m.p.views.sight.View), -1
+	live, at := m.living(m.p.view()), -1
 	for i, r := range live {
 		if int(r) == m.rank {
 			at = i
@@ -64,7 +64,7 @@ func (m *Member) tellRevoked(rank int) {
 
 // floodAgain does so in a new view.
 func (p *Process) floodAgain() {
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		if m.known && m.revoked {
 			m.flood()
 		}
@@ -106,7 +106,7 @@ const shrinkSign = 1 << 40
 func (m *Member) Failed() (ranks []int) {
 	m.p.engine.Lock()
 	defer m.p.engine.Unlock()
-	v := m.p.views.sight.View
+	v := m.p.view()
 	for r := range m.Size() {
 		if t := m.taskOf(r); v.Owners[t] < 0 || m.p.roster.Status(t).Dead {
 			ranks = append(ranks, r)

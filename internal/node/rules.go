@@ -10,6 +10,14 @@ import (
 // What package recovery decides is carried out here: its effects, in their order, and its
 // messages, to and from the wire. The bytes that it names are in copies.go and replay.go.
 
+// recovering is what a process does for the tasks of the dead.
+type recovering struct {
+	rules   rules   // that decide
+	history history // the log
+	epochs  epochs  // what tasks save, and copies
+	load    load    // how many tasks it can own
+}
+
 // rules is a process's part in recovery.
 type rules struct {
 	*recovery.Tape
@@ -20,8 +28,8 @@ type rules struct {
 
 // initRules begins in the first view.
 func (p *Process) initRules() {
-	p.rules.Tape = recovery.NewTape(&recovery.Config{
-		First: p.views.sight.View, Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
+	p.recovery.rules.Tape = recovery.NewTape(&recovery.Config{
+		First: p.view(), Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
 		Ring: p.ring, Nobodys: p.nobodys,
 	}, p.self(), p.tracer().recovery())
 	p.carryOut()
@@ -32,15 +40,24 @@ func (q *peer) life() membership.Member {
 	return membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))}
 }
 
+// ruleOpened begins a view.
+func (p *Process) ruleOpened(v *membership.View) {
+	p.recovery.rules.moving = false
+	if !p.dead && !p.engine.Stopped() {
+		p.recovery.rules.Opened(v, p.holds(v))
+		p.carryOut()
+	}
+}
+
 // heardRule takes a message.
 func (p *Process) heardRule(from *peer, m recovery.Message) {
-	p.rules.Receive(from.life(), m)
+	p.recovery.rules.Receive(from.life(), m)
 	p.carryOut()
 }
 
 // carryOut does what the machine wants done.
 func (p *Process) carryOut() {
-	r := &p.rules
+	r := &p.recovery.rules
 	if r.carrying { // what it wants now comes behind what it wanted before
 		return
 	}
@@ -67,10 +84,10 @@ func (p *Process) carryOut() {
 
 // lookRules lets those look again who wait for what others know.
 func (p *Process) lookRules() {
-	for _, w := range p.rules.waiting {
+	for _, w := range p.recovery.rules.waiting {
 		p.engine.Complete(w)
 	}
-	p.rules.waiting = p.rules.waiting[:0]
+	p.recovery.rules.waiting = p.recovery.rules.waiting[:0]
 }
 
 // do carries out one effect.
@@ -89,7 +106,7 @@ func (p *Process) do(e *recovery.Effect) {
 	case recovery.Move:
 		p.balance(e.Epoch)
 	case recovery.Complete:
-		if r := p.epochs.copies[e.Key]; r != nil {
+		if r := p.recovery.epochs.copies[e.Key]; r != nil {
 			r.fate = nil
 		}
 	}
@@ -177,7 +194,7 @@ func (p *Process) ruled(in *incoming) bool {
 		return true
 	case opDrawn:
 		if p.roster.Has(in.extra) {
-			p.rules.Drew(keyOf(in))
+			p.recovery.rules.Drew(keyOf(in))
 		}
 		return true
 	case opAgain, opLost:
@@ -201,10 +218,10 @@ func (p *Process) ruled(in *incoming) bool {
 // tellDrawn sends a process the names of values of Once that it does not know yet: the next message
 // to it may depend on them, and goes out in the same write.
 func (q *peer) tellDrawn() {
-	if q.mute(opDrawn) || !q.p.rules.Owing(protocol.Rank(q.rank)) {
+	if q.mute(opDrawn) || !q.p.recovery.rules.Owing(protocol.Rank(q.rank)) {
 		return
 	}
-	for _, k := range q.p.rules.Owes(protocol.Rank(q.rank)) {
+	for _, k := range q.p.recovery.rules.Owes(protocol.Rank(q.rank)) {
 		e := keyed(k, opDrawn)
 		if q.local != nil {
 			q.mail(&terms{}, &e, nil)

@@ -79,7 +79,7 @@ func (o *operation) equip(c *Call) {
 	kind.New = large.New
 	s.store.Reset(s.program, kind)
 	s.state.Patient = o.m.p.replays()
-	if o.m.p.history.keeps && !o.works && !o.plan.is(unlogged) {
+	if o.m.p.logs() && !o.works && !o.plan.is(unlogged) {
 		s.store.SetMemory(o)
 	}
 }
@@ -244,7 +244,7 @@ func (o *operation) place(st *collective.Step, in *incoming, value []byte) (plac
 		in.pooled = false
 		return value, o.borrow(value)
 	case len(value) > inlineMax && s.Passing(st):
-		m := p.buffers.Get(len(value))
+		m := p.engine.Buffers.Get(len(value))
 		in.moveTo(m)
 		return m, o.borrow(m)
 	default:
@@ -293,10 +293,10 @@ func (o *operation) load(step int32) (v []byte, extra uint64) {
 	if n > inlineMax {
 		return o.bundled(step, n), 0
 	}
-	v, copied := o.sched.store.Take(st, p.concat)
+	v, copied := o.sched.store.Take(st, p.groups.concat)
 	switch {
 	case copied:
-		p.concat = v // small: it is copied once more when it is sent
+		p.groups.concat = v // small: it is copied once more when it is sent
 	case o.sched.program.Segments > 0:
 		extra = uint64(max(o.sched.store.Size(), 0))
 	case v == nil:
@@ -323,12 +323,12 @@ func (o *operation) bundled(step int32, n int) []byte {
 	}
 	*b = bundle{at: step}
 	var room []byte
-	if p.history.keeps && !o.plan.is(unlogged) {
+	if p.logs() && !o.plan.is(unlogged) {
 		room = o.Lasting(steps[step].Peer, n)
 		b.stays = room != nil
 	}
-	if room == nil && p.hub == nil {
-		room = p.buffers.Get(n)
+	if room == nil && p.hub() == nil {
+		room = p.engine.Buffers.Get(n)
 	}
 	p.engine.Work(n)
 	b.memory, _ = o.sched.store.Take(&steps[step], room)

@@ -20,15 +20,15 @@ func (p *Process) Settle(ctx context.Context) error {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	p.lingered()
-	for p.sockets != nil && p.ended == nil && !p.dead && !p.settled() {
-		for _, q := range p.up {
+	for p.mesh.sockets != nil && p.ended == nil && !p.dead && !p.settled() {
+		for _, q := range p.mesh.up {
 			if !q.link.Settled() && !q.asksAck {
 				q.asksAck = true
 				q.tell(envelope{plan: Plan{op: opBeat}, kind: beatAnswer})
 			}
 		}
 		w := &engine.Waiter{}
-		p.settling = append(p.settling, w)
+		p.mesh.settling = append(p.mesh.settling, w)
 		if p.engine.Wait(ctx, w) != nil {
 			break
 		}
@@ -41,8 +41,8 @@ const beatAnswer = 1
 
 // settled tells whether nothing is on its way to a peer that lives.
 func (p *Process) settled() bool {
-	for r := range p.peers {
-		q := p.peers[r]
+	for r := range p.mesh.peers {
+		q := p.mesh.peers[r]
 		if q.dead || q.left || q.link == nil {
 			continue
 		}
@@ -55,15 +55,15 @@ func (p *Process) settled() bool {
 
 // settlesNow lets those look again who wait for peers to have everything.
 func (p *Process) settlesNow() {
-	for _, w := range p.settling {
+	for _, w := range p.mesh.settling {
 		p.engine.Complete(w)
 	}
-	p.settling = p.settling[:0]
+	p.mesh.settling = p.mesh.settling[:0]
 }
 
 // misuse is what went wrong in a group without its task having been told.
 func (p *Process) misuse() error {
-	for _, m := range p.members {
+	for m := range p.groups.all() {
 		if m.late != nil {
 			return m.late
 		}

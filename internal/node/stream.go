@@ -107,14 +107,14 @@ func cost(value []byte) int64 { return int64(len(value)) + messageCost }
 // nobody receives from does not stop the others.
 func (p *Process) hasRoom(s *outStream, value []byte) bool {
 	c := cost(value)
-	return (s.queued == 0 || s.queued+c <= p.cfg.Buffer/2) && (p.queued == 0 || p.queued+c <= p.cfg.Buffer)
+	return (s.queued == 0 || s.queued+c <= p.cfg.Buffer/2) && (p.groups.queued == 0 || p.groups.queued+c <= p.cfg.Buffer)
 }
 
 // waits counts a message that waits to be sent, as its terms say.
 func (p *Process) waits(t *terms, value []byte) {
 	if s := t.stream; s != nil {
 		s.queued += cost(value)
-		p.queued += cost(value)
+		p.groups.queued += cost(value)
 	}
 	if t.member != nil {
 		t.member.unsent += int64(len(value))
@@ -123,7 +123,7 @@ func (p *Process) waits(t *terms, value []byte) {
 
 func (p *Process) waitsNoMore(s *outStream, value []byte) {
 	s.queued -= cost(value)
-	p.queued -= cost(value)
+	p.groups.queued -= cost(value)
 }
 
 // drop forgets what is held for a task that will not receive it.
@@ -169,9 +169,9 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 			break
 		}
 		w := &engine.Waiter{}
-		p.wanting = append(p.wanting, w)
+		p.groups.wanting = append(p.groups.wanting, w)
 		if err := p.engine.Wait(ctx, w); err != nil {
-			p.wanting = slices.DeleteFunc(p.wanting, func(o *engine.Waiter) bool { return o == w })
+			p.groups.wanting = slices.DeleteFunc(p.groups.wanting, func(o *engine.Waiter) bool { return o == w })
 			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
 		}
 	}
@@ -189,7 +189,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 
 // streamed counts and logs a message of a stream.
 func (m *Member) streamed(to, tag int, number, sign uint64, value []byte) envelope {
-	m.p.epochs.tasks[m.task].balance++
+	m.p.taskEpoch(m.task).balance++
 	e := m.to(to)
 	e.seq, e.extra, e.sign, e.plan = number, uint64(tag), sign, Plan{op: opSend}
 	m.record(to, &e, value)
@@ -322,7 +322,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	s.pop()
 	in.taken()
 	tell := s.flow.Take(aheadMax)
-	p.epochs.tasks[m.task].balance--
+	p.taskEpoch(m.task).balance--
 	m.took(from, in)
 	if next := s.head(); next != nil {
 		next.wantEarly()

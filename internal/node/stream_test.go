@@ -20,7 +20,7 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	defer p.engine.Unlock()
 	s := p.member(scope{group: world}, 0).streamIn(1, 0)
 	begin := func(from int, seq uint64) *incoming {
-		in := &incoming{source: p.peers[from], id: 1, value: make([]byte, eagerMax), filled: eagerMax}
+		in := &incoming{source: p.mesh.peers[from], id: 1, value: make([]byte, eagerMax), filled: eagerMax}
 		in.plan, in.seq, in.size = Plan{op: opSend}, seq, 1<<20
 		s.arrive(in)
 		return in
@@ -41,13 +41,13 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	last := begin(1, 2)
 	complete(other)
 	complete(last)
-	if *s.place(2) != other || len(s.copies) != 0 || p.early != 2<<20 {
-		t.Errorf("%d copies are left, %d bytes count as early; want 0, %d", len(s.copies), p.early, 2<<20)
+	if *s.place(2) != other || len(s.copies) != 0 || p.mesh.early != 2<<20 {
+		t.Errorf("%d copies are left, %d bytes count as early; want 0, %d", len(s.copies), p.mesh.early, 2<<20)
 	}
 	late := begin(1, 3)
 	s.m.declineStreams()
-	if complete(late); p.early != 0 {
-		t.Errorf("the group is forgotten, and %d bytes count as early", p.early)
+	if complete(late); p.mesh.early != 0 {
+		t.Errorf("the group is forgotten, and %d bytes count as early", p.mesh.early)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestOnlyOneAttemptWritesToAResult(t *testing.T) {
 		t.Fatalf("%v receives nothing into the memory of the task", plan)
 	}
 	begin := func(process int) *incoming {
-		in := &incoming{source: p.peers[process], id: 1, value: make([]byte, eagerMax), filled: eagerMax}
+		in := &incoming{source: p.mesh.peers[process], id: 1, value: make([]byte, eagerMax), filled: eagerMax}
 		in.plan, in.seq, in.size, in.round = plan, o.seq, size, steps[i].Lane
 		in.from = uint32(steps[i].Peer)
 		m.collective(int(steps[i].Peer), in)

@@ -22,7 +22,7 @@ func (x *intruder) begin(t *testing.T, p *Process, change func(*envelope)) {
 	x.say(x.frame(wire.Data, 7, e, make([]byte, eagerMax)))
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 		p.engine.Lock()
-		n := len(p.peers[1].parts)
+		n := len(p.mesh.peers[1].parts)
 		p.engine.Unlock()
 		if n > 0 {
 			return

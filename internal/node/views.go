@@ -90,6 +90,21 @@ func (p *Process) joinViews() {
 	p.stepViews()
 }
 
+// view is the view that is open, or the last that was.
+func (p *Process) view() *membership.View { return p.views.sight.View }
+
+// viewsSettled reports whether no view is on its way.
+func (p *Process) viewsSettled() bool { return p.views.state.Settled() }
+
+// lowest reports whether this process is the lowest member of the view.
+func (p *Process) lowest() bool { return p.view().Members[0] == p.views.state.Self() }
+
+// limit says how many tasks a process can own.
+func (p *Process) limit(who membership.Member, most int) { p.views.state.Limit(who, most) }
+
+// testament is what the process would leave if it died now.
+func (p *Process) testament() []byte { return membership.Testament(&p.views.state.State).Append(nil) }
+
 // Sight returns the view that is open.
 func (p *Process) Sight() *Sight {
 	p.engine.Lock()
@@ -163,6 +178,12 @@ func (p *Process) viewNow() protocol.Time {
 	}
 	v.latest = max(v.latest, now-v.slept) // time does not run backwards
 	return v.latest
+}
+
+// look takes note that the process runs.
+func (v *views) look(p *Process) {
+	p.viewNow()
+	v.looked = p.engine.Now()
 }
 
 // pauseMin is what counts as a pause: many patrols that did not take place.
@@ -257,38 +278,13 @@ func (p *Process) viewOpened(v *membership.View) {
 	before.next, p.views.sight = now, now
 	close(before.come)
 	p.cfg.Logger.Info("view", "number", v.Number, "members", len(v.Members))
-	for r, q := range p.peers {
-		m, in := v.Find(protocol.Rank(r))
-		switch {
-		case r == p.cfg.Rank:
-		case in && !before.View.Has(m):
-			p.welcome(r, m)
-		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
-			if p.replays() {
-				p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
-				break
-			}
-			// If it is dead, whoever saw it will say how; if not, it is out all the same.
-			if p.cfg.Host != nil && !p.engine.Background() {
-				go p.cfg.Host.Ask(r)
-			}
-			p.engine.At(p.engine.Now()+nameTime, func() {
-				if p.peers[r] == q {
-					p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
-				}
-			})
-		}
-	}
+	p.meet(before.View, v)
 	p.assign(v)
-	p.rules.moving = false
-	if !p.dead && !p.engine.Stopped() {
-		p.rules.Opened(v, p.holds(v))
-		p.carryOut()
-	}
+	p.ruleOpened(v)
 	p.tellLoad()
 	p.reconvene(v)
 	p.floodAgain()
-	if p.cfg.Host != nil && v.Members[0] == p.views.state.Self() {
+	if p.cfg.Host != nil && p.lowest() {
 		go p.cfg.Host.Opened(v)
 	}
 	p.warmLater()
@@ -297,7 +293,7 @@ func (p *Process) viewOpened(v *membership.View) {
 // warmLater connects the process with its children in the tree of the view, in a
 // while, so that the next view has not to wait for connections.
 func (p *Process) warmLater() {
-	if p.sockets == nil {
+	if !p.networked() {
 		return
 	}
 	v := p.views.sight.View
@@ -311,4 +307,28 @@ func (p *Process) warmLater() {
 			}
 		}
 	})
+}
+
+// doubtAbsent suspects those that have not begun if a view has been waiting for them for too
+// long: all others wait for the view.
+func (p *Process) doubtAbsent() {
+	v := &p.views
+	if !p.networked() || v.state.Settled() || !v.sight.View.Has(v.state.Self()) {
+		v.waits = 0
+		return
+	}
+	now := p.viewNow()
+	if v.waits == 0 {
+		v.waits = now
+	}
+	if now-v.waits < protocol.Time(p.cfg.Silence) {
+		return
+	}
+	for _, m := range v.sight.View.Members {
+		if q := p.peerAt(int(m.ID)); q.rank != p.cfg.Rank && q.incarnation == 0 && !q.dead && !q.way.suspected {
+			q.way.suspected = true
+			p.cfg.Logger.Info("has not begun, and a view waits for it", "peer", q.rank)
+			p.viewSuspect(q.rank, uint64(m.Incarnation))
+		}
+	}
 }

@@ -84,23 +84,33 @@ var planted = plant.Garden{
 		},
 		{
 			Name: "a task goes on from the epoch before", File: "epoch.go",
-			Old: `	p.rules.Resumed(protocol.Rank(m.task), epoch)
+			Old: `	p.recovery.rules.Resumed(protocol.Rank(m.task), epoch)
 `,
 			New: `	if wrong("a task goes on from the epoch before") {
 		epoch--
 	}
-	p.rules.Resumed(protocol.Rank(m.task), epoch)
+	p.recovery.rules.Resumed(protocol.Rank(m.task), epoch)
 `,
 		},
 		{
 			Name: "another epoch is saved", File: "epoch.go",
-			Old: `			p.rules.Save(protocol.Rank(m.task), to, te.balance)
+			Old: `			p.recovery.rules.Save(protocol.Rank(m.task), to, te.balance)
 `,
 			New: `			if wrong("another epoch is saved") && m.task == 1 && to > 1 {
-				p.rules.Save(protocol.Rank(m.task), to-1, te.balance)
+				p.recovery.rules.Save(protocol.Rank(m.task), to-1, te.balance)
 			} else {
-				p.rules.Save(protocol.Rank(m.task), to, te.balance)
+				p.recovery.rules.Save(protocol.Rank(m.task), to, te.balance)
 			}
+`,
+		},
+		{
+			Name: "a letter of the membership is sent twice", File: "views.go",
+			Old: `	p.peerAt(to).send(envelope{plan: Plan{op: opView}}, value, nil)
+`,
+			New: `	p.peerAt(to).send(envelope{plan: Plan{op: opView}}, value, nil)
+	if wrong("a letter of the membership is sent twice") {
+		p.peerAt(to).send(envelope{plan: Plan{op: opView}}, value, nil)
+	}
 `,
 		},
 		{

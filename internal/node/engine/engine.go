@@ -46,6 +46,8 @@ type Engine struct {
 	cfg   Config
 	began time.Time
 
+	Buffers Buffers // for who has the lock
+
 	mu        sync.Mutex
 	time      protocol.Time // now, once somebody has asked while the lock is held
 	worked    int           // bytes copied and combined since the lock was taken
