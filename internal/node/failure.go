@@ -143,11 +143,7 @@ func (m *Member) lost() {
 	if !m.known {
 		return
 	}
-	for r := range m.Size() {
-		if m.goneRank(r).Dead {
-			m.ahead.gone(m, r)
-		}
-	}
+	m.ahead.lookGone(m)
 	m.dropGone()
 	for o := range m.ops.all() {
 		o.dropUnfinished()
