@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // operation is a collective operation of a task, from the first that is heard of
@@ -63,7 +64,7 @@ type operation struct {
 	w       *engine.Waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
-	asking  *asking
+	asking  *inquiry.Search
 	early   []arrival // messages for later steps
 
 	promises []arrival // messages of correction whose value was withheld

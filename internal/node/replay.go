@@ -236,7 +236,7 @@ func (m *Member) reopen(rank int) {
 	for o := range m.ops.all() {
 		o.dropUnfinished()
 		if o.asking != nil {
-			delete(o.asking.asked, rank)
+			o.asking.Restart(rank)
 			if o.waits() {
 				o.needs()
 			}

@@ -467,6 +467,9 @@ func (w *world) steps() (all []func(*world)) {
 			all = append(all, w.stepsOf(rank)...)
 		}
 	}
+	if w.deaths+w.leaves+w.returns > 0 { // nobody may count on what goes wrong
+		all = append(all, func(w *world) { w.deaths, w.leaves, w.returns = 0, 0, 0 })
+	}
 	return all
 }
 
