@@ -39,9 +39,7 @@ func (m *Member) abortWaits() {
 			o.fail(&Failure{Err: ErrAborted})
 		}
 	}
-	for _, w := range m.ahead.waiting {
-		m.p.engine.Complete(w)
-	}
+	m.ahead.wake(m)
 }
 
 // vote has the task take part in the agreed operation that it comes to now, or abort
@@ -85,7 +83,9 @@ func (m *Member) passOver() {
 			o.retire()
 		}
 	}
-	m.taken, m.agreed = m.seq, 0
+	m.agreed = 0
+	m.ahead.Skip(m.seq)
+	m.ahead.tellDue(m)
 }
 
 // outliving is a context that outlives another for a while: in which to learn what was

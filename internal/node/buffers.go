@@ -64,7 +64,7 @@ func (m *Member) reclaim() {
 	}
 	m.later = m.later[:0]
 	n := 0
-	for n < len(m.parked) && m.ahead.passed(m.parked[n].seq) {
+	for n < len(m.parked) && m.ahead.Passed(m.parked[n].seq) {
 		m.p.engine.Buffers.Put(m.parked[n].memory)
 		n++
 	}

@@ -404,7 +404,7 @@ func TestRootRunsAheadOfLeaf(t *testing.T) {
 					root := j.ps[0].World(0)
 					for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 						root.p.engine.Lock()
-						blocked, seq := root.ahead.behind > 0 && len(root.ahead.waiting) > 0, root.seq
+						blocked, seq := root.ahead.Blocks(root.seq) && len(root.ahead.waiting) > 0, root.seq
 						root.p.engine.Unlock()
 						if seq > aheadMax+1 {
 							return fmt.Errorf("the root is in operation %d", seq)

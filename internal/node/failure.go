@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // What ends an operation without a result.
@@ -143,11 +144,7 @@ func (m *Member) lost() {
 	if !m.known {
 		return
 	}
-	for r := range m.Size() {
-		if m.goneRank(r).Dead {
-			m.ahead.gone(m, r)
-		}
-	}
+	m.ahead.lookGone(m)
 	m.dropGone()
 	for o := range m.ops.all() {
 		o.dropUnfinished()
@@ -156,7 +153,7 @@ func (m *Member) lost() {
 			o.step()
 		}
 		if len(o.promises) > 0 && !o.hasValue && o.err == nil {
-			o.ask(o.promises[0].from)
+			o.ask(o.promises[0].from, inquiry.Nobody)
 		}
 		if o.waits() {
 			o.needs()

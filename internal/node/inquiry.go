@@ -7,15 +7,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
-// A corrected broadcast reaches the living without knowing the dead, as long as
-// the root lived to begin it and gaps are not too large. This is what happens
-// otherwise, so that nobody waits for ever: a task that waits while others of
-// its group are dead asks the root, and everybody if the root is dead, for the
-// value. Who has it sends it. If the root is dead and nobody who lives has it,
-// nobody will ever: what the dead sent was handled before their death was, and
-// so the wait ends with ErrUnreached.
+// Questions for the value of a corrected broadcast that does not come: package inquiry says whom to
+// ask, what to answer, and when nobody will ever have it.
 
 const ackKind = uint8(broadcast.Ack)
 
@@ -25,11 +21,6 @@ const treeGossip = 4
 // askAfter is how long correction has before a task asks, once it knows of a
 // death: mostly it needs less, and nobody is asked.
 const askAfter = protocol.Time(10 * time.Millisecond)
-
-// asking is the state of an inquiry.
-type asking struct {
-	asked map[int]bool // ranks; true: has answered that it has nothing
-}
 
 // inquireSoon asks unless the value comes in time.
 func (o *operation) inquireSoon() {
@@ -48,37 +39,18 @@ func (o *operation) inquire() {
 	if o.hasValue || !o.waits() {
 		return
 	}
-	root := int(o.plan.root)
-	anyDead := false
+	if o.asking == nil {
+		o.asking = inquiry.New(m.rank, m.Size(), int(o.plan.root))
+	}
 	for r := range m.Size() {
 		if m.goneRank(r).Dead {
-			anyDead = true
+			o.asking.Died(r)
 		}
 	}
-	if !anyDead {
-		return
-	}
-	if o.asking == nil {
-		o.asking = &asking{asked: map[int]bool{}}
-	}
-	if !m.goneRank(root).Dead {
-		o.askRank(root)
-		return
-	}
-	for r := range m.Size() {
-		if r != m.rank && !m.goneRank(r).Dead {
-			o.askRank(r)
-		}
+	for to, about, ok := o.asking.Next(); ok; to, about, ok = o.asking.Next() {
+		o.ask(to, about)
 	}
 	o.concluded()
-}
-
-func (o *operation) askRank(r int) {
-	if _, asked := o.asking.asked[r]; asked {
-		return
-	}
-	o.asking.asked[r] = false
-	o.ask(r)
 }
 
 // withheld marks a message of correction without its value: who has none asks for
@@ -97,7 +69,7 @@ func (o *operation) promised(from int, in *incoming) {
 	o.timed = true
 	p.engine.At(p.engine.Now()+d, func() {
 		if !o.hasValue && o.err == nil && !o.m.goneRank(from).Dead {
-			o.ask(from)
+			o.ask(from, inquiry.Nobody)
 		}
 	})
 	o.start(nil)
@@ -112,71 +84,75 @@ func (o *operation) keepPromises() {
 	o.promises = nil
 }
 
-// ask asks a rank for the value.
-func (o *operation) ask(r int) {
+// ask asks a rank for the value, about one of the dead.
+func (o *operation) ask(r, about int) {
 	o.m.ahead.owe(o.m, r)
 	e := o.m.to(r)
-	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
+	e.seq, e.sign, e.plan, e.extra = o.seq, o.sign, o.plan, uint64(about+1)
 	e.kind, e.plan.op = o.plan.op, opAsk
 	o.m.peer(r).send(e, nil, nil)
 }
 
-// concluded ends the wait if nobody has the value.
+// concluded ends the wait if nobody has the value. If the root has it no more, that of a broadcast may
+// still come, for a while.
 func (o *operation) concluded() {
-	m := o.m
-	root := int(o.plan.root)
-	if o.hasValue || o.err != nil || !m.goneRank(root).Dead {
+	if o.hasValue || o.err != nil {
 		return
 	}
-	for r := range m.Size() {
-		if r == m.rank || m.goneRank(r).Dead {
-			continue
-		}
-		if !o.asking.asked[r] {
-			return
+	switch o.asking.Verdict() {
+	case inquiry.Unreached:
+		f := o.m.goneFailure("", int(o.plan.root))
+		f.Err = ErrUnreached
+		o.fail(f)
+	case inquiry.Forgotten:
+		if o.plan.corrected() {
+			o.giveUp()
 		}
 	}
-	f := m.goneFailure("", root)
-	f.Err = ErrUnreached
-	o.fail(f)
 }
 
 // giveUp ends the wait for a value that the root, though alive, has no more: this
 // task was too far behind the others when its neighbours died.
 func (o *operation) giveUp() {
-	if root := int(o.plan.root); o.asking != nil && o.asking.asked[root] && !o.hasValue && o.err == nil {
-		o.fail(&Failure{Tasks: []int{o.m.taskOf(root)}, Err: ErrUnreached, Text: "too far behind: not even the root has the value any more"})
+	if o.asking != nil && o.asking.Verdict() == inquiry.Forgotten && !o.hasValue {
+		o.fail(&Failure{Tasks: []int{o.m.taskOf(int(o.plan.root))}, Err: ErrUnreached, Text: "too far behind: not even the root has the value any more"})
 	}
 }
 
 // inquiry handles a question or an answer.
 func (m *Member) inquiry(from int, in *incoming) {
+	about := int(min(in.extra, 1<<31)) - 1
+	if about >= m.Size() { // no honest question
+		return
+	}
 	o := m.ops.get(in.seq)
 	if in.plan.op == opHaveNot {
 		if o != nil && o.asking != nil {
-			o.asking.asked[from] = true
+			o.asking.Lacks(from, about)
 			o.concluded()
-			if o.plan.corrected() { // the root will not have it
-				o.giveUp()
-			}
 		}
 		return
 	}
-	plan := in.plan
-	plan.op = in.kind
-	switch {
-	case int64(plan.root) >= int64(m.Size()): // no honest question
-	case o != nil && o.hasValue:
-		m.give(from, o)
-	case m.recent[in.seq] != nil:
-		m.give(from, m.recent[in.seq])
-	case m.goneRank(int(plan.root)).Dead || m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil:
+	if int64(in.plan.root) >= int64(m.Size()) {
+		return
+	}
+	of := about
+	if of == inquiry.Nobody {
+		of = int(in.plan.root)
+	}
+	kept := m.recent[in.seq]
+	if o != nil && o.hasValue {
+		kept = o
+	}
+	never := m.p.hasReturned(m.task) || in.seq <= m.seq && o == nil
+	switch (inquiry.Asked{About: about, Has: kept != nil, Dead: m.goneRank(of).Dead, Never: never}).Reply() {
+	case inquiry.Give:
+		m.give(from, kept)
+	case inquiry.Lack:
 		e := m.to(from)
-		e.seq, e.plan = in.seq, Plan{op: opHaveNot}
+		e.seq, e.extra, e.plan = in.seq, in.extra, Plan{op: opHaveNot}
 		m.peer(from).send(e, nil, nil)
-	default:
-		// The root lives, or its death is news to come: answered then.
-		in.plan.op = opAsk
+	case inquiry.Hold:
 		m.pending = append(m.pending, pendingAsk{from, in.stay()})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/credit"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
@@ -38,7 +39,6 @@ type Member struct {
 	held  []*incoming // came before the task joined
 
 	seq        uint64 // the last operation entered
-	taken      uint64 // operations completed
 	forks      uint64
 	ops        table
 	factories  map[Plan]factory
@@ -48,7 +48,6 @@ type Member struct {
 	out        map[streamKey]*outStream
 	ahead      ahead
 	unsent     int64          // bytes of its operations that wait to be sent
-	loose      bool           // the task has left an operation without its result
 	broken     *Failure       // misuse: nothing works any more
 	late       *Failure       // misuse that came to light after the operation; the task may not know it
 	doomed     map[uint64]int // operations to come, by number, that a rank has returned without
@@ -125,7 +124,7 @@ func (p *Process) member(at scope, task int) *Member {
 	m := p.groups.members[key]
 	if m == nil {
 		m = &Member{
-			p: p, scope: at, task: task,
+			p: p, scope: at, task: task, ahead: ahead{Account: credit.Account{Limits: aheadLimits}},
 			factories: map[Plan]factory{},
 			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // operation is a collective operation of a task, from the first that is heard of
@@ -63,7 +64,7 @@ type operation struct {
 	w       *engine.Waiter
 	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
-	asking  *asking
+	asking  *inquiry.Search
 	early   []arrival // messages for later steps
 
 	promises []arrival // messages of correction whose value was withheld
@@ -128,10 +129,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
 	if in.source.rank == m.p.roster.Owner(int(in.from)) { // how far another attempt has come says nothing of this one
-		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)))
-		if !in.plan.unasked() {
-			m.ahead.entered(m, from, in.seq)
-		}
+		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)), !in.plan.unasked())
 	}
 	o := m.ops.get(in.seq)
 	if o == nil {
@@ -317,7 +315,8 @@ func (o *operation) leave() {
 		o.m.tellLoose()
 	}
 	m, failed := o.m, o.err != nil
-	m.ahead.completed(m)
+	m.ahead.Completed()
+	m.ahead.tellDue(m)
 	o.retire()
 	if failed && len(m.pending) > 0 { // who asked for the value does not get it here
 		m.answerPending()
@@ -373,9 +372,7 @@ func (m *Member) fail(why func(*operation) *Failure) {
 			}
 		}
 	}
-	for _, w := range m.ahead.waiting {
-		m.p.engine.Complete(w)
-	}
+	m.ahead.wake(m)
 	m.failStreams(func(*inStream) *Failure { return why(nil) })
 	m.failPacts()
 }

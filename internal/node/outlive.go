@@ -6,6 +6,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // Corrected reductions outlive deaths: package collective says how. The machine is told
@@ -120,7 +121,7 @@ func (o *operation) withheldResult(from int) {
 	o.timed = true
 	p.engine.At(p.engine.Now()+d, func() {
 		if o.m == m && o.seq == seq && o.waits() && !m.goneRank(from).Dead {
-			o.ask(from)
+			o.ask(from, inquiry.Nobody)
 		}
 	})
 }

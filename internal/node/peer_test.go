@@ -192,7 +192,7 @@ func TestCreditBeyondWhatWasSent(t *testing.T) {
 		m := j.ps[0].World(0)
 		m.p.engine.Lock()
 		m.streamOut(1, 0).credited(m, 1, 1<<63)
-		m.ahead.credited(m, 1, 1<<64-1)
+		m.ahead.credited(m, 1, 1<<64-1, false)
 		m.p.engine.Unlock()
 		ctx := patienceOf(t, 20*time.Second)
 		plan := mustPlan(t, "binomial", "none")

@@ -123,6 +123,6 @@ func (p *Process) late(in *incoming) {
 			p.tellGone(in)
 		}
 	case opAsk:
-		in.source.send(envelope{scope: in.scope, from: in.to, to: in.from, seq: in.seq, plan: Plan{op: opHaveNot}}, nil, nil)
+		in.source.send(envelope{scope: in.scope, from: in.to, to: in.from, seq: in.seq, extra: in.extra, plan: Plan{op: opHaveNot}}, nil, nil)
 	}
 }

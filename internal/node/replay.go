@@ -235,7 +235,7 @@ func (m *Member) reopen(rank int) {
 	for o := range m.ops.all() {
 		o.dropUnfinished()
 		if o.asking != nil {
-			delete(o.asking.asked, rank)
+			o.asking.Restart(rank)
 			if o.waits() {
 				o.needs()
 			}
@@ -251,16 +251,8 @@ func (m *Member) reopen(rank int) {
 			s.drop(m.p)
 		}
 	}
-	if m.loose {
-		m.tellLooseTo(rank)
-	}
 	if m.broken != nil {
 		m.tellBroken(rank)
-	}
-	if m.taken > 0 {
-		e := m.to(rank)
-		e.seq, e.plan = m.taken, Plan{op: opCredit}
-		m.peer(rank).tell(e)
 	}
 	m.repeat(rank)
 }
@@ -320,8 +312,8 @@ func (m *Member) repeatMore(rank int) {
 	if a == nil {
 		return
 	}
-	m.ahead.fit(m.Size())
-	for len(a.messages) > 0 && a.sent <= m.ahead.ranks[rank].done+aheadMax {
+	m.ahead.Fit(m.Size())
+	for len(a.messages) > 0 && m.ahead.Repeats(rank, a.sent) {
 		h := a.messages[0]
 		a.messages = a.messages[1:]
 		a.sent = h.seq
@@ -336,25 +328,6 @@ func (m *Member) repeatMore(rank int) {
 	if len(a.messages) == 0 {
 		delete(m.again, rank)
 	}
-}
-
-// has tells whether a rank has completed an operation, and with it has all that it
-// was ever sent in it: it need not be sent again.
-func (a *ahead) has(rank int, seq uint64) bool {
-	return rank < len(a.ranks) && a.ranks[rank].done >= seq && !a.ranks[rank].loose
-}
-
-// restart forgets what is known of a rank.
-func (a *ahead) restart(m *Member, rank int) {
-	if a.ranks == nil {
-		return
-	}
-	if a.late(rank) {
-		a.behind--
-	}
-	a.ranks[rank] = aheadRank{}
-	a.dues = slices.DeleteFunc(a.dues, func(r int) bool { return r == rank })
-	a.look(m)
 }
 
 // tellTaken tells the sender of a stream how far this task has come.

@@ -83,11 +83,7 @@ func (m *Member) returned() {
 	if !m.known {
 		return
 	}
-	for r := range m.Size() {
-		if m.goneRank(r).Returned {
-			m.ahead.gone(m, r)
-		}
-	}
+	m.ahead.lookGone(m)
 	m.dropGone()
 	for o := range m.ops.all() {
 		if o.waits() {

@@ -85,7 +85,7 @@ func (o *operation) transmit(a action) {
 		o.shared = true
 	}
 	o.logged(to, &e, value, a.word.step)
-	if m.p.reran(m.task) && m.ahead.has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
+	if m.p.reran(m.task) && m.ahead.Has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
 		o.counted()
 		return
 	}

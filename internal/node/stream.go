@@ -382,12 +382,8 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 // operations.
 func (m *Member) credit(from int, in *incoming) {
 	switch in.kind {
-	case creditOperations:
-		m.ahead.credited(m, from, in.seq)
-		return
-	case creditLoose:
-		m.ahead.fit(m.Size())
-		m.ahead.ranks[from].loose = true
+	case creditOperations, creditLoose:
+		m.ahead.credited(m, from, in.seq, in.kind == creditLoose)
 		return
 	}
 	m.streamOut(from, in.extra).credited(m, from, in.seq)

@@ -1,0 +1,54 @@
+package inquiry
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/plant"
+)
+
+// TestMistakesAreFound plants mistakes in the machine, which taking every schedule must find.
+func TestMistakesAreFound(t *testing.T) {
+	const (
+		hang   = "waits for ever"
+		untrue = "that nobody has the value"
+	)
+	in := func(scene string) string { return "^TestEverySchedule$/^" + scene + "$" }
+	(&plant.Garden{Machine: ".", Package: "inquiry", Healthy: in("three_tasks"), Mistakes: []plant.Mistake{
+		{
+			Name: "nobody is asked again when another one dies", File: "inquiry.go",
+			Old:  `!r.dead && r.answered < len(s.dead) {`,
+			New:  `!r.dead && r.answered < len(s.dead) && !(r.answered > 0 && wrong("nobody is asked again when another one dies")) {`,
+			Test: in("four_tasks"), By: []string{untrue},
+		},
+		{
+			Name: "who does not know of the death answers", File: "inquiry.go",
+			Old:  `	case a.Dead, `,
+			New:  `	case a.Dead || wrong("who does not know of the death answers"), `,
+			Test: in("three_tasks"), By: []string{untrue},
+		},
+		{
+			Name: "a question to the root names a death", File: "inquiry.go",
+			Old:  `		return s.root, Nobody, ok`,
+			New:  `		if wrong("a question to the root names a death") { return s.root, s.dead[0], ok }; return s.root, Nobody, ok`,
+			Test: in("three_tasks"), By: []string{hang, untrue},
+		},
+		{
+			Name: "one answer is enough", File: "inquiry.go",
+			Old:  `		r.answered++`,
+			New:  `		r.answered++; for i := range s.ranks { if wrong("one answer is enough") { s.ranks[i].answered = r.answered } }`,
+			Test: in("four_tasks"), By: []string{untrue},
+		},
+		{
+			Name: "only the root is asked", File: "inquiry.go",
+			Old:  `	case !s.ranks[s.root].dead:`,
+			New:  `	case !s.ranks[s.root].dead || s.rootAsked && wrong("only the root is asked"):`,
+			Test: in("four_tasks"), By: []string{hang},
+		},
+		{
+			Name: "the dead are waited for", File: "inquiry.go",
+			Old:  `i != s.self && !r.dead && r.answered`,
+			New:  `i != s.self && (!r.dead || i != s.root && wrong("the dead are waited for")) && r.answered`,
+			Test: in("three_tasks"), By: []string{hang},
+		},
+	}}).Find(t)
+}
