@@ -57,15 +57,6 @@ func ExampleRooted() {
 	// Output: 5 [6 0] [1 3]
 }
 
-func ExampleCheckInterleaved() {
-	tree, err := topology.KAry(2, 7, topology.InOrder)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(topology.CheckInterleaved(tree))
-	// Output: not interleaved: in the subtree of 0 the neighbours 2 and 3 both descend from 1
-}
-
 func ExampleRing() {
 	ring := topology.Ring(8)
 	fmt.Println(ring.Left(1, 3), ring.Right(6, 3), ring.ToLeft(1, 6))
