@@ -84,7 +84,7 @@ type Finding struct {
 	Runs    int      `json:"runs"` // of a cell, as they were asked for
 	Seed    uint64   `json:"seed"`
 	Claims  []Claim  `json:"claims"`
-	Tables  []Table  `json:"tables"`
+	Tables  []*Table `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
 	Seconds float64  `json:"seconds"` // to simulate or measure it, whenever that was
 
@@ -157,6 +157,13 @@ type Table struct {
 	Name    string     `json:"name,omitempty"` // of the file, after the experiment's; empty for the first
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
+}
+
+// table adds a table to the finding.
+func (f *Finding) table(name string, columns ...string) *Table {
+	t := &Table{Name: name, Columns: columns}
+	f.Tables = append(f.Tables, t)
+	return t
 }
 
 // Add adds a row. Numbers are written with at most four decimals, those from 10

@@ -100,7 +100,7 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 			{Name: "longest chain, equation 2", Style: chart.Line, Like: 3},
 		},
 	}
-	t := Table{Columns: []string{"time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs"}}
+	t := f.table("", "time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs")
 	var cells []Cell
 	for until := 1; until <= 32; until++ {
 		cells = append(cells, gossipCell(model.GOS, net, until, 0, 0, 0))
@@ -132,7 +132,6 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 			half = at
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	f.claim("half of the processes are colored at", 18, float64(half), 1, "")
 	f.claim("the optimal tree takes", 20, float64(model.OptimalLatency(n, 1, 1)), 0, "")
 	f.shape("equation 1 against simulation, largest difference", "a rough approximation", text(round(100*off))+"% of N", off < 0.05, "")
@@ -183,7 +182,7 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 	if err != nil {
 		return nil, err
 	}
-	t := Table{Columns: []string{"T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs"}}
+	t := f.table("", "T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs")
 	for i, s := range samples {
 		times := latency(a, s)
 		if a == model.OCG {
@@ -196,7 +195,6 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 			f.Chart.Series[k].Points = append(f.Chart.Series[k].Points, chart.Point{X: float64(from + i), Y: y})
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	return off, nil
 }
 

@@ -106,10 +106,7 @@ type curvePoint struct {
 func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) error {
 	began := time.Now()
 	for _, n := range sizes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run()
+		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(ctx)
 		if err != nil {
 			return err
 		}
@@ -125,7 +122,7 @@ func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout i
 
 // show makes the table and the chart of a curve.
 func (f *Finding) show(c *curve, fanout int, log float64) {
-	t := Table{Columns: []string{"nodes", "levels", "simulated_us", "simulated_last_us", "messages"}}
+	t := f.table("", "nodes", "levels", "simulated_us", "simulated_last_us", "messages")
 	f.Chart = &chart.Chart{
 		Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"},
 		Series: []chart.Series{{Name: "simulated protocol", Style: chart.Marks}},
@@ -144,7 +141,6 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 		}
 		t.Add(row...)
 	}
-	f.Tables = append(f.Tables, t)
 	f.note("T_s is from the proposer's knowledge of the failure until it has all acceptances; «last» until the last process knows that the view is stable, one more sweep down, which the thesis does not have.")
 }
 

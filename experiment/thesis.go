@@ -217,10 +217,7 @@ func (f *Finding) thesisNotes(c *contest) {
 
 // thesisTable makes a table of one size: nominal bytes.
 func (f *Finding) thesisTable(c *contest, bytes int) {
-	t := Table{Columns: []string{"implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations"}}
-	if len(f.Tables) > 0 {
-		t.Name = fmt.Sprintf("%dB", bytes)
-	}
+	t := f.table("", "implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {
 		for _, p := range c.processes {
 			us := c.spread(who, p, bytes)
@@ -228,5 +225,4 @@ func (f *Finding) thesisTable(c *contest, bytes int) {
 				c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
 		}
 	}
-	f.Tables = append(f.Tables, t)
 }

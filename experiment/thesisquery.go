@@ -91,7 +91,7 @@ func (f *Finding) compareQueries(ctx context.Context, lab *Lab, phase string, wa
 
 // queryTable shows all times, in seconds.
 func (f *Finding) queryTable(all []queryContest) {
-	t := Table{Columns: []string{"scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches"}}
+	t := f.table("", "scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "seconds of the whole job"}}
 	for _, c := range all {
 		whole, alone := c.of(wholeJob), c.of(queryAlone)
@@ -105,7 +105,6 @@ func (f *Finding) queryTable(all []queryContest) {
 			})
 		}
 	}
-	f.Tables = append(f.Tables, t)
 }
 
 // queryFree is about jobs in which nobody dies.

@@ -83,7 +83,7 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 	dead := []int{1, 2, 5}
 	sizes := []int{1 << 10, 1 << 12, 1 << 14, treesP}
 	orders := []topology.Order{topology.InOrder, topology.Interleaved}
-	t := Table{Columns: []string{"processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs"}}
+	t := f.table("", "processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs")
 	f.Chart = &chart.Chart{
 		Title: "Correction time, binomial tree, 65,536 processes",
 		X:     chart.Axis{Label: "failed processes", Names: []string{"1", "2", "5"}},
@@ -122,7 +122,6 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 			extreme = max(extreme, float64(h.Max())/h.Mean())
 		}
 	}
-	f.Tables = append(f.Tables, t)
 
 	mean := func(o topology.Order, p, n int) float64 { return means[fmt.Sprint(o, p, n)] }
 	worst := max(mean(topology.Interleaved, treesP, 1), mean(topology.Interleaved, treesP, 2), mean(topology.Interleaved, treesP, 5))
@@ -186,7 +185,7 @@ func once(c Cell) Cell {
 }
 
 func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
-	t := Table{Columns: []string{"broadcast", "processes", "messages_per_process", "of_them_corrections", "runs"}}
+	t := f.table("", "broadcast", "processes", "messages_per_process", "of_them_corrections", "runs")
 	var names []string
 	bar := chart.Series{Name: "messages per process", Style: chart.Bars}
 	add := func(name string, s *Sample, p int) float64 {
@@ -236,7 +235,6 @@ func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
 	ocg := add(fmt.Sprintf("gossip %d, opportunistic", until), s, treesP)
 	f.shape("Corrected Gossip sends more than Corrected Trees", "significantly more",
 		fmt.Sprintf("checked %s, opportunistic %s, trees at most %s", text(round(ccg)), text(round(ocg)), text(round(highest))), min(ccg, ocg) > 1.2*highest, "")
-	f.Tables = append(f.Tables, t)
 	f.Chart = &chart.Chart{
 		Title: "Messages per process, 65,536 processes, no faults", Series: []chart.Series{bar},
 		X: chart.Axis{Names: short(names)}, Y: chart.Axis{Label: "messages per process"},
@@ -294,7 +292,7 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 		Title: "Quiescence latency without faults",
 		X:     chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "steps"},
 	}
-	t := Table{Columns: []string{"broadcast", "processes", "gossip_time", "mean", "q05", "q95", "runs"}}
+	t := f.table("", "broadcast", "processes", "gossip_time", "mean", "q05", "q95", "runs")
 	all8, between := true, true
 	latency := map[string]float64{}
 	for i, tree := range trees {
@@ -332,7 +330,6 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 		faster = q.Mean()
 	}
 	f.Chart.Series = append(f.Chart.Series, gossip)
-	f.Tables = append(f.Tables, t)
 	f.shape("checked correction without faults, any tree and size (Lemma 2)", "8 steps", fmt.Sprintf("8 everywhere: %t", all8), all8, "")
 	f.shape("4-ary lies between binomial and Lamé", "between", fmt.Sprintf("at every size: %t", between), between, "where 4^k processes fill its levels the 4-ary tree may be as good as a neighbour")
 	f.shape("gossip against binomial at 64K", "lower latency", fmt.Sprintf("%s against %s", text(round(faster)), text(latency[fmt.Sprint("binomial", treesP)])), faster < latency[fmt.Sprint("binomial", treesP)], "")

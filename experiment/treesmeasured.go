@@ -125,7 +125,7 @@ func times(n int, what string) string {
 func (f *Finding) tabulate(c *contest) {
 	base := c.contenders[0]
 	for _, bytes := range c.bytes {
-		t := Table{Columns: []string{"broadcast", "processes", "median_us", "q25_us", "q75_us", "ratio", "ratio_q25", "ratio_q75", "launches", "iterations"}}
+		t := f.table("", "broadcast", "processes", "median_us", "q25_us", "q75_us", "ratio", "ratio_q25", "ratio_q75", "launches", "iterations")
 		if bytes != smallest {
 			t.Name = fmt.Sprintf("%dB", bytes)
 		}
@@ -135,7 +135,6 @@ func (f *Finding) tabulate(c *contest) {
 				t.Add(who.name, p, us.Median, us.Low, us.High, r.Median, r.Low, r.High, c.rounds, c.iterations)
 			}
 		}
-		f.Tables = append(f.Tables, t)
 	}
 	var sizes []string
 	for _, bytes := range c.bytes {
