@@ -166,6 +166,25 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
+// changed is the first of some flags of a command that does not have its default, as people write it; "": all have it.
+func changed(command any, flags ...string) string {
+	parser, err := kong.New(command, words)
+	if err != nil {
+		panic(err) // it has been parsed
+	}
+	for _, name := range flags {
+		f := parser.Model.Flags[slices.IndexFunc(parser.Model.Flags, func(f *kong.Flag) bool { return f.Name == name })]
+		switch is := f.Target.Interface(); {
+		case f.HasDefault && fmt.Sprint(is) == f.Default, !f.HasDefault && f.Target.IsZero():
+		case string(f.Short) == name:
+			return "-" + name
+		default:
+			return "--" + name
+		}
+	}
+	return ""
+}
+
 // eitherLetter lets people write -P for -n, or -n for -P, where a command has but one of them: processes are -n where
 // they are started, -P where they are simulated.
 func eitherLetter(command *kong.Command, args []string) []string {

@@ -57,7 +57,7 @@ func (s *simCmd) Run(c *console) error {
 	if s.Collective != "" {
 		return s.runCollective(c)
 	}
-	if flag := s.collectiveFlags.used(); flag != "" {
+	if flag := changed(s, "algorithm", "size", "pieces", "per-byte"); flag != "" {
 		return badInput{fmt.Errorf("%s without --collective; allowed: with it", flag)}
 	}
 	report, err := s.simulate(c)

@@ -46,40 +46,11 @@ var (
 	tuneSpans     = []int64{64 << 10, 256 << 10} // tried where at least two pieces come of it
 )
 
-// used names a flag that is there, if one is.
-func (f *tuneCollectivesFlags) used() string {
-	return firstOf([]used{
-		{"--op", f.Op != nil},
-		{"--size", f.Size != nil},
-		{"-n", f.N != nil},
-		{"--transport", f.Transport != ""},
-		{"--rounds", f.Rounds != nil},
-		{"--out", f.Out != ""},
-	})
-}
-
-// unfit names a flag of the model that is there, if one is.
-func (t *tuneCmd) unfit() string {
-	return firstOf([]used{
-		{"--processes", t.P != nil},
-		{"--latency", t.L != 2},
-		{"--overhead", t.O != 1},
-		{t.gossips(), true},
-	})
-}
-
-// gossips names a flag that is about gossip, if one is there.
-func (t *tuneCmd) gossips() string {
-	return firstOf([]used{
-		{"--algo", t.Algo != all},
-		{"--delta", t.Delta != nil},
-		{"--success", t.Success != nil},
-		{"--broadcasts", t.Broadcasts != nil},
-		{"--f", t.F != nil},
-		{"--failed", t.Failed != 0},
-		{"--margin", !t.Margin},
-	})
-}
+// Flags about gossip, and those about what is measured.
+var (
+	gossipFlags    = []string{"algo", "delta", "success", "broadcasts", "f", "failed", "margin"}
+	measuringFlags = []string{"op", "size", "n", "transport", "rounds", "out"}
+)
 
 func (t *tuneCmd) runCollectives(c *console) error {
 	tuner, err := t.collectiveTuner(c)
@@ -116,7 +87,7 @@ type collectiveTuner struct {
 
 // collectiveTuner is what the flags ask for. All errors are about them.
 func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
-	if flag := t.unfit(); flag != "" {
+	if flag := changed(t, append([]string{"processes", "latency", "overhead"}, gossipFlags...)...); flag != "" {
 		return nil, fmt.Errorf("%s with --collectives; allowed: --op, --size, -n, --transport, --rounds, --out, --json", flag)
 	}
 	bench := t.bench()
