@@ -132,7 +132,7 @@ type benchFigures struct {
 }
 
 // job is the loop of a cell.
-func (c *benchCell) job() benchloop.Job {
+func (c benchCell) job() benchloop.Job {
 	const nowhere = "none" // what is measured is not written to a file
 	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: nowhere}
 }
@@ -417,12 +417,7 @@ type benchSink struct {
 	lines  lineWriter
 }
 
-func (s *benchSink) jobs() (jobs []benchloop.Job) {
-	for i := range s.cells {
-		jobs = append(jobs, s.cells[i].job())
-	}
-	return jobs
-}
+func (s *benchSink) jobs() []benchloop.Job { return each(s.cells, benchCell.job) }
 
 func (s *benchSink) Write(text []byte) (int, error) { return s.lines.each(text, s.take) }
 

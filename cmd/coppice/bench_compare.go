@@ -180,19 +180,11 @@ func (r *benchComparison) write(w *bufio.Writer) {
 	}
 	table.Flush()
 	fmt.Fprintln(w)
-	for _, n := range r.processes() {
+	for _, n := range unique(each(r.Cells, func(c comparedCell) int { return c.Processes })) {
 		of := slices.DeleteFunc(slices.Clone(r.Cells), func(c comparedCell) bool { return c.Processes != n })
 		fmt.Fprintf(w, "n = %d: geometric mean %.2f\n", n, meanRatio(of))
 	}
 	fmt.Fprintf(w, "all: geometric mean %.2f; worst %.2f: %s, n = %d\n", r.Mean, r.Worst.Ratio, strings.TrimSpace(r.Worst.Op+" "+r.Worst.size()), r.Worst.Processes)
-}
-
-// processes are the numbers of processes, each once.
-func (r *benchComparison) processes() (counts []int) {
-	for _, c := range r.Cells {
-		counts = append(counts, c.Processes)
-	}
-	return unique(counts)
 }
 
 func (c *comparedCell) size() string {

@@ -103,7 +103,7 @@ func benchFiguresOf(job benchloop.Job, p int, times []int64) (f benchFigures) {
 }
 
 // percentile is the least of sorted values that so many percent do not exceed.
-func percentile(sorted []int64, percent int) float64 {
+func percentile[N int64 | float64](sorted []N, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

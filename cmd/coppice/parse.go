@@ -56,7 +56,7 @@ func explain(err error, parser *kong.Kong, command *kong.Command, args []string)
 	case !strings.HasPrefix(args[0], "-"):
 		text = closest(fmt.Sprintf("unknown command %q%s", args[0], suggestion(parser, args[0])))
 		if !strings.Contains(text, meant) {
-			text += "; allowed: " + strings.Join(names(parser.Model), ", ")
+			text += "; allowed: " + strings.Join(each(called(parser.Model), func(c *kong.Command) string { return c.Name }), ", ")
 		}
 	}
 	if strings.HasSuffix(text, "?") {
@@ -65,14 +65,9 @@ func explain(err error, parser *kong.Kong, command *kong.Command, args []string)
 	return fmt.Errorf("%s; %s", text, see)
 }
 
-// names are those of the commands that people call.
-func names(app *kong.Application) (names []string) {
-	for _, command := range app.Children {
-		if !command.Hidden {
-			names = append(names, command.Name)
-		}
-	}
-	return names
+// called are the commands that people call.
+func called(app *kong.Application) []*kong.Command {
+	return slices.DeleteFunc(slices.Clone(app.Children), func(c *kong.Command) bool { return c.Hidden })
 }
 
 // meant begins kong's suggestion of what is like the word it does not know.
