@@ -16,30 +16,18 @@ import (
 // a figure says otherwise (§4).
 
 var treesExperiments = []Experiment{
-	{
-		Name: "trees-fig1b", Title: "In-order against interleaved numbering", Source: "Corrected Trees, Figure 1b", run: treesFig1b,
-		About: "Length of synchronized checked correction on a binomial tree with 1, 2 and 5 failed processes; mean, and 10% and 90% quantiles.",
-	},
-	{
-		Name: "trees-fig6", Title: "Messages per process without faults", Source: "Corrected Trees, Figure 6", run: treesFig6,
-		About: "Synchronized checked and overlapped optimized correction on every tree, acknowledged trees, and Corrected Gossip.",
-	},
-	{
-		Name: "trees-fig7", Title: "Quiescence latency without faults", Source: "Corrected Trees, Figure 7", run: treesFig7,
-		About: "Trees with acknowledgements (solid) and with synchronized checked correction (dashed), and checked Corrected Gossip at the gossip time with the lowest mean latency, 5% to 95% quantiles as a band.",
-	},
-	{
-		Name: "trees-fig8", Title: "Quiescence latency under faults", Source: "Corrected Trees, Figure 8 and §4.3", run: treesFig8,
-		About: "Synchronized checked correction on 65,536 processes; mean, 5% and 95% quantiles.",
-	},
-	{
-		Name: "trees-fig9", Title: "Messages per process under faults", Source: "Corrected Trees, Figure 9", run: treesFig9,
-		About: "The broadcasts of Figure 8; mean, 5% and 95% quantiles.",
-	},
-	{
-		Name: "trees-fig10", Title: "Correction time follows the largest gap", Source: "Corrected Trees, Figure 10", run: treesFig10,
-		About: "All pairs of largest gap and correction time seen in the runs of Figure 8, and the bounds of Lemma 3.",
-	},
+	treesWork.figure("1b", "", "In-order against interleaved numbering",
+		"Length of synchronized checked correction on a binomial tree with 1, 2 and 5 failed processes; mean, and 10% and 90% quantiles.", treesFig1b),
+	treesWork.figure("6", "", "Messages per process without faults",
+		"Synchronized checked and overlapped optimized correction on every tree, acknowledged trees, and Corrected Gossip.", treesFig6),
+	treesWork.figure("7", "", "Quiescence latency without faults",
+		"Trees with acknowledgements (solid) and with synchronized checked correction (dashed), and checked Corrected Gossip at the gossip time with the lowest mean latency, 5% to 95% quantiles as a band.", treesFig7),
+	treesWork.figure("8", "§4.3", "Quiescence latency under faults",
+		"Synchronized checked correction on 65,536 processes; mean, 5% and 95% quantiles.", treesFig8),
+	treesWork.figure("9", "", "Messages per process under faults",
+		"The broadcasts of Figure 8; mean, 5% and 95% quantiles.", treesFig9),
+	treesWork.figure("10", "", "Correction time follows the largest gap",
+		"All pairs of largest gap and correction time seen in the runs of Figure 8, and the bounds of Lemma 3.", treesFig10),
 	{
 		Name: "trees-table1", Title: "Cost of correction under faults", Source: "Corrected Trees, Table 1", run: treesTable1,
 		About: "Largest gap and length of synchronized checked correction, percentiles over all four trees together.",
