@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -160,10 +159,7 @@ func (b *benchCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	began := time.Now()
-	shown := c.newProgress(len(cells))
-	err = b.measure(c, cells, shown.done)
-	shown.stop()
+	seconds, err := c.timed(len(cells), func(done func(int)) error { return b.measure(c, cells, done) })
 	if err != nil {
 		return err
 	}
@@ -172,8 +168,7 @@ func (b *benchCmd) Run(c *console) error {
 			return err
 		}
 	}
-	report := benchReport{cells, time.Since(began).Seconds()}
-	return c.show(b.JSON, report, func(w *bufio.Writer) { writeBench(w, cells) })
+	return c.show(b.JSON, benchReport{cells, seconds}, func(w *bufio.Writer) { writeBench(w, cells) })
 }
 
 // cells are all combinations of what was asked for: those with the same number

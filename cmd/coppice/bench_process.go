@@ -18,12 +18,8 @@ import (
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
 // measures.
 type benchProcessCmd struct {
-	Mode       string   `arg:""`
-	Tree       string   ``
-	Correction string   ``
-	Failed     []int    ``
-	Copies     int      ``
-	Jobs       []string `arg:""`
+	benchProtection
+	Jobs []string `arg:""`
 }
 
 func (b *benchProcessCmd) Run(c *console) error {
@@ -34,9 +30,8 @@ func (b *benchProcessCmd) Run(c *console) error {
 	ctx, stop := untilFirstSignal()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
-	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.Copies}
-	return how.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, jobs, how, watch, os.Stdout)
+	return b.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, jobs, b.benchProtection, watch, os.Stdout)
 	})
 }
 

@@ -2,15 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -57,15 +56,12 @@ func (t *tuneCmd) runCollectives(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	began := time.Now()
-	shown := c.newProgress(tuner.total())
-	err = tuner.measureAll(shown.done)
-	shown.stop()
+	seconds, err := c.timed(tuner.total(), tuner.measureAll)
 	if err != nil {
 		return err
 	}
 	report := newTuneCollectivesReport(tuner)
-	report.Seconds = time.Since(began).Seconds()
+	report.Seconds = seconds
 	if t.Out != "" {
 		if err := os.WriteFile(t.Out, rulesText(report.Rules), 0o666); err != nil {
 			return err
@@ -302,10 +298,7 @@ func runTuned(c *console, b *benchCmd, rules []byte, loops []benchCell, done fun
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(rules)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return b.measure(c, loops, done, tuningVariable+"="+file.Name())
@@ -313,23 +306,17 @@ func runTuned(c *console, b *benchCmd, rules []byte, loops []benchCell, done fun
 
 // rulesText is rules as collective.ParseTable reads them, one a line.
 func rulesText(rules collective.Table) []byte {
-	var b bytes.Buffer
-	b.WriteString("[")
-	for i, r := range rules {
+	if len(rules) == 0 {
+		return []byte("[]\n")
+	}
+	lines := each(rules, func(r collective.Rule) string {
 		line, err := json.Marshal(r)
 		if err != nil {
 			panic(err) // numbers and names
 		}
-		if i > 0 {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, "\n  %s", line)
-	}
-	if len(rules) > 0 {
-		b.WriteString("\n")
-	}
-	b.WriteString("]\n")
-	return b.Bytes()
+		return string(line)
+	})
+	return []byte("[\n  " + strings.Join(lines, ",\n  ") + "\n]\n")
 }
 
 // tuneCollectivesReport is what measuring came to.
