@@ -20,6 +20,25 @@ type Experiment struct {
 	run func(context.Context, *Lab, *Finding) error
 }
 
+// work is a paper or a thesis: what the names of its experiments begin with, and its own.
+type work struct{ prefix, name string }
+
+var (
+	treesWork      = work{"trees", "Corrected Trees"}
+	gossipWork     = work{"gossip", "Corrected Gossip"}
+	membershipWork = work{"membership", "Membership"}
+	thesisWork     = work{"thesis", "FT collectives"}
+)
+
+// figure is the experiment about a figure, and what else is said of it: a section or a lemma, or "".
+func (w work) figure(number, and, title, about string, run func(context.Context, *Lab, *Finding) error) Experiment {
+	source := fmt.Sprintf("%s, Figure %s", w.name, number)
+	if and != "" {
+		source += " and " + and
+	}
+	return Experiment{Name: w.prefix + "-fig" + number, Title: title, Source: source, About: about, run: run}
+}
+
 // all lists the experiments in the order of the papers. Each file that holds
 // some adds them.
 var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments, thesisQueries}
@@ -84,7 +103,7 @@ type Finding struct {
 	Runs    int      `json:"runs"` // of a cell, as they were asked for
 	Seed    uint64   `json:"seed"`
 	Claims  []Claim  `json:"claims"`
-	Tables  []Table  `json:"tables"`
+	Tables  []*Table `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
 	Seconds float64  `json:"seconds"` // to simulate or measure it, whenever that was
 
@@ -157,6 +176,13 @@ type Table struct {
 	Name    string     `json:"name,omitempty"` // of the file, after the experiment's; empty for the first
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
+}
+
+// table adds a table to the finding.
+func (f *Finding) table(name string, columns ...string) *Table {
+	t := &Table{Name: name, Columns: columns}
+	f.Tables = append(f.Tables, t)
+	return t
 }
 
 // Add adds a row. Numbers are written with at most four decimals, those from 10

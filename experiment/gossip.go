@@ -16,34 +16,22 @@ import (
 // that work, unless an experiment says otherwise.
 
 var gossipExperiments = []Experiment{
-	{
-		Name: "gossip-fig1", Title: "How gossip spreads", Source: "Corrected Gossip, Figure 1 and Lemma 1", run: gossipFig1,
-		About: "Processes colored by gossip that ends, and the longest chain of uncolored ones that 99% of the runs do not exceed; N = 1,024, L = O = 1; simulated and by equations 1 and 2.",
-	},
-	{
-		Name: "gossip-fig3", Title: "Opportunistic corrected gossip and its model", Source: "Corrected Gossip, Figure 3", run: gossipFig3,
-		About: "Time until everybody is reached, the longest of all runs, by gossip time T; N = 1,024, L = O = 1; the line is equation 3.",
-	},
-	{
-		Name: "gossip-fig5", Title: "Checked corrected gossip and its model", Source: "Corrected Gossip, Figure 5", run: gossipFig5,
-		About: "Time until everybody has finished, the longest of all runs, by gossip time T; N = 1,024, L = O = 1; the line is equation 4.",
-	},
-	{
-		Name: "gossip-fig9", Title: "Failure-proof corrected gossip and its bound", Source: "Corrected Gossip, Figure 9", run: gossipFig9,
-		About: "Time until everybody has finished, the longest of all runs, by gossip time T; N = 1,024, L = O = 1, f = 1; the line is equation 5.",
-	},
+	gossipWork.figure("1", "Lemma 1", "How gossip spreads",
+		"Processes colored by gossip that ends, and the longest chain of uncolored ones that 99% of the runs do not exceed; N = 1,024, L = O = 1; simulated and by equations 1 and 2.", gossipFig1),
+	gossipWork.figure("3", "", "Opportunistic corrected gossip and its model",
+		"Time until everybody is reached, the longest of all runs, by gossip time T; N = 1,024, L = O = 1; the line is equation 3.", gossipFig3),
+	gossipWork.figure("5", "", "Checked corrected gossip and its model",
+		"Time until everybody has finished, the longest of all runs, by gossip time T; N = 1,024, L = O = 1; the line is equation 4.", gossipFig5),
+	gossipWork.figure("9", "", "Failure-proof corrected gossip and its bound",
+		"Time until everybody has finished, the longest of all runs, by gossip time T; N = 1,024, L = O = 1, f = 1; the line is equation 5.", gossipFig9),
 	{
 		Name: "gossip-table", Title: "Six broadcasts among 4,096 processes", Source: "Corrected Gossip, Figure 7 (table)", run: gossipTable,
 		About: "Latency and messages with no and with three failed processes; L = 2, O = 1, at the paper's gossip times.",
 	},
-	{
-		Name: "gossip-fig7a", Title: "Scaling without failures", Source: "Corrected Gossip, Figure 7a", run: gossipFig7a,
-		About: "Median latency at the gossip time that the model chooses; L = 2, O = 1; BIG, BFB and the optimal tree by closed form.",
-	},
-	{
-		Name: "gossip-fig7b", Title: "Scaling with N/64 failed processes", Source: "Corrected Gossip, Figure 7b", run: gossipFig7b,
-		About: "The same with 1.5625% of the processes dead from the start.",
-	},
+	gossipWork.figure("7a", "", "Scaling without failures",
+		"Median latency at the gossip time that the model chooses; L = 2, O = 1; BIG, BFB and the optimal tree by closed form.", gossipFig7a),
+	gossipWork.figure("7b", "", "Scaling with N/64 failed processes",
+		"The same with 1.5625% of the processes dead from the start.", gossipFig7b),
 	{
 		Name: "gossip-tuning", Title: "The model's gossip time and the best one", Source: "Corrected Gossip, equations 3 and 4", run: gossipTuning,
 		About: "Longest latency of all runs at the gossip time the model chooses for that many runs, and at the best of its neighbours.",
@@ -100,7 +88,7 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 			{Name: "longest chain, equation 2", Style: chart.Line, Like: 3},
 		},
 	}
-	t := Table{Columns: []string{"time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs"}}
+	t := f.table("", "time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs")
 	var cells []Cell
 	for until := 1; until <= 32; until++ {
 		cells = append(cells, gossipCell(model.GOS, net, until, 0, 0, 0))
@@ -132,7 +120,6 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 			half = at
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	f.claim("half of the processes are colored at", 18, float64(half), 1, "")
 	f.claim("the optimal tree takes", 20, float64(model.OptimalLatency(n, 1, 1)), 0, "")
 	f.shape("equation 1 against simulation, largest difference", "a rough approximation", text(round(100*off))+"% of N", off < 0.05, "")
@@ -183,7 +170,7 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 	if err != nil {
 		return nil, err
 	}
-	t := Table{Columns: []string{"T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs"}}
+	t := f.table("", "T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs")
 	for i, s := range samples {
 		times := latency(a, s)
 		if a == model.OCG {
@@ -196,7 +183,6 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 			f.Chart.Series[k].Points = append(f.Chart.Series[k].Points, chart.Point{X: float64(from + i), Y: y})
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	return off, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // scaling measures the three corrected gossips over group sizes.
 func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]map[int]float64, float64, error) {
-	t := Table{Columns: []string{"algorithm", "processes", "failed", "T", "latency_median", "latency_mean", "messages_per_process", "unreached_percent", "runs"}}
+	t := f.table("", "algorithm", "processes", "failed", "T", "latency_median", "latency_mean", "messages_per_process", "unreached_percent", "runs")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, O = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "median latency (steps)"}}
 	curve := map[string]map[int]float64{}
 	unreached := 0.0
@@ -67,7 +67,6 @@ func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]m
 	if share == 0 {
 		f.Chart.Series = append(f.Chart.Series, opt)
 	}
-	f.Tables = append(f.Tables, t)
 	return curve, unreached, nil
 }
 

@@ -44,10 +44,10 @@ func (r tableRow) variants() []variant {
 
 func gossipTable(ctx context.Context, lab *Lab, f *Finding) error {
 	const n = 4096
-	t := Table{Columns: []string{
+	t := f.table("",
 		"algorithm", "failed", "T", "processes", "queue", "latency", "quiescence", "messages", "gossip_mean", "correction_mean",
 		"unreached_percent", "paper_latency", "paper_messages", "runs",
-	}}
+	)
 	var cells []Cell
 	var all []variant
 	for _, row := range gossipRows {
@@ -97,7 +97,6 @@ func gossipTable(ctx context.Context, lab *Lab, f *Finding) error {
 				round(s.perRun(s.Disseminations)), 0, 100*s.Uncolored.Mean()/n, "", "", s.Runs)
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	f.note("The paper's table is headed N = 4,096. Its rows for CCG and FCG are those of 1,024 processes at gossip times chosen for 4,096: gossip-table.md has the evidence. Latency is when the last process leaves the algorithm; latency and messages are medians, gossip and correction together; means by phase stand beside them.")
 	f.note("BFB simulated counts acknowledgements, the closed form does not.")
 	return nil

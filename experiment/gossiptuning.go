@@ -8,7 +8,7 @@ import (
 )
 
 func gossipTuning(ctx context.Context, lab *Lab, f *Finding) error {
-	t := Table{Columns: []string{"algorithm", "L", "O", "processes", "T_model", "T_best", "longest_at_model", "longest_at_best", "model", "runs"}}
+	t := f.table("", "algorithm", "L", "O", "processes", "T_model", "T_best", "longest_at_model", "longest_at_best", "model", "runs")
 	for _, a := range []model.Algorithm{model.OCG, model.CCG} {
 		within, cases, most := 0, 0, 0.0
 		for _, lo := range [][2]int{{1, 1}, {2, 1}, {4, 1}, {4, 2}} {
@@ -30,7 +30,6 @@ func gossipTuning(ctx context.Context, lab *Lab, f *Finding) error {
 			fmt.Sprintf("within one step in %d of %d cases, at most %s steps", within, cases, text(most)), within == cases,
 			"equation 4 charges two steps for each process of a gap where fewer are taken, so T comes out late; and the longest of few runs varies by itself")
 	}
-	f.Tables = append(f.Tables, t)
 	return nil
 }
 

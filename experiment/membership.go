@@ -21,50 +21,28 @@ import (
 // what is compared. docs/membership-models.md says what each network is made of.
 
 var membershipExperiments = []Experiment{
-	{
-		Name: "membership-fig6.1", Title: "Stabilization on a torus, two children", Source: "Membership, Figure 6.1 and §6.1.1", run: membershipFig61,
-		About: "T_s after one failure on Blue Gene/L's torus, simulated, and by the base and the distance model; by the number of nodes that are left.",
-	},
-	{
-		Name: "membership-fig6.2", Title: "Stabilization on a torus, four children", Source: "Membership, Figure 6.2 and §6.1.1", run: membershipFig62,
-		About: "The same with four children a node.",
-	},
-	{
-		Name: "membership-fig6.3", Title: "Stabilization over TCP and Fast Ethernet, two children", Source: "Membership, Figure 6.3 and §6.1.2", run: smallCluster(ethernet, 2),
-		About: "T_s after one failure on the OS cluster, simulated, and by the base and the contention models; by the number of nodes that are left.",
-	},
-	{
-		Name: "membership-fig6.4", Title: "Stabilization over TCP and Fast Ethernet, four children", Source: "Membership, Figure 6.4 and §6.1.2", run: smallCluster(ethernet, 4),
-		About: "The same with four children a node.",
-	},
-	{
-		Name: "membership-fig6.5", Title: "Latency under contention, TCP and Fast Ethernet", Source: "Membership, Figure 6.5 and §6.1.2", run: membershipFig65,
-		About: "Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).",
-	},
-	{
-		Name: "membership-fig6.6", Title: "Stabilization over Myrinet, two children", Source: "Membership, Figure 6.6 and §6.1.2", run: smallCluster(myrinet, 2),
-		About: "T_s after one failure on the OS cluster over Myrinet, simulated, and by the base and the contention models; by the number of nodes that are left.",
-	},
-	{
-		Name: "membership-fig6.7", Title: "Stabilization over Myrinet, four children", Source: "Membership, Figure 6.7 and §6.1.2", run: smallCluster(myrinet, 4),
-		About: "The same with four children a node.",
-	},
-	{
-		Name: "membership-fig6.8", Title: "Latency under contention, Myrinet", Source: "Membership, Figure 6.8 and §6.1.2", run: membershipFig68,
-		About: "Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).",
-	},
-	{
-		Name: "membership-fig6.9", Title: "Stabilization over TCP and Gigabit Ethernet, two children", Source: "Membership, Figure 6.9 and §6.1.3", run: membershipFig69,
-		About: "T_s after one failure on XTORC, simulated, and by the base and the contention models; by the number of nodes that are left.",
-	},
-	{
-		Name: "membership-fig6.10", Title: "Latency under contention, TCP and Gigabit Ethernet", Source: "Membership, Figure 6.10 and §6.1.3", run: membershipFig610,
-		About: "Half a round trip between the two of a pair, or a parent and its children, while all nodes of XTORC do the same, simulated (marks) and by the model (lines).",
-	},
-	{
-		Name: "membership-fig6.11", Title: "Stabilization over TCP and Gigabit Ethernet, four children", Source: "Membership, Figure 6.11 and §6.1.3", run: membershipFig611,
-		About: "The same as Figure 6.9 with four children a node.",
-	},
+	membershipWork.figure("6.1", "§6.1.1", "Stabilization on a torus, two children",
+		"T_s after one failure on Blue Gene/L's torus, simulated, and by the base and the distance model; by the number of nodes that are left.", membershipFig61),
+	membershipWork.figure("6.2", "§6.1.1", "Stabilization on a torus, four children",
+		"The same with four children a node.", membershipFig62),
+	membershipWork.figure("6.3", "§6.1.2", "Stabilization over TCP and Fast Ethernet, two children",
+		"T_s after one failure on the OS cluster, simulated, and by the base and the contention models; by the number of nodes that are left.", smallCluster(ethernet, 2)),
+	membershipWork.figure("6.4", "§6.1.2", "Stabilization over TCP and Fast Ethernet, four children",
+		"The same with four children a node.", smallCluster(ethernet, 4)),
+	membershipWork.figure("6.5", "§6.1.2", "Latency under contention, TCP and Fast Ethernet",
+		"Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).", membershipFig65),
+	membershipWork.figure("6.6", "§6.1.2", "Stabilization over Myrinet, two children",
+		"T_s after one failure on the OS cluster over Myrinet, simulated, and by the base and the contention models; by the number of nodes that are left.", smallCluster(myrinet, 2)),
+	membershipWork.figure("6.7", "§6.1.2", "Stabilization over Myrinet, four children",
+		"The same with four children a node.", smallCluster(myrinet, 4)),
+	membershipWork.figure("6.8", "§6.1.2", "Latency under contention, Myrinet",
+		"Half a round trip between a parent and its children while all nodes of the OS cluster do the same, simulated (marks) and by the model (lines).", membershipFig68),
+	membershipWork.figure("6.9", "§6.1.3", "Stabilization over TCP and Gigabit Ethernet, two children",
+		"T_s after one failure on XTORC, simulated, and by the base and the contention models; by the number of nodes that are left.", membershipFig69),
+	membershipWork.figure("6.10", "§6.1.3", "Latency under contention, TCP and Gigabit Ethernet",
+		"Half a round trip between the two of a pair, or a parent and its children, while all nodes of XTORC do the same, simulated (marks) and by the model (lines).", membershipFig610),
+	membershipWork.figure("6.11", "§6.1.3", "Stabilization over TCP and Gigabit Ethernet, four children",
+		"The same as Figure 6.9 with four children a node.", membershipFig611),
 	{
 		Name: "membership-scaling", Title: "Stabilization up to 65,536 processes", Source: "Membership, chapter 4, §3.1.3 to §3.1.6 and §6.1", run: membershipScaling,
 		About: "T_s on a LogP network, L = 2, o = 1, for two, four and eight children, simulated (marks) and by the model (lines); several failures, failures of roots, and joins.",
@@ -106,10 +84,7 @@ type curvePoint struct {
 func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) error {
 	began := time.Now()
 	for _, n := range sizes {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run()
+		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(ctx)
 		if err != nil {
 			return err
 		}
@@ -125,7 +100,7 @@ func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout i
 
 // show makes the table and the chart of a curve.
 func (f *Finding) show(c *curve, fanout int, log float64) {
-	t := Table{Columns: []string{"nodes", "levels", "simulated_us", "simulated_last_us", "messages"}}
+	t := f.table("", "nodes", "levels", "simulated_us", "simulated_last_us", "messages")
 	f.Chart = &chart.Chart{
 		Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"},
 		Series: []chart.Series{{Name: "simulated protocol", Style: chart.Marks}},
@@ -144,7 +119,6 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 		}
 		t.Add(row...)
 	}
-	f.Tables = append(f.Tables, t)
 	f.note("T_s is from the proposer's knowledge of the failure until it has all acceptances; «last» until the last process knows that the view is stable, one more sweep down, which the thesis does not have.")
 }
 

@@ -31,7 +31,7 @@ func TestStabilizationEqualsModel(t *testing.T) {
 		net.G = min(net.G, 4*net.O+2*net.L) // who has its answer may send: the model has no longer gap
 		ocp := rapid.IntRange(0, 9).Draw(t, "O_cp")
 		dead := rapid.IntRange(0, n).Draw(t, "dead")
-		r, err := change{n: n, fanout: fanout, net: net, ocp: protocol.Time(ocp), dead: ranksFrom(dead, 1)}.run()
+		r, err := change{n: n, fanout: fanout, net: net, ocp: protocol.Time(ocp), dead: ranksFrom(dead, 1)}.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestStabilizationEqualsModel(t *testing.T) {
 // TestStabilizationAtFullSize: within 10% of equation 4.2 under LogP.
 func TestStabilizationAtFullSize(t *testing.T) {
 	for _, fanout := range []int{8, 4, 2}[:extent.Of(t, 1, 3)] {
-		r, err := change{n: 1 << 16, fanout: fanout, net: logP(0)}.run()
+		r, err := change{n: 1 << 16, fanout: fanout, net: logP(0)}.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestDistanceModelBoundsStabilization(t *testing.T) {
 	equal := 0
 	for n := 1; n < 120; n++ {
 		for _, fanout := range []int{2, 4} {
-			r, err := change{n: n, fanout: fanout, ocp: 500, net: logp.Network{L: 10_000, O: 1, Torus: torus}}.run()
+			r, err := change{n: n, fanout: fanout, ocp: 500, net: logp.Network{L: 10_000, O: 1, Torus: torus}}.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestSwitchedModelHoldsBeyondTheFigures(t *testing.T) {
 		net.Switch.Nodes, net.Switch.Uplink = s.Nodes, inTicks(s.Uplink)
 		for _, fanout := range []int{2, 4, 8} {
 			for n := 2; n <= most; n += 1 + n/5 {
-				r, err := change{n: n, fanout: fanout, ocp: inTicks(m.Ocp), net: net}.run()
+				r, err := change{n: n, fanout: fanout, ocp: inTicks(m.Ocp), net: net}.run(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -148,7 +148,7 @@ func TestChatEqualsContentionModel(t *testing.T) {
 	} {
 		s := model.Switched{Port: c.port, Packet: c.packet}
 		cl := cluster{model.Machine{L: 100}, s, c.n}
-		got, err := chatLatency(c.n, c.children, cl.net())
+		got, err := chatLatency(t.Context(), c.n, c.children, cl.net())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestChatEqualsContentionModel(t *testing.T) {
 			t.Errorf("%+v: %g, by the model %g", c, got, want)
 		}
 	}
-	if _, err := chatLatency(1, 2, ethernet.net()); err == nil {
+	if _, err := chatLatency(t.Context(), 1, 2, ethernet.net()); err == nil {
 		t.Error("one node talks to itself")
 	}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/coppice-go/coppice/logp"
@@ -92,7 +93,10 @@ const (
 )
 
 // chatLatency is half a round of a group, in the mean of all groups, in µs.
-func chatLatency(n, children int, net logp.Network) (float64, error) {
+func chatLatency(ctx context.Context, n, children int, net logp.Network) (float64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	net.P = n
 	e, err := logp.NewEngine(&chat{n: n, children: children, rounds: chatRounds}, net)
 	if err != nil {

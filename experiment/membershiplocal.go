@@ -45,7 +45,10 @@ type localOutcome struct {
 }
 
 // run simulates the scene. The detector tells of the dead at the moment 1.
-func (c localScene) run() (localOutcome, error) {
+func (c localScene) run(ctx context.Context) (localOutcome, error) {
+	if err := ctx.Err(); err != nil {
+		return localOutcome{}, err
+	}
 	machine, err := membership.NewLocalized(membership.LocalConfig{Members: c.n, Capacity: c.n + c.joins, Fanout: c.fanout})
 	if err != nil {
 		return localOutcome{}, err
@@ -164,17 +167,14 @@ func membershipLocalized(ctx context.Context, lab *Lab, f *Finding) error {
 // localScaling simulates one failure in full trees: what is left of the tree when
 // its last leaf is gone is as deep as before.
 func localScaling(ctx context.Context, f *Finding) error {
-	t := Table{Columns: []string{"children", "processes", "levels", "T_s", "T_s_model", "last", "last_model", "messages_per_process"}}
+	t := f.table("", "children", "processes", "levels", "T_s", "T_s_model", "last", "last_model", "messages_per_process")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
 	worst, largest := 0.0, 0
 	for _, a := range []int{2, 4} {
 		ours := chart.Series{Name: fmt.Sprintf("%d children", a), Style: chart.Marks}
 		byModel := chart.Series{Name: fmt.Sprintf("model, %d children", a), Style: chart.Line}
 		for _, n := range localSizes(a, localSizeMax) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			r, err := localScenes(n, a)[0].run()
+			r, err := localScenes(n, a)[0].run(ctx)
 			if err != nil {
 				return err
 			}
@@ -188,7 +188,6 @@ func localScaling(ctx context.Context, f *Finding) error {
 		}
 		f.Chart.Series = append(f.Chart.Series, ours, byModel)
 	}
-	f.Tables = append(f.Tables, t)
 	f.claim("T_s of one failure, largest distance from the model in per cent", 0, 100*worst, 0, "the model of trees that are not full, under LogP")
 	f.shape("processes for which localized views are enough", "tens of thousands of nodes and beyond", fmt.Sprint(largest), largest >= 20_000, "the sizes were limited")
 	return nil
@@ -196,27 +195,23 @@ func localScaling(ctx context.Context, f *Finding) error {
 
 // localCases simulates what else can happen, to about a million processes.
 func localCases(ctx context.Context, f *Finding) error {
-	t := Table{Name: "cases", Columns: []string{"case", "children", "processes", "views", "T_s_first", "last", "messages_per_process"}}
+	t := f.table("cases", "case", "children", "processes", "views", "T_s_first", "last", "messages_per_process")
 	for _, a := range []int{2, 4} {
 		sizes := localSizes(a, localSizeMax)
 		for _, c := range localScenes(sizes[len(sizes)-1], a) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			r, err := c.run()
+			r, err := c.run(ctx)
 			if err != nil {
 				return err
 			}
 			t.Add(c.name, a, c.n, r.views, int(r.accepted), int(r.last), float64(r.messages)/float64(c.n))
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	return nil
 }
 
 // localMemory tells what a process keeps, beside a list of the members.
 func (f *Finding) localMemory() {
-	t := Table{Name: "memory", Columns: []string{"processes", "entries_2", "bytes_2", "entries_4", "bytes_4", "list_bytes"}}
+	t := f.table("memory", "processes", "entries_2", "bytes_2", "entries_4", "bytes_4", "list_bytes")
 	state := int(reflect.TypeFor[membership.LocalState]().Size())
 	most := 0
 	for n := 10; n <= 1_000_000; n *= 10 {
@@ -232,6 +227,5 @@ func (f *Finding) localMemory() {
 		}
 		t.Add(append(row, 4*n)...)
 	}
-	f.Tables = append(f.Tables, t)
 	f.shape("memory of a process", "a constant size", fmt.Sprintf("at most %d bytes of %d up to a million processes", most, state), most <= state && state <= 512, "")
 }

@@ -15,7 +15,7 @@ func TestLocalizedStabilizationEqualsModel(t *testing.T) {
 	for _, a := range []int{2, 4} {
 		for _, n := range []int{2, 3, 7, 8, 20, 21, 22, 100, 1000, 5461, 5462} {
 			c := localScene{n: n, fanout: a, dead: []protocol.Rank{protocol.Rank(n - 1)}}
-			r, err := c.run()
+			r, err := c.run(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -31,17 +30,14 @@ func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
 		f.Skipped = "nothing here measures membership; coppice bench membership does"
 		return nil
 	}
-	processes := measuredProcesses
-	if len(lab.Processes) > 0 {
-		f.Processes = lab.Processes
-		processes = slices.Compact(slices.Sorted(slices.Values(lab.Processes)))
-	}
+	f.Processes = lab.Processes
+	processes := lab.processes()
 	if processes[0] < 3 {
 		return errors.New("fewer than 3 processes; allowed: 3 or more, as one is killed")
 	}
 	rounds := min(stabilizeRounds, max(lab.Runs, 1))
 	began := time.Now()
-	t := Table{Columns: []string{"processes", "children", "median_us", "q25_us", "q75_us", "rounds"}}
+	t := f.table("", "processes", "children", "median_us", "q25_us", "q75_us", "rounds")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (µs)"}}
 	for _, fanout := range []int{2, 4, 8} {
 		s := chart.Series{Name: fmt.Sprintf("%d children", fanout), Style: chart.Line | chart.Marks}
@@ -61,7 +57,6 @@ func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
 		f.within(fmt.Sprintf("T_s with %d children, %.0f processes (§6.1.3)", fanout, last.X), "single-digit ms at 47 nodes over TCP", last.Y, 0, 10_000)
 		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	f.Tables = append(f.Tables, t)
 	lab.launched += time.Since(began).Seconds()
 	f.note("Measured on %s/%s, %d cores, over which the processes are spread.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	return nil

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/coppice-go/coppice/logp"
@@ -34,7 +35,10 @@ const learned protocol.Time = 1
 
 // run simulates a change among processes 0 … n−1 and the dead. With no dead named,
 // the last rank of n+1 is.
-func (c change) run() (stabilized, error) {
+func (c change) run(ctx context.Context) (stabilized, error) {
+	if err := ctx.Err(); err != nil {
+		return stabilized{}, err
+	}
 	p := c.n
 	if c.joins == 0 {
 		if c.dead == nil {

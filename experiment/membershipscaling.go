@@ -19,7 +19,7 @@ var scalingNet = model.LogGP{L: 2, O: 1}
 
 func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
 	began := time.Now()
-	t := Table{Columns: []string{"processes", "children", "levels", "simulated", "model", "model_filled", "simulated_last", "messages"}}
+	t := f.table("", "processes", "children", "levels", "simulated", "model", "model_filled", "simulated_last", "messages")
 	f.Chart = &chart.Chart{Title: "Stabilization after one failure, L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
 	for i, fanout := range []int{2, 4, 8} {
 		seen := chart.Series{Name: fmt.Sprintf("%d children, simulated", fanout), Style: chart.Marks}
@@ -27,10 +27,7 @@ func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
 		var points []model.Point
 		equal, off := true, 0.0
 		for _, p := range scalingSizes {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			r, err := change{n: p - 1, fanout: fanout, net: logP(0)}.run()
+			r, err := change{n: p - 1, fanout: fanout, net: logP(0)}.run(ctx)
 			if err != nil {
 				return err
 			}
@@ -48,7 +45,6 @@ func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
 		f.shape(fmt.Sprintf("%d children, 65,536 processes: simulation against the model (eq. 4.2 under LogP)", fanout), "within 10%", percent(off), math.Abs(off) <= 0.1, "")
 		f.shape(fmt.Sprintf("%d children: simulation against the model of trees that are not full", fanout), "ours: equal", fmt.Sprintf("equal at every size: %t", equal), equal, "")
 	}
-	f.Tables = append(f.Tables, t)
 	err := f.scenarios(ctx)
 	if err == nil {
 		err = f.downTheTree(ctx)
@@ -68,7 +64,7 @@ func ranksFrom(from, n int) (list []protocol.Rank) {
 // scenarios are changes other than one failure of a leaf, among as many who are left.
 func (f *Finding) scenarios(ctx context.Context) error {
 	const n, fanout = 1023, 2
-	t := Table{Name: "changes", Columns: []string{"change", "simulated", "simulated_last", "messages", "views"}}
+	t := f.table("changes", "change", "simulated", "simulated_last", "messages", "views")
 	times := map[string]stabilized{}
 	for _, s := range []struct {
 		name string
@@ -83,18 +79,14 @@ func (f *Finding) scenarios(ctx context.Context) error {
 		{"the root and ten others fail", change{dead: append(ranksFrom(0, 1), ranksFrom(500, 10)...)}},
 		{"one joins", change{joins: 1}},
 	} {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		s.n, s.fanout, s.net = n, fanout, logP(0)
-		r, err := s.run()
+		r, err := s.run(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		times[s.name] = r
 		t.Add(s.name, int64(r.accepted), int64(r.stable), r.messages, r.views)
 	}
-	f.Tables = append(f.Tables, t)
 	f.changes(times)
 	f.note("These changes are of a group of which 1,023 processes are left, or in, with two children a node; only the proposer knows of the failures, at the start.")
 	return nil
@@ -125,22 +117,19 @@ const detection protocol.Time = 10
 // sweep has begun and has not reached them.
 func (f *Finding) downTheTree(ctx context.Context) error {
 	const n = 1<<16 - 1
-	t := Table{Name: "during", Columns: []string{"children", "failed_during_the_sweep", "simulated", "simulated_last", "undisturbed", "messages", "views"}}
+	t := f.table("during", "children", "failed_during_the_sweep", "simulated", "simulated_last", "undisturbed", "messages", "views")
 	for _, fanout := range []int{2, 4, 8} {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		var path []protocol.Rank
 		for at, width := 1, fanout; at < n; at, width = at+width, width*fanout {
 			path = append(path, protocol.Rank(at))
 		}
 		net := logP(0)
-		one, err := change{n: n, fanout: fanout, net: net}.run()
+		one, err := change{n: n, fanout: fanout, net: net}.run(ctx)
 		if err != nil {
 			return err
 		}
 		net.Detect = detection
-		r, err := change{n: n, fanout: fanout, net: net, dead: ranksFrom(n+len(path), 1), dying: path, dyingAt: 1}.run()
+		r, err := change{n: n, fanout: fanout, net: net, dead: ranksFrom(n+len(path), 1), dying: path, dyingAt: 1}.run(ctx)
 		if err != nil {
 			return fmt.Errorf("failures during a sweep: %w", err)
 		}
@@ -151,7 +140,6 @@ func (f *Finding) downTheTree(ctx context.Context) error {
 			fmt.Sprintf("%.1f, in %d steps", times, r.accepted), times <= float64(most),
 			"what hangs below the dead is asked again one by one; with two children that is half of the group, and there is no majority without it")
 	}
-	f.Tables = append(f.Tables, t)
 	f.note("Failures during a sweep: down the tree, the first child of each; detectors tell everybody %d steps later.", detection)
 	return nil
 }

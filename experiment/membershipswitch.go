@@ -189,7 +189,7 @@ func (f *Finding) bigCluster(ctx context.Context, lab *Lab, fanout int) (*curve,
 // children.
 func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children ...int) (map[int][]model.Point, error) {
 	began := time.Now()
-	t := Table{Columns: []string{"nodes", "children", "simulated_us", "model_us"}}
+	t := f.table("", "nodes", "children", "simulated_us", "model_us")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "nodes"}, Y: chart.Axis{Label: "latency (µs)", Min: 0}}
 	all := map[int][]model.Point{}
 	for i, k := range children {
@@ -200,10 +200,7 @@ func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children
 		seen := chart.Series{Name: name, Style: chart.Marks}
 		by := chart.Series{Name: name + ", model", Style: chart.Line, Like: 2*i + 1}
 		for n := 2; n <= cl.nodes; n++ {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			ours, err := chatLatency(n, k, cl.net())
+			ours, err := chatLatency(ctx, n, k, cl.net())
 			if err != nil {
 				return nil, err
 			}
@@ -215,7 +212,6 @@ func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children
 		}
 		f.Chart.Series = append(f.Chart.Series, seen, by)
 	}
-	f.Tables = append(f.Tables, t)
 	lab.launched += time.Since(began).Seconds()
 	f.note("Groups of consecutive ranks; those that do not fill one make a smaller one. The mean of all groups over %d rounds after %d that do not count.", chatRounds-chatWarmup, chatWarmup)
 	f.note("The network was chosen to behave as the text says of this figure (docs/membership-models.md), so agreement here shows that the simulated switch does what was asked of it. The figures of T_s are what comes of it.")

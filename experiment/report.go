@@ -48,7 +48,7 @@ func (f *Finding) Keep(dir string) error {
 }
 
 // file is the name of a table's file.
-func (f *Finding) file(t Table) string {
+func (f *Finding) file(t *Table) string {
 	if t.Name == "" {
 		return f.Name + ".csv"
 	}
@@ -145,7 +145,7 @@ func markdown(findings []*Finding) []byte {
 	return out.Bytes()
 }
 
-func (t Table) markdown(out *bytes.Buffer) {
+func (t *Table) markdown(out *bytes.Buffer) {
 	line := func(cells []string) {
 		for i, c := range cells {
 			cells[i] = strings.ReplaceAll(c, "|", `\|`)
@@ -206,7 +206,7 @@ func webpage(findings []*Finding) ([]byte, error) {
 		*Finding
 		Picture template.HTML
 		Score   string
-		Shown   []Table
+		Shown   []*Table
 	}
 	var entries []entry
 	for _, f := range findings {

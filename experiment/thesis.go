@@ -19,28 +19,19 @@ import (
 
 var thesisExperiments = []Experiment{
 	thesisRuntime("5.3", thesisBroadcast), thesisOverhead("5.4", thesisBroadcast),
-	{
-		Name: "thesis-fig5.5", Title: "Fault-tolerant broadcast, by size", Source: thesisWork + ", Figure 5.5 and §5.2.2", run: thesisSizes,
-		About: "Median over launches of the median latency of a broadcast on a fixed number of processes of this machine, and quartiles of the launches.",
-	},
+	thesisWork.figure("5.5", "§5.2.2", "Fault-tolerant broadcast, by size",
+		"Median over launches of the median latency of a broadcast on a fixed number of processes of this machine, and quartiles of the launches.", thesisSizes),
 	thesisRuntime("5.6", thesisScatter), thesisOverhead("5.7", thesisScatter),
 	thesisRuntime("5.8", thesisGather), thesisOverhead("5.9", thesisGather),
 	thesisRuntime("5.10", thesisReduce), thesisOverhead("5.11", thesisReduce),
 	thesisRuntime("5.12", thesisAllToAll), thesisOverhead("5.13", thesisAllToAll),
-	{
-		Name: "thesis-fig5.14", Title: "Fault-tolerant all-to-all of large values", Source: thesisWork + ", Figure 5.14 and §5.2.6", run: thesisLarge,
-		About: "Median over launches of the median latency of an all-to-all in which every process sends 4 MiB in all, and quartiles of the launches; processes of this machine.",
-	},
-	{
-		Name: "thesis-fig5.23", Title: "Reduce with one agreement and with two", Source: thesisWork + ", Figure 5.23 and §5.4", run: thesisOptimized,
-		About: thesisAbout("reduce"),
-	},
+	thesisWork.figure("5.14", "§5.2.6", "Fault-tolerant all-to-all of large values",
+		"Median over launches of the median latency of an all-to-all in which every process sends 4 MiB in all, and quartiles of the launches; processes of this machine.", thesisLarge),
+	thesisWork.figure("5.23", "§5.4", "Reduce with one agreement and with two",
+		thesisAbout("reduce"), thesisOptimized),
 }
 
-const (
-	thesisWork  = "FT collectives"
-	thesisCells = "thesis" // figures of the same operations share launches: a figure and its ratios are two views of one measurement
-)
+const thesisCells = "thesis" // figures of the same operations share launches: a figure and its ratios are two views of one measurement
 
 // thesisOp is an operation, with the averages that the thesis prints of it.
 type thesisOp struct {
@@ -81,25 +72,21 @@ func thesisAbout(op string) string {
 
 // thesisRuntime is the figure that shows how long an operation takes.
 func thesisRuntime(figure string, o thesisOp) Experiment {
-	return Experiment{
-		Name: "thesis-fig" + figure, Title: "Fault-tolerant " + o.title, Source: fmt.Sprintf("%s, Figure %s and %s", thesisWork, figure, o.section),
-		About: thesisAbout(o.title),
-		run: func(ctx context.Context, lab *Lab, f *Finding) error {
-			c, err := f.thesis(ctx, lab, o)
-			if c == nil || err != nil {
-				return err
-			}
-			f.plotLatency(c, smallest)
-			f.judgeAnew(c, o)
-			f.judge(measured{
-				what: "agreed before and after, over plain", paper: "slower",
-				ratios: c.ratiosOver(c.processes, oursTwice, oursPlain, smallest), mean: true, low: 1,
-				reading: "two agreements are not free",
-			})
-			f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", model.GeometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
-			return nil
-		},
-	}
+	return thesisWork.figure(figure, o.section, "Fault-tolerant "+o.title, thesisAbout(o.title), func(ctx context.Context, lab *Lab, f *Finding) error {
+		c, err := f.thesis(ctx, lab, o)
+		if c == nil || err != nil {
+			return err
+		}
+		f.plotLatency(c, smallest)
+		f.judgeAnew(c, o)
+		f.judge(measured{
+			what: "agreed before and after, over plain", paper: "slower",
+			ratios: c.ratiosOver(c.processes, oursTwice, oursPlain, smallest), mean: true, low: 1,
+			reading: "two agreements are not free",
+		})
+		f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", model.GeometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
+		return nil
+	})
 }
 
 // judgeAnew judges what it costs not to be MPI.
@@ -118,22 +105,19 @@ func (f *Finding) judgeAnew(c *contest, o thesisOp) {
 
 // thesisOverhead is the figure that shows the same as ratios.
 func thesisOverhead(figure string, o thesisOp) Experiment {
-	return Experiment{
-		Name: "thesis-fig" + figure, Title: "Overhead of fault-tolerant " + o.title, Source: fmt.Sprintf("%s, Figure %s and %s", thesisWork, figure, o.section),
-		About: "Ratios to Open MPI without shared memory. " + thesisAbout(o.title),
-		run: func(ctx context.Context, lab *Lab, f *Finding) error {
-			c, err := f.thesis(ctx, lab, o)
-			if c == nil || err != nil {
-				return err
-			}
-			f.plot(c, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
-				return c.ratio(who, vendorTCP, p, smallest).Spread
-			})
-			f.thesisLine(c, o)
-			f.judgeOverhead(c, o)
-			return nil
-		},
-	}
+	about := "Ratios to Open MPI without shared memory. " + thesisAbout(o.title)
+	return thesisWork.figure(figure, o.section, "Overhead of fault-tolerant "+o.title, about, func(ctx context.Context, lab *Lab, f *Finding) error {
+		c, err := f.thesis(ctx, lab, o)
+		if c == nil || err != nil {
+			return err
+		}
+		f.plot(c, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
+			return c.ratio(who, vendorTCP, p, smallest).Spread
+		})
+		f.thesisLine(c, o)
+		f.judgeOverhead(c, o)
+		return nil
+	})
 }
 
 // thesisLine draws the thesis's average.
@@ -217,10 +201,7 @@ func (f *Finding) thesisNotes(c *contest) {
 
 // thesisTable makes a table of one size: nominal bytes.
 func (f *Finding) thesisTable(c *contest, bytes int) {
-	t := Table{Columns: []string{"implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations"}}
-	if len(f.Tables) > 0 {
-		t.Name = fmt.Sprintf("%dB", bytes)
-	}
+	t := f.table("", "implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {
 		for _, p := range c.processes {
 			us := c.spread(who, p, bytes)
@@ -228,5 +209,4 @@ func (f *Finding) thesisTable(c *contest, bytes int) {
 				c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
 		}
 	}
-	f.Tables = append(f.Tables, t)
 }

@@ -18,15 +18,11 @@ import (
 // beginning of the phase's operation or at its first message.
 
 var thesisQueries = []Experiment{
-	{
-		Name: "thesis-fig5.17", Title: "TPC-H query 3 without failures", Source: thesisWork + ", Figure 5.17 and §5.3.2", run: queryFree,
-		About: queryAbout,
-	},
+	thesisWork.figure("5.17", "§5.3.2", "TPC-H query 3 without failures",
+		queryAbout, queryFree),
 	queryPhase("5.18", 1, "gather"), queryPhase("5.19", 2, "broadcast"), queryPhase("5.20", 3, "alltoall"), queryPhase("5.21", 4, "reduce"),
-	{
-		Name: "thesis-fig5.24", Title: "TPC-H query 3 with a death in phase 4, with and without agreements", Source: thesisWork + ", Figure 5.24 and §5.4", run: queryOptimized,
-		About: queryAbout,
-	},
+	thesisWork.figure("5.24", "§5.4", "TPC-H query 3 with a death in phase 4, with and without agreements",
+		queryAbout, queryOptimized),
 }
 
 const queryAbout = "Median over launches of the time of a job that generates the tables and answers TPC-H query 3, from the start of its processes to the end of the last, and quartiles; processes of this machine."
@@ -91,7 +87,7 @@ func (f *Finding) compareQueries(ctx context.Context, lab *Lab, phase string, wa
 
 // queryTable shows all times, in seconds.
 func (f *Finding) queryTable(all []queryContest) {
-	t := Table{Columns: []string{"scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches"}}
+	t := f.table("", "scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "seconds of the whole job"}}
 	for _, c := range all {
 		whole, alone := c.of(wholeJob), c.of(queryAlone)
@@ -105,7 +101,6 @@ func (f *Finding) queryTable(all []queryContest) {
 			})
 		}
 	}
-	f.Tables = append(f.Tables, t)
 }
 
 // queryFree is about jobs in which nobody dies.
@@ -128,23 +123,21 @@ func queryFree(ctx context.Context, lab *Lab, f *Finding) error {
 
 // queryPhase is a figure about a death in one phase.
 func queryPhase(figure string, number int, op string) Experiment {
-	return Experiment{
-		Name: "thesis-fig" + figure, Title: fmt.Sprintf("TPC-H query 3 with a death in phase %d", number), Source: fmt.Sprintf("%s, Figure %s and §5.3.2", thesisWork, figure),
-		About: fmt.Sprintf("%s A random process is killed in the phase that ends with the %s.", queryAbout, op),
-		run: func(ctx context.Context, lab *Lab, f *Finding) error {
-			all, err := f.compareQueries(ctx, lab, op, runThrough, respawning, restarting)
-			if err != nil {
-				return err
+	title := fmt.Sprintf("TPC-H query 3 with a death in phase %d", number)
+	about := fmt.Sprintf("%s A random process is killed in the phase that ends with the %s.", queryAbout, op)
+	return thesisWork.figure(figure, "§5.3.2", title, about, func(ctx context.Context, lab *Lab, f *Finding) error {
+		all, err := f.compareQueries(ctx, lab, op, runThrough, respawning, restarting)
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			f.judgeThrough(c, runThrough, restarting)
+			if slices.Contains(c.processes, 2) {
+				f.judgeQuery(c, respawning, restarting, []int{2})
 			}
-			for _, c := range all {
-				f.judgeThrough(c, runThrough, restarting)
-				if slices.Contains(c.processes, 2) {
-					f.judgeQuery(c, respawning, restarting, []int{2})
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
 }
 
 // judgeThrough judges one way against another: on 2 processes by itself, where one is left

@@ -40,7 +40,7 @@ func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
 		return err
 	}
 	f.Chart = &chart.Chart{Title: fmt.Sprintf("%s, %d processes", f.Title, p), X: chart.Axis{Label: "bytes", Log: 2}, Y: chart.Axis{Label: "median latency (µs)", Log: 10}}
-	t := Table{Columns: []string{"implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations"}}
+	t := f.table("", "implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {
 		f.curve(who.name, c.bytes, func(bytes int) model.Spread {
 			us := c.spread(who, p, bytes)
@@ -48,7 +48,6 @@ func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
 			return us
 		})
 	}
-	f.Tables = append(f.Tables, t)
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
 		f.judgeGrowth(c, who, p)
 	}

@@ -16,30 +16,18 @@ import (
 // a figure says otherwise (§4).
 
 var treesExperiments = []Experiment{
-	{
-		Name: "trees-fig1b", Title: "In-order against interleaved numbering", Source: "Corrected Trees, Figure 1b", run: treesFig1b,
-		About: "Length of synchronized checked correction on a binomial tree with 1, 2 and 5 failed processes; mean, and 10% and 90% quantiles.",
-	},
-	{
-		Name: "trees-fig6", Title: "Messages per process without faults", Source: "Corrected Trees, Figure 6", run: treesFig6,
-		About: "Synchronized checked and overlapped optimized correction on every tree, acknowledged trees, and Corrected Gossip.",
-	},
-	{
-		Name: "trees-fig7", Title: "Quiescence latency without faults", Source: "Corrected Trees, Figure 7", run: treesFig7,
-		About: "Trees with acknowledgements (solid) and with synchronized checked correction (dashed), and checked Corrected Gossip at the gossip time with the lowest mean latency, 5% to 95% quantiles as a band.",
-	},
-	{
-		Name: "trees-fig8", Title: "Quiescence latency under faults", Source: "Corrected Trees, Figure 8 and §4.3", run: treesFig8,
-		About: "Synchronized checked correction on 65,536 processes; mean, 5% and 95% quantiles.",
-	},
-	{
-		Name: "trees-fig9", Title: "Messages per process under faults", Source: "Corrected Trees, Figure 9", run: treesFig9,
-		About: "The broadcasts of Figure 8; mean, 5% and 95% quantiles.",
-	},
-	{
-		Name: "trees-fig10", Title: "Correction time follows the largest gap", Source: "Corrected Trees, Figure 10", run: treesFig10,
-		About: "All pairs of largest gap and correction time seen in the runs of Figure 8, and the bounds of Lemma 3.",
-	},
+	treesWork.figure("1b", "", "In-order against interleaved numbering",
+		"Length of synchronized checked correction on a binomial tree with 1, 2 and 5 failed processes; mean, and 10% and 90% quantiles.", treesFig1b),
+	treesWork.figure("6", "", "Messages per process without faults",
+		"Synchronized checked and overlapped optimized correction on every tree, acknowledged trees, and Corrected Gossip.", treesFig6),
+	treesWork.figure("7", "", "Quiescence latency without faults",
+		"Trees with acknowledgements (solid) and with synchronized checked correction (dashed), and checked Corrected Gossip at the gossip time with the lowest mean latency, 5% to 95% quantiles as a band.", treesFig7),
+	treesWork.figure("8", "§4.3", "Quiescence latency under faults",
+		"Synchronized checked correction on 65,536 processes; mean, 5% and 95% quantiles.", treesFig8),
+	treesWork.figure("9", "", "Messages per process under faults",
+		"The broadcasts of Figure 8; mean, 5% and 95% quantiles.", treesFig9),
+	treesWork.figure("10", "", "Correction time follows the largest gap",
+		"All pairs of largest gap and correction time seen in the runs of Figure 8, and the bounds of Lemma 3.", treesFig10),
 	{
 		Name: "trees-table1", Title: "Cost of correction under faults", Source: "Corrected Trees, Table 1", run: treesTable1,
 		About: "Largest gap and length of synchronized checked correction, percentiles over all four trees together.",
@@ -83,7 +71,7 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 	dead := []int{1, 2, 5}
 	sizes := []int{1 << 10, 1 << 12, 1 << 14, treesP}
 	orders := []topology.Order{topology.InOrder, topology.Interleaved}
-	t := Table{Columns: []string{"processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs"}}
+	t := f.table("", "processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs")
 	f.Chart = &chart.Chart{
 		Title: "Correction time, binomial tree, 65,536 processes",
 		X:     chart.Axis{Label: "failed processes", Names: []string{"1", "2", "5"}},
@@ -122,7 +110,6 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 			extreme = max(extreme, float64(h.Max())/h.Mean())
 		}
 	}
-	f.Tables = append(f.Tables, t)
 
 	mean := func(o topology.Order, p, n int) float64 { return means[fmt.Sprint(o, p, n)] }
 	worst := max(mean(topology.Interleaved, treesP, 1), mean(topology.Interleaved, treesP, 2), mean(topology.Interleaved, treesP, 5))
@@ -186,7 +173,7 @@ func once(c Cell) Cell {
 }
 
 func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
-	t := Table{Columns: []string{"broadcast", "processes", "messages_per_process", "of_them_corrections", "runs"}}
+	t := f.table("", "broadcast", "processes", "messages_per_process", "of_them_corrections", "runs")
 	var names []string
 	bar := chart.Series{Name: "messages per process", Style: chart.Bars}
 	add := func(name string, s *Sample, p int) float64 {
@@ -236,7 +223,6 @@ func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
 	ocg := add(fmt.Sprintf("gossip %d, opportunistic", until), s, treesP)
 	f.shape("Corrected Gossip sends more than Corrected Trees", "significantly more",
 		fmt.Sprintf("checked %s, opportunistic %s, trees at most %s", text(round(ccg)), text(round(ocg)), text(round(highest))), min(ccg, ocg) > 1.2*highest, "")
-	f.Tables = append(f.Tables, t)
 	f.Chart = &chart.Chart{
 		Title: "Messages per process, 65,536 processes, no faults", Series: []chart.Series{bar},
 		X: chart.Axis{Names: short(names)}, Y: chart.Axis{Label: "messages per process"},
@@ -294,7 +280,7 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 		Title: "Quiescence latency without faults",
 		X:     chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "steps"},
 	}
-	t := Table{Columns: []string{"broadcast", "processes", "gossip_time", "mean", "q05", "q95", "runs"}}
+	t := f.table("", "broadcast", "processes", "gossip_time", "mean", "q05", "q95", "runs")
 	all8, between := true, true
 	latency := map[string]float64{}
 	for i, tree := range trees {
@@ -332,7 +318,6 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 		faster = q.Mean()
 	}
 	f.Chart.Series = append(f.Chart.Series, gossip)
-	f.Tables = append(f.Tables, t)
 	f.shape("checked correction without faults, any tree and size (Lemma 2)", "8 steps", fmt.Sprintf("8 everywhere: %t", all8), all8, "")
 	f.shape("4-ary lies between binomial and Lamé", "between", fmt.Sprintf("at every size: %t", between), between, "where 4^k processes fill its levels the 4-ary tree may be as good as a neighbour")
 	f.shape("gossip against binomial at 64K", "lower latency", fmt.Sprintf("%s against %s", text(round(faster)), text(latency[fmt.Sprint("binomial", treesP)])), faster < latency[fmt.Sprint("binomial", treesP)], "")

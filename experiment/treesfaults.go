@@ -73,7 +73,7 @@ func resilience(ctx context.Context, lab *Lab, f *Finding, label string, of func
 		return nil, nil, 0, err
 	}
 	f.Chart = &chart.Chart{Title: f.Title + ", 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: label}}
-	t := Table{Columns: []string{"broadcast", "failed", "mean", "deviation", "q05", "q95", "runs"}}
+	t := f.table("", "broadcast", "failed", "mean", "deviation", "q05", "q95", "runs")
 	add := func(name string, samples []*Sample) {
 		s := chart.Series{Name: name, Style: chart.Marks | chart.Line}
 		for i, sample := range samples {
@@ -88,7 +88,6 @@ func resilience(ctx context.Context, lab *Lab, f *Finding, label string, of func
 		add(tree.name, by[i])
 	}
 	add(fmt.Sprintf("gossip %d", until), gossip)
-	f.Tables = append(f.Tables, t)
 	return by, gossip, until, nil
 }
 
@@ -145,7 +144,7 @@ func treesFig10(ctx context.Context, lab *Lab, f *Finding) error {
 	f.Chart = &chart.Chart{
 		Title: "Correction time and largest gap", X: chart.Axis{Label: "largest gap"}, Y: chart.Axis{Label: "correction time (steps)"},
 	}
-	t := Table{Columns: []string{"tree", "gap", "correction", "runs"}}
+	t := f.table("", "tree", "gap", "correction", "runs")
 	longest, outside, large, runs := int64(0), 0, int64(0), int64(0)
 	largest := map[string]int64{}
 	base := int64(model.SyncCheckedLatency(2, 1))
@@ -174,7 +173,6 @@ func treesFig10(ctx context.Context, lab *Lab, f *Finding) error {
 	}
 	bound("lower bound", 0, func(g float64) float64 { return float64(base) + g })
 	bound("upper bound", len(trees)+1, func(g float64) float64 { return float64(base) + 2*g + 1 })
-	f.Tables = append(f.Tables, t)
 	f.shape("pairs outside the bounds of Lemma 3", "none", fmt.Sprint(outside), outside == 0, "")
 	share := 100 * float64(large) / float64(runs)
 	f.shape("runs with a gap above 10", "less than 1%", text(round(share))+"%", share < 1, "")
@@ -195,7 +193,7 @@ func treesTable1(ctx context.Context, lab *Lab, f *Finding) error {
 		{8, 11, 35, 19, 24, 56},
 		{13, 20, 55, 26, 34, 86},
 	}
-	t := Table{Columns: []string{"failed", "gap_p99", "gap_p999", "gap_max", "correction_p99", "correction_p999", "correction_max", "runs"}}
+	t := f.table("", "failed", "gap_p99", "gap_p999", "gap_max", "correction_p99", "correction_p999", "correction_max", "runs")
 	for i, rate := range rates {
 		var of []*Sample
 		for k := range trees {
@@ -220,7 +218,6 @@ func treesTable1(ctx context.Context, lab *Lab, f *Finding) error {
 		f.extreme(rateName(rate)+": largest g_max", paper[i][2], ours[2])
 		f.extreme(rateName(rate)+": largest L_SCC", paper[i][5], ours[5])
 	}
-	f.Tables = append(f.Tables, t)
 	f.note("Without faults the largest gap is 0 and correction takes %d steps, as in the paper.", protocol.Time(model.SyncCheckedLatency(2, 1)))
 	return nil
 }
@@ -246,7 +243,7 @@ var rules = []struct {
 }
 
 func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
-	t := Table{Columns: []string{"rule", "tree", "failed", "runs", "incomplete_runs", "uncolored_mean", "uncolored_max"}}
+	t := f.table("", "rule", "tree", "failed", "runs", "incomplete_runs", "uncolored_mean", "uncolored_max")
 	rates := []int{100, 200, 400}
 	var cells []Cell
 	for _, rule := range rules {
@@ -278,7 +275,6 @@ func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
 			share[i] = append(share[i], 100*float64(incomplete)/float64(runs))
 		}
 	}
-	f.Tables = append(f.Tables, t)
 	for k, rate := range rates {
 		paper, low, high := "less than 0.07%", 0.0, 0.07
 		if rate == 400 {

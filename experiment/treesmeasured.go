@@ -19,14 +19,10 @@ import (
 // figures' values are not in the paper's text; what the text says of them is.
 
 var treesMeasured = []Experiment{
-	{
-		Name: "trees-fig11", Title: "Broadcast on real processes, ours and the vendor's", Source: "Corrected Trees, Figure 11 and §4.4", run: treesFig11,
-		About: "Median over launches of the median latency of a broadcast of 8 bytes, and quartiles of the launches; processes of this machine, ours over Unix sockets, Open MPI in the place of Cray's MPI.",
-	},
-	{
-		Name: "trees-fig12", Title: "Corrected broadcasts on real processes", Source: "Corrected Trees, Figure 12 and §4.4", run: treesFig12,
-		About: "Median over launches of the median latency of a broadcast of 8 bytes, and quartiles of the launches; processes of this machine, over Unix sockets.",
-	},
+	treesWork.figure("11", "§4.4", "Broadcast on real processes, ours and the vendor's",
+		"Median over launches of the median latency of a broadcast of 8 bytes, and quartiles of the launches; processes of this machine, ours over Unix sockets, Open MPI in the place of Cray's MPI.", treesFig11),
+	treesWork.figure("12", "§4.4", "Corrected broadcasts on real processes",
+		"Median over launches of the median latency of a broadcast of 8 bytes, and quartiles of the launches; processes of this machine, over Unix sockets.", treesFig12),
 }
 
 // What is measured unless the Lab says otherwise: what one machine holds.
@@ -125,7 +121,7 @@ func times(n int, what string) string {
 func (f *Finding) tabulate(c *contest) {
 	base := c.contenders[0]
 	for _, bytes := range c.bytes {
-		t := Table{Columns: []string{"broadcast", "processes", "median_us", "q25_us", "q75_us", "ratio", "ratio_q25", "ratio_q75", "launches", "iterations"}}
+		t := f.table("", "broadcast", "processes", "median_us", "q25_us", "q75_us", "ratio", "ratio_q25", "ratio_q75", "launches", "iterations")
 		if bytes != smallest {
 			t.Name = fmt.Sprintf("%dB", bytes)
 		}
@@ -135,7 +131,6 @@ func (f *Finding) tabulate(c *contest) {
 				t.Add(who.name, p, us.Median, us.Low, us.High, r.Median, r.Low, r.High, c.rounds, c.iterations)
 			}
 		}
-		f.Tables = append(f.Tables, t)
 	}
 	var sizes []string
 	for _, bytes := range c.bytes {

@@ -47,7 +47,7 @@ type calendar[M any] struct {
 	now      protocol.Time
 	ranks    int
 
-	far      farHeap[M]
+	far      planned[M]
 	arrivals uint64 // numbers far events, to keep their order
 
 	wakeAt  protocol.Time // of the last wake; 0: none
@@ -58,28 +58,42 @@ type calendar[M any] struct {
 	freeSets   []*readySet
 }
 
-// farEvent lies beyond the wheel: a message, or a wake-up.
+// planned is a heap of what is to come, first what comes first.
+type planned[M any] []farEvent[M]
+
+// farEvent is a message or a wake-up that lies beyond the wheel, or a message on its way to a station.
 type farEvent[M any] struct {
-	at    protocol.Time
-	order uint64
-	wake  bool
-	event event[M]
+	at      protocol.Time
+	order   uint64 // among equals in time
+	wake    bool
+	station station
+	event   event[M]
 }
 
-type farHeap[M any] []farEvent[M]
-
-func (h farHeap[M]) Len() int { return len(h) }
-func (h farHeap[M]) Less(i, j int) bool {
+func (h planned[M]) Len() int { return len(h) }
+func (h planned[M]) Less(i, j int) bool {
 	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].order < h[j].order
 }
-func (h farHeap[M]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *farHeap[M]) Push(x any)   { *h = append(*h, x.(farEvent[M])) }
-func (h *farHeap[M]) Pop() any {
+func (h planned[M]) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *planned[M]) Push(x any)   { *h = append(*h, x.(farEvent[M])) }
+func (h *planned[M]) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
+	(*h)[last] = farEvent[M]{} // it may hold memory
 	*h = (*h)[:last]
 	return x
 }
+
+// next is when the first of it comes.
+func (h planned[M]) next() protocol.Time {
+	if len(h) == 0 {
+		return protocol.Never
+	}
+	return h[0].at
+}
+
+// bytes is what all of it takes.
+func (h planned[M]) bytes() int { return len(h) * int(reflect.TypeFor[farEvent[M]]().Size()) }
 
 // wheelMax bounds the wheel; larger L and o are slower, not wrong.
 const wheelMax = 4096
@@ -142,7 +156,7 @@ func (c *calendar[M]) grow(s *slot[M]) {
 
 // bytes is what the messages in flight take at their most.
 func (c *calendar[M]) bytes() int {
-	return c.chunks*int(reflect.TypeFor[chunk[M]]().Size()) + len(c.far)*int(reflect.TypeFor[farEvent[M]]().Size())
+	return c.chunks*int(reflect.TypeFor[chunk[M]]().Size()) + c.far.bytes()
 }
 
 func (c *calendar[M]) recycle(k *chunk[M]) {
@@ -192,10 +206,7 @@ func (c *calendar[M]) readyAt(t protocol.Time) *readySet {
 // advance goes to the next moment at which something happens, not later than
 // limit, and reports whether there is one.
 func (c *calendar[M]) advance(limit protocol.Time) bool {
-	next := min(limit, c.nextNear())
-	if len(c.far) > 0 {
-		next = min(next, c.far[0].at)
-	}
+	next := min(limit, c.nextNear(), c.far.next())
 	if next == protocol.Never {
 		return false
 	}

@@ -13,9 +13,9 @@
 package logp
 
 import (
+	"container/heap"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -79,16 +79,8 @@ func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch
 type router[M any] struct {
 	net    Network
 	free   []protocol.Time // of each switch, when it can begin the next message; last, the one between
-	flying []flight[M]     // a heap: the first to arrive at its next station is at 0
+	flying planned[M]      // messages on their way to a station
 	sent   uint64          // numbers messages
-}
-
-// flight is a message on its way to a station.
-type flight[M any] struct {
-	at      protocol.Time
-	number  uint64
-	station station
-	event   event[M]
 }
 
 // station is where a message has to wait for others.
@@ -125,22 +117,22 @@ func (r *router[M]) switchOf(rank protocol.Rank) int {
 // send takes over a message whose send begins now.
 func (r *router[M]) send(now protocol.Time, ev event[M]) {
 	r.sent++
-	f := flight[M]{number: r.sent, event: ev}
+	f := farEvent[M]{order: r.sent, event: ev}
 	if r.net.Switch.Packet > 0 {
 		f.at, f.station = now+r.net.O, nearest
 	} else {
 		from, _ := ev.sender()
 		f.at, f.station = now+r.net.O+protocol.Time(r.net.Torus.Hops(from, ev.to))*r.net.L, port
 	}
-	r.push(f)
+	heap.Push(&r.flying, f)
 }
 
 // next is when a message arrives at its next station.
 func (r *router[M]) next() protocol.Time {
-	if r == nil || len(r.flying) == 0 {
+	if r == nil {
 		return protocol.Never
 	}
-	return r.flying[0].at
+	return r.flying.next()
 }
 
 // bytes is what the messages on their way take.
@@ -148,11 +140,11 @@ func (r *router[M]) bytes() int {
 	if r == nil {
 		return 0
 	}
-	return len(r.flying) * int(reflect.TypeFor[flight[M]]().Size())
+	return r.flying.bytes()
 }
 
 // pass lets a switch serve a message and sends it on.
-func (r *router[M]) pass(f flight[M]) {
+func (r *router[M]) pass(f farEvent[M]) {
 	from, _ := f.event.sender()
 	here, there := r.switchOf(from), r.switchOf(f.event.to)
 	at := here
@@ -172,51 +164,14 @@ func (r *router[M]) pass(f flight[M]) {
 	default:
 		f.at, f.station = begun+r.net.L, port
 	}
-	r.push(f)
-}
-
-// push and pop keep the heap.
-func (r *router[M]) push(f flight[M]) {
-	r.flying = append(r.flying, f)
-	for i := len(r.flying) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !r.flying[i].before(&r.flying[up]) {
-			return
-		}
-		r.flying[i], r.flying[up] = r.flying[up], r.flying[i]
-		i = up
-	}
-}
-
-func (r *router[M]) pop() flight[M] {
-	first, last := r.flying[0], len(r.flying)-1
-	r.flying[0] = r.flying[last]
-	r.flying[last] = flight[M]{} // it may hold memory
-	r.flying = r.flying[:last]
-	for i := 0; ; {
-		least := i
-		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < last && r.flying[child].before(&r.flying[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return first
-		}
-		r.flying[i], r.flying[least] = r.flying[least], r.flying[i]
-		i = least
-	}
-}
-
-func (f *flight[M]) before(g *flight[M]) bool {
-	return f.at < g.at || f.at == g.at && f.number < g.number
+	heap.Push(&r.flying, f)
 }
 
 // arrive brings messages on from the stations that they have reached. Nothing
 // comes of it before the next moment, for a receive takes O.
 func (e *Engine[S, M]) arrive(now protocol.Time) {
 	for e.router.next() <= now {
-		f := e.router.pop()
+		f := heap.Pop(&e.router.flying).(farEvent[M])
 		if f.station != port {
 			e.router.pass(f)
 			continue

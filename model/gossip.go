@@ -145,7 +145,7 @@ func (u *Tuner) reach(t int) error {
 }
 
 // Colored is c(t), how many processes gossip that does not stop has colored by
-// time t, on average; Uncolored is n−c(t).
+// time t, on average.
 func (u *Tuner) Colored(t int) (float64, error) {
 	if t < 0 {
 		return 0, nil
@@ -155,18 +155,6 @@ func (u *Tuner) Colored(t int) (float64, error) {
 		return 0, err
 	}
 	return u.colored[t/u.unit], nil
-}
-
-// Uncolored is n−c(t), exact even where it is far below 1.
-func (u *Tuner) Uncolored(t int) (float64, error) {
-	if t < 0 {
-		return float64(u.g.N - u.g.Failed), nil
-	}
-	err := u.reach(t / u.unit)
-	if err != nil {
-		return 0, err
-	}
-	return u.uncolored[t/u.unit], nil
 }
 
 // end is when the last message sent before t takes effect, in units. This is

@@ -3,11 +3,11 @@
 //
 // A process that is colored at time c and sends to its children one after the
 // other colors the i-th, counted from 0, at c + i·o + 2o+L. The latency of a
-// tree is the largest such time. For any tree it is found by a walk; the trees
-// of the paper also have closed forms, for every P and not only for full trees.
+// tree is the largest such time. For any tree it is found by a walk; the optimal
+// tree also has a closed form, for every P and not only for full trees.
 //
 // Cost: the walk asks for every child once and remembers one send for each
-// level; the closed forms take O(log² P) steps, O(log³ P) for Lamé trees.
+// level; the closed form takes O(log² P) steps.
 
 package model
 
@@ -50,78 +50,6 @@ func treeTime[T int | float64](t topology.Tree, interval, delay T) (last T) {
 // OptimalLatency is the latency of the optimal tree of p processes: the least t
 // with R(t) ≥ p, which no broadcast can beat.
 func OptimalLatency(p, l, o int) int { return colorTime(p, o, 2*o+l) }
-
-// BinomialLatency is the latency of the binomial tree of p processes.
-func BinomialLatency(p, l, o int) int { return LameLatency(1, p, l, o) }
-
-// LameLatency is the latency of the Lamé tree of order k with p processes, also
-// where it is not made for L and o.
-//
-// A process whose ancestors and itself were sent to after m sends in all, at
-// depth d, has c = m + k·d in the steps that define the tree and is colored at
-// m·o + d·(2o+L) = c·o + d·(2o+L−k·o). So of the processes of a step the deepest
-// is last, or the least deep if sends are slower than the tree takes them to be.
-func LameLatency(k, p, l, o int) int {
-	if p == 1 {
-		return 0
-	}
-	slack := 2*o + l - k*o
-	c := colorTime(p, 1, k)
-	if slack < 0 {
-		return c*o + slack // a child of the root, the first of the last step
-	}
-	n := p - colored(c-1, 1, k, p) // processes of the last step; their parents are the first n
-	return max(
-		(c-1)*o+lameDepth(c-1, k)*slack,
-		c*o+(1+lameDepthOfFirst(n, k))*slack,
-	)
-}
-
-// lameDepth is the depth of a full Lamé tree of order k after step t.
-func lameDepth(t, k int) int { return t / k }
-
-// lameDepthOfFirst is the greatest depth of the first n ranks of a Lamé tree.
-func lameDepthOfFirst(n, k int) int {
-	if n == 1 {
-		return 0
-	}
-	c := colorTime(n, 1, k)
-	return max(lameDepth(c-1, k), 1+lameDepthOfFirst(n-colored(c-1, 1, k, n), k))
-}
-
-// KAryLatency is the latency of the k-ary tree of p processes.
-//
-// A process at level ℓ is colored at ℓ·(2o+L) + s·o, where s is the sum of the
-// ℓ digits to base k of its place in the level. So the last process is the one
-// with the largest sum in the last level, as far as that is filled, or in the
-// level above.
-func KAryLatency(k, p, l, o int) int {
-	k = min(k, p) // more children than processes change nothing
-	if k <= 1 {
-		return (p - 1) * (2*o + l)
-	}
-	level, start, width := 0, 0, 1
-	for start+width < p {
-		start += width
-		width *= k
-		level++
-	}
-	above := (level - 1) * (2*o + l + (k-1)*o)
-	return max(above, level*(2*o+l)+digitSumMax(p-start-1, k)*o)
-}
-
-// digitSumMax is the largest sum of digits to base k of the numbers 0 … n.
-func digitSumMax(n, k int) int {
-	best := 0
-	for i := 0; n > 0; i, n = i+1, n/k {
-		digit := n % k
-		best += digit
-		if digit > 0 { // one less here, and the i digits below are free
-			best = max(best, digit-1+i*(k-1))
-		}
-	}
-	return best
-}
 
 // colorTime is the least t with R(t) ≥ n, for processes that send every o, first
 // after d.

@@ -57,15 +57,6 @@ func ExampleRooted() {
 	// Output: 5 [6 0] [1 3]
 }
 
-func ExampleCheckInterleaved() {
-	tree, err := topology.KAry(2, 7, topology.InOrder)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(topology.CheckInterleaved(tree))
-	// Output: not interleaved: in the subtree of 0 the neighbours 2 and 3 both descend from 1
-}
-
 func ExampleRing() {
 	ring := topology.Ring(8)
 	fmt.Println(ring.Left(1, 3), ring.Right(6, 3), ring.ToLeft(1, 6))
@@ -84,14 +75,14 @@ func ExampleOneFactor() {
 	// 2 3 0 1
 }
 
-// The ID of a node tells the way to it.
+// The ID of a node and its level tell its children.
 func ExampleRadix() {
 	tree, err := topology.Radix(4, 100)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(tree.Path(11), children(tree, 0), children(tree, 3))
-	// Output: [2 1] [1 2 3 4] [7 11 15 19]
+	fmt.Println(tree.Level(3), tree.Level(11), children(tree, 0), children(tree, 3))
+	// Output: 1 2 [1 2 3 4] [7 11 15 19]
 }
 
 func ExampleBinomialGraph() {

@@ -3,52 +3,38 @@ package topology
 import (
 	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
-func TestRadixTreeIsTheInterleavedTree(t *testing.T) {
+// The ID of a child follows from the height of its parent and the number of children (3.1).
+func TestRadixChildrenFollowFromTheLevel(t *testing.T) {
 	for _, a := range []int{2, 4, 8, 64, 1 << 16, 1 << 31} {
 		for _, p := range []int{1, 2, 3, 5, 6, 21, 22, 300, 5000} {
-			radix, err := Radix(a, p)
+			tree, err := Radix(a, p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			kary, _ := KAry(a, p, Interleaved)
-			sameTree(t, radix, kary)
+			for r := range p {
+				width := 1 // of the level
+				for range tree.Level(r) {
+					width *= a
+				}
+				for i := range min(a, p) {
+					want := r + (i+1)*width
+					if want >= p {
+						want = -1
+					} else if tree.Parent(want) != r || tree.Level(want) != tree.Level(r)+1 {
+						t.Fatalf("a=%d: %d at level %d is below %d, want level %d, below %d", a, want, tree.Level(want), tree.Parent(want), tree.Level(r)+1, r)
+					}
+					if got := tree.Child(r, i); got != want {
+						t.Fatalf("a=%d, p=%d: child %d of %d is %d, want %d", a, p, i, r, got, want)
+					}
+					if want < 0 {
+						break
+					}
+				}
+			}
 		}
 	}
-}
-
-func TestRadixPathLeadsFromTheRootToTheNode(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := 1 << rapid.IntRange(1, 31).Draw(t, "b")
-		p := rapid.IntRange(1, SizeMax).Draw(t, "p")
-		r := rapid.IntRange(0, p-1).Draw(t, "r")
-		tree, err := Radix(a, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := tree.Root()
-		for level, link := range tree.Path(r) {
-			if tree.Level(at) != level {
-				t.Fatalf("%d is at level %d, want %d", at, tree.Level(at), level)
-			}
-			next := tree.Child(at, link)
-			if tree.Parent(next) != at {
-				t.Fatalf("%d, child %d of %d, has parent %d", next, link, at, tree.Parent(next))
-			}
-			at = next
-		}
-		if at != r || tree.Level(r) != len(tree.Path(r)) {
-			t.Fatalf("path %v leads to %d, want %d at level %d", tree.Path(r), at, r, tree.Level(r))
-		}
-		for _, i := range []int{-1, a} {
-			if c := tree.Child(r, i); c != -1 {
-				t.Fatalf("child %d of %d is %d", i, r, c)
-			}
-		}
-	})
 }
 
 func TestRadixLevelsAreFullAtTheSizesOfTheThesis(t *testing.T) {

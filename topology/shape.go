@@ -34,7 +34,7 @@ func Lame(k, p int, order Order) (Tree, error) {
 // Optimal returns the tree of p ranks that no other beats under LogP with
 // latency l ≥ 0 and overhead o ≥ 1 (section 3.2.3). Lemma 1 covers it only where
 // o divides l: otherwise it is as fast, but a few pairs of neighbours share an
-// ancestor below the root (CheckInterleaved: l=1, o=2, from 15 ranks on).
+// ancestor below the root (l=1, o=2, from 15 ranks on).
 func Optimal(l, o, p int, order Order) (Tree, error) {
 	if o < 1 || o > timeMax {
 		return nil, fmt.Errorf("optimal tree for overhead o of %d; allowed: 1 to %d", o, timeMax)
@@ -112,19 +112,6 @@ func ParseShape(s string) (Shape, error) {
 		return Shape{lameShape, k}, nil
 	}
 	return Shape{}, fmt.Errorf("tree %q; allowed: binomial, kary:k, lame:k (k ≥ 1), optimal", s)
-}
-
-func (s Shape) String() string {
-	switch s.name {
-	case karyShape:
-		return "kary:" + strconv.Itoa(s.k)
-	case lameShape:
-		return "lame:" + strconv.Itoa(s.k)
-	case optimalShape:
-		return "optimal"
-	default:
-		return "binomial"
-	}
 }
 
 // Tree returns the tree of this shape with p ranks. The LogP parameters l and o

@@ -1,9 +1,24 @@
 package topology
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// String writes what ParseShape reads.
+func (s Shape) String() string {
+	switch s.name {
+	case karyShape:
+		return "kary:" + strconv.Itoa(s.k)
+	case lameShape:
+		return "lame:" + strconv.Itoa(s.k)
+	case optimalShape:
+		return "optimal"
+	default:
+		return "binomial"
+	}
+}
 
 func TestShapesAndOrdersReadWhatTheyWrite(t *testing.T) {
 	for _, s := range []string{"binomial", "kary:1", "kary:4", "lame:2", "optimal"} {

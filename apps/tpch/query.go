@@ -23,15 +23,3 @@ func (s Steps) next(step string) {
 		s(step)
 	}
 }
-
-// Run loads the task's part of the tables and answers a query.
-func Run(ctx context.Context, t *coppice.Task, source Source, q Query) (Answer, error) {
-	tables, err := source.Load(ctx, t.Rank(), t.Size(), q.Columns())
-	if err != nil {
-		return Answer{}, err
-	}
-	if err := source.Check(ctx, t, tables); err != nil {
-		return Answer{}, err
-	}
-	return q.Ask(ctx, t, tables, source.Bounds(), nil)
-}

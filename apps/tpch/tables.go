@@ -155,23 +155,19 @@ func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, co
 
 func (o *OrderTable) reserve(n int, columns dbgen.Column) {
 	o.Keys, o.Lines = make([]int64, 0, n), make([]int32, 0, n+1)
-	if columns&dbgen.Customer != 0 {
-		o.Customers = make([]int32, 0, n)
-	}
-	if columns&dbgen.Ordered != 0 {
-		o.Dates = make([]dbgen.Date, 0, n)
-	}
+	room(&o.Customers, n, columns&dbgen.Customer)
+	room(&o.Dates, n, columns&dbgen.Ordered)
 }
 
 func (l *LineTable) reserve(n int, columns dbgen.Column) {
-	room[uint8](&l.Quantities, n, columns&dbgen.Quantity)
-	room[int32](&l.Prices, n, columns&dbgen.Price)
-	room[uint8](&l.Discounts, n, columns&dbgen.Discount)
-	room[uint8](&l.Taxes, n, columns&dbgen.Tax)
-	room[byte](&l.Returned, n, columns&dbgen.Returned)
-	room[byte](&l.Status, n, columns&dbgen.Status)
-	room[dbgen.Date](&l.Shipped, n, columns&dbgen.Shipped)
-	room[int32](&l.Suppliers, n, columns&dbgen.Supplier)
+	room(&l.Quantities, n, columns&dbgen.Quantity)
+	room(&l.Prices, n, columns&dbgen.Price)
+	room(&l.Discounts, n, columns&dbgen.Discount)
+	room(&l.Taxes, n, columns&dbgen.Tax)
+	room(&l.Returned, n, columns&dbgen.Returned)
+	room(&l.Status, n, columns&dbgen.Status)
+	room(&l.Shipped, n, columns&dbgen.Shipped)
+	room(&l.Suppliers, n, columns&dbgen.Supplier)
 }
 
 // room makes room for n rows of a column, if it is wanted.

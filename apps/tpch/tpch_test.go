@@ -31,13 +31,25 @@ var (
 	officialQ5 = Q5{2, day("1994-01-01"), day("1995-01-01")}
 )
 
+// loadAndAsk loads the task's part of the tables and answers a query.
+func loadAndAsk(ctx context.Context, t *coppice.Task, source Source, q Query) (Answer, error) {
+	tables, err := source.Load(ctx, t.Rank(), t.Size(), q.Columns())
+	if err != nil {
+		return Answer{}, err
+	}
+	if err := source.Check(ctx, t, tables); err != nil {
+		return Answer{}, err
+	}
+	return q.Ask(ctx, t, tables, source.Bounds(), nil)
+}
+
 // answers runs a query in a job and returns the answer, which only task 0 may have.
 func answers(t *testing.T, job coppice.Job, source Source, query Query) string {
 	t.Helper()
 	var mu sync.Mutex
 	var csv string
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
-		a, err := Run(ctx, task, source, query)
+		a, err := loadAndAsk(ctx, task, source, query)
 		if err != nil {
 			return err
 		}
@@ -198,7 +210,7 @@ func TestDecimals(t *testing.T) {
 		t.Error("rows of nothing")
 	}
 	// Above scale 8000 sums of discounted prices have more than 63 bits.
-	row := q1Row{Returned: 'N', Status: 'O', Lines: 1, Discounted: Wide{0, 1 << 63}}
+	row := q1Row{Lines: 1, Discounted: Wide{0, 1 << 63}}
 	if got := answerQ1(mergeQ1([]q1Row{row}, []q1Row{row})).Rows[0][4]; got != "1844674407370955.1616" {
 		t.Error(got)
 	}

@@ -46,6 +46,21 @@ func measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 
 func and(a, b bool) bool { return a && b }
 
+// Once is one task's part of an operation that is carried out once, as the i-th of a program: no memory is lent. The
+// source is the root of a broadcast or a scatter. It tells whether the data that came is what was sent.
+func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int, p coppice.Protection) (intact bool, err error) {
+	o := &operation{ctx: ctx, t: t, alive: t, bytes: bytes, protection: p, source: source, once: true}
+	s, err := o.steps(op)
+	if err != nil {
+		return false, err
+	}
+	if s.Mark != nil {
+		s.Mark(i)
+	}
+	err = s.Timed()
+	return err == nil && (s.Intact == nil || s.Intact(i)), err
+}
+
 // operation is one task's part of a loop.
 type operation struct {
 	ctx        context.Context
@@ -54,6 +69,24 @@ type operation struct {
 	bytes      int
 	copies     int
 	protection coppice.Protection
+	source     int  // the root of broadcasts and scatters
+	once       bool // there is no loop: memory is not used again
+}
+
+// options are those of a loop: its memory is lent, and used again.
+func options[E any](o *operation, mode coppice.Option, into []E) []coppice.Option {
+	if o.once {
+		return []coppice.Option{mode}
+	}
+	return []coppice.Option{mode, coppice.Shared(), coppice.Into(into)}
+}
+
+// fromSource are options of an operation that has a source.
+func (o *operation) fromSource(opts []coppice.Option) []coppice.Option {
+	if o.source == 0 {
+		return opts
+	}
+	return append(opts, coppice.Root(o.source))
 }
 
 // steps returns the operation of a name.
@@ -142,22 +175,23 @@ func (o *operation) pingPong() loop.Steps {
 // have the value, and the next iteration changes it.
 func (o *operation) broadcast() loop.Steps {
 	data := loop.Block(o.bytes)
-	opts := []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
-	if o.protection == coppice.Plain || o.protection == coppice.Replayed || o.protection == coppice.Agreed {
-		opts = append(opts, coppice.Shared())
+	opts := options(o, coppice.Mode(o.protection), loop.Block(o.bytes))
+	if !o.once && o.protection != coppice.Plain && o.protection != coppice.Replayed && o.protection != coppice.Agreed {
+		opts = []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
 	}
+	opts = o.fromSource(opts)
 	var got []byte
 	return loop.Steps{
 		Mark: func(i int) {
-			if o.t.Rank() == 0 { // the others must get it from there
-				loop.Mark(data, i, 0, 0)
+			if o.t.Rank() == o.source { // the others must get it from there
+				loop.Mark(data, i, o.source, 0)
 			}
 		},
 		Timed: func() (err error) {
 			got, err = coppice.Broadcast(o.ctx, o.t, data, opts...)
 			return err
 		},
-		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, 0, 0) },
+		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, o.source, 0) },
 	}
 }
 
@@ -182,8 +216,8 @@ func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ..
 // 0. Rank r has i+r at both ends of its numbers.
 func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.Steps {
 	n := o.bytes / 8
-	data, into := numbers(n), numbers(n)
-	opts := []coppice.Option{mode, coppice.Shared(), coppice.Into(into)}
+	data := numbers(n)
+	opts := options(o, mode, numbers(n))
 	var got []float64
 	s := loop.Steps{
 		Mark: func(i int) {
@@ -213,16 +247,19 @@ func numbers(n int) []float64 {
 }
 
 func (o *operation) scatter() loop.Steps {
-	parts := o.blocks(o.atRoot(o.t.Size()))
-	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(loop.Block(o.bytes))}
+	var parts [][]byte
+	if o.t.Rank() == o.source {
+		parts = o.blocks(o.t.Size())
+	}
+	opts := o.fromSource(options(o, o.mode(), loop.Block(o.bytes)))
 	var got []byte
 	return loop.Steps{
-		Mark: func(i int) { mark(parts, i, 0) },
+		Mark: func(i int) { mark(parts, i, o.source) },
 		Timed: func() (err error) {
 			got, err = coppice.Scatter(o.ctx, o.t, parts, opts...)
 			return err
 		},
-		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, 0, o.t.Rank()) },
+		Intact: func(i int) bool { return loop.Marked(got, o.bytes, i, o.source, o.t.Rank()) },
 	}
 }
 
@@ -232,7 +269,7 @@ type collection func(context.Context, *coppice.Task, []byte, ...coppice.Option) 
 // collect brings every task's block to those that want so many.
 func (o *operation) collect(gather collection, want int) loop.Steps {
 	data := loop.Block(o.bytes)
-	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(o.blocks(want))}
+	opts := options(o, o.mode(), o.blocks(want))
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { loop.Mark(data, i, o.t.Rank(), 0) },
@@ -246,7 +283,7 @@ func (o *operation) collect(gather collection, want int) loop.Steps {
 
 func (o *operation) allToAll() loop.Steps {
 	parts := o.blocks(o.t.Size())
-	opts := []coppice.Option{o.mode(), coppice.Shared(), coppice.Into(o.blocks(o.t.Size()))}
+	opts := options(o, o.mode(), o.blocks(o.t.Size()))
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { mark(parts, i, o.t.Rank()) },

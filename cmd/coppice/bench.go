@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
@@ -132,7 +131,7 @@ type benchFigures struct {
 }
 
 // job is the loop of a cell.
-func (c *benchCell) job() benchloop.Job {
+func (c benchCell) job() benchloop.Job {
 	const nowhere = "none" // what is measured is not written to a file
 	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: nowhere}
 }
@@ -160,10 +159,7 @@ func (b *benchCmd) Run(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	began := time.Now()
-	shown := c.newProgress(len(cells))
-	err = b.measure(c, cells, shown.done)
-	shown.stop()
+	seconds, err := c.timed(len(cells), func(done func(int)) error { return b.measure(c, cells, done) })
 	if err != nil {
 		return err
 	}
@@ -172,8 +168,7 @@ func (b *benchCmd) Run(c *console) error {
 			return err
 		}
 	}
-	report := benchReport{cells, time.Since(began).Seconds()}
-	return c.show(b.JSON, report, func(w *bufio.Writer) { writeBench(w, cells) })
+	return c.show(b.JSON, benchReport{cells, seconds}, func(w *bufio.Writer) { writeBench(w, cells) })
 }
 
 // cells are all combinations of what was asked for: those with the same number
@@ -417,12 +412,7 @@ type benchSink struct {
 	lines  lineWriter
 }
 
-func (s *benchSink) jobs() (jobs []benchloop.Job) {
-	for i := range s.cells {
-		jobs = append(jobs, s.cells[i].job())
-	}
-	return jobs
-}
+func (s *benchSink) jobs() []benchloop.Job { return each(s.cells, benchCell.job) }
 
 func (s *benchSink) Write(text []byte) (int, error) { return s.lines.each(text, s.take) }
 

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -54,21 +53,21 @@ func (b *benchCmd) runCompare(c *console) error {
 	if err != nil {
 		return badInput{err}
 	}
-	began := time.Now()
-	shown := c.newProgress(len(cells) * rounds * len(b.Compare))
 	measure := func(mode string, cells []benchCell, done func(int)) error {
 		one := *b
 		one.Mode = mode
 		return one.measure(c, cells, done)
 	}
-	compared, err := takeTurns(b.Compare, rounds, cells, measure, shown.done)
-	shown.stop()
+	var compared []comparedCell
+	seconds, err := c.timed(len(cells)*rounds*len(b.Compare), func(done func(int)) error {
+		compared, err = takeTurns(b.Compare, rounds, cells, measure, done)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	report := newBenchComparison(compared)
-	report.Transport, report.Modes, report.Rounds = b.Transport, b.Compare, rounds
-	report.Seconds = time.Since(began).Seconds()
+	report.Transport, report.Modes, report.Rounds, report.Seconds = b.Transport, b.Compare, rounds, seconds
 	return c.show(b.JSON, report, report.write)
 }
 
@@ -180,19 +179,11 @@ func (r *benchComparison) write(w *bufio.Writer) {
 	}
 	table.Flush()
 	fmt.Fprintln(w)
-	for _, n := range r.processes() {
+	for _, n := range unique(each(r.Cells, func(c comparedCell) int { return c.Processes })) {
 		of := slices.DeleteFunc(slices.Clone(r.Cells), func(c comparedCell) bool { return c.Processes != n })
 		fmt.Fprintf(w, "n = %d: geometric mean %.2f\n", n, meanRatio(of))
 	}
 	fmt.Fprintf(w, "all: geometric mean %.2f; worst %.2f: %s, n = %d\n", r.Mean, r.Worst.Ratio, strings.TrimSpace(r.Worst.Op+" "+r.Worst.size()), r.Worst.Processes)
-}
-
-// processes are the numbers of processes, each once.
-func (r *benchComparison) processes() (counts []int) {
-	for _, c := range r.Cells {
-		counts = append(counts, c.Processes)
-	}
-	return unique(counts)
 }
 
 func (c *comparedCell) size() string {

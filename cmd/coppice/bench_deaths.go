@@ -221,13 +221,13 @@ func medianOf[D any](deaths []D, figure func(D) float64) float64 {
 
 // p99Of is what 99 of 100 deaths do not exceed.
 func p99Of[D any](deaths []D, figure func(D) float64) float64 {
-	sorted := slices.Sorted(slices.Values(each(deaths, figure)))
-	return sorted[(len(sorted)*99+99)/100-1]
+	return percentile(slices.Sorted(slices.Values(each(deaths, figure))), 99)
 }
 
-func each[D any](deaths []D, figure func(D) float64) (all []float64) {
-	for _, d := range deaths {
-		all = append(all, figure(d))
+// each is what a function makes of each of a list.
+func each[A, B any](list []A, of func(A) B) (all []B) {
+	for _, one := range list {
+		all = append(all, of(one))
 	}
 	return all
 }

@@ -93,17 +93,20 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	if plan.memberlist {
 		m.buildMemberlist(ctx)
 	}
-	shown := c.newProgress(len(plan.sizes) * plan.rounds)
 	var sides []membershipSides
-	for i, n := range plan.sizes {
-		one, err := m.measure(ctx, n, func(rounds int) { shown.done(i*plan.rounds + rounds) })
-		if err != nil {
-			shown.stop()
-			return interruptedOr(ctx, err)
+	_, err = c.timed(len(plan.sizes)*plan.rounds, func(done func(int)) error {
+		for i, n := range plan.sizes {
+			one, err := m.measure(ctx, n, func(rounds int) { done(i*plan.rounds + rounds) })
+			if err != nil {
+				return err
+			}
+			sides = append(sides, one)
 		}
-		sides = append(sides, one)
+		return nil
+	})
+	if err != nil {
+		return interruptedOr(ctx, err)
 	}
-	shown.stop()
 	report := newMembershipReport(plan, sides)
 	report.Seconds = time.Since(began).Seconds()
 	return c.show(b.JSON, report, report.write)

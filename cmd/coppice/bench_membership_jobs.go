@@ -149,11 +149,8 @@ func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
 	return killed
 }
 
-func decimals[N ~int | ~int32](numbers []N) (words []string) {
-	for _, n := range numbers {
-		words = append(words, strconv.Itoa(int(n)))
-	}
-	return words
+func decimals[N ~int | ~int32](numbers []N) []string {
+	return each(numbers, func(n N) string { return strconv.Itoa(int(n)) })
 }
 
 // floor is a death among plain processes.

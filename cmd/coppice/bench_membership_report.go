@@ -57,10 +57,7 @@ type membershipReport struct {
 }
 
 func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipReport {
-	r := &membershipReport{Rounds: p.rounds, Fanout: p.fanout, Processors: runtime.NumCPU()}
-	for _, s := range sides {
-		r.Sizes = append(r.Sizes, s.sumUp())
-	}
+	r := &membershipReport{Sizes: each(sides, membershipSides.sumUp), Rounds: p.rounds, Fanout: p.fanout, Processors: runtime.NumCPU()}
 	if len(r.Sizes) > 1 {
 		fit := fitLog(r.Sizes)
 		r.Fit = &fit
@@ -68,7 +65,7 @@ func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipR
 	return r
 }
 
-func (s *membershipSides) sumUp() membershipSize {
+func (s membershipSides) sumUp() membershipSize {
 	m := membershipSize{
 		Processes: s.n, deathFigures: deathFiguresOf(s.any), Root: deathFiguresOf(s.root), First: deathFiguresOf(s.first),
 		Barrier: model.Median(s.barrier), Floor: model.Median(s.floor),
@@ -107,11 +104,9 @@ type logFit struct {
 }
 
 func fitLog(sizes []membershipSize) logFit {
-	var points []model.Point
-	for _, s := range sizes {
-		points = append(points, model.Point{X: math.Log2(float64(s.Processes)), Y: s.Stabilization})
-	}
-	return logFit(model.FitLine(points))
+	return logFit(model.FitLine(each(sizes, func(s membershipSize) model.Point {
+		return model.Point{X: math.Log2(float64(s.Processes)), Y: s.Stabilization}
+	})))
 }
 
 // write prints the report for people.

@@ -18,12 +18,8 @@ import (
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
 // measures.
 type benchProcessCmd struct {
-	Mode       string   `arg:""`
-	Tree       string   ``
-	Correction string   ``
-	Failed     []int    ``
-	Copies     int      ``
-	Jobs       []string `arg:""`
+	benchProtection
+	Jobs []string `arg:""`
 }
 
 func (b *benchProcessCmd) Run(c *console) error {
@@ -34,9 +30,8 @@ func (b *benchProcessCmd) Run(c *console) error {
 	ctx, stop := untilFirstSignal()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
-	how := benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.Copies}
-	return how.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, jobs, how, watch, os.Stdout)
+	return b.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
+		return benchTask(ctx, t, jobs, b.benchProtection, watch, os.Stdout)
 	})
 }
 
@@ -103,7 +98,7 @@ func benchFiguresOf(job benchloop.Job, p int, times []int64) (f benchFigures) {
 }
 
 // percentile is the least of sorted values that so many percent do not exceed.
-func percentile(sorted []int64, percent int) float64 {
+func percentile[N int64 | float64](sorted []N, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

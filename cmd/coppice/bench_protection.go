@@ -24,9 +24,10 @@ import (
 // benchProtection is how broadcasts are protected while they are measured, and
 // against what. Tree and Correction may be empty.
 type benchProtection struct {
-	Mode, Tree, Correction string
-	Failed                 []int
-	Copies                 int // of what is saved; 0: nothing is
+	Mode             string `arg:""`
+	Tree, Correction string
+	Failed           []int
+	Copies           int // of what is saved; 0: nothing is
 }
 
 func (b *benchCmd) protection() benchProtection {

@@ -94,15 +94,16 @@ func (b *benchRecoveryCmd) Run(c *console) error {
 	}
 	ctx, stop := untilFirstSignal()
 	defer stop()
-	began := time.Now()
-	shown := c.newProgress(plan.rounds * len(plan.ops))
-	sides, err := plan.measure(ctx, shown.done)
-	shown.stop()
+	var sides []recoverySides
+	seconds, err := c.timed(plan.rounds*len(plan.ops), func(done func(int)) error {
+		sides, err = plan.measure(ctx, done)
+		return err
+	})
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
 	report := newRecoveryReport(plan, sides)
-	report.Seconds = time.Since(began).Seconds()
+	report.Seconds = seconds
 	return c.show(b.JSON, report, report.write)
 }
 

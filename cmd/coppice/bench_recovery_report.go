@@ -106,9 +106,7 @@ func newRecoveryReport(p recoveryPlan, sides []recoverySides) *recoveryReport {
 	if p.work > 0 {
 		r.Work, r.Backups = microseconds(p.work), p.backups
 	}
-	for _, s := range sides {
-		r.Cells = append(r.Cells, s.sumUp(p.bytes))
-	}
+	r.Cells = each(sides, func(s recoverySides) recoveryCell { return s.sumUp(p.bytes) })
 	return r
 }
 

@@ -202,7 +202,9 @@ func (x *chaosCmd) Run(c *console) error {
 		}
 		err = c.print(func(w *bufio.Writer) {
 			if x.Swarm || x.RequireSituations {
-				writeSituations(w, result.Situations)
+				for _, s := range result.Situations {
+					fmt.Fprintf(w, "%10d  %s\n", s.Runs, s.Name)
+				}
 			}
 			one.write(w, x.Exhaustive || x.Delays != nil)
 		})

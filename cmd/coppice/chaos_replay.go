@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 
@@ -131,11 +130,4 @@ func (x *chaosCmd) missing(all []chaos.Situation) (names []string) {
 		}
 	}
 	return names
-}
-
-// writeSituations writes in how many runs each has occurred.
-func writeSituations(w *bufio.Writer, all []chaos.Situation) {
-	for _, s := range all {
-		fmt.Fprintf(w, "%10d  %s\n", s.Runs, s.Name)
-	}
 }

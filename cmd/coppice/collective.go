@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,54 +20,6 @@ type collectiveFlags struct {
 	Size       string  `group:"Collective operations:" placeholder:"SIZE" help:"Bytes of the value in broadcast and reductions, of each block in all else, such as 8B, 64KiB or 1MiB (default 8B)."`
 	Pieces     int     `group:"Collective operations:" placeholder:"K" help:"Pieces in which a value goes along a tree (default 1)."`
 	PerByte    float64 `name:"per-byte" short:"G" group:"Collective operations:" placeholder:"G" help:"LogGP time of each byte of a message beyond the first (default 0)."`
-}
-
-// used names a flag that is there, if one is.
-func (f collectiveFlags) used() string {
-	return firstOf([]used{
-		{"--algorithm", f.Algorithm != ""},
-		{"--size", f.Size != ""},
-		{"--pieces", f.Pieces != 0},
-		{"--per-byte", f.PerByte != 0},
-	})
-}
-
-// used is a flag, "" for none, and whether it is there.
-type used struct {
-	flag string
-	is   bool
-}
-
-func firstOf(flags []used) string {
-	for _, f := range flags {
-		if f.is && f.flag != "" {
-			return f.flag
-		}
-	}
-	return ""
-}
-
-// unfit names a flag of corrected broadcasts that is there, if one is.
-func (s *simCmd) unfit() string {
-	return firstOf([]used{
-		{"--tree", s.Tree != "binomial"},
-		{"--order", s.Order != "interleaved"},
-		{"--correction", s.Correction != "checked"},
-		{"--sync", s.Sync != "synchronized"},
-		{"--early", s.Early != ""},
-		{"--first", s.First != "left"},
-		{"--wrap", !s.Wrap},
-		{"--sides", s.Sides != 2},
-		{"--runs", s.Runs != 1},
-		{"--faults", s.Faults != nil},
-		{"--fault-count", s.FaultCount != nil},
-		{"--failed", s.Failed != nil && !s.corrects()},
-		{"--block", s.Block != 1},
-		{"--die", s.Die != nil && !s.corrects()},
-		{"--detect", s.Detect != nil && !s.corrects()},
-		{"--queue", !s.Queue},
-		{"--trace", s.Trace != ""},
-	})
 }
 
 // corrects tells whether the operation is to outlive deaths.
@@ -128,7 +81,13 @@ type collectiveDeaths struct {
 
 // simulateCollective simulates an operation. All errors are about its input.
 func (s *simCmd) simulateCollective() (*collectiveReport, error) {
-	if flag := s.unfit(); flag != "" {
+	unfit := []string{
+		"tree", "order", "correction", "sync", "early", "first", "wrap", "sides", "runs", "faults", "fault-count", "failed", "block", "die", "detect", "queue", "trace",
+	}
+	if s.corrects() {
+		unfit = slices.DeleteFunc(unfit, func(flag string) bool { return flag == "failed" || flag == "die" || flag == "detect" })
+	}
+	if flag := changed(s, unfit...); flag != "" {
 		return nil, fmt.Errorf("%s with --collective; allowed: -P, -L, -o, -g, -G, --root, --algorithm, --size, --pieces, --json", flag)
 	}
 	op, err := collective.ParseOp(s.Collective)

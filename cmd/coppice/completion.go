@@ -25,22 +25,11 @@ The script is made of the command's own tables of commands and flags.
 
 func (s *completionCmd) Run(c *console, parser *kong.Kong) error {
 	write := map[string]func(*bufio.Writer, []*kong.Command){"bash": completeBash, "zsh": completeZsh, "fish": completeFish}[s.Shell]
-	var commands []*kong.Command
-	for _, command := range parser.Model.Children {
-		if !command.Hidden {
-			commands = append(commands, command)
-		}
-	}
-	return c.print(func(w *bufio.Writer) { write(w, commands) })
+	return c.print(func(w *bufio.Writer) { write(w, called(parser.Model)) })
 }
 
 // flagsOf are the flags of a command that people use, those of all commands among them.
-func flagsOf(command *kong.Command) (flags []*kong.Flag) {
-	for _, group := range command.AllFlags(true) {
-		flags = append(flags, group...)
-	}
-	return flags
-}
+func flagsOf(command *kong.Command) []*kong.Flag { return slices.Concat(command.AllFlags(true)...) }
 
 // spellings are how a flag can be written.
 func spellings(flag *kong.Flag) []string {

@@ -183,10 +183,7 @@ func (v *demoView) lines(room int) []string {
 	}
 	view := "no view yet"
 	if now := v.roster.view; now != nil {
-		var members []string
-		for _, m := range now.Members {
-			members = append(members, fmt.Sprint(m.Rank()))
-		}
+		members := each(now.Members, func(m control.Identity) string { return fmt.Sprint(m.Rank()) })
 		view = fmt.Sprintf("view %d: %s", now.Number, strings.Join(members, " "))
 	}
 	news := v.news[max(0, len(v.news)-max(0, room-demoFrame-shown)):]

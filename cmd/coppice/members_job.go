@@ -22,10 +22,7 @@ type jobFlag struct {
 // find is the directory of the job. That there is none is no mistake in the input; that it is not the one asked for is.
 func (f jobFlag) find() (dir string, err error) {
 	jobs := control.Jobs(os.Getenv)
-	names := make([]string, len(jobs))
-	for i, dir := range jobs {
-		names[i] = control.JobName(dir)
-	}
+	names := each(jobs, control.JobName)
 	wanted := cmp.Or(f.Job, os.Getenv(control.VarDir))
 	switch {
 	case strings.Contains(wanted, "/"):

@@ -56,7 +56,7 @@ func explain(err error, parser *kong.Kong, command *kong.Command, args []string)
 	case !strings.HasPrefix(args[0], "-"):
 		text = closest(fmt.Sprintf("unknown command %q%s", args[0], suggestion(parser, args[0])))
 		if !strings.Contains(text, meant) {
-			text += "; allowed: " + strings.Join(names(parser.Model), ", ")
+			text += "; allowed: " + strings.Join(each(called(parser.Model), func(c *kong.Command) string { return c.Name }), ", ")
 		}
 	}
 	if strings.HasSuffix(text, "?") {
@@ -65,14 +65,9 @@ func explain(err error, parser *kong.Kong, command *kong.Command, args []string)
 	return fmt.Errorf("%s; %s", text, see)
 }
 
-// names are those of the commands that people call.
-func names(app *kong.Application) (names []string) {
-	for _, command := range app.Children {
-		if !command.Hidden {
-			names = append(names, command.Name)
-		}
-	}
-	return names
+// called are the commands that people call.
+func called(app *kong.Application) []*kong.Command {
+	return slices.DeleteFunc(slices.Clone(app.Children), func(c *kong.Command) bool { return c.Hidden })
 }
 
 // meant begins kong's suggestion of what is like the word it does not know.
@@ -164,6 +159,25 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// changed is the first of some flags of a command that does not have its default, as people write it; "": all have it.
+func changed(command any, flags ...string) string {
+	parser, err := kong.New(command, words)
+	if err != nil {
+		panic(err) // it has been parsed
+	}
+	for _, name := range flags {
+		f := parser.Model.Flags[slices.IndexFunc(parser.Model.Flags, func(f *kong.Flag) bool { return f.Name == name })]
+		switch is := f.Target.Interface(); {
+		case f.HasDefault && fmt.Sprint(is) == f.Default, !f.HasDefault && f.Target.IsZero():
+		case string(f.Short) == name:
+			return "-" + name
+		default:
+			return "--" + name
+		}
+	}
+	return ""
 }
 
 // eitherLetter lets people write -P for -n, or -n for -P, where a command has but one of them: processes are -n where

@@ -207,9 +207,7 @@ func (r *probeReport) choose() error {
 		return err
 	}
 	r.Tree, r.Optimal.L, r.Optimal.O = choice.Tree, choice.L, choice.O
-	for _, one := range choice.All {
-		r.Predictions = append(r.Predictions, predicted(one))
-	}
+	r.Predictions = each(choice.All, func(p model.Prediction) predicted { return predicted(p) })
 	return nil
 }
 
@@ -238,11 +236,7 @@ func quartilesOf(all []model.Probe, fit probeFigures) (low, high probeFigures, e
 		func(f *probeFigures) *float64 { return &f.PerByte },
 		func(f *probeFigures) *float64 { return &f.RoundTrip },
 	} {
-		var sample []float64
-		for i := range figures {
-			sample = append(sample, *field(&figures[i]))
-		}
-		s := model.SpreadOf(sample)
+		s := model.SpreadOf(each(figures, func(f probeFigures) float64 { return *field(&f) }))
 		*field(&low), *field(&high) = min(s.Low, *field(&fit)), max(s.High, *field(&fit))
 	}
 	return low, high, nil

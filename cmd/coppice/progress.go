@@ -28,6 +28,15 @@ func (c *console) newProgress(total int) *progress {
 	return p.start(c, total > 1, p.count("runs", total))
 }
 
+// timed does some work, shows how many of its runs are done, as it tells, and returns how many seconds it took.
+func (c *console) timed(runs int, work func(done func(runs int)) error) (seconds float64, err error) {
+	began := time.Now()
+	shown := c.newProgress(runs)
+	err = work(shown.done)
+	shown.stop()
+	return time.Since(began).Seconds(), err
+}
+
 // newSchedules shows how many of so many schedules of one of several protocols are done, on no terminal in plain lines.
 func (c *console) newSchedules(protocol string, i, protocols, total int) *progress {
 	p := &progress{}

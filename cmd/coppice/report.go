@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
@@ -81,8 +80,8 @@ type simReport struct {
 	longest  int // the first run with the longest quiescence
 }
 
-func newSimReport(c simConfig, results []logp.Result, elapsed time.Duration) *simReport {
-	r := &simReport{Config: c, Summary: logp.Summarize(results, c.P), Seconds: elapsed.Seconds()}
+func newSimReport(c simConfig, results []logp.Result, seconds float64) *simReport {
+	r := &simReport{Config: c, Summary: logp.Summarize(results, c.P), Seconds: seconds}
 	for i := range results {
 		r.messages += results[i].Sent()
 		if results[i].Quiescence > results[r.longest].Quiescence {

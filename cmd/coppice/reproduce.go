@@ -102,10 +102,7 @@ type listed struct {
 }
 
 func (r *reproduceCmd) list(c *console) error {
-	var all []listed
-	for _, e := range experiment.All() {
-		all = append(all, listed{e.Name, e.Title, e.Source})
-	}
+	all := each(experiment.All(), func(e experiment.Experiment) listed { return listed{e.Name, e.Title, e.Source} })
 	return c.show(r.JSON, map[string]any{"experiments": all}, func(w *bufio.Writer) {
 		for _, e := range all {
 			fmt.Fprintf(w, "%-16s %s (%s)\n", e.Name, e.Title, e.Source)

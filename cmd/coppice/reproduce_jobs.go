@@ -103,10 +103,7 @@ func benchMedians(out []byte) (us []float64, err error) {
 	if err := json.Unmarshal(out, &report); err != nil {
 		return nil, fmt.Errorf("what coppice bench printed: %w", err)
 	}
-	for _, c := range report.Cells {
-		us = append(us, c.Median)
-	}
-	return us, nil
+	return each(report.Cells, func(c benchCell) float64 { return c.Median }), nil
 }
 
 // benchWords are those by which `coppice bench` measures a launch.
@@ -178,13 +175,9 @@ func (j *jobStarter) launchTheirs(ctx context.Context, l experiment.Launch) ([]f
 		if err != nil {
 			return nil, err
 		}
-		medians = append(medians, medianTime(benchloop.Times(job.Op, ranks)))
+		us := benchloop.Times(job.Op, ranks)
+		slices.Sort(us)
+		medians = append(medians, percentile(us, 50))
 	}
 	return medians, nil
-}
-
-// medianTime is the median as `coppice bench` has it: a time that occurred.
-func medianTime(us []float64) float64 {
-	slices.Sort(us)
-	return us[(len(us)-1)/2]
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
@@ -57,7 +56,7 @@ func (s *simCmd) Run(c *console) error {
 	if s.Collective != "" {
 		return s.runCollective(c)
 	}
-	if flag := s.collectiveFlags.used(); flag != "" {
+	if flag := changed(s, "algorithm", "size", "pieces", "per-byte"); flag != "" {
 		return badInput{fmt.Errorf("%s without --collective; allowed: with it", flag)}
 	}
 	report, err := s.simulate(c)
@@ -86,16 +85,16 @@ func (s *simCmd) simulate(c *console) (*simReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	bar := c.newProgress(runs.Runs)
-	runs.Progress = bar.done
-	began := time.Now()
-	results, err := logp.Broadcast(spec, net, runs)
-	elapsed := time.Since(began)
-	bar.stop()
+	var results []logp.Result
+	seconds, err := c.timed(runs.Runs, func(done func(int)) error {
+		runs.Progress = done
+		results, err = logp.Broadcast(spec, net, runs)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return newSimReport(s.config(runs), results, elapsed), nil
+	return newSimReport(s.config(runs), results, seconds), nil
 }
 
 // plan turns the flags into what the simulator takes. What it does not check

@@ -102,7 +102,7 @@ func draw(t *trace.Trace, r logp.Record) {
 		}
 		t.Messages = append(t.Messages, trace.Message{
 			From: int(r.From), To: int(r.To), Sent: at, Ended: int(r.Until),
-			Kind: r.Message.String(), Correction: r.Correction, Names: ints(r.Names), Detail: r.Detail,
+			Kind: r.Message.String(), Correction: r.Correction, Names: each(r.Names, func(r protocol.Rank) int { return int(r) }), Detail: r.Detail,
 		})
 	case logp.Received:
 		cause := trace.Dissemination
@@ -117,13 +117,6 @@ func colorIt(p *trace.Process, at int, by trace.Cause, from int) {
 	if p.Colored == trace.Never {
 		p.Colored, p.By, p.From = at, by, from
 	}
-}
-
-func ints(ranks []protocol.Rank) (numbers []int) {
-	for _, r := range ranks {
-		numbers = append(numbers, int(r))
-	}
-	return numbers
 }
 
 // settleMessages tells what became of each message. One that was not received

@@ -166,7 +166,7 @@ func tuneOne(tuner *model.Tuner, a model.Algorithm, o int) (*tuned, error) {
 // gossip turns the flags into what the model takes. What it does not check
 // itself is checked by the model.
 func (t *tuneCmd) gossip() (g model.Gossip, err error) {
-	if flag := t.tuneCollectivesFlags.used(); flag != "" {
+	if flag := changed(t, measuringFlags...); flag != "" {
 		return g, fmt.Errorf("%s without --collectives; allowed with: --collectives", flag)
 	}
 	if t.P == nil {

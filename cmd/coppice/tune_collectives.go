@@ -2,15 +2,14 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -46,55 +45,23 @@ var (
 	tuneSpans     = []int64{64 << 10, 256 << 10} // tried where at least two pieces come of it
 )
 
-// used names a flag that is there, if one is.
-func (f *tuneCollectivesFlags) used() string {
-	return firstOf([]used{
-		{"--op", f.Op != nil},
-		{"--size", f.Size != nil},
-		{"-n", f.N != nil},
-		{"--transport", f.Transport != ""},
-		{"--rounds", f.Rounds != nil},
-		{"--out", f.Out != ""},
-	})
-}
-
-// unfit names a flag of the model that is there, if one is.
-func (t *tuneCmd) unfit() string {
-	return firstOf([]used{
-		{"--processes", t.P != nil},
-		{"--latency", t.L != 2},
-		{"--overhead", t.O != 1},
-		{t.gossips(), true},
-	})
-}
-
-// gossips names a flag that is about gossip, if one is there.
-func (t *tuneCmd) gossips() string {
-	return firstOf([]used{
-		{"--algo", t.Algo != all},
-		{"--delta", t.Delta != nil},
-		{"--success", t.Success != nil},
-		{"--broadcasts", t.Broadcasts != nil},
-		{"--f", t.F != nil},
-		{"--failed", t.Failed != 0},
-		{"--margin", !t.Margin},
-	})
-}
+// Flags about gossip, and those about what is measured.
+var (
+	gossipFlags    = []string{"algo", "delta", "success", "broadcasts", "f", "failed", "margin"}
+	measuringFlags = []string{"op", "size", "n", "transport", "rounds", "out"}
+)
 
 func (t *tuneCmd) runCollectives(c *console) error {
 	tuner, err := t.collectiveTuner(c)
 	if err != nil {
 		return badInput{err}
 	}
-	began := time.Now()
-	shown := c.newProgress(tuner.total())
-	err = tuner.measureAll(shown.done)
-	shown.stop()
+	seconds, err := c.timed(tuner.total(), tuner.measureAll)
 	if err != nil {
 		return err
 	}
 	report := newTuneCollectivesReport(tuner)
-	report.Seconds = time.Since(began).Seconds()
+	report.Seconds = seconds
 	if t.Out != "" {
 		if err := os.WriteFile(t.Out, rulesText(report.Rules), 0o666); err != nil {
 			return err
@@ -116,7 +83,7 @@ type collectiveTuner struct {
 
 // collectiveTuner is what the flags ask for. All errors are about them.
 func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
-	if flag := t.unfit(); flag != "" {
+	if flag := changed(t, append([]string{"processes", "latency", "overhead"}, gossipFlags...)...); flag != "" {
 		return nil, fmt.Errorf("%s with --collectives; allowed: --op, --size, -n, --transport, --rounds, --out, --json", flag)
 	}
 	bench := t.bench()
@@ -331,10 +298,7 @@ func runTuned(c *console, b *benchCmd, rules []byte, loops []benchCell, done fun
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(rules)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
 	return b.measure(c, loops, done, tuningVariable+"="+file.Name())
@@ -342,23 +306,17 @@ func runTuned(c *console, b *benchCmd, rules []byte, loops []benchCell, done fun
 
 // rulesText is rules as collective.ParseTable reads them, one a line.
 func rulesText(rules collective.Table) []byte {
-	var b bytes.Buffer
-	b.WriteString("[")
-	for i, r := range rules {
+	if len(rules) == 0 {
+		return []byte("[]\n")
+	}
+	lines := each(rules, func(r collective.Rule) string {
 		line, err := json.Marshal(r)
 		if err != nil {
 			panic(err) // numbers and names
 		}
-		if i > 0 {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, "\n  %s", line)
-	}
-	if len(rules) > 0 {
-		b.WriteString("\n")
-	}
-	b.WriteString("]\n")
-	return b.Bytes()
+		return string(line)
+	})
+	return []byte("[\n  " + strings.Join(lines, ",\n  ") + "\n]\n")
 }
 
 // tuneCollectivesReport is what measuring came to.

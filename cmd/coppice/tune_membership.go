@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/model"
 )
@@ -37,7 +38,7 @@ func (t *tuneCmd) runMembership(c *console) error {
 
 // tuneMembership chooses. All errors are about its input.
 func (t *tuneCmd) tuneMembership() (*tuneMembershipReport, error) {
-	if flag := t.unfitForMembership(); flag != "" {
+	if flag := changed(t, slices.Concat(measuringFlags, []string{"collectives"}, gossipFlags)...); flag != "" {
 		return nil, fmt.Errorf("%s with --membership; allowed: --processes, --latency, --overhead, --json", flag)
 	}
 	if t.P == nil {
@@ -60,16 +61,6 @@ func (t *tuneCmd) tuneMembership() (*tuneMembershipReport, error) {
 	}
 	r.Chosen = false // of the top: it always is
 	return r, nil
-}
-
-// unfitForMembership names a flag that says nothing about membership, if one is
-// there.
-func (t *tuneCmd) unfitForMembership() string {
-	return firstOf([]used{
-		{t.tuneCollectivesFlags.used(), true},
-		{"--collectives", t.Collectives},
-		{t.gossips(), true},
-	})
 }
 
 // write prints the report for people.

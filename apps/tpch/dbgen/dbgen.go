@@ -102,9 +102,6 @@ func numbers[E uint8 | uint16 | int32](seed uint64, lo, hi int64, first, n int) 
 // OrderKey is o_orderkey of a row of table orders, counted from 0: of 32 keys the first 8 are used.
 func OrderKey(row int64) int64 { n := row + 1; return n>>3<<5 | n&7 }
 
-// OrderRow is the row that has a key.
-func OrderRow(key int64) int64 { return (key>>5<<3 | key&7) - 1 }
-
 // OrderRows are rows of table orders.
 type OrderRows struct {
 	First     int64 // the number of the first, counted from 0
