@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -124,7 +125,7 @@ func (s *Server) reserveAgain(rank int) ([]Place, error) {
 	}
 	allowed := "a dead one, and none is"
 	if len(dead) > 0 {
-		allowed = "a dead one: " + numberList(dead)
+		allowed = "a dead one: " + listed(dead)
 	}
 	switch {
 	case rank >= len(s.members) || s.members[rank].incarnation == 0 && rank >= s.cfg.Size:
@@ -135,15 +136,9 @@ func (s *Server) reserveAgain(rank int) ([]Place, error) {
 	return []Place{s.place(s.renew(rank, s.members[rank].incarnation+1))}, nil
 }
 
-// numberList writes numbers with commas.
-func numberList(numbers []int) (text string) {
-	for i, n := range numbers {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(n)
-	}
-	return text
+// listed writes numbers with commas.
+func listed(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }
 
 // Withdraw takes a place back: its process could not be started.

@@ -188,6 +188,9 @@ func (s *Server) hear(c *session, said message) bool {
 	}
 	m.heard = time.Now()
 	s.guard.Beat(protocol.Rank(m.rank))
+	if said.Rank < 0 || said.Rank >= len(s.members) {
+		return true // nobody is asked about
+	}
 	switch said.Type {
 	case sayBeat:
 		c.tell(message{Type: tellBeat}.line())
@@ -243,9 +246,6 @@ func (s *Server) announced(m *member, said message) {
 
 // asked tells of a death again to who asks.
 func (s *Server) asked(c *session, rank int) {
-	if rank < 0 || rank >= len(s.members) {
-		return
-	}
 	// One that has exited just now is in awaitExit's hands, which tells all.
 	if m := s.members[rank]; m.death != nil {
 		c.tellDeath(m.obituary)

@@ -173,7 +173,7 @@ func (r *remote) hear(n notice) error {
 		if !r.runs(n.Rank, false) || n.Status == nil {
 			return fmt.Errorf("the agent tells the end of rank %d twice", n.Rank)
 		}
-		r.server.ExitedThere(n.Rank, r.orders.Life, n.Status.String(), n.Will)
+		r.server.Exited(n.Rank, r.orders.Life, n.Status.String(), n.Will)
 		r.ended(ending{rank: n.Rank, life: r.orders.Life, status: *n.Status, at: time.Now()})
 	}
 	return nil

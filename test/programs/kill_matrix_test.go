@@ -268,7 +268,7 @@ func TestTheReferenceListsAllOperations(t *testing.T) {
 	}
 	_, list, _ := strings.Cut(string(text), "\nOperations are ")
 	list, _, _ = strings.Cut(list, "; for the first two, STEP means nothing")
-	for _, op := range control.Operations() {
+	for _, op := range control.Operations {
 		if !strings.Contains(list, "`"+op+"`") {
 			t.Errorf("%s is not in %q", op, list)
 		}
@@ -283,10 +283,10 @@ func TestOrdersReachEveryOperation(t *testing.T) {
 		got = append(got, pointsOf(op)...)
 	}
 	slices.Sort(got)
-	if want := slices.Sorted(slices.Values(control.Operations())); !slices.Equal(slices.Compact(got), want) {
+	if want := slices.Sorted(slices.Values(control.Operations)); !slices.Equal(slices.Compact(got), want) {
 		t.Errorf("the matrix has %v, orders %v", got, want)
 	}
-	for _, op := range control.Operations() {
+	for _, op := range control.Operations {
 		x := point{op: op, in: op, p: 2, victim: 1, size: 3}
 		for _, of := range killedOps {
 			if slices.Contains(pointsOf(of), op) {
