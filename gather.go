@@ -60,39 +60,36 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 // Gather returns, at the root, the values of all tasks by rank, and nil at the
 // others. Values may differ in length.
 func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	if err := t.given(ctx, "gather"); err != nil {
-		return nil, err
-	}
-	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "gather", opts, func(g *Task, opts []Option) ([]T, error) {
-			some, err := Gather(ctx, g, v, opts...)
-			return spread(t, g, some), err
-		})
-	}
-	var b blocks[T]
-	if err := b.begin(t, collective.Gather, opts); err != nil {
-		return nil, err
-	}
-	return b.gather(ctx, &v)
+	return gather(ctx, t, collective.Gather, v, opts)
 }
 
 // AllGather returns the values of all tasks by rank, at all of them. Values may
 // differ in length.
 func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	if err := t.given(ctx, "allgather"); err != nil {
+	return gather(ctx, t, collective.AllGather, v, opts)
+}
+
+// gather carries out one of the two.
+func gather[T any](ctx context.Context, t *Task, op collective.Op, v T, opts []Option) ([]T, error) {
+	if err := t.given(ctx, op.String()); err != nil {
 		return nil, err
 	}
 	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "allgather", opts, func(g *Task, opts []Option) ([]T, error) {
-			some, err := AllGather(ctx, g, v, opts...)
+		return withoutLost(ctx, t, op.String(), opts, func(g *Task, opts []Option) ([]T, error) {
+			some, err := gather(ctx, g, op, v, opts)
 			return spread(t, g, some), err
 		})
 	}
 	var b blocks[T]
-	if err := b.begin(t, collective.AllGather, opts); err != nil {
+	err := b.begin(t, op, opts)
+	if err != nil {
 		return nil, err
 	}
-	return b.gather(ctx, &v)
+	if b.call.Value, err = encodeSmall(t, b.codec, &v, lends(b.codec, &b.s, []T{v}, b.into)); err != nil {
+		return nil, b.named(err)
+	}
+	b.size = len(b.call.Value)
+	return b.all(ctx)
 }
 
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,
@@ -192,15 +189,6 @@ func (b *blocks[T]) do(ctx context.Context) (node.Result, error) {
 	b.call.Plan = b.s.planned(b.t.at().Choose(b.op, b.choice))
 	r, err := b.t.do(ctx, b.call)
 	return r, b.t.failed(b.op.String(), err)
-}
-
-// gather encodes one value and returns those of all.
-func (b *blocks[T]) gather(ctx context.Context, v *T) (all []T, err error) {
-	if b.call.Value, err = encodeSmall(b.t, b.codec, v, lends(b.codec, &b.s, []T{*v}, b.into)); err != nil {
-		return nil, b.named(err)
-	}
-	b.size = len(b.call.Value)
-	return b.all(ctx)
 }
 
 // all carries out the operation and decodes a value for each task.

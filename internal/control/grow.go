@@ -2,10 +2,8 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"time"
@@ -192,12 +190,8 @@ func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner
 	if _, err := conn.Write(message{Type: sayJoin, Request: &request}.line()); err != nil {
 		return nil, err
 	}
-	lines := newLines(conn, sayMax)
-	if !lines.Scan() {
-		return nil, errors.Join(io.ErrUnexpectedEOF, lines.Err())
-	}
-	var reply message
-	if err := json.Unmarshal(lines.Bytes(), &reply); err != nil {
+	reply, err := readMessage(newLines(conn, sayMax))
+	if err != nil {
 		return nil, err
 	}
 	if reply.Type != tellJoined {

@@ -28,16 +28,14 @@ func newSession(m *member, conn, raw net.Conn, room int) *session {
 
 // tell queues a line. Who does not read loses its connection: a process comes
 // back and is told everything again.
-func (c *session) tell(line []byte) {
-	if !c.out.put(line, len(line)) {
-		c.raw.Close()
-	}
-}
+func (c *session) tell(line []byte) { c.queue(line, len(line)) }
 
 // tellDeath queues the line of a death. All sessions share it, so it hardly counts
 // as what waits for this one.
-func (c *session) tellDeath(line []byte) {
-	if !c.out.put(line, min(len(line), eventMax)) {
+func (c *session) tellDeath(line []byte) { c.queue(line, min(len(line), eventMax)) }
+
+func (c *session) queue(line []byte, bytes int) {
+	if !c.out.put(line, bytes) {
 		c.raw.Close()
 	}
 }
