@@ -59,31 +59,26 @@ type FailedError struct {
 }
 
 func (e *FailedError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s in view %d: ", e.Op, e.View)
+	text := e.text
 	switch {
-	case e.text != "":
-		b.WriteString(e.text)
+	case text != "":
 	case len(e.Tasks) == 0:
-		b.WriteString(e.Err.Error())
+		text = e.Err.Error()
 	default:
-		fmt.Fprintf(&b, "%v (%s)", e.Err, tasks(e.Tasks))
+		text = fmt.Sprintf("%v (%s)", e.Err, tasks(e.Tasks))
 	}
-	return b.String()
+	return fmt.Sprintf("%s in view %d: %s", e.Op, e.View, text)
 }
 
 // Unwrap returns Err.
 func (e *FailedError) Unwrap() error { return e.Err }
 
 func tasks(list []int) string {
-	words := make([]string, len(list))
-	for i, t := range list {
-		words[i] = fmt.Sprint(t)
-	}
+	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 	if len(list) == 1 {
-		return "task " + words[0]
+		return "task " + words
 	}
-	return "tasks " + strings.Join(words, ", ")
+	return "tasks " + words
 }
 
 // failed translates an error of an operation.
@@ -107,27 +102,25 @@ func failed(op string, view uint64, err error) error {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	e := &FailedError{Op: op, View: view, Tasks: f.Tasks, Err: f.Err, text: f.Text}
-	switch {
-	case errors.Is(f.Err, node.ErrGone):
-		e.Err = ErrLost
-	case errors.Is(f.Err, node.ErrLeft), errors.Is(f.Err, node.ErrMisuse):
-		e.Err = ErrMismatch
-	case errors.Is(f.Err, node.ErrDiverged):
-		e.Err = ErrDiverged
-	case errors.Is(f.Err, node.ErrAborted):
-		e.Err = ErrAborted
-	case errors.Is(f.Err, node.ErrMoved):
-		e.Err = ErrMoved
-	case errors.Is(f.Err, node.ErrRevoked):
-		e.Err = ErrRevoked
-	case errors.Is(f.Err, node.ErrAbandoned):
-		e.Err = ErrAbandoned
-	case errors.Is(f.Err, node.ErrExcluded):
-		e.Err, e.text = ErrExcluded, f.Err.Error()
-	case errors.Is(f.Err, node.ErrNoQuorum):
-		e.Err, e.text = ErrNoQuorum, f.Err.Error()
-	case errors.Is(f.Err, node.ErrUnreached):
-		e.Err, e.text = ErrUnreached, fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
+	for _, t := range translations {
+		if errors.Is(f.Err, t.from) {
+			e.Err = t.to
+			break
+		}
+	}
+	switch e.Err {
+	case ErrExcluded, ErrNoQuorum:
+		e.text = f.Err.Error()
+	case ErrUnreached:
+		e.text = fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
 	}
 	return e
+}
+
+// translations are the errors of the runtime, and what they are to a program; the first
+// that fits counts.
+var translations = []struct{ from, to error }{
+	{node.ErrGone, ErrLost}, {node.ErrLeft, ErrMismatch}, {node.ErrMisuse, ErrMismatch}, {node.ErrDiverged, ErrDiverged},
+	{node.ErrAborted, ErrAborted}, {node.ErrMoved, ErrMoved}, {node.ErrRevoked, ErrRevoked}, {node.ErrAbandoned, ErrAbandoned},
+	{node.ErrExcluded, ErrExcluded}, {node.ErrNoQuorum, ErrNoQuorum}, {node.ErrUnreached, ErrUnreached},
 }

@@ -27,9 +27,8 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 			return part, err
 		})
 	}
-	const op = collective.Scatter
 	var b blocks[T]
-	if err := b.begin(t, op, opts); err != nil {
+	if err := b.begin(t, collective.Scatter, opts); err != nil {
 		return part, err
 	}
 	if b.s.into != nil {
@@ -38,10 +37,7 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 			return part, b.named(err)
 		}
 		b.into = []T{into}
-		b.call.Rooms = rooms(b.codec, &b.s, b.into)
-		if b.call.Copies = copies(b.codec, len(b.into), t.Size()); op == collective.Scatter {
-			b.call.Copies = copies(b.codec, len(b.into), 1)
-		}
+		b.rooms()
 	}
 	root := t.Rank() == b.s.root
 	if root {
@@ -64,39 +60,36 @@ func Scatter[T any](ctx context.Context, t *Task, parts []T, opts ...Option) (pa
 // Gather returns, at the root, the values of all tasks by rank, and nil at the
 // others. Values may differ in length.
 func Gather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	if err := t.given(ctx, "gather"); err != nil {
-		return nil, err
-	}
-	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "gather", opts, func(g *Task, opts []Option) ([]T, error) {
-			some, err := Gather(ctx, g, v, opts...)
-			return spread(t, g, some), err
-		})
-	}
-	var b blocks[T]
-	if err := b.begin(t, collective.Gather, opts); err != nil {
-		return nil, err
-	}
-	return b.gather(ctx, &v)
+	return gather(ctx, t, collective.Gather, v, opts)
 }
 
 // AllGather returns the values of all tasks by rank, at all of them. Values may
 // differ in length.
 func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, error) {
-	if err := t.given(ctx, "allgather"); err != nil {
+	return gather(ctx, t, collective.AllGather, v, opts)
+}
+
+// gather carries out one of the two.
+func gather[T any](ctx context.Context, t *Task, op collective.Op, v T, opts []Option) ([]T, error) {
+	if err := t.given(ctx, op.String()); err != nil {
 		return nil, err
 	}
 	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "allgather", opts, func(g *Task, opts []Option) ([]T, error) {
-			some, err := AllGather(ctx, g, v, opts...)
+		return withoutLost(ctx, t, op.String(), opts, func(g *Task, opts []Option) ([]T, error) {
+			some, err := gather(ctx, g, op, v, opts)
 			return spread(t, g, some), err
 		})
 	}
 	var b blocks[T]
-	if err := b.begin(t, collective.AllGather, opts); err != nil {
+	err := b.begin(t, op, opts)
+	if err != nil {
 		return nil, err
 	}
-	return b.gather(ctx, &v)
+	if b.call.Value, err = encodeSmall(t, b.codec, &v, lends(b.codec, &b.s, []T{v}, b.into)); err != nil {
+		return nil, b.named(err)
+	}
+	b.size = len(b.call.Value)
+	return b.all(ctx)
 }
 
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,
@@ -140,13 +133,13 @@ type blocks[T any] struct {
 func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) {
 	b.t, b.op = t, op
 	b.s.read(opts)
-	if b.codec, err = codec.For[T](); err != nil {
-		return b.named(err)
+	if b.codec, err = codec.For[T](); err == nil {
+		err = b.s.checkGiven(takes(op))
 	}
-	if err := b.s.checkGiven(takes(op)); err != nil {
-		return b.named(err)
+	if err == nil {
+		err = b.s.check(op, t.Size())
 	}
-	if err := b.s.check(op, t.Size()); err != nil {
+	if err != nil {
 		return b.named(err)
 	}
 	if op != collective.Scatter && b.s.into != nil {
@@ -155,16 +148,22 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, opts []Option) (err error) 
 			return b.named(fmt.Errorf("Into has a %T, the operation a []%s; allowed: the same", b.s.into, b.codec.Name()))
 		}
 	}
-	b.call.Rooms = rooms(b.codec, &b.s, b.into)
-	if b.call.Copies = copies(b.codec, len(b.into), t.Size()); op == collective.Scatter {
-		b.call.Copies = copies(b.codec, len(b.into), 1)
-	}
+	b.rooms()
 	b.call.Sign, b.call.Type, b.call.Agreed = b.codec.Signature(), b.codec.Name(), b.s.mode.agreed
 	b.choice = node.Choice{Root: b.s.rootOf(op), Bytes: node.Unknown}
 	if n, ok := b.codec.Size(); ok {
 		b.choice.Bytes = int64(n)
 	}
 	return nil
+}
+
+// rooms says where results go.
+func (b *blocks[T]) rooms() {
+	results := b.t.Size()
+	if b.op == collective.Scatter {
+		results = 1
+	}
+	b.call.Rooms, b.call.Copies = rooms(b.codec, &b.s, b.into), copies(b.codec, len(b.into), results)
 }
 
 func (b *blocks[T]) named(err error) error {
@@ -190,15 +189,6 @@ func (b *blocks[T]) do(ctx context.Context) (node.Result, error) {
 	b.call.Plan = b.s.planned(b.t.at().Choose(b.op, b.choice))
 	r, err := b.t.do(ctx, b.call)
 	return r, b.t.failed(b.op.String(), err)
-}
-
-// gather encodes one value and returns those of all.
-func (b *blocks[T]) gather(ctx context.Context, v *T) (all []T, err error) {
-	if b.call.Value, err = encodeSmall(b.t, b.codec, v, lends(b.codec, &b.s, []T{*v}, b.into)); err != nil {
-		return nil, b.named(err)
-	}
-	b.size = len(b.call.Value)
-	return b.all(ctx)
 }
 
 // all carries out the operation and decodes a value for each task.
@@ -239,12 +229,7 @@ func (b *blocks[T]) meet(ctx context.Context) (node.Result, error) {
 	}
 	whole := b.call
 	if int64(b.size) > limit {
-		if b.call.Values == nil {
-			b.call.Values = make([][]byte, 1)
-		} else {
-			b.call.Values = make([][]byte, len(b.call.Values))
-		}
-		b.call.Value = nil
+		b.call.Values, b.call.Value = make([][]byte, max(len(b.call.Values), 1)), nil
 	}
 	b.call.Rooms, b.call.Half = nil, true
 	r, err := b.do(ctx)

@@ -217,13 +217,9 @@ func listenAt(place control.Place) ([]transport.Place, error) {
 
 // host is what the runtime asks of the coordinator and of the machine it is on.
 type host struct {
-	client *control.Client
-	near   *neighbours
+	*control.Client
+	near *neighbours
 }
-
-func (h host) Ask(rank int) { h.client.Ask(rank) }
-
-func (h host) Record(record []byte) error { return h.client.Record(record) }
 
 func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
 	dir := h.near.dir(rank, incarnation)
@@ -235,10 +231,6 @@ func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
 
 var errNoDir = errors.New("it is not known where it keeps its record")
 
-func (h host) Fence(rank int, incarnation uint64, why string, majority bool) {
-	h.client.Fence(rank, incarnation, why, majority)
-}
-
 func (h host) Opened(v *membership.View) {
 	members, owners := make([]control.Identity, len(v.Members)), make([]int, len(v.Owners))
 	for i, m := range v.Members {
@@ -247,21 +239,13 @@ func (h host) Opened(v *membership.View) {
 	for t, id := range v.Owners {
 		owners[t] = int(id)
 	}
-	h.client.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
+	h.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
 		"number": v.Number, "members": members, "owners": owners, "since": v.Since, "opened": true,
 	}})
 }
 
 func (h host) Epoch(number uint64) {
-	h.client.Emit(control.Event{Type: control.EventEpoch, Attrs: map[string]any{"number": number}})
-}
-
-func (h host) Load(most int, each int64) { h.client.Load(most, each) }
-
-func (h host) Hears(rank int, incarnation uint64) { h.client.Hears(rank, incarnation) }
-
-func (h host) Suspect(rank int, incarnation uint64, why string) {
-	h.client.Suspect(rank, incarnation, why)
+	h.Emit(control.Event{Type: control.EventEpoch, Attrs: map[string]any{"number": number}})
 }
 
 // mediator hands what the coordinator says to the process, from when there is

@@ -1,6 +1,7 @@
 package coppice
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/coppice-go/coppice/internal/codec"
@@ -154,12 +156,8 @@ func (t *Task) stateAgain(f *files, epoch, sign uint64) ([]byte, error) {
 
 // finding is what a task has when its job is taken up again.
 type finding struct {
-	Job                     [2]uint64
-	Newest, Before, Damaged uint64
-}
-
-func (f finding) found() store.Found {
-	return store.Found{Newest: f.Newest, Before: f.Before, Damaged: f.Damaged}
+	Job [2]uint64
+	store.Found
 }
 
 // takeUp finds the epoch from which all tasks of a job go on that an earlier run has left, and the
@@ -170,7 +168,7 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 		return 0, nil, fmt.Errorf("save: %w", err)
 	}
 	half := binary.LittleEndian.Uint64
-	all, err := AllGather(ctx, t, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own.Newest, own.Before, own.Damaged})
+	all, err := AllGather(ctx, t, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -198,33 +196,21 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 // agreedEpoch is the newest epoch that all tasks have; otherwise it tells which one
 // keeps the job from being taken up again, and why.
 func agreedEpoch(dir string, all []finding) (epoch uint64, rank int, why string) {
-	least, most := all[0].Newest, all[0].Newest
-	for _, f := range all {
-		least, most = min(least, f.Newest), max(most, f.Newest)
-	}
+	byNewest := func(a, b finding) int { return cmp.Compare(a.Newest, b.Newest) }
+	least, most := slices.MinFunc(all, byNewest).Newest, slices.MaxFunc(all, byNewest).Newest
 	for r, f := range all {
 		switch {
 		case f.Newest == 0 && f.Damaged > 0:
 			return 0, r, store.File(dir, r, f.Damaged) + " is damaged, and there is none before it"
 		case f.Newest == 0 && most > 1: // who has saved epoch 2 knew that all had saved 1
 			return 0, r, fmt.Sprintf("%s has no state, and others have epoch %d", store.TaskDir(dir, r), most)
-		case least > 0 && !f.found().Has(least):
-			return 0, r, fmt.Sprintf("%s is missing, and task %d has none after it", store.File(dir, r, least), behind(all, least))
+		case least > 0 && !f.Has(least):
+			return 0, r, fmt.Sprintf("%s is missing, and task %d has none after it", store.File(dir, r, least), slices.IndexFunc(all, func(f finding) bool { return f.Newest == least }))
 		case least > 0 && f.Job != all[0].Job:
 			return 0, r, fmt.Sprintf("%s is of another job than that of task 0", store.File(dir, r, least))
 		}
 	}
 	return least, 0, ""
-}
-
-// behind is the first task whose newest epoch is the least.
-func behind(all []finding, least uint64) int {
-	for r, f := range all {
-		if f.Newest == least {
-			return r
-		}
-	}
-	return 0
 }
 
 // tidy removes the files that are not needed any more in the epoch that the task has

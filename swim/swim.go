@@ -14,6 +14,6 @@ import (
 
 func init() {
 	detect.Register("swim", func(o detect.Outside) (detect.Detector, error) {
-		return swim.Start(swim.Config(o))
+		return swim.Start(o)
 	})
 }

@@ -56,7 +56,7 @@ func noticeDeaths(b *testing.B, late time.Duration) {
 		victim.signal(b, syscall.SIGKILL)
 		time.Sleep(late)
 		victim.cmd.Wait()
-		s.Exited(watchers, incarnation, "killed by SIGKILL")
+		s.Exited(watchers, incarnation, "killed by SIGKILL", control.Will{})
 		told := make([]time.Duration, watchers)
 		for i, a := range others {
 			var rank, of, at int64

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,11 +21,11 @@ type addressBook struct {
 	pending bool
 }
 
-// bookEntry is a process, and what it has in common with the others of its group,
-// encoded.
+// bookEntry is a process, and what it has in common with the others of its group.
 type bookEntry struct {
 	rank  int
-	group string
+	group peerGroup // without ranks
+	key   string    // tells it from other groups
 }
 
 // peerGroup is processes that differ only in their ranks.
@@ -50,11 +49,7 @@ func (b *addressBook) add(p Peer) {
 			g.Addresses[i] = dir + rankPath(rankMark)
 		}
 	}
-	group, err := json.Marshal(g)
-	if err != nil {
-		panic("control: " + err.Error()) // strings and numbers
-	}
-	b.entries = append(b.entries, bookEntry{p.Rank, string(group)})
+	b.entries = append(b.entries, bookEntry{p.Rank, g, fmt.Sprintf("%d %q %q", g.Incarnation, g.Host, g.Addresses)})
 }
 
 func (b *addressBook) stop() {
@@ -69,42 +64,35 @@ const batchMax = 512 << 10
 // batches are the messages with all entries from one on. Of a rank that is there
 // twice the last one counts.
 func (b *addressBook) batches(from int) (lines [][]byte) {
-	latest := map[int]string{}
+	latest := map[int]bookEntry{}
 	for _, e := range b.entries[from:] {
-		latest[e.rank] = e.group
+		latest[e.rank] = e
 	}
-	groups := map[string][]int{}
+	groups := map[string]*peerGroup{}
 	for _, rank := range slices.Sorted(maps.Keys(latest)) {
-		group := latest[rank]
-		ranks := groups[group]
-		if last := len(ranks) - 1; last > 0 && ranks[last] == rank-1 {
-			ranks[last] = rank
+		e := latest[rank]
+		g := groups[e.key]
+		if g == nil {
+			g = new(e.group)
+			groups[e.key] = g
+		}
+		if last := len(g.Ranks) - 1; last > 0 && g.Ranks[last] == rank-1 {
+			g.Ranks[last] = rank
 		} else {
-			groups[group] = append(ranks, rank, rank)
+			g.Ranks = append(g.Ranks, rank, rank)
 		}
 	}
-	var line []byte
-	for group, ranks := range groups {
-		switch {
-		case line == nil:
-			line = fmt.Appendf(nil, `{"type":%q,"groups":[`, tellPeers)
-		case len(line) > batchMax:
-			lines = append(lines, append(line, "]}\n"...))
-			line = fmt.Appendf(nil, `{"type":%q,"groups":[`, tellPeers)
-		default:
-			line = append(line, ',')
+	next, bytes := message{Type: tellPeers}, 0
+	for key, g := range groups {
+		if bytes > batchMax {
+			lines = append(lines, next.line())
+			next.Groups, bytes = nil, 0
 		}
-		line = append(line, `{"ranks":[`...)
-		for i, rank := range ranks {
-			if i > 0 {
-				line = append(line, ',')
-			}
-			line = strconv.AppendInt(line, int64(rank), 10)
-		}
-		line = append(append(line, "],"...), group[1:]...)
+		next.Groups = append(next.Groups, *g)
+		bytes += len(key) + 8*len(g.Ranks) + 64 // about: 64 for the names of fields
 	}
-	if line != nil {
-		lines = append(lines, append(line, "]}\n"...))
+	if next.Groups != nil {
+		lines = append(lines, next.line())
 	}
 	return lines
 }

@@ -263,11 +263,8 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	deadline, _ := ctx.Deadline()
 	l.conn.SetReadDeadline(deadline)
 	defer l.conn.SetReadDeadline(time.Time{})
-	if !l.lines.Scan() {
-		return Welcome{}, errors.Join(io.ErrUnexpectedEOF, l.lines.Err())
-	}
-	var m message
-	if err := json.Unmarshal(l.lines.Bytes(), &m); err != nil {
+	m, err := readMessage(l.lines)
+	if err != nil {
 		return Welcome{}, err
 	}
 	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {

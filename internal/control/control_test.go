@@ -252,9 +252,7 @@ func TestThirtyTwoProcessesMeet(t *testing.T) {
 			r.expect(t, "returned 3 out of luck")
 		}
 	}
-	if err := s.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
+	<-s.Done()
 	if st := s.Status()[3]; st.State != control.Returned || st.Failure != "out of luck" {
 		t.Errorf("%+v", st)
 	}
@@ -367,12 +365,12 @@ func TestExitOfWhatNeverJoined(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 3})
 	_, notes := join(t, s.Place(0, 1))
 	s.Started(1, 1, 12345)
-	s.Exited(1, 1, "exited with 0")
+	s.Exited(1, 1, "exited with 0", control.Will{})
 	notes.expect(t, "died 1.1 true never joined: exited with 0")
 	_, late := join(t, s.Place(2, 1))
 	late.expect(t, "died 1.1 true never joined: exited with 0")
 	// A wrapper's exit says nothing about the process that joined.
-	s.Exited(0, 1, "exited with 1")
+	s.Exited(0, 1, "exited with 1", control.Will{})
 	time.Sleep(10 * time.Millisecond)
 	if st := s.Status()[0]; st.State != control.Joined {
 		t.Errorf("%+v", st)

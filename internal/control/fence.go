@@ -15,9 +15,6 @@ import (
 // is no majority without the other: if both are alive, and do not hear each other, the
 // one of the higher rank goes, so that not both die. s.mu is held.
 func (s *Server) fenceAsked(c *session, said message) {
-	if said.Rank < 0 || said.Rank >= len(s.members) {
-		return
-	}
 	m, by := s.members[said.Rank], c.member
 	silent := s.silent(m)
 	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || s.cfg.TCP == "" || s.lastTwo(m, by)) {

@@ -130,7 +130,7 @@ func TestAgentFencesOnItsHost(t *testing.T) {
 			Size: 2, TCP: "127.0.0.1:0", Silence: 300 * time.Millisecond,
 			Kill: func(rank int, incarnation uint64, why string) {
 				if reached {
-					go s.ExitedThere(rank, incarnation, "killed by SIGKILL", control.Will{Record: []byte("kept")})
+					go s.Exited(rank, incarnation, "killed by SIGKILL", control.Will{Record: []byte("kept")})
 				}
 			},
 		})

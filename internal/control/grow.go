@@ -2,11 +2,10 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -124,7 +123,7 @@ func (s *Server) reserveAgain(rank int) ([]Place, error) {
 	}
 	allowed := "a dead one, and none is"
 	if len(dead) > 0 {
-		allowed = "a dead one: " + numberList(dead)
+		allowed = "a dead one: " + listed(dead)
 	}
 	switch {
 	case rank >= len(s.members) || s.members[rank].incarnation == 0 && rank >= s.cfg.Size:
@@ -135,15 +134,9 @@ func (s *Server) reserveAgain(rank int) ([]Place, error) {
 	return []Place{s.place(s.renew(rank, s.members[rank].incarnation+1))}, nil
 }
 
-// numberList writes numbers with commas.
-func numberList(numbers []int) (text string) {
-	for i, n := range numbers {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(n)
-	}
-	return text
+// listed writes numbers with commas.
+func listed(numbers []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }
 
 // Withdraw takes a place back: its process could not be started.
@@ -197,12 +190,8 @@ func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner
 	if _, err := conn.Write(message{Type: sayJoin, Request: &request}.line()); err != nil {
 		return nil, err
 	}
-	lines := newLines(conn, sayMax)
-	if !lines.Scan() {
-		return nil, errors.Join(io.ErrUnexpectedEOF, lines.Err())
-	}
-	var reply message
-	if err := json.Unmarshal(lines.Bytes(), &reply); err != nil {
+	reply, err := readMessage(newLines(conn, sayMax))
+	if err != nil {
 		return nil, err
 	}
 	if reply.Type != tellJoined {

@@ -46,8 +46,8 @@ func ParseKill(text string) (Kill, error) {
 	seq, step, byStep := strings.Cut(where, "/")
 	if k.Op = op; op == "" {
 		return Kill{}, malformed
-	} else if !slices.Contains(operations, op) {
-		return Kill{}, fmt.Errorf("kill %q: operation %q; allowed: %s", text, op, strings.Join(operations, ", "))
+	} else if !slices.Contains(Operations, op) {
+		return Kill{}, fmt.Errorf("kill %q: operation %q; allowed: %s", text, op, strings.Join(Operations, ", "))
 	}
 	if k.Seq, ok = ParseCount(seq, 1); !ok {
 		return Kill{}, malformed
@@ -71,14 +71,11 @@ func ParseCount(text string, least int) (n int, ok bool) {
 	return n, err == nil && n >= least
 }
 
-// operations are the names of those in which a task can be ordered to die.
-var operations = []string{
+// Operations are the names of those in which a task can be ordered to die.
+var Operations = []string{
 	"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall",
 	"reduce", "allreduce", "scan", "send", "recv", "split", "agree", "save", "once",
 }
-
-// Operations lists the operations that a Kill may name.
-func Operations() []string { return slices.Clone(operations) }
 
 // String writes what ParseKill reads.
 func (k Kill) String() string {

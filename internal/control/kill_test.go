@@ -51,7 +51,7 @@ func TestKillsInUnknownOperationsAreRefused(t *testing.T) {
 			t.Errorf("%q: read as %+v, error %v", text, k, err)
 		}
 	}
-	for _, op := range Operations() {
+	for _, op := range Operations {
 		if _, err := ParseKill("3@" + op + "#1/2"); err != nil {
 			t.Error(err)
 		}
@@ -62,7 +62,7 @@ func TestKillsAreReadAsTheyAreWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := Kill{Task: rapid.IntRange(0, 1<<20).Draw(t, "task")}
 		if rapid.Bool().Draw(t, "by operation") {
-			k.Op = rapid.SampledFrom(Operations()).Draw(t, "op")
+			k.Op = rapid.SampledFrom(Operations).Draw(t, "op")
 			k.Seq = rapid.IntRange(1, 1<<40).Draw(t, "seq")
 			k.Step = rapid.IntRange(0, 1<<40).Draw(t, "step")
 			k.Half = k.Step > 0 && rapid.Bool().Draw(t, "half")

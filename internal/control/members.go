@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"iter"
 	"net"
 	"time"
@@ -211,13 +210,6 @@ func (s *Server) Started(rank int, incarnation uint64, pid int) {
 	}
 }
 
-// Exited is told by a launcher how what it started for a rank has ended here. If
-// the rank never joined, or if that was its process, the rank is dead. If that was
-// a wrapper, the rank lives as long as its process.
-func (s *Server) Exited(rank int, incarnation uint64, how string) {
-	s.exited(rank, incarnation, how, Will{})
-}
-
 // Will is what an agent found in the record of a process that has exited on its
 // host.
 type Will struct {
@@ -235,12 +227,11 @@ func ReadWill(dir string, rank int, incarnation uint64) (w Will) {
 	return w
 }
 
-// ExitedThere is Exited for a process on another host, whose agent says so.
-func (s *Server) ExitedThere(rank int, incarnation uint64, how string, w Will) {
-	s.exited(rank, incarnation, how, w)
-}
-
-func (s *Server) exited(rank int, incarnation uint64, how string, w Will) {
+// Exited is told by a launcher how what it started for a rank has ended: with no Will
+// here, with one on another host, whose agent says so. If the rank never joined, or if
+// that was its process, the rank is dead. If that was a wrapper, the rank lives as long
+// as its process.
+func (s *Server) Exited(rank int, incarnation uint64, how string, w Will) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.member(rank, incarnation)
@@ -352,14 +343,7 @@ func (s *Server) former() (all []Status) {
 	return all
 }
 
-// Joined tells where the processes are that have announced themselves and
-// live, by rank.
-func (s *Server) Joined() []Peer {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.live()
-}
-
+// live tells where the processes are that have announced themselves and live, by rank.
 func (s *Server) live() (peers []Peer) {
 	for _, m := range s.members {
 		if m.peer != nil && m.death == nil {
@@ -367,13 +351,4 @@ func (s *Server) live() (peers []Peer) {
 		}
 	}
 	return peers
-}
-
-// String is for logs.
-func (d Death) String() string {
-	word := "suspected"
-	if d.Certain {
-		word = "dead"
-	}
-	return fmt.Sprintf("rank %d (incarnation %d) is %s: %s", d.Rank, d.Incarnation, word, d.How)
 }

@@ -111,6 +111,14 @@ func newLines(r io.Reader, most int) *bufio.Scanner {
 	return s
 }
 
+// readMessage reads the next line.
+func readMessage(lines *bufio.Scanner) (m message, err error) {
+	if !lines.Scan() {
+		return m, errors.Join(io.ErrUnexpectedEOF, lines.Err())
+	}
+	return m, json.Unmarshal(lines.Bytes(), &m)
+}
+
 // mailbox holds things until they are fetched. Putting never blocks; who does
 // not fetch is found out by how much is there.
 type mailbox[T any] struct {

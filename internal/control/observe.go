@@ -54,14 +54,11 @@ func (s *Server) reportEvents() {
 func (s *Server) observe(conn, raw net.Conn) {
 	lines := newLines(conn, sayMax)
 	conn.SetReadDeadline(time.Now().Add(handshakeMax))
-	var m message
-	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &m) != nil {
-		return
-	}
+	m, err := readMessage(lines)
 	conn.SetReadDeadline(time.Time{})
-	switch m.Type {
-	case sayWatch:
-	case sayJoin:
+	switch {
+	case err == nil && m.Type == sayWatch:
+	case err == nil && m.Type == sayJoin:
 		s.answer(conn, m.Request)
 		return
 	default:

@@ -311,24 +311,22 @@ func (e environment) coordinator() (string, error) {
 
 // key is the secret that the user has given all processes.
 func (e environment) key() ([]byte, error) {
+	name, key, err := VarKeyFile, []byte(nil), error(nil)
 	switch {
 	case e.has(VarKeyFile):
-		b, err := readPrivate(e.get(VarKeyFile))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", VarKeyFile, err)
-		}
-		if len(b) < keyMin {
-			return nil, fmt.Errorf("%s: a key of %d bytes; allowed: %d or more", VarKeyFile, len(b), keyMin)
-		}
-		return b, nil
+		key, err = readPrivate(e.get(VarKeyFile))
 	case e.has(VarKey):
-		b := strings.TrimSpace(e.get(VarKey))
-		if len(b) < keyMin {
-			return nil, fmt.Errorf("%s: a key of %d bytes; allowed: %d or more", VarKey, len(b), keyMin)
-		}
-		return []byte(b), nil
+		name, key = VarKey, []byte(strings.TrimSpace(e.get(VarKey)))
+	default:
+		return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", VarCoordinator, VarKeyFile)
 	}
-	return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", VarCoordinator, VarKeyFile)
+	if err == nil && len(key) < keyMin {
+		err = fmt.Errorf("a key of %d bytes; allowed: %d or more", len(key), keyMin)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return key, nil
 }
 
 // readPrivate reads a file, unless others than its owner may.

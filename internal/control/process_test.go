@@ -217,7 +217,7 @@ func TestKillIsToldToAllOthersAtOnce(t *testing.T) {
 		victim.signal(t, syscall.SIGKILL)
 		if i > 0 { // the launcher says how, but not of the first
 			victim.cmd.Wait()
-			s.Exited(rank, 1, "killed by SIGKILL")
+			s.Exited(rank, 1, "killed by SIGKILL", control.Will{})
 		}
 		var slowest time.Duration
 		var note string
@@ -302,7 +302,7 @@ func TestEndWaitsForHowTheDeadEnded(t *testing.T) {
 				t.Error("the job ended before it was known how process 1 had")
 			default:
 			}
-			s.Exited(1, 1, "exited with 0")
+			s.Exited(1, 1, "exited with 0", control.Will{})
 			notes.expect(t, "finished")
 			if quit := s.Status()[1].Quit; !slices.Equal(quit, []int{1}) {
 				t.Errorf("process 1 has left the tasks %v, want 1", quit)

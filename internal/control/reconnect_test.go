@@ -139,9 +139,9 @@ func TestAgentMakesDeathCertain(t *testing.T) {
 		fmt.Fprintf(conn, `{"type":"announce","addresses":["a"],"pid":%d}`+"\n", 1000+rank)
 		notes.await(t, "its announcement", func() bool { return len(notes.peers[rank].Addresses) > 0 })
 		if rank == 1 {
-			s.Exited(1, 1, "exited with 3")
+			s.Exited(1, 1, "exited with 3", control.Will{})
 			notes.expect(t, "died 1.1 true exited with 3")
-			s.Exited(1, 1, "exited with 4") // it can do so only once
+			s.Exited(1, 1, "exited with 4", control.Will{}) // it can do so only once
 		}
 	}
 	// That it is not heard here says nothing about a process on another host.
@@ -149,7 +149,7 @@ func TestAgentMakesDeathCertain(t *testing.T) {
 	if notes.has("died 2.1 false") {
 		t.Errorf("%q", notes.notes)
 	}
-	s.Exited(2, 1, "killed by SIGKILL")
+	s.Exited(2, 1, "killed by SIGKILL", control.Will{})
 	notes.expect(t, "died 2.1 true killed by SIGKILL")
 }
 

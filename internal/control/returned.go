@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol/ending"
@@ -143,11 +142,10 @@ func (s *Server) exitUnknown() bool {
 
 // taskList names tasks.
 func taskList(tasks []int) string {
-	words := strings.Trim(strings.ReplaceAll(fmt.Sprint(tasks), " ", ", "), "[]")
 	if len(tasks) == 1 {
-		return "task " + words
+		return "task " + listed(tasks)
 	}
-	return "tasks " + words
+	return "tasks " + listed(tasks)
 }
 
 // Abandoned says why the job has ended, or is about to, although not all of its tasks have

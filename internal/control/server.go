@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -339,16 +338,6 @@ func (s *Server) receive(conn net.Conn) {
 
 // Done is closed when the job has finished: every live process has returned.
 func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Wait waits until the job has finished.
-func (s *Server) Wait(ctx context.Context) error {
-	select {
-	case <-s.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 // Stop asks all processes, those to come as well, to end gracefully.
 func (s *Server) Stop(reason string) {

@@ -28,16 +28,14 @@ func newSession(m *member, conn, raw net.Conn, room int) *session {
 
 // tell queues a line. Who does not read loses its connection: a process comes
 // back and is told everything again.
-func (c *session) tell(line []byte) {
-	if !c.out.put(line, len(line)) {
-		c.raw.Close()
-	}
-}
+func (c *session) tell(line []byte) { c.queue(line, len(line)) }
 
 // tellDeath queues the line of a death. All sessions share it, so it hardly counts
 // as what waits for this one.
-func (c *session) tellDeath(line []byte) {
-	if !c.out.put(line, min(len(line), eventMax)) {
+func (c *session) tellDeath(line []byte) { c.queue(line, min(len(line), eventMax)) }
+
+func (c *session) queue(line []byte, bytes int) {
+	if !c.out.put(line, bytes) {
 		c.raw.Close()
 	}
 }
@@ -188,6 +186,9 @@ func (s *Server) hear(c *session, said message) bool {
 	}
 	m.heard = time.Now()
 	s.guard.Beat(protocol.Rank(m.rank))
+	if said.Rank < 0 || said.Rank >= len(s.members) {
+		return true // nobody is asked about
+	}
 	switch said.Type {
 	case sayBeat:
 		c.tell(message{Type: tellBeat}.line())
@@ -243,9 +244,6 @@ func (s *Server) announced(m *member, said message) {
 
 // asked tells of a death again to who asks.
 func (s *Server) asked(c *session, rank int) {
-	if rank < 0 || rank >= len(s.members) {
-		return
-	}
 	// One that has exited just now is in awaitExit's hands, which tells all.
 	if m := s.members[rank]; m.death != nil {
 		c.tellDeath(m.obituary)

@@ -113,9 +113,6 @@ func (s *Server) silent(m *member) time.Duration {
 
 // hears answers whether a process is heard here.
 func (s *Server) hears(c *session, said message) {
-	if said.Rank < 0 || said.Rank >= len(s.members) {
-		return
-	}
 	m := s.members[said.Rank]
 	switch {
 	case m.incarnation != said.Incarnation || !m.joined:
@@ -173,9 +170,6 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) 
 // suspected takes note of a process that another one suspects. If both are on this host,
 // whether it is alive shows here; between hosts the members of the view decide.
 func (s *Server) suspected(c *session, said message) {
-	if said.Rank < 0 || said.Rank >= len(s.members) {
-		return
-	}
 	m := s.members[said.Rank]
 	if said.Incarnation != 0 && said.Incarnation != m.incarnation || !m.joined {
 		return

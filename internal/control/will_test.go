@@ -131,7 +131,7 @@ func TestWillOfAnAgentIsPassedOn(t *testing.T) {
 		client, _ := join(t, p)
 		client.Announce(nil, "there")
 		notes.awaitPeers(t, 1)
-		s.ExitedThere(1, 1, "killed by SIGKILL", c.will)
+		s.Exited(1, 1, "killed by SIGKILL", c.will)
 		for _, want := range c.want {
 			notes.expect(t, want)
 		}

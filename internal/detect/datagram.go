@@ -25,7 +25,7 @@ type Datagrams struct {
 	last atomic.Uint64
 }
 
-// Datagram is one message.
+// Datagram is one message. It goes over the network field by field, little-endian.
 type Datagram struct {
 	From, Life  uint32 // who sent it
 	To          uint32
@@ -66,7 +66,7 @@ func (d *Datagrams) Close() error { return d.conn.Close() }
 func (d *Datagrams) Send(at netip.AddrPort, m Datagram) {
 	m.From, m.Life, m.Number = d.rank, d.life, d.last.Add(1)
 	var room [datagramLen]byte
-	b := m.append(room[:0])
+	b, _ := binary.Append(room[:0], binary.LittleEndian, m) // all of fixed size
 	b = append(b, d.sign(b)...)
 	_, _ = d.conn.WriteToUDPAddrPort(b, at)
 }
@@ -92,28 +92,10 @@ func (d *Datagrams) Receive() (Datagram, error) {
 		case n != datagramLen || !hmac.Equal(d.sign(room[:datagramBody]), room[datagramBody:n]):
 			continue
 		}
-		if m := parseDatagram(room[:]); m.To == d.rank && (m.ToLife == 0 || m.ToLife == d.life) {
+		var m Datagram
+		_, _ = binary.Decode(room[:], binary.LittleEndian, &m) // it is long enough
+		if m.To == d.rank && (m.ToLife == 0 || m.ToLife == d.life) {
 			return m, nil
 		}
 	}
-}
-
-func (m *Datagram) append(b []byte) []byte {
-	le := binary.LittleEndian
-	b = le.AppendUint32(b, m.From)
-	b = le.AppendUint32(b, m.Life)
-	b = le.AppendUint32(b, m.To)
-	b = le.AppendUint32(b, m.ToLife)
-	b = le.AppendUint64(b, m.Number)
-	b = append(b, m.Kind, m.Flags)
-	b = le.AppendUint32(b, m.Of)
-	return le.AppendUint64(b, m.Time)
-}
-
-func parseDatagram(b []byte) (m Datagram) {
-	le := binary.LittleEndian
-	m.From, m.Life, m.To, m.ToLife = le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:]), le.Uint32(b[12:])
-	m.Number, m.Kind, m.Flags = le.Uint64(b[16:]), b[24], b[25]
-	m.Of, m.Time = le.Uint32(b[26:]), le.Uint64(b[30:])
-	return m
 }

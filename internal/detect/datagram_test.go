@@ -2,6 +2,7 @@ package detect
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/netip"
 	"testing"
@@ -80,8 +81,11 @@ func FuzzDatagram(f *testing.F) {
 		if len(b) < datagramBody {
 			return
 		}
-		m := parseDatagram(b)
-		if got := m.append(nil); !bytes.Equal(got, b[:datagramBody]) {
+		var m Datagram
+		if n, err := binary.Decode(b, binary.LittleEndian, &m); err != nil || n != datagramBody {
+			t.Fatalf("%d bytes of %d read: %v", n, datagramBody, err)
+		}
+		if got, _ := binary.Append(nil, binary.LittleEndian, m); !bytes.Equal(got, b[:datagramBody]) {
 			t.Errorf("%x is written as %x", b[:datagramBody], got)
 		}
 	})

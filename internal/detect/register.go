@@ -15,14 +15,15 @@ import (
 type Outside struct {
 	Rank        int
 	Incarnation uint64
-	Bind        string        // IP:PORT of this host where the others reach it; port 0: any
-	Peers       []string      // IP:PORT of others to meet; Meet may name them later
-	Key         []byte        // the job's secret
+	Bind        string        // IP:PORT of this host where the others reach it, by UDP and TCP; port 0: any
+	Key         []byte        // the job's secret, 16 bytes or more
 	Silence     time.Duration // about how long a process may be silent
 	Logger      *slog.Logger  // nil: nothing is logged
 
+	// News are told by one goroutine of the detector, which learns only the last of what
+	// happened to a process meanwhile. It must not call Close.
 	Suspect func(rank int, incarnation uint64, why string)
-	Alive   func(rank int, incarnation uint64)
+	Alive   func(rank int, incarnation uint64) // first, and again after a suspicion
 }
 
 // Detector is one that runs.

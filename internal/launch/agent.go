@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -48,10 +47,7 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 			if json.Unmarshal(said.Bytes(), &c) != nil {
 				return
 			}
-			select {
-			case heard <- struct{}{}:
-			default:
-			}
+			offer(heard, struct{}{})
 			a.obey(c)
 		}
 	}()
@@ -109,11 +105,8 @@ func (a *agent) start() (err error) {
 	if err := errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)); err != nil {
 		return err
 	}
-	path, err := exec.LookPath(a.orders.Program)
+	path, err := findProgram(a.orders.Program, a.orders.Program)
 	if err != nil {
-		return programError(a.orders.Program, err)
-	}
-	if path, err = filepath.Abs(path); err != nil {
 		return err
 	}
 	if err := a.prepare(); err != nil {

@@ -44,12 +44,7 @@ func (j *job) hearSuspects(e control.Event) {
 	j.suspect(suspect{e.Rank, life, how})
 }
 
-func (j *job) suspect(s suspect) {
-	select {
-	case j.suspects <- s:
-	default: // there is one for each rank already
-	}
-}
+func (j *job) suspect(s suspect) { offer(j.suspects, s) } // unless there is one for each rank already
 
 // fence makes sure that a suspect is dead.
 func (j *job) fence(s suspect) {

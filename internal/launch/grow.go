@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -73,6 +72,9 @@ func (j *job) join(c joinCall) {
 	}
 }
 
+// errEnding refuses who asks for processes too late.
+const errEnding = control.Refused("the job is about to end; allowed: one that goes on")
+
 // ending tells whether the job is about to end.
 func (j *job) ending() bool { return j.calls.Err() != nil }
 
@@ -80,7 +82,7 @@ func (j *job) ending() bool { return j.calls.Err() != nil }
 func (j *job) reserve(g *growth) (err error) {
 	rank, known := g.call.Rank, j.server.Status()
 	if j.ending() {
-		return control.Refused("the job is about to end; allowed: one that goes on")
+		return errEnding
 	}
 	if rank >= 0 && j.running[rank] != 0 && known[rank].State == control.Dead {
 		return control.Refused(fmt.Sprintf("rank %d is taken for dead, but its process still runs; allowed: a dead one", rank))
@@ -137,14 +139,8 @@ func (c joinCall) program(p *Plan) (program, error) {
 	if len(c.Program) == 0 {
 		return program{p.path, argv}, nil
 	}
-	path, err := exec.LookPath(argv[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return program{}, programError(c.Program[0], err)
-	}
-	return program{path, argv}, nil
+	path, err := findProgram(argv[0], c.Program[0])
+	return program{path, argv}, err
 }
 
 // argv is the program with its arguments. A relative path begins where the request
@@ -286,7 +282,7 @@ func (g *growth) callAll(j *job) error {
 		case <-late.C:
 			return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
 		case <-j.calls.Done():
-			return control.Refused("the job is about to end; allowed: one that goes on")
+			return errEnding
 		}
 	}
 	return nil
@@ -297,7 +293,7 @@ func (j *job) settleGrowth(g *growth) {
 	defer close(g.begun)
 	delete(j.calling, g)
 	if g.err == nil && j.ending() {
-		g.err = control.Refused("the job is about to end; allowed: one that goes on")
+		g.err = errEnding
 	}
 	j.threads = append(j.threads, g.callers)
 	where := map[int]*remote{}

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -22,10 +21,7 @@ func ParseHosts(text string) ([]Host, error) {
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		content, err := os.ReadFile(name)
 		if err != nil {
-			if path := (*os.PathError)(nil); errors.As(err, &path) {
-				err = path.Err
-			}
-			return nil, fmt.Errorf("hosts file %s: %w; allowed: a readable file with one HOST:SLOTS a line", name, err)
+			return nil, fmt.Errorf("hosts file %s: %w; allowed: a readable file with one HOST:SLOTS a line", name, withoutPath(err))
 		}
 		entries = nil
 		for line := range strings.Lines(string(content)) {

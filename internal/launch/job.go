@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -308,10 +309,7 @@ func (j *job) observe(e control.Event) {
 	}
 	j.hearSuspects(e)
 	if why, _ := e.Attrs["why"].(string); e.Type == control.EventRefused && why != "" {
-		select {
-		case j.refusals <- why:
-		default: // one is enough
-		}
+		offer(j.refusals, why) // one is enough
 	}
 }
 
@@ -341,7 +339,7 @@ func (j *job) ended(e ending) {
 	case e.lost != "":
 		t.Why = e.lost
 	case e.status.Signal != 0:
-		t.Signal = signalName(e.status.Signal)
+		t.Signal = control.SignalName(e.status.Signal)
 	default:
 		t.Exit = &e.status.Exit
 	}
@@ -359,7 +357,7 @@ func (j *job) interrupt(s os.Signal) {
 		return
 	}
 	if j.report.Signal != "" {
-		j.notice("%s again: killing %s", signalName(sig), j.stillRunning())
+		j.notice("%s again: killing %s", control.SignalName(sig), j.stillRunning())
 		j.hurry = true
 		j.killAll(whyInterrupted)
 		return
@@ -367,9 +365,9 @@ func (j *job) interrupt(s os.Signal) {
 	j.hangUp()
 	j.report.interrupt(sig)
 	j.grace = time.After(j.graceTime())
-	j.notice("%s: passed on to %s; once more kills", signalName(sig), j.stillRunning())
+	j.notice("%s: passed on to %s; once more kills", control.SignalName(sig), j.stillRunning())
 	j.blame(whyInterrupted)
-	j.server.Stop("the launcher received " + signalName(sig))
+	j.server.Stop("the launcher received " + control.SignalName(sig))
 	for _, s := range j.stations {
 		s.signal(sig)
 	}
@@ -378,12 +376,7 @@ func (j *job) interrupt(s os.Signal) {
 // graceDefault is how long processes have to end by themselves.
 const graceDefault = 30 * time.Second
 
-func (j *job) graceTime() time.Duration {
-	if j.Grace > 0 {
-		return j.Grace
-	}
-	return graceDefault
-}
+func (j *job) graceTime() time.Duration { return cmp.Or(j.Grace, graceDefault) }
 
 // timeout takes note of what the watchdog is doing.
 func (j *job) timeout() {
@@ -450,10 +443,7 @@ func (j *job) notice(format string, args ...any) {
 	if j.Notice == nil {
 		return
 	}
-	select {
-	case j.notices <- fmt.Sprintf(format, args...):
-	default:
-	}
+	offer(j.notices, fmt.Sprintf(format, args...))
 }
 
 // noticesMax is how many notices may wait to be written.

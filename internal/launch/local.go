@@ -33,7 +33,7 @@ func (j *job) startLocal(orders []order) (*local, error) {
 		l.server.Started(orders[i].rank, orders[i].life, p.pid)
 	}
 	l.crew.watch(l.linger, func(e ending) {
-		l.server.Exited(e.rank, e.life, e.status.String())
+		l.server.Exited(e.rank, e.life, e.status.String(), control.Will{})
 		j.end(e)
 	})
 	return l, nil

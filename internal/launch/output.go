@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -53,14 +54,7 @@ func (s *screen) write(stream int, text []byte) error {
 }
 
 // isLate reports whether the time-out has struck.
-func (s *screen) isLate() bool {
-	select {
-	case <-s.late:
-		return true
-	default:
-		return false
-	}
-}
+func (s *screen) isLate() bool { return closed(s.late) }
 
 // fail notes a failure, if it is one.
 func (s *screen) fail(err error) {
@@ -99,10 +93,7 @@ func (o *Output) newRelays(s *screen, rank int, again bool) (relays [streams]*re
 	if again {
 		how = os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	}
-	shown := o.Ranks == nil
-	for _, r := range o.Ranks {
-		shown = shown || r == rank
-	}
+	shown := o.Ranks == nil || slices.Contains(o.Ranks, rank)
 	for i, name := range [streams]string{"out", "err"} {
 		r := &relay{screen: s, shown: shown && s.to[i] != nil, stream: i}
 		if relays[i] = r; i == stderr {

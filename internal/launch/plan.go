@@ -116,7 +116,7 @@ func (p *Plan) checkCount() error {
 
 // checkProgram finds the program as a shell would. A relative path starts at
 // the launcher's directory, not at Dir.
-func (p *Plan) checkProgram() error {
+func (p *Plan) checkProgram() (err error) {
 	if p.Program == "" {
 		return errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
 	}
@@ -128,15 +128,20 @@ func (p *Plan) checkProgram() error {
 		}
 		return nil
 	}
-	path, err := exec.LookPath(p.Program)
+	p.path, err = findProgram(p.Program, p.Program)
+	return err
+}
+
+// findProgram is the path of a program that the user has called by a name.
+func findProgram(program, name string) (string, error) {
+	path, err := exec.LookPath(program)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return programError(p.Program, err)
+		return "", programError(name, err)
 	}
-	p.path = path
-	return nil
+	return path, nil
 }
 
 // InputError is why nothing of what the user asked for can be started.
@@ -149,9 +154,7 @@ func programError(program string, err error) error {
 	if wrapped := (*exec.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
+	err = withoutPath(err)
 	for _, e := range []struct {
 		is  syscall.Errno
 		see string
@@ -164,6 +167,14 @@ func programError(program string, err error) error {
 		err = errors.New("not found in $PATH")
 	}
 	return InputError{fmt.Errorf("program %s: %w; allowed: an executable file", program, err)}
+}
+
+// withoutPath is what went wrong with a file that is named otherwise.
+func withoutPath(err error) error {
+	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
 }
 
 func (p *Plan) checkDir() error {
@@ -222,10 +233,7 @@ func (p *Plan) checkLogs() error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
-			err = wrapped.Err
-		}
-		return fmt.Errorf("logs cannot be written to %s: %w; allowed: a directory, or the name of a new one", dir, err)
+		return fmt.Errorf("logs cannot be written to %s: %w; allowed: a directory, or the name of a new one", dir, withoutPath(err))
 	}
 	return nil
 }

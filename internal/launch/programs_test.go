@@ -263,7 +263,7 @@ func patient([]string) int {
 		case reason := <-e.stop:
 			fmt.Println("stopped:", reason)
 		case d := <-e.deaths:
-			fmt.Println("death:", d)
+			tellDeath(d)
 		case <-e.lost:
 			return 3
 		}
@@ -295,7 +295,7 @@ func stopped([]string) int {
 		time.Sleep(time.Hour) // the signal may come to another thread first
 	}
 	client, _, e := join()
-	fmt.Println("death:", <-e.deaths)
+	tellDeath(<-e.deaths)
 	client.Returned(0, "", true)
 	<-e.finished
 	client.Close()
@@ -392,7 +392,7 @@ func fencer([]string) int {
 		client.Fence(1, 1, "a test", true)
 	}
 	for d := range e.deaths {
-		fmt.Println("death:", d)
+		tellDeath(d)
 		if d.Certain {
 			break
 		}
@@ -541,4 +541,13 @@ func dead(t *testing.T, pids ...int) {
 			t.Errorf("process %d still lives", pid)
 		}
 	}
+}
+
+// tellDeath prints what a process heard of a death.
+func tellDeath(d control.Death) {
+	word := "suspected"
+	if d.Certain {
+		word = "dead"
+	}
+	fmt.Printf("death: rank %d (incarnation %d) is %s: %s\n", d.Rank, d.Incarnation, word, d.How)
 }

@@ -131,12 +131,7 @@ func (r *remote) explain(err error) error {
 }
 
 // begun tells once whether all processes have started.
-func (r *remote) begun(err error) {
-	select {
-	case r.started <- err:
-	default:
-	}
-}
+func (r *remote) begun(err error) { offer(r.started, err) }
 
 // greet waits for the agent and gives it its orders.
 func (r *remote) greet(said *bufio.Scanner) error {
@@ -173,7 +168,7 @@ func (r *remote) hear(n notice) error {
 		if !r.runs(n.Rank, false) || n.Status == nil {
 			return fmt.Errorf("the agent tells the end of rank %d twice", n.Rank)
 		}
-		r.server.ExitedThere(n.Rank, r.orders.Life, n.Status.String(), n.Will)
+		r.server.Exited(n.Rank, r.orders.Life, n.Status.String(), n.Will)
 		r.ended(ending{rank: n.Rank, life: r.orders.Life, status: *n.Status, at: time.Now()})
 	}
 	return nil
@@ -253,12 +248,7 @@ func (r *remote) close() {
 
 // lost reports whether the agent has ended before its processes had.
 func (r *remote) lost() bool {
-	select {
-	case <-r.left:
-		return !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
-	default:
-		return false
-	}
+	return closed(r.left) && !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
 }
 
 // hangUp ends the call, if need be by force; the agent notices.

@@ -105,9 +105,9 @@ func (t *TaskReport) learn(s control.Status, kill string) {
 // adds 128 to the signal; go run says nothing.
 func (t *TaskReport) unwrap(asked bool) {
 	if sig := syscall.Signal(*t.Exit - 128); posix.SignalName(sig) != "" {
-		t.Exit, t.Signal = nil, signalName(sig)
+		t.Exit, t.Signal = nil, control.SignalName(sig)
 	} else if asked || t.Why != "" {
-		t.Exit, t.Signal = nil, signalName(syscall.SIGKILL)
+		t.Exit, t.Signal = nil, control.SignalName(syscall.SIGKILL)
 	}
 }
 
@@ -176,15 +176,7 @@ func oneLine(text string) string {
 // conclude fills in what follows from how the tasks ended.
 func (r *Report) conclude() {
 	r.Killed, r.Lost = []int{}, []int{} // never null in JSON
-	if r.Joined == nil {
-		r.Joined = []int{}
-	}
-	if r.Respawned == nil {
-		r.Respawned = []Respawned{}
-	}
-	if r.Restarts == nil {
-		r.Restarts = []Restart{}
-	}
+	r.Joined, r.Respawned, r.Restarts = append([]int{}, r.Joined...), append([]Respawned{}, r.Respawned...), append([]Restart{}, r.Restarts...)
 	survivors, failed := 0, 0
 	for i := range r.Tasks {
 		r.Tasks[i].blame()
@@ -304,12 +296,7 @@ func (r *Report) followers(first *TaskReport, others int) string {
 // failure says what went wrong first in a task, where a death that the others could have survived
 // came before.
 func (r *Report) failure(first *TaskReport) string {
-	var failed *TaskReport
-	for i := range r.Tasks {
-		if t := &r.Tasks[i]; t.Failure != "" && (failed == nil || t.wrong().Before(failed.wrong())) {
-			failed = t
-		}
-	}
+	failed := r.complainant()
 	if failed == nil || first.Failure != "" || !first.died() || len(r.losses) > 0 {
 		return ""
 	}
@@ -332,12 +319,12 @@ func (r *Report) loss() string {
 // Interrupted is the error of a run that a signal to the launcher has ended.
 type Interrupted struct{ Signal syscall.Signal }
 
-func (i Interrupted) Error() string { return "interrupted by " + signalName(i.Signal) }
+func (i Interrupted) Error() string { return "interrupted by " + control.SignalName(i.Signal) }
 
 // interrupt takes note of the first signal that the launcher received.
 func (r *Report) interrupt(s syscall.Signal) {
 	if r.received == 0 {
-		r.received, r.Signal = s, signalName(s)
+		r.received, r.Signal = s, control.SignalName(s)
 	}
 }
 
@@ -386,12 +373,20 @@ func (r *Report) Failure() string {
 	if first == nil || first.Failure != "" || len(r.losses) > 0 || r.failure(first) != "" {
 		return ""
 	}
+	if first = r.complainant(); first == nil {
+		return ""
+	}
+	return oneLine(first.Failure)
+}
+
+// complainant is the first process that said itself what went wrong; nil: none did.
+func (r *Report) complainant() (first *TaskReport) {
 	for i := range r.Tasks {
-		if t := &r.Tasks[i]; t.Failure != "" && (first.Failure == "" || t.wrong().Before(first.wrong())) {
+		if t := &r.Tasks[i]; t.Failure != "" && (first == nil || t.wrong().Before(first.wrong())) {
 			first = t
 		}
 	}
-	return oneLine(first.Failure)
+	return first
 }
 
 // tasks names some.
@@ -410,5 +405,3 @@ func counted(n int, one, more string) string {
 	}
 	return fmt.Sprintf("%d %s", n, more)
 }
-
-func signalName(s syscall.Signal) string { return control.SignalName(s) }

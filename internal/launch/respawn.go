@@ -117,12 +117,7 @@ func (r *respawner) of(rank int) *comebacks {
 }
 
 // stir has the dead looked after soon, by whoever oversees the job.
-func (r *respawner) stir() {
-	select {
-	case r.stirs <- struct{}{}:
-	default:
-	}
-}
+func (r *respawner) stir() { offer(r.stirs, struct{}{}) }
 
 // fall takes note of a process that has ended, if it has died.
 func (j *job) fall(e ending) {
@@ -172,14 +167,7 @@ func (j *job) raise() {
 }
 
 // finished tells whether the job has: all tasks have returned.
-func (j *job) finished() bool {
-	select {
-	case <-j.server.Done():
-		return true
-	default:
-		return false
-	}
-}
+func (j *job) finished() bool { return closed(j.server.Done()) }
 
 // succeed starts the next life of a rank, if it should be.
 func (j *job) succeed(rank int, f *fallen) {

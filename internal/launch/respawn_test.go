@@ -68,7 +68,7 @@ func keeper(args []string) int {
 				fmt.Println("pid", os.Getpid(), "joins", w.Joins)
 			}
 		case d := <-e.deaths:
-			fmt.Println("death:", d)
+			tellDeath(d)
 			v.Members = slices.DeleteFunc(v.Members, func(m control.Identity) bool { return m.Rank() == d.Rank })
 			if i := slices.Index(v.Owners, d.Rank); i >= 0 {
 				v.Owners[i] = heir

@@ -109,10 +109,7 @@ func (j *job) hearFailure(e control.Event) {
 	if failure, _ := e.Attrs["failure"].(string); j.Restart == 0 || e.Type != control.EventReturned || failure == "" {
 		return
 	}
-	select {
-	case j.failed <- struct{}{}:
-	default: // one is enough
-	}
+	offer(j.failed, struct{}{}) // one is enough
 }
 
 // outlasted tells whether a process that has died had nothing left to do: the job had finished, and well.
@@ -129,12 +126,7 @@ func (j *job) outlasted(rank int) bool {
 
 // left tells whether the job had finished when a process ended, of which the coordinator may not have heard yet.
 func (j *job) left(s control.Status) bool {
-	select {
-	case <-j.server.Done():
-		return s.Left || s.State == control.Returned
-	default:
-		return false
-	}
+	return j.finished() && (s.Left || s.State == control.Returned)
 }
 
 // giveUp kills those that still run, since one of them has died or failed.

@@ -78,12 +78,23 @@ func (w *watchdog) watch(more watched) {
 }
 
 // hasStruck reports whether the time-out has come.
-func (w *watchdog) hasStruck() bool {
+func (w *watchdog) hasStruck() bool { return closed(w.struck) }
+
+// closed reports whether a channel that nothing is sent on is closed.
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-w.struck:
+	case <-c:
 		return true
 	default:
 		return false
+	}
+}
+
+// offer sends something to whoever can take it at once; otherwise it is dropped.
+func offer[T any](to chan<- T, what T) {
+	select {
+	case to <- what:
+	default:
 	}
 }
 

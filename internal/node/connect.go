@@ -76,7 +76,6 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Decide:      p.decide,
 		Established: p.established,
 		Abandoned:   p.abandoned,
-		PeerPidfd:   detect.PeerPidfd,
 		StallTime:   p.stallTime(),
 		Logger:      p.cfg.Logger,
 	}, s.Places...)

@@ -151,7 +151,11 @@ func (x *intruder) frame(kind wire.Kind, tag uint32, payload ...[]byte) []byte {
 	return f
 }
 
-func framed(h wire.Header, payload []byte) []byte { return append(h.Append(nil), payload...) }
+func framed(h wire.Header, payload []byte) []byte {
+	b := make([]byte, wire.HeaderLen)
+	h.Put(b)
+	return append(b, payload...)
+}
 
 // letter is a message from task 1 to task 0 in the group of all.
 func letter(change func(*envelope)) []byte {

@@ -176,23 +176,18 @@ type Found struct {
 // Has tells whether it has the state of an epoch.
 func (f Found) Has(epoch uint64) bool { return epoch == f.Newest || epoch == f.Before }
 
-const foundLen = 3 * 8
-
 // Find looks for the task's newest states. All attempts of a run find the same,
 // whatever was written since.
 func (s *Shelf) Find(sign uint64) (f Found, err error) {
 	found := filepath.Join(s.name(), "found")
-	if r, err := s.dir.read(found); err == nil && r.kind == foundKind && r.run == s.dir.run.ID && len(r.value) == foundLen {
-		le := binary.LittleEndian
-		return Found{le.Uint64(r.value), le.Uint64(r.value[8:]), le.Uint64(r.value[16:])}, nil
+	if r, err := s.dir.read(found); err == nil && r.kind == foundKind && r.run == s.dir.run.ID && len(r.value) == binary.Size(f) {
+		_, err = binary.Decode(r.value, binary.LittleEndian, &f)
+		return f, err
 	}
 	if f, err = s.find(sign); err != nil {
 		return f, err
 	}
-	var b []byte
-	for _, n := range []uint64{f.Newest, f.Before, f.Damaged} {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
+	b, _ := binary.Append(nil, binary.LittleEndian, f) // all of fixed size
 	return f, s.dir.write(found, s.record(foundKind, 0, 0, 0, b))
 }
 

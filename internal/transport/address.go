@@ -56,15 +56,6 @@ func ParseAddress(s string) (Address, error) {
 	return Address{}, fmt.Errorf("address %q; allowed: unix:/PATH, tcp:IP:PORT, tls:IP:PORT", s)
 }
 
-// MarshalText is String.
-func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// UnmarshalText is ParseAddress.
-func (a *Address) UnmarshalText(b []byte) (err error) {
-	*a, err = ParseAddress(string(b))
-	return err
-}
-
 func checkPath(path string) error {
 	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
 		return fmt.Errorf("path %q; allowed: an absolute one", path)

@@ -22,7 +22,6 @@ import (
 type Conn struct {
 	fd         int
 	pidfd      int
-	kind       string
 	self, peer wire.Identity
 	vector     *vector // room for a Write of several pieces
 	secure     *secure // nil: in clear
@@ -44,21 +43,15 @@ func (again) Temporary() bool { return true }
 // Fd is the descriptor to wait for. It stays the Conn's.
 func (c *Conn) Fd() int { return c.fd }
 
-// Kind is "unix", "tcp" or "tcp+tls".
-func (c *Conn) Kind() string { return c.kind }
-
 // Peer is what the peer said of itself in the handshake, proven.
 func (c *Conn) Peer() wire.Identity { return c.peer }
 
 // Self is what it was told of us.
 func (c *Conn) Self() wire.Identity { return c.self }
 
-// Pidfd is that of the peer's process, taken before it was challenged: readable
+// PidfdTake is the pidfd of the peer's process, taken before it was challenged: readable
 // once the process is dead. It is −1 if the peer is on another host, or the
-// kernel has none. It is closed with the Conn.
-func (c *Conn) Pidfd() int { return c.pidfd }
-
-// PidfdTake is Pidfd, which from now on the caller closes.
+// kernel has none. From now on the caller closes it; otherwise it is closed with the Conn.
 func (c *Conn) PidfdTake() int {
 	fd := c.pidfd
 	c.pidfd = -1

@@ -89,7 +89,6 @@ func start(t testing.TB, rank uint32, change func(*transport.Config), at ...tran
 		Decide:      func(wire.Identity) (wire.Identity, wire.Refusal) { return wire.Identity{Link: 77}, wire.Accepted },
 		Established: func(c *transport.Conn) { n.got <- c },
 		Abandoned:   func(peer wire.Identity) { n.abandoned <- peer },
-		PeerPidfd:   detect.PeerPidfd,
 	}
 	if change != nil {
 		change(&cfg)
@@ -186,9 +185,8 @@ func TestBothEndsKnowEachOther(t *testing.T) {
 		if a.Peer() != one || b.Peer() != two || a.Self() != two || b.Self() != one {
 			t.Errorf("%s: %+v and %+v", kind, a.Peer(), b.Peer())
 		}
-		want := map[string]string{transport.Unix: "unix", transport.TCP: "tcp", transport.TLS: "tcp+tls"}[kind]
-		if a.Kind() != want || b.Kind() != want {
-			t.Errorf("%s: %s and %s", kind, a.Kind(), b.Kind())
+		if secure := kind == transport.TLS; a.Secure() != secure || b.Secure() != secure {
+			t.Errorf("%s: secure %v and %v", kind, a.Secure(), b.Secure())
 		}
 		for _, c := range []*transport.Conn{a, b} {
 			if (c.Pidfd() >= 0) != (kind == transport.Unix) {

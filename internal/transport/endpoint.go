@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -33,9 +32,6 @@ type Config struct {
 	// Abandoned, if not nil, is told instead that Decide accepted a
 	// connection, but it broke before it was established.
 	Abandoned func(peer wire.Identity)
-	// PeerPidfd finds the pidfd of the peer on a Unix socket:
-	// detect.PeerPidfd. Without it connections have none.
-	PeerPidfd func(syscall.RawConn) (fd, pid int, err error)
 	// Logger; nil: none.
 	Logger *slog.Logger
 	// HandshakeTime bounds a handshake; 0: 5 s.

@@ -59,11 +59,10 @@ func listenUnix(path string) (listener, error) {
 	}
 	l.SetUnlinkOnClose(false)
 	defer os.Remove(draft)
-	if err := publish(draft, path); err != nil {
-		_ = l.Close()
-		return listener{}, err
+	var ours fs.FileInfo
+	if err = publish(draft, path); err == nil {
+		ours, err = os.Lstat(path)
 	}
-	ours, err := os.Lstat(path)
 	if err != nil {
 		_ = l.Close()
 		return listener{}, err

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
@@ -22,7 +23,7 @@ type talk func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error
 // of it. through is conn, perhaps watched. On an error the Conn is not open, but
 // tells the peer if that is known; conn is then the caller's to close.
 func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn, *tls.Config) *tls.Conn, speak talk) (c *Conn, err error) {
-	c = &Conn{fd: -1, pidfd: -1, kind: kind}
+	c = &Conn{fd: -1, pidfd: -1}
 	defer func() {
 		if err != nil {
 			c.closePidfd()
@@ -38,7 +39,6 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 		}
 		return c, c.takeOver(conn, nil, e.cfg.StallTime)
 	}
-	c.kind = "tcp+tls"
 	settings, err := e.tls()
 	if err != nil {
 		return c, fmt.Errorf("certificate: %w", err)
@@ -62,14 +62,11 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 
 // pidfd returns that of the peer's process, −1 if there is none to be had.
 func (e *Endpoint) pidfd(conn net.Conn) int {
-	if e.cfg.PeerPidfd == nil {
-		return -1
-	}
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return -1
 	}
-	fd, _, err := e.cfg.PeerPidfd(raw)
+	fd, _, err := detect.PeerPidfd(raw)
 	if err != nil {
 		e.cfg.Logger.Debug("no pidfd of the peer", "error", err)
 		return -1

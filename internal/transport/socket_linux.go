@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"io"
-	"os"
 	"syscall"
 	"time"
 	"unsafe"
@@ -14,40 +12,14 @@ import (
 // told of them (RawSyscall), which saves as much again as the call of a small
 // message costs. MSG_NOSIGNAL: a peer that is gone is an error, not a signal.
 
-// receive reads what is there.
-func receive(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
-		switch {
-		case e == unix.EINTR:
-		case e != 0:
-			return 0, failure("recv", e)
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return int(n), nil
-		}
-	}
+func readSome(fd int, b []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+	return int(n), e
 }
 
-// send writes as much of b as there is room for.
-func send(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for {
-		n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-		switch e {
-		case 0:
-			return int(n), nil
-		case unix.EINTR:
-		default:
-			return 0, failure("send", e)
-		}
-	}
+func writeSome(fd int, b []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return int(n), e
 }
 
 // stallAfter breaks a connection of TCP when nothing was acknowledged for so long.
@@ -108,11 +80,4 @@ func (v *vector) sendPieces(fd, pieces int) (int, syscall.Errno) {
 			return 0, e
 		}
 	}
-}
-
-func failure(call string, e syscall.Errno) error {
-	if e == unix.EAGAIN {
-		return ErrAgain
-	}
-	return os.NewSyscallError(call, e)
 }

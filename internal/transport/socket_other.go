@@ -3,50 +3,23 @@
 package transport
 
 import (
-	"io"
-	"os"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // stallAfter needs Linux.
 func stallAfter(int, time.Duration) {}
 
-// receive reads what is there.
-func receive(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for {
-		n, err := unix.Read(fd, b)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return 0, failure("read", err)
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-	}
+func readSome(fd int, b []byte) (int, syscall.Errno) {
+	n, err := syscall.Read(fd, b)
+	e, _ := err.(syscall.Errno) // no other kind of error comes
+	return n, e
 }
 
-// send writes as much of b as there is room for.
-func send(fd int, b []byte) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	for {
-		n, err := unix.Write(fd, b)
-		switch err {
-		case nil:
-			return n, nil
-		case unix.EINTR:
-		default:
-			return 0, failure("write", err)
-		}
-	}
+func writeSome(fd int, b []byte) (int, syscall.Errno) {
+	n, err := syscall.Write(fd, b)
+	e, _ := err.(syscall.Errno)
+	return n, e
 }
 
 type vector struct{}
@@ -64,11 +37,4 @@ func (*vector) send(fd int, bufs [][]byte) (total int, err error) {
 		}
 	}
 	return total, nil
-}
-
-func failure(call string, err error) error {
-	if err == unix.EAGAIN {
-		return ErrAgain
-	}
-	return os.NewSyscallError(call, err)
 }

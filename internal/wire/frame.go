@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 )
 
 // HeaderLen is the length of a header in bytes.
@@ -78,13 +77,6 @@ func (h Header) Put(b []byte) {
 // PutAck changes the acknowledgement in a header that was Put.
 func PutAck(b []byte, ack uint64) { binary.LittleEndian.PutUint64(b[16:], ack) }
 
-// Append adds the header's bytes to b.
-func (h Header) Append(b []byte) []byte {
-	b = append(b, make([]byte, HeaderLen)...)
-	h.Put(b[len(b)-HeaderLen:])
-	return b
-}
-
 // ParseHeader reads the header at the beginning of b, which has at least
 // HeaderLen bytes.
 func ParseHeader(b []byte) (Header, error) {
@@ -111,32 +103,4 @@ func (h Header) check(zero byte) error {
 		return fmt.Errorf("%w: number %d on a frame of kind %v", ErrFrame, h.Number, h.Kind)
 	}
 	return nil
-}
-
-// payloadStep is how much room for a payload is made before any of it has
-// arrived: a length alone, be it a lie, costs no more.
-const payloadStep = 1 << 20
-
-// ReadPayload reads the payload of a frame into buf, which grows as the payload
-// arrives.
-func ReadPayload(r io.Reader, h Header, buf []byte) ([]byte, error) {
-	buf = buf[:0]
-	for left := h.Length; left > 0; {
-		n := min(left, max(payloadStep, uint64(cap(buf)-len(buf)), uint64(len(buf))))
-		buf = grow(buf, int(n))
-		at := len(buf) - int(n)
-		if _, err := io.ReadFull(r, buf[at:]); err != nil {
-			return buf[:at], err
-		}
-		left -= n
-	}
-	return buf, nil
-}
-
-// grow lengthens b by n bytes.
-func grow(b []byte, n int) []byte {
-	if cap(b)-len(b) >= n {
-		return b[:len(b)+n]
-	}
-	return append(b, make([]byte, n)...)
 }

@@ -37,7 +37,8 @@ const (
 	proofLen    = sha256.Size
 )
 
-// Identity is what a process says of itself and of the link it wants.
+// Identity is what a process says of itself and of the link it wants. It goes over the
+// connection field by field, little-endian.
 type Identity struct {
 	Job         [16]byte
 	From, To    uint32 // process ids: who speaks, and to whom
@@ -48,21 +49,12 @@ type Identity struct {
 }
 
 func (id Identity) append(b []byte) []byte {
-	b = append(b, id.Job[:]...)
-	b = binary.LittleEndian.AppendUint32(b, id.From)
-	b = binary.LittleEndian.AppendUint32(b, id.To)
-	b = binary.LittleEndian.AppendUint64(b, id.Incarnation)
-	b = binary.LittleEndian.AppendUint64(b, id.View)
-	b = binary.LittleEndian.AppendUint64(b, id.Link)
-	return binary.LittleEndian.AppendUint64(b, id.Received)
+	b, _ = binary.Append(b, binary.LittleEndian, id) // all of fixed size
+	return b
 }
 
 func parseIdentity(b []byte) (id Identity) {
-	copy(id.Job[:], b)
-	b = b[16:]
-	id.From, id.To = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
-	id.Incarnation, id.View = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
-	id.Link, id.Received = binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:])
+	_, _ = binary.Decode(b, binary.LittleEndian, &id) // b is long enough
 	return id
 }
 

@@ -93,18 +93,18 @@ func (m Message) Append(b []byte) []byte {
 
 // Decode reads a message, whose value stays in b. What it returns is sound.
 func Decode(b []byte) (Message, error) {
-	r := reader{b: b}
-	flags := r.byte()
-	m := Message{Kind: Up, Abort: flags&flagAbort != 0, View: r.uvarint()}
+	r := &protocol.Reader{Rest: b}
+	flags := r.Byte()
+	m := Message{Kind: Up, Abort: flags&flagAbort != 0, View: r.Uvarint()}
 	if flags&flagDown != 0 {
 		m.Kind = Down
 	}
 	if flags&flagDecided != 0 {
-		m.Decided, m.Failed = r.uvarint(), r.ranks()
+		m.Decided, m.Failed = r.Uvarint(), readRanks(r)
 	}
-	m.Value = r.b
+	m.Value = r.Rest
 	switch {
-	case r.bad || flags >= flagsEnd || m.View == 0:
+	case r.Bad || flags >= flagsEnd || m.View == 0:
 		return Message{}, fmt.Errorf("%w: %d bytes", ErrMessage, len(b))
 	case flags&flagDecided != 0 && (m.Decided == 0 || m.Decided > m.View):
 		return Message{}, fmt.Errorf("%w: of view %d, decided in view %d", ErrMessage, m.View, m.Decided)
@@ -116,46 +116,19 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	x := r.b[0]
-	r.b = r.b[1:]
-	return x
-}
-
-func (r *reader) uvarint() uint64 {
-	x, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return x
-}
-
-// ranks reads a list; an element takes at least a byte.
-func (r *reader) ranks() (list []Rank) {
-	n, last := r.uvarint(), int64(0)
-	if n > uint64(len(r.b)) {
-		r.bad = true
-		return nil
-	}
-	for range n {
-		x, k := binary.Varint(r.b)
-		if k <= 0 || x < -last || x > math.MaxInt32-last {
-			r.bad = true
+// readRanks reads a list.
+func readRanks(r *protocol.Reader) (list []Rank) {
+	last := int64(0)
+	for range r.Count() {
+		x := r.Varint()
+		if x < -last || x > math.MaxInt32-last {
+			r.Bad = true
+		}
+		if r.Bad {
 			return nil
 		}
 		last += x
-		list, r.b = append(list, Rank(last)), r.b[k:]
+		list = append(list, Rank(last))
 	}
 	return list
 }

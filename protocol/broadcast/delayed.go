@@ -77,10 +77,10 @@ func (c *Delayed) Next(s *Delaying, self Rank, now Time, corrected bool) protoco
 		if n == 1 {
 			s.Sent[first] = 1
 		}
-		return c.send(self, first, n)
+		return c.correct(self, first, n)
 	case s.Sent[first] < s.Owed[first]:
 		s.Sent[first] = 1
-		return c.send(self, first, 1)
+		return c.correct(self, first, 1)
 	case s.Sent[second] >= s.Owed[second]:
 		return protocol.Action[Message[None]]{Kind: protocol.Idle}
 	case !s.waiting:
@@ -91,11 +91,5 @@ func (c *Delayed) Next(s *Delaying, self Rank, now Time, corrected bool) protoco
 		return protocol.Action[Message[None]]{Kind: protocol.Wait, At: s.until}
 	}
 	s.Sent[second]++
-	return c.send(self, second, s.Sent[second])
-}
-
-func (c *Delayed) send(self Rank, d Side, distance int32) protocol.Action[Message[None]] {
-	return protocol.Action[Message[None]]{
-		Kind: protocol.Correct, To: c.at(self, d, distance), Msg: Message[None]{Kind: d.kind()},
-	}
+	return c.correct(self, second, s.Sent[second])
 }

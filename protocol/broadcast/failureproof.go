@@ -201,7 +201,7 @@ func (c *FailureProof) send(s *Proving, self Rank, d Side) protocol.Action[Messa
 		return c.cry(s, self)
 	}
 	s.sent[d] = n
-	return protocol.Action[Message[None]]{Kind: protocol.Correct, To: c.at(self, d, n), Msg: Message[None]{Kind: d.kind()}}
+	return c.correct(self, d, n)
 }
 
 // rest is a corrected process's part: wait until F+1 correctors are known.

@@ -99,18 +99,19 @@ func (r *Ring) distance(from, to Rank, d Side) int32 {
 
 // at is the rank at the given distance from self on side d.
 func (r *Ring) at(self Rank, d Side, distance int32) Rank {
-	if d == ToLeft {
-		to := int(self) - int(distance)
-		if to < 0 {
-			to += r.p
-		}
-		return Rank(to)
-	}
 	to := int(self) + int(distance)
+	if d == ToLeft {
+		to = int(self) - int(distance) + r.p
+	}
 	if to >= r.p {
 		to -= r.p
 	}
 	return Rank(to)
+}
+
+// correct sends a correction message to who is so far away on side d.
+func (r *Ring) correct(self Rank, d Side, distance int32) protocol.Action[Message[None]] {
+	return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, d, distance), Msg: Message[None]{Kind: d.kind()}}
 }
 
 // limit is the largest distance there is on side d.
@@ -136,9 +137,9 @@ func (r *Ring) Next(w *Walk, self Rank, _ Time, corrected bool) protocol.Action[
 		return protocol.Action[Message[None]]{Kind: protocol.Done}
 	case goLeft && (!goRight || left+int32(r.First) <= right): // First decides a tie
 		w.Sent[ToLeft] = left + 1
-		return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, ToLeft, left+1), Msg: Message[None]{Kind: Left}}
+		return r.correct(self, ToLeft, left+1)
 	default:
 		w.Sent[ToRight] = right + 1
-		return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, ToRight, right+1), Msg: Message[None]{Kind: Right}}
+		return r.correct(self, ToRight, right+1)
 	}
 }

@@ -127,18 +127,15 @@ func (s Spec) bfb() (*BFB, error) {
 
 func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	until, gossip, err := s.Gossips()
+	name, _, _ := strings.Cut(s.Tree, ":")
 	big := s.Tree == "big"
 	switch {
 	case err != nil:
 		return nil, err
-	case gossip && acknowledged:
-		return nil, errors.New("acknowledged gossip; allowed: acknowledgements of a tree")
-	case big && acknowledged:
-		return nil, errors.New("acknowledged big; allowed: acknowledgements of a tree")
-	case gossip && s.Order == topology.InOrder:
-		return nil, errors.New("order in-order; gossip has no order: allowed: interleaved")
-	case big && s.Order == topology.InOrder:
-		return nil, errors.New("order in-order; big has no order: allowed: interleaved")
+	case (gossip || big) && acknowledged:
+		return nil, fmt.Errorf("acknowledged %s; allowed: acknowledgements of a tree", name)
+	case (gossip || big) && s.Order == topology.InOrder:
+		return nil, fmt.Errorf("order in-order; %s has no order: allowed: interleaved", name)
 	case big:
 		return &BIG{}, nil
 	case gossip && !s.Counted && (s.Synchronized || s.Correction == "none"):

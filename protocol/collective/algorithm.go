@@ -2,7 +2,6 @@ package collective
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -133,9 +132,20 @@ func Algorithms(op Op, p int, anyOrder bool) (all []Algorithm) {
 	return all
 }
 
+// find is the way of an algorithm to carry out an operation; false: there is none.
+func find(op Op, a Algorithm) (w way, ok bool) {
+	if int(op) < len(ways) {
+		if i := slices.IndexFunc(ways[op], func(w way) bool { return w.algorithm == a }); i >= 0 {
+			return ways[op][i], true
+		}
+	}
+	return way{}, false
+}
+
 // Spans tells whether an algorithm can send a vector in several pieces.
 func Spans(op Op, a Algorithm) bool {
-	return int(op) < len(ways) && slices.ContainsFunc(ways[op], func(w way) bool { return w.algorithm == a && w.spans })
+	w, _ := find(op, a)
+	return w.spans
 }
 
 func (w *way) fits(p int, anyOrder bool) bool {
@@ -153,16 +163,15 @@ func New(spec Spec) (*Schedule, error) {
 	if corrects(spec.Algorithm) {
 		return newCorrected(spec)
 	}
-	i := slices.IndexFunc(ways[spec.Op], func(w way) bool { return w.algorithm == spec.Algorithm })
-	if i < 0 || !ways[spec.Op][i].fits(spec.P, spec.AnyOrder) {
+	w, ok := find(spec.Op, spec.Algorithm)
+	if !ok || !w.fits(spec.P, spec.AnyOrder) {
 		return nil, fmt.Errorf("%v by %v among %d tasks; allowed: %v", spec.Op, spec.Algorithm, spec.P, Algorithms(spec.Op, spec.P, spec.AnyOrder))
 	}
-	w := ways[spec.Op][i]
 	spans := max(spec.Spans, 1)
 	if spans > SpansMax || spans > 1 && !w.spans {
 		return nil, fmt.Errorf("%v by %v in %d pieces; allowed: up to %d where pieces are possible", spec.Op, spec.Algorithm, spans, SpansMax)
 	}
-	if spec.Root < 0 || int(spec.Root) >= spec.P || spec.P > math.MaxInt32 {
+	if spec.Root < 0 || int(spec.Root) >= spec.P {
 		return nil, fmt.Errorf("root %d; allowed: 0 to %d", spec.Root, spec.P-1)
 	}
 	return &Schedule{

@@ -25,8 +25,10 @@ type Table []Rule
 // know of each other: it counts as small.
 func (t Table) Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
 	for _, r := range t {
-		if r.Op == op && p >= r.P && max(bytes, 0) >= r.Bytes && possible(op, r.Algorithm, p, anyOrder) {
-			best = r
+		if r.Op == op && p >= r.P && max(bytes, 0) >= r.Bytes {
+			if w, ok := find(op, r.Algorithm); ok && w.fits(p, anyOrder) {
+				best = r
+			}
 		}
 	}
 	return best
@@ -35,12 +37,9 @@ func (t Table) Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
 // Whole is the table for values that cannot be cut.
 func (t Table) Whole() Table {
 	return slices.DeleteFunc(slices.Clone(t), func(r Rule) bool {
-		return slices.ContainsFunc(ways[r.Op], func(w way) bool { return w.algorithm == r.Algorithm && w.cuts })
+		w, _ := find(r.Op, r.Algorithm)
+		return w.cuts
 	})
-}
-
-func possible(op Op, a Algorithm, p int, anyOrder bool) bool {
-	return slices.ContainsFunc(ways[op], func(w way) bool { return w.algorithm == a && w.fits(p, anyOrder) })
 }
 
 // Small is for operations on blocks whose sizes tasks do not know of each other:
@@ -86,13 +85,13 @@ func (r *Rule) UnmarshalJSON(b []byte) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(ways[op], func(w way) bool { return w.algorithm == a })
+	w, ok := find(op, a)
 	switch {
-	case i < 0:
+	case !ok:
 		return fmt.Errorf("%v by %v; allowed: %s", op, a, algorithmsOf(op))
 	case text.P < 0 || text.Bytes < 0 || text.Span < 0:
 		return fmt.Errorf("%v by %v from %d tasks and %d bytes on, in pieces of %d; allowed: 0 or more", op, a, text.P, text.Bytes, text.Span)
-	case text.Span > 0 && !ways[op][i].spans:
+	case text.Span > 0 && !w.spans:
 		return fmt.Errorf("%v by %v in pieces; allowed: in one", op, a)
 	}
 	*r = Rule{op, text.P, text.Bytes, a, text.Span}

@@ -211,36 +211,13 @@ func (c *forest) under(place int) int {
 func (c *forest) blocks(place int, next int32) (all []partial) {
 	for k := range c.under(place) {
 		for _, r := range c.group(place + k) {
-			all = c.join(all, partial{int32(r), 1, 0}, nil)
+			all = join(all, partial{int32(r), 1, 0}, c.p, func(_, _ *partial) {})
 		}
 	}
 	for i := range all {
 		all[i].version = next + int32(i)
 	}
 	return all
-}
-
-// join adds a block to those that there are, by rank, and combines what the canonical
-// association does. fold is told of it.
-func (c *forest) join(have []partial, came partial, fold func(left, right *partial)) []partial {
-	at, _ := slices.BinarySearchFunc(have, came.lo, func(b partial, lo int32) int { return int(b.lo - lo) })
-	have = slices.Insert(have, at, came)
-	for i := max(at-1, 0); i+1 < len(have); {
-		a, b := &have[i], &have[i+1]
-		if !neighbours(*a, *b, c.p) {
-			if i > at {
-				break
-			}
-			i++
-			continue
-		}
-		if fold != nil {
-			fold(a, b)
-		}
-		have = slices.Replace(have, i, i+2, partial{a.lo, a.n + b.n, a.version})
-		at, i = i, max(i-1, 0)
-	}
-	return have
 }
 
 // program is what one task does.
@@ -324,7 +301,7 @@ func (w *writer) exchange() {
 
 // join adds a block to what the task has.
 func (w *writer) join(b partial, whole bool) {
-	w.have = w.forest.join(w.have, b, func(left, right *partial) {
+	w.have = join(w.have, b, w.p, func(left, right *partial) {
 		st := Step{Kind: FoldStep, Slots: []int32{left.version}, With: []int32{right.version}, Whole: whole}
 		if left.version == 0 { // the task's input stays where it is
 			left.version = right.version

@@ -33,6 +33,7 @@ package collective
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/coppice-go/coppice/topology"
 )
@@ -196,13 +197,8 @@ func scatterAllGather(p int, self, root Rank, _ int) Program {
 	if self == root {
 		g.In = []int32{0}
 	}
-	es := binomial(p, self, root)
-	for i := len(es) - 1; i >= 0; i-- {
-		kind := SendStep
-		if es[i].up {
-			kind = RecvStep
-		}
-		g.Steps = append(g.Steps, Step{Kind: kind, Peer: es[i].peer, Lane: 0, Slots: span(es[i].lo, es[i].n)})
+	for _, e := range slices.Backward(binomial(p, self, root)) {
+		g.Steps = append(g.Steps, e.step(true, 0, span(e.lo, e.n)))
 	}
 	for _, st := range ringSteps(p, self, self, 1) {
 		// The root has it all, and who passed segments on has those.

@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -252,8 +253,7 @@ func (c *Schedule) Awaits(s *StepState) []Rank {
 // Clone returns a copy that shares nothing that changes.
 func (s *StepState) Clone() StepState {
 	c := *s
-	c.came = append([]uint64(nil), s.came...)
-	c.lost = append([]uint64(nil), s.lost...)
+	c.came, c.lost = slices.Clone(s.came), slices.Clone(s.lost)
 	return c
 }
 
@@ -270,11 +270,10 @@ func (s *StepState) Fingerprint() [2]uint64 {
 		h |= 4
 	}
 	a, b := protocol.Mix(h, 1), protocol.Mix(h, 2)
-	for _, w := range s.came {
-		a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
-	}
-	for _, w := range s.lost {
-		a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
+	for _, words := range [][]uint64{s.came, s.lost} {
+		for _, w := range words {
+			a, b = protocol.Mix(a, w), protocol.Mix(b, bits.Reverse64(w))
+		}
 	}
 	return [2]uint64{a, b}
 }

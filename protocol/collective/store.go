@@ -165,10 +165,7 @@ func (s *Store) Vector() (v []byte, lent bool) {
 	case s.program.Segments == 1:
 		return s.slots[0], s.lent[0]
 	case s.written:
-		for _, l := range s.lent[:s.program.Segments] {
-			lent = lent || l
-		}
-		return s.value, lent
+		return s.value, slices.Contains(s.lent[:s.program.Segments], true)
 	}
 	return s.own, true
 }
@@ -454,11 +451,15 @@ func (s *Store) Combined(st *Step, i int, f Operands) {
 	if f.fold == nil {
 		return
 	}
-	at := st.Slots[i]
+	s.replace(st.Slots[i], f.Result, false, f.loan)
+}
+
+// replace puts the result of a Fold in the place of an operand.
+func (s *Store) replace(at int32, value []byte, lent bool, loan int32) {
 	if s.lent[at] && s.loans[at] > 0 {
 		s.sent = append(s.sent, s.loans[at])
 	}
-	s.slots[at], s.lent[at], s.loans[at] = f.Result, false, f.loan
+	s.slots[at], s.lent[at], s.loans[at] = value, lent, loan
 }
 
 // Bytes is how many bytes a Fold step combines with as many others.
@@ -474,13 +475,7 @@ func (s *Store) Length(st *Step) int { return len(s.slots[st.Slots[0]]) }
 
 // Restore carries out a Fold step on one slot whose result is known: it is in memory that must not
 // be written.
-func (s *Store) Restore(st *Step, value []byte) {
-	at := st.Slots[0]
-	if s.lent[at] && s.loans[at] > 0 {
-		s.sent = append(s.sent, s.loans[at])
-	}
-	s.slots[at], s.lent[at], s.loans[at] = value, true, 0
-}
+func (s *Store) Restore(st *Step, value []byte) { s.replace(st.Slots[0], value, true, 0) }
 
 // target is memory for the result of a fold; nil: there is none.
 func (s *Store) target(st *Step, at, with int32) (b []byte, loan int32) {

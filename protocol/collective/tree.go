@@ -27,6 +27,15 @@ type edge struct {
 	up    bool // this end is the lower one
 }
 
+// step is what a task does along the edge when data goes up, or down.
+func (e edge) step(down bool, lane uint16, slots []int32) Step {
+	kind := RecvStep
+	if e.up != down {
+		kind = SendStep
+	}
+	return Step{Kind: kind, Peer: e.peer, Lane: lane, Slots: slots}
+}
+
 // edges lists those of a task in the order in which data goes up.
 type edges func(p int, self, root Rank) []edge
 
@@ -89,11 +98,7 @@ func gatherTree(tree edges) maker {
 	return func(p int, self, root Rank, _ int) Program {
 		g := Program{Slots: p, In: span(int32(self), 1)}
 		for _, e := range tree(p, self, root) {
-			kind := RecvStep
-			if e.up {
-				kind = SendStep
-			}
-			g.Steps = append(g.Steps, Step{Kind: kind, Peer: e.peer, Lane: laneUp, Slots: span(e.lo, e.n)})
+			g.Steps = append(g.Steps, e.step(false, laneUp, span(e.lo, e.n)))
 		}
 		if self == root {
 			g.Out = span(0, int32(p))
@@ -109,14 +114,8 @@ func scatterTree(tree edges) maker {
 		if self == root {
 			g.In = span(0, int32(p))
 		}
-		es := tree(p, self, root)
-		for i := len(es) - 1; i >= 0; i-- {
-			e := es[i]
-			kind := SendStep
-			if e.up {
-				kind = RecvStep
-			}
-			g.Steps = append(g.Steps, Step{Kind: kind, Peer: e.peer, Lane: laneDown, Slots: span(e.lo, e.n)})
+		for _, e := range slices.Backward(tree(p, self, root)) {
+			g.Steps = append(g.Steps, e.step(true, laneDown, span(e.lo, e.n)))
 		}
 		return g.delivers()
 	}
@@ -139,12 +138,8 @@ func broadcastTree(tree edges) maker {
 
 // down passes segment s of version 0 on.
 func (g *Program) down(es []edge, s int) {
-	for i := len(es) - 1; i >= 0; i-- {
-		kind := SendStep
-		if es[i].up {
-			kind = RecvStep
-		}
-		g.Steps = append(g.Steps, Step{Kind: kind, Peer: es[i].peer, Lane: uint16(s*lanesTree + laneDown), Slots: span(int32(s), 1)})
+	for _, e := range slices.Backward(es) {
+		g.Steps = append(g.Steps, e.step(true, uint16(s*lanesTree+laneDown), span(int32(s), 1)))
 	}
 }
 
@@ -160,15 +155,13 @@ func reduceTree(tree edges, all bool) maker {
 		for s := range spans {
 			have := []partial{{int32(self), 1, 0}}
 			for i, e := range es {
-				st := Step{Peer: e.peer, Lane: uint16(s*lanesTree + laneUp)}
+				lane := uint16(s*lanesTree + laneUp)
 				if e.up {
-					st.Kind, st.Slots = SendStep, span(int32(s), 1)
-					g.Steps = append(g.Steps, st)
+					g.Steps = append(g.Steps, e.step(false, lane, span(int32(s), 1)))
 					continue
 				}
-				st.Kind, st.Slots = RecvStep, span(int32((1+i)*spans+s), 1)
-				g.Steps = append(g.Steps, st)
-				have = g.combine(have, partial{e.lo, e.n, int32(1 + i)}, p, s)
+				g.Steps = append(g.Steps, e.step(false, lane, span(int32((1+i)*spans+s), 1)))
+				have = join(have, partial{e.lo, e.n, int32(1 + i)}, p, func(left, right *partial) { g.combine(left, right, s) })
 			}
 		}
 		if all {
@@ -183,31 +176,37 @@ func reduceTree(tree edges, all bool) maker {
 // partial is the combined value of the tasks lo … lo+n−1, in a version.
 type partial struct{ lo, n, version int32 }
 
-// combine adds what came to what the task has of segment s, by rank, and combines
-// what can be: as early as possible, in the canonical association.
-func (g *Program) combine(have []partial, came partial, p, s int) []partial {
-	at := 0
-	for at < len(have) && have[at].lo < came.lo {
-		at++
+// combine combines segment s of two neighbours, in version 0 if that is one of them.
+func (g *Program) combine(left, right *partial, s int) {
+	with, before := right.version, right.version == 0
+	if before {
+		left.version, with = 0, left.version
 	}
+	k := int32(g.Segments)
+	g.Steps = append(g.Steps, Step{
+		Kind: FoldStep, Before: before,
+		Slots: span(left.version*k+int32(s), 1), With: span(with*k+int32(s), 1),
+	})
+}
+
+// join adds what came to what a task of p has, by rank, and combines what can be: as early
+// as possible, in the canonical association. fold is told of it, and says in the left one
+// where the result is.
+func join(have []partial, came partial, p int, fold func(left, right *partial)) []partial {
+	at, _ := slices.BinarySearchFunc(have, came.lo, func(b partial, lo int32) int { return int(b.lo - lo) })
 	have = slices.Insert(have, at, came)
-	for i := 0; i+1 < len(have); {
-		a, b := have[i], have[i+1]
-		if !neighbours(a, b, p) {
+	for i := max(at-1, 0); i+1 < len(have); {
+		a, b := &have[i], &have[i+1]
+		if !neighbours(*a, *b, p) {
+			if i > at {
+				break
+			}
 			i++
 			continue
 		}
-		into, with, before := a.version, b.version, false
-		if b.version == 0 {
-			into, with, before = b.version, a.version, true
-		}
-		k := int32(g.Segments)
-		g.Steps = append(g.Steps, Step{
-			Kind: FoldStep, Before: before,
-			Slots: span(into*k+int32(s), 1), With: span(with*k+int32(s), 1),
-		})
-		have = slices.Replace(have, i, i+2, partial{a.lo, a.n + b.n, into})
-		i = 0
+		fold(a, b)
+		have = slices.Replace(have, i, i+2, partial{a.lo, a.n + b.n, a.version})
+		at, i = i, max(i-1, 0)
 	}
 	return have
 }

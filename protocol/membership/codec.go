@@ -73,23 +73,20 @@ func (v *View) append(b []byte) []byte {
 		return append(b, 0)
 	}
 	b = binary.AppendUvarint(b, uint64(len(v.Owners))+1)
-	for i := 0; i < len(v.Owners); {
+	b = appendRuns(b, v.Owners, func(o protocol.Rank) uint64 { return uint64(o + 1) })
+	return appendRuns(b, v.Since, func(n uint64) uint64 { return n })
+}
+
+// appendRuns appends a list as runs of the same: how many, and what.
+func appendRuns[T comparable](b []byte, list []T, number func(T) uint64) []byte {
+	for len(list) > 0 {
 		n := 1
-		for i+n < len(v.Owners) && v.Owners[i+n] == v.Owners[i] {
+		for n < len(list) && list[n] == list[0] {
 			n++
 		}
 		b = binary.AppendUvarint(b, uint64(n))
-		b = binary.AppendUvarint(b, uint64(v.Owners[i]+1))
-		i += n
-	}
-	for i := 0; i < len(v.Since); {
-		n := 1
-		for i+n < len(v.Since) && v.Since[i+n] == v.Since[i] {
-			n++
-		}
-		b = binary.AppendUvarint(b, uint64(n))
-		b = binary.AppendUvarint(b, v.Since[i])
-		i += n
+		b = binary.AppendUvarint(b, number(list[0]))
+		list = list[n:]
 	}
 	return b
 }
@@ -97,12 +94,12 @@ func (v *View) append(b []byte) []byte {
 // Decode reads a message. What it returns is sound: a letter has what its kind
 // needs, lists are in order.
 func Decode(b []byte) (Message, error) {
-	r := reader{b: b}
-	l := &Letter{Kind: Kind(r.byte())}
-	flags := r.byte()
-	l.Bits = r.byte()
+	r := reader{protocol.Reader{Rest: b}}
+	l := &Letter{Kind: Kind(r.Byte())}
+	flags := r.Byte()
+	l.Bits = r.Byte()
 	m := Message{Letter: l, From: r.small(), To: r.small(), At: r.small()}
-	l.Attempt, l.Number, l.Ballot, l.Asked = r.small(), r.uvarint(), Ballot(r.uvarint()), Ballot(r.uvarint())
+	l.Attempt, l.Number, l.Ballot, l.Asked = r.small(), r.Uvarint(), Ballot(r.Uvarint()), Ballot(r.Uvarint())
 	l.Flat, l.Open, l.Certain, l.Willed = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 	l.Who = Member{protocol.Rank(r.below(idMax)), r.small()}
 	l.Route, l.Missing = r.ranks(), r.ranks()
@@ -113,7 +110,7 @@ func Decode(b []byte) (Message, error) {
 		l.Value = r.view()
 	}
 	switch {
-	case r.bad || len(r.b) > 0 || flags>>6 != 0:
+	case r.Bad || len(r.Rest) > 0 || flags>>6 != 0:
 		return Message{}, fmt.Errorf("%w: %d bytes", ErrLetter, len(b))
 	case !l.sound():
 		return Message{}, fmt.Errorf("%w: a %v without what it needs", ErrLetter, l.Kind)
@@ -155,35 +152,12 @@ func (l *Letter) sound() bool {
 	return false // not for others
 }
 
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	x := r.b[0]
-	r.b = r.b[1:]
-	return x
-}
-
-func (r *reader) uvarint() uint64 {
-	x, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return x
-}
+type reader struct{ protocol.Reader }
 
 func (r *reader) below(limit uint64) uint64 {
-	x := r.uvarint()
+	x := r.Uvarint()
 	if x >= limit {
-		r.bad = true
+		r.Bad = true
 		return 0
 	}
 	return x
@@ -191,37 +165,25 @@ func (r *reader) below(limit uint64) uint64 {
 
 func (r *reader) small() uint32 { return uint32(r.below(1 << 32)) }
 
-// count reads the length of a list whose elements take at least a byte each.
-func (r *reader) count() int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	return int(n)
-}
-
 func (r *reader) ranks() []protocol.Rank {
-	n := r.count()
+	n := r.Count()
 	if n == 0 {
 		return nil
 	}
 	list := make([]protocol.Rank, n)
 	last := int64(0)
 	for i := range list {
-		x, k := binary.Varint(r.b)
-		if last += x; k <= 0 || last < int64(gap) || last >= idMax {
-			r.bad, r.b = true, nil
+		if last += r.Varint(); r.Bad || last < int64(gap) || last >= idMax {
+			r.Bad = true
 			return nil
 		}
-		r.b = r.b[k:]
 		list[i] = protocol.Rank(last)
 	}
 	return list
 }
 
 func (r *reader) members() []Member {
-	n := r.count()
+	n := r.Count()
 	if n == 0 {
 		return nil
 	}
@@ -230,12 +192,12 @@ func (r *reader) members() []Member {
 	for i := range list {
 		step := r.below(idMax)
 		if last += step; i > 0 && step == 0 || last >= idMax {
-			r.bad = true
+			r.Bad = true
 			return nil
 		}
 		list[i] = Member{protocol.Rank(last), r.small()}
 		if list[i].Incarnation == 0 {
-			r.bad = true
+			r.Bad = true
 		}
 	}
 	return list
@@ -245,36 +207,34 @@ func (r *reader) members() []Member {
 const tasksMax = 1 << 21
 
 func (r *reader) view() *View {
-	v := &View{Number: r.uvarint(), Epoch: r.uvarint(), Members: r.members(), Gone: r.members()}
+	v := &View{Number: r.Uvarint(), Epoch: r.Uvarint(), Members: r.members(), Gone: r.members()}
 	tasks := r.below(tasksMax)
-	if r.bad || len(v.Members) == 0 {
-		r.bad = true
+	if r.Bad || len(v.Members) == 0 {
+		r.Bad = true
 		return nil
 	}
 	if tasks > 0 {
-		v.Owners = make([]protocol.Rank, 0, min(int(tasks), 1<<12))
-		for left := tasks - 1; left > 0 && !r.bad; {
-			n, owner := r.uvarint(), protocol.Rank(r.below(idMax))-1
-			if n == 0 || n > left {
-				r.bad = true
-				return nil
-			}
-			left -= n
-			for range n {
-				v.Owners = append(v.Owners, owner)
-			}
-		}
-		for left := uint64(len(v.Owners)); left > 0 && !r.bad; {
-			n, since := r.uvarint(), r.uvarint()
-			if n == 0 || n > left {
-				r.bad = true
-				return nil
-			}
-			left -= n
-			for range n {
-				v.Since = append(v.Since, since)
-			}
-		}
+		v.Owners = readRuns(r, make([]protocol.Rank, 0, min(int(tasks), 1<<12)), tasks-1, func() protocol.Rank { return protocol.Rank(r.below(idMax)) - 1 })
+		v.Since = readRuns(r, nil, uint64(len(v.Owners)), r.Uvarint)
+	}
+	if r.Bad {
+		return nil
 	}
 	return v.signed()
+}
+
+// readRuns reads so many elements that appendRuns has written, and adds them to a list.
+func readRuns[T any](r *reader, list []T, left uint64, element func() T) []T {
+	for left > 0 && !r.Bad {
+		n, x := r.Uvarint(), element()
+		if n == 0 || n > left {
+			r.Bad = true
+			return nil
+		}
+		left -= n
+		for range n {
+			list = append(list, x)
+		}
+	}
+	return list
 }

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -33,7 +32,7 @@ func (x *failure) sign(f fingerprint) fingerprint {
 // there.
 func (s *State) search(m Member) (int, bool) {
 	return slices.BinarySearchFunc(s.failures, m, func(f failure, m Member) int {
-		return cmp.Or(cmp.Compare(f.who.ID, m.ID), cmp.Compare(f.who.Incarnation, m.Incarnation))
+		return f.who.compare(m)
 	})
 }
 
@@ -127,13 +126,10 @@ func (p *Protocol) read(s *State, now protocol.Time, will *Letter) {
 	p.learn(s, now, will.Base, false) // it took part in deciding what follows
 }
 
-// Heard tells that a process gave a sign of life other than a message.
-func (p *Protocol) Heard(s *State, now protocol.Time, m Member) { p.heard(s, now, m) }
-
-// heard takes note of a sign of life. What another process says of a member
+// Heard takes note of a sign of life, be it a message or another. What another process says of a member
 // stands all the same: one of the two has to go. But one that this process
 // would follow is believed, and its accuser is the one to go.
-func (p *Protocol) heard(s *State, now protocol.Time, m Member) {
+func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
 	f := s.find(m)
 	if f == nil || f.certain || f.hearsay && m.ID > s.self.ID {
 		return

@@ -181,7 +181,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	case p.outlived(s, from, m):
 		return
 	}
-	p.heard(s, now, Member{from, m.From})
+	p.Heard(s, now, Member{from, m.From})
 	switch m.Kind {
 	case Prepare, Propose, Confirm:
 		p.descend(s, now, from, m)

@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -24,9 +23,7 @@ const unlimited = int(^uint(0) >> 1)
 // view; so processes need not know the same. A member of which nothing is known, and
 // one of which the number is negative, can own any number.
 func (p *Protocol) Limit(s *State, who Member, most int) {
-	i, known := slices.BinarySearchFunc(s.limits, who, func(l limit, m Member) int {
-		return cmp.Or(cmp.Compare(l.who.ID, m.ID), cmp.Compare(l.who.Incarnation, m.Incarnation))
-	})
+	i, known := slices.BinarySearchFunc(s.limits, who, func(l limit, m Member) int { return l.who.compare(m) })
 	s.limits = slices.Clone(s.limits)
 	switch {
 	case known && most >= 0:
@@ -74,8 +71,7 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 	}
 	var orphans []int
 	for t, o := range next {
-		i, in := slices.BinarySearchFunc(members, o, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
-		if in {
+		if i, in := index(members, o); in {
 			load[i]++
 			continue
 		}
@@ -103,7 +99,7 @@ func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int)
 		most[i] = limitOf(m)
 	}
 	for t, o := range owners {
-		if i, in := slices.BinarySearchFunc(members, o, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) }); in {
+		if i, in := index(members, o); in {
 			tasks[i] = append(tasks[i], t)
 			load[i]++
 		}

@@ -199,7 +199,7 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	if !l.at(at, s.self.ID) || !p.follow(s, now, l) {
 		return
 	}
-	p.heard(s, now, l.Who) // whoever passed it on
+	p.Heard(s, now, l.Who) // whoever passed it on
 	if c := &s.campaign; l.Kind == Confirm && c.phase == confirming {
 		if s.self.ID < l.Who.ID {
 			return // the other one will yield

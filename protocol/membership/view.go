@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,10 @@ func (m Member) String() string {
 		return fmt.Sprint(m.ID)
 	}
 	return fmt.Sprintf("%d.%d", m.ID, m.Incarnation)
+}
+
+func (m Member) compare(o Member) int {
+	return cmp.Or(cmp.Compare(m.ID, o.ID), cmp.Compare(m.Incarnation, o.Incarnation))
 }
 
 // View is who is in, and who owns what. It is never changed, and shared.
@@ -68,7 +73,7 @@ func (v *View) signed() *View {
 	f := fingerprint{}.with(v.Number)
 	for _, list := range [][]Member{v.Members, v.Gone} {
 		for _, m := range list {
-			f = f.with(uint64(uint32(m.ID))<<32 | uint64(m.Incarnation))
+			f = f.member(m)
 		}
 		f = f.with(uint64(len(list)))
 	}
@@ -90,8 +95,13 @@ func (v *View) Same(w *View) bool {
 // Find returns the member of an id.
 func (v *View) Find(id protocol.Rank) (Member, bool) { return find(v.Members, id) }
 
+// index is where the member of an id is, or would be.
+func index(list []Member, id protocol.Rank) (int, bool) {
+	return slices.BinarySearchFunc(list, id, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
+}
+
 func find(list []Member, id protocol.Rank) (Member, bool) {
-	i, ok := slices.BinarySearchFunc(list, id, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
+	i, ok := index(list, id)
 	if !ok {
 		return Member{}, false
 	}

@@ -96,12 +96,7 @@ func (o *Observer) begin(rank protocol.Rank, now protocol.Time) {
 }
 
 func (d *doubt) asks(rank protocol.Rank) bool {
-	for i := range d.helpers {
-		if d.helpers[i].rank == rank {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.helpers, func(h helper) bool { return h.rank == rank })
 }
 
 // answered takes an answer.

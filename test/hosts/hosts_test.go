@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package hosts
 
 import (
 	"errors"
@@ -14,8 +14,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == programWord {
-		os.Exit(program(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case programWord:
+			os.Exit(program(os.Args[2:]))
+		case commandWord:
+			os.Exit(command(os.Args[2:]))
+		}
 	}
 	os.Exit(m.Run())
 }

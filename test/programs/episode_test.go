@@ -17,7 +17,6 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/launch"
-	"github.com/coppice-go/coppice/internal/play"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -59,7 +58,7 @@ func (e episode) String() string {
 func (e episode) again(local bool) string {
 	e.role.Dir = ""
 	s := saved{N: e.n, Play: e.play, Role: e.role, Kill: e.kill, Own: e.own, Local: local}
-	if p := e.role.Program; reflect.DeepEqual(p, play.Random(p.Seed, p.Tasks, len(p.Steps))) {
+	if p := e.role.Program; reflect.DeepEqual(p, Random(p.Seed, p.Tasks, len(p.Steps))) {
 		s.Random, s.Role.Program.Steps = len(p.Steps), nil
 	}
 	text, err := json.Marshal(s)
@@ -91,7 +90,7 @@ func readEpisode(text string) (e episode, local bool, err error) {
 		return e, false, err
 	}
 	if p := &s.Role.Program; s.Random > 0 {
-		*p = play.Random(p.Seed, p.Tasks, s.Random)
+		*p = Random(p.Seed, p.Tasks, s.Random)
 	}
 	return episode{n: s.N, play: s.Play, role: s.Role, kill: s.Kill, own: s.Own}, s.Local, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 
 	"github.com/coppice-go/coppice/internal/control"
-	"github.com/coppice-go/coppice/internal/play"
 )
 
 // The matrix of kills, as in chapter 5 of Stengler's thesis (docs/papers.md): every
@@ -41,21 +40,21 @@ type point struct {
 // pointsOf are the operations that a step of a program calls, as orders name them.
 func pointsOf(op string) []string {
 	switch op {
-	case play.Shift:
+	case Shift:
 		return []string{"send", "recv"}
-	case play.Split:
+	case Split:
 		return []string{"split", "scan"}
-	case play.Fork:
+	case Fork:
 		return []string{"allreduce", "send", "recv"}
 	}
 	return []string{op}
 }
 
 // killedOps are the operations of the matrix.
-var killedOps = append(play.Ops(), play.Save, play.Once)
+var killedOps = append(Ops(), Save, Once)
 
 // reduces tells whether an operation makes sums.
-func reduces(op string) bool { return op == play.Reduce || op == play.AllReduce || op == play.Scan }
+func reduces(op string) bool { return op == Reduce || op == AllReduce || op == Scan }
 
 // matrix lists all columns, in an order drawn at random.
 func matrix(rng *rand.Rand) (all []point) {
@@ -87,20 +86,20 @@ func matrix(rng *rand.Rand) (all []point) {
 
 // program has the operation three times: the victim dies in the second, or before one
 // of the steps.
-func (x point) program(seed uint64) play.Program {
-	warm := play.AllToAll // everybody speaks to everybody
+func (x point) program(seed uint64) Program {
+	warm := AllToAll // everybody speaks to everybody
 	if x.op == warm {
-		warm = play.AllGather
+		warm = AllGather
 	}
-	s := play.Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true, Agreed: x.agreed, Backed: x.backed}
-	if x.op == play.Split {
+	s := Step{Op: x.op, Root: x.root, Shift: 1, Size: x.size, Float: true, Agreed: x.agreed, Backed: x.backed}
+	if x.op == Split {
 		s.Shift = 2
 	}
-	after := play.Step{Op: play.AllReduce, Size: 2, Float: true}
+	after := Step{Op: AllReduce, Size: 2, Float: true}
 	if slices.Contains(pointsOf(x.op), after.Op) {
-		after.Op = play.Gather
+		after.Op = Gather
 	}
-	return play.Program{Tasks: x.p, Seed: seed, Steps: []play.Step{{Op: warm, Size: 2}, s, s, s, after}}
+	return Program{Tasks: x.p, Seed: seed, Steps: []Step{{Op: warm, Size: 2}, s, s, s, after}}
 }
 
 // episode is the death of the victim at a step of the operation; 0: when the task
@@ -137,7 +136,7 @@ func (x point) further(rng *rand.Rand, e episode) episode {
 	steps := len(e.role.Program.Steps)
 	for range 1 + rng.IntN(x.p-2) {
 		step := rng.IntN(steps + 1)
-		if x.op == play.Save && step > 1 && step < steps-1 { // who resumes may be past it
+		if x.op == Save && step > 1 && step < steps-1 { // who resumes may be past it
 			step = steps - 1
 		}
 		e.role.Deaths = append(e.role.Deaths, death{Task: x.victim, Step: step, Attempt: 1})
@@ -237,7 +236,7 @@ func killMatrix(c *crowd, most int) {
 
 // TestEpisodesSeeWhatIsWrong plants what must not happen.
 func TestEpisodesSeeWhatIsWrong(t *testing.T) {
-	e := episode{n: 2, role: role{Program: play.Random(1, 2, 5)}}
+	e := episode{n: 2, role: role{Program: Random(1, 2, 5)}}
 	var want []string
 	for _, digests := range e.role.Program.Serial() {
 		want = append(want, words(digests))
@@ -269,7 +268,7 @@ func TestTheReferenceListsAllOperations(t *testing.T) {
 	}
 	_, list, _ := strings.Cut(string(text), "\nOperations are ")
 	list, _, _ = strings.Cut(list, "; for the first two, STEP means nothing")
-	for _, op := range control.Operations() {
+	for _, op := range control.Operations {
 		if !strings.Contains(list, "`"+op+"`") {
 			t.Errorf("%s is not in %q", op, list)
 		}
@@ -284,10 +283,10 @@ func TestOrdersReachEveryOperation(t *testing.T) {
 		got = append(got, pointsOf(op)...)
 	}
 	slices.Sort(got)
-	if want := slices.Sorted(slices.Values(control.Operations())); !slices.Equal(slices.Compact(got), want) {
+	if want := slices.Sorted(slices.Values(control.Operations)); !slices.Equal(slices.Compact(got), want) {
 		t.Errorf("the matrix has %v, orders %v", got, want)
 	}
-	for _, op := range control.Operations() {
+	for _, op := range control.Operations {
 		x := point{op: op, in: op, p: 2, victim: 1, size: 3}
 		for _, of := range killedOps {
 			if slices.Contains(pointsOf(of), op) {

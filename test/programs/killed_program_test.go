@@ -13,7 +13,6 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
-	"github.com/coppice-go/coppice/internal/play"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -62,7 +61,7 @@ func holdings() int {
 }
 
 // orderIn is an order for a task to die in a step of a program.
-func orderIn(p *play.Program, task, step int, rng *rand.Rand) control.Kill {
+func orderIn(p *Program, task, step int, rng *rand.Rand) control.Kill {
 	names := pointsOf(p.Steps[step].Op)
 	k := control.Kill{Task: task, Op: names[rng.IntN(len(names))], Seq: 1}
 	for _, s := range p.Steps[:step] {
@@ -83,7 +82,7 @@ func orderIn(p *play.Program, task, step int, rng *rand.Rand) control.Kill {
 func killed(seed uint64, steps int) episode {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	n := 2 + rng.IntN(6)
-	p := play.Random(seed, n+rng.IntN(2)*rng.IntN(4), steps)
+	p := Random(seed, n+rng.IntN(2)*rng.IntN(4), steps)
 	e := episode{n: n, role: role{Program: p}, own: rng.IntN(2) == 0}
 	dead := 1 + rng.IntN(n-1)
 	e.own = e.own || p.Tasks > n // the launcher knows of processes, not of tasks
@@ -141,7 +140,7 @@ func TestRecoveriesLeaveNothing(t *testing.T) {
 	crowded(c, jobs, func(i int) {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		n := 2 + rng.IntN(4)
-		e := episode{n: n, play: "settled", role: role{Program: play.Random(rng.Uint64(), n, 30+rng.IntN(100))}}
+		e := episode{n: n, play: "settled", role: role{Program: Random(rng.Uint64(), n, 30+rng.IntN(100))}}
 		for _, victim := range rng.Perm(n)[:1+rng.IntN(n-1)] {
 			after := time.Duration(rng.Int64N(int64(120 * time.Millisecond)))
 			e.kill = append(e.kill, fmt.Sprint(victim, "@", after))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
-	"github.com/coppice-go/coppice/internal/play"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -25,7 +24,7 @@ func init() { stage.Plays["program"] = playing }
 
 // role is what the tasks of a job play.
 type role struct {
-	Program play.Program
+	Program Program
 	Deaths  []death `json:",omitempty"` // by the program's own hand, one after the other
 	Dir     string  `json:",omitempty"` // where those that came about leave a mark
 }
@@ -74,7 +73,7 @@ func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, 
 	for i := 0; i < len(p.Program.Steps); i++ {
 		p.mayDie(t, i)
 		s := p.Program.Steps[i]
-		if s.Op == play.Save {
+		if s.Op == Save {
 			at := struct {
 				Step    int
 				Digest  uint64
@@ -84,8 +83,8 @@ func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, 
 				return nil, fmt.Errorf("step %d, %+v: %w", i, s, err)
 			}
 			i, digests = at.Step, at.Digests
-			digest = play.Digest(at.Digest)
-		} else if s.Op == play.Fork {
+			digest = Digest(at.Digest)
+		} else if s.Op == Fork {
 			forks[i] = p.fork(ctx, t, i, digest)
 		} else if digest, err = p.step(ctx, t, i, s, digest); err != nil {
 			return nil, fmt.Errorf("step %d, %+v: %w", i, s, err)
@@ -95,7 +94,7 @@ func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, 
 			if err != nil {
 				return nil, fmt.Errorf("fork of step %d: %w", f, err)
 			}
-			digest = play.Await(digest, d)
+			digest = Await(digest, d)
 		}
 		digests = append(digests, digest)
 	}
@@ -155,7 +154,7 @@ func (p *role) fork(ctx context.Context, t *coppice.Task, i int, digest uint64) 
 }
 
 // step carries out an operation of step i and returns the digest after it.
-func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, digest uint64) (uint64, error) {
+func (p *role) step(ctx context.Context, t *coppice.Task, i int, s Step, digest uint64) (uint64, error) {
 	rank, n := t.Rank(), t.Size()
 	root := coppice.Root(s.Root)
 	value := func() []float64 { return p.Program.Value(i, rank, digest) }
@@ -165,52 +164,52 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s play.Step, di
 		mode = coppice.Mode(coppice.Agreed)
 	}
 	switch s.Op {
-	case play.Barrier:
-		return play.Digest(digest), coppice.Barrier(ctx, t, mode)
-	case play.Broadcast:
+	case Barrier:
+		return Digest(digest), coppice.Barrier(ctx, t, mode)
+	case Broadcast:
 		var v []float64
 		if rank == s.Root {
 			v = value()
 		}
 		return one(digest)(coppice.Broadcast(ctx, t, v, root, mode))
-	case play.Scatter:
+	case Scatter:
 		var parts [][]float64
 		if rank == s.Root {
 			parts = blocks()
 		}
 		return one(digest)(coppice.Scatter(ctx, t, parts, root, mode))
-	case play.Gather:
+	case Gather:
 		return several(digest)(coppice.Gather(ctx, t, value(), root, mode))
-	case play.AllGather:
+	case AllGather:
 		return several(digest)(coppice.AllGather(ctx, t, value(), mode))
-	case play.AllToAll:
+	case AllToAll:
 		return several(digest)(coppice.AllToAll(ctx, t, blocks(), mode))
-	case play.Reduce:
+	case Reduce:
 		if s.Backed {
 			return one(digest)(coppice.ReduceFunc(ctx, t, value(), sumUp, root, mode, coppice.Backups(true)))
 		}
 		return one(digest)(coppice.Reduce(ctx, t, value(), coppice.Sum, root, mode))
-	case play.AllReduce:
+	case AllReduce:
 		if s.Backed {
 			return one(digest)(coppice.AllReduceFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
 		}
 		return one(digest)(coppice.AllReduce(ctx, t, value(), coppice.Sum, mode))
-	case play.Scan:
+	case Scan:
 		if s.Backed {
 			return one(digest)(coppice.ScanFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
 		}
 		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum, mode))
-	case play.Once:
+	case Once:
 		return one(digest)(coppice.Once(ctx, t, func(context.Context) ([]float64, error) { return value(), nil }))
-	case play.Agree:
+	case Agree:
 		got, _, err := coppice.Agree(ctx, t, value(), sumUp)
-		return play.Digest(digest, got), err
-	case play.Shift:
+		return Digest(digest, got), err
+	case Shift:
 		if err := coppice.Send(ctx, t, (rank+s.Shift)%n, s.Tag, value()); err != nil {
 			return 0, err
 		}
 		return one(digest)(coppice.Recv[[]float64](ctx, t, (rank-s.Shift%n+n)%n, s.Tag))
-	case play.Split:
+	case Split:
 		group, err := t.Split(ctx, s.Color(rank), s.Key(rank, n))
 		if err != nil {
 			return 0, err
@@ -231,19 +230,19 @@ func sumUp(a, b []float64) []float64 {
 
 // one folds a result of one block into a digest.
 func one(digest uint64) func([]float64, error) (uint64, error) {
-	return func(got []float64, err error) (uint64, error) { return play.Digest(digest, got), err }
+	return func(got []float64, err error) (uint64, error) { return Digest(digest, got), err }
 }
 
 // several does so with many blocks.
 func several(digest uint64) func([][]float64, error) (uint64, error) {
-	return func(got [][]float64, err error) (uint64, error) { return play.Digest(digest, got...), err }
+	return func(got [][]float64, err error) (uint64, error) { return Digest(digest, got...), err }
 }
 
 // TestProgramsEndWithTheSerialDigest runs programs without any death, in Local and in
 // processes.
 func TestProgramsEndWithTheSerialDigest(t *testing.T) {
 	for i := range stage.Short(6, 2) {
-		e := episode{n: 1 + i, role: role{Program: play.Random(uint64(i), 2+i, 300)}}
+		e := episode{n: 1 + i, role: role{Program: Random(uint64(i), 2+i, 300)}}
 		if o := e.inLocal(); o.err != nil {
 			t.Error(o.err)
 		}

@@ -304,16 +304,10 @@ func (s Scene) Begin(t testing.TB) *Stage {
 
 func (s Scene) Config(t testing.TB, g *Stage) launch.Config {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := s.program(t)
 	c := launch.Config{
-		N: s.N, Program: self, Env: s.Env(), StdinRank: -1, Timeout: PatienceTime,
+		N: s.N, Program: words[0], Args: words[1:], Env: s.Env(), StdinRank: -1, Timeout: PatienceTime,
 		Output: launch.Output{Stdout: &g.Script, Stderr: &g.Err},
-	}
-	if s.Wrap {
-		c.Program, c.Args = "sh", []string{"-c", self + "; true"}
 	}
 	c.Silence, c.Grow, c.Respawn = s.Silence, s.Grow, s.Respawn
 	for _, text := range s.Kills {

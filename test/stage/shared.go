@@ -41,17 +41,26 @@ var ErrEnough = errors.New("enough")
 // be killed.
 func (s Scene) Under(t testing.TB, env []string) (*Stage, *exec.Cmd) {
 	t.Helper()
+	return s.launched(t, nil, env)
+}
+
+func (s Scene) launched(t testing.TB, flags, env []string) (*Stage, *exec.Cmd) {
+	t.Helper()
+	args := append([]string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String()}, flags...)
+	return s.Started(t, exec.Command(command(t), append(append(args, "--"), s.program(t)...)...), env)
+}
+
+// program is what a launcher starts, with its arguments.
+func (s Scene) program(t testing.TB) []string {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String(), "--"}
 	if s.Wrap {
-		args = append(args, "sh", "-c", self+"; true")
-	} else {
-		args = append(args, self)
+		return []string{"sh", "-c", self + "; true"}
 	}
-	return s.Started(t, exec.Command(command(t), args...), env)
+	return []string{self}
 }
 
 // Started starts a command that runs the scene.
@@ -157,12 +166,7 @@ func Fill[E any](n int, f func(i int) E) []E {
 // Launched starts the scene under the command.
 func (s Scene) Launched(t *testing.T, flags ...string) (*Stage, *exec.Cmd) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append([]string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String()}, flags...)
-	return s.Started(t, exec.Command(command(t), append(args, "--", self)...), nil)
+	return s.launched(t, flags, nil)
 }
 
 // Sketch is a view in short.

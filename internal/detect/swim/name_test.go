@@ -3,6 +3,8 @@ package swim
 import (
 	"math"
 	"testing"
+
+	"github.com/coppice-go/coppice/internal/detect"
 )
 
 func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
@@ -20,7 +22,7 @@ func TestNamesAreReadAsTheyAreWritten(t *testing.T) {
 }
 
 func TestOnlyTheLastOfWhatHappenedIsTold(t *testing.T) {
-	n := newNews(Config{Rank: 0, Incarnation: 1})
+	n := newNews(detect.Outside{Rank: 0, Incarnation: 1})
 	for _, event := range []struct {
 		member string
 		is     state

@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/coppice-go/coppice/internal/detect"
 )
 
 // news are what happened to members and was not told yet. memberlist holds its own
@@ -11,7 +13,7 @@ import (
 // the last, waits for the goroutine that tells it.
 type news struct {
 	self  string
-	tells Config
+	tells detect.Outside
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -32,7 +34,7 @@ const (
 	gone  state = false
 )
 
-func newNews(cfg Config) *news {
+func newNews(cfg detect.Outside) *news {
 	n := &news{
 		self: name(cfg.Rank, cfg.Incarnation), tells: cfg,
 		fresh: map[process]state{},

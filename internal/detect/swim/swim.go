@@ -9,29 +9,15 @@ import (
 	"log"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/coppice-go/coppice/internal/detect"
 )
-
-// Config is what a detector needs. All fields but Peers and Logger are required.
-type Config struct {
-	Rank        int
-	Incarnation uint64
-	Bind        string        // IP:PORT of this host where the others reach it, by UDP and TCP; port 0: any
-	Peers       []string      // IP:PORT of members to meet; Meet may name them later
-	Key         []byte        // the job's secret, 16 bytes or more
-	Silence     time.Duration // about how long a process may be silent; see Start
-	Logger      *slog.Logger  // what memberlist says, as debugging; nil: nothing is logged
-
-	// News are told by one goroutine, which is not memberlist's: it may take its
-	// time, and learns only the last of what happened to a process meanwhile. It must
-	// not call Close.
-	Suspect func(rank int, incarnation uint64, why string)
-	Alive   func(rank int, incarnation uint64) // first, and again after a suspicion
-}
 
 // Bounds of what a detector is given.
 const (
@@ -61,8 +47,8 @@ const meetMax = 16
 // refute, 0.4 to 0.8 S of it, is log10 n times as long. One that finds itself slow
 // gives others more time, but where many processes wait for a processor for S/10,
 // some are suspected that are merely late: S should be seconds.
-func Start(cfg Config) (*Detector, error) {
-	at, err := cfg.check()
+func Start(cfg detect.Outside) (*Detector, error) {
+	at, err := check(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +67,10 @@ func Start(cfg Config) (*Detector, error) {
 	}
 	d.wg.Go(d.news.run)
 	d.wg.Go(d.introduce)
-	for _, peer := range cfg.Peers {
-		d.Meet(peer)
-	}
 	return d, nil
 }
 
-func (c *Config) check() (at netip.AddrPort, err error) {
+func check(c *detect.Outside) (at netip.AddrPort, err error) {
 	at, err = netip.ParseAddrPort(c.Bind)
 	switch {
 	case err != nil || at.Addr().IsUnspecified() || at.Addr().Zone() != "":
@@ -101,18 +84,13 @@ func (c *Config) check() (at netip.AddrPort, err error) {
 	case c.Suspect == nil || c.Alive == nil:
 		return at, errors.New("nobody to tell the news; allowed: functions Suspect and Alive")
 	}
-	for _, peer := range c.Peers {
-		if _, err := netip.ParseAddrPort(peer); err != nil {
-			return at, fmt.Errorf("address %q of a peer; allowed: IP:PORT", peer)
-		}
-	}
 	return at, nil
 }
 
 // settings are memberlist's. What takes time is a part of the silence S; the rest
 // is its preset for local networks. With the suspicion's multiple of 4, two
 // confirmations by others shorten its time from 0.8 S to 0.4 S.
-func (d *Detector) settings(cfg Config, at netip.AddrPort, key []byte) *memberlist.Config {
+func (d *Detector) settings(cfg detect.Outside, at netip.AddrPort, key []byte) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	m.Name = name(cfg.Rank, cfg.Incarnation)
 	m.BindAddr, m.BindPort, m.AdvertisePort = at.Addr().String(), int(at.Port()), int(at.Port())
@@ -190,12 +168,7 @@ func (d *Detector) greet(address string) {
 
 // knows tells whether a live member has the address.
 func (d *Detector) knows(address string) bool {
-	for _, n := range d.list.Members() {
-		if n.Address() == address {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.list.Members(), func(n *memberlist.Node) bool { return n.Address() == address })
 }
 
 // Close ends the detector, without a word to the others, who come to suspect this

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/detect/swim"
 	"github.com/coppice-go/coppice/internal/posix"
 )
@@ -45,11 +46,12 @@ func TestMain(m *testing.M) {
 
 // beMember is a member of rank 9 until standard input ends.
 func beMember(peer string) {
-	d, err := swim.Start(config(9, 3, new(witness), peer))
+	d, err := swim.Start(config(9, 3, new(witness)))
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	d.Meet(peer)
 	fmt.Println("here")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = d.Close()
@@ -94,14 +96,14 @@ func (w *witness) lives(member string) bool {
 	return count(alive) > count(suspect)
 }
 
-func config(rank int, incarnation uint64, w *witness, peers ...string) swim.Config {
-	return swim.Config{
-		Rank: rank, Incarnation: incarnation, Bind: "127.0.0.1:0", Peers: peers,
+func config(rank int, incarnation uint64, w *witness) detect.Outside {
+	return detect.Outside{
+		Rank: rank, Incarnation: incarnation, Bind: "127.0.0.1:0",
 		Key: jobKey, Silence: silence, Suspect: w.Suspect, Alive: w.Alive,
 	}
 }
 
-func start(t *testing.T, cfg swim.Config) *swim.Detector {
+func start(t *testing.T, cfg detect.Outside, peers ...string) *swim.Detector {
 	t.Helper()
 	d, err := swim.Start(cfg)
 	if err != nil {
@@ -112,6 +114,9 @@ func start(t *testing.T, cfg swim.Config) *swim.Detector {
 			t.Error(err)
 		}
 	})
+	for _, peer := range peers {
+		d.Meet(peer)
+	}
 	return d
 }
 
@@ -122,11 +127,11 @@ func group(t *testing.T, n int) ([]*swim.Detector, []*witness) {
 	var ws []*witness
 	for rank := range n {
 		w := new(witness)
-		cfg := config(rank, 1, w)
+		var peers []string
 		if rank > 0 {
-			cfg.Peers = []string{ds[0].Address()}
+			peers = []string{ds[0].Address()}
 		}
-		ds, ws = append(ds, start(t, cfg)), append(ws, w)
+		ds, ws = append(ds, start(t, config(rank, 1, w), peers...)), append(ws, w)
 	}
 	allLive(t, ws)
 	return ds, ws
@@ -288,9 +293,9 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	// One of ours, of another job.
 	w := new(witness)
-	cfg := config(7, 1, w, ds[0].Address())
+	cfg := config(7, 1, w)
 	cfg.Key = bytes.Repeat([]byte("j"), 32)
-	start(t, cfg)
+	start(t, cfg, ds[0].Address())
 	time.Sleep(silence)
 	if alive, _ := w.told(); len(alive) > 0 {
 		t.Errorf("a process of another job sees %v", alive)
@@ -304,20 +309,19 @@ func TestStrangersAreRefused(t *testing.T) {
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	for _, c := range []struct {
-		breaks func(*swim.Config)
+		breaks func(*detect.Outside)
 		want   string
 	}{
-		{func(c *swim.Config) { c.Bind = "" }, "allowed: IP:PORT"},
-		{func(c *swim.Config) { c.Bind = "localhost:0" }, "allowed: IP:PORT"},
-		{func(c *swim.Config) { c.Bind = "0.0.0.0:0" }, "allowed: IP:PORT, the IP one of this host"},
-		{func(c *swim.Config) { c.Bind = "192.0.2.1:0" }, "detection by SWIM at 192.0.2.1:0"},
-		{func(c *swim.Config) { c.Peers = []string{"node1:7000"} }, `address "node1:7000" of a peer; allowed: IP:PORT`},
-		{func(c *swim.Config) { c.Rank = -1 }, "rank -1; allowed: 0 to"},
-		{func(c *swim.Config) { c.Rank = 1 << 20 }, "rank 1048576; allowed: 0 to 1048575"},
-		{func(c *swim.Config) { c.Key = nil }, "key of 0 bytes; allowed: 16 or more"},
-		{func(c *swim.Config) { c.Silence = time.Millisecond }, "silence of 1ms; allowed: 500ms or more"},
-		{func(c *swim.Config) { c.Suspect = nil }, "allowed: functions Suspect and Alive"},
-		{func(c *swim.Config) { c.Alive = nil }, "allowed: functions Suspect and Alive"},
+		{func(c *detect.Outside) { c.Bind = "" }, "allowed: IP:PORT"},
+		{func(c *detect.Outside) { c.Bind = "localhost:0" }, "allowed: IP:PORT"},
+		{func(c *detect.Outside) { c.Bind = "0.0.0.0:0" }, "allowed: IP:PORT, the IP one of this host"},
+		{func(c *detect.Outside) { c.Bind = "192.0.2.1:0" }, "detection by SWIM at 192.0.2.1:0"},
+		{func(c *detect.Outside) { c.Rank = -1 }, "rank -1; allowed: 0 to"},
+		{func(c *detect.Outside) { c.Rank = 1 << 20 }, "rank 1048576; allowed: 0 to 1048575"},
+		{func(c *detect.Outside) { c.Key = nil }, "key of 0 bytes; allowed: 16 or more"},
+		{func(c *detect.Outside) { c.Silence = time.Millisecond }, "silence of 1ms; allowed: 500ms or more"},
+		{func(c *detect.Outside) { c.Suspect = nil }, "allowed: functions Suspect and Alive"},
+		{func(c *detect.Outside) { c.Alive = nil }, "allowed: functions Suspect and Alive"},
 	} {
 		cfg := config(0, 1, new(witness))
 		c.breaks(&cfg)
@@ -333,7 +337,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
-	d := start(t, config(0, 1, new(witness), "127.0.0.1:1", "127.0.0.1:2")) // nobody is there
+	d := start(t, config(0, 1, new(witness)), "127.0.0.1:1", "127.0.0.1:2") // nobody is there
 	for range 100 {
 		d.Meet("127.0.0.1:3") // more than can wait
 	}

@@ -1,4 +1,4 @@
-// Hosts runs jobs of real processes through what happens to machines and networks, and
+// Package hosts runs jobs of real processes through what happens to machines and networks, and
 // reports whether they go on as they must: hosts that are cut off, slow, stopped or
 // dead, and on one host processes that are stopped, many, or busy with large values.
 //
@@ -7,7 +7,7 @@
 //
 // Hosts are network namespaces (internal/netns) with an sshd each; coppice run --hosts
 // is started on a fifth one. docs/hosts-bench.md describes the rows.
-package main
+package hosts
 
 import (
 	"context"
@@ -22,29 +22,32 @@ import (
 	"syscall"
 )
 
-func main() {
-	if len(os.Args) > 1 && os.Args[1] == programWord {
-		os.Exit(program(os.Args[2:]))
-	}
+// commandWord as the first argument has the test binary run the rows that its flags
+// choose, and print the table.
+const commandWord = "hosts"
+
+func command(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	ok, err := run(ctx)
-	if err != nil {
+	ok, err := run(ctx, args)
+	switch {
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "hosts:", err)
-		os.Exit(2)
+		return 2
+	case !ok:
+		return 1
 	}
-	if !ok {
-		os.Exit(1)
-	}
+	return 0
 }
 
-func run(ctx context.Context) (ok bool, err error) {
+func run(ctx context.Context, args []string) (ok bool, err error) {
+	flag := flag.NewFlagSet(commandWord, flag.ExitOnError)
 	runs := flag.Int("runs", 20, "how often to run each row")
 	only := flag.String("only", "", "run only the rows whose names match this regular expression")
 	parallel := flag.Int("parallel", max(1, runtime.NumCPU()/2), "how many jobs may run at once; rows that load the machine run alone")
 	logs := flag.String("logs", "", "a directory for what the jobs of failed runs wrote")
 	list := flag.Bool("list", false, "list the rows and run nothing")
-	flag.Parse()
+	_ = flag.Parse(args) // exits if something is wrong
 	if *runs < 1 || *parallel < 1 || flag.NArg() > 0 {
 		return false, errors.New("bad flags; allowed: --runs and --parallel of 1 or more, and no words after the flags")
 	}

@@ -1,4 +1,4 @@
-package play
+package programs_test
 
 import (
 	"math"

@@ -1,12 +1,4 @@
-// Package play makes random programs of collective operations and messages, and
-// computes without any message what each task of one gets.
-//
-// A task's inputs follow from the program's seed, the step, the task and a digest of
-// all results that it has got so far: a wrong bit in one result changes everything
-// that the task gives and gets afterwards, so that the last digest speaks for all.
-// Whoever runs a program calls Value or Blocks for what a task gives, carries out the
-// operation, and Digest for what it got.
-package play
+package programs_test
 
 import (
 	"math"
@@ -14,6 +6,15 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 )
+
+// Random programs of collective operations and messages, and, computed without any
+// message, what each task of one gets.
+//
+// A task's inputs follow from the program's seed, the step, the task and a digest of
+// all results that it has got so far: a wrong bit in one result changes everything
+// that the task gives and gets afterwards, so that the last digest speaks for all.
+// Whoever runs a program calls Value or Blocks for what a task gives, carries out the
+// operation, and Digest for what it got.
 
 // The operations of steps.
 const (

@@ -1,4 +1,4 @@
-package play
+package programs_test
 
 import (
 	"math"
@@ -125,7 +125,7 @@ func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	case Split:
 		p.split(s, value, all)
 	default:
-		panic("play: operation " + s.Op)
+		panic("operation " + s.Op)
 	}
 	return all
 }
