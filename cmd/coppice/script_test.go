@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	posix.DefaultInterrupt()
 	commands := map[string]func(){"coppice": main}
 	for name, tool := range tools {
 		if _, err := exec.LookPath(name); err != nil || name == filepath.Base(os.Args[0]) {
