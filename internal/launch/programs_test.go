@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
@@ -54,6 +55,7 @@ func TestMain(m *testing.M) {
 		os.Exit(program(os.Args[1:]))
 	}
 	posix.DefaultInterrupt()
+	extent.SideBySide(8)
 	// Where jobs make their directories, for tests that run side by side.
 	dir, err := os.MkdirTemp("", "l") // short: for the paths of sockets
 	if err != nil {
