@@ -76,12 +76,12 @@ func TestSmallOperationsAllocateNothing(t *testing.T) {
 	for _, v := range []venue{{kind: inMemory, n: 4}, {kind: venueKinds[1], n: 4}, {kind: venueKinds[2], n: 6}} {
 		for _, name := range slices.Sorted(maps.Keys(thrifty)) {
 			t.Run(fmt.Sprintf("%s/%d/%s", v.kind, v.n, name), func(t *testing.T) {
-				got := allocations(t, v, thrifty[name])
-				t.Logf("%.3f allocations", got)
 				limit := 0.1
 				if oneWay.MatchString(name) {
 					limit = 0.3
 				}
+				got := allocations(t, v, thrifty[name], limit)
+				t.Logf("%.3f allocations", got)
 				if got > limit {
 					t.Error("too many")
 				}
@@ -90,11 +90,13 @@ func TestSmallOperationsAllocateNothing(t *testing.T) {
 	}
 }
 
-// allocations counts them a task and operation. What runs beside the test counts,
-// too, so the best of a few counts.
-func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.Task) func() error) float64 {
+// allocations counts them a task and operation, until there are few enough: processes
+// connect, on a busy machine late, and whenever a task is further behind the others than
+// ever before, what waits for it needs memory once. Neither happens often; memory that
+// each operation needs is counted in every try.
+func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.Task) func() error, limit float64) float64 {
 	t.Helper()
-	const warm, rounds, tries, fewest = 600, 600, 3, 0.1 // fewest: nobody wants less
+	const warm, rounds, tries = 600, 600, 20
 	best := 1e9
 	var few atomic.Bool // told by task 0 before a barrier, so all see the same after it
 	var before, after runtime.MemStats
@@ -126,7 +128,7 @@ func allocations(t *testing.T, v venue, op func(ctx context.Context, t *coppice.
 				runtime.ReadMemStats(&after)
 				if try > 0 {
 					best = min(best, float64(after.Mallocs-before.Mallocs)/float64(rounds*v.n))
-					few.Store(best <= fewest)
+					few.Store(best <= limit)
 				}
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -47,7 +48,11 @@ type commands struct {
 	Tune            tuneCmd            `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	VersionCmd      versionCmd         `cmd:"" name:"version" help:"Print the version."`
 
-	// What the command starts itself.
+	processes
+}
+
+// processes lists the commands that the command itself calls, on behalf of others.
+type processes struct {
 	Agent                  agentCmd                  `cmd:"" hidden:"" help:"Start processes of a launcher on another host."`
 	BenchMembershipProcess benchMembershipProcessCmd `cmd:"" hidden:"" help:"Be one of the processes that coppice bench membership starts."`
 	BenchFloorProcess      benchFloorProcessCmd      `cmd:"" hidden:"" help:"Be one of the processes that it compares them with."`
@@ -81,7 +86,11 @@ func main() {
 
 func run(args []string, stdout, stderr *os.File) (exit int) {
 	con := newConsole(stdout, stderr)
-	parser, err := kong.New(&commands{},
+	grammar := any(&commands{})
+	if callsItself(args) { // as often as a job has processes: the parser need not learn all commands
+		grammar = &processes{}
+	}
+	parser, err := kong.New(grammar,
 		kong.Name("coppice"),
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
@@ -109,6 +118,14 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		return fail(stderr, err)
 	}
 	return 0
+}
+
+// callsItself reports whether the first argument is one of the processes.
+func callsItself(args []string) bool {
+	fields := reflect.VisibleFields(reflect.TypeFor[processes]())
+	return len(args) > 0 && slices.ContainsFunc(fields, func(f reflect.StructField) bool {
+		return strings.ToLower(f.Name) == strings.ReplaceAll(args[0], "-", "")
+	})
 }
 
 // decodeDirectory reads the name of a directory. An empty one, of a variable that is not set, is not as if there were no flag.

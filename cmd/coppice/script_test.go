@@ -14,10 +14,13 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	posix.DefaultInterrupt()
+	extent.SideBySide(4) // jobs of theirs wait
 	commands := map[string]func(){"coppice": main}
 	for name, tool := range tools {
 		if _, err := exec.LookPath(name); err != nil || name == filepath.Base(os.Args[0]) {
@@ -57,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"keys":     keys,
 			"timeless": timeless,
 			"replays":  replays,
+			"recorded": recorded,
 		},
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
 
 	"go.uber.org/goleak"
 )
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("CONTROL_TEST_ROLE"); role != "" {
 		os.Exit(play(role))
 	}
+	extent.SideBySide(8)
 	goleak.VerifyTestMain(m)
 }
 
@@ -308,6 +310,7 @@ func TestClosedCoordinatorIsLost(t *testing.T) {
 }
 
 func TestWhoMayJoin(t *testing.T) {
+	t.Parallel() // it waits
 	s := serve(t, control.ServerConfig{Size: 2})
 	_, notes := crew(t, s, 1+1)
 	try := func(change func(*control.Place)) error {
@@ -321,6 +324,7 @@ func TestWhoMayJoin(t *testing.T) {
 		}
 		return err
 	}
+	var tries sync.WaitGroup
 	for name, c := range map[string]struct {
 		change func(*control.Place)
 		want   string
@@ -331,10 +335,13 @@ func TestWhoMayJoin(t *testing.T) {
 		"no incarnation":                     {func(p *control.Place) { p.Incarnation = 0 }, "refused: excluded"},
 		"while the incarnation before lives": {func(p *control.Place) { p.Incarnation = 2 }, "refused: connected twice"},
 	} {
-		if err := try(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		tries.Go(func() {
+			if err := try(c.change); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
 	}
+	tries.Wait()
 	if notes[0].has("died") {
 		t.Errorf("%q", notes[0].notes)
 	}
@@ -416,18 +423,21 @@ func TestNeverJoinedBeforeAView(t *testing.T) {
 // Nor does who stands in the way of a view, if those who ask have the right.
 func TestNeverJoinedAndAskedFor(t *testing.T) {
 	for _, quorum := range []bool{true, false} {
-		s := serve(t, control.ServerConfig{Size: 3, Silence: time.Second})
-		clients, notes := crew(t, s, 2)
-		clients[0].Fence(2, 1, "too early", true)
-		time.Sleep(600 * time.Millisecond)
-		if !quorum {
-			clients[1].Close()
-			notes[0].expect(t, "died 1.1 true")
-		}
-		for began := time.Now(); !notes[0].has("died 2.1") && time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
-			clients[0].Fence(2, 1, "a view waits", quorum) // again: the time in which this machine stood still does not count
-		}
-		notes[0].expect(t, "died 2.1 false never joined: asked for by rank 0: a view waits")
+		t.Run(fmt.Sprint(quorum), func(t *testing.T) {
+			t.Parallel() // it waits
+			s := serve(t, control.ServerConfig{Size: 3, Silence: time.Second})
+			clients, notes := crew(t, s, 2)
+			clients[0].Fence(2, 1, "too early", true)
+			time.Sleep(600 * time.Millisecond)
+			if !quorum {
+				clients[1].Close()
+				notes[0].expect(t, "died 1.1 true")
+			}
+			for began := time.Now(); !notes[0].has("died 2.1") && time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+				clients[0].Fence(2, 1, "a view waits", quorum) // again: the time in which this machine stood still does not count
+			}
+			notes[0].expect(t, "died 2.1 false never joined: asked for by rank 0: a view waits")
+		})
 	}
 }
 

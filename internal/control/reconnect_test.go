@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
 )
 
 // TestBrokenConnectionIsMadeAgain: nothing is lost and nothing told twice.
@@ -126,6 +127,7 @@ func TestOtherHosts(t *testing.T) {
 // TestAgentMakesDeathCertain: what a launcher's agent on another host says of the
 // process it started there is certain, before or after a suspicion.
 func TestAgentMakesDeathCertain(t *testing.T) {
+	t.Parallel() // it waits
 	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0", Silence: 500 * time.Millisecond})
 	address := control.TCPAddress(s)
 	_, notes := join(t, s.Place(0, 1))
@@ -197,7 +199,7 @@ func TestHundredsOfProcesses(t *testing.T) {
 		t.Skip("needs 2,000 descriptors; runs without -short")
 	}
 	descriptors(t)
-	const n = 500
+	n := extent.Of(t, 200, 500)
 	s := serve(t, control.ServerConfig{Size: n, Silence: 20 * time.Second})
 	began := time.Now()
 	clients, notes := make([]*control.Client, n), make([]*recorder, n)
@@ -233,7 +235,7 @@ func TestHundredsOfProcesses(t *testing.T) {
 	began = time.Now()
 	clients[n-1].Close()
 	for _, r := range notes[:n-1] {
-		r.expect(t, "died 499.1 true")
+		r.expect(t, fmt.Sprintf("died %d.1 true", n-1))
 	}
 	t.Logf("a death is known to all after %v", time.Since(began))
 	for _, c := range clients[:n-1] {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
 )
 
 // leaveRecord writes a record of as many bytes as the environment says.
@@ -40,7 +41,7 @@ func recordNote(rank, size int) string {
 // comes later, however many there are.
 func TestDeathCarriesTheRecord(t *testing.T) {
 	sizes := []int{40, 70_000, 5 << 20, 16 << 20, 7 << 20, 3}
-	if testing.Short() {
+	if extent.Few(t, "records of 7 and 16 MiB") {
 		sizes = []int{40, 70_000, 5 << 20, 3}
 	}
 	s := serve(t, control.ServerConfig{Size: len(sizes) + 2})

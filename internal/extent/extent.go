@@ -3,7 +3,9 @@
 package extent
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -32,4 +34,13 @@ func Few(t testing.TB, left string) bool {
 	}
 	t.Logf("left out: %s; with it: %s=1 go test -run '^%s$', or bash .ci/run full", left, Variable, t.Name())
 	return true
+}
+
+// SideBySide lets n parallel tests run at once, unless -parallel says otherwise: TestMain
+// of a package whose parallel tests mostly wait calls it. By default there are as many as
+// processors, of which such tests need little.
+func SideBySide(n int) {
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }

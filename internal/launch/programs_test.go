@@ -20,6 +20,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // The programs that the tests start are this binary, with a word in its
@@ -52,6 +54,8 @@ func TestMain(m *testing.M) {
 	if program, ok := programs[os.Getenv(programVar)]; ok {
 		os.Exit(program(os.Args[1:]))
 	}
+	posix.DefaultInterrupt()
+	extent.SideBySide(8)
 	// Where jobs make their directories, for tests that run side by side.
 	dir, err := os.MkdirTemp("", "l") // short: for the paths of sockets
 	if err != nil {

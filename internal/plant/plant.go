@@ -1,7 +1,8 @@
 // Package plant sees to it that tests find mistakes. A test that never failed proves
 // little; so the tests of a package are built once more with a few lines of a machine's
 // source replaced, each by lines that do the wrong thing if the environment says so,
-// and then each mistake must be found.
+// and then each mistake must be found. By default a test checks only that the lines are
+// there: building and running take long, and are part of what bash .ci/run full does.
 package plant
 
 import (
@@ -62,10 +63,19 @@ type Garden struct {
 // Find checks that the tests of the package under test find every mistake.
 func (g *Garden) Find(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the tests once more, with mistakes; runs without -short")
+	if left(t, g) {
+		return
 	}
 	g.find(t, plant(t, nil, g))
+}
+
+// left reports whether mistakes are not to be made now, and then checks that they could be.
+func left(t *testing.T, gardens ...*Garden) bool {
+	t.Helper()
+	for _, g := range gardens {
+		g.sources(t)
+	}
+	return extent.Few(t, "the mistakes, with which the tests are built once more")
 }
 
 // Find does the same for several machines, for which the tests are built only once, and
@@ -73,8 +83,8 @@ func (g *Garden) Find(t *testing.T) {
 // that is half of the time.
 func Find(t *testing.T, gardens ...*Garden) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the tests once more, with mistakes; runs without -short")
+	if left(t, gardens...) {
+		return
 	}
 	program := plant(t, []string{"-gcflags=-l"}, gardens...)
 	for _, g := range gardens {
@@ -93,11 +103,8 @@ func (g *Garden) find(t *testing.T, program string) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	for i, m := range g.Mistakes {
+	for _, m := range g.Mistakes {
 		t.Run(m.Name, func(t *testing.T) {
-			if i%4 > 0 && extent.Few(t, "three of four mistakes") {
-				t.SkipNow()
-			}
 			begin := time.Now()
 			out, err := run(m.Name, m.Test, m.Seed)
 			var failed *exec.ExitError

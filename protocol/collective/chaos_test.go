@@ -229,7 +229,7 @@ func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier
 }
 
 func TestSchedulesDeliverTheSerialResultInAnySchedule(t *testing.T) {
-	for p := 1; p <= 4; p++ {
+	for p := 1; p <= extent.Of(t, 3, 4); p++ {
 		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
 			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
 				cfg := carriedBy(few(t, op, a, p, anyOrder), min(p, 5-p))

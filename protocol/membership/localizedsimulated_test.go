@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -74,7 +75,7 @@ func ranksBelow(n int) (list []protocol.Rank) {
 }
 
 func TestLocalTreeIsWholeAndBoundedAfterManyDeaths(t *testing.T) {
-	const n = 6000
+	n := extent.Of(t, 2000, 6000)
 	random := rand.New(rand.NewPCG(1, 2))
 	scattered := map[protocol.Rank]bool{}
 	for len(scattered) < 100 {

@@ -27,6 +27,7 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/plant"
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // Tests with real processes start this binary, with a word in its environment
@@ -106,6 +107,7 @@ func Main(m *testing.M) {
 	if words := os.Getenv(playVar); words != "" {
 		os.Exit(perform(words))
 	}
+	posix.DefaultInterrupt()
 	dir, err := os.MkdirTemp("", "c") // short: for the paths of sockets
 	if err != nil {
 		panic(err)

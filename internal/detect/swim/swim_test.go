@@ -18,6 +18,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/detect/swim"
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
@@ -35,9 +36,13 @@ func TestMain(m *testing.M) {
 		beMember(peer)
 		return
 	}
+	extent.SideBySide(8)
 	exit := m.Run()
-	time.Sleep(silence) // that is how long a last probe may still wait
-	if err := goleak.Find(); err != nil && exit == 0 {
+	err := goleak.Find()
+	for end := time.Now().Add(2 * silence); err != nil && time.Now().Before(end); { // a last probe may still wait
+		err = goleak.Find()
+	}
+	if err != nil && exit == 0 {
 		fmt.Println(err)
 		exit = 1
 	}
