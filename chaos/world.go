@@ -162,7 +162,11 @@ func (w *World[S, M]) reset() error {
 	}
 	for r := range w.procs {
 		p := &w.procs[r]
+		state := p.state
 		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
+		if w.cfg.Reuse {
+			p.state = state
+		}
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
 			w.fate.bury(r, nil)

@@ -131,11 +131,17 @@ func (r Job) random() (replayConfig, *tally, error) {
 	cfg, err := r.world(menu.Random(0, r.Operations), nil)
 	counts := new(tally)
 	cfg.Vary = func(s *replaySetup) {
+		memory, ok := s.Own.(replay.Memory)
+		if !ok {
+			memory = replay.NewMemory()
+			s.Own = memory
+		}
+		memory.Reset()
 		if r.Swarm {
 			d := r.draw(s)
 			s.Inputs = d.inputs()
 			menu := menus[d.tasks()].Some(d.some)
-			menu.Agreed = d.Cancels > 0
+			menu.Agreed, menu.Memory = d.Cancels > 0, memory
 			d.prepare(s, menu, 1+s.Choose(r.Operations), counts)
 			return
 		}
@@ -143,8 +149,11 @@ func (r Job) random() (replayConfig, *tally, error) {
 		if !s.Chance(9, 10) {
 			n = 1 + s.Choose(min(n, short))
 		}
-		r.prepare(s, menu, n, counts)
+		own := *menu
+		own.Memory = memory
+		r.prepare(s, &own, n, counts)
 	}
+	cfg.Reuse = true
 	cfg.Claim = nil // the recorder's; a list of claims would be long
 	cfg.Dying = func(w *replayWorld, p protocol.Rank) { observer(w).dies(w, p) }
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)

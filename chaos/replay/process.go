@@ -64,6 +64,7 @@ type Job struct {
 	moves     bool
 	parts     bool // some copies are sent in parts
 	hosts     int
+	memory    Memory
 }
 
 // New returns the protocol of a job.
@@ -94,7 +95,7 @@ func New(cfg Config) (*Job, error) {
 		return nil, err
 	}
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}, nil
 }
 
 // Program is what the job's tasks do.
@@ -116,6 +117,7 @@ type State struct {
 	ended   bool
 
 	rules   *recovery.Machine
+	effects []recovery.Effect // memory for those of the rules
 	kept    []*Copy   // what the rules want kept
 	parcels []parcel  // what is to go before messages of tasks
 	events  []Message // to be delivered
@@ -174,7 +176,15 @@ func (s *State) find(number protocol.Rank) *task {
 
 // Init implements protocol.Protocol.
 func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{job: j, self: self}
+	if old := s; j.memory.again() {
+		*s = State{
+			members: old.members, tasks: old.tasks[:0], held: old.held[:0], effects: old.effects, kept: old.kept[:0],
+			parcels: old.parcels[:0], events: old.events[:0], cancels: old.cancels[:0],
+		}
+	} else {
+		*s = State{}
+	}
+	s.job, s.self = j, self
 	if self == j.Coordinator() {
 		s.end = &end{job: ending.New(j.first), processes: j.processes}
 		return
@@ -189,7 +199,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	s.begin(1)
 	for t, owner := range j.first.Owners {
 		if owner == self {
-			s.tasks = append(s.tasks, newTask(j.program, protocol.Rank(t), j.first.Number))
+			s.tasks = append(s.tasks, j.newTask(protocol.Rank(t), j.first.Number))
 		}
 	}
 }
@@ -197,7 +207,8 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 // begin begins a life.
 func (s *State) begin(incarnation uint32) {
 	self := membership.Member{ID: s.self, Incarnation: incarnation}
-	s.rules = recovery.New(s.job.rulesOf(self), self)
+	s.rules = s.job.memory.machines.one()
+	s.rules.Reset(s.job.rulesOf(self), self)
 	if s.view = s.rules.View(); s.view != nil {
 		s.rules.Hold(s.hold())
 	}
@@ -303,8 +314,8 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		return s.leave()
 	}
 	for {
-		if a := s.happened(); a.Kind != protocol.Idle {
-			return a
+		if len(s.events) > 0 {
+			return s.happened()
 		}
 		a := j.member(s, now)
 		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
@@ -399,9 +410,6 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 
 // happened delivers the next event to the driver, before anything that depends on it.
 func (s *State) happened() protocol.Action[Message] {
-	if len(s.events) == 0 {
-		return protocol.Action[Message]{Kind: protocol.Idle}
-	}
 	m := s.events[0]
 	s.events = slices.Delete(s.events, 0, 1)
 	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
@@ -411,35 +419,36 @@ func (s *State) happened() protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
-		if a := s.happened(); a.Kind != protocol.Idle {
-			return a
+		if len(s.events) > 0 {
+			return s.happened()
 		}
 		for _, t := range s.tasks {
-			if a := s.deliver(); a.Kind != protocol.Idle {
-				return a
+			if s.mailed() {
+				return s.deliver()
 			}
 			moved = moved || len(t.out) > 0
-			if a := j.post(s, t); a.Kind != protocol.Idle {
-				return a
+			if f, to := j.post(s, t); f != nil {
+				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: Data, Frame: f}}
 			}
 			if j.step(s, t) {
 				moved = true
 			}
 			if t.returned && !t.announced {
 				t.announced = true
-				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{
-					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces},
-				}}
+				a := j.memory.attempts.one()
+				*a = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
+				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{Kind: Result, Result: a}}
 			}
 		}
 	}
-	if a := s.deliver(); a.Kind != protocol.Idle {
-		return a
+	if s.mailed() {
+		return s.deliver()
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
 		m := Message{Kind: Returned}
-		m.Letter.Letter = &membership.Letter{Base: s.view}
+		m.Letter.Letter = j.memory.letters.one()
+		*m.Letter.Letter = membership.Letter{Base: s.view}
 		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
 	}
 	return protocol.Action[Message]{Kind: protocol.Idle}
@@ -480,16 +489,16 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 	j.accept(s, f)
 }
 
-// post sends what a task has to send next, unless it is for a task that this process
-// has adopted.
-func (j *Job) post(s *State, t *task) protocol.Action[Message] {
+// post is what a task has to send next, and to whom, unless it is for a task that this process
+// has adopted; nil: nothing.
+func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 	for len(t.out) > 0 {
 		f := t.out[0]
 		t.out = slices.Delete(t.out, 0, 1)
 		if owner := s.view.Owners[f.To]; owner != s.self {
-			return protocol.Action[Message]{Kind: protocol.Send, To: owner, Msg: Message{Kind: Data, Frame: f}}
+			return f, owner
 		}
 		j.accept(s, f)
 	}
-	return protocol.Action[Message]{Kind: protocol.Idle}
+	return nil, 0
 }

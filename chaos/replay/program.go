@@ -21,6 +21,7 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
+	memory Memory     // that it is run in
 	agreed bool       // some operations are
 	onces  int        // operations before which tasks call Once
 	starts []int      // by epoch, the operation that it begins with
@@ -37,7 +38,11 @@ type Call struct {
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}}
+	return newProgram(Memory{}, tasks, seed, calls)
+}
+
+func newProgram(memory Memory, tasks int, seed uint64, calls []Call) *Program {
+	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}, memory: memory}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
 	for _, c := range calls {
 		if c.Once {
@@ -88,7 +93,7 @@ func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
 func (g *Program) compute(aborted []int, onces [][]uint64) [][]uint64 {
 	all, digests := make([][]uint64, g.Tasks), make([]uint64, g.Tasks)
 	for t := range all {
-		all[t] = make([]uint64, 0, len(g.Calls))
+		all[t] = g.memory.words.list(len(g.Calls))[:0]
 	}
 	drawn := 0
 	for at := range g.Calls {
@@ -122,6 +127,9 @@ type Menu struct {
 
 	// Once lets tasks call Once before a third of the operations.
 	Once bool
+
+	// Memory is what programs are run in.
+	Memory Memory
 
 	tasks int
 	plans [][]*Plan // by operation
@@ -171,7 +179,7 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 		once := m.Once && protocol.Mix(x, 5)%3 == 0
 		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed, once}
 	}
-	return NewProgram(m.tasks, seed, calls...)
+	return newProgram(m.Memory, m.tasks, seed, calls)
 }
 
 // MessagesMax is how many messages there are at most in a program of n operations.
@@ -215,7 +223,7 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 // vector is what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 	seed, c := g.stream(at, task, digest), g.Calls[at]
-	b := make([]byte, 0, 8*c.Elems)
+	b := g.memory.bytes.list(8 * c.Elems)[:0]
 	for i := range c.Elems {
 		x := protocol.Mix(seed, uint64(i))
 		if !c.exact {
@@ -235,11 +243,11 @@ func float(x uint64) uint64 {
 // blocks is what a task gives to an operation on n blocks: of different lengths,
 // some empty, some absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
-	seed, all := g.stream(at, task, digest), make([][]byte, n)
-	b := make([]byte, 0, 8*g.Calls[at].Elems*n)
+	seed, all := g.stream(at, task, digest), g.memory.blocks.list(n)
+	b := g.memory.bytes.list(8 * g.Calls[at].Elems * n)[:0]
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
-		if x%7 == 0 {
+		if all[d] = nil; x%7 == 0 {
 			continue
 		}
 		from := len(b)

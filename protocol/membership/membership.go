@@ -133,7 +133,7 @@ func New(cfg Config) (*Protocol, error) {
 
 // Init implements protocol.Protocol.
 func (p *Protocol) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{self: Member{self, 1}, seed: seed}
+	*s = State{self: Member{self, 1}, seed: seed, failures: s.failures[:0], works: s.works[:0], out: s.out[:0]}
 	if m, in := p.cfg.First.Find(self); in {
 		s.self, s.view, s.open, s.stage = m, p.cfg.First, true, inside
 	}
@@ -226,10 +226,10 @@ func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
 // Next implements protocol.Protocol.
 func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	p.progress(s, now)
-	if len(s.out) > 0 {
-		a := s.out[0]
-		if s.out = s.out[1:]; len(s.out) == 0 {
-			s.out = nil
+	if s.done < len(s.out) {
+		a := s.out[s.done]
+		if s.done++; s.done == len(s.out) {
+			s.out, s.done = s.out[:0], 0
 		}
 		if a.Kind == protocol.Work {
 			s.works = append(s.works, a.Msg.Kind)

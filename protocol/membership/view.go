@@ -91,11 +91,24 @@ func (v *View) Same(w *View) bool {
 func (v *View) Find(id protocol.Rank) (Member, bool) { return find(v.Members, id) }
 
 func find(list []Member, id protocol.Rank) (Member, bool) {
-	i, ok := slices.BinarySearchFunc(list, id, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
+	i, ok := place(list, id)
 	if !ok {
 		return Member{}, false
 	}
 	return list[i], true
+}
+
+// place is where an id is in a list, or would be.
+func place(list []Member, id protocol.Rank) (int, bool) {
+	at, end := 0, len(list)
+	for at < end {
+		if mid := (at + end) / 2; list[mid].ID < id {
+			at = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return at, at < len(list) && list[at].ID == id
 }
 
 // Has tells whether this life of a process is in.
@@ -148,11 +161,11 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 // Balanced is the next view if tasks of those that own many go to those that own few, as
 // far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
 func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
 	owners := balance(v.Owners, v.Members, limitOf)
 	if owners == nil {
 		return nil
 	}
+	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
 	return next.owned(v, owners)
 }
 
