@@ -169,7 +169,7 @@ func (w *World[S, M]) reset() error {
 		}
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
-			w.fate.bury(r, nil)
+			w.fate.bury(r, left[M]{})
 			if w.script != nil {
 				w.script.failed(r)
 			}
@@ -374,7 +374,7 @@ func (w *World[S, M]) next(p *proc[S, M], at int) {
 		p.reached = true
 	}
 	p.rest = Runnable
-	if a.Kind.Sends() || a.Kind == protocol.Deliver || a.Kind == protocol.Work {
+	if w.cfg.Claim != nil && (a.Kind.Sends() || a.Kind == protocol.Deliver || a.Kind == protocol.Work) {
 		w.hear(at, a.Msg)
 	}
 	switch a.Kind {

@@ -118,12 +118,12 @@ type State struct {
 
 	rules   *recovery.Machine
 	effects []recovery.Effect // memory for those of the rules
-	kept    []*Copy   // what the rules want kept
-	parcels []parcel  // what is to go before messages of tasks
-	events  []Message // to be delivered
-	cancels []uint64  // contexts that have ended
-	wish    bool      // a view was asked for that moves tasks
-	lost    *Copy     // of a task that nobody can run any more
+	kept    []*Copy           // what the rules want kept
+	parcels []parcel          // what is to go before messages of tasks
+	events  []Message         // to be delivered
+	cancels []uint64          // contexts that have ended
+	wish    bool              // a view was asked for that moves tasks
+	lost    *Copy             // of a task that nobody can run any more
 
 	over   error // why there is nothing more to hope for
 	left   bool  // it has wished itself dead since

@@ -210,8 +210,8 @@ func (p *Plan) elems(x uint64, tasks int) int {
 
 // Messages is how many messages the tasks send each other.
 func (g *Program) Messages() (n int) {
-	for _, c := range g.Calls {
-		n += c.Messages()
+	for i := range g.Calls {
+		n += g.Calls[i].messages
 	}
 	return n
 }
@@ -237,7 +237,7 @@ func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 // float is a number of any sign and of a magnitude such that sums depend on the
 // association.
 func float(x uint64) uint64 {
-	return math.Float64bits(math.Ldexp(float64(int64(x)>>12), int(x%16)-8))
+	return math.Float64bits(float64(int64(x)>>12) * float64(uint64(1)<<(x%16)) / (1 << 8))
 }
 
 // blocks is what a task gives to an operation on n blocks: of different lengths,

@@ -207,7 +207,7 @@ func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 // supply makes the store that of the present operation, with what the task gives.
 func (t *task) supply(c *Call) {
 	p := &c.programs[t.number]
-	t.store.Reset(p, collective.Kind{Elem: 8, Fold: c.add})
+	t.store.Reset(p, c.kind)
 	switch {
 	case p.Segments == 0:
 		t.err = t.store.SetBlocks(t.input...)

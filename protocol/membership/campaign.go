@@ -108,7 +108,7 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 		case p.present(s):
 			s.campaign = campaign{}
 			s.opened()
-			s.route = p.route(s, slices.Values(s.view.Members))
+			s.route = p.route(s)
 			p.passOn(s, &Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
 			return true
 		}
@@ -266,7 +266,7 @@ func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	c.wait *= 2
 	l := &Letter{
 		Kind: c.phase.asks(), Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
-		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters),
+		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s),
 	}
 	c.asks = l
 	p.spread(s, l, 0, s.self)

@@ -120,10 +120,12 @@ func New(cfg Config) (*Protocol, error) {
 	case cfg.Report < 0 || cfg.Retry < 0 || cfg.Patience < cfg.Retry:
 		return nil, fmt.Errorf("report after %d, retry after %d, patience %d; allowed: from 0, from 1, from retry", cfg.Report, cfg.Retry, cfg.Patience)
 	}
-	cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
-	p := &Protocol{cfg: cfg}
-	for _, m := range cfg.First.Members {
-		p.first = append(p.first, m.ID)
+	if cfg.First.print == (fingerprint{}) { // it is not one of NewView
+		cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
+	}
+	p := &Protocol{cfg: cfg, first: make([]protocol.Rank, len(cfg.First.Members))}
+	for i, m := range cfg.First.Members {
+		p.first[i] = m.ID
 	}
 	for 1<<p.bits < cfg.Fanout {
 		p.bits++

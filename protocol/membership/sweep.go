@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -125,11 +124,11 @@ func (p *Protocol) places(s *State) []protocol.Rank {
 // gap stands for an empty place.
 const gap protocol.Rank = -1
 
-// route is the way to some members: this process first, then those that have not
+// route is the way to the voters: this process first, then those that have not
 // failed and have not answered, at the places that they had.
-func (p *Protocol) route(s *State, members iter.Seq[Member]) []protocol.Rank {
+func (p *Protocol) route(s *State) []protocol.Rank {
 	wanted := make(set, 0, 1)
-	for m := range members {
+	for m := range s.voters {
 		if m.ID == s.self.ID || !s.fails(m) && !s.campaign.answered.has(m.ID) {
 			wanted = wanted.add(m.ID)
 		}

@@ -43,10 +43,7 @@ type View struct {
 
 // NewView returns a view; the members are sorted.
 func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *View {
-	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners)}
-	for range owners {
-		v.Since = append(v.Since, number)
-	}
+	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners), Since: slices.Repeat([]uint64{number}, len(owners))}
 	slices.SortFunc(v.Members, byID)
 	slices.SortFunc(v.Gone, byID)
 	return v.signed()
@@ -134,7 +131,7 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 
 // without is the same where members can own only so many tasks.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
+	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
 	for _, m := range v.Members {
 		if !out(m) {
 			next.Members = append(next.Members, m)
