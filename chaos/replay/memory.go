@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"github.com/coppice-go/coppice/protocol/ending"
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -17,10 +17,17 @@ type Memory struct {
 	machines *arena[recovery.Machine]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
-	ends     *arena[ending.Job]
+	ends     *arena[end]
+	programs *arena[Program]
+	calls    *arena[Call]
+	plans    *arena[[]*Plan]
 	bytes    *arena[byte]
 	blocks   *arena[[]byte]
+	results  *arena[[][]byte]
 	words    *arena[uint64]
+	lists    *arena[[]uint64]
+	ints     *arena[int]
+	ranks    *arena[protocol.Rank]
 }
 
 // NewMemory returns memory that is used again after each Reset.
@@ -28,8 +35,10 @@ func NewMemory() Memory {
 	return Memory{
 		frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
 		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), logs: new(arena[recovery.Log]),
-		letters: new(arena[membership.Letter]), ends: new(arena[ending.Job]),
-		bytes: new(arena[byte]), blocks: new(arena[[]byte]), words: new(arena[uint64]),
+		letters: new(arena[membership.Letter]), ends: new(arena[end]),
+		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
+		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
+		ints: new(arena[int]), ranks: new(arena[protocol.Rank]),
 	}
 }
 
@@ -44,9 +53,16 @@ func (m *Memory) Reset() {
 	m.logs.reset()
 	m.letters.reset()
 	m.ends.reset()
+	m.programs.reset()
+	m.calls.reset()
+	m.plans.reset()
 	m.bytes.reset()
 	m.blocks.reset()
+	m.results.reset()
 	m.words.reset()
+	m.lists.reset()
+	m.ints.reset()
+	m.ranks.reset()
 }
 
 // again reports whether the memory is used again.
@@ -73,6 +89,13 @@ func (a *arena[T]) one() *T {
 		return new(T)
 	}
 	return &a.list(1)[0]
+}
+
+// zeros returns n values that are zero.
+func (a *arena[T]) zeros(n int) []T {
+	all := a.list(n)
+	clear(all)
+	return all
 }
 
 // list returns n of them.

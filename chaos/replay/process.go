@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/ending"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -77,8 +76,9 @@ func New(cfg Config) (*Job, error) {
 	}
 	owners := cfg.Owners
 	if owners == nil {
-		for t := range cfg.Program.Tasks {
-			owners = append(owners, protocol.Rank(t%cfg.Processes))
+		owners = cfg.Program.memory.ranks.list(cfg.Program.Tasks)
+		for t := range owners {
+			owners[t] = protocol.Rank(t % cfg.Processes)
 		}
 	}
 	if len(owners) != cfg.Program.Tasks {
@@ -186,7 +186,9 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	s.job, s.self = j, self
 	if self == j.Coordinator() {
-		s.end = &end{job: ending.New(j.first), processes: j.processes}
+		s.end = j.memory.ends.one()
+		*s.end = end{job: s.end.job, processes: j.processes}
+		s.end.job.Reset(j.first)
 		return
 	}
 	j.members.Init(&s.members, self, seed)
@@ -222,8 +224,8 @@ func (j *Job) rulesOf(self membership.Member) *recovery.Config {
 		return j.rules
 	}
 	own := *j.rules
-	own.Ring = func(v *membership.View) (all []protocol.Rank) {
-		at := slices.Index(v.Members, self)
+	own.Ring = func(v *membership.View) []protocol.Rank {
+		at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
 		for _, near := range []bool{false, true} {
 			for i := 1; i < len(v.Members); i++ {
 				id := v.Members[(at+i)%len(v.Members)].ID
