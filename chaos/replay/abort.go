@@ -61,8 +61,11 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if s.view == nil {
 		return false
 	}
-	_, in := s.view.Find(from)
-	last := s.view.Last(from)
+	is, in := s.view.Find(from)
+	last := is.Incarnation
+	if !in {
+		last = s.view.Last(from)
+	}
 	return m.From < last || m.From == last && !in && last > 0
 }
 

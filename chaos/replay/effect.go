@@ -94,6 +94,7 @@ func (j *Job) wishes(s *State) bool {
 		return false
 	}
 	s.wish = false
+	s.changes++
 	j.balance(s, 0)
 	s.rules.Unmoved()
 	j.carryOut(s)

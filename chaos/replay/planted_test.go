@@ -302,14 +302,14 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",
-			Old:  `	return j.returned[m] >= since`,
-			New:  `	return j.returned[m] >= since || m.ID > 0 && j.returned[m] == 0 && wrong("the job ends without who has not returned")`,
+			Old:  `	return l.returned >= since`,
+			New:  `	return l.returned >= since || m.ID > 0 && l.returned == 0 && wrong("the job ends without who has not returned")`,
 			Test: test("two"), By: []string{early},
 		},
 		{
 			Name: "the end does not ask since when tasks are whose", File: "ending.go",
 			Old:  `!j.done(m, j.view.Since[t])`,
-			New:  `!j.done(m, j.view.Since[t]) && !(j.returned[m] > 0 && wrong("the end does not ask since when tasks are whose"))`,
+			New:  `!j.done(m, j.view.Since[t]) && !(j.known(m).returned > 0 && wrong("the end does not ask since when tasks are whose"))`,
 			Test: test("two that move"), By: []string{early},
 		},
 	}}).Find(t)

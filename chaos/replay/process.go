@@ -113,6 +113,7 @@ type State struct {
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
 	held    []*Frame         // for tasks that it does not own yet
+	changes uint64           // of what tasks wait for, besides messages
 	told    uint64           // the view in which it has told the coordinator that all have returned
 	ended   bool
 
@@ -184,7 +185,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	} else {
 		*s = State{}
 	}
-	s.job, s.self = j, self
+	s.job, s.self, s.changes = j, self, 1
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
 		*s.end = end{job: s.end.job, processes: j.processes}
@@ -248,6 +249,9 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	for _, k := range m.Drawn {
 		s.rules.Drew(k)
 	}
+	if m.Kind != View && m.Kind != Data || len(m.Drawn) > 0 {
+		s.changes++
+	}
 	switch {
 	case m.Kind == View:
 		if s.end == nil {
@@ -285,6 +289,7 @@ func (j *Job) accept(s *State, f *Frame) {
 // Notify implements protocol.Protocol.
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 	s.rest = 0
+	s.changes++
 	switch {
 	case s.end != nil:
 	case n == Logless:
@@ -386,6 +391,7 @@ func (s *State) leave() protocol.Action[Message] {
 // opened does what a view asks for.
 func (j *Job) opened(s *State, v *membership.View) {
 	s.view, s.wish = v, false
+	s.changes++
 	s.rules.Opened(v, s.hold())
 	j.carryOut(s)
 	held := s.held
@@ -432,8 +438,13 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			if f, to := j.post(s, t); f != nil {
 				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: Data, Frame: f}}
 			}
+			if t.idle == s.changes {
+				continue // nothing has come for it since
+			}
 			if j.step(s, t) {
 				moved = true
+			} else {
+				t.idle = s.changes
 			}
 			if t.returned && !t.announced {
 				t.announced = true
@@ -462,12 +473,16 @@ func (j *Job) step(s *State, t *task) bool {
 		return false
 	}
 	if moved, ok := j.before(s, t); !ok {
+		if moved {
+			s.changes++
+		}
 		return moved
 	}
 	switch j.vote(s, t) {
 	case recovery.Wait:
 		return false
 	case recovery.Abandon:
+		s.changes++
 		t.abort()
 		return true
 	}

@@ -37,6 +37,7 @@ type task struct {
 	came    uint64 // stands for what came in it, in any order
 	sends   int    // of it, in a barrier
 
+	idle  uint64     // the process's changes when the task could do nothing; 0: not known
 	early [][]*Frame // by operation
 	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
@@ -73,6 +74,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 
 // accept takes a message.
 func (t *task) accept(g *Program, f *Frame) {
+	t.idle = 0
 	switch at := g.index(f.Name); {
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
 	case at == t.op && t.begun && (t.first || g.Calls[at].barrier != nil):

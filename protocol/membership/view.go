@@ -97,6 +97,9 @@ func find(list []Member, id protocol.Rank) (Member, bool) {
 
 // place is where an id is in a list, or would be.
 func place(list []Member, id protocol.Rank) (int, bool) {
+	if uint(id) < uint(len(list)) && list[id].ID == id { // nobody below it is missing
+		return int(id), true
+	}
 	at, end := 0, len(list)
 	for at < end {
 		if mid := (at + end) / 2; list[mid].ID < id {
