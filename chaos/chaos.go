@@ -180,6 +180,10 @@ type Config[S, M any] struct {
 	// otherwise it stops at the first.
 	KeepGoing bool
 
+	// Reuse hands Init the state that the process of this rank had at the end of the run before,
+	// whose memory it may use again. Otherwise that state is zero.
+	Reuse bool
+
 	// Progress, if not nil, is called by Random with the number of runs made so far, from its workers.
 	Progress func(runs int)
 

@@ -97,14 +97,10 @@ func (f *fate[M]) resize(p int) {
 }
 
 // bury notes a death of r.
-func (f *fate[M]) bury(r int, testament *left[M]) {
+func (f *fate[M]) bury(r int, testament left[M]) {
 	f.deaths[r]++
-	switch {
-	case f.left == nil:
-	case testament == nil:
-		f.left[r] = append(f.left[r], left[M]{})
-	default:
-		f.left[r] = append(f.left[r], *testament)
+	if f.left != nil {
+		f.left[r] = append(f.left[r], testament)
 	}
 }
 
@@ -112,12 +108,11 @@ func (f *fate[M]) bury(r int, testament *left[M]) {
 func (f *fate[M]) untold(to, of int) uint32 { return f.deaths[of] - f.told[to*f.p+of] }
 
 // testament is what p leaves if it dies now.
-func (w *World[S, M]) testament(p *proc[S, M]) *left[M] {
-	if w.cfg.Testament == nil {
-		return nil
+func (w *World[S, M]) testament(p *proc[S, M]) (l left[M]) {
+	if w.cfg.Testament != nil {
+		l.msg, l.ok = w.cfg.Testament(&p.state)
 	}
-	m, ok := w.cfg.Testament(&p.state)
-	return &left[M]{msg: m, ok: ok}
+	return l
 }
 
 // tell tells a process of the oldest death of another that it has not been told
@@ -232,9 +227,6 @@ func (w *World[S, M]) tellAnew(r int) {
 
 // hear notes what a message claims.
 func (w *World[S, M]) hear(at int, m M) {
-	if w.cfg.Claim == nil {
-		return
-	}
 	key, value, ok := w.cfg.Claim(m)
 	if !ok {
 		return

@@ -28,6 +28,9 @@ type Setup[S, M any] struct {
 	// Random only.
 	Faults
 
+	// Own is what Vary keeps for itself from run to run: no other worker has it.
+	Own any
+
 	failed  []bool
 	free    bool     // see whim.go
 	horizon horizons // 0: that of the configuration

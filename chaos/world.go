@@ -162,10 +162,14 @@ func (w *World[S, M]) reset() error {
 	}
 	for r := range w.procs {
 		p := &w.procs[r]
+		state := p.state
 		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
+		if w.cfg.Reuse {
+			p.state = state
+		}
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
-			w.fate.bury(r, nil)
+			w.fate.bury(r, left[M]{})
 			if w.script != nil {
 				w.script.failed(r)
 			}
@@ -370,7 +374,7 @@ func (w *World[S, M]) next(p *proc[S, M], at int) {
 		p.reached = true
 	}
 	p.rest = Runnable
-	if a.Kind.Sends() || a.Kind == protocol.Deliver || a.Kind == protocol.Work {
+	if w.cfg.Claim != nil && (a.Kind.Sends() || a.Kind == protocol.Deliver || a.Kind == protocol.Work) {
 		w.hear(at, a.Msg)
 	}
 	switch a.Kind {

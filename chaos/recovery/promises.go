@@ -78,7 +78,7 @@ func claimBits(m replayMessage) (key, value uint64, ok bool) {
 	if m.Kind != replay.Data {
 		return 0, 0, false
 	}
-	return protocol.Mix(m.Frame.Key(), m.Frame.Past), m.Frame.Sum(), true
+	return said(m.Frame), m.Frame.Sum(), true
 }
 
 // witnessReplay says what is wrong with what r has just delivered. Who is out and does

@@ -131,10 +131,16 @@ func (r Job) random() (replayConfig, *tally, error) {
 	cfg, err := r.world(menu.Random(0, r.Operations), nil)
 	counts := new(tally)
 	cfg.Vary = func(s *replaySetup) {
+		own, ok := s.Own.(*own)
+		if !ok {
+			own = newOwn()
+			s.Own = own
+		}
+		own.memory.Reset()
 		if r.Swarm {
 			d := r.draw(s)
 			s.Inputs = d.inputs()
-			menu := menus[d.tasks()].Some(d.some)
+			menu := menus[d.tasks()].Some(d.some, own.memory)
 			menu.Agreed = d.Cancels > 0
 			d.prepare(s, menu, 1+s.Choose(r.Operations), counts)
 			return
@@ -143,8 +149,11 @@ func (r Job) random() (replayConfig, *tally, error) {
 		if !s.Chance(9, 10) {
 			n = 1 + s.Choose(min(n, short))
 		}
-		r.prepare(s, menu, n, counts)
+		menu := *menu
+		menu.Memory = own.memory
+		r.prepare(s, &menu, n, counts)
 	}
+	cfg.Reuse = true
 	cfg.Claim = nil // the recorder's; a list of claims would be long
 	cfg.Dying = func(w *replayWorld, p protocol.Rank) { observer(w).dies(w, p) }
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)
@@ -166,10 +175,20 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 	if r.Logless {
 		s.Inputs = append(slices.Clip(s.Inputs), chaos.Input{Rank: protocol.Rank(s.Choose(r.P)), Notice: replay.Logless})
 	}
-	l := newRecorder(r, job, counts)
+	l := newRecorder(s.Own.(*own), r, job, counts)
 	// Who joined last may have no copy.
 	l.strict = g.Onces() == 0 || copies >= r.Crashes+r.Suspicions+r.Frozen && r.Cuts == 0 && r.Crashes+r.Frozen < r.P
 	s.Protocol = l
+}
+
+// own is what a worker uses in one run after the other.
+type own struct {
+	memory   replay.Memory
+	recorder recorder
+}
+
+func newOwn() *own {
+	return &own{replay.NewMemory(), recorder{said: map[uint64]uint64{}}}
 }
 
 // savesMax is how many Saves a program has at most.
@@ -441,6 +460,9 @@ func mayCrash(job *replay.Job) func(protocol.Rank) bool {
 
 // inputs tell processes to begin: those that join, and, if some come back, all.
 func (r Job) inputs() (all []chaos.Input) {
+	if r.Joiners+r.Restarts > 0 {
+		all = make([]chaos.Input, 0, r.P+r.Joiners)
+	}
 	for p := range protocol.Rank(r.P + r.Joiners) {
 		if int(p) >= r.P || r.Restarts > 0 {
 			all = append(all, chaos.Input{Rank: p, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})

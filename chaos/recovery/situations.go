@@ -77,9 +77,9 @@ type recorder struct {
 	*replay.Job
 	run    Job
 	counts *tally
-	strict bool            // otherwise values of Once may be drawn anew, and there are other bits then
-	said   map[said]uint64 // the bits of all messages
-	seen   uint32          // situations, a bit each
+	strict bool              // otherwise values of Once may be drawn anew, and there are other bits then
+	said   map[uint64]uint64 // the bits of all messages; see says
+	seen   uint32            // situations, a bit each
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
@@ -95,18 +95,25 @@ type process struct {
 	resent uint64           // the view in which it has last sent something again
 }
 
-// said is what names bits: a message, and what its sender knows to be aborted.
-type said struct {
-	replay.Name
-	past uint64
+// said names bits: a message, and what its sender knows to be aborted.
+func said(f *replay.Frame) uint64 { return protocol.Mix(f.Key(), f.Past) }
+
+// newRecorder makes a worker's recorder that of another run.
+func newRecorder(own *own, run Job, job *replay.Job, counts *tally) *recorder {
+	l, tasks := &own.recorder, job.Program().Tasks
+	clear(l.said)
+	*l = recorder{
+		Job: job, run: run, counts: counts, said: l.said,
+		procs: zeros(l.procs, int(job.Coordinator())), since: zeros(l.since, tasks), moves: zeros(l.moves, tasks),
+	}
+	return l
 }
 
-func newRecorder(run Job, job *replay.Job, counts *tally) *recorder {
-	tasks := job.Program().Tasks
-	return &recorder{
-		Job: job, run: run, counts: counts, said: map[said]uint64{},
-		procs: make([]process, job.Coordinator()), since: make([]uint64, tasks), moves: make([]int, tasks),
-	}
+// zeros is a list of n zeros, in the memory of another if that is enough.
+func zeros[T any](list []T, n int) []T {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
 }
 
 // observer is the recorder of a run; nil: it has none.
@@ -167,7 +174,7 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 
 // says looks at a message between tasks: its bits are those of its name.
 func (l *recorder) says(s *replayState, m replayMessage) {
-	sum, name := m.Frame.Sum(), said{m.Frame.Name, m.Frame.Past}
+	sum, name := m.Frame.Sum(), said(m.Frame)
 	before, again := l.said[name]
 	switch {
 	case !again:
@@ -288,7 +295,7 @@ func (l *recorder) resends(p *process) bool {
 			continue
 		}
 		for _, f := range p.state.Outgoing(t) {
-			if _, again := l.said[said{f.Name, f.Past}]; again {
+			if _, again := l.said[said(f)]; again {
 				return true
 			}
 		}

@@ -61,19 +61,29 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if s.view == nil {
 		return false
 	}
-	_, in := s.view.Find(from)
-	last := s.view.Last(from)
+	is, in := s.view.Find(from)
+	last := is.Incarnation
+	if !in {
+		last = s.view.Last(from)
+	}
 	return m.From < last || m.From == last && !in && last > 0
 }
 
-// deliver sends the oldest parcel to a process that is still in.
-func (s *State) deliver() protocol.Action[Message] {
+// mailed reports whether there is a parcel, and drops those before it to processes that are out.
+func (s *State) mailed() bool {
 	for len(s.parcels) > 0 {
-		p := s.parcels[0]
-		s.parcels = slices.Delete(s.parcels, 0, 1)
-		if _, in := s.view.Find(p.to); in {
-			return protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: p.msg}
+		if _, in := s.view.Find(s.parcels[0].to); in {
+			return true
 		}
+		s.parcels = slices.Delete(s.parcels, 0, 1)
 	}
-	return protocol.Action[Message]{Kind: protocol.Idle}
+	return false
+}
+
+// deliver sends the oldest parcel.
+func (s *State) deliver() protocol.Action[Message] {
+	p := &s.parcels[0]
+	a := protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: p.msg}
+	s.parcels = slices.Delete(s.parcels, 0, 1)
+	return a
 }

@@ -23,7 +23,7 @@ func (s *State) Clone() State {
 		c.tasks[i] = t.clone(s.job.program)
 	}
 	c.held, c.parcels, c.events, c.kept = slices.Clip(s.held), slices.Clone(s.parcels), slices.Clone(s.events), slices.Clone(s.kept)
-	c.rules = s.rules.Clone()
+	c.rules, c.effects = s.rules.Clone(), nil
 	return c
 }
 

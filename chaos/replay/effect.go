@@ -10,14 +10,15 @@ import (
 
 // carryOut does what the rules want done.
 func (j *Job) carryOut(s *State) {
-	effects := s.rules.Effects()
+	effects := s.rules.Exchange(s.effects)
+	s.effects = effects
 	for i := range effects {
 		e := &effects[i]
 		switch e.Act {
 		case recovery.Tell:
-			s.mail(e.To, Message{Kind: Rule, Rule: &e.Msg})
+			s.mail(e.To, Message{Kind: Rule, Rule: j.rule(&e.Msg)})
 		case recovery.SendCopy:
-			m := Message{Kind: Rule, Rule: &e.Msg, Copy: s.copy(e.Key)}
+			m := Message{Kind: Rule, Rule: j.rule(&e.Msg), Copy: s.copy(e.Key)}
 			if j.parts && large(e.Key) {
 				m.Kind = Begins
 			}
@@ -44,6 +45,13 @@ func (j *Job) carryOut(s *State) {
 	}
 }
 
+// rule is a message of the rules that stays.
+func (j *Job) rule(m *recovery.Message) *recovery.Message {
+	stays := j.memory.rules.one()
+	*stays = *m
+	return stays
+}
+
 // large reports whether a process sends a copy in two parts: the beginning, and, when the receiver
 // asks for it, the rest, behind whatever it sent meanwhile. Half of the copies are large.
 func large(k recovery.Key) bool { return (uint64(k.Task)+k.Epoch)%2 == 1 }
@@ -62,7 +70,7 @@ func (j *Job) begins(s *State, from membership.Member, m Message) {
 // adopt runs a task from the top.
 func (j *Job) adopt(s *State, number protocol.Rank, view uint64) {
 	at, _ := slices.BinarySearchFunc(s.tasks, number, func(t *task, n protocol.Rank) int { return int(t.number - n) })
-	s.tasks = slices.Insert(slices.Clone(s.tasks), at, newTask(j.program, number, view))
+	s.tasks = slices.Insert(slices.Clone(s.tasks), at, j.newTask(number, view))
 }
 
 // commit lets tasks go on from an epoch that is committed, and drops what is not needed any more.
@@ -86,6 +94,7 @@ func (j *Job) wishes(s *State) bool {
 		return false
 	}
 	s.wish = false
+	s.changes++
 	j.balance(s, 0)
 	s.rules.Unmoved()
 	j.carryOut(s)
@@ -129,10 +138,12 @@ func (s *State) Holds(c *Copy) bool { return s.rules.Holds(c.Key) }
 
 // state is what the task saves: all that the rest of its program depends on.
 func (t *task) state() *Copy {
-	return &Copy{
+	c := t.memory.copies.one()
+	*c = Copy{
 		Key: recovery.Key{Task: t.number, Epoch: t.epoch + 1}, digest: t.digest, past: t.past,
 		digests: slices.Clip(t.digests), aborted: slices.Clip(t.aborted), onces: slices.Clip(t.onces),
 	}
+	return c
 }
 
 // take makes a state the task's.
@@ -149,7 +160,9 @@ func (j *Job) once(s *State, t *task) bool {
 	case recovery.Missing:
 		j.giveUp(s, &Copy{Key: k})
 	case recovery.Fresh:
-		s.keep(&Copy{Key: k, digest: protocol.Mix(protocol.Mix(t.view, uint64(s.self)), uint64(t.op))})
+		c := j.memory.copies.one()
+		*c = Copy{Key: k, digest: protocol.Mix(protocol.Mix(t.view, uint64(s.self)), uint64(t.op))}
+		s.keep(c)
 		s.rules.Kept(k, false)
 		j.carryOut(s)
 	case recovery.Here:

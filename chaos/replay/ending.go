@@ -8,7 +8,7 @@ import (
 
 // end is the coordinator's part: it tells everybody when the job is over.
 type end struct {
-	job       *ending.Job
+	job       ending.Job
 	processes int
 	told      int    // processes that were told
 	view      uint64 // the view in which it was found to be over; 0: it was not
@@ -43,7 +43,7 @@ func (e *end) next() protocol.Action[Message] {
 
 func (e *end) clone() *end {
 	c := *e
-	c.job = e.job.Clone()
+	c.job = *e.job.Clone()
 	return &c
 }
 

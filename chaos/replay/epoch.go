@@ -19,7 +19,10 @@ type epochLog struct {
 func (t *task) log() *recovery.Log {
 	n := len(t.logs)
 	if n == 0 || t.logs[n-1].epoch != t.epoch {
-		t.logs = append(t.logs, epochLog{recovery.NewLog(headLen), t.epoch})
+		l := t.memory.logs.one()
+		l.Reset(headLen)
+		l.Room = t.memory.bytes.list
+		t.logs = append(t.logs, epochLog{l, t.epoch})
 		n++
 	}
 	return t.logs[n-1].Log

@@ -48,7 +48,7 @@ func (f *Frame) head() (b [headLen]byte) {
 }
 
 // logged is the message of an entry of a log.
-func logged(head, value []byte) *Frame {
+func logged(head, value []byte) Frame {
 	n := Name{
 		Op: int32(binary.LittleEndian.Uint32(head)), Lane: binary.LittleEndian.Uint16(head[12:]), Epoch: binary.LittleEndian.Uint16(head[23:]),
 		From: protocol.Rank(binary.LittleEndian.Uint32(head[4:])), To: protocol.Rank(binary.LittleEndian.Uint32(head[8:])),
@@ -58,7 +58,7 @@ func logged(head, value []byte) *Frame {
 	} else if value == nil {
 		value = []byte{}
 	}
-	return &Frame{n, value, binary.LittleEndian.Uint64(head[15:])}
+	return Frame{n, value, binary.LittleEndian.Uint64(head[15:])}
 }
 
 // Frame is a message between two tasks. It is never changed, and shared.

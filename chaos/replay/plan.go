@@ -66,6 +66,8 @@ type Plan struct {
 	barrier  *collective.Barrier
 	schedule *collective.Schedule
 	programs []collective.Program // by task
+	kind     collective.Kind      // of what they work on
+	messages int                  // that the tasks send each other
 }
 
 func (p *Plan) String() string {
@@ -126,6 +128,14 @@ func (p *Plan) programmed(tasks int) *Plan {
 	for t := range protocol.Rank(tasks) {
 		p.programs = append(p.programs, p.schedule.Program(t))
 	}
+	p.kind = collective.Kind{Elem: 8, Fold: p.add}
+	for _, g := range p.programs {
+		for _, st := range g.Steps {
+			if st.Kind == collective.SendStep {
+				p.messages++
+			}
+		}
+	}
 	return p
 }
 
@@ -138,7 +148,7 @@ func barriers(tasks int) (all []*Plan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b})
+		all = append(all, &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b, messages: barrierMessages(b)})
 	}
 	return all, nil
 }
@@ -174,27 +184,15 @@ func (p *Plan) Symmetric() bool {
 }
 
 // Messages is how many messages the tasks send each other.
-func (p *Plan) Messages() (n int) {
-	if p.barrier != nil {
-		return p.barrierMessages()
-	}
-	for _, g := range p.programs {
-		for _, st := range g.Steps {
-			if st.Kind == collective.SendStep {
-				n++
-			}
-		}
-	}
-	return n
-}
+func (p *Plan) Messages() int { return p.messages }
 
-func (p *Plan) barrierMessages() int {
-	if p.barrier.Shape != collective.Dissemination {
-		return 2 * (p.barrier.P - 1)
+func barrierMessages(b *collective.Barrier) int {
+	if b.Shape != collective.Dissemination {
+		return 2 * (b.P - 1)
 	}
 	rounds := 0
-	for 1<<rounds < p.barrier.P {
+	for 1<<rounds < b.P {
 		rounds++
 	}
-	return p.barrier.P * rounds
+	return b.P * rounds
 }

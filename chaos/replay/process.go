@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/ending"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -64,6 +63,7 @@ type Job struct {
 	moves     bool
 	parts     bool // some copies are sent in parts
 	hosts     int
+	memory    Memory
 }
 
 // New returns the protocol of a job.
@@ -76,8 +76,9 @@ func New(cfg Config) (*Job, error) {
 	}
 	owners := cfg.Owners
 	if owners == nil {
-		for t := range cfg.Program.Tasks {
-			owners = append(owners, protocol.Rank(t%cfg.Processes))
+		owners = cfg.Program.memory.ranks.list(cfg.Program.Tasks)
+		for t := range owners {
+			owners[t] = protocol.Rank(t % cfg.Processes)
 		}
 	}
 	if len(owners) != cfg.Program.Tasks {
@@ -94,7 +95,7 @@ func New(cfg Config) (*Job, error) {
 		return nil, err
 	}
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts}, nil
+	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}, nil
 }
 
 // Program is what the job's tasks do.
@@ -112,16 +113,18 @@ type State struct {
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
 	held    []*Frame         // for tasks that it does not own yet
+	changes uint64           // of what tasks wait for, besides messages
 	told    uint64           // the view in which it has told the coordinator that all have returned
 	ended   bool
 
 	rules   *recovery.Machine
-	kept    []*Copy   // what the rules want kept
-	parcels []parcel  // what is to go before messages of tasks
-	events  []Message // to be delivered
-	cancels []uint64  // contexts that have ended
-	wish    bool      // a view was asked for that moves tasks
-	lost    *Copy     // of a task that nobody can run any more
+	effects []recovery.Effect // memory for those of the rules
+	kept    []*Copy           // what the rules want kept
+	parcels []parcel          // what is to go before messages of tasks
+	events  []Message         // to be delivered
+	cancels []uint64          // contexts that have ended
+	wish    bool              // a view was asked for that moves tasks
+	lost    *Copy             // of a task that nobody can run any more
 
 	over   error // why there is nothing more to hope for
 	left   bool  // it has wished itself dead since
@@ -174,9 +177,19 @@ func (s *State) find(number protocol.Rank) *task {
 
 // Init implements protocol.Protocol.
 func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{job: j, self: self}
+	if old := s; j.memory.again() {
+		*s = State{
+			members: old.members, tasks: old.tasks[:0], held: old.held[:0], effects: old.effects, kept: old.kept[:0],
+			parcels: old.parcels[:0], events: old.events[:0], cancels: old.cancels[:0],
+		}
+	} else {
+		*s = State{}
+	}
+	s.job, s.self, s.changes = j, self, 1
 	if self == j.Coordinator() {
-		s.end = &end{job: ending.New(j.first), processes: j.processes}
+		s.end = j.memory.ends.one()
+		*s.end = end{job: s.end.job, processes: j.processes}
+		s.end.job.Reset(j.first)
 		return
 	}
 	j.members.Init(&s.members, self, seed)
@@ -189,7 +202,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	s.begin(1)
 	for t, owner := range j.first.Owners {
 		if owner == self {
-			s.tasks = append(s.tasks, newTask(j.program, protocol.Rank(t), j.first.Number))
+			s.tasks = append(s.tasks, j.newTask(protocol.Rank(t), j.first.Number))
 		}
 	}
 }
@@ -197,7 +210,8 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 // begin begins a life.
 func (s *State) begin(incarnation uint32) {
 	self := membership.Member{ID: s.self, Incarnation: incarnation}
-	s.rules = recovery.New(s.job.rulesOf(self), self)
+	s.rules = s.job.memory.machines.one()
+	s.rules.Reset(s.job.rulesOf(self), self)
 	if s.view = s.rules.View(); s.view != nil {
 		s.rules.Hold(s.hold())
 	}
@@ -211,8 +225,8 @@ func (j *Job) rulesOf(self membership.Member) *recovery.Config {
 		return j.rules
 	}
 	own := *j.rules
-	own.Ring = func(v *membership.View) (all []protocol.Rank) {
-		at := slices.Index(v.Members, self)
+	own.Ring = func(v *membership.View) []protocol.Rank {
+		at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
 		for _, near := range []bool{false, true} {
 			for i := 1; i < len(v.Members); i++ {
 				id := v.Members[(at+i)%len(v.Members)].ID
@@ -234,6 +248,9 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	}
 	for _, k := range m.Drawn {
 		s.rules.Drew(k)
+	}
+	if m.Kind != View && m.Kind != Data || len(m.Drawn) > 0 {
+		s.changes++
 	}
 	switch {
 	case m.Kind == View:
@@ -272,6 +289,7 @@ func (j *Job) accept(s *State, f *Frame) {
 // Notify implements protocol.Protocol.
 func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 	s.rest = 0
+	s.changes++
 	switch {
 	case s.end != nil:
 	case n == Logless:
@@ -303,8 +321,8 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		return s.leave()
 	}
 	for {
-		if a := s.happened(); a.Kind != protocol.Idle {
-			return a
+		if len(s.events) > 0 {
+			return s.happened()
 		}
 		a := j.member(s, now)
 		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
@@ -373,6 +391,7 @@ func (s *State) leave() protocol.Action[Message] {
 // opened does what a view asks for.
 func (j *Job) opened(s *State, v *membership.View) {
 	s.view, s.wish = v, false
+	s.changes++
 	s.rules.Opened(v, s.hold())
 	j.carryOut(s)
 	held := s.held
@@ -399,9 +418,6 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 
 // happened delivers the next event to the driver, before anything that depends on it.
 func (s *State) happened() protocol.Action[Message] {
-	if len(s.events) == 0 {
-		return protocol.Action[Message]{Kind: protocol.Idle}
-	}
 	m := s.events[0]
 	s.events = slices.Delete(s.events, 0, 1)
 	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
@@ -411,35 +427,41 @@ func (s *State) happened() protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
-		if a := s.happened(); a.Kind != protocol.Idle {
-			return a
+		if len(s.events) > 0 {
+			return s.happened()
 		}
 		for _, t := range s.tasks {
-			if a := s.deliver(); a.Kind != protocol.Idle {
-				return a
+			if s.mailed() {
+				return s.deliver()
 			}
 			moved = moved || len(t.out) > 0
-			if a := j.post(s, t); a.Kind != protocol.Idle {
-				return a
+			if f, to := j.post(s, t); f != nil {
+				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: Data, Frame: f}}
+			}
+			if t.idle == s.changes {
+				continue // nothing has come for it since
 			}
 			if j.step(s, t) {
 				moved = true
+			} else {
+				t.idle = s.changes
 			}
 			if t.returned && !t.announced {
 				t.announced = true
-				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{
-					Kind: Result, Result: &Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces},
-				}}
+				a := j.memory.attempts.one()
+				*a = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
+				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{Kind: Result, Result: a}}
 			}
 		}
 	}
-	if a := s.deliver(); a.Kind != protocol.Idle {
-		return a
+	if s.mailed() {
+		return s.deliver()
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
 		m := Message{Kind: Returned}
-		m.Letter.Letter = &membership.Letter{Base: s.view}
+		m.Letter.Letter = j.memory.letters.one()
+		*m.Letter.Letter = membership.Letter{Base: s.view}
 		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
 	}
 	return protocol.Action[Message]{Kind: protocol.Idle}
@@ -451,12 +473,16 @@ func (j *Job) step(s *State, t *task) bool {
 		return false
 	}
 	if moved, ok := j.before(s, t); !ok {
+		if moved {
+			s.changes++
+		}
 		return moved
 	}
 	switch j.vote(s, t) {
 	case recovery.Wait:
 		return false
 	case recovery.Abandon:
+		s.changes++
 		t.abort()
 		return true
 	}
@@ -480,16 +506,16 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 	j.accept(s, f)
 }
 
-// post sends what a task has to send next, unless it is for a task that this process
-// has adopted.
-func (j *Job) post(s *State, t *task) protocol.Action[Message] {
+// post is what a task has to send next, and to whom, unless it is for a task that this process
+// has adopted; nil: nothing.
+func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 	for len(t.out) > 0 {
 		f := t.out[0]
 		t.out = slices.Delete(t.out, 0, 1)
 		if owner := s.view.Owners[f.To]; owner != s.self {
-			return protocol.Action[Message]{Kind: protocol.Send, To: owner, Msg: Message{Kind: Data, Frame: f}}
+			return f, owner
 		}
 		j.accept(s, f)
 	}
-	return protocol.Action[Message]{Kind: protocol.Idle}
+	return nil, 0
 }

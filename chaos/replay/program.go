@@ -21,6 +21,7 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
+	memory Memory     // that it is run in
 	agreed bool       // some operations are
 	onces  int        // operations before which tasks call Once
 	starts []int      // by epoch, the operation that it begins with
@@ -37,7 +38,12 @@ type Call struct {
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	g := &Program{Tasks: tasks, Seed: seed, Calls: calls, starts: []int{0}}
+	return newProgram(Memory{}, tasks, seed, calls)
+}
+
+func newProgram(memory Memory, tasks int, seed uint64, calls []Call) *Program {
+	g := memory.programs.one()
+	*g = Program{Tasks: tasks, Seed: seed, Calls: calls, starts: memory.ints.zeros(1), memory: memory}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
 	for _, c := range calls {
 		if c.Once {
@@ -53,9 +59,11 @@ func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 // Saved is the program with Saves: each before the operation of a number, or after the
 // last. What tasks get does not depend on them.
 func (g *Program) Saved(before ...int) *Program {
-	c := *g
-	c.starts = slices.Sorted(slices.Values(append([]int{0}, before...)))
-	return &c
+	c := g.memory.programs.one()
+	*c = *g
+	c.starts = append(g.memory.ints.zeros(len(before) + 1)[:1], before...)
+	slices.Sort(c.starts)
+	return c
 }
 
 // Saves is how often a task calls Save.
@@ -86,9 +94,9 @@ func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
 }
 
 func (g *Program) compute(aborted []int, onces [][]uint64) [][]uint64 {
-	all, digests := make([][]uint64, g.Tasks), make([]uint64, g.Tasks)
+	all, digests := g.memory.lists.list(g.Tasks), g.memory.words.zeros(g.Tasks)
 	for t := range all {
-		all[t] = make([]uint64, 0, len(g.Calls))
+		all[t] = g.memory.words.list(len(g.Calls))[:0]
 	}
 	drawn := 0
 	for at := range g.Calls {
@@ -123,6 +131,9 @@ type Menu struct {
 	// Once lets tasks call Once before a third of the operations.
 	Once bool
 
+	// Memory is what programs are run in.
+	Memory Memory
+
 	tasks int
 	plans [][]*Plan // by operation
 }
@@ -147,10 +158,10 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	return m, nil
 }
 
-// Some is the menu of those operations alone whose bits are set, by their place.
-func (m *Menu) Some(set uint64) *Menu {
+// Some is the menu of those operations alone whose bits are set, by their place, in some memory.
+func (m *Menu) Some(set uint64, memory Memory) *Menu {
 	some := *m
-	some.plans = nil
+	some.Memory, some.plans = memory, memory.plans.list(len(m.plans))[:0]
 	for i, plans := range m.plans {
 		if set>>i&1 == 1 {
 			some.plans = append(some.plans, plans)
@@ -162,7 +173,7 @@ func (m *Menu) Some(set uint64) *Menu {
 // Random returns a program of n operations drawn from a seed: of most the same
 // number, each with any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {
-	calls := make([]Call, n)
+	calls := m.Memory.calls.list(n)
 	for i := range calls {
 		x := protocol.Mix(seed, uint64(i))
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
@@ -171,7 +182,7 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 		once := m.Once && protocol.Mix(x, 5)%3 == 0
 		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed, once}
 	}
-	return NewProgram(m.tasks, seed, calls...)
+	return newProgram(m.Memory, m.tasks, seed, calls)
 }
 
 // MessagesMax is how many messages there are at most in a program of n operations.
@@ -202,8 +213,8 @@ func (p *Plan) elems(x uint64, tasks int) int {
 
 // Messages is how many messages the tasks send each other.
 func (g *Program) Messages() (n int) {
-	for _, c := range g.Calls {
-		n += c.Messages()
+	for i := range g.Calls {
+		n += g.Calls[i].messages
 	}
 	return n
 }
@@ -215,7 +226,7 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 // vector is what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 	seed, c := g.stream(at, task, digest), g.Calls[at]
-	b := make([]byte, 0, 8*c.Elems)
+	b := g.memory.bytes.list(8 * c.Elems)[:0]
 	for i := range c.Elems {
 		x := protocol.Mix(seed, uint64(i))
 		if !c.exact {
@@ -229,17 +240,17 @@ func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 // float is a number of any sign and of a magnitude such that sums depend on the
 // association.
 func float(x uint64) uint64 {
-	return math.Float64bits(math.Ldexp(float64(int64(x)>>12), int(x%16)-8))
+	return math.Float64bits(float64(int64(x)>>12) * float64(uint64(1)<<(x%16)) / (1 << 8))
 }
 
 // blocks is what a task gives to an operation on n blocks: of different lengths,
 // some empty, some absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
-	seed, all := g.stream(at, task, digest), make([][]byte, n)
-	b := make([]byte, 0, 8*g.Calls[at].Elems*n)
+	seed, all := g.stream(at, task, digest), g.memory.blocks.list(n)
+	b := g.memory.bytes.list(8 * g.Calls[at].Elems * n)[:0]
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
-		if x%7 == 0 {
+		if all[d] = nil; x%7 == 0 {
 			continue
 		}
 		from := len(b)
@@ -272,7 +283,7 @@ func (p *Plan) add(dst, left, right []byte) ([]byte, error) {
 
 // canonical combines values in the canonical association: 0 with 1, 2 with 3, then
 // the pairs, and so on.
-func (p *Plan) canonical(values [][]byte) []byte {
+func (p *Plan) canonical(m *Memory, values [][]byte) []byte {
 	if len(values) == 1 {
 		return values[0]
 	}
@@ -280,35 +291,36 @@ func (p *Plan) canonical(values [][]byte) []byte {
 	for 2*half < len(values) {
 		half *= 2
 	}
-	sum, _ := p.add(nil, p.canonical(values[:half]), p.canonical(values[half:]))
+	left, right := p.canonical(m, values[:half]), p.canonical(m, values[half:])
+	sum, _ := p.add(m.bytes.list(len(left)), left, right)
 	return sum
 }
 
 // results is what every task gets from an operation, given their digests before.
 func (g *Program) results(at int, digests []uint64) [][][]byte {
 	c, n := g.Calls[at], g.Tasks
-	all := make([][][]byte, n)
+	all := g.memory.results.zeros(n)
 	switch c.Op {
 	case Barrier:
 		return all
 	case Broadcast, Reduce, AllReduce, Scan:
-		values := make([][]byte, n)
+		values := g.memory.blocks.list(n)
 		for t := range values {
 			values[t] = g.vector(at, protocol.Rank(t), digests[t])
 		}
 		for t := range all {
 			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan { // otherwise all get the same
-				all[t] = c.reduced(values, protocol.Rank(t))
+				all[t] = c.reduced(&g.memory, values, protocol.Rank(t))
 			}
 		}
 		return all
 	}
-	given := make([][][]byte, n)
+	given := g.memory.results.list(n)
 	for t := range given {
 		given[t] = g.blocks(at, protocol.Rank(t), digests[t], c.given(protocol.Rank(t), n))
 	}
 	for t := range all {
-		all[t] = c.moved(given, protocol.Rank(t))
+		all[t] = c.moved(&g.memory, given, protocol.Rank(t))
 	}
 	return all
 }
@@ -325,10 +337,10 @@ func (p *Plan) given(task protocol.Rank, tasks int) int {
 }
 
 // reduced is what a task gets from an operation on vectors.
-func (p *Plan) reduced(values [][]byte, task protocol.Rank) [][]byte {
+func (p *Plan) reduced(m *Memory, values [][]byte, task protocol.Rank) [][]byte {
 	switch p.Op {
 	case Broadcast:
-		return [][]byte{values[p.Root]}
+		return values[p.Root : p.Root+1]
 	case Reduce:
 		if task != p.Root {
 			return nil
@@ -336,7 +348,7 @@ func (p *Plan) reduced(values [][]byte, task protocol.Rank) [][]byte {
 	case Scan:
 		values = values[:task+1]
 	}
-	return [][]byte{present(p.canonical(values))}
+	return append(m.blocks.list(1)[:0], present(p.canonical(m, values)))
 }
 
 // present is a vector, which is never absent.
@@ -348,7 +360,7 @@ func present(v []byte) []byte {
 }
 
 // moved is what a task gets from an operation on blocks.
-func (p *Plan) moved(given [][][]byte, task protocol.Rank) (got [][]byte) {
+func (p *Plan) moved(m *Memory, given [][][]byte, task protocol.Rank) (got [][]byte) {
 	n := protocol.Rank(len(given))
 	switch p.Op {
 	case Scatter:
@@ -360,7 +372,7 @@ func (p *Plan) moved(given [][][]byte, task protocol.Rank) (got [][]byte) {
 			return nil
 		}
 	}
-	got = make([][]byte, 0, n)
+	got = m.blocks.list(int(n))[:0]
 	for _, blocks := range given {
 		if p.Op == AllToAll {
 			got = append(got, blocks[task])

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 // the other; what comes early is kept, what comes twice is dropped by its name, and
 // what goes to other processes is logged.
 type task struct {
+	memory  *Memory
 	number  protocol.Rank
 	view    uint64   // in which the attempt began
 	first   bool     // it is the task's first
@@ -37,6 +37,7 @@ type task struct {
 	came    uint64 // stands for what came in it, in any order
 	sends   int    // of it, in a barrier
 
+	idle  uint64     // the process's changes when the task could do nothing; 0: not known
 	early [][]*Frame // by operation
 	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
@@ -57,12 +58,23 @@ var errPast = errors.New("a message of one who knows of other aborts")
 // firstView is the number of the view in which all first attempts begin.
 const firstView = 1
 
-func newTask(g *Program, number protocol.Rank, view uint64) *task {
-	return &task{number: number, view: view, first: view == firstView, early: make([][]*Frame, len(g.Calls)), digests: make([]uint64, 0, len(g.Calls))}
+// newTask begins an attempt of a task.
+func (j *Job) newTask(number protocol.Rank, view uint64) *task {
+	t, n := j.memory.tasks.one(), len(j.program.Calls)
+	early := slices.Grow(t.early, max(n-len(t.early), 0))[:n]
+	for i := range early {
+		early[i] = early[i][:0]
+	}
+	*t = task{
+		memory: &j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
+		steps: t.steps, store: t.store, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0],
+	}
+	return t
 }
 
 // accept takes a message.
 func (t *task) accept(g *Program, f *Frame) {
+	t.idle = 0
 	switch at := g.index(f.Name); {
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
 	case at == t.op && t.begun && (t.first || g.Calls[at].barrier != nil):
@@ -139,7 +151,7 @@ func (t *task) redo(c *Call, m move) error {
 			copy(room, v)
 			return t.store.Put(st, room, false)
 		}
-		return t.store.Put(st, bytes.Clone(v), false)
+		return t.store.Put(st, t.memory.clone(v), false)
 	case st.Kind == collective.FoldStep:
 		return t.store.Fold(st)
 	default:
@@ -165,7 +177,7 @@ func (t *task) begin(g *Program) {
 		return
 	}
 	early := t.early[t.op]
-	t.early[t.op] = nil
+	t.early[t.op] = early[:0]
 	for _, f := range early {
 		t.put(g, f)
 	}
@@ -176,7 +188,9 @@ func (t *task) last() uint64 { return t.digest }
 
 // frame is a message of the present operation.
 func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
-	return &Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
+	f := t.memory.frames.one()
+	*f = Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
+	return f
 }
 
 // given is what a task gives to an operation: blocks, or one vector.
@@ -189,13 +203,13 @@ func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 	case len(p.In) == 0:
 		return nil
 	}
-	return [][]byte{g.vector(at, task, digest)}
+	return append(g.memory.blocks.list(1)[:0], g.vector(at, task, digest))
 }
 
 // supply makes the store that of the present operation, with what the task gives.
 func (t *task) supply(c *Call) {
 	p := &c.programs[t.number]
-	t.store.Reset(p, collective.Kind{Elem: 8, Fold: c.add})
+	t.store.Reset(p, c.kind)
 	switch {
 	case p.Segments == 0:
 		t.err = t.store.SetBlocks(t.input...)
@@ -206,7 +220,7 @@ func (t *task) supply(c *Call) {
 		t.store.SetVector(t.input[0])
 	}
 	if (t.op+int(t.number))%2 == 0 { // some users give memory for the result
-		t.store.SetRoom(make([]byte, 0, 8*c.Elems))
+		t.store.SetRoom(t.memory.bytes.list(8 * c.Elems))
 	}
 }
 
@@ -232,8 +246,10 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	case protocol.Send:
 		st := &c.programs[t.number].Steps[a.Msg.Step]
 		t.moves = append(t.moves, move{step: a.Msg.Step})
-		v, _ := t.store.Take(st, nil)
-		v = bytes.Clone(v) // the log keeps it, and the store may receive in its place
+		v, copied := t.store.Take(st, t.memory.bytes.list(t.store.Bundle(st)))
+		if !copied {
+			v = t.memory.clone(v) // the log keeps it, and the store may receive in its place
+		}
 		t.counts(c, 1)
 		send(t.frame(a.To, a.Msg.Lane, v))
 	case protocol.Work:
@@ -267,10 +283,10 @@ func (t *task) finish(c *Call) {
 	var got [][]byte
 	if c.barrier == nil {
 		if p := &c.programs[t.number]; p.Segments == 0 {
-			got, _ = t.store.Blocks(nil, nil)
+			got, _ = t.store.Blocks(t.memory.blocks.list(len(p.Out))[:0], nil)
 		} else if p.Out != nil {
 			v, _ := t.store.Vector()
-			got = [][]byte{present(v)}
+			got = append(t.memory.blocks.list(1)[:0], present(v))
 		}
 	}
 	t.over(digestOf(t.last(), got))
@@ -280,7 +296,7 @@ func (t *task) finish(c *Call) {
 func (t *task) abort() {
 	t.aborted = append(t.aborted, t.op)
 	t.past = protocol.Mix(t.past, uint64(t.op)+1)
-	t.early[t.op] = nil
+	t.early[t.op] = t.early[t.op][:0]
 	t.over(abortedOf(t.last()))
 }
 
@@ -318,7 +334,9 @@ func (t *task) again(to protocol.Rank) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {
-			t.out = append(t.out, logged(head, value))
+			f := t.memory.frames.one()
+			*f = logged(head, value)
+			t.out = append(t.out, f)
 		}
 	}
 }

@@ -14,7 +14,7 @@
 package ending
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -32,20 +32,59 @@ const (
 
 // Job is a job that ends.
 type Job struct {
-	view     *membership.View             // the latest that is known
-	returned map[membership.Member]uint64 // the last view in which it had
-	dead     map[membership.Member]bool
-	adopts   bool // tasks of the dead are run by others
+	view    *membership.View // the latest that is known
+	lives   []life           // of which something is known, in the order of ids
+	latest  uint64           // view in which any has returned
+	reports bool             // nobody runs tasks of the dead
+}
+
+// life is what is known of one.
+type life struct {
+	membership.Member
+	returned uint64 // the last view in which it had
+	dead     bool
 }
 
 // New returns a job that begins with a view.
 func New(first *membership.View) *Job {
-	return &Job{view: first, returned: map[membership.Member]uint64{}, dead: map[membership.Member]bool{}, adopts: true}
+	j := new(Job)
+	j.Reset(first)
+	return j
+}
+
+// Reset makes it what New returns, in the memory that it has.
+func (j *Job) Reset(first *membership.View) { *j = Job{view: first, lives: j.lives[:0]} }
+
+// find returns the place of a life, and whether anything is known of it.
+func (j *Job) find(m membership.Member) (int, bool) {
+	return slices.BinarySearchFunc(j.lives, m, func(l life, m membership.Member) int {
+		if l.ID != m.ID {
+			return cmp.Compare(l.ID, m.ID)
+		}
+		return cmp.Compare(l.Incarnation, m.Incarnation)
+	})
+}
+
+// known returns what is known of a life.
+func (j *Job) known(m membership.Member) life {
+	if i, ok := j.find(m); ok {
+		return j.lives[i]
+	}
+	return life{Member: m}
+}
+
+// note returns where to note something of a life.
+func (j *Job) note(m membership.Member) *life {
+	i, ok := j.find(m)
+	if !ok {
+		j.lives = slices.Insert(j.lives, i, life{Member: m})
+	}
+	return &j.lives[i]
 }
 
 // Report says that nobody adopts tasks of the dead: they hold up nothing, and every live
 // process has to return, once.
-func (j *Job) Report() { j.adopts = false }
+func (j *Job) Report() { j.reports = true }
 
 // Viewed takes note of a view. Processes may report views in any order.
 func (j *Job) Viewed(v *membership.View) {
@@ -57,22 +96,20 @@ func (j *Job) Viewed(v *membership.View) {
 // Returned takes note of a process that has returned in a view. What was said earlier may
 // come late.
 func (j *Job) Returned(m membership.Member, view uint64) {
-	j.returned[m] = max(j.returned[m], view)
+	l := j.note(m)
+	l.returned = max(l.returned, view)
+	j.latest = max(j.latest, view)
 }
 
 // Died takes note of a death.
-func (j *Job) Died(m membership.Member) { j.dead[m] = true }
+func (j *Job) Died(m membership.Member) { j.note(m).dead = true }
 
 // Verdict decides.
 func (j *Job) Verdict() Verdict {
-	latest := uint64(0)
-	for _, view := range j.returned {
-		latest = max(latest, view)
-	}
 	switch {
-	case latest <= j.view.Number && j.allReturned():
+	case j.latest <= j.view.Number && j.allReturned():
 		return Over
-	case slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.dead[m] }):
+	case slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.known(m).dead }):
 		return Going
 	}
 	return Abandoned
@@ -94,10 +131,11 @@ func (j *Job) allReturned() bool {
 
 // done reports whether a process has nothing more to do of what a view has given to it.
 func (j *Job) done(m membership.Member, since uint64) bool {
-	if !j.adopts {
-		return j.dead[m] || j.returned[m] > 0
+	l := j.known(m)
+	if j.reports {
+		return l.dead || l.returned > 0
 	}
-	return j.returned[m] >= since
+	return l.returned >= since
 }
 
 // Latest is the number of the latest view that is known.
@@ -106,20 +144,14 @@ func (j *Job) Latest() uint64 { return j.view.Number }
 // Clone returns a copy that shares nothing that changes.
 func (j *Job) Clone() *Job {
 	c := *j
-	c.returned, c.dead = maps.Clone(j.returned), maps.Clone(j.dead)
+	c.lives = slices.Clone(j.lives)
 	return &c
 }
 
 // Returns lists who has returned, in the order of ids, and in which view.
 func (j *Job) Returns(yield func(membership.Member, uint64) bool) {
-	members := slices.SortedFunc(maps.Keys(j.returned), func(a, b membership.Member) int {
-		if a.ID != b.ID {
-			return int(a.ID) - int(b.ID)
-		}
-		return int(a.Incarnation) - int(b.Incarnation)
-	})
-	for _, m := range members {
-		if !yield(m, j.returned[m]) {
+	for _, l := range j.lives {
+		if l.returned > 0 && !yield(l.Member, l.returned) {
 			return
 		}
 	}

@@ -108,7 +108,7 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 		case p.present(s):
 			s.campaign = campaign{}
 			s.opened()
-			s.route = p.route(s, s.view.Members)
+			s.route = p.route(s)
 			p.passOn(s, &Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
 			return true
 		}
@@ -230,15 +230,27 @@ func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
 	}
 }
 
-// voters are all who are asked in this phase.
-func (s *State) voters() []Member {
-	c := &s.campaign
-	if c.phase == preparing || c.phase == confirming {
-		return s.view.Members
+// voters are all who are asked in this phase, in the order of their ids: the members of the view in
+// force and of the one that is proposed.
+func (s *State) voters(yield func(Member) bool) {
+	old, new := s.view.Members, []Member(nil)
+	if c := &s.campaign; c.phase == recording || c.phase == proposing {
+		new = c.value.Members
 	}
-	all := append(slices.Clone(s.view.Members), c.value.Members...)
-	slices.SortFunc(all, byID)
-	return slices.CompactFunc(all, func(a, b Member) bool { return a.ID == b.ID })
+	for len(old)+len(new) > 0 {
+		var m Member
+		if len(new) == 0 || len(old) > 0 && old[0].ID <= new[0].ID {
+			m, old = old[0], old[1:]
+		} else {
+			m = new[0]
+		}
+		if len(new) > 0 && new[0].ID == m.ID {
+			new = new[1:]
+		}
+		if !yield(m) {
+			return
+		}
+	}
 }
 
 // ask sends a sweep to all who have not answered.
@@ -254,7 +266,7 @@ func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	c.wait *= 2
 	l := &Letter{
 		Kind: c.phase.asks(), Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
-		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s, s.voters()),
+		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s),
 	}
 	c.asks = l
 	p.spread(s, l, 0, s.self)
@@ -279,7 +291,7 @@ func (p *Protocol) choose(s *State, now protocol.Time) {
 	c, w, base := s.campaign, s.sweep, s.view
 	news := &Letter{Kind: Decided, Number: c.value.Number, Base: c.value}
 	if !c.value.Has(s.self) { // it was another's to propose; the members have to open it
-		for _, m := range s.voters() {
+		for m := range s.voters {
 			if m != s.self && !s.dead(m) {
 				s.send(m.ID, m.Incarnation, news)
 			}
@@ -318,27 +330,33 @@ func (p *Protocol) present(s *State) bool {
 	return true
 }
 
-// silent lists who is asked, has not answered and is not known to have failed.
-func (s *State) silent() (silent []Member) {
-	for _, m := range s.voters() {
-		if !s.campaign.answered.has(m.ID) && !s.fails(m) {
-			silent = append(silent, m)
+// silent are those who are asked, have not answered and are not known to have failed.
+func (s *State) silent(yield func(Member) bool) {
+	for m := range s.voters {
+		if !s.campaign.answered.has(m.ID) && !s.fails(m) && !yield(m) {
+			return
 		}
 	}
-	return silent
+}
+
+// awaits tells whether there are any.
+func (s *State) awaits() bool {
+	for range s.silent {
+		return true
+	}
+	return false
 }
 
 // again asks those again who have not answered, suspects those that never do, and
 // has suspects killed that stand in the way of a quorum.
 func (p *Protocol) again(s *State, now protocol.Time) bool {
 	c := &s.campaign
-	silent := s.silent()
 	switch {
-	case len(silent) == 0:
+	case !s.awaits():
 		p.fence(s)
 		return false
 	case now >= c.began+p.cfg.Patience:
-		for _, m := range silent {
+		for _, m := range slices.Collect(s.silent) {
 			p.failed(s, now, failure{who: m})
 		}
 		return true
@@ -402,7 +420,7 @@ func (p *Protocol) leadDue(s *State) protocol.Time {
 				return at
 			}
 		}
-	case len(s.silent()) > 0:
+	case s.awaits():
 		return min(c.retryAt, c.began+p.cfg.Patience)
 	}
 	return protocol.Never

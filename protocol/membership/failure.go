@@ -31,9 +31,16 @@ func (x *failure) sign(f fingerprint) fingerprint {
 // search returns the place of a life among those that failed, and whether it is
 // there.
 func (s *State) search(m Member) (int, bool) {
-	return slices.BinarySearchFunc(s.failures, m, func(f failure, m Member) int {
-		return f.who.compare(m)
-	})
+	at, end := 0, len(s.failures)
+	for at < end {
+		mid := (at + end) / 2
+		if who := s.failures[mid].who; who.ID < m.ID || who.ID == m.ID && who.Incarnation < m.Incarnation {
+			at = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return at, at < len(s.failures) && s.failures[at].who == m
 }
 
 // find returns what is known of the failure of a life; nil: nothing.

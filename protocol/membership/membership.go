@@ -120,10 +120,12 @@ func New(cfg Config) (*Protocol, error) {
 	case cfg.Report < 0 || cfg.Retry < 0 || cfg.Patience < cfg.Retry:
 		return nil, fmt.Errorf("report after %d, retry after %d, patience %d; allowed: from 0, from 1, from retry", cfg.Report, cfg.Retry, cfg.Patience)
 	}
-	cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
-	p := &Protocol{cfg: cfg}
-	for _, m := range cfg.First.Members {
-		p.first = append(p.first, m.ID)
+	if cfg.First.print == (fingerprint{}) { // it is not one of NewView
+		cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
+	}
+	p := &Protocol{cfg: cfg, first: make([]protocol.Rank, len(cfg.First.Members))}
+	for i, m := range cfg.First.Members {
+		p.first[i] = m.ID
 	}
 	for 1<<p.bits < cfg.Fanout {
 		p.bits++
@@ -133,7 +135,7 @@ func New(cfg Config) (*Protocol, error) {
 
 // Init implements protocol.Protocol.
 func (p *Protocol) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{self: Member{self, 1}, seed: seed}
+	*s = State{self: Member{self, 1}, seed: seed, failures: s.failures[:0], works: s.works[:0], out: s.out[:0]}
 	if m, in := p.cfg.First.Find(self); in {
 		s.self, s.view, s.open, s.stage = m, p.cfg.First, true, inside
 	}
@@ -222,10 +224,10 @@ func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
 // Next implements protocol.Protocol.
 func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	p.progress(s, now)
-	if len(s.out) > 0 {
-		a := s.out[0]
-		if s.out = s.out[1:]; len(s.out) == 0 {
-			s.out = nil
+	if s.done < len(s.out) {
+		a := s.out[s.done]
+		if s.done++; s.done == len(s.out) {
+			s.out, s.done = s.out[:0], 0
 		}
 		if a.Kind == protocol.Work {
 			s.works = append(s.works, a.Msg.Kind)

@@ -71,7 +71,8 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 	}
 	var orphans []int
 	for t, o := range next {
-		if i, in := index(members, o); in {
+		i, in := place(members, o)
+		if in {
 			load[i]++
 			continue
 		}
@@ -94,13 +95,13 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 // balance moves tasks, the last first, from the member that owns most to the one that owns
 // fewest, of those that can own more, until that makes no difference; nil: it makes none.
 func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int) []protocol.Rank {
-	tasks, load, most := make([][]int, len(members)), make([]int, len(members)), make([]int, len(members))
-	for i, m := range members {
-		most[i] = limitOf(m)
+	var loads, mosts [8]int // enough for most groups
+	load, most := append(loads[:0], make([]int, len(members))...), mosts[:0]
+	for _, m := range members {
+		most = append(most, limitOf(m))
 	}
-	for t, o := range owners {
-		if i, in := index(members, o); in {
-			tasks[i] = append(tasks[i], t)
+	for _, o := range owners {
+		if i, in := place(members, o); in {
 			load[i]++
 		}
 	}
@@ -118,12 +119,13 @@ func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int)
 		if next == nil {
 			next = slices.Clone(owners)
 		}
-		last := len(tasks[many]) - 1
-		t := tasks[many][last]
-		tasks[many], tasks[few] = tasks[many][:last], append(tasks[few], t)
+		t := len(next) - 1 // nobody who has got a task gives one
+		for next[t] != members[many].ID {
+			t--
+		}
+		next[t] = members[few].ID
 		load[many]--
 		load[few]++
-		next[t] = members[few].ID
 	}
 }
 

@@ -41,7 +41,8 @@ type State struct {
 	records  uint32  // asked for
 	recorded uint32  // done
 
-	out []protocol.Action[Message] // to do, in order
+	out  []protocol.Action[Message] // to do, in order
+	done int                        // of these
 }
 
 type stage uint8
@@ -137,7 +138,7 @@ func (s *State) Clone() State {
 	c.failures = slices.Clone(s.failures)
 	c.joiners = slices.Clone(s.joiners)
 	c.works = slices.Clone(s.works)
-	c.out = slices.Clone(s.out)
+	c.out, c.done = slices.Clone(s.out[s.done:]), 0
 	c.sweep.waiting = slices.Clone(s.sweep.waiting)
 	c.sweep.missing = slices.Clone(s.sweep.missing)
 	c.campaign.answered = slices.Clone(s.campaign.answered)
@@ -168,11 +169,11 @@ func (s *State) Fingerprint() [2]uint64 {
 		f = f.with(uint64(k))
 	}
 	f = f.with(uint64(len(s.works)))
-	for i := range s.out {
-		a := &s.out[i]
+	for i := range s.out[s.done:] {
+		a := &s.out[s.done+i]
 		f = f.with(uint64(a.Kind)<<32 | uint64(uint32(a.To))).and(fingerprint(a.Msg.Fingerprint()))
 	}
-	return f.with(uint64(len(s.out)))
+	return f.with(uint64(len(s.out) - s.done))
 }
 
 func (f fingerprint) letter(l *Letter) fingerprint {

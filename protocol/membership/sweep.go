@@ -124,18 +124,19 @@ func (p *Protocol) places(s *State) []protocol.Rank {
 // gap stands for an empty place.
 const gap protocol.Rank = -1
 
-// route is the way to some members: this process first, then those that have not
+// route is the way to the voters: this process first, then those that have not
 // failed and have not answered, at the places that they had.
-func (p *Protocol) route(s *State, members []Member) []protocol.Rank {
-	var wanted set
-	for _, m := range members {
+func (p *Protocol) route(s *State) []protocol.Rank {
+	wanted := make(set, 0, 1)
+	for m := range s.voters {
 		if m.ID == s.self.ID || !s.fails(m) && !s.campaign.answered.has(m.ID) {
 			wanted = wanted.add(m.ID)
 		}
 	}
 	wanted = wanted.add(s.self.ID)
-	l := &Letter{Bits: p.bits}
-	for _, id := range p.places(s) {
+	places := p.places(s)
+	l := Letter{Bits: p.bits, Route: make([]protocol.Rank, 0, len(places)+1)}
+	for _, id := range places {
 		if id == gap || !wanted.has(id) {
 			id = gap
 		} else {

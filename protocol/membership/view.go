@@ -38,7 +38,7 @@ type View struct {
 	Owners []protocol.Rank
 	// Since is, by task, the number of the view that gave it to its owner: whoever has seen
 	// only some of the views knows which attempt of a task it is.
-	Since []uint64
+	Since []uint64 `json:",omitempty"`
 	// Epoch is the last epoch that a view has committed: all tasks had saved it. A view
 	// that gives tasks of the living to others commits one.
 	Epoch uint64
@@ -48,10 +48,7 @@ type View struct {
 
 // NewView returns a view; the members are sorted.
 func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *View {
-	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners)}
-	for range owners {
-		v.Since = append(v.Since, number)
-	}
+	v := &View{Number: number, Members: slices.Clone(members), Gone: slices.Clone(gone), Owners: slices.Clone(owners), Since: slices.Repeat([]uint64{number}, len(owners))}
 	slices.SortFunc(v.Members, byID)
 	slices.SortFunc(v.Gone, byID)
 	return v.signed()
@@ -95,17 +92,28 @@ func (v *View) Same(w *View) bool {
 // Find returns the member of an id.
 func (v *View) Find(id protocol.Rank) (Member, bool) { return find(v.Members, id) }
 
-// index is where the member of an id is, or would be.
-func index(list []Member, id protocol.Rank) (int, bool) {
-	return slices.BinarySearchFunc(list, id, func(m Member, id protocol.Rank) int { return int(m.ID) - int(id) })
-}
-
 func find(list []Member, id protocol.Rank) (Member, bool) {
-	i, ok := index(list, id)
+	i, ok := place(list, id)
 	if !ok {
 		return Member{}, false
 	}
 	return list[i], true
+}
+
+// place is where an id is in a list, or would be.
+func place(list []Member, id protocol.Rank) (int, bool) {
+	if uint(id) < uint(len(list)) && list[id].ID == id { // nobody below it is missing
+		return int(id), true
+	}
+	at, end := 0, len(list)
+	for at < end {
+		if mid := (at + end) / 2; list[mid].ID < id {
+			at = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return at, at < len(list) && list[at].ID == id
 }
 
 // Has tells whether this life of a process is in.
@@ -131,7 +139,7 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 
 // without is the same where members can own only so many tasks.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
+	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
 	for _, m := range v.Members {
 		if !out(m) {
 			next.Members = append(next.Members, m)
@@ -158,11 +166,11 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 // Balanced is the next view if tasks of those that own many go to those that own few, as
 // far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
 func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
 	owners := balance(v.Owners, v.Members, limitOf)
 	if owners == nil {
 		return nil
 	}
+	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
 	return next.owned(v, owners)
 }
 

@@ -43,7 +43,13 @@ type Key struct {
 func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
 
 func (k Key) compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.Epoch, o.Epoch), cmp.Compare(k.Task, o.Task), cmp.Compare(k.Name, o.Name))
+	switch {
+	case k.Epoch != o.Epoch:
+		return cmp.Compare(k.Epoch, o.Epoch)
+	case k.Task != o.Task:
+		return cmp.Compare(k.Task, o.Task)
+	}
+	return cmp.Compare(k.Name, o.Name)
 }
 
 // replica is a copy that is here.
@@ -70,7 +76,15 @@ func (m *Machine) copy(k Key) *replica {
 }
 
 func (m *Machine) search(k Key) (int, bool) {
-	return slices.BinarySearchFunc(m.copies, k, func(r replica, k Key) int { return r.compare(k) })
+	at, end := 0, len(m.copies)
+	for at < end {
+		if mid := (at + end) / 2; m.copies[mid].compare(k) < 0 {
+			at = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return at, at < len(m.copies) && m.copies[at].Key == k
 }
 
 // Holds reports whether a copy is here.

@@ -35,6 +35,15 @@ const (
 // NewLog returns the log of a task whose messages have heads of so many bytes.
 func NewLog(head int) *Log { return &Log{head: head} }
 
+// Reset makes it an empty log of messages with such heads, in the memory of its lists.
+func (l *Log) Reset(head int) {
+	for i := range l.ranks {
+		s := &l.ranks[i]
+		s.pages, s.large = s.pages[:0], s.large[:0]
+	}
+	l.head, l.last = head, nil
+}
+
 // Add adds a message. A value of more than Inline bytes is kept as it is: it must
 // not change any more. Add returns how much memory the log takes more than before.
 func (l *Log) Add(to int, head, value []byte) (grown int) {

@@ -175,10 +175,21 @@ type Message struct {
 // New returns the machine of a process of the first view; of one that joins later, if it is
 // not in there.
 func New(cfg *Config, self membership.Member) *Machine {
-	m := &Machine{cfg: cfg, self: self}
+	m := new(Machine)
+	m.Reset(cfg, self)
+	return m
+}
+
+// Reset makes it what New returns, in the memory that it has. Nobody may use anything any more that
+// it has returned, nor a copy of it.
+func (m *Machine) Reset(cfg *Config, self membership.Member) {
+	*m = Machine{
+		cfg: cfg, self: self, sweep: m.sweep, tasks: m.tasks[:0], lost: m.lost[:0], records: m.records[:0], words: m.words[:0],
+		copies: m.copies[:0], coming: m.coming[:0], drawn: m.drawn[:0], known: m.known[:0], owed: m.owed[:0], effects: m.effects[:0],
+	}
 	if !cfg.First.Has(self) {
 		m.sweep.Init(self.ID, 0, nil)
-		return m
+		return
 	}
 	m.view = cfg.First
 	m.sweep.Init(self.ID, m.view.Number, ids(m.view))
@@ -188,7 +199,6 @@ func New(cfg *Config, self membership.Member) *Machine {
 		}
 	}
 	m.settle()
-	return m
 }
 
 // Hold says whether tasks are to be moved in the view that is open.
@@ -197,17 +207,21 @@ func (m *Machine) Hold(on bool) {
 	m.settle()
 }
 
-func ids(v *membership.View) (all []protocol.Rank) {
-	for _, m := range v.Members {
-		all = append(all, m.ID)
+func ids(v *membership.View) []protocol.Rank {
+	all := make([]protocol.Rank, len(v.Members))
+	for i, m := range v.Members {
+		all[i] = m.ID
 	}
 	return all
 }
 
 // Effects returns what is to be done, and forgets it.
-func (m *Machine) Effects() []Effect {
+func (m *Machine) Effects() []Effect { return m.Exchange(nil) }
+
+// Exchange is Effects, and gives memory for the next ones.
+func (m *Machine) Exchange(room []Effect) []Effect {
 	all := m.effects
-	m.effects = nil
+	m.effects = room[:0]
 	return all
 }
 

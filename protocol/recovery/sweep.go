@@ -102,7 +102,7 @@ type heldSweep struct {
 // Init makes it that of process self in the first view, in which all know that epoch 0 is
 // committed. Who is not in that view knows nothing before its first NewView.
 func (s *Sweep) Init(self protocol.Rank, view uint64, members []protocol.Rank) {
-	*s = Sweep{self: self, first: true}
+	*s = Sweep{self: self, first: true, members: s.members[:0], came: s.came[:0], held: s.held[:0]}
 	s.open(view, members)
 	s.known = s.at >= 0
 	s.told = len(s.came)
@@ -133,7 +133,8 @@ func (s *Sweep) open(number uint64, members []protocol.Rank) {
 	s.view, s.members = number, append(s.members[:0], members...)
 	slices.Sort(s.members)
 	s.at = slices.Index(s.members, s.self)
-	s.came = append(s.came[:0], make([]standing, s.children())...)
+	s.came = slices.Grow(s.came[:0], s.children())[:s.children()]
+	clear(s.came)
 	s.sent, s.told = standing{}, 0
 }
 

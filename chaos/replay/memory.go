@@ -1,0 +1,119 @@
+package replay
+
+import (
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
+	"github.com/coppice-go/coppice/protocol/recovery"
+)
+
+// Memory is what programs and their jobs allocate from that are run one after the other. The zero
+// value allocates anew, for jobs whose states are copied.
+type Memory struct {
+	frames   *arena[Frame]
+	tasks    *arena[task]
+	copies   *arena[Copy]
+	attempts *arena[Attempt]
+	rules    *arena[recovery.Message]
+	machines *arena[recovery.Machine]
+	logs     *arena[recovery.Log]
+	letters  *arena[membership.Letter]
+	ends     *arena[end]
+	programs *arena[Program]
+	calls    *arena[Call]
+	plans    *arena[[]*Plan]
+	bytes    *arena[byte]
+	blocks   *arena[[]byte]
+	results  *arena[[][]byte]
+	words    *arena[uint64]
+	lists    *arena[[]uint64]
+	ints     *arena[int]
+	ranks    *arena[protocol.Rank]
+}
+
+// NewMemory returns memory that is used again after each Reset.
+func NewMemory() Memory {
+	return Memory{
+		frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
+		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), logs: new(arena[recovery.Log]),
+		letters: new(arena[membership.Letter]), ends: new(arena[end]),
+		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
+		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
+		ints: new(arena[int]), ranks: new(arena[protocol.Rank]),
+	}
+}
+
+// Reset frees everything: nothing may be used any more that was made in this memory.
+func (m *Memory) Reset() {
+	m.frames.reset()
+	m.tasks.reset()
+	m.copies.reset()
+	m.attempts.reset()
+	m.rules.reset()
+	m.machines.reset()
+	m.logs.reset()
+	m.letters.reset()
+	m.ends.reset()
+	m.programs.reset()
+	m.calls.reset()
+	m.plans.reset()
+	m.bytes.reset()
+	m.blocks.reset()
+	m.results.reset()
+	m.words.reset()
+	m.lists.reset()
+	m.ints.reset()
+	m.ranks.reset()
+}
+
+// again reports whether the memory is used again.
+func (m *Memory) again() bool { return m.bytes != nil }
+
+// clone copies bytes, nil to nil.
+func (m *Memory) clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	c := m.bytes.list(len(b))
+	copy(c, b)
+	return c
+}
+
+// arena hands out values of one type. A nil arena allocates each.
+type arena[T any] struct {
+	room []T // what was handed out
+}
+
+// one returns a value: zero, or what somebody has left there before the last reset.
+func (a *arena[T]) one() *T {
+	if a == nil {
+		return new(T)
+	}
+	return &a.list(1)[0]
+}
+
+// zeros returns n values that are zero.
+func (a *arena[T]) zeros(n int) []T {
+	all := a.list(n)
+	clear(all)
+	return all
+}
+
+// list returns n of them.
+func (a *arena[T]) list(n int) []T {
+	if a == nil {
+		return make([]T, n)
+	}
+	at := len(a.room)
+	if a.room == nil || cap(a.room)-at < n {
+		a.room, at = make([]T, 0, max(2*cap(a.room), n, 64)), 0 // what was handed out stays its users'
+	}
+	a.room = a.room[:at+n]
+	return a.room[at : at+n : at+n]
+}
+
+// reset lets all be handed out once more.
+func (a *arena[T]) reset() {
+	if a != nil {
+		a.room = a.room[:0]
+	}
+}
