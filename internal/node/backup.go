@@ -9,11 +9,11 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Backups of reductions (the thesis's Algorithm 4). What a task has combined goes back to the
-// process of the task whose value it has combined last: that one is done, and keeps it, as it
-// keeps copies of what tasks save (copies.go). A task that is run again takes it from there and
-// does not combine again what led to it. What nobody has any more is combined again, so there is
-// one copy, nobody waits for it, and none takes its place when it is lost.
+// Backups of reductions. What a task has combined goes back to the process of the task whose
+// value it has combined last (collective.Program.Keeper), which keeps it, as it keeps copies of
+// what tasks save (copies.go). A task that is run again takes it from there and does not combine
+// again what led to it (Spared). What nobody has any more is combined again, so there is one copy,
+// nobody waits for it, and none takes its place when it is lost.
 
 // Backup says which values that were combined with code of the user are kept elsewhere.
 type Backup uint8
@@ -62,7 +62,7 @@ func (o *operation) backUp(step int, took time.Duration) {
 		return
 	}
 	p, st := o.m.p, &o.sched.program.Steps[step]
-	q := p.backupAt(o.m, o.sched.program.Steps[:step])
+	q := o.backupAt(step)
 	if q == nil || !o.backup.worth(o.unsaved, o.sched.store.Length(st)) {
 		return
 	}
@@ -76,14 +76,13 @@ func (o *operation) backUp(step int, took time.Duration) {
 	q.send(e, value, nil)
 }
 
-// backupAt is the process that keeps what the task combines after these steps; nil: there is none.
-func (p *Process) backupAt(m *Member, steps []collective.Step) *peer {
-	for i := len(steps) - 1; i >= 0; i-- {
-		if steps[i].Kind == collective.RecvStep {
-			if q := p.peerAt(p.roster.Owner(m.taskOf(int(steps[i].Peer)))); q.rank != p.cfg.Rank && !q.dead {
-				return q
-			}
-			break
+// backupAt is the process that keeps what a step combines: that of the task's keeper, or, if that
+// is not another one, the next; nil: there is none.
+func (o *operation) backupAt(step int) *peer {
+	p := o.m.p
+	if r, ok := o.sched.program.Keeper(step); ok {
+		if q := p.peerAt(p.roster.Owner(o.m.taskOf(int(r)))); q.rank != p.cfg.Rank && !q.dead {
+			return q
 		}
 	}
 	for _, rank := range p.ring(p.view()) {
@@ -109,7 +108,7 @@ func (o *operation) restore(ctx context.Context, step int) (spared bool, err err
 			}
 		}
 	}
-	if !o.spares(step) {
+	if !o.sched.program.Spared(step, func(i int) bool { return o.backupOf(i) != nil }) {
 		return false, nil
 	}
 	if r := o.backupOf(step); r != nil {
@@ -126,24 +125,6 @@ func (o *operation) backupOf(step int) *replica {
 	}
 	r.pooled = false // the operation refers to it
 	return r
-}
-
-// spares tells whether a step need not combine anything: there is a backup of it, or nothing
-// but a step that need not either uses what it would make.
-func (o *operation) spares(step int) bool {
-	if o.backupOf(step) != nil {
-		return true
-	}
-	at := o.sched.program.Steps[step].Slots[0]
-	for i, st := range o.sched.program.Steps[step+1:] {
-		switch {
-		case st.Kind == collective.FoldStep && (st.Slots[0] == at || st.With[0] == at):
-			return !st.Keep && o.spares(step+1+i)
-		case len(st.Slots) > 0 && st.Slots[0] == at:
-			return false
-		}
-	}
-	return false
 }
 
 // backupRoom tells whether there is room for a backup that comes. They share what the log may

@@ -16,6 +16,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/credit"
 	"github.com/coppice-go/coppice/protocol/recovery"
+	"github.com/coppice-go/coppice/protocol/revoke"
 )
 
 // world is the id of the group of all tasks.
@@ -56,7 +57,7 @@ type Member struct {
 	digests    digests  // of what it took
 	agreed     uint64   // the agreed operation that the task is in, if it is in one
 	patience   outliving
-	revoked    bool
+	revoking   revoke.State
 	fate       fate                     // of the last operation, which may have further parts
 	agreements *agreement.Series[*pact] // nil: there are none
 	blocks     [][]byte                 // of the last result
@@ -158,9 +159,8 @@ func (m *Member) join(tasks []int32) {
 		}
 		m.rank = m.ranks[int32(m.task)]
 	}
-	if m.revoked { // that was known before
-		m.flood()
-	}
+	m.revoking.Join()
+	m.flood() // that it is revoked may have been known before
 	held := m.held
 	m.held = nil
 	for _, in := range held {
@@ -294,7 +294,7 @@ func (m *Member) usable(op string) error {
 		return &Failure{Op: op, Err: errOver}
 	case m.asking:
 		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
-	case m.revoked && op != agreeName: // which is how to go on
+	case m.revoking.Revoked() && op != agreeName: // which is how to go on
 		return &Failure{Op: op, Err: ErrRevoked}
 	}
 	return nil

@@ -4,12 +4,11 @@ import (
 	"context"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/revoke"
 )
 
 // Where the dead stay dead, a task that cannot go on revokes the group: all that the
-// others call there fails, too, but for agreements. The word goes along the binomial
-// graph of those who live: at distances of 1, 2, 4 … to both sides. Whoever hears it
-// first passes it on, and again in every view, whose graph has none of the dead.
+// others call there fails, too, but for agreements. Package revoke says who tells whom.
 
 // Revoke revokes the group. It tells whether there is such a thing.
 func (m *Member) Revoke() bool {
@@ -27,47 +26,32 @@ func (m *Member) Revoke() bool {
 
 // revoke takes note that the group is revoked.
 func (m *Member) revoke() {
-	if m.revoked || m.p.replays() {
-		return
-	}
-	m.revoked = true
-	if !m.known {
+	if m.p.replays() || !m.revoking.Revoke() {
 		return
 	}
 	m.flood()
-	m.fail(func(*operation) *Failure { return &Failure{Err: ErrRevoked} })
-	m.p.roomAgain()
+	if m.known {
+		m.fail(func(*operation) *Failure { return &Failure{Err: ErrRevoked} })
+		m.p.roomAgain()
+	}
 }
 
-// flood passes the word on.
+// flood passes the word on, if there is reason to: as soon as that is so, and again in every view.
 func (m *Member) flood() {
-	live, at := m.living(m.p.view()), -1
-	for i, r := range live {
-		if int(r) == m.rank {
-			at = i
-		}
-	}
-	if at < 0 {
+	if !m.revoking.Floods() {
 		return
 	}
-	for d := 1; d < len(live); d *= 2 {
-		m.tellRevoked(int(live[(at+d)%len(live)]))
-		m.tellRevoked(int(live[(at-d+len(live))%len(live)]))
+	for _, r := range revoke.Told(protocol.Rank(m.rank), m.living(m.p.view())) {
+		e := m.to(int(r))
+		e.plan = Plan{op: opRevoke}
+		m.peer(int(r)).send(e, nil, nil)
 	}
-}
-
-func (m *Member) tellRevoked(rank int) {
-	e := m.to(rank)
-	e.plan = Plan{op: opRevoke}
-	m.peer(rank).send(e, nil, nil)
 }
 
 // floodAgain does so in a new view.
 func (p *Process) floodAgain() {
 	for m := range p.groups.all() {
-		if m.known && m.revoked {
-			m.flood()
-		}
+		m.flood()
 	}
 }
 

@@ -1,6 +1,7 @@
 package credit
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -130,7 +131,7 @@ func (w *world) clone() *world {
 }
 
 // key stands for the world.
-func (w *world) key() string {
+func (w *world) key() [sha256.Size]byte {
 	b := make([]byte, 0, 300)
 	b = append(b, byte(w.deaths), byte(w.leaves), byte(w.returns))
 	for _, t := range w.tasks {
@@ -157,7 +158,7 @@ func (w *world) key() string {
 			}
 		}
 	}
-	return string(b)
+	return sha256.Sum256(b)
 }
 
 func flags(all ...bool) (b byte) {
@@ -562,7 +563,7 @@ func TestEverySchedule(t *testing.T) {
 			if s.large && extent.Few(t, "millions of schedules") {
 				t.SkipNow()
 			}
-			seen := map[string]bool{}
+			seen := map[[sha256.Size]byte]bool{}
 			todo := []*world{s.world()}
 			ended := 0
 			for len(todo) > 0 {

@@ -1,6 +1,7 @@
 package inquiry
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"testing"
@@ -66,7 +67,7 @@ func (w *world) clone() *world {
 }
 
 // key stands for the world.
-func (w *world) key() string {
+func (w *world) key() [sha256.Size]byte {
 	b := make([]byte, 0, 200)
 	bits := func(all ...bool) {
 		var n byte
@@ -103,7 +104,7 @@ func (w *world) key() string {
 			}
 		}
 	}
-	return string(b)
+	return sha256.Sum256(b)
 }
 
 func (w *world) send(from, to int, m message) {
@@ -298,7 +299,7 @@ func TestEverySchedule(t *testing.T) {
 			if s.large && extent.Few(t, "millions of schedules") {
 				t.SkipNow()
 			}
-			seen := map[string]bool{}
+			seen := map[[sha256.Size]byte]bool{}
 			todo := []*world{&s.first}
 			ended := 0
 			for len(todo) > 0 {
