@@ -216,8 +216,7 @@ func (r *sortReport) compare(ctx context.Context, s samplesort.Source) error {
 	began := time.Now()
 	samplesort.Parallel(keys, runtime.GOMAXPROCS(0))
 	parallel := time.Since(began).Seconds()
-	ratio := parallel / r.Sort
-	r.Parallel, r.Ratio = &parallel, &ratio
+	r.Parallel, r.Ratio = &parallel, new(parallel/r.Sort)
 	return nil
 }
 
