@@ -206,7 +206,7 @@ func writeCollectives(w io.Writer, write func(io.Writer, []column, [][]string) e
 			return err
 		}
 	}
-	if full := slices.Concat(worst(results), others(results)); len(full) > 0 {
+	if full := slices.Concat(worst(results), only(results, false)); len(full) > 0 {
 		if _, err := fmt.Fprint(w, "The worst cells, and the lines beside the table:\n\n"); err != nil {
 			return err
 		}
@@ -278,22 +278,12 @@ func worst(results []result) []result {
 			return ratio
 		}
 	}
-	var cells []result
-	for _, r := range results {
-		if r.cell {
-			cells = append(cells, r)
-		}
-	}
+	cells := only(results, true)
 	slices.SortStableFunc(cells, func(a, b result) int { return cmp.Compare(rank(b), rank(a)) })
 	return cells[:min(worstMax, len(cells))]
 }
 
-// others returns the lines that are no cells.
-func others(results []result) (lines []result) {
-	for _, r := range results {
-		if !r.cell {
-			lines = append(lines, r)
-		}
-	}
-	return lines
+// only returns the cells of the table, or all other lines.
+func only(results []result, cells bool) []result {
+	return slices.DeleteFunc(slices.Clone(results), func(r result) bool { return r.cell != cells })
 }

@@ -165,8 +165,7 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 		results = append(results, measured...)
 	}
 	if after, err := readUsage(); err == nil && errBefore == nil {
-		d := between(before, after)
-		m.Disturbance = &d
+		m.Disturbance = new(between(before, after))
 	}
 	return whole, report(o, m, results, stdout)
 }

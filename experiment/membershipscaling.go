@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -95,15 +96,13 @@ func (f *Finding) scenarios(ctx context.Context) error {
 func (f *Finding) changes(times map[string]stabilized) {
 	one := times["one leaf fails"].accepted
 	same := func(what, paper string, names ...string) {
-		ours, holds := "", true
-		for i, name := range names {
-			if i > 0 {
-				ours += ", "
-			}
-			ours += fmt.Sprintf("%s: %d", name, times[name].accepted)
+		var ours []string
+		holds := true
+		for _, name := range names {
+			ours = append(ours, fmt.Sprintf("%s: %d", name, times[name].accepted))
 			holds = holds && times[name].accepted == one
 		}
-		f.shape(what, paper, fmt.Sprintf("%s; one leaf: %d", ours, one), holds, "")
+		f.shape(what, paper, fmt.Sprintf("%s; one leaf: %d", strings.Join(ours, ", "), one), holds, "")
 	}
 	same("several failures at once (§3.1.4)", "handled as one, the list of the dead with it", "one inner node fails", "ten fail at once", "half of them fail at once")
 	same("failures of the root, and of those after it (§3.1.5)", "as one failure, from the next root on", "the root fails", "a chain of ten roots fails", "the root and ten others fail")

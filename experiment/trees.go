@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -265,14 +266,11 @@ func short(names []string) []string {
 }
 
 func list(names []string) string {
-	out := ""
+	var out []string
 	for i, n := range names {
-		if i > 0 {
-			out += "; "
-		}
-		out += fmt.Sprintf("%c %s", 'a'+i, n)
+		out = append(out, fmt.Sprintf("%c %s", 'a'+i, n))
 	}
-	return out
+	return strings.Join(out, "; ")
 }
 
 func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {

@@ -25,7 +25,7 @@ type CollectiveCost struct {
 // among so many.
 func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) {
 	f, ok := collectiveCosts[[2]string{op, algorithm}]
-	if !ok || needsPower[algorithm] && p&(p-1) != 0 {
+	if !ok || algorithm == "rabenseifner" && p&(p-1) != 0 {
 		return CollectiveCost{}, false
 	}
 	if p == 1 {
@@ -38,8 +38,6 @@ func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) 
 	}
 	return c, true
 }
-
-var needsPower = map[string]bool{"rabenseifner": true}
 
 // collectiveCosts are, by operation and algorithm, the steps, the messages, and
 // how many times the size is sent, among p ≥ 2.

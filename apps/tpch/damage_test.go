@@ -98,7 +98,7 @@ func ask(t *testing.T, dir string, q Query, n int) (csv string, wrong error) {
 		}
 		var a Answer
 		if err == nil {
-			a, err = q.Ask(ctx, task, tables, f.Bounds(), nil)
+			a, err = q.Ask(ctx, task, tables, f.Bounds(), func(string) {})
 		}
 		mu.Lock()
 		defer mu.Unlock()

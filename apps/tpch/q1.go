@@ -52,9 +52,9 @@ func (w Wide) decimals(places int) string {
 
 // Ask implements Query.
 func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds, s Steps, options ...coppice.Option) (Answer, error) {
-	s.next("sums")
+	s("sums")
 	sums := q.sums(&tables.Lines)
-	s.next("reduce")
+	s("reduce")
 	rows, err := coppice.ReduceFunc(ctx, t, sums, mergeQ1, options...)
 	return answerQ1(rows), err
 }

@@ -41,9 +41,9 @@ func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, 
 	if err != nil {
 		return Answer{}, err
 	}
-	s.next("join")
+	s("join")
 	best := q.best(tables, customers)
-	s.next("reduce")
+	s("reduce")
 	rows, err := coppice.ReduceFunc(ctx, t, best, mergeQ3, options...)
 	return answerQ3(rows), err
 }
@@ -51,12 +51,12 @@ func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, 
 // allCustomers are those of the segment, of all tasks.
 func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options []coppice.Option) (keySet, error) {
 	mine := q.customers(&tables.Customers)
-	s.next("gather")
+	s("gather")
 	counts, err := coppice.Gather(ctx, t, len(mine), options...)
 	if err != nil {
 		return nil, err
 	}
-	s.next("broadcast")
+	s("broadcast")
 	if counts, err = coppice.Broadcast(ctx, t, counts, options...); err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b
 	for i := range parts {
 		parts[i] = mine
 	}
-	s.next("alltoall")
+	s("alltoall")
 	keys, err := coppice.AllToAll(ctx, t, parts, append(slices.Clip(options), coppice.Shared())...)
 	if err != nil {
 		return nil, err

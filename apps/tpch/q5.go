@@ -37,7 +37,7 @@ type keyed struct {
 // Ask implements Query: tasks tell each other which customers and suppliers are of the region, each adds
 // up its lines, and the sums of all are added.
 func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error) {
-	s.next("allgather")
+	s("allgather")
 	buyers, err := q.nations(ctx, t, keyed{tables.Customers.Keys, tables.Customers.Nations}, b.Customer, options)
 	if err != nil {
 		return Answer{}, err
@@ -46,9 +46,9 @@ func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, 
 	if err != nil {
 		return Answer{}, err
 	}
-	s.next("join")
+	s("join")
 	sums := q.sums(tables, buyers, sellers)
-	s.next("reduce")
+	s("reduce")
 	sums, err = coppice.Reduce(ctx, t, sums, coppice.Sum, options...)
 	return answerQ5(sums), err
 }

@@ -40,7 +40,7 @@ func loadAndAsk(ctx context.Context, t *coppice.Task, source Source, q Query) (A
 	if err := source.Check(ctx, t, tables); err != nil {
 		return Answer{}, err
 	}
-	return q.Ask(ctx, t, tables, source.Bounds(), nil)
+	return q.Ask(ctx, t, tables, source.Bounds(), func(string) {})
 }
 
 // answers runs a query in a job and returns the answer, which only task 0 may have.

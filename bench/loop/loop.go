@@ -23,6 +23,7 @@ type Job struct {
 	Iterations int
 	Out        string // rank r writes Out.r
 	Copies     int    // of Save and Sends; not among the arguments
+	Twice      bool   // all agree before the operation, too; not among the arguments
 }
 
 // words is how many arguments a job is.

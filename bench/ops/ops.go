@@ -14,17 +14,10 @@ import (
 // Measure runs the loop of a job at one task, after a barrier, and returns its spans.
 // The protection is that of broadcasts; all else is Replayed or Agreed if that is, or
 // Plain. The barriers are alive's: t itself, or the group of those tasks that live.
+//
+// With Twice there is an Agree before each operation, in the measured time: with
+// Mode(Agreed) and Recovery Report that is one agreement before it and one after it.
 func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
-	return measure(ctx, t, alive, job, p, false)
-}
-
-// MeasureTwice is Measure with an Agree before each operation, in the measured time:
-// with Mode(Agreed) and Recovery Report that is one agreement before it and one after it.
-func MeasureTwice(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
-	return measure(ctx, t, alive, job, p, true)
-}
-
-func measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection, twice bool) ([]loop.Span, error) {
 	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
 	}
@@ -33,7 +26,7 @@ func measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	if err != nil {
 		return nil, err
 	}
-	if timed := steps.Timed; twice {
+	if timed := steps.Timed; job.Twice {
 		steps.Timed = func() error {
 			if _, _, err := coppice.Agree(ctx, alive, true, and); err != nil {
 				return err

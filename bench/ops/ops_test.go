@@ -19,27 +19,24 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%d", op, bytes, p), func(t *testing.T) {
-					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3, Copies: 2}, coppice.Plain, Measure)
+					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3, Copies: 2}, coppice.Plain)
 				})
 			}
 		}
 	}
 	for _, op := range loop.Collectives {
 		t.Run("agreed/"+op, func(t *testing.T) {
-			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, coppice.Agreed, Measure)
-			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3}, coppice.Agreed, MeasureTwice)
+			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, coppice.Agreed)
+			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3, Twice: true}, coppice.Agreed)
 		})
 	}
 	t.Run("corrected", func(t *testing.T) {
 		job := loop.Job{Op: loop.Broadcast, Bytes: 1 << 10, Warmup: 2, Iterations: 300}
-		measured(t, 5, job, coppice.Corrected("checked"), Measure)
+		measured(t, 5, job, coppice.Corrected("checked"))
 	})
 }
 
-// measuring is Measure or MeasureTwice.
-type measuring func(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error)
-
-func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection, measure measuring) {
+func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection) {
 	t.Helper()
 	want := job.Iterations
 	if job.Op == loop.Start {
@@ -50,7 +47,7 @@ func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection, 
 		run.Recovery, run.Copies = coppice.Replay, job.Copies
 	}
 	err := run.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
-		spans, err := measure(ctx, task, task, job, protection)
+		spans, err := Measure(ctx, task, task, job, protection)
 		if err == nil && len(spans) != want {
 			err = fmt.Errorf("%d spans, want %d", len(spans), want)
 		}

@@ -59,8 +59,7 @@ type membershipReport struct {
 func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipReport {
 	r := &membershipReport{Sizes: each(sides, membershipSides.sumUp), Rounds: p.rounds, Fanout: p.fanout, Processors: runtime.NumCPU()}
 	if len(r.Sizes) > 1 {
-		fit := fitLog(r.Sizes)
-		r.Fit = &fit
+		r.Fit = new(fitLog(r.Sizes))
 	}
 	return r
 }
@@ -78,8 +77,7 @@ func (s membershipSides) sumUp() membershipSize {
 	m.Ratios.StabilizationToBarrier, m.Ratios.TotalToFloor = model.Median(toBarrier), model.Median(toFloor)
 	if len(s.memberlist) > 0 {
 		us := model.Median(s.memberlist)
-		ratio := us / m.Median
-		m.Memberlist, m.Ratios.MemberlistToTotal = &us, &ratio
+		m.Memberlist, m.Ratios.MemberlistToTotal = &us, new(us/m.Median)
 	}
 	return m
 }

@@ -71,10 +71,8 @@ func (b benchProtection) mode() coppice.Protection {
 
 // measure runs a job's loop at one task.
 func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
-	switch b.Mode {
-	case twiceMode:
-		return ops.MeasureTwice(ctx, t, alive, job, b.mode())
-	case sendsMode:
+	job.Twice = b.Mode == twiceMode
+	if b.Mode == sendsMode {
 		job.Op = benchloop.Sends
 	}
 	return ops.Measure(ctx, t, alive, job, b.mode())

@@ -100,8 +100,7 @@ func (x *chaosCmd) swarm() {
 		x.Operations = 5
 	}
 	if x.Crashes == nil {
-		most := x.P + x.Joiners - 1
-		x.Crashes = &most
+		x.Crashes = new(x.P + x.Joiners - 1)
 	}
 	x.Lossy = true
 }

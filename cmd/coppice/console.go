@@ -47,6 +47,14 @@ func (c *console) show(asJSON bool, report any, write func(*bufio.Writer)) error
 	return c.print(write)
 }
 
+// showOrRefuse prints a report, unless there was something wrong with the input.
+func (c *console) showOrRefuse(asJSON bool, report interface{ write(*bufio.Writer) }, wrong error) error {
+	if wrong != nil {
+		return badInput{wrong}
+	}
+	return c.show(asJSON, report, report.write)
+}
+
 // notice shows a line of the launcher.
 func (c *console) notice(line string) { fmt.Fprintln(c.stderr, "coppice:", line) }
 

@@ -70,7 +70,7 @@ func (d *demoCmd) Run(c *console) error {
 		return d.simulator(c)
 	}
 	if d.Kill == nil {
-		for _, text := range []string{"3@alltoall#1", "5@reduce#1"} {
+		for _, text := range strings.Fields(demoKills) {
 			var k control.Kill
 			if err := k.UnmarshalText([]byte(text)); err != nil {
 				return err

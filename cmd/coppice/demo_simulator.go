@@ -96,34 +96,45 @@ func (d *simulatorDemo) check() error {
 // small is the first act.
 func (d *simulatorDemo) small() error {
 	net := logp.Network{P: 16, L: 2, O: 1}
-	spec := broadcast.Spec{P: net.P, L: net.L, O: net.O, Tree: "binomial", Correction: "none"}
+	spec := broadcast.Spec{Tree: "binomial", Correction: "checked", Synchronized: true}
 	tree, err := topology.Binomial(net.P, spec.Order)
 	if err != nil {
 		return err
 	}
-	undisturbed, err := logp.Broadcast(spec, net, logp.Runs{Runs: 1})
+	runs := logp.Runs{Runs: 1, Faults: logp.Sampling{Fixed: logp.Faults{Failed: d.Killed}}}
+	records, result, err := logp.TraceBroadcast(spec, net, runs, 0)
 	if err != nil {
 		return err
 	}
-	spec.Correction, spec.Synchronized, spec.Start = "checked", true, undisturbed[0].Coloring
-	built, err := spec.Build()
-	if err != nil {
-		return err
-	}
-	checked, ok := built.(*broadcast.Plain)
-	if !ok {
-		return fmt.Errorf("checked correction is a %T", built)
-	}
-	result, colored, err := watch(checked, net, d.Killed)
-	if err != nil {
-		return err
-	}
+	colored := colorings(records)
 	d.Small = smallAct{
 		Processes: net.P, Missed: below(tree, d.Killed), Corrected: slices.DeleteFunc(slices.Clone(colored), func(c coloring) bool { return c.Tree }),
 		Uncolored: result.Uncolored, Coloring: result.Coloring, Quiescence: result.Quiescence,
 	}
 	d.drawSmall(tree, colored)
 	return nil
+}
+
+// coloring tells how a process got the message.
+type coloring struct {
+	Rank protocol.Rank `json:"rank"`
+	From protocol.Rank `json:"from"`
+	At   protocol.Time `json:"at"`
+	Tree bool          `json:"-"` // dissemination brought it, not correction
+}
+
+// colorings are those of a run, in the order of time. Who delivers before it receives has the message by itself.
+func colorings(records []logp.Record) (all []coloring) {
+	has := map[protocol.Rank]bool{}
+	for _, r := range records {
+		if r.Kind == logp.Received && !has[r.To] {
+			all = append(all, coloring{Rank: r.To, From: r.From, At: r.At, Tree: !r.Correction})
+		}
+		if r.Kind == logp.Received || r.Kind == logp.Delivered {
+			has[r.To] = true
+		}
+	}
+	return all
 }
 
 // below returns the live processes that a tree with these dead does not reach.

@@ -97,7 +97,7 @@ func run(args []string, stdout, stderr *os.File) (exit int) {
 		words,
 		kong.Vars{"version": version()},
 		kong.Help(help),
-		kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory)),
+		directories,
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "faults", Title: "Faults:"},
@@ -127,6 +127,9 @@ func callsItself(args []string) bool {
 		return strings.ToLower(f.Name) == strings.ReplaceAll(args[0], "-", "")
 	})
 }
+
+// directories are flags of type directory.
+var directories = kong.NamedMapper("directory", kong.MapperFunc(decodeDirectory))
 
 // decodeDirectory reads the name of a directory. An empty one, of a variable that is not set, is not as if there were no flag.
 func decodeDirectory(ctx *kong.DecodeContext, to reflect.Value) error {

@@ -163,7 +163,7 @@ func edits(a, b string) int {
 
 // changed is the first of some flags of a command that does not have its default, as people write it; "": all have it.
 func changed(command any, flags ...string) string {
-	parser, err := kong.New(command, words)
+	parser, err := kong.New(command, words, directories)
 	if err != nil {
 		panic(err) // it has been parsed
 	}

@@ -54,7 +54,8 @@ With --collective: one collective operation, all its algorithms or one; time in 
 
 func (s *simCmd) Run(c *console) error {
 	if s.Collective != "" {
-		return s.runCollective(c)
+		report, err := s.simulateCollective()
+		return c.showOrRefuse(s.JSON, report, err)
 	}
 	if flag := changed(s, "algorithm", "size", "pieces", "per-byte"); flag != "" {
 		return badInput{fmt.Errorf("%s without --collective; allowed: with it", flag)}
@@ -67,14 +68,6 @@ func (s *simCmd) Run(c *console) error {
 		if err := s.writeTrace(c, report.longest); err != nil {
 			return err
 		}
-	}
-	return c.show(s.JSON, report, report.write)
-}
-
-func (s *simCmd) runCollective(c *console) error {
-	report, err := s.simulateCollective()
-	if err != nil {
-		return badInput{err}
 	}
 	return c.show(s.JSON, report, report.write)
 }

@@ -81,12 +81,8 @@ func (c *sortCmd) check() (files *samplesort.Files, err error) {
 		}
 		return nil, checkSortMemory("keys", source.Count, 8)
 	}
-	for flag, given := range map[string]bool{
-		"--keys": c.Keys != nil, "--distribution": c.Distribution != "", "--seed": c.Seed != nil, "--compare": c.Compare,
-	} {
-		if given {
-			return nil, fmt.Errorf("%s with --input; allowed with: keys", flag)
-		}
+	if flag := changed(c, "keys", "distribution", "seed", "compare"); flag != "" {
+		return nil, fmt.Errorf("%s with --input; allowed with: keys", flag)
 	}
 	if c.Input == "" || c.Output == "" {
 		return nil, errors.New("files need both --input DIR and --output DIR")
@@ -216,8 +212,7 @@ func (r *sortReport) compare(ctx context.Context, s samplesort.Source) error {
 	began := time.Now()
 	samplesort.Parallel(keys, runtime.GOMAXPROCS(0))
 	parallel := time.Since(began).Seconds()
-	ratio := parallel / r.Sort
-	r.Parallel, r.Ratio = &parallel, &ratio
+	r.Parallel, r.Ratio = &parallel, new(parallel/r.Sort)
 	return nil
 }
 

@@ -100,15 +100,13 @@ type tuneReport struct {
 func (t *tuneCmd) Run(c *console) error {
 	switch {
 	case t.Membership:
-		return t.runMembership(c)
+		report, err := t.tuneMembership()
+		return c.showOrRefuse(t.JSON, report, err)
 	case t.Collectives:
 		return t.runCollectives(c)
 	}
 	report, err := t.tune()
-	if err != nil {
-		return badInput{err}
-	}
-	return c.show(t.JSON, report, report.write)
+	return c.showOrRefuse(t.JSON, report, err)
 }
 
 // tune chooses. All errors are about its input.

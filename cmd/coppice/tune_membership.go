@@ -28,14 +28,6 @@ type tuneMembershipReport struct {
 	Fanouts []fanout `json:"fanouts"`
 }
 
-func (t *tuneCmd) runMembership(c *console) error {
-	report, err := t.tuneMembership()
-	if err != nil {
-		return badInput{err}
-	}
-	return c.show(t.JSON, report, report.write)
-}
-
 // tuneMembership chooses. All errors are about its input.
 func (t *tuneCmd) tuneMembership() (*tuneMembershipReport, error) {
 	if flag := changed(t, slices.Concat(measuringFlags, []string{"collectives"}, gossipFlags)...); flag != "" {

@@ -91,21 +91,18 @@ func (f *film) draw(w io.Writer) {
 			for to <= last && f.frames[to].lines[row] == f.frames[from].lines[row] {
 				to++
 			}
+			hidden := ""
+			if to <= last {
+				hidden = ` visibility="hidden"`
+			}
 			if line := f.frames[from].lines[row]; line != "" {
 				fmt.Fprintf(w, `<text y="%d" xml:space="preserve"%s>%s%s</text>`+"\n", margin+(row+1)*lineHeight-4,
-					hiddenUnless(to > last), line, visibleWithin(starts[from], starts[to], whole))
+					hidden, line, visibleWithin(starts[from], starts[to], whole))
 			}
 			from = to
 		}
 	}
 	fmt.Fprintln(w, "</svg>")
-}
-
-func hiddenUnless(visible bool) string {
-	if visible {
-		return ""
-	}
-	return ` visibility="hidden"`
 }
 
 // visibleWithin is an animation that shows its parent from one time to another of a whole that repeats.

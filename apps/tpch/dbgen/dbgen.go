@@ -90,7 +90,7 @@ func (s Scale) CustomerRows(lo, hi int64, columns Column) CustomerRows {
 func SupplierNations(lo, hi int64) []uint8 { return numbers[uint8](110356601, lo, hi, 0, len(Nations)) }
 
 // numbers draws first … first+n−1 for each row from lo to hi.
-func numbers[E uint8 | uint16 | int32](seed uint64, lo, hi int64, first, n int) []E {
+func numbers[E uint8 | Date | int32](seed uint64, lo, hi int64, first, n int) []E {
 	all := make([]E, hi-lo)
 	st := at(seed, 1, lo)
 	for i := range all {
@@ -115,12 +115,7 @@ const orderDays = 2557 - (121 + 30) - 1 + 1
 
 // orderDates draws o_orderdate.
 func orderDates(lo, hi int64) []Date {
-	days := numbers[uint16](1066728069, lo, hi, 0, orderDays)
-	dates := make([]Date, len(days))
-	for i, d := range days {
-		dates[i] = Date(d)
-	}
-	return dates
+	return numbers[Date](1066728069, lo, hi, 0, orderDays)
 }
 
 // OrderRows generates columns of rows lo … hi−1 of table orders, counted from 0.

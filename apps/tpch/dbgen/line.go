@@ -51,7 +51,7 @@ type lineRange struct {
 }
 
 // lineNumbers draws first … first+n−1 for each line.
-func lineNumbers[E uint8 | uint16 | int32](g *lineRange, seed uint64, first, n int) []E {
+func lineNumbers[E uint8 | Date | int32](g *lineRange, seed uint64, first, n int) []E {
 	all := make([]E, 0, g.lines)
 	st := at(seed, linesMax, g.lo)
 	for _, count := range g.counts {
@@ -90,12 +90,12 @@ func (s Scale) supplier(part, which int64) int64 {
 
 // shipping generates what depends on the days on which a line is shipped and received.
 func (g *lineRange) shipping(hi int64, rows *LineRows, columns Column) {
-	shipped := lineNumbers[uint16](g, 1769349045, 1, 121)
+	shipped := lineNumbers[Date](g, 1769349045, 1, 121)
 	rows.Shipped = make([]Date, g.lines)
 	at := 0
 	for i, day := range orderDates(g.lo, hi) {
 		for range g.counts[i] {
-			rows.Shipped[at] = day + Date(shipped[at])
+			rows.Shipped[at] = day + shipped[at]
 			at++
 		}
 	}
