@@ -120,7 +120,15 @@ func failed(op string, view uint64, err error) error {
 // translations are the errors of the runtime, and what they are to a program; the first
 // that fits counts.
 var translations = []struct{ from, to error }{
-	{node.ErrGone, ErrLost}, {node.ErrLeft, ErrMismatch}, {node.ErrMisuse, ErrMismatch}, {node.ErrDiverged, ErrDiverged},
-	{node.ErrAborted, ErrAborted}, {node.ErrMoved, ErrMoved}, {node.ErrRevoked, ErrRevoked}, {node.ErrAbandoned, ErrAbandoned},
-	{node.ErrExcluded, ErrExcluded}, {node.ErrNoQuorum, ErrNoQuorum}, {node.ErrUnreached, ErrUnreached},
+	{node.ErrGone, ErrLost},
+	{node.ErrLeft, ErrMismatch},
+	{node.ErrMisuse, ErrMismatch},
+	{node.ErrDiverged, ErrDiverged},
+	{node.ErrAborted, ErrAborted},
+	{node.ErrMoved, ErrMoved},
+	{node.ErrRevoked, ErrRevoked},
+	{node.ErrAbandoned, ErrAbandoned},
+	{node.ErrExcluded, ErrExcluded},
+	{node.ErrNoQuorum, ErrNoQuorum},
+	{node.ErrUnreached, ErrUnreached},
 }

@@ -60,8 +60,8 @@ func Open(path string, run Run) (*Dir, error) {
 	}
 	over := string(old.value) == finished
 	switch {
-	case old.run == run.ID && !over: // another task of this run was here
-		d.job = old.job
+	case old.Run == run.ID && !over: // another task of this run was here
+		d.job = old.Job
 		return d, nil
 	case run.Resume && over:
 		return nil, fmt.Errorf("%s holds the state of a job that is finished; allowed: to begin anew, without resume", path)
@@ -69,17 +69,17 @@ func Open(path string, run Run) (*Dir, error) {
 		return d, d.write(jobFile, d.record(unfinished))
 	case !run.Resume:
 		return nil, fmt.Errorf("%s holds the state of an unfinished job; allowed: coppice run --resume, or another directory", path)
-	case old.tasks != uint64(run.Tasks):
-		return nil, fmt.Errorf("%s holds the state of a job of %d tasks, and this one has %d; allowed: the same number", path, old.tasks, run.Tasks)
+	case old.Tasks != uint64(run.Tasks):
+		return nil, fmt.Errorf("%s holds the state of a job of %d tasks, and this one has %d; allowed: the same number", path, old.Tasks, run.Tasks)
 	}
-	d.job = old.job
+	d.job = old.Job
 	return d, d.write(jobFile, d.record(unfinished))
 }
 
 // readJob reads the job's file.
 func (d *Dir) readJob() (record, error) {
 	r, err := d.read(jobFile)
-	if err == nil && (r.kind != jobKind || string(r.value) != finished && string(r.value) != unfinished) {
+	if err == nil && (r.Kind != jobKind || string(r.value) != finished && string(r.value) != unfinished) {
 		err = fmt.Errorf("%s: %w: it is not about a job", filepath.Join(d.path, jobFile), ErrDamaged)
 	}
 	return r, err
@@ -87,7 +87,7 @@ func (d *Dir) readJob() (record, error) {
 
 // record is the one of the job's file.
 func (d *Dir) record(value string) *record {
-	return &record{kind: jobKind, job: d.job, run: d.run.ID, tasks: uint64(d.run.Tasks), value: []byte(value)}
+	return &record{header{Kind: jobKind, Job: d.job, Run: d.run.ID, Tasks: uint64(d.run.Tasks)}, []byte(value)}
 }
 
 // Finish says that all tasks of the job have ended well. A program that has removed the
@@ -97,7 +97,7 @@ func (d *Dir) Finish() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil || r.run != d.run.ID || string(r.value) == finished {
+	if err != nil || r.Run != d.run.ID || string(r.value) == finished {
 		return err
 	}
 	return d.write(jobFile, d.record(finished))
@@ -107,7 +107,7 @@ func (d *Dir) Finish() error {
 // not know yet that they are not needed.
 func (d *Dir) current() error {
 	r, err := d.readJob()
-	if err == nil && r.run != d.run.ID {
+	if err == nil && r.Run != d.run.ID {
 		err = fmt.Errorf("%s: a later run has taken the job up; allowed: one run at a time", d.path)
 	}
 	return err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -162,20 +163,19 @@ func (f *folder) read(name string) (r record, err error) {
 }
 
 // head reads whose a file is, unchecked.
-func (f *folder) head(name string) (r record, err error) {
+func (f *folder) head(name string) (h header, err error) {
 	file, err := f.open(name)
 	if err != nil {
-		return r, err
+		return h, err
 	}
 	defer file.Close()
-	var b [headerLen]byte
-	if _, err := file.ReadAt(b[:], 0); err != nil {
-		return r, err
+	if err := binary.Read(file, binary.LittleEndian, &h); err != nil {
+		return h, err
 	}
-	if string(b[:len(magic)]) != magic {
-		return r, ErrDamaged
+	if string(h.Magic[:]) != magic {
+		return h, ErrDamaged
 	}
-	return record{job: ID(b[16:32]), run: ID(b[32:48])}, nil
+	return h, nil
 }
 
 // list lists a directory in the folder.

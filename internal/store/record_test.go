@@ -15,7 +15,7 @@ func (r *record) bytes() []byte {
 }
 
 func sample() *record {
-	return &record{kind: stateKind, job: ID{1, 2, 3}, run: ID{4}, tasks: 5, task: 3, epoch: 7, key: 9, sign: 11, value: []byte("what a task has saved")}
+	return &record{header{Kind: stateKind, Job: ID{1, 2, 3}, Run: ID{4}, Tasks: 5, Task: 3, Epoch: 7, Key: 9, Signature: 11}, []byte("what a task has saved")}
 }
 
 func TestRecordComesBack(t *testing.T) {

@@ -49,11 +49,11 @@ func (s *Shelf) clear() error {
 
 // strange tells whether a file is another job's for certain.
 func (s *Shelf) strange(name string) bool {
-	if r, err := s.dir.head(name); err != nil || r.job == s.dir.job {
+	if r, err := s.dir.head(name); err != nil || r.Job == s.dir.job {
 		return false
 	}
 	r, err := s.dir.read(name)
-	return err == nil && r.job != s.dir.job
+	return err == nil && r.Job != s.dir.job
 }
 
 // name is the shelf's in its directory.
@@ -114,7 +114,9 @@ func (s *Shelf) file(epoch, key uint64) string {
 }
 
 func (s *Shelf) record(kind uint32, epoch, key, sign uint64, value []byte) *record {
-	return &record{kind: kind, job: s.dir.job, run: s.dir.run.ID, tasks: uint64(s.dir.run.Tasks), task: uint64(s.task), epoch: epoch, key: key, sign: sign, value: value}
+	return &record{header{
+		Kind: kind, Job: s.dir.job, Run: s.dir.run.ID, Tasks: uint64(s.dir.run.Tasks), Task: uint64(s.task), Epoch: epoch, Key: key, Signature: sign,
+	}, value}
 }
 
 // Save writes the state of an epoch.
@@ -156,11 +158,11 @@ func (s *Shelf) read(kind uint32, epoch, key, sign uint64) ([]byte, error) {
 	}
 	want := s.record(kind, epoch, key, sign, nil)
 	switch {
-	case r.tasks != want.tasks:
-		return nil, fmt.Errorf("%s: of a job of %d tasks, and this one has %d; allowed: the same number", path, r.tasks, want.tasks)
-	case r.kind != kind || r.job != want.job || r.task != want.task || r.epoch != epoch || r.key != key:
+	case r.Tasks != want.Tasks:
+		return nil, fmt.Errorf("%s: of a job of %d tasks, and this one has %d; allowed: the same number", path, r.Tasks, want.Tasks)
+	case r.Kind != kind || r.Job != want.Job || r.Task != want.Task || r.Epoch != epoch || r.Key != key:
 		return nil, fmt.Errorf("%s: %w: it is another file under this name", path, ErrDamaged)
-	case r.sign != sign:
+	case r.Signature != sign:
 		return nil, fmt.Errorf("%s: a value of another type; allowed: the type that was saved", path)
 	}
 	return r.value, nil
@@ -180,7 +182,7 @@ func (f Found) Has(epoch uint64) bool { return epoch == f.Newest || epoch == f.B
 // whatever was written since.
 func (s *Shelf) Find(sign uint64) (f Found, err error) {
 	found := filepath.Join(s.name(), "found")
-	if r, err := s.dir.read(found); err == nil && r.kind == foundKind && r.run == s.dir.run.ID && len(r.value) == binary.Size(f) {
+	if r, err := s.dir.read(found); err == nil && r.Kind == foundKind && r.Run == s.dir.run.ID && len(r.value) == binary.Size(f) {
 		_, err = binary.Decode(r.value, binary.LittleEndian, &f)
 		return f, err
 	}
@@ -231,7 +233,7 @@ func (s *Shelf) Forget(after uint64) error {
 			return false
 		}
 		r, err := s.dir.head(filepath.Join(s.name(), n.text))
-		return err == nil && r.run != s.dir.run.ID
+		return err == nil && r.Run != s.dir.run.ID
 	})
 }
 

@@ -177,9 +177,6 @@ type State[C any] struct {
 	byCorrection bool // correction brought the message
 }
 
-// Colored reports whether the process has the message.
-func (s *State[C]) Colored() bool { return s.stage != uncolored }
-
 // Corrects reports whether a process takes part in correction: it has the
 // message, and not from a correction that leaves it no part.
 func (p *Protocol[C, E]) Corrects(s *State[C]) bool {

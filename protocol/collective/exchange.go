@@ -70,16 +70,16 @@ func doubling(scan bool) maker {
 				continue
 			}
 			for _, r := range to {
-				g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: uint16(k), Slots: []int32{total}})
+				g.send(r, k, span(total, 1))
 			}
 			lower := from < self
-			g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: from, Lane: uint16(k), Slots: []int32{next}})
+			g.recv(from, k, span(next, 1))
 			more := !scan || 1<<(k+1) < p
 			if scan && lower {
 				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{0}, With: []int32{next}, Before: true, Keep: more})
 			}
 			if more {
-				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{total}, With: []int32{next}, Before: lower})
+				g.fold(span(total, 1), span(next, 1), lower)
 			}
 			next++
 		}
@@ -106,33 +106,27 @@ func rabenseifner(all bool) maker {
 				keep, give = give, keep
 			}
 			from := int32((1+k)*p) + keep
-			g.Steps = append(
-				g.Steps,
-				Step{Kind: SendStep, Peer: partner, Lane: uint16(k), Slots: span(give, count)},
-				Step{Kind: RecvStep, Peer: partner, Lane: uint16(k), Slots: span(from, count)},
-				Step{Kind: FoldStep, Slots: span(keep, count), With: span(from, count), Before: partner < self},
-			)
+			g.send(partner, k, span(give, count))
+			g.recv(partner, k, span(from, count))
+			g.fold(span(keep, count), span(from, count), partner < self)
 			lo, halves = keep, append(halves, [2]int32{give, count})
 		}
 		if all {
 			for k := n - 1; k >= 0; k-- {
 				partner, h := self^1<<k, halves[k]
-				g.Steps = append(
-					g.Steps,
-					Step{Kind: SendStep, Peer: partner, Lane: uint16(n + k), Slots: span(lo, h[1])},
-					Step{Kind: RecvStep, Peer: partner, Lane: uint16(n + k), Slots: span(h[0], h[1])},
-				)
+				g.send(partner, n+k, span(lo, h[1]))
+				g.recv(partner, n+k, span(h[0], h[1]))
 				lo = min(lo, h[0])
 			}
 			return g.delivers()
 		}
 		if self != root {
-			g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: root, Lane: uint16(n), Slots: span(lo, 1)})
+			g.send(root, n, span(lo, 1))
 			return g.delivers()
 		}
 		for r := range Rank(p) {
 			if r != root {
-				g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: r, Lane: uint16(n), Slots: span(kept(p, r), 1)})
+				g.recv(r, n, span(kept(p, r), 1))
 			}
 		}
 		return g.delivers()
@@ -160,33 +154,26 @@ func ringAllReduce(p int, self, _ Rank, _ int) Program {
 	for k := range p - 1 {
 		out, in := int32(mod(self-Rank(k), p)), int32(mod(self-Rank(k)-1, p))
 		from := int32((1+k)*p) + in
-		g.Steps = append(
-			g.Steps,
-			Step{Kind: SendStep, Peer: right, Lane: uint16(k), Slots: []int32{out}},
-			Step{Kind: RecvStep, Peer: left, Lane: uint16(k), Slots: []int32{from}},
-			Step{Kind: FoldStep, Slots: []int32{in}, With: []int32{from}, Before: true},
-		)
+		g.send(right, k, span(out, 1))
+		g.recv(left, k, span(from, 1))
+		g.fold(span(in, 1), span(from, 1), true)
 	}
-	g.Steps = append(g.Steps, ringSteps(p, self, mod(self+1, p), uint16(p))...)
+	g.ring(p, self, mod(self+1, p), p)
 	return g.delivers()
 }
 
-// ringSteps passes blocks on around the ring; first is the one the task begins with.
-func ringSteps(p int, self, first Rank, lane uint16) (steps []Step) {
+// ring passes blocks on around the ring; first is the one the task begins with.
+func (g *Program) ring(p int, self, first Rank, lane int) {
 	right, left := mod(self+1, p), mod(self-1, p)
 	for k := range Rank(p - 1) {
-		steps = append(
-			steps,
-			Step{Kind: SendStep, Peer: right, Lane: lane + uint16(k), Slots: []int32{int32(mod(first-k, p))}},
-			Step{Kind: RecvStep, Peer: left, Lane: lane + uint16(k), Slots: []int32{int32(mod(first-k-1, p))}},
-		)
+		g.send(right, lane+int(k), span(int32(mod(first-k, p)), 1))
+		g.recv(left, lane+int(k), span(int32(mod(first-k-1, p)), 1))
 	}
-	return steps
 }
 
 func ringAllGather(p int, self, _ Rank, _ int) Program {
 	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, int32(p))}
-	g.Steps = ringSteps(p, self, self, 0)
+	g.ring(p, self, self, 0)
 	return g.delivers()
 }
 
@@ -198,16 +185,14 @@ func scatterAllGather(p int, self, root Rank, _ int) Program {
 		g.In = []int32{0}
 	}
 	for _, e := range slices.Backward(binomial(p, self, root)) {
-		g.Steps = append(g.Steps, e.step(true, 0, span(e.lo, e.n)))
+		g.along(e, true, 0, span(e.lo, e.n))
 	}
-	for _, st := range ringSteps(p, self, self, 1) {
-		// The root has it all, and who passed segments on has those.
-		if st.Kind == RecvStep && holds(p, self, root, st.Slots[0]) ||
-			st.Kind == SendStep && holds(p, st.Peer, root, st.Slots[0]) {
-			continue
-		}
-		g.Steps = append(g.Steps, st)
-	}
+	scattered := len(g.Steps)
+	g.ring(p, self, self, 1)
+	around := slices.DeleteFunc(g.Steps[scattered:], func(st Step) bool { // the root has it all, and who passed segments on has those
+		return st.Kind == RecvStep && holds(p, self, root, st.Slots[0]) || st.Kind == SendStep && holds(p, st.Peer, root, st.Slots[0])
+	})
+	g.Steps = g.Steps[:scattered+len(around)]
 	return g.delivers()
 }
 
@@ -231,10 +216,10 @@ func doublingAllGather(p int, self, _ Rank, _ int) Program {
 		}
 		base := self >> k << k
 		for _, r := range to {
-			g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: uint16(k), Slots: span(int32(base), length(base, k, p))})
+			g.send(r, k, span(int32(base), length(base, k, p)))
 		}
 		other := base ^ 1<<k
-		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: from, Lane: uint16(k), Slots: span(int32(other), length(other, k, p))})
+		g.recv(from, k, span(int32(other), length(other, k, p)))
 	}
 	return g.delivers()
 }
@@ -248,11 +233,8 @@ func bruckAllGather(p int, self, _ Rank, _ int) Program {
 	for k := range rounds(p) {
 		d := Rank(1) << k
 		n := int32(min(int(d), p-int(d)))
-		g.Steps = append(
-			g.Steps,
-			Step{Kind: SendStep, Peer: mod(self-d, p), Lane: uint16(k), Slots: span(0, n)},
-			Step{Kind: RecvStep, Peer: mod(self+d, p), Lane: uint16(k), Slots: span(int32(d), n)},
-		)
+		g.send(mod(self-d, p), k, span(0, n))
+		g.recv(mod(self+d, p), k, span(int32(d), n))
 	}
 	return g.delivers()
 }
@@ -276,11 +258,8 @@ func bruckAllToAll(p int, self, _ Rank, _ int) Program {
 			}
 		}
 		d := Rank(1) << k
-		g.Steps = append(
-			g.Steps,
-			Step{Kind: SendStep, Peer: mod(self+d, p), Lane: uint16(k), Slots: out},
-			Step{Kind: RecvStep, Peer: mod(self-d, p), Lane: uint16(k), Slots: in},
-		)
+		g.send(mod(self+d, p), k, out)
+		g.recv(mod(self-d, p), k, in)
 	}
 	for r := range Rank(p) {
 		g.Out = append(g.Out, at[mod(self-r, p)])
@@ -318,14 +297,14 @@ func direct(gathers bool) maker {
 				if gathers {
 					slot = int32(self)
 				}
-				g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: met[k], Slots: []int32{slot}})
+				g.send(met[k], 0, span(slot, 1))
 			}
 			if i := k - window; i >= 0 {
 				slot := int32(p) + int32(met[i])
 				if gathers {
 					slot = int32(met[i])
 				}
-				g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: met[i], Slots: []int32{slot}})
+				g.recv(met[i], 0, span(slot, 1))
 			}
 		}
 		return g.delivers()
@@ -338,10 +317,8 @@ func hubAllToAll(p int, self, _ Rank, _ int) Program {
 	n := int32(p)
 	if self != 0 {
 		g := Program{Slots: 2 * p, In: span(0, n), Out: span(n, n)}
-		g.Steps = []Step{
-			{Kind: SendStep, Peer: 0, Lane: laneUp, Slots: span(0, n)},
-			{Kind: RecvStep, Peer: 0, Lane: laneDown, Slots: span(n, n)},
-		}
+		g.send(0, laneUp, span(0, n))
+		g.recv(0, laneDown, span(n, n))
 		return g.delivers()
 	}
 	column := func(d int32) (slots []int32) {
@@ -352,10 +329,10 @@ func hubAllToAll(p int, self, _ Rank, _ int) Program {
 	}
 	g := Program{Slots: p * p, In: span(0, n), Out: column(0)}
 	for s := int32(1); s < n; s++ {
-		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: Rank(s), Lane: laneUp, Slots: span(s*n, n)})
+		g.recv(Rank(s), laneUp, span(s*n, n))
 	}
 	for d := int32(1); d < n; d++ {
-		g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: Rank(d), Lane: laneDown, Slots: column(d)})
+		g.send(Rank(d), laneDown, column(d))
 	}
 	return g.delivers()
 }
@@ -366,17 +343,14 @@ func hubAllGather(p int, self, _ Rank, _ int) Program {
 	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, n)}
 	for _, e := range star(p, self, 0) {
 		if e.up {
-			g.Steps = append(
-				g.Steps,
-				Step{Kind: SendStep, Peer: 0, Lane: laneUp, Slots: span(e.lo, 1)},
-				Step{Kind: RecvStep, Peer: 0, Lane: laneDown, Slots: span(0, n)},
-			)
+			g.send(0, laneUp, span(e.lo, 1))
+			g.recv(0, laneDown, span(0, n))
 			return g.delivers()
 		}
-		g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: e.peer, Lane: laneUp, Slots: span(e.lo, 1)})
+		g.recv(e.peer, laneUp, span(e.lo, 1))
 	}
 	for r := Rank(1); r < Rank(p); r++ {
-		g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: r, Lane: laneDown, Slots: span(0, n)})
+		g.send(r, laneDown, span(0, n))
 	}
 	return g.delivers()
 }

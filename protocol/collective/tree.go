@@ -27,15 +27,6 @@ type edge struct {
 	up    bool // this end is the lower one
 }
 
-// step is what a task does along the edge when data goes up, or down.
-func (e edge) step(down bool, lane uint16, slots []int32) Step {
-	kind := RecvStep
-	if e.up != down {
-		kind = SendStep
-	}
-	return Step{Kind: kind, Peer: e.peer, Lane: lane, Slots: slots}
-}
-
 // edges lists those of a task in the order in which data goes up.
 type edges func(p int, self, root Rank) []edge
 
@@ -93,12 +84,34 @@ func span(lo, n int32) []int32 {
 	return s
 }
 
+func (g *Program) send(to Rank, lane int, slots []int32) {
+	g.Steps = append(g.Steps, Step{Kind: SendStep, Peer: to, Lane: uint16(lane), Slots: slots})
+}
+
+func (g *Program) recv(from Rank, lane int, slots []int32) {
+	g.Steps = append(g.Steps, Step{Kind: RecvStep, Peer: from, Lane: uint16(lane), Slots: slots})
+}
+
+// along sends or receives along an edge, as data goes down or up.
+func (g *Program) along(e edge, down bool, lane int, slots []int32) {
+	if e.up != down {
+		g.send(e.peer, lane, slots)
+	} else {
+		g.recv(e.peer, lane, slots)
+	}
+}
+
+// fold combines slots with others, which may be the left operands.
+func (g *Program) fold(slots, with []int32, before bool) {
+	g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: slots, With: with, Before: before})
+}
+
 // gatherTree moves every task's block to the root.
 func gatherTree(tree edges) maker {
 	return func(p int, self, root Rank, _ int) Program {
 		g := Program{Slots: p, In: span(int32(self), 1)}
 		for _, e := range tree(p, self, root) {
-			g.Steps = append(g.Steps, e.step(false, laneUp, span(e.lo, e.n)))
+			g.along(e, false, laneUp, span(e.lo, e.n))
 		}
 		if self == root {
 			g.Out = span(0, int32(p))
@@ -115,7 +128,7 @@ func scatterTree(tree edges) maker {
 			g.In = span(0, int32(p))
 		}
 		for _, e := range slices.Backward(tree(p, self, root)) {
-			g.Steps = append(g.Steps, e.step(true, laneDown, span(e.lo, e.n)))
+			g.along(e, true, laneDown, span(e.lo, e.n))
 		}
 		return g.delivers()
 	}
@@ -139,7 +152,7 @@ func broadcastTree(tree edges) maker {
 // down passes segment s of version 0 on.
 func (g *Program) down(es []edge, s int) {
 	for _, e := range slices.Backward(es) {
-		g.Steps = append(g.Steps, e.step(true, uint16(s*lanesTree+laneDown), span(int32(s), 1)))
+		g.along(e, true, s*lanesTree+laneDown, span(int32(s), 1))
 	}
 }
 
@@ -155,12 +168,11 @@ func reduceTree(tree edges, all bool) maker {
 		for s := range spans {
 			have := []partial{{int32(self), 1, 0}}
 			for i, e := range es {
-				lane := uint16(s*lanesTree + laneUp)
 				if e.up {
-					g.Steps = append(g.Steps, e.step(false, lane, span(int32(s), 1)))
+					g.send(e.peer, s*lanesTree+laneUp, span(int32(s), 1))
 					continue
 				}
-				g.Steps = append(g.Steps, e.step(false, lane, span(int32((1+i)*spans+s), 1)))
+				g.recv(e.peer, s*lanesTree+laneUp, span(int32((1+i)*spans+s), 1))
 				have = join(have, partial{e.lo, e.n, int32(1 + i)}, p, func(left, right *partial) { g.combine(left, right, s) })
 			}
 		}
@@ -183,10 +195,7 @@ func (g *Program) combine(left, right *partial, s int) {
 		left.version, with = 0, left.version
 	}
 	k := int32(g.Segments)
-	g.Steps = append(g.Steps, Step{
-		Kind: FoldStep, Before: before,
-		Slots: span(left.version*k+int32(s), 1), With: span(with*k+int32(s), 1),
-	})
+	g.fold(span(left.version*k+int32(s), 1), span(with*k+int32(s), 1), before)
 }
 
 // join adds what came to what a task of p has, by rank, and combines what can be: as early

@@ -116,17 +116,6 @@ func (l *Letter) fingerprint() fingerprint {
 	return f.member(l.Who).ranks(l.Route).ranks(l.Missing)
 }
 
-// Size is about how many bytes the message takes on a wire.
-func (m Message) Size() int64 {
-	n := 24 + 2*len(m.Route) + 2*len(m.Missing)
-	for _, v := range []*View{m.Base, m.Value} {
-		if v != nil {
-			n += 8 + 2*len(v.Members)
-		}
-	}
-	return int64(n)
-}
-
 func (m Message) String() string {
 	if m.Letter == nil {
 		return "nothing"

@@ -75,7 +75,7 @@
 // # What it assumes
 //
 // Reliable links, in order. A detector that tells a process of the death of
-// everyone whom it watches (Watches), once it does, however long ago that was. Ids
+// everyone whom it watches (watched), once it does, however long ago that was. Ids
 // are given in order: if id j asks to join, those before it have joined, are about
 // to, or are dead. An id is never used again: there are no incarnations.
 
@@ -357,10 +357,4 @@ func (l *Localized) Next(s *LocalState, now protocol.Time) protocol.Action[Local
 
 func localSend(to protocol.Rank, m LocalMessage) protocol.Action[LocalMessage] {
 	return protocol.Action[LocalMessage]{Kind: protocol.Send, To: to, Msg: m}
-}
-
-// View returns the number of the latest view that the user knows and how many
-// accepted it; 0 before the first.
-func (s *LocalState) View() (number uint64, size int) {
-	return uint64(s.delivered), int(s.lastSize)
 }

@@ -155,3 +155,20 @@ var LocalMistakes = []struct {
 		},
 	},
 }
+
+// Neighbours returns who stands above the process in the tree, −1 for the root,
+// and who below it.
+func (l *Localized) Neighbours(s *LocalState) (above protocol.Rank, below []protocol.Rank) {
+	for i := l.slot(int(s.top)); i < l.slots(s); i++ {
+		if s.low[i] < s.end() {
+			below = append(below, s.low[i])
+		}
+	}
+	return l.above(s), below
+}
+
+// View returns the number of the latest view that the user knows and how many
+// accepted it; 0 before the first.
+func (s *LocalState) View() (number uint64, size int) {
+	return uint64(s.delivered), int(s.lastSize)
+}

@@ -100,14 +100,8 @@ func (l *Localized) rise(s *LocalState) {
 	}
 }
 
-// Watches tells whether the process must hear of the death of r: the ones below it
-// in the tree, the one above, and who it asks to let it in.
-func (l *Localized) Watches(s *LocalState, r protocol.Rank) bool {
-	_, found := l.watched(s, func(w protocol.Rank) bool { return w == r })
-	return found
-}
-
-// watched finds somebody watched that is as asked for.
+// watched finds one of those of whose death the process must hear that is as asked for:
+// the ones below it in the tree, the one above, and who it asks to let it in.
 func (l *Localized) watched(s *LocalState, as func(protocol.Rank) bool) (protocol.Rank, bool) {
 	if s.seeks() && as(s.contact) {
 		return s.contact, true
@@ -136,23 +130,6 @@ func (l *Localized) above(s *LocalState) protocol.Rank {
 		return l.tree.ancestor(s.self, level)
 	}
 	return slices.Min(s.low[l.slot(level):l.slot(level+1)])
-}
-
-// below lists who stands below the process in the tree.
-func (l *Localized) below(s *LocalState) []protocol.Rank {
-	var list []protocol.Rank
-	for i := l.slot(int(s.top)); i < l.slots(s); i++ {
-		if s.low[i] < s.end() {
-			list = append(list, s.low[i])
-		}
-	}
-	return list
-}
-
-// Neighbours returns who stands above the process in the tree, −1 for the root,
-// and who below it.
-func (l *Localized) Neighbours(s *LocalState) (above protocol.Rank, below []protocol.Rank) {
-	return l.above(s), l.below(s)
 }
 
 // apply makes the changes of the latest view accepted known for good.

@@ -83,45 +83,31 @@ func (g *Guard) Join(rank protocol.Rank, ours bool) {
 	g.members[rank] = guarded{present: true, ours: ours, heard: true}
 }
 
-// Leave removes a process: it is dead, or has been fenced.
-func (g *Guard) Leave(rank protocol.Rank) {
+// at is what is known of a process; one that never joined is unknown.
+func (g *Guard) at(rank protocol.Rank) *guarded {
 	if int(rank) < len(g.members) {
-		g.members[rank] = guarded{}
+		return &g.members[rank]
 	}
+	return &guarded{}
 }
+
+// Leave removes a process: it is dead, or has been fenced.
+func (g *Guard) Leave(rank protocol.Rank) { *g.at(rank) = guarded{} }
 
 // Begin says that everybody has started, or had the time to.
 func (g *Guard) Begin() { g.begun = true }
 
 // Beat is a sign of life.
-func (g *Guard) Beat(rank protocol.Rank) {
-	if int(rank) < len(g.members) {
-		g.members[rank].heard = true
-	}
-}
+func (g *Guard) Beat(rank protocol.Rank) { g.at(rank).heard = true }
 
 // Inherit says that a process has taken over tasks of one that was fenced for silence.
-func (g *Guard) Inherit(rank protocol.Rank) {
-	if int(rank) < len(g.members) {
-		g.members[rank].tainted = true
-	}
-}
-
-// Counted returns how much of that counts.
-func (g *Guard) Counted(rank protocol.Rank) protocol.Time {
-	if int(rank) >= len(g.members) {
-		return 0
-	}
-	return g.members[rank].silent
-}
+func (g *Guard) Inherit(rank protocol.Rank) { g.at(rank).tainted = true }
 
 // Silent returns for how long a process has given no sign of life.
-func (g *Guard) Silent(rank protocol.Rank) protocol.Time {
-	if int(rank) >= len(g.members) {
-		return 0
-	}
-	return g.members[rank].quiet
-}
+func (g *Guard) Silent(rank protocol.Rank) protocol.Time { return g.at(rank).quiet }
+
+// Counted returns how much of that counts.
+func (g *Guard) Counted(rank protocol.Rank) protocol.Time { return g.at(rank).silent }
 
 // Tick returns who is to be fenced now. It calls inspect for silent processes.
 func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (fence []Verdict) {
