@@ -164,7 +164,10 @@ func TestGrowsAndShrinks(t *testing.T) {
 	if out, err := l.command(t, "join", "-n", "6").CombinedOutput(); err != nil {
 		t.Fatalf("join: %v: %s", err, out)
 	}
-	l.await(t, "8 owners", func() bool { return len(l.owners(t)) == 8 })
+	l.await(t, "8 owners", func() bool {
+		time.Sleep(50 * time.Millisecond) // the command takes as much of a processor as a job
+		return len(l.owners(t)) == 8
+	})
 	for _, o := range l.owners(t)[:5] { // task 0 is among theirs
 		if err := syscall.Kill(o.Pid, syscall.SIGKILL); err != nil {
 			t.Fatalf("process %d: %v", o.ID, err)

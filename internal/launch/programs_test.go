@@ -488,7 +488,7 @@ func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
 		t.Fatal(err)
 	}
 	cmd, out := exec.Command(own(1, "").Program, string(plan)), &text{}
-	cmd.Env = append(os.Environ(), programVar+"=launcher", "XDG_RUNTIME_DIR="+dir)
+	cmd.Env = append(os.Environ(), programVar+"=launcher", "COPPICE_JOBS_DIR="+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {

@@ -22,7 +22,7 @@ func TestNothingIsLeft(t *testing.T) {
 			}
 			work(1600) // recent values, buffers and maps have their size
 			before, fds := heapBytes(), descriptors(t)
-			work(short(2500, 800)) // with four operations each
+			work(short(2500, 500)) // with four operations each
 			if grown := int64(heapBytes()) - int64(before); grown > 2<<20 {
 				t.Errorf("heap grew by %d bytes", grown)
 			}

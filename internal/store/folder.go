@@ -204,7 +204,10 @@ func (f *folder) create(name string, r *record) error {
 		if err := f.root.Link(part, name); err != nil {
 			return err
 		}
-		return f.root.Remove(part)
+		if err := f.root.Remove(part); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil // another attempt has cleared the shelf
 	})
 }
 
@@ -214,9 +217,25 @@ const partPrefix = ".part-"
 // isPart reports whether a file was not completed.
 func isPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
 
-// put writes a record under another name and has it moved to its own.
-func (f *folder) put(name string, r *record, move func(part, name string) error) (err error) {
-	defer func() { err = f.whole(err) }()
+// put writes a record under another name and has it moved to its own. An attempt of the task
+// that begins meanwhile may take the file for one that was not completed, and remove it: then
+// it is written once more.
+func (f *folder) put(name string, r *record, move func(part, name string) error) error {
+	for {
+		cleared := false
+		err := f.try(name, r, func(part, name string) error {
+			err := move(part, name)
+			cleared = errors.Is(err, fs.ErrNotExist)
+			return err
+		})
+		if !cleared {
+			return f.whole(err)
+		}
+	}
+}
+
+// try is one try of put. If the directory itself is gone, it fails before it moves a file.
+func (f *folder) try(name string, r *record, move func(part, name string) error) (err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails
 	part := filepath.Join(filepath.Dir(name), partPrefix+hex.EncodeToString(random[:]))

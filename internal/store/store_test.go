@@ -3,12 +3,15 @@ package store
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 const sign = 42 // of the type of all values here
@@ -210,6 +213,37 @@ func TestFirstValueStays(t *testing.T) {
 	if got := names(t, s); !slices.Equal(got, []string{"epoch-0-0000000000000007"}) {
 		t.Error(got)
 	}
+}
+
+// TestAttemptsBeginWhileOthersSave: an attempt that begins clears the shelf, and what others
+// write meanwhile is not lost.
+func TestAttemptsBeginWhileOthersSave(t *testing.T) {
+	d := open(t, t.TempDir(), 1, false)
+	saves := shelf(t, d, 0)
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for !over.Load() {
+			if _, err := d.Shelf(0); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(rand.N(time.Millisecond))
+		}
+	})
+	for epoch := range uint64(30) {
+		if err := saves.Save(epoch+1, sign, []byte("state")); err != nil {
+			t.Error(err)
+		}
+		if before, err := saves.Keep(epoch, 1, sign, []byte("value")); err != nil || before != nil {
+			t.Errorf("epoch %d: %q, %v", epoch, before, err)
+		}
+		if got, err := saves.Value(epoch, 1, sign); err != nil || string(got) != "value" {
+			t.Errorf("epoch %d: %q, %v", epoch, got, err)
+		}
+	}
+	over.Store(true)
+	wg.Wait()
 }
 
 func TestWhatIsRemoved(t *testing.T) {

@@ -229,7 +229,8 @@ func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier
 }
 
 func TestSchedulesDeliverTheSerialResultInAnySchedule(t *testing.T) {
-	for p := 1; p <= extent.Of(t, 3, 4); p++ {
+	most := extent.Of(t, 3, 4)
+	for p := 1; p <= most; p++ {
 		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
 			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
 				cfg := carriedBy(few(t, op, a, p, anyOrder), min(p, 5-p))

@@ -297,7 +297,7 @@ func uniform(t *testing.T, s stage.Scene, x *stage.Script) {
 // Tasks die at any step, contexts end at any moment; those who live agree on every
 // outcome.
 func TestAgreedOutcomesAreUniform(t *testing.T) {
-	for seed := range uint64(stage.Sampled(agreeingsVariable, stage.Short(60, 15))) {
+	for seed := range uint64(stage.Sampled(agreeingsVariable, stage.Short(60, 10))) {
 		for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
 			s := agreeingScene(recovery, seed)
 			x, err := s.Local(t)
@@ -310,7 +310,7 @@ func TestAgreedOutcomesAreUniform(t *testing.T) {
 }
 
 func TestAgreedOutcomesAreUniformInProcesses(t *testing.T) {
-	for seed := range uint64(stage.Sampled(agreeingsVariable, stage.Short(10, 6))) {
+	for seed := range uint64(stage.Sampled(agreeingsVariable, stage.Short(10, 4))) {
 		for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
 			s := agreeingScene(recovery, seed)
 			x, _ := s.Real(t)

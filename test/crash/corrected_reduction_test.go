@@ -194,7 +194,7 @@ func TestCorrectedReductionsOutliveKills(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 5))
-			for i := range stage.Sampled(deathsVariable, stage.Short(3, 2)) {
+			for i := range stage.Sampled(deathsVariable, stage.Short(3, 1)) {
 				size, rounds := []int{1, 3000, 40_000}[i%3], []int{150, 80, 20}[i%3]
 				c := newCorrected(op, n, 2, 3, size, rounds)
 				g := c.Begin(t)
@@ -279,7 +279,7 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 	third := func(t *coppice.Task, i int) float64 { return float64(i+t.Rank()) / 3 }
 	pair := func(a, b string) string { return "(" + a + " " + b + ")" }
-	for n := 1; n <= stage.Short(9, 6); n++ {
+	for n := 1; n <= stage.Short(9, 5); n++ {
 		for _, mode := range []string{"checked", "failure-proof:1", "failure-proof:2", "failure-proof:5"} {
 			err := coppice.Local(context.Background(), n, func(ctx context.Context, t *coppice.Task) error {
 				for i := range 12 {

@@ -457,7 +457,7 @@ func massacres(t *testing.T, mode string, recovery coppice.Recovery) {
 	t.Helper()
 	const n = 8
 	random := rand.New(rand.NewPCG(stage.Drawn(deathsVariable), 2))
-	enough := stage.Sampled(deathsVariable, stage.Short(12, 7))
+	enough := stage.Sampled(deathsVariable, stage.Short(12, 4))
 	deaths, broadcasts := 0, 0
 	for deaths < enough {
 		root := random.IntN(n)

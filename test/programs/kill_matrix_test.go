@@ -196,11 +196,11 @@ func (c *crowd) dies(e episode) bool {
 	return len(o.killed) > 0
 }
 
-func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, stage.Short(100, 40)) }
+func TestKillMatrix(t *testing.T) { killMatrix(&crowd{t: t}, stage.Short(100, 20)) }
 
 // TestKillMatrixInLocal kills goroutines, by orders only.
 func TestKillMatrixInLocal(t *testing.T) {
-	killMatrix(&crowd{t: t, local: true}, stage.Short(400, 100))
+	killMatrix(&crowd{t: t, local: true}, stage.Short(400, 60))
 }
 
 // killMatrix runs so many jobs of the matrix, or a few more.

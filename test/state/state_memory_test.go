@@ -70,7 +70,7 @@ func flat(tell func(stage.Line), args []string) coppice.Func {
 // shorter one.
 func TestSaveBoundsMemory(t *testing.T) {
 	const tasks, slack = 4, 2 << 20
-	many, few := stage.Short(60_000, 20_000), stage.Short(8_000, 4_000)
+	many, few := stage.Short(60_000, 12_000), stage.Short(8_000, 4_000)
 	if n := os.Getenv(flatVariable); n != "" {
 		many, few = stage.Number(n), stage.Number(n)
 	}

@@ -197,7 +197,7 @@ func savedJob(seed uint64, most int) (s stage.Scene) {
 
 // TestSavedJobs: whoever dies where, what tasks have in the end is what they would have had.
 func TestSavedJobs(t *testing.T) {
-	jobs := stage.Short(24, 8)
+	jobs := stage.Short(24, 6)
 	if n := os.Getenv(savesVariable); n != "" {
 		jobs = stage.Number(n)
 	}
