@@ -39,7 +39,8 @@ func (j *Job) carryOut(s *State) {
 		case recovery.Lose:
 			s.lost = &Copy{Key: recovery.Key{Task: e.Task}}
 		case recovery.Complete:
-			all := append(slices.Clone(s.rules.Holders(e.Key)), s.members.Self())
+			holders := s.rules.Holders(e.Key)
+			all := append(append(j.memory.members.list(len(holders) + 1)[:0], holders...), s.members.Self())
 			s.event(Message{Kind: Complete, Copy: s.copy(e.Key), View: s.view.Number, Holders: all})
 		}
 	}

@@ -21,7 +21,7 @@ func (t *task) log() *recovery.Log {
 	if n == 0 || t.logs[n-1].epoch != t.epoch {
 		l := t.memory.logs.one()
 		l.Reset(headLen)
-		l.Room = t.memory.bytes.list
+		l.Room = t.memory.room
 		t.logs = append(t.logs, epochLog{l, t.epoch})
 		n++
 	}

@@ -15,6 +15,7 @@ type Memory struct {
 	attempts *arena[Attempt]
 	rules    *arena[recovery.Message]
 	machines *arena[recovery.Machine]
+	configs  *arena[recovery.Config]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -28,18 +29,22 @@ type Memory struct {
 	lists    *arena[[]uint64]
 	ints     *arena[int]
 	ranks    *arena[protocol.Rank]
+	members  *arena[membership.Member]
+	room     func(n int) []byte // of a log; nil: it allocates
 }
 
 // NewMemory returns memory that is used again after each Reset.
 func NewMemory() Memory {
-	return Memory{
+	m := Memory{
 		frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
-		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), logs: new(arena[recovery.Log]),
+		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), configs: new(arena[recovery.Config]), logs: new(arena[recovery.Log]),
 		letters: new(arena[membership.Letter]), ends: new(arena[end]),
 		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
 		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
-		ints: new(arena[int]), ranks: new(arena[protocol.Rank]),
+		ints: new(arena[int]), ranks: new(arena[protocol.Rank]), members: new(arena[membership.Member]),
 	}
+	m.room = m.bytes.list
+	return m
 }
 
 // Reset frees everything: nothing may be used any more that was made in this memory.
@@ -50,6 +55,7 @@ func (m *Memory) Reset() {
 	m.attempts.reset()
 	m.rules.reset()
 	m.machines.reset()
+	m.configs.reset()
 	m.logs.reset()
 	m.letters.reset()
 	m.ends.reset()
@@ -63,6 +69,7 @@ func (m *Memory) Reset() {
 	m.lists.reset()
 	m.ints.reset()
 	m.ranks.reset()
+	m.members.reset()
 }
 
 // again reports whether the memory is used again.

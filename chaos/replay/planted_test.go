@@ -245,18 +245,6 @@ var mistakes = []mistake{
 		found: "a record that comes too late",
 	},
 	{
-		name: "an earlier life is listened to", file: "abort.go",
-		old:   `	return m.From < last ||`,
-		new:   `	return m.From < last && !wrong("an earlier life is listened to") ||`,
-		found: "three that come back",
-	},
-	{
-		name: "a later life takes what was for an earlier", file: "abort.go",
-		old:   `	if m.To != 0 &&`,
-		new:   `	if !wrong("a later life takes what was for an earlier") && m.To != 0 &&`,
-		found: "three that come back",
-	},
-	{
 		name: "what comes before the first view is not passed on", file: "recovery/aborts.go",
 		old:   `		if before == nil ||`,
 		new:   `		if before == nil && !wrong("what comes before the first view is not passed on") || before != nil &&`,

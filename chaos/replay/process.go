@@ -224,7 +224,8 @@ func (j *Job) rulesOf(self membership.Member) *recovery.Config {
 	if j.hosts == 0 {
 		return j.rules
 	}
-	own := *j.rules
+	own := j.memory.configs.one()
+	*own = *j.rules
 	own.Ring = func(v *membership.View) []protocol.Rank {
 		at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
 		for _, near := range []bool{false, true} {
@@ -237,7 +238,7 @@ func (j *Job) rulesOf(self membership.Member) *recovery.Config {
 		}
 		return all
 	}
-	return &own
+	return own
 }
 
 // Receive implements protocol.Protocol.

@@ -33,6 +33,7 @@ type task struct {
 	barrier collective.BarrierState
 	store   collective.Store
 	input   [][]byte
+	lent    []bool // memory for what the store says of its result
 	moves   []move // made with the store in the present operation
 	came    uint64 // stands for what came in it, in any order
 	sends   int    // of it, in a barrier
@@ -67,7 +68,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 	}
 	*t = task{
 		memory: &j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
-		steps: t.steps, store: t.store, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0],
+		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0],
 	}
 	return t
 }
@@ -283,7 +284,7 @@ func (t *task) finish(c *Call) {
 	var got [][]byte
 	if c.barrier == nil {
 		if p := &c.programs[t.number]; p.Segments == 0 {
-			got, _ = t.store.Blocks(t.memory.blocks.list(len(p.Out))[:0], nil)
+			got, t.lent = t.store.Blocks(t.memory.blocks.list(len(p.Out))[:0], t.lent[:0])
 		} else if p.Out != nil {
 			v, _ := t.store.Vector()
 			got = append(t.memory.blocks.list(1)[:0], present(v))
@@ -352,7 +353,7 @@ func (t *task) clone(g *Program) *task {
 	for i, l := range c.logs {
 		c.logs[i].Log = l.Clone()
 	}
-	c.steps, c.store = t.steps.Clone(), collective.Store{}
+	c.steps, c.store, c.lent = t.steps.Clone(), collective.Store{}, nil
 	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
 		return &c
 	}
