@@ -27,6 +27,7 @@ type scene struct {
 	replays    bool                  // the tasks of the dead are run again
 	overtakes  bool                  // what is told overtakes all that waits
 	deaths     int
+	mortal     set // who may die; 0: anybody
 	leaves     int // operations that are given up
 	returns    int // tasks that return early
 	large      bool
@@ -461,7 +462,7 @@ func (w *world) steps() (all []func(*world)) {
 				all = append(all, func(w *world) { w.learn(rank, of) })
 			}
 		}
-		if w.deaths > 0 {
+		if w.deaths > 0 && (w.mortal == 0 || w.mortal.has(uint64(rank))) {
 			all = append(all, func(w *world) { w.die(rank) })
 		}
 		if !t.returned {
@@ -547,11 +548,11 @@ func scenes() []*scene {
 		{name: "crossed", ranks: 4, operations: 3, limits: one, tree: crossed, large: true},
 		{name: "run again, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, deaths: 1},
 		{name: "run again, both send", ranks: 2, operations: 4, limits: one, tree: turns(2), gathers: parity(1), replays: true, deaths: 1, overtakes: true},
-		{name: "run again, after giving up", ranks: 3, operations: 2, limits: one, tree: from(3, 0), replays: true, deaths: 1, leaves: 1, overtakes: true, large: true},
+		{name: "run again, after giving up", ranks: 3, operations: 2, limits: one, tree: from(3, 0), replays: true, deaths: 1, mortal: 1 << 1, leaves: 1, overtakes: true, large: true},
 		{name: "deaths", ranks: 3, operations: 3, limits: one, tree: from(3, 0), deaths: 1},
 		{name: "giving up", ranks: 3, operations: 3, limits: one, tree: func(seq uint64) tree { return chain(3, int(seq+1)%2) }, gathers: parity(0), leaves: 1, overtakes: true},
 		{name: "returns", ranks: 3, operations: 3, limits: one, tree: from(3, 0), returns: 1},
-		{name: "run again, after returns", ranks: 3, operations: 2, limits: one, tree: from(3, 0), returns: 1, deaths: 1, replays: true, large: true},
+		{name: "run again, after returns", ranks: 3, operations: 2, limits: one, tree: from(3, 0), returns: 1, deaths: 1, mortal: 1 << 0, replays: true, large: true},
 	}
 }
 
