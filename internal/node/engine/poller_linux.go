@@ -15,12 +15,14 @@ type poller struct {
 	epoll int
 	wakes int // an event descriptor
 
-	// The epoll descriptor as Go's own poller knows it; see rest.
-	file *os.File
-	raw  syscall.RawConn
-	room events // of rest, whose caller is always the same
-	got  []Ready
-	look func(uintptr) bool
+	// What Go's own poller knows: another epoll descriptor, which watches the first one while
+	// somebody rests and only then. Otherwise every message would wake a thread of Go's, too.
+	file  *os.File
+	raw   syscall.RawConn
+	armed bool
+	room  events // of rest, whose caller is always the same
+	got   []Ready
+	look  func(uintptr) bool
 }
 
 func newPoller() (*poller, error) {
@@ -45,13 +47,21 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// enlist makes the descriptor known to Go's own poller.
+// enlist makes the descriptor for rest, and makes it known to Go's own poller.
 func (p *poller) enlist() error {
-	if err := syscall.SetNonblock(p.epoll, true); err != nil { // only such ones it takes
+	outer, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	p.file = os.NewFile(uintptr(p.epoll), "epoll")
-	var err error
+	err = syscall.EpollCtl(outer, syscall.EPOLL_CTL_ADD, p.epoll, &syscall.EpollEvent{})
+	if err == nil {
+		err = syscall.SetNonblock(outer, true) // only such ones it takes
+	}
+	if err != nil {
+		syscall.Close(outer)
+		return fmt.Errorf("epoll: %w", err)
+	}
+	p.file = os.NewFile(uintptr(outer), "epoll")
 	p.raw, err = p.file.SyscallConn()
 	p.look = func(uintptr) bool {
 		p.got = p.wait(&p.room, 0)
@@ -124,12 +134,31 @@ func (p *poller) rest(d time.Duration) []Ready {
 	if d >= 0 {
 		until = time.Now().Add(d)
 	}
-	if p.file.SetReadDeadline(until) != nil {
+	if p.file.SetReadDeadline(until) != nil || !p.arm(true) {
 		return p.wait(&p.room, d)
 	}
 	p.got = nil
 	_ = p.raw.Read(p.look)
 	return p.got
+}
+
+// arm changes whether Go's own poller hears of what is ready. Who rests again need not disarm it.
+func (p *poller) arm(on bool) bool {
+	if p.armed == on {
+		return true
+	}
+	var ev syscall.EpollEvent
+	if on {
+		ev.Events = syscall.EPOLLIN
+	}
+	ok := false
+	_ = p.raw.Control(func(outer uintptr) {
+		ok = syscall.EpollCtl(int(outer), syscall.EPOLL_CTL_MOD, p.epoll, &ev) == nil
+	})
+	if ok {
+		p.armed = on
+	}
+	return ok
 }
 
 // wake makes a wait, present or next, return.
@@ -146,10 +175,9 @@ func (p *poller) woken() {
 }
 
 func (p *poller) close() {
-	syscall.Close(p.wakes)
 	if p.file != nil {
 		p.file.Close()
-	} else {
-		syscall.Close(p.epoll)
 	}
+	syscall.Close(p.wakes)
+	syscall.Close(p.epoll)
 }

@@ -96,6 +96,9 @@ func (p *poller) wait(room *events, d time.Duration) []Ready {
 // rest is wait for one that expects to wait for long.
 func (p *poller) rest(d time.Duration) []Ready { return p.wait(new(events), d) }
 
+// arm is of use only where rest is another thing than wait.
+func (p *poller) arm(bool) bool { return true }
+
 // wake makes a wait, present or next, return.
 func (p *poller) wake() { _, _ = syscall.Write(p.wakes[1], []byte{1}) }
 

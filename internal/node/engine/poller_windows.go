@@ -16,6 +16,7 @@ func (*poller) output(int, int32, bool) error       { return errors.ErrUnsupport
 func (*poller) remove(int)                          {}
 func (*poller) wait(*events, time.Duration) []Ready { return nil }
 func (*poller) rest(time.Duration) []Ready          { return nil }
+func (*poller) arm(bool) bool                       { return true }
 func (*poller) wake()                               {}
 func (*poller) woken()                              {}
 func (*poller) close()                              {}

@@ -269,6 +269,7 @@ func (e *Engine) inBackground() {
 		case e.drives == before || hurried:
 			e.driver = &e.background
 			e.drive(ctx, &e.background, false)
+			e.poll.arm(false)
 			if e.driver == &e.background {
 				e.driver = nil
 			} else if e.asleep != nil {
