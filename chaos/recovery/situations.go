@@ -37,6 +37,9 @@ const (
 	takenBack
 	frozenOut
 	frozenDead
+	diesHolding
+	diesTelling
+	toldByOther
 	situations // how many there are
 )
 
@@ -59,6 +62,9 @@ var situationNames = [situations]string{
 	takenBack:       "a task moves back before its process has opened the view",
 	frozenOut:       "a majority goes on without frozen processes",
 	frozenDead:      "frozen processes are found dead",
+	diesHolding:     "a sender dies with messages that wait for credit",
+	diesTelling:     "a receiver dies while credit is on its way",
+	toldByOther:     "credit comes from a process that does not run the receiver",
 }
 
 // tally counts the runs in which each has occurred.
@@ -93,6 +99,7 @@ type process struct {
 	alive  bool
 	opened *membership.View // last
 	resent uint64           // the view in which it has last sent something again
+	told   int              // credit that it has sent and that has not come
 }
 
 // said names bits: a message, and what its sender knows to be aborted.
@@ -139,6 +146,12 @@ func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 
 // Receive is the job's.
 func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank, m replayMessage) {
+	if m.Kind == replay.Credit {
+		l.procs[from].told--
+		if v := s.View(); v != nil && v.Owners[m.Frame.From] != from {
+			l.saw(toldByOther)
+		}
+	}
 	if m.Kind != replay.Rule {
 		l.Job.Receive(s, now, from, m)
 		return
@@ -159,6 +172,8 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	switch {
 	case a.Kind == protocol.Send && a.Msg.Kind == replay.Data:
 		l.says(s, a.Msg)
+	case a.Kind == protocol.Send && a.Msg.Kind == replay.Credit:
+		l.procs[s.Members().Self().ID].told++
 	case a.Kind != protocol.Deliver:
 	case a.Msg.Result != nil:
 		l.returns(s)
@@ -284,6 +299,12 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		if at, ok := p.state.Stands(t); ok && !at.First && at.Drawing {
 			l.saw(diesInOnce)
 		}
+		if p.state.Holding(t) {
+			l.saw(diesHolding)
+		}
+	}
+	if p.told > 0 {
+		l.saw(diesTelling)
 	}
 	l.bereaves(p.state)
 }

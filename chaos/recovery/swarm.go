@@ -39,7 +39,7 @@ func (r Job) draw(s *replaySetup) swarmed {
 	}
 	places := len(r.Ops)
 	if places == 0 {
-		places = len(replay.Ops())
+		places = int(replay.Stream) // menus have streams besides
 	}
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d

@@ -54,11 +54,21 @@ var recoveries = []struct {
 		P: 4, Joiners: 3, Tasks: 5, Operations: 3, Crashes: 6, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 2,
 		LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Swarm: true,
 	}, 8000},
+	{"two with streams", recovery.Job{P: 2, Tasks: 3, Crashes: 1, Operations: 3, LossyCrashes: true, Ops: flows}, 4000},
+	{"four with streams", recovery.Job{P: 4, Joiners: 1, Crashes: 3, Operations: 4, LossyCrashes: true, Ops: flows}, 3000},
+	{"three with streams that save", recovery.Job{P: 3, Tasks: 4, Joiners: 1, Crashes: 2, Operations: 4, Saves: 2, LossyCrashes: true, Ops: flows}, 3000},
+	{"a swarm with streams", recovery.Job{
+		P: 4, Joiners: 2, Tasks: 5, Operations: 4, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Frozen: 2, Saves: 2,
+		LossyCrashes: true, OneWay: true, Swarm: true, Ops: flows,
+	}, 20000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 
 // loose are operations that can be agreed, and some after which tasks go on alone.
 var loose = []replay.Op{replay.Barrier, replay.AllReduce, replay.AllGather, replay.AllToAll, replay.Send, replay.Broadcast, replay.Gather}
+
+// flows are streams, an operation after which tasks go on alone, and one after which they do not.
+var flows = []replay.Op{replay.Stream, replay.Broadcast, replay.AllReduce}
 
 func TestRecoveryKeepsItsPromises(t *testing.T) {
 	for _, w := range recoveries {

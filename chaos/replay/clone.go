@@ -56,7 +56,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	}
 	sum := uint64(0)
 	for _, h := range s.held {
-		sum += protocol.Mix(h.Key(), h.Sum())
+		sum += protocol.Mix(h.Key(), h.Sum()) ^ uint64(h.by.ID)<<32 ^ uint64(h.by.Incarnation)
 	}
 	f = f.with(sum).with(uint64(len(s.held))<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
 	return f

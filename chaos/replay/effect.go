@@ -79,6 +79,7 @@ func (s *State) commit(epoch uint64, balance int64) {
 	for _, t := range s.tasks {
 		if t.saving {
 			t.goOn(epoch, balance)
+			s.job.entered(s, t)
 		}
 		t.drop(epoch)
 	}

@@ -35,9 +35,10 @@ var (
 	errOtherPast = errors.New("a task that is run again comes to its first Save with other operations aborted than when it saved")
 )
 
-// drop drops the log of the epochs before one.
+// drop drops the log and the streams of the epochs before one.
 func (t *task) drop(epoch uint64) {
 	t.logs = slices.DeleteFunc(t.logs, func(l epochLog) bool { return 0 < l.epoch && l.epoch < epoch })
+	t.streams = slices.DeleteFunc(t.streams, func(st *stream) bool { return 0 < st.epoch && st.epoch < epoch })
 }
 
 // before does what a task has to do before its present operation: a Save, or Once. ok:
@@ -109,6 +110,7 @@ func (j *Job) resume(s *State, t *task, epoch uint64) {
 	t.take(c)
 	t.enter(epoch)
 	t.op = j.program.starts[epoch]
+	j.entered(s, t)
 	s.rules.Resumed(t.number, epoch)
 	s.event(Message{Kind: Resumed, Copy: c, View: s.view.Number})
 }

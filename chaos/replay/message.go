@@ -12,7 +12,7 @@ import (
 // Name names a message between two tasks. Its bits are a function of its name:
 // it does not matter which attempt of a task sends it, when, or how often.
 type Name struct {
-	Op       int32 // the number of the operation in its epoch
+	Op       int32 // the number of the operation in its epoch, or streamed, or credited
 	From, To protocol.Rank
 	Lane     uint16
 	Epoch    uint16
@@ -27,7 +27,7 @@ func (n Name) String() string {
 
 // Key stands for the name.
 func (n Name) Key() uint64 {
-	return protocol.Mix(uint64(n.Epoch)<<48|uint64(n.Op)<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
+	return protocol.Mix(uint64(n.Epoch)<<48|uint64(uint32(n.Op))<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
 }
 
 // headLen is the length in the log of a name, of whether there is a value, and of a
@@ -78,6 +78,7 @@ type Kind uint8
 const (
 	View     Kind = iota // of the membership
 	Data                 // between two tasks
+	Credit               // the same, of a stream: what its receiver has taken
 	Returned             // to the coordinator: all tasks that this process owns in a view have returned
 	End                  // from the coordinator: so it is everywhere
 	Result               // Deliver: a task has returned
@@ -92,7 +93,7 @@ const (
 // Message is what processes send each other, and what they deliver.
 type Message struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
-	Frame   *Frame              // Data
+	Frame   *Frame              // Data, Credit
 	Result  *Attempt            // Result
 	Rule    *recovery.Message   // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
@@ -148,7 +149,7 @@ func (m Message) Fingerprint() [2]uint64 {
 
 func (m Message) String() string {
 	switch m.Kind {
-	case Data:
+	case Data, Credit:
 		return fmt.Sprintf("message %v", m.Frame.Name)
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)

@@ -23,11 +23,12 @@ const (
 	Reduce
 	AllReduce
 	Scan
-	Send // to a task some ranks on, and receive from the one as far back
+	Send   // to a task some ranks on, and receive from the one as far back
+	Stream // the same with a few messages, of which only a window is on its way
 	ops
 )
 
-var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send"}
+var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream"}
 
 func (o Op) String() string {
 	if o < ops {
@@ -59,8 +60,8 @@ func ParseOp(name string) (Op, error) {
 type Plan struct {
 	Op        Op
 	Algorithm string
-	Root      protocol.Rank // Send: the distance
-	Spans     int
+	Root      protocol.Rank // Send, Stream: the distance
+	Spans     int           // Stream: the messages
 
 	exact    bool // sums of integers, in any order; otherwise of floats
 	barrier  *collective.Barrier
@@ -77,6 +78,8 @@ func (p *Plan) String() string {
 		s += fmt.Sprintf(" root %d", p.Root)
 	case Send:
 		return fmt.Sprintf("send %d on", p.Root)
+	case Stream:
+		return fmt.Sprintf("stream of %d messages %d on", p.Spans, p.Root)
 	}
 	if p.Spans > 1 {
 		s += fmt.Sprintf(" in %d pieces", p.Spans)
@@ -91,6 +94,8 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		return barriers(tasks)
 	case Send:
 		return shifts(tasks), nil
+	case Stream:
+		return streams(tasks), nil
 	}
 	var all []*Plan
 	of := collective.Op(op)

@@ -1,6 +1,7 @@
 package replay_test
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -273,20 +274,19 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		Machine: "../../protocol/recovery", Package: "recovery", Help: machineHelp, Healthy: test("two"),
 		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes) {
-		file, runs := strings.CutPrefix(m.file, "recovery/")
+	streams := plant.Garden{Machine: "../../protocol/flow", Package: "flow", Help: flowHelp, Healthy: test("two with streams")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes) {
+		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		if runs {
-			machine.Mistakes = append(machine.Mistakes, one)
-		} else {
-			model.Mistakes = append(model.Mistakes, one)
-		}
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams}[folder]
+		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
 	machine.Find(t)
+	streams.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

@@ -112,7 +112,7 @@ type State struct {
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
-	held    []*Frame         // for tasks that it does not own yet
+	held    []said           // for tasks that it does not own yet
 	changes uint64           // of what tasks wait for, besides messages
 	told    uint64           // the view in which it has told the coordinator that all have returned
 	ended   bool
@@ -259,8 +259,8 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 			s.rest = 0
 			j.members.Receive(&s.members, now, from, m.Letter)
 		}
-	case m.Kind == Data:
-		j.accept(s, m.Frame)
+	case m.Kind == Data || m.Kind == Credit:
+		j.accept(s, said{m.Frame, membership.Member{ID: from, Incarnation: m.Letter.From}})
 	case m.Kind == Returned:
 		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
@@ -279,9 +279,13 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 }
 
 // accept hands a message to its task.
-func (j *Job) accept(s *State, f *Frame) {
-	if t := s.find(f.To); t != nil {
-		t.accept(j.program, f)
+func (j *Job) accept(s *State, f said) {
+	switch t := s.find(f.To); {
+	case t != nil && f.Op < 0:
+		j.flows(s, t, f)
+		return
+	case t != nil:
+		t.accept(j.program, f.Frame)
 		return
 	}
 	s.held = append(s.held, f)
@@ -437,7 +441,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			}
 			moved = moved || len(t.out) > 0
 			if f, to := j.post(s, t); f != nil {
-				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: Data, Frame: f}}
+				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: f.kind(), Frame: f}}
 			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since
@@ -504,7 +508,11 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 	if j.moves && f.Epoch == 0 {
 		t.record(f)
 	}
-	j.accept(s, f)
+	if f.Op == streamed {
+		t.leave(f)
+		return
+	}
+	j.accept(s, said{Frame: f})
 }
 
 // post is what a task has to send next, and to whom, unless it is for a task that this process
@@ -516,7 +524,7 @@ func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 		if owner := s.view.Owners[f.To]; owner != s.self {
 			return f, owner
 		}
-		j.accept(s, f)
+		j.accept(s, said{f, s.members.Self()})
 	}
 	return nil, 0
 }

@@ -134,20 +134,22 @@ type Menu struct {
 	// Memory is what programs are run in.
 	Memory Memory
 
-	tasks int
-	plans [][]*Plan // by operation
+	tasks   int
+	plans   [][]*Plan // by operation
+	streams []*Plan   // half of the operations, in a quarter of the programs
 }
 
 // NewMenu returns the menu of all plans among so many tasks, or of those of some
-// operations.
+// operations. On that of all, streams are apart: programs without them are those that the same
+// seeds drew when there were none.
 func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
 		return nil, fmt.Errorf("%d tasks; allowed: 1 or more", tasks)
 	}
-	if len(some) == 0 {
-		some = Ops()
-	}
 	m := &Menu{tasks: tasks}
+	if len(some) == 0 {
+		some, m.streams = Ops()[:Stream], streams(tasks)
+	}
 	for _, op := range some {
 		plans, err := Plans(op, tasks)
 		if err != nil {
@@ -173,10 +175,13 @@ func (m *Menu) Some(set uint64, memory Memory) *Menu {
 // Random returns a program of n operations drawn from a seed: of most the same
 // number, each with any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {
-	calls := m.Memory.calls.list(n)
+	calls, flows := m.Memory.calls.list(n), m.streams != nil && protocol.Mix(seed, streamsSalt)%4 == 0
 	for i := range calls {
 		x := protocol.Mix(seed, uint64(i))
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
+		if flows && protocol.Mix(x, 6)%2 == 0 {
+			plans = m.streams
+		}
 		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
 		agreed := m.Agreed && plan.Symmetric() && protocol.Mix(x, 4)%3 > 0
 		once := m.Once && protocol.Mix(x, 5)%3 == 0
@@ -185,10 +190,13 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 	return newProgram(m.Memory, m.tasks, seed, calls)
 }
 
+// streamsSalt is what a seed is mixed with to draw whether there are streams.
+const streamsSalt = 0x73747265616d
+
 // MessagesMax is how many messages there are at most in a program of n operations.
 func (m *Menu) MessagesMax(n int) int {
 	most := 0
-	for _, plans := range m.plans {
+	for _, plans := range append(slices.Clip(m.plans), m.streams) {
 		for _, p := range plans {
 			most = max(most, p.Messages())
 		}
@@ -332,6 +340,8 @@ func (p *Plan) given(task protocol.Rank, tasks int) int {
 		return 0
 	case p.Op == Scatter || p.Op == AllToAll:
 		return tasks
+	case p.Op == Stream:
+		return p.Spans
 	}
 	return 1
 }
@@ -365,7 +375,7 @@ func (p *Plan) moved(m *Memory, given [][][]byte, task protocol.Rank) (got [][]b
 	switch p.Op {
 	case Scatter:
 		return given[p.Root][task : task+1]
-	case Send:
+	case Send, Stream:
 		return given[(task-p.Root+n)%n]
 	case Gather:
 		if task != p.Root {

@@ -33,15 +33,19 @@ type task struct {
 	barrier collective.BarrierState
 	store   collective.Store
 	input   [][]byte
-	lent    []bool // memory for what the store says of its result
-	moves   []move // made with the store in the present operation
-	came    uint64 // stands for what came in it, in any order
-	sends   int    // of it, in a barrier
+	lent    []bool   // memory for what the store says of its result
+	moves   []move   // made with the store in the present operation
+	came    uint64   // stands for what came in it, in any order
+	sends   int      // of it, in a barrier or to a stream
+	got     [][]byte // of it, from a stream
 
 	idle  uint64     // the process's changes when the task could do nothing; 0: not known
 	early [][]*Frame // by operation
 	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
+
+	streams []*stream
+	later   []said // of streams of epochs to which it has not come
 
 	returned, announced bool
 	err                 error
@@ -168,6 +172,8 @@ func (t *task) begin(g *Program) {
 	if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
+	} else if c.Op == Stream {
+		t.input, t.got = g.blocks(t.op, t.number, t.last(), c.Spans), t.memory.blocks.list(c.Spans)[:0]
 	} else {
 		t.steps.Reset(c.programs[t.number].Steps)
 		t.input = g.given(t.op, t.number, t.last())
@@ -242,6 +248,9 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	if c.barrier != nil {
 		return t.pass(c, send)
 	}
+	if c.Op == Stream {
+		return t.converse(g, c, send)
+	}
 	a := c.schedule.Next(&t.steps, 0)
 	switch a.Kind {
 	case protocol.Send:
@@ -313,7 +322,7 @@ func (t *task) over(digest uint64) {
 // keep logs a message that is to go to another process.
 func (t *task) keep(f *Frame) {
 	t.record(f)
-	t.out = append(t.out, f)
+	t.leave(f)
 }
 
 // record logs a message.
@@ -333,13 +342,19 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 // again has everything sent again that ever went to a task: it has a new owner.
 func (t *task) again(to protocol.Rank) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
+	var held []*Frame
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {
 			f := t.memory.frames.one()
 			*f = logged(head, value)
+			if f.Op == streamed {
+				held = append(held, f)
+				continue
+			}
 			t.out = append(t.out, f)
 		}
 	}
+	t.reopen(to, held)
 }
 
 // clone returns a copy that shares nothing that changes.
@@ -353,8 +368,12 @@ func (t *task) clone(g *Program) *task {
 	for i, l := range c.logs {
 		c.logs[i].Log = l.Clone()
 	}
+	c.got, c.later, c.streams = slices.Clip(t.got), slices.Clip(t.later), slices.Clone(t.streams)
+	for i, st := range c.streams {
+		c.streams[i] = st.clone()
+	}
 	c.steps, c.store, c.lent = t.steps.Clone(), collective.Store{}, nil
-	if !t.begun || t.returned || g.Calls[t.op].barrier != nil {
+	if !t.begun || t.returned || g.Calls[t.op].schedule == nil {
 		return &c
 	}
 	call := &g.Calls[t.op]
@@ -386,7 +405,13 @@ func (t *task) sign(f fingerprint) fingerprint {
 			sum += protocol.Mix(e.Key(), e.Sum())
 		}
 	}
-	f = f.with(sum)
+	for _, e := range t.later {
+		sum += protocol.Mix(e.Key(), protocol.Mix(uint64(e.by.ID), uint64(e.by.Incarnation)))
+	}
+	f = f.with(sum).with(uint64(len(t.got)))
+	for _, st := range t.streams {
+		f = st.sign(f)
+	}
 	for _, e := range t.out {
 		f = f.with(e.Key())
 	}

@@ -1,5 +1,5 @@
 // Package flow keeps tasks from running ahead of those they send to: it says which messages of a
-// stream may go, and which have come before. The runtime and the tests of this package run it.
+// stream may go, and which have come before. The runtime, chaos and the tests of this package run it.
 //
 // Messages of a stream are numbered from 1. The receiver tells how far it has taken them, and the
 // sender is at most a window ahead of that. Either end may be run again elsewhere. A sender that
@@ -11,7 +11,11 @@
 // again calls Reopen before anything of the new attempt is taken for true.
 package flow
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
 
 // Out is the sending end of a stream.
 type Out struct {
@@ -75,6 +79,9 @@ func (o *Out) Reopen(held int) {
 	o.consumed = 0
 }
 
+// Fingerprint stands for the state.
+func (o *Out) Fingerprint() [2]uint64 { return [2]uint64{o.last<<32 | o.next, o.consumed} }
+
 // In is the receiving end of a stream.
 type In struct {
 	last  uint64   // the last message that came
@@ -135,4 +142,20 @@ func (i *In) Take(window uint64) (tell bool) {
 func (i *In) Tell() uint64 {
 	i.told = i.taken
 	return i.told
+}
+
+// Fingerprint stands for the state.
+func (i *In) Fingerprint() [2]uint64 {
+	f := [2]uint64{i.last<<32 | i.taken, i.told}
+	for _, number := range i.begun {
+		f[1] = protocol.Mix(f[1], number)
+	}
+	return f
+}
+
+// Clone returns a copy that shares nothing.
+func (i *In) Clone() In {
+	c := *i
+	c.begun = slices.Clone(i.begun)
+	return c
 }

@@ -1,0 +1,232 @@
+package replay
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/flow"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Streams: messages that package flow numbers, holds until the receiver has told how far it is, and
+// drops if they come again. A task does not wait for what it sends, so messages may go when it is
+// far ahead. Not in this model: messages in parts, and receivers that return before they have all.
+
+// window is how many messages of a stream a sender is ahead of the receiver at most.
+const window = 2
+
+// What a Name has in the place of an operation. Its lane is the number of a message.
+const (
+	streamed = -1 // that message
+	credited = -2 // From has taken all up to that message of To
+)
+
+var errWindow = errors.New("more messages of a stream wait than the window allows")
+
+// stream is what two tasks send each other in an epoch, at one of them.
+type stream struct {
+	epoch uint64
+	peer  protocol.Rank
+	out   flow.Out
+	held  []*Frame // messages that wait to be sent
+	in    flow.In
+	queue []*Frame // messages that wait to be taken
+}
+
+// said is a message between tasks, and the process that it came from.
+type said struct {
+	*Frame
+	by membership.Member
+}
+
+// streams are the ways to send a few messages to the task some ranks on.
+func streams(tasks int) (all []*Plan) {
+	for _, p := range shifts(tasks) {
+		n := 3 + int(p.Root)%3
+		all = append(all, &Plan{Op: Stream, Algorithm: p.Algorithm, Root: p.Root, Spans: n, messages: 2 * n * tasks}) // each is acknowledged
+	}
+	return all
+}
+
+// stream is that with another task in an epoch.
+func (t *task) stream(epoch uint64, peer protocol.Rank) *stream {
+	for _, st := range t.streams {
+		if st.epoch == epoch && st.peer == peer {
+			return st
+		}
+	}
+	t.streams = append(t.streams, &stream{epoch: epoch, peer: peer})
+	return t.streams[len(t.streams)-1]
+}
+
+// converse makes the next step of an operation on streams: all messages are sent, then received.
+func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
+	n := protocol.Rank(g.Tasks)
+	if t.sends < c.Spans {
+		f := t.frame((t.number+c.Root)%n, 0, t.input[t.sends])
+		f.Op, f.Lane = streamed, uint16(t.stream(t.epoch, f.To).out.Last()+1)
+		t.sends++
+		t.counts(c, 1)
+		send(f)
+		return true
+	}
+	st := t.stream(t.epoch, (t.number-c.Root+n)%n)
+	if len(st.queue) == 0 {
+		return false
+	}
+	f := st.queue[0]
+	st.queue = slices.Clone(st.queue[1:])
+	if f.Past != t.past && t.err == nil {
+		t.err = errPast
+	}
+	t.got = append(t.got, f.Value)
+	t.counts(c, -1)
+	if st.in.Take(window) {
+		t.tell(st)
+	}
+	if len(t.got) == c.Spans {
+		t.over(digestOf(t.last(), t.got))
+	}
+	return true
+}
+
+// leave sends a message, unless it is one of a stream that is held, or that an earlier attempt
+// has sent.
+func (t *task) leave(f *Frame) {
+	if f.Op == streamed {
+		st := t.stream(uint64(f.Epoch), f.To)
+		number, now := st.out.Add(window)
+		if !now {
+			st.held = append(st.held, f)
+		}
+		if !now || st.out.Taken(number) {
+			return
+		}
+	}
+	t.out = append(t.out, f)
+}
+
+// release sends what may go of what is held.
+func (t *task) release(st *stream) {
+	for {
+		number, ok := st.out.Release(window)
+		if !ok {
+			return
+		}
+		if f := st.held[0]; !st.out.Taken(number) {
+			t.out = append(t.out, f)
+		}
+		st.held = slices.Clone(st.held[1:])
+	}
+}
+
+// tell tells the other task how many of its messages are taken.
+func (t *task) tell(st *stream) {
+	f := t.memory.frames.one()
+	*f = Frame{Name: Name{credited, t.number, st.peer, uint16(st.in.Tell()), uint16(st.epoch)}}
+	t.out = append(t.out, f)
+}
+
+// arrive takes a message of a stream.
+func (t *task) arrive(f *Frame) {
+	st, number := t.stream(uint64(f.Epoch), f.From), uint64(f.Lane)
+	if st.in.Arrive(number) == flow.Again || !st.in.Complete(number) {
+		return
+	}
+	t.idle = 0
+	st.queue = append(st.queue, f)
+	if len(st.queue) > window && t.err == nil {
+		t.err = errWindow
+	}
+}
+
+// credit learns how far the receiver of a stream is.
+func (t *task) credit(f *Frame) {
+	st := t.stream(uint64(f.Epoch), f.From)
+	st.out.Credited(uint64(f.Lane), !t.first)
+	t.release(st)
+}
+
+// reopen begins anew with a task that is run again: log is what it was sent.
+func (t *task) reopen(to protocol.Rank, log []*Frame) {
+	for _, st := range t.streams {
+		if st.peer != to {
+			continue
+		}
+		if st.in.Taken() > 0 {
+			t.tell(st)
+		}
+		st.held = nil
+		for _, f := range log {
+			if uint64(f.Epoch) == st.epoch {
+				st.held = append(st.held, f)
+			}
+		}
+		st.out.Reopen(len(st.held))
+		t.release(st)
+	}
+}
+
+// flows takes something of a stream, when the task has come to its epoch. How far another attempt
+// of the receiver is says nothing of the one that counts.
+func (j *Job) flows(s *State, t *task, f said) {
+	switch epoch := uint64(f.Epoch); {
+	case 0 < epoch && epoch < t.epoch: // which is over
+	case epoch > t.epoch:
+		t.later = append(t.later, f)
+	case f.Op == streamed:
+		t.arrive(f.Frame)
+	case s.runs(f.by, f.From):
+		t.credit(f.Frame)
+	}
+}
+
+// runs reports whether a task is a process's, as far as is known here.
+func (s *State) runs(by membership.Member, task protocol.Rank) bool {
+	m, in := s.view.Find(by.ID)
+	return s.view.Owners[task] == by.ID && !(in && m.Incarnation < by.Incarnation)
+}
+
+// Holding reports whether the process runs a task of which messages wait for credit.
+func (s *State) Holding(task protocol.Rank) bool {
+	t := s.find(task)
+	return t != nil && slices.ContainsFunc(t.streams, func(st *stream) bool { return st.out.Held() > 0 })
+}
+
+// entered takes what has come for the epoch that a task has entered.
+func (j *Job) entered(s *State, t *task) {
+	later := t.later
+	t.later = nil
+	for _, f := range later {
+		j.flows(s, t, f)
+	}
+}
+
+// clone returns a copy that shares nothing that changes.
+func (st *stream) clone() *stream {
+	c := *st
+	c.in = st.in.Clone()
+	c.held, c.queue = slices.Clone(st.held), slices.Clone(st.queue)
+	return &c
+}
+
+// sign adds what stands for the stream.
+func (st *stream) sign(f fingerprint) fingerprint {
+	f = f.with(st.epoch<<32 | uint64(uint32(st.peer))).and(st.out.Fingerprint()).and(st.in.Fingerprint())
+	for _, list := range [][]*Frame{st.held, st.queue} {
+		for _, h := range list {
+			f = f.with(h.Key()).with(h.Sum())
+		}
+		f = f.with(uint64(len(list)))
+	}
+	return f
+}
+
+// kind is that of a message that has the frame.
+func (f *Frame) kind() Kind {
+	if f.Op == credited {
+		return Credit
+	}
+	return Data
+}
