@@ -64,7 +64,7 @@ func (m *Member) dispatch(in *incoming) {
 	if !ok {
 		return // of a task that is not in the group
 	}
-	if in.plan.op >= opCredit && (in.source.rank != m.p.roster.Owner(int(in.from)) || m.p.outlived(in.source.rank, in.source.incarnation)) {
+	if in.plan.op >= opCredit && (in.source.rank != m.p.roster.Owner(int(in.from)) || m.p.otherLife(in.source)) {
 		return // what was said by an attempt that is over, or is news to come, is not true of the one that counts
 	}
 	switch in.plan.op {

@@ -50,6 +50,13 @@ func (p *Process) outlived(rank int, incarnation uint64) bool {
 	return in && uint64(m.Incarnation) < incarnation
 }
 
+// otherLife reports whether another life of a process is in the view that is open: an earlier one, or, if
+// the message was held, a later one.
+func (p *Process) otherLife(q *peer) bool {
+	m, in := p.view().Find(protocol.Rank(q.rank))
+	return in && q.incarnation != 0 && uint64(m.Incarnation) != q.incarnation
+}
+
 // mute reports whether a message of a kind is not for the peer: it is dead, or has ended, or is
 // not the life that the message is for.
 func (q *peer) mute(op uint8) bool {
