@@ -188,8 +188,12 @@ func (t *threads) children() (pids []int) {
 	return pids
 }
 
-// close lets the threads go. The processes they started must have ended.
+// close lets the threads go. The processes they started must have ended. What the threads start from now on is
+// somebody else's.
 func (t *threads) close() {
+	t.mu.Lock()
+	t.ids = nil
+	t.mu.Unlock()
 	close(t.end)
 	t.ended.Wait()
 }
