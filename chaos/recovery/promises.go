@@ -14,6 +14,7 @@ import (
 // What must hold.
 var (
 	errBits     = errors.New("a task returns with other bits")
+	errLives    = errors.New("two lives of one process are in a view")
 	errTwice    = errors.New("a task is adopted that a live process owns")
 	errKept     = errors.New("a process goes on with a task that is another's")
 	errUnended  = errors.New("a live process does not come to the end")
@@ -119,9 +120,14 @@ func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, serial [][
 	return fmt.Errorf("%w: task %d at p%d, begun in view %d, from operation %d on: %s", errBits, a.Task, r, a.View, at, what)
 }
 
-// checkAdopted looks at the tasks that r has adopted with a view. Where one was that has
+// checkAdopted looks at the members of a view, and at the tasks that r has adopted with it. Where one was that has
 // moved, it may still wait for the epoch that the view commits.
 func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
+	for i, m := range v.Members[1:] {
+		if v.Members[i].ID == m.ID {
+			return fmt.Errorf("%w: p%d, in %v", errLives, m.ID, v)
+		}
+	}
 	for t, owner := range v.Owners {
 		task := protocol.Rank(t)
 		since, ok := w.State(r).Runs(task)

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -136,6 +137,26 @@ func TestAJoinerThatComesBackBeforeItsDeathIsKnown(t *testing.T) {
 	c.begin(2, 2)
 	c.run()
 	c.agreed("view 3 {0 1 2.2}")
+}
+
+// p2 dies after it has accepted the view that lets it in, and its next life asks before the view is chosen.
+func TestAJoinerThatComesBackBeforeItIsIn(t *testing.T) {
+	c := newCluster(t, 2, 1)
+	c.cut = func(from, _ protocol.Rank) bool { return from == 1 }
+	c.begin(2, 1)
+	c.settle()
+	c.kill(2)
+	c.p.Init(&c.states[2], 2, 7)
+	c.begin(2, 2)
+	c.settle()
+	c.cut = nil
+	c.run()
+	for _, e := range c.events {
+		if strings.Contains(e, "2 2.2}") {
+			t.Fatalf("both lives are in a view: %s", e)
+		}
+	}
+	c.agreed("view 4 {0 1 2.2}")
 }
 
 // p0 lets p1 and p2 in, tells p2 that the view is stable, and falls silent. Only p1 can propose a

@@ -384,6 +384,11 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 		f := &s.failures[i]
 		f.since, f.to, f.at, f.wait, f.seen = now, nobody, now+p.cfg.Report, p.cfg.Retry, false
 	}
+	for _, m := range slices.Clone(s.joiners) { // it asked before an earlier life of it was in
+		if earlier, in := v.Find(m.ID); in {
+			p.failed(s, now, failure{who: earlier, hearsay: true})
+		}
+	}
 	for _, f := range slices.Clone(s.failures) { // what the dead recorded may say more now
 		if f.will != nil && s.view == v {
 			p.read(s, now, f.will)
