@@ -156,6 +156,9 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 		if !waits && w != &e.background {
 			e.cfg.Handler.Sleeps(e.untilTimer())
 		}
+		if ctx.Err() != nil { // that it ended may be known to nobody but the one who drove before
+			return
+		}
 		d := e.untilTimer()
 		e.asleep = w
 		e.Unlock()
