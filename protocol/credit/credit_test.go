@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/explore"
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
@@ -556,6 +557,16 @@ func scenes() []*scene {
 	}
 }
 
+var every = explore.World[*world, [sha256.Size]byte]{
+	Steps: (*world).steps, Clone: (*world).clone, Key: (*world).key, Wrong: func(w *world, end bool) string {
+		if w.wrong == "" && end {
+			return w.ended()
+		}
+		return w.wrong
+	},
+	Text: func(w *world) string { return w.String() },
+}
+
 // TestEverySchedule checks that no task waits for ever, that what waits at a task is bounded, and that
 // no memory is used again that is still to be sent.
 func TestEverySchedule(t *testing.T) {
@@ -564,30 +575,7 @@ func TestEverySchedule(t *testing.T) {
 			if s.large && extent.Few(t, "millions of schedules") {
 				t.SkipNow()
 			}
-			seen := map[[sha256.Size]byte]bool{}
-			todo := []*world{s.world()}
-			ended := 0
-			for len(todo) > 0 {
-				w := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				steps := w.steps()
-				if len(steps) == 0 {
-					ended++
-					w.wrong = w.ended()
-				}
-				if w.wrong != "" {
-					t.Fatalf("=> %s\n%s", w.wrong, w)
-				}
-				for _, step := range steps {
-					next := w.clone()
-					step(next)
-					if k := next.key(); !seen[k] {
-						seen[k] = true
-						todo = append(todo, next)
-					}
-				}
-			}
-			t.Logf("%d states, %d ends", len(seen), ended)
+			every.Every(t, s.world())
 		})
 	}
 }

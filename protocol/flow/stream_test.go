@@ -1,8 +1,11 @@
 package flow
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/coppice-go/coppice/internal/explore"
 )
 
 // The tests take every schedule of a stream of a few messages, in which both ends are run again
@@ -197,37 +200,28 @@ func (w *world) complete(number uint64) {
 	}
 }
 
-// TestEverySchedule checks that the receiver gets all messages, in order, whatever happens.
-func TestEverySchedule(t *testing.T) {
-	seen := map[string]bool{}
-	todo := []*world{{left: deaths}}
-	ended := 0
-	for len(todo) > 0 {
-		w := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		steps := w.steps()
-		if len(steps) == 0 {
-			ended++
-			if len(w.got) != messages {
-				t.Fatalf("the receiver waits for ever after %v: %+v", w.got, w)
-			}
-		}
-		for _, step := range steps {
-			next := w.clone()
-			step(next)
-			if k := next.key(); !seen[k] {
-				seen[k] = true
-				todo = append(todo, next)
-			}
-		}
-		if w.in.last > w.in.taken+window {
-			t.Fatalf("%d messages wait at the receiver; allowed: %d", w.in.last-w.in.taken, window)
-		}
-		for i, number := range w.got {
-			if number != uint64(i+1) {
-				t.Fatalf("messages come as %v", w.got)
-			}
+// wrong says what is wrong with a state.
+func (w *world) wrong(end bool) string {
+	for i, number := range w.got {
+		if number != uint64(i+1) {
+			return fmt.Sprintf("messages come as %v", w.got)
 		}
 	}
-	t.Logf("%d states, %d ends", len(seen), ended)
+	switch {
+	case end && len(w.got) != messages:
+		return fmt.Sprintf("the receiver waits for ever after %v", w.got)
+	case w.in.last > w.in.taken+window:
+		return fmt.Sprintf("%d messages wait at the receiver; allowed: %d", w.in.last-w.in.taken, window)
+	}
+	return ""
+}
+
+var every = explore.World[*world, string]{
+	Steps: (*world).steps, Clone: (*world).clone, Key: (*world).key, Wrong: (*world).wrong,
+	Text: func(w *world) string { return fmt.Sprintf("%+v", w) },
+}
+
+// TestEverySchedule checks that the receiver gets all messages, in order, whatever happens.
+func TestEverySchedule(t *testing.T) {
+	every.Every(t, &world{left: deaths})
 }

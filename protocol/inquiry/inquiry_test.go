@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/explore"
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
@@ -283,6 +284,16 @@ func (w *world) ended() string {
 	return ""
 }
 
+var every = explore.World[*world, [sha256.Size]byte]{
+	Steps: (*world).steps, Clone: (*world).clone, Key: (*world).key, Wrong: func(w *world, end bool) string {
+		if w.wrong == "" && end {
+			return w.ended()
+		}
+		return w.wrong
+	},
+	Text: func(w *world) string { return fmt.Sprintf("%+v", w) },
+}
+
 // TestEverySchedule checks that every task that lives gets the value or learns that nobody has it, and
 // that this is true.
 func TestEverySchedule(t *testing.T) {
@@ -299,30 +310,7 @@ func TestEverySchedule(t *testing.T) {
 			if s.large && extent.Few(t, "millions of schedules") {
 				t.SkipNow()
 			}
-			seen := map[[sha256.Size]byte]bool{}
-			todo := []*world{&s.first}
-			ended := 0
-			for len(todo) > 0 {
-				w := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				steps := w.steps()
-				if len(steps) == 0 {
-					ended++
-					w.wrong = w.ended()
-				}
-				if w.wrong != "" {
-					t.Fatalf("=> %s\n%+v", w.wrong, w)
-				}
-				for _, step := range steps {
-					next := w.clone()
-					step(next)
-					if k := next.key(); !seen[k] {
-						seen[k] = true
-						todo = append(todo, next)
-					}
-				}
-			}
-			t.Logf("%d states, %d ends", len(seen), ended)
+			every.Every(t, &s.first)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/coppice-go/coppice/internal/explore"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/plant"
 	"github.com/coppice-go/coppice/protocol"
@@ -165,32 +166,20 @@ func (w *world) ended() string {
 	return ""
 }
 
+var every = explore.World[*world, string]{
+	Steps: (*world).steps, Clone: (*world).clone, Key: (*world).key, Wrong: func(w *world, end bool) string {
+		if end {
+			return w.ended()
+		}
+		return ""
+	},
+	Text: func(w *world) string { return fmt.Sprintf("%+v", w) },
+}
+
 // TestEverySchedule checks that all who live hear of it, or nobody does.
 func TestEverySchedule(t *testing.T) {
 	for ranks := 1; ranks <= 3; ranks++ {
-		seen := map[string]bool{}
-		todo := []*world{newWorld(ranks, 2, ranks-1)}
-		ended := 0
-		for len(todo) > 0 {
-			w := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			steps := w.steps()
-			if len(steps) == 0 {
-				ended++
-				if wrong := w.ended(); wrong != "" {
-					t.Fatalf("=> %s\n%+v", wrong, w)
-				}
-			}
-			for _, step := range steps {
-				next := w.clone()
-				step(next)
-				if k := next.key(); !seen[k] {
-					seen[k] = true
-					todo = append(todo, next)
-				}
-			}
-		}
-		t.Logf("%d ranks: %d states, %d ends", ranks, len(seen), ended)
+		every.Every(t, newWorld(ranks, 2, ranks-1))
 	}
 }
 
