@@ -15,5 +15,5 @@ type Query interface {
 	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error)
 }
 
-// Steps is told what the task does next.
+// Steps receives the name of what the task does next.
 type Steps func(step string)

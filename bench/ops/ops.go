@@ -40,7 +40,7 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 func and(a, b bool) bool { return a && b }
 
 // Once is one task's part of an operation that is carried out once, as the i-th of a program: no memory is lent. The
-// source is the root of a broadcast or a scatter. It tells whether the data that came is what was sent.
+// source is the root of a broadcast or a scatter. It reports whether the data that came is what was sent.
 func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int, p coppice.Protection) (intact bool, err error) {
 	o := &operation{ctx: ctx, t: t, alive: t, bytes: bytes, protection: p, source: source, once: true}
 	s, err := o.steps(op)

@@ -39,7 +39,7 @@ const (
 	frozenDead
 	diesHolding
 	diesTelling
-	toldByOther
+	creditOfOther
 	situations // how many there are
 )
 
@@ -64,7 +64,7 @@ var situationNames = [situations]string{
 	frozenDead:      "frozen processes are found dead",
 	diesHolding:     "a sender dies with messages that wait for credit",
 	diesTelling:     "a receiver dies while credit is on its way",
-	toldByOther:     "credit comes from a process that does not run the receiver",
+	creditOfOther:   "credit comes from a process that does not run the receiver",
 }
 
 // tally counts the runs in which each has occurred.
@@ -95,11 +95,11 @@ type recorder struct {
 
 // process is what is seen of one.
 type process struct {
-	state  *replayState
-	alive  bool
-	opened *membership.View // last
-	resent uint64           // the view in which it has last sent something again
-	told   int              // credit that it has sent and that has not come
+	state   *replayState
+	alive   bool
+	opened  *membership.View // last
+	resent  uint64           // the view in which it has last sent something again
+	credits int              // that it has sent and that have not arrived
 }
 
 // said names bits: a message, and what its sender knows to be aborted.
@@ -147,9 +147,9 @@ func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 // Receive is the job's.
 func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank, m replayMessage) {
 	if m.Kind == replay.Credit {
-		l.procs[from].told--
+		l.procs[from].credits--
 		if v := s.View(); v != nil && v.Owners[m.Frame.From] != from {
-			l.saw(toldByOther)
+			l.saw(creditOfOther)
 		}
 	}
 	if m.Kind != replay.Rule {
@@ -173,7 +173,7 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	case a.Kind == protocol.Send && a.Msg.Kind == replay.Data:
 		l.says(s, a.Msg)
 	case a.Kind == protocol.Send && a.Msg.Kind == replay.Credit:
-		l.procs[s.Members().Self().ID].told++
+		l.procs[s.Members().Self().ID].credits++
 	case a.Kind != protocol.Deliver:
 	case a.Msg.Result != nil:
 		l.returns(s)
@@ -303,7 +303,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 			l.saw(diesHolding)
 		}
 	}
-	if p.told > 0 {
+	if p.credits > 0 {
 		l.saw(diesTelling)
 	}
 	l.bereaves(p.state)

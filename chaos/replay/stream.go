@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Streams: messages that package flow numbers, holds until the receiver has told how far it is, and
+// Streams: messages that package flow numbers, holds until the receiver has acknowledged enough, and
 // drops if they come again. A task does not wait for what it sends, so messages may go when it is
 // far ahead. Not in this model: messages in parts, and receivers that return before they have all.
 

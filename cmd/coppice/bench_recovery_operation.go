@@ -64,7 +64,7 @@ func (p *recoveryProcess) combine(ctx context.Context, t *coppice.Task, i, victi
 	}
 }
 
-// sums tells whether so many bytes of numbers are the sums of those of the first so many ranks in the i-th operation.
+// sums reports whether so many bytes of numbers are the sums of those of the first so many ranks in the i-th operation.
 func sums(got []float64, bytes, i, ranks int) bool {
 	want := float64(ranks*i + ranks*(ranks-1)/2)
 	for _, v := range got {

@@ -227,8 +227,8 @@ func ReadWill(dir string, rank int, incarnation uint64) (w Will) {
 	return w
 }
 
-// Exited is told by a launcher how what it started for a rank has ended: with no Will
-// here, with one on another host, whose agent says so. If the rank never joined, or if
+// Exited records how what a launcher started for a rank has ended: without a Will on this
+// host, with one on another host, whose agent reports it. If the rank never joined, or if
 // that was its process, the rank is dead. If that was a wrapper, the rank lives as long
 // as its process.
 func (s *Server) Exited(rank int, incarnation uint64, how string, w Will) {

@@ -20,8 +20,8 @@ type Outside struct {
 	Silence     time.Duration // about how long a process may be silent
 	Logger      *slog.Logger  // nil: nothing is logged
 
-	// News are told by one goroutine of the detector, which learns only the last of what
-	// happened to a process meanwhile. It must not call Close.
+	// One goroutine of the detector calls these. If several things happen to a process while a
+	// call runs, it reports only the last. It must not call Close.
 	Suspect func(rank int, incarnation uint64, why string)
 	Alive   func(rank int, incarnation uint64) // first, and again after a suspicion
 }

@@ -199,8 +199,8 @@ func (g *Program) combine(left, right *partial, s int) {
 }
 
 // join adds what came to what a task of p has, by rank, and combines what can be: as early
-// as possible, in the canonical association. fold is told of it, and says in the left one
-// where the result is.
+// as possible, in the canonical association. fold is called for each pair, and sets
+// in the left one where the result is.
 func join(have []partial, came partial, p int, fold func(left, right *partial)) []partial {
 	at, _ := slices.BinarySearchFunc(have, came.lo, func(b partial, lo int32) int { return int(b.lo - lo) })
 	have = slices.Insert(have, at, came)

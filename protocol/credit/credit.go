@@ -175,8 +175,8 @@ func (a *Account) ripe(r *rank) bool {
 	return a.completed >= r.told+a.step() || a.completed > r.told && a.much(r)
 }
 
-// telling says that a rank is told now. One that has sent much more already stays due: it may send
-// nothing more before it is told again.
+// telling records what a rank learns now. A rank that has already sent much more stays due: it may
+// send nothing more before it hears from this task again.
 func (a *Account) telling(r *rank) {
 	r.told, r.heardBytes = a.completed, 0
 	r.due = r.heard >= a.completed+a.step()

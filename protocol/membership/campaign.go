@@ -339,7 +339,7 @@ func (s *State) silent(yield func(Member) bool) {
 	}
 }
 
-// awaits tells whether there are any.
+// awaits reports whether there are any.
 func (s *State) awaits() bool {
 	for range s.silent {
 		return true

@@ -9,7 +9,7 @@
 // view, and log₂ n steps.
 //
 // The caller's duties: who lives hears what the living send; all who live open all views, in order;
-// and a word that comes before the task has joined the group is told of all the same.
+// and a word that comes before the task has joined the group is passed on, too.
 package revoke
 
 import (
