@@ -74,7 +74,7 @@ func launch(t *testing.T, hurry string) *launched {
 	}
 	l := &launched{coppice: filepath.Join(dir, "coppice"), over: make(chan struct{})}
 	// Unlike go build, go run keeps what it links: only the first test after a change waits for it.
-	if out, err := exec.Command("go", "run", "-exec", "cp", "../../cmd/coppice", l.coppice).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", l.coppice, "../../cmd/coppice").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	l.env = append(os.Environ(), "COPPICE_JOBS_DIR="+dir, hurryVariable+"="+hurry)

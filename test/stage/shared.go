@@ -103,7 +103,7 @@ func command(t testing.TB) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if out, err := exec.Command("go", "run", "-exec", "cp", "github.com/coppice-go/coppice/cmd/coppice", path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/coppice-go/coppice/cmd/coppice").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path
