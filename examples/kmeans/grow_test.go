@@ -73,7 +73,6 @@ func launch(t *testing.T, hurry string) *launched {
 		t.Fatal(err)
 	}
 	l := &launched{coppice: filepath.Join(dir, "coppice"), over: make(chan struct{})}
-	// Unlike go build, go run keeps what it links: only the first test after a change waits for it.
 	if out, err := exec.Command("go", "build", "-o", l.coppice, "../../cmd/coppice").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -95,8 +95,7 @@ func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec
 // commandSuffix makes the path of the command of the tests' directory.
 const commandSuffix = ".coppice"
 
-// command builds the command coppice, once. The go command keeps what it links to run it,
-// but not what it links for go build: so only the first test after a change waits for it.
+// command builds the command coppice, once.
 func command(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv("COPPICE_JOBS_DIR") + commandSuffix
