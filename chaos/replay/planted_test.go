@@ -102,6 +102,12 @@ var mistakes = []mistake{
 		found: "two and sums", by: otherBits,
 	},
 	{
+		name: "a message is put in while its slots are needed", file: "task.go",
+		old:   `	return i < 0 || t.steps.Fits(i)`,
+		new:   `	return i < 0 || t.steps.Fits(i) || wrong("a message is put in while its slots are needed")`,
+		found: "four of whom three crash",
+	},
+	{
 		name: "a message is taken for one of the present operation", file: "task.go",
 		old: `	switch at := g.index(f.Name); {
 `,
@@ -140,12 +146,6 @@ var mistakes = []mistake{
 		}
 	}()
 	at, _ := slices.`,
-		found: "two and sums",
-	},
-	{
-		name: "a new attempt receives before its time", file: "task.go",
-		old:   `first: view == firstView,`,
-		new:   `first: view == firstView || wrong("a new attempt receives before its time"),`,
 		found: "two and sums",
 	},
 	{

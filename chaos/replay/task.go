@@ -82,21 +82,24 @@ func (t *task) accept(g *Program, f *Frame) {
 	t.idle = 0
 	switch at := g.index(f.Name); {
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
-	case at == t.op && t.begun && (t.first || g.Calls[at].barrier != nil):
+	case at == t.op && t.begun && (g.Calls[at].barrier != nil || t.fits(f)):
 		t.put(g, f)
-	case at == t.op && t.begun && t.steps.Match(f.From, f.Lane) < 0: // it has come before
 	case at < len(t.early) && !slices.ContainsFunc(t.early[at], func(e *Frame) bool { return e.Name == f.Name }):
 		t.early[at] = append(t.early[at], f)
 	}
 }
 
-// catchUp puts in what the task waits for, if it is here. An attempt that is not the
-// first does not take messages before their step: they were made with the help of what
-// an earlier attempt sent, so they may come while this one still needs what is in their
-// slots.
+// fits tells whether a message of the present operation can be put in now. One that came before
+// can: nothing happens.
+func (t *task) fits(f *Frame) bool {
+	i := t.steps.Match(f.From, f.Lane)
+	return i < 0 || t.steps.Fits(i)
+}
+
+// catchUp puts in a message that came before it fitted, if it does now.
 func (t *task) catchUp(g *Program) bool {
 	early := t.early[t.op]
-	i := slices.IndexFunc(early, func(f *Frame) bool { return t.steps.Match(f.From, f.Lane) == t.steps.At() })
+	i := slices.IndexFunc(early, t.fits)
 	if i < 0 {
 		return false
 	}
@@ -180,13 +183,10 @@ func (t *task) begin(g *Program) {
 		t.supply(c)
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.Begin})
 	}
-	if !t.first && c.barrier == nil {
-		return
-	}
 	early := t.early[t.op]
 	t.early[t.op] = early[:0]
 	for _, f := range early {
-		t.put(g, f)
+		t.accept(g, f)
 	}
 }
 
@@ -268,7 +268,7 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	case protocol.Deliver:
 		t.finish(c)
 	default:
-		return !t.first && t.catchUp(g)
+		return t.catchUp(g)
 	}
 	return true
 }

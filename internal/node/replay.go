@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -137,20 +138,27 @@ func (o *operation) lasts(step int32, value []byte) (lasting, *[]byte) {
 // To do without a larger buffer costs less than to copy it.
 const copiedMax = 256 << 10
 
-// logged puts an operation's message into the log.
-func (o *operation) logged(to int, e *envelope, value []byte, step int32) {
+// logged puts an operation's message into the log, and returns the value to send: one that stays as it
+// is, even if the task goes on before it has left. What may take its place can come at any time, because
+// another attempt of the task has sent the same.
+func (o *operation) logged(to int, e *envelope, value []byte, step int32) []byte {
 	p := o.m.p
-	if !p.recovery.history.keeps || o.plan.is(unlogged) || p.together(o.m, int(e.to)) {
-		return
+	if !p.recovery.history.keeps || o.plan.is(unlogged) {
+		return value
 	}
+	near := p.together(o.m, int(e.to))
 	if len(value) > recovery.Inline {
-		value = o.toStay(value, step)
+		value = o.toStay(value, step, near)
 	}
-	o.m.record(to, e, value)
+	if !near {
+		o.m.record(to, e, value)
+	}
+	return value
 }
 
-// toStay returns a value that is sent where it stays as it is: there, or in a copy.
-func (o *operation) toStay(value []byte, step int32) []byte {
+// toStay returns a value that is sent where it stays as it is: there, or in a copy. near: it is not for
+// the log, and the memory of buffers is not used again while somebody reads it.
+func (o *operation) toStay(value []byte, step int32, near bool) []byte {
 	lasts, buffer := lastsForEver, (*[]byte)(nil)
 	switch {
 	case o.sched != nil:
@@ -160,7 +168,7 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	}
 	same := len(o.copied) == len(value) && &o.original[0] == &value[0]
 	switch {
-	case lasts == lastsForEver:
+	case lasts == lastsForEver || lasts == lastsOfBuffer && near:
 		return value
 	case lasts == lastsOfBuffer && (len(value) > copiedMax || o.m.p.hub() != nil): // a task of this program may read it: it is not used again
 		if buffer != nil {
@@ -171,7 +179,11 @@ func (o *operation) toStay(value []byte, step int32) []byte {
 	case same && (lasts == lastsOfBuffer || o.copiedAt+1 == step): // it goes to several
 	default:
 		o.original = value
-		o.copied = o.m.p.recovery.history.memory.take(len(value))
+		if near {
+			o.copied = large.New(len(value))
+		} else {
+			o.copied = o.m.p.recovery.history.memory.take(len(value))
+		}
 		o.m.p.copy(o.copied, value)
 	}
 	o.copiedAt = step

@@ -139,9 +139,8 @@ func (o *operation) piece(from int, in *incoming) {
 		in.taken()
 		return
 	}
-	if i != o.sched.state.At() && o.m.p.roster.Again(o.m.task) {
-		// From the log it may come before what it follows from: its slots may be
-		// in use.
+	if !o.sched.state.Fits(i) {
+		// Another attempt of this task has made it possible, and this one still needs its slots.
 		in = in.stay()
 		in.arrived = nil
 		o.early = append(o.early, arrival{in, from})

@@ -84,7 +84,7 @@ func (o *operation) transmit(a action) {
 		value = o.value
 		o.shared = true
 	}
-	o.logged(to, &e, value, a.word.step)
+	value = o.logged(to, &e, value, a.word.step)
 	if m.p.reran(m.task) && m.ahead.Has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
 		o.counted()
 		return

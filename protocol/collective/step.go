@@ -62,9 +62,10 @@ type Step struct {
 	Any   bool // Recv: from whoever sends it, at any time: all steps before are left out then
 	Fix   bool // Send: a correction, left out if the peer is who sent what Any received
 
-	lasts bool // Send: nothing takes the place of what goes
-	goes  bool // Fold: what it makes is sent, and no part of the result
-	to    Rank // to whom first
+	free  int32 // Recv: the step from which on nothing before it needs its slots
+	lasts bool  // Send: nothing takes the place of what goes
+	goes  bool  // Fold: what it makes is sent, and no part of the result
+	to    Rank  // to whom first
 }
 
 // Program is what one task does in an operation: steps in order, each of which
@@ -77,9 +78,9 @@ type Step struct {
 //
 // Blocks (all else): values of any length, one a slot. In and Out are slots.
 //
-// What is received may be put into its slots as soon as it comes, before the
-// task is at that step: a program never receives into a slot that it may still
-// need otherwise at that moment.
+// What is received may be put into its slots before the task is at that step, as soon as
+// no step before it needs them (StepState.Fits). A message that another attempt of the
+// task has made possible may come before that.
 type Program struct {
 	Steps    []Step
 	In       []int32 // where the task's input is at the beginning, in order
@@ -190,6 +191,9 @@ func (s *StepState) Match(from Rank, lane uint16) int {
 func (s *StepState) Waits(i int) bool {
 	return i >= int(s.at) && i < len(s.steps) && !s.has(i) && !s.chosen(i)
 }
+
+// Fits reports whether what step i receives can be put into its slots now.
+func (s *StepState) Fits(i int) bool { return s.at >= s.steps[i].free }
 
 func (s *StepState) has(i int) bool { return s.came[i/64]>>(i%64)&1 == 1 }
 

@@ -12,7 +12,9 @@ import (
 //
 // Memory that was lent, by the user or to a send that may not have left, is never
 // written, with one exception: what the program receives in place of what it
-// sent. Such a message exists only because what was sent had arrived.
+// sent. Such a message exists only because what was sent had arrived. Where tasks are
+// run again it may exist because another attempt has sent the same: there the driver
+// sends a copy of what may be replaced (Final).
 type Store struct {
 	program *Program
 	kind    Kind

@@ -235,7 +235,15 @@ func (g Program) delivers() Program {
 // finished tells the steps of a program what they must know of each other.
 func (g Program) finished() Program {
 	sent := false
+	needed := make([]int32, g.Slots) // up to this step
 	for i, st := range g.Steps {
+		for _, at := range slices.Concat(st.Slots, st.With) {
+			if st.Kind == RecvStep {
+				g.Steps[i].free = max(g.Steps[i].free, needed[at])
+			} else {
+				needed[at] = int32(i + 1)
+			}
+		}
 		mine := len(st.Slots) > 0 && int(st.Slots[0]) < g.Segments
 		switch {
 		case st.Kind == FoldStep:
