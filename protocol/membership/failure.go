@@ -12,6 +12,7 @@ type failure struct {
 	certain bool
 	hearsay bool    // suspected by another process:
 	by      Member  // this one
+	blamed  bool    // it accused that one, which was alive; nothing else is known against it
 	fenced  bool    // its end was asked for
 	will    *Letter // what it recorded last; nil: unknown
 
@@ -24,7 +25,7 @@ type failure struct {
 }
 
 func (x *failure) sign(f fingerprint) fingerprint {
-	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).member(x.by).letter(x.will)
+	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).flag(x.blamed).member(x.by).letter(x.will)
 	return f.with(uint64(x.since)).with(uint64(uint32(x.to))).with(uint64(x.at)).with(uint64(x.wait))
 }
 
@@ -82,6 +83,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	if s.stage == inside && !s.view.Has(x.who) && x.who.Incarnation == s.view.Last(x.who.ID) {
 		return // it is out already
 	}
+	p.acquit(s, now, x.who)
 	if f := s.find(x.who); f == nil {
 		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
 		i, _ := s.search(x.who)
@@ -90,7 +92,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 		if x.certain && !f.certain { // worth telling anew
 			f.to, f.seen, f.at = nobody, false, now+p.cfg.Report
 		}
-		f.certain = f.certain || x.certain
+		f.certain, f.blamed = f.certain || x.certain, f.blamed && x.blamed
 		if x.hearsay && !f.hearsay {
 			f.hearsay, f.by = true, x.by
 		}
@@ -147,7 +149,17 @@ func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
 		c.retryAt = now
 	}
 	if accuser != (Member{}) && accuser != s.self {
-		p.failed(s, now, failure{who: accuser, hearsay: true, by: m})
+		p.failed(s, now, failure{who: accuser, hearsay: true, by: m, blamed: true})
+	}
+}
+
+// acquit takes back what was held against those who accused a process that has failed after all: what
+// was heard of it was old.
+func (p *Protocol) acquit(s *State, now protocol.Time, failed Member) {
+	was := len(s.failures)
+	s.failures = slices.DeleteFunc(s.failures, func(f failure) bool { return f.blamed && f.by == failed })
+	if c := &s.campaign; len(s.failures) < was && c.phase != resting {
+		c.retryAt = now
 	}
 }
 

@@ -266,6 +266,23 @@ func TestASuspectThatIsHeardAgainStays(t *testing.T) {
 	c.agreed("view 1 {0 1 2 3}")
 }
 
+// What is heard of a process may be old: it fails all the same, and who said so first was right.
+func TestWhoAccusesRightlyStays(t *testing.T) {
+	c := newCluster(t, 5, 0)
+	c.cut = func(a, b protocol.Rank) bool { return a == 0 || b == 0 }
+	c.suspect(3, 0)
+	c.suspect(3, 1)
+	c.kill(1)
+	c.p.Receive(&c.states[2], c.now, 3, Message{Letter: &Letter{Kind: Failure, Who: Member{0, 1}, Number: 1}, From: 1})
+	c.p.Heard(&c.states[2], c.now, Member{0, 1}) // it was under way for long
+	for r := protocol.Rank(2); r < 5; r++ {
+		c.suspect(r, 0)
+		c.suspect(r, 1)
+	}
+	c.run()
+	c.agreed("view 2 {2 3 4}", 0, 1)
+}
+
 func TestOwnersFollowTheView(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		c := newCluster(t, 4, 1, func(cfg *Config) {
