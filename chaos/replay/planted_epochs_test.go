@@ -123,8 +123,8 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "a new owner does not make copies again", file: "recovery/copies.go",
-		old:   `	if t == nil || !t.first() && !m.Heard() {`,
-		new:   `	if t == nil || !t.first() && (!m.Heard() || r.Name == 0 && r.Epoch <= m.committed && wrong("a new owner does not make copies again")) {`,
+		old:   `	if t.first() || m.Heard() {`,
+		new:   `	if t.first() || m.Heard() && !(r.Name == 0 && r.Epoch <= m.committed && wrong("a new owner does not make copies again")) {`,
 		found: "one death after the other",
 	},
 	{

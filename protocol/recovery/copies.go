@@ -190,10 +190,12 @@ func (m *Machine) remake(r *replica) {
 		return
 	}
 	t := m.find(r.Task)
-	if t == nil || !t.first() && !m.Heard() {
+	if t == nil {
 		return
 	}
-	m.spread(r)
+	if t.first() || m.Heard() {
+		m.spread(r)
+	}
 	if r.complete < m.view.Number && m.enough(r) {
 		r.complete = m.view.Number
 		m.do(Effect{Act: Complete, Key: r.Key})
