@@ -1,12 +1,10 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -81,21 +79,15 @@ type curvePoint struct {
 
 // stabilize simulates one failure for each number of nodes that are left and puts
 // the models beside it.
-func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) error {
-	began := time.Now()
+func (f *attempt) stabilize(sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) {
+	defer f.timed()()
 	for _, n := range sizes {
-		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(ctx)
-		if err != nil {
-			return err
-		}
+		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(f.ctx)
+		f.fail(err)
 		by, err := models(n)
-		if err != nil {
-			return err
-		}
+		f.fail(err)
 		c.points = append(c.points, curvePoint{n, r, inUS(r.accepted), by})
 	}
-	lab.launched += time.Since(began).Seconds()
-	return nil
 }
 
 // show makes the table and the chart of a curve.
