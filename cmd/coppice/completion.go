@@ -15,16 +15,6 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-func (completionCmd) Help() string {
-	return `
-The script is made of the command's own tables of commands and flags.
-
-	source <(coppice completion bash)                                   # in ~/.bashrc
-	coppice completion zsh > ~/.zfunc/_coppice                          # in a directory of $fpath
-	coppice completion fish > ~/.config/fish/completions/coppice.fish
-`
-}
-
 //go:embed completion
 var completionScripts embed.FS
 

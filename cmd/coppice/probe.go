@@ -24,19 +24,6 @@ type probeCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (probeCmd) Help() string {
-	return `
-Measures the LogP parameters of this machine, or of the hosts, between real processes, and names the
-tree along which a broadcast of a short message to all of them takes the least time. L, o and g are in
-microseconds, G, the time per byte, in nanoseconds. docs/probing.md says how they are measured and
-what they are worth. The machine should be quiet.
-
-	coppice probe -n 8
-	coppice probe --hosts node1:4,node2:4 --json
-	coppice probe -n 2 --rounds 1000
-`
-}
-
 const (
 	probeRoundsMax = 1_000_000
 	probePairs     = 8 // unless said otherwise

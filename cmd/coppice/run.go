@@ -52,27 +52,6 @@ type runCmd struct {
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"-- PROG ARGS" passthrough:"partial" help:"The program and its arguments, after --."`
 }
 
-func (runCmd) Help() string {
-	return `
-Starts N processes of a program and waits for them. Their output is shown line by line, each with the
-rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
-with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
-code is 0 if every task returned well (in a program that never joins the job: if every survivor ended with
-0), and 1 otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second
-one kills them, and so does --grace; then the signal ends the command, too.
-
-	coppice run -n 8 -- ./prog -v
-	coppice run -n 3 -- echo hi
-	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
-	coppice run --hosts node1:4,node2:4 -- ./prog
-	coppice run -n 8 --respawn always -- ./prog
-	coppice run -n 8 --restart 3 -- ./prog
-	coppice run -n 8 --resume -- ./prog
-
-A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
-`
-}
-
 func (r *runCmd) Run(c *console) error {
 	plan, err := r.plan(c)
 	if err != nil {

@@ -34,24 +34,6 @@ type simCmd struct {
 	Trace string `placeholder:"FILE.html" help:"Draw one run, of up to 500 processes, into a page for the browser: of several runs the one with the longest quiescence."`
 }
 
-func (simCmd) Help() string {
-	return `
-One configuration, many runs: latencies in steps, messages, gaps, and live processes without the
-message.
-
-	coppice sim -P 65536 --faults 1% --runs 100
-	coppice sim -P 4096 --tree lame:2 --correction optimized:4 --sync overlapped --faults 2% --runs 1000
-	coppice sim -P 4096 --tree gossip:36 --queue=false --runs 100 --json
-	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1 --trace run.html
-
-With --collective: one collective operation, all its algorithms or one; time in steps, messages, bytes.
-
-	coppice sim -P 1024 --collective allreduce --size 1MiB -L 2000 -o 400 -G 0.1
-	coppice sim -P 64 --collective alltoall --algorithm bruck --size 8B --json
-	coppice sim -P 64 --collective allreduce --algorithm corrected:2 --failed 7 --die 20@9
-`
-}
-
 func (s *simCmd) Run(c *console) error {
 	if s.Collective != "" {
 		report, err := s.simulateCollective()

@@ -29,19 +29,6 @@ type tpchCmd struct {
 	appFlags
 }
 
-func (tpchCmd) Help() string {
-	return `
-Answers a query of TPC-H by processes that each generate a part of the tables, bit for bit as the benchmark's own
-generator does, or read it from files, and hold it in memory. If processes die, the others answer.
-
-	coppice tpch --sf 1 --query 3 -n 4
-	coppice tpch --sf 0.1 -n 8 --kill 3@alltoall#1 --kill 5@reduce#1 --json
-	coppice tpch --query 5 --region EUROPE --date 1995-01-01
-	coppice tpch --input DIR -n 4
-	coppice tpch dbgen --sf 0.01 --table orders --columns o_orderkey,o_orderdate
-`
-}
-
 // scale is that of generated tables.
 func (c *tpchCmd) scale() float64 { return given(c.Sf, 0.01) }
 
