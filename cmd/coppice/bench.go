@@ -295,7 +295,7 @@ func (b *benchCmd) measure(c *console, cells []benchCell, done func(int), env ..
 	finished := 0
 	for len(cells) > 0 {
 		end := b.oneJob(cells)
-		sink := &benchSink{cells: cells[:end], done: func(k int) { done(finished + k) }}
+		sink := newBenchSink(cells[:end], func(k int) { done(finished + k) })
 		var err error
 		if b.Transport == memory {
 			err = b.measureHere(sink)
@@ -374,15 +374,19 @@ type benchSink struct {
 	cells  []benchCell
 	done   func(filled int)
 	filled int
-	lines  lineWriter
+	lineWriter
+}
+
+func newBenchSink(cells []benchCell, done func(filled int)) *benchSink {
+	s := &benchSink{cells: cells, done: done}
+	s.take = s.fill
+	return s
 }
 
 func (s *benchSink) jobs() []benchloop.Job { return each(s.cells, benchCell.job) }
 
-func (s *benchSink) Write(text []byte) (int, error) { return s.lines.each(text, s.take) }
-
-// take reads the figures of the next cell.
-func (s *benchSink) take(line []byte) error {
+// fill reads the figures of the next cell.
+func (s *benchSink) fill(line []byte) error {
 	if s.filled == len(s.cells) {
 		return fmt.Errorf("%q after all figures", line)
 	}

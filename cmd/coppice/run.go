@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,16 +108,10 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if err := r.replace(&config); err != nil {
 		return nil, err
 	}
-	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
-		return nil, err
-	}
-	if config.Grace, err = duration("grace", r.Grace, "30s"); err != nil {
-		return nil, err
-	}
-	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {
-		return nil, err
-	}
-	if config.JoinTimeout, err = duration("join-timeout", r.JoinTimeout, "1m"); err != nil {
+	if err := cmp.Or(
+		duration(&config.Timeout, "time-out", r.Timeout, "30s"), duration(&config.Grace, "grace", r.Grace, "30s"),
+		duration(&config.Silence, "silence", r.Silence, "3s"), duration(&config.JoinTimeout, "join-timeout", r.JoinTimeout, "1m"),
+	); err != nil {
 		return nil, err
 	}
 	switch config.StdinRank, err = strconv.Atoi(r.Stdin); {
@@ -155,15 +150,12 @@ func (r *runCmd) trace(config *launch.Config) error {
 	return nil
 }
 
-// duration is what a flag says, if it was given.
-func duration(what string, d *time.Duration, example string) (time.Duration, error) {
-	switch {
-	case d == nil:
-		return 0, nil
-	case *d <= 0:
-		return 0, fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *d, example)
+// duration takes what a flag says, if it was given.
+func duration(to *time.Duration, what string, flag *time.Duration, example string) error {
+	if *to = given(flag, 0); flag != nil && *flag <= 0 {
+		return fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *flag, example)
 	}
-	return *d, nil
+	return nil
 }
 
 // afterFlags is the program that follows the flags; nil: none does. Without --

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coppice-go/coppice/logp"
@@ -76,10 +77,7 @@ func (s *simCmd) simulate(c *console) (*simReport, error) {
 // itself is checked by the simulator before it begins.
 func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, err error) {
 	net = logp.Network{P: s.P, L: protocol.Time(s.L), O: protocol.Time(s.O), G: protocol.Time(s.G), NoQueue: !s.Queue}
-	if err := net.Check(); err != nil {
-		return spec, net, runs, err
-	}
-	if err := s.checkTrace(); err != nil {
+	if err := cmp.Or(net.Check(), s.checkTrace()); err != nil {
 		return spec, net, runs, err
 	}
 	if spec, err = s.groupFlags.spec(s.P, s.Correction, s.ringFlags); err != nil {
