@@ -52,11 +52,11 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 		return checkParts(got, err, n, t.Size(), round)
 	},
 	"alltoall": func(ctx context.Context, t *coppice.Task, n, round int) error {
-		got, err := coppice.AllToAll(ctx, t, stage.Fill(t.Size(), func(int) []float64 { return sequence(n, t.Rank(), round) }))
+		got, err := coppice.AllToAll(ctx, t, fill(t.Size(), func(int) []float64 { return sequence(n, t.Rank(), round) }))
 		return checkParts(got, err, n, t.Size(), round)
 	},
 	"scatter": func(ctx context.Context, t *coppice.Task, n, round int) error {
-		parts := stage.Fill(t.Size(), func(d int) []float64 { return sequence(n, d, round) })
+		parts := fill(t.Size(), func(d int) []float64 { return sequence(n, d, round) })
 		got, err := coppice.Scatter(ctx, t, parts, coppice.Root(round%t.Size()))
 		return checkPart(got, err, n, t.Rank(), round)
 	},
@@ -67,7 +67,7 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 	},
 	"func": func(ctx context.Context, t *coppice.Task, n, round int) error {
 		got, err := coppice.AllReduceFunc(ctx, t, sequence(n, t.Rank(), round), func(a, b []float64) []float64 {
-			return stage.Fill(len(a), func(i int) float64 { return a[i] + b[i] })
+			return fill(len(a), func(i int) float64 { return a[i] + b[i] })
 		})
 		return checkSum(got, err, n, t.Size(), round)
 	},
@@ -85,7 +85,7 @@ var errWrong = errors.New("wrong result")
 
 // sequence is what a task gives: whole numbers, so that sums are exact.
 func sequence(n, rank, round int) []float64 {
-	return stage.Fill(n, func(i int) float64 { return float64(rank*1000 + i%97 + round) })
+	return fill(n, func(i int) float64 { return float64(rank*1000 + i%97 + round) })
 }
 
 func checkPart(got []float64, err error, n, rank, round int) error {
@@ -151,7 +151,7 @@ func dying(tell func(stage.Line), args []string) coppice.Func {
 func checkDying(t *testing.T, where string, x *stage.Script, n int, dead ...int) {
 	t.Helper()
 	errs := x.Of("error")
-	if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(n, dead...)) {
+	if got := ranksOf(errs); !slices.Equal(got, stage.Without(n, dead...)) {
 		t.Errorf("%s: told by %v, dead %v", where, got, dead)
 	}
 	direct := false
@@ -181,7 +181,7 @@ func TestDeathInEveryCollective(t *testing.T) {
 					if rng.IntN(stage.Short(2, 4)) > 0 && os.Getenv(deathsVariable) == "" {
 						continue
 					}
-					s := stage.Scene{N: 5, Settings: stage.Reported, Play: []string{"dying", name, fmt.Sprint(size), "6"}}
+					s := stage.Scene{N: 5, Settings: reported, Play: []string{"dying", name, fmt.Sprint(size), "6"}}
 					tasks, victim := 5, rng.IntN(5)
 					dead := []int{victim}
 					if step%3 == 2 {
@@ -228,7 +228,7 @@ func TestKilledInEveryCollective(t *testing.T) {
 				size := []int{10, 200_000, 3000, 20_000}[(i+len(name))%4]
 				victim := rng.IntN(n)
 				after := time.Duration(math.Exp(rng.Float64()*11)) * time.Microsecond
-				g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.Begin(t)
+				g := stage.Scene{N: n, Settings: reported, Play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.Begin(t)
 				pids := g.Pids(t, "ready")
 				time.Sleep(after)
 				if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {

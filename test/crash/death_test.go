@@ -99,7 +99,7 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) {
 	t.Helper()
 	victim := n - 1
-	g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"wait", op, fmt.Sprint(victim), temper}}.Begin(t)
+	g := stage.Scene{N: n, Settings: reported, Play: []string{"wait", op, fmt.Sprint(victim), temper}}.Begin(t)
 	pids := g.Pids(t, "ready")
 	time.Sleep(20 * time.Millisecond) // until they wait
 	killed := time.Now()
@@ -108,7 +108,7 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	}
 	report := g.End(t)
 	errs := g.Of("error")
-	if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(n, victim)) {
+	if got := ranksOf(errs); !slices.Equal(got, stage.Without(n, victim)) {
 		t.Fatalf("errors at %v", got)
 	}
 	for _, l := range errs {
@@ -145,13 +145,13 @@ func below(tell func(stage.Line), _ []string) coppice.Func {
 // which is below, gets an error that names it, the others get the value.
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
-	g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"below"}}.Begin(t)
+	g := stage.Scene{N: n, Settings: reported, Play: []string{"below"}}.Begin(t)
 	if err := posix.Kill(g.Pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	g.End(t)
 	results := g.Of("result")
-	if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, victim)) {
+	if got := ranksOf(results); !slices.Equal(got, stage.Without(n, victim)) {
 		t.Fatalf("results at %v", got)
 	}
 	for _, l := range results {
@@ -166,10 +166,10 @@ func TestDeathAboveInTheTree(t *testing.T) {
 func TestDeathAtTheStart(t *testing.T) {
 	for i := range stage.Short(12, 3) {
 		at := time.Duration(i*i) * 300 * time.Microsecond
-		s := stage.Scene{N: 4, Settings: stage.Reported, Play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, Kills: []string{fmt.Sprint("3@", at)}}
+		s := stage.Scene{N: 4, Settings: reported, Play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, Kills: []string{fmt.Sprint("3@", at)}}
 		x, _ := s.Real(t)
 		errs := x.Of("error")
-		if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(4, 3)) {
+		if got := ranksOf(errs); !slices.Equal(got, stage.Without(4, 3)) {
 			t.Fatalf("killed after %v: errors at %v", at, got)
 		}
 		for _, l := range errs {
@@ -184,13 +184,13 @@ func TestDeathAtTheStart(t *testing.T) {
 // of a kill.
 func TestPanicAndExit(t *testing.T) {
 	for _, op := range []string{"panic", "exit"} {
-		x, report := stage.Scene{N: 3, Settings: stage.Reported, Play: []string{"wait", op, "1", "warm"}}.Real(t)
+		x, report := stage.Scene{N: 3, Settings: reported, Play: []string{"wait", op, "1", "warm"}}.Real(t)
 		for _, l := range x.Of("error") {
 			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{1}) {
 				t.Errorf("%s: task %d: %s, tasks %v: %s", op, l.Rank, l.Kind, l.Tasks, l.Text)
 			}
 		}
-		if got := stage.Ranks(x.Of("error")); !slices.Equal(got, []int{0, 2}) || report.Exit != 1 {
+		if got := ranksOf(x.Of("error")); !slices.Equal(got, []int{0, 2}) || report.Exit != 1 {
 			t.Errorf("%s: errors at %v, exit %d", op, got, report.Exit)
 		}
 	}
@@ -498,10 +498,10 @@ func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int,
 		}
 		broadcasts = l.Value
 	}
-	if got := stage.Ranks(g.Of("end")); !slices.Equal(got, stage.Without(n, killed...)) {
+	if got := ranksOf(g.Of("end")); !slices.Equal(got, stage.Without(n, killed...)) {
 		t.Errorf("%s from %d, killed %v: only %v came to their end", mode, root, killed, got)
 	}
-	if got := stage.Ranks(results); recovery == coppice.Report && !slices.Equal(got, stage.Without(n, killed...)) || recovery == coppice.Replay && !slices.Equal(got, stage.Without(n)) {
+	if got := ranksOf(results); recovery == coppice.Report && !slices.Equal(got, stage.Without(n, killed...)) || recovery == coppice.Replay && !slices.Equal(got, stage.Without(n)) {
 		t.Errorf("%s from %d, killed %v: results of %v", mode, root, killed, got)
 	}
 	return killed, broadcasts
@@ -516,7 +516,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			for range stage.Sampled(deathsVariable, stage.Short(2, 1)) {
 				root := random.IntN(n)
-				g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"stream", mode, fmt.Sprint(root)}}.Begin(t)
+				g := stage.Scene{N: n, Settings: reported, Play: []string{"stream", mode, fmt.Sprint(root)}}.Begin(t)
 				pids := g.Pids(t, "ready")
 				time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 				if err := posix.Kill(pids[root], syscall.SIGKILL); err != nil {
@@ -524,7 +524,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 				}
 				g.End(t)
 				results := g.Of("result")
-				if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, root)) {
+				if got := ranksOf(results); !slices.Equal(got, stage.Without(n, root)) {
 					t.Fatalf("results of %v", got)
 				}
 				for _, l := range results {
@@ -630,7 +630,7 @@ func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim 
 	t.Helper()
 	const root = 1
 	name := fmt.Sprint(where, " ", s.Kill, s.Kills, s.Play)
-	third := stage.Ranks(x.Of("third"))
+	third := ranksOf(x.Of("third"))
 	if slices.Contains(third, victim) {
 		return "", false
 	}
@@ -655,9 +655,9 @@ func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim 
 		if !well {
 			t.Errorf("%s: the %s: %v, begun %v", name, what, kinds, begun)
 		}
-		begun = victim != root || slices.Contains(stage.Ranks(x.Of(what)), root)
+		begun = victim != root || slices.Contains(ranksOf(x.Of(what)), root)
 	}
-	if got := stage.Ranks(x.Of("deferred")); where == "Local" && !slices.Equal(got, stage.Without(s.N)) {
+	if got := ranksOf(x.Of("deferred")); where == "Local" && !slices.Equal(got, stage.Without(s.N)) {
 		t.Errorf("%s: deferred calls of %v were run", name, got)
 	}
 	return kind, true

@@ -34,7 +34,7 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 		tell(stage.Line{What: "ready"})
 		own, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		if t.Rank() == stage.Odd {
+		if t.Rank() == odd {
 			switch how {
 			case "cancel":
 				time.AfterFunc(300*time.Millisecond, func() { cancel(stage.ErrEnough) })
@@ -46,7 +46,7 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 		}
 		err := error(nil)
 		if t.Rank() == 0 && how != "main" { // the others wait in vain for this one
-			_, err = coppice.Recv[int](ctx, t, stage.Odd, 1)
+			_, err = coppice.Recv[int](ctx, t, odd, 1)
 		} else if how != "main" || t.Rank() != 0 {
 			err = coppice.Barrier(own, t)
 		} else {
@@ -83,7 +83,7 @@ func checkContext(t *testing.T, where string, x *stage.Script, kind string) {
 	t.Helper()
 	var began time.Time
 	for _, l := range x.Of("ready") {
-		if l.Rank == stage.Odd {
+		if l.Rank == odd {
 			began = l.At
 		}
 	}
@@ -93,12 +93,12 @@ func checkContext(t *testing.T, where string, x *stage.Script, kind string) {
 	}
 	for _, l := range errs {
 		switch {
-		case l.Rank == stage.Odd:
+		case l.Rank == odd:
 			t.Logf("%s: the wait ended %v after the context", where, l.At.Sub(began)-300*time.Millisecond)
 			if l.Kind != kind || l.At.Sub(began) > 2*time.Second {
 				t.Errorf("%s: the odd one's end after %v: %s", where, l.At.Sub(began), l.Text)
 			}
-		case l.Kind != "lost" || !slices.Contains(l.Tasks, stage.Odd) && l.Rank == 0:
+		case l.Kind != "lost" || !slices.Contains(l.Tasks, odd) && l.Rank == 0:
 			t.Errorf("%s: task %d: %s, tasks %v: %s", where, l.Rank, l.Kind, l.Tasks, l.Text)
 		}
 	}
@@ -155,7 +155,7 @@ func TestNothingIsBegunAfterTheContext(t *testing.T) {
 // TestInterruptOfTheLauncher: it is passed on, and everybody ends.
 func TestInterruptOfTheLauncher(t *testing.T) {
 	s := stage.Scene{N: 3, Play: []string{"context", "main"}}
-	g, launcher := s.Under(t, nil)
+	g, launcher := s.Launched(t)
 	g.Await(t, "ready", 3)
 	time.Sleep(50 * time.Millisecond)
 	if err := launcher.Process.Signal(syscall.SIGINT); err != nil {
@@ -262,7 +262,7 @@ func TestMoreTasksThanProcesses(t *testing.T) {
 			y, _ := s.Real(t)
 			for where, x := range map[string]*stage.Script{"Local": x, "processes": y} {
 				results := x.Of("result")
-				if !slices.Equal(stage.Ranks(results), stage.Without(of[1])) {
+				if !slices.Equal(ranksOf(results), stage.Without(of[1])) {
 					t.Errorf("%s: %v", where, results)
 				}
 				for _, l := range results {
@@ -389,7 +389,7 @@ func TestLocalLeavesNothing(t *testing.T) {
 			j.Recovery = coppice.Report
 		}
 		var ends, lost atomic.Int32
-		err := j.Run(stage.Patience(t), func(ctx context.Context, t *coppice.Task) error {
+		err := j.Run(patience(t), func(ctx context.Context, t *coppice.Task) error {
 			for i := range 10 {
 				if err := someOfAll(ctx, t, i); errors.Is(err, coppice.ErrLost) {
 					lost.Add(1)
@@ -433,7 +433,7 @@ func TestLauncherKilled(t *testing.T) {
 	for _, wrap := range []bool{false, true} {
 		t.Run(fmt.Sprint("wrapped ", wrap), func(t *testing.T) {
 			s := stage.Scene{N: 4, Play: []string{"wait", "barrier", "3", "cold"}, Wrap: wrap}
-			g, launcher := s.Under(t, nil)
+			g, launcher := s.Launched(t)
 			pids := g.Pids(t, "ready")
 			if err := launcher.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -478,7 +478,7 @@ func mpirunArgs(n int, more ...string) []string {
 // TestMpirun starts processes with Open MPI: they find each other, and survive
 // the death of one.
 func TestMpirun(t *testing.T) {
-	mpirun := stage.Needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
+	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
 	t.Run("works", func(t *testing.T) {
 		s := stage.Scene{N: 4, Play: []string{"many"}}
 		g, cmd := s.Started(t, exec.Command(mpirun, mpirunArgs(4)...), nil)
@@ -497,7 +497,7 @@ func TestMpirun(t *testing.T) {
 	})
 	t.Run("survives", func(t *testing.T) {
 		const victim = 3
-		s := stage.Scene{N: 4, Settings: stage.Reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
+		s := stage.Scene{N: 4, Settings: reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
 		g, cmd := s.Started(t, exec.Command(mpirun, mpirunArgs(4, "-mca", "orte_enable_recovery", "1", "-mca", "orte_abort_on_non_zero_status", "0")...), nil)
 		pids := g.Pids(t, "ready")
 		time.Sleep(50 * time.Millisecond)
@@ -507,7 +507,7 @@ func TestMpirun(t *testing.T) {
 		}
 		_ = cmd.Wait() // its code is Open MPI's business
 		errs := g.Of("error")
-		if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(4, victim)) {
+		if got := ranksOf(errs); !slices.Equal(got, stage.Without(4, victim)) {
 			t.Fatalf("errors at %v", got)
 		}
 		for _, l := range errs {
@@ -525,7 +525,7 @@ func TestMpirun(t *testing.T) {
 // TestSrun has processes that srun started find each other.
 func TestSrun(t *testing.T) {
 	const n = 4
-	stages, all := stage.Scene{N: n, Play: []string{"many"}}.Srun(t)
+	stages, all := srun(t, stage.Scene{N: n, Play: []string{"many"}})
 	for rank, cmd := range all {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("task %d: %v", rank, err)
@@ -546,7 +546,7 @@ func TestSrunLosesOne(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			stages, all := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}.Srun(t)
+			stages, all := srun(t, stage.Scene{N: n, Settings: reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}})
 			for _, g := range stages {
 				g.Await(t, "ready", 1)
 			}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,9 +60,6 @@ type Settings struct {
 	Silence  time.Duration
 	Kill     []string
 }
-
-// Reported are the settings of jobs whose survivors get errors.
-var Reported = Settings{Recovery: coppice.Report}
 
 func (s Settings) Job() *coppice.Job {
 	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
@@ -406,15 +402,6 @@ func (s Scene) Real(t testing.TB) (*Script, *launch.Report) {
 	return &g.Script, report
 }
 
-// Ranks of lines, in order.
-func Ranks(lines []Line) (all []int) {
-	for _, l := range lines {
-		all = append(all, l.Rank)
-	}
-	slices.Sort(all)
-	return all
-}
-
 // Without lists the ranks below n but for some.
 func Without(n int, some ...int) (all []int) {
 	for r := range n {
@@ -431,16 +418,6 @@ func Short(usual, fewer int) int {
 		return usual
 	}
 	return fewer
-}
-
-// Needs skips a test if a command is missing.
-func Needs(t testing.TB, command, how string) string {
-	t.Helper()
-	path, err := exec.LookPath(command)
-	if err != nil {
-		t.Skipf("%s is not installed: %s", command, how)
-	}
-	return path
 }
 
 func Number(word string) int {
