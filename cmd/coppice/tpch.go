@@ -75,6 +75,31 @@ func indexOf(what string, names []string, name string) (uint8, error) {
 	return uint8(i), nil
 }
 
+// openInput opens the files of the tables that a query needs.
+func (c *tpchCmd) openInput(q tpch.Query) (*tpch.Files, error) {
+	return tpch.OpenFiles(c.Input, q.Columns())
+}
+
+// prepare checks what is asked for, before anything starts, and returns more words for a process: files must be as they
+// were when they were checked here.
+func (c *tpchCmd) prepare() (words []string, err error) {
+	q, err := c.question()
+	if err != nil {
+		return nil, err
+	}
+	var source tpch.Source = tpch.Generated(c.scale())
+	from := fmt.Sprintf("scale %g", c.scale())
+	if c.Input != "" {
+		files, err := c.openInput(q)
+		if err != nil {
+			return nil, err
+		}
+		defer files.Close()
+		source, from, words = files, c.Input, []string{"--mark", files.Mark}
+	}
+	return words, fits(fmt.Sprintf("tables of %s for query %d", from, c.Query), float64(source.Bytes(q.Columns())))
+}
+
 // words start a process that takes part in it.
 func (c *tpchCmd) words() []string {
 	words := []string{"tpch-process", "--query", strconv.Itoa(c.Query), "--mode", c.Mode}
