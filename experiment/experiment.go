@@ -75,13 +75,11 @@ func Find(names ...string) ([]Experiment, error) {
 }
 
 func find(name string) (Experiment, error) {
-	var names []string
-	for _, e := range All() {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
+	known := All()
+	if i := slices.IndexFunc(known, func(e Experiment) bool { return e.Name == name }); i >= 0 {
+		return known[i], nil
 	}
+	names := each(known, func(e Experiment) string { return e.Name })
 	return Experiment{}, fmt.Errorf("experiment %q; allowed: all, %s", name, strings.Join(names, ", "))
 }
 
@@ -230,11 +228,7 @@ func (f *Finding) table(name string, columns ...string) *Table {
 // Add adds a row. Numbers are written with at most four decimals, those from 10
 // on with two.
 func (t *Table) Add(values ...any) {
-	row := make([]string, len(values))
-	for i, v := range values {
-		row[i] = text(v)
-	}
-	t.Rows = append(t.Rows, row)
+	t.Rows = append(t.Rows, each(values, text))
 }
 
 // text writes a value.

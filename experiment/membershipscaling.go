@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -85,12 +86,8 @@ func (f *attempt) scenarios() {
 func (f *Finding) changes(times map[string]stabilized) {
 	one := times["one leaf fails"].accepted
 	same := func(what, paper string, names ...string) {
-		var ours []string
-		holds := true
-		for _, name := range names {
-			ours = append(ours, fmt.Sprintf("%s: %d", name, times[name].accepted))
-			holds = holds && times[name].accepted == one
-		}
+		ours := each(names, func(name string) string { return fmt.Sprintf("%s: %d", name, times[name].accepted) })
+		holds := !slices.ContainsFunc(names, func(name string) bool { return times[name].accepted != one })
 		f.shape(what, paper, fmt.Sprintf("%s; one leaf: %d", strings.Join(ours, ", "), one), holds, "")
 	}
 	same("several failures at once (§3.1.4)", "handled as one, the list of the dead with it", "one inner node fails", "ten fail at once", "half of them fail at once")

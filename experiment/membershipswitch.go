@@ -99,12 +99,10 @@ func (f *Finding) switchClaims(c *curve, fanout int, section string) {
 		if len(level) < 3 {
 			return
 		}
-		var points []model.Point
 		for i, p := range level {
-			points = append(points, model.Point{X: float64(p.n), Y: p.ours})
 			rises = rises && (i == 0 || p.ours >= level[i-1].ours)
 		}
-		line := model.FitLine(points)
+		line := model.FitLine(each(level, curvePoint.result))
 		rises, fits = rises && line.Slope > 0, min(fits, line.R2)
 	})
 	f.shape("T_s where the tree grows a level ("+section+")", "a step", fmt.Sprintf("a step up at each of %d heights: %t", jumps, steps), steps, "")

@@ -171,10 +171,8 @@ func (f *Finding) judgeShare(c *contest) {
 // thesis measures all operations of the figures at once, and returns the contest in one;
 // nil if something is missing.
 func (f *attempt) thesis(o thesisOp) *contest {
-	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst}
-	for _, o := range thesisOps {
-		c.ops = append(c.ops, o.name)
-	}
+	ops := each(thesisOps, func(o thesisOp) string { return o.name })
+	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst, ops: ops}
 	if !f.hold(thesisCells, c) {
 		return nil
 	}

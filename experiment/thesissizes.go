@@ -57,12 +57,11 @@ func thesisSizes(f *attempt) {
 // that stays the same weighs the less the larger the rest is.
 func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
 	const noise = 1.2
-	var each []string
-	for _, bytes := range c.bytes {
-		each = append(each, fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes))
-	}
+	seen := each(c.bytes, func(bytes int) string {
+		return fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes)
+	})
 	first, last := c.ratio(who, oursPlain, p, c.bytes[0]), c.ratio(who, oursPlain, p, c.bytes[len(c.bytes)-1])
-	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(each, ", "),
+	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(seen, ", "),
 		last.Median <= noise*first.Median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
 }
 

@@ -227,12 +227,11 @@ func (f *attempt) sureGossip() (t int, s *Sample) {
 }
 
 // short is a letter for each name, and list says which is which.
-func short(names []string) []string {
-	out := make([]string, len(names))
+func short(names []string) (letters []string) {
 	for i := range names {
-		out[i] = string(rune('a' + i))
+		letters = append(letters, string(rune('a'+i)))
 	}
-	return out
+	return letters
 }
 
 func list(names []string) string {

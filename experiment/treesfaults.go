@@ -37,21 +37,15 @@ func (f *attempt) faultsGossip() (t int, samples []*Sample) {
 // gossipUnderFaults measures checked correction after gossip for the time t at
 // each rate.
 func (f *attempt) gossipUnderFaults(t int) []*Sample {
-	var cells []Cell
-	for _, rate := range rates {
+	return f.simulate(each(rates, func(rate int) Cell {
 		c := checkedGossip(t, treesP, deadOf(treesP, rate))
 		c.Runs = max(f.lab.scaled(treesP), min(f.lab.Runs, 200))
-		cells = append(cells, c)
-	}
-	return f.simulate(cells...)
+		return c
+	})...)
 }
 
 func rateAxis() chart.Axis {
-	axis := chart.Axis{Label: "failed processes"}
-	for _, rate := range rates {
-		axis.Names = append(axis.Names, rateName(rate))
-	}
-	return axis
+	return chart.Axis{Label: "failed processes", Names: each(rates, rateName)}
 }
 
 // resilience measures the broadcasts of §4.3 at each rate, draws one figure of
@@ -165,11 +159,7 @@ func treesTable1(f *attempt) {
 	}
 	t := f.table("", "failed", "gap_p99", "gap_p999", "gap_max", "correction_p99", "correction_p999", "correction_max", "runs")
 	for i, rate := range rates {
-		var of []*Sample
-		for k := range trees {
-			of = append(of, by[k][i])
-		}
-		s := together(of...)
+		s := together(each(by, func(tree []*Sample) *Sample { return tree[i] })...)
 		gap, time := s.GapMax, s.Correction
 		ours := [6]float64{
 			float64(gap.Quantile(0.99)), float64(gap.Quantile(0.999)), float64(gap.Max()),

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -130,10 +131,7 @@ func (f *Finding) tabulate(c *contest) {
 			}
 		}
 	}
-	var sizes []string
-	for _, bytes := range c.bytes {
-		sizes = append(sizes, fmt.Sprint(bytes))
-	}
+	sizes := each(c.bytes, strconv.Itoa)
 	f.note("The tables are of broadcasts of %s bytes, in this order; ratios are to «%s». The paper's text does not say which size its figures show.", strings.Join(sizes, ", "), base.name)
 }
 
@@ -172,11 +170,8 @@ type measured struct {
 // judge adds the claim.
 func (f *Finding) judge(m measured) {
 	judged := medians(m.ratios)
-	var each []string
-	for _, r := range m.ratios {
-		each = append(each, fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.Median, r.Low, r.High, r.p))
-	}
-	ours, which := "ratio "+strings.Join(each, ", "), "every ratio"
+	seen := each(m.ratios, func(r ratio) string { return fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.Median, r.Low, r.High, r.p) })
+	ours, which := "ratio "+strings.Join(seen, ", "), "every ratio"
 	if m.mean {
 		judged, which = []float64{model.GeometricMean(judged)}, "the geometric mean"
 		ours += fmt.Sprintf("; geometric mean %.2f", judged[0])
@@ -210,10 +205,7 @@ func (m measured) within(values []float64) bool {
 // medians.
 func (m measured) firm(agrees bool) bool {
 	for _, of := range []func(ratio) float64{func(r ratio) float64 { return r.Low }, func(r ratio) float64 { return r.High }} {
-		var values []float64
-		for _, r := range m.ratios {
-			values = append(values, of(r))
-		}
+		values := each(m.ratios, of)
 		if m.mean {
 			values = []float64{model.GeometricMean(values)}
 		}
