@@ -52,11 +52,11 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 		return checkParts(got, err, n, t.Size(), round)
 	},
 	"alltoall": func(ctx context.Context, t *coppice.Task, n, round int) error {
-		got, err := coppice.AllToAll(ctx, t, fill(t.Size(), func(int) []float64 { return sequence(n, t.Rank(), round) }))
+		got, err := coppice.AllToAll(ctx, t, stage.Fill(t.Size(), func(int) []float64 { return sequence(n, t.Rank(), round) }))
 		return checkParts(got, err, n, t.Size(), round)
 	},
 	"scatter": func(ctx context.Context, t *coppice.Task, n, round int) error {
-		parts := fill(t.Size(), func(d int) []float64 { return sequence(n, d, round) })
+		parts := stage.Fill(t.Size(), func(d int) []float64 { return sequence(n, d, round) })
 		got, err := coppice.Scatter(ctx, t, parts, coppice.Root(round%t.Size()))
 		return checkPart(got, err, n, t.Rank(), round)
 	},
@@ -67,7 +67,7 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 	},
 	"func": func(ctx context.Context, t *coppice.Task, n, round int) error {
 		got, err := coppice.AllReduceFunc(ctx, t, sequence(n, t.Rank(), round), func(a, b []float64) []float64 {
-			return fill(len(a), func(i int) float64 { return a[i] + b[i] })
+			return stage.Fill(len(a), func(i int) float64 { return a[i] + b[i] })
 		})
 		return checkSum(got, err, n, t.Size(), round)
 	},
@@ -85,7 +85,7 @@ var errWrong = errors.New("wrong result")
 
 // sequence is what a task gives: whole numbers, so that sums are exact.
 func sequence(n, rank, round int) []float64 {
-	return fill(n, func(i int) float64 { return float64(rank*1000 + i%97 + round) })
+	return stage.Fill(n, func(i int) float64 { return float64(rank*1000 + i%97 + round) })
 }
 
 func checkPart(got []float64, err error, n, rank, round int) error {
@@ -151,7 +151,7 @@ func dying(tell func(stage.Line), args []string) coppice.Func {
 func checkDying(t *testing.T, where string, x *stage.Script, n int, dead ...int) {
 	t.Helper()
 	errs := x.Of("error")
-	if got := ranksOf(errs); !slices.Equal(got, stage.Without(n, dead...)) {
+	if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(n, dead...)) {
 		t.Errorf("%s: told by %v, dead %v", where, got, dead)
 	}
 	direct := false

@@ -30,13 +30,13 @@ var correctedReductions = map[string]func(ctx context.Context, t *coppice.Task, 
 	},
 	"func": func(ctx context.Context, t *coppice.Task, n int, opts ...coppice.Option) (int, error) {
 		return bitsOf(n)(coppice.AllReduceFunc(ctx, t, bitOf(t, n), func(a, b []float64) []float64 {
-			return fill(len(a), func(i int) float64 { return a[i] + b[i] })
+			return stage.Fill(len(a), func(i int) float64 { return a[i] + b[i] })
 		}, opts...))
 	},
 }
 
 func bitOf(t *coppice.Task, n int) []float64 {
-	return fill(n, func(int) float64 { return float64(int(1) << t.Rank()) })
+	return stage.Fill(n, func(int) float64 { return float64(int(1) << t.Rank()) })
 }
 
 // bitsOf reads a result; none is −1.
@@ -97,8 +97,8 @@ func newCorrected(op string, n, failures, root, size, rounds int) *correctedScen
 func (c *correctedScene) check(t *testing.T, x *stage.Script) {
 	t.Helper()
 	alive := stage.Without(c.tasks, c.dead...)
-	done := func(r int) bool { return slices.Contains(ranksOf(x.Of("done")), r) }
-	if got := ranksOf(x.Of("done")); slices.ContainsFunc(alive, func(r int) bool { return !done(r) }) { // the dead may have been done
+	done := func(r int) bool { return slices.Contains(stage.Ranks(x.Of("done")), r) }
+	if got := stage.Ranks(x.Of("done")); slices.ContainsFunc(alive, func(r int) bool { return !done(r) }) { // the dead may have been done
 		t.Errorf("%s: %v came to their end, dead %v", c.where, got, c.dead)
 	}
 	outlived := len(c.dead) <= c.failures && !slices.Contains(c.dead, c.root)
@@ -172,7 +172,7 @@ func (c *correctedScene) killAt(t *testing.T, victim, step int, real bool) bool 
 	if err != nil {
 		t.Errorf("%s: %v", c.where, err)
 	}
-	if slices.Contains(ranksOf(x.Of("done")), victim) {
+	if slices.Contains(stage.Ranks(x.Of("done")), victim) {
 		return false
 	}
 	c.check(t, x)
@@ -211,7 +211,7 @@ func TestCorrectedReductionsOutliveKills(t *testing.T) {
 					c.dead = append(c.dead, victim)
 				}
 				g.End(t)
-				for _, r := range ranksOf(g.Of("done")) { // a kill may come too late
+				for _, r := range stage.Ranks(g.Of("done")) { // a kill may come too late
 					c.dead = slices.DeleteFunc(c.dead, func(d int) bool { return d == r })
 				}
 				c.where = fmt.Sprintf("%v, killed %v", c.Play, c.dead)
@@ -284,7 +284,7 @@ func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 			err := coppice.Local(context.Background(), n, func(ctx context.Context, t *coppice.Task) error {
 				for i := range 12 {
 					with := coppice.Mode(coppice.Corrected(mode))
-					v := fill(1+i*i*i*5, func(k int) float64 { return third(t, k) })
+					v := stage.Fill(1+i*i*i*5, func(k int) float64 { return third(t, k) })
 					got, err1 := coppice.AllReduce(ctx, t, v, coppice.Sum, with, coppice.Root(i%n))
 					want, err2 := coppice.AllReduce(ctx, t, v, coppice.Sum)
 					text, err3 := coppice.ReduceFunc(ctx, t, fmt.Sprint(t.Rank()), pair, with, coppice.Root(i%n))

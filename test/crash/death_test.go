@@ -108,7 +108,7 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	}
 	report := g.End(t)
 	errs := g.Of("error")
-	if got := ranksOf(errs); !slices.Equal(got, stage.Without(n, victim)) {
+	if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(n, victim)) {
 		t.Fatalf("errors at %v", got)
 	}
 	for _, l := range errs {
@@ -151,7 +151,7 @@ func TestDeathAboveInTheTree(t *testing.T) {
 	}
 	g.End(t)
 	results := g.Of("result")
-	if got := ranksOf(results); !slices.Equal(got, stage.Without(n, victim)) {
+	if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, victim)) {
 		t.Fatalf("results at %v", got)
 	}
 	for _, l := range results {
@@ -169,7 +169,7 @@ func TestDeathAtTheStart(t *testing.T) {
 		s := stage.Scene{N: 4, Settings: reported, Play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, Kills: []string{fmt.Sprint("3@", at)}}
 		x, _ := s.Real(t)
 		errs := x.Of("error")
-		if got := ranksOf(errs); !slices.Equal(got, stage.Without(4, 3)) {
+		if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(4, 3)) {
 			t.Fatalf("killed after %v: errors at %v", at, got)
 		}
 		for _, l := range errs {
@@ -190,7 +190,7 @@ func TestPanicAndExit(t *testing.T) {
 				t.Errorf("%s: task %d: %s, tasks %v: %s", op, l.Rank, l.Kind, l.Tasks, l.Text)
 			}
 		}
-		if got := ranksOf(x.Of("error")); !slices.Equal(got, []int{0, 2}) || report.Exit != 1 {
+		if got := stage.Ranks(x.Of("error")); !slices.Equal(got, []int{0, 2}) || report.Exit != 1 {
 			t.Errorf("%s: errors at %v, exit %d", op, got, report.Exit)
 		}
 	}
@@ -498,10 +498,10 @@ func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int,
 		}
 		broadcasts = l.Value
 	}
-	if got := ranksOf(g.Of("end")); !slices.Equal(got, stage.Without(n, killed...)) {
+	if got := stage.Ranks(g.Of("end")); !slices.Equal(got, stage.Without(n, killed...)) {
 		t.Errorf("%s from %d, killed %v: only %v came to their end", mode, root, killed, got)
 	}
-	if got := ranksOf(results); recovery == coppice.Report && !slices.Equal(got, stage.Without(n, killed...)) || recovery == coppice.Replay && !slices.Equal(got, stage.Without(n)) {
+	if got := stage.Ranks(results); recovery == coppice.Report && !slices.Equal(got, stage.Without(n, killed...)) || recovery == coppice.Replay && !slices.Equal(got, stage.Without(n)) {
 		t.Errorf("%s from %d, killed %v: results of %v", mode, root, killed, got)
 	}
 	return killed, broadcasts
@@ -524,7 +524,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 				}
 				g.End(t)
 				results := g.Of("result")
-				if got := ranksOf(results); !slices.Equal(got, stage.Without(n, root)) {
+				if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, root)) {
 					t.Fatalf("results of %v", got)
 				}
 				for _, l := range results {
@@ -630,7 +630,7 @@ func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim 
 	t.Helper()
 	const root = 1
 	name := fmt.Sprint(where, " ", s.Kill, s.Kills, s.Play)
-	third := ranksOf(x.Of("third"))
+	third := stage.Ranks(x.Of("third"))
 	if slices.Contains(third, victim) {
 		return "", false
 	}
@@ -655,9 +655,9 @@ func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim 
 		if !well {
 			t.Errorf("%s: the %s: %v, begun %v", name, what, kinds, begun)
 		}
-		begun = victim != root || slices.Contains(ranksOf(x.Of(what)), root)
+		begun = victim != root || slices.Contains(stage.Ranks(x.Of(what)), root)
 	}
-	if got := ranksOf(x.Of("deferred")); where == "Local" && !slices.Equal(got, stage.Without(s.N)) {
+	if got := stage.Ranks(x.Of("deferred")); where == "Local" && !slices.Equal(got, stage.Without(s.N)) {
 		t.Errorf("%s: deferred calls of %v were run", name, got)
 	}
 	return kind, true

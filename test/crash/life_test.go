@@ -34,7 +34,7 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 		tell(stage.Line{What: "ready"})
 		own, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		if t.Rank() == odd {
+		if t.Rank() == stage.Odd {
 			switch how {
 			case "cancel":
 				time.AfterFunc(300*time.Millisecond, func() { cancel(stage.ErrEnough) })
@@ -46,7 +46,7 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 		}
 		err := error(nil)
 		if t.Rank() == 0 && how != "main" { // the others wait in vain for this one
-			_, err = coppice.Recv[int](ctx, t, odd, 1)
+			_, err = coppice.Recv[int](ctx, t, stage.Odd, 1)
 		} else if how != "main" || t.Rank() != 0 {
 			err = coppice.Barrier(own, t)
 		} else {
@@ -83,7 +83,7 @@ func checkContext(t *testing.T, where string, x *stage.Script, kind string) {
 	t.Helper()
 	var began time.Time
 	for _, l := range x.Of("ready") {
-		if l.Rank == odd {
+		if l.Rank == stage.Odd {
 			began = l.At
 		}
 	}
@@ -93,12 +93,12 @@ func checkContext(t *testing.T, where string, x *stage.Script, kind string) {
 	}
 	for _, l := range errs {
 		switch {
-		case l.Rank == odd:
+		case l.Rank == stage.Odd:
 			t.Logf("%s: the wait ended %v after the context", where, l.At.Sub(began)-300*time.Millisecond)
 			if l.Kind != kind || l.At.Sub(began) > 2*time.Second {
 				t.Errorf("%s: the odd one's end after %v: %s", where, l.At.Sub(began), l.Text)
 			}
-		case l.Kind != "lost" || !slices.Contains(l.Tasks, odd) && l.Rank == 0:
+		case l.Kind != "lost" || !slices.Contains(l.Tasks, stage.Odd) && l.Rank == 0:
 			t.Errorf("%s: task %d: %s, tasks %v: %s", where, l.Rank, l.Kind, l.Tasks, l.Text)
 		}
 	}
@@ -262,7 +262,7 @@ func TestMoreTasksThanProcesses(t *testing.T) {
 			y, _ := s.Real(t)
 			for where, x := range map[string]*stage.Script{"Local": x, "processes": y} {
 				results := x.Of("result")
-				if !slices.Equal(ranksOf(results), stage.Without(of[1])) {
+				if !slices.Equal(stage.Ranks(results), stage.Without(of[1])) {
 					t.Errorf("%s: %v", where, results)
 				}
 				for _, l := range results {
@@ -389,7 +389,7 @@ func TestLocalLeavesNothing(t *testing.T) {
 			j.Recovery = coppice.Report
 		}
 		var ends, lost atomic.Int32
-		err := j.Run(patience(t), func(ctx context.Context, t *coppice.Task) error {
+		err := j.Run(stage.Patience(t), func(ctx context.Context, t *coppice.Task) error {
 			for i := range 10 {
 				if err := someOfAll(ctx, t, i); errors.Is(err, coppice.ErrLost) {
 					lost.Add(1)
@@ -507,7 +507,7 @@ func TestMpirun(t *testing.T) {
 		}
 		_ = cmd.Wait() // its code is Open MPI's business
 		errs := g.Of("error")
-		if got := ranksOf(errs); !slices.Equal(got, stage.Without(4, victim)) {
+		if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(4, victim)) {
 			t.Fatalf("errors at %v", got)
 		}
 		for _, l := range errs {

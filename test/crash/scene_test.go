@@ -1,12 +1,9 @@
 package crash_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -16,9 +13,6 @@ import (
 
 // reported are the settings of jobs whose survivors get errors.
 var reported = stage.Settings{Recovery: coppice.Report}
-
-// odd is the task that does something else than the others.
-const odd = 2
 
 // srun starts the processes of a scene as srun would: with its variables.
 func srun(t *testing.T, s stage.Scene) (stages []*stage.Stage, all []*exec.Cmd) {
@@ -43,29 +37,4 @@ func needs(t testing.TB, command, how string) string {
 		t.Skipf("%s is not installed: %s", command, how)
 	}
 	return path
-}
-
-// patience bounds tests that would otherwise hang.
-func patience(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), stage.PatienceTime, errors.New("the test hangs"))
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// ranksOf are the ranks of lines, in order.
-func ranksOf(lines []stage.Line) (all []int) {
-	for _, l := range lines {
-		all = append(all, l.Rank)
-	}
-	slices.Sort(all)
-	return all
-}
-
-func fill[E any](n int, f func(i int) E) []E {
-	s := make([]E, n)
-	for i := range s {
-		s[i] = f(i)
-	}
-	return s
 }

@@ -402,6 +402,15 @@ func (s Scene) Real(t testing.TB) (*Script, *launch.Report) {
 	return &g.Script, report
 }
 
+// Ranks of lines, in order.
+func Ranks(lines []Line) (all []int) {
+	for _, l := range lines {
+		all = append(all, l.Rank)
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Without lists the ranks below n but for some.
 func Without(n int, some ...int) (all []int) {
 	for r := range n {

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/posix"
@@ -108,6 +110,35 @@ func Alive(pid int) bool {
 	}
 	_, rest, ok := strings.Cut(string(stat), ") ")
 	return ok && !strings.HasPrefix(rest, "Z")
+}
+
+// Patience bounds tests that would otherwise hang.
+func Patience(t testing.TB) context.Context {
+	t.Helper()
+	return PatienceOf(t, PatienceTime)
+}
+
+func PatienceOf(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), d, errors.New("the test hangs"))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Odd is the task that does something else than the others.
+const Odd = 2
+
+var errOdd = errors.New("odd")
+
+func Fail(context.Context, *coppice.Task) error          { return errOdd }
+func Barrier(ctx context.Context, t *coppice.Task) error { return coppice.Barrier(ctx, t) }
+
+func Fill[E any](n int, f func(i int) E) []E {
+	s := make([]E, n)
+	for i := range s {
+		s[i] = f(i)
+	}
+	return s
 }
 
 // Sketch is a view in short.

@@ -436,8 +436,6 @@ func TestResumeOfNothingIsTold(t *testing.T) {
 	save := func(ctx context.Context, task *coppice.Task) error {
 		return coppice.Save(ctx, task, new(int), coppice.Stored(dir))
 	}
-	barrier := func(ctx context.Context, task *coppice.Task) error { return coppice.Barrier(ctx, task) }
-	fail := func(context.Context, *coppice.Task) error { return stage.ErrEnough }
 	for _, c := range []struct {
 		name   string
 		resume bool
@@ -445,9 +443,9 @@ func TestResumeOfNothingIsTold(t *testing.T) {
 		fails  bool
 		want   int
 	}{
-		{"nothing is stored", true, barrier, false, 1},
-		{"not asked for", false, barrier, false, 0},
-		{"it ends badly", true, fail, true, 0},
+		{"nothing is stored", true, stage.Barrier, false, 1},
+		{"not asked for", false, stage.Barrier, false, 0},
+		{"it ends badly", true, stage.Fail, true, 0},
 		{"a new directory", true, save, false, 1},
 		{"left unfinished", false, func(ctx context.Context, task *coppice.Task) error {
 			return errors.Join(save(ctx, task), stage.ErrEnough)
