@@ -49,7 +49,7 @@ var rooms = []room{
 	{in: "internal/node/engine", may: "protocol internal/large"},
 	{in: "internal/node/roster", may: "protocol", pure: true},
 	{in: "internal/codec internal/fold", may: "internal/large"},
-	{in: "internal/explore internal/extent internal/netns internal/plant internal/posix"},
+	{in: "internal/explore internal/extent internal/plant internal/posix"},
 	{in: "internal/store", may: "internal/posix"},
 	{in: "internal/large"},
 	{in: "internal/detect", may: "internal/posix"},

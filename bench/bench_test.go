@@ -129,9 +129,9 @@ func TestRatioIsTakenWithinRounds(t *testing.T) {
 		{Ours: figure{110, 300}, Theirs: figure{100, 100}},
 		{Ours: figure{1400, 3000}, Theirs: figure{1000, 1000}},
 	}}
-	middle, least, greatest, ok := r.ratios(medianOf)
-	if !ok || middle != 1.2 || least != 1.1 || greatest != 1.4 {
-		t.Errorf("ratio %v (%v to %v), %t; want 1.2 (1.1 to 1.4)", middle, least, greatest, ok)
+	middle, least, greatest := r.ratios(oursIn, medianOf)
+	if middle != 1.2 || least != 1.1 || greatest != 1.4 {
+		t.Errorf("ratio %v (%v to %v); want 1.2 (1.1 to 1.4)", middle, least, greatest)
 	}
 	want := []string{"x", "2", "110", "100", "1.20", "1.10–1.40", "3.00", "≤ 1.3", "ok", "", ""}
 	if got := r.row(); !slices.Equal(got, want) {

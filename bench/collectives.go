@@ -122,13 +122,13 @@ func geometric(results []result) (means []mean) {
 			if r.target.ratio > 0 {
 				goal = meanTarget(p)
 			}
-			if ratio, _, _, ok := r.ratios(medianOf); ok {
+			if ratio := r.ratio(oursIn); ratio > 0 {
 				ratios = append(ratios, ratio)
 				if r.target.verdict(ratio) == "short" {
 					m.Above++
 				}
 			}
-			if ratio, _, _, ok := r.ratiosTo(besideIn, medianOf); ok {
+			if ratio := r.ratio(besideIn); ratio > 0 {
 				beside = append(beside, ratio)
 			}
 		}
@@ -234,10 +234,7 @@ func cellRows(results []result, p int) (rows [][]string) {
 				continue
 			}
 			r := results[at]
-			ours, beside = append(ours, r.cellText()), append(beside, dash)
-			if ratio, _, _, ok := r.ratiosTo(besideIn, medianOf); ok {
-				beside[len(beside)-1] = decimal(ratio)
-			}
+			ours, beside = append(ours, r.cellText()), append(beside, decimal(r.ratio(besideIn)))
 			measured, isBeside = true, isBeside || r.beside != ""
 		}
 		if measured {
@@ -252,12 +249,9 @@ func cellRows(results []result, p int) (rows [][]string) {
 
 // cellText is the ratio, with a mark if it exceeds what no cell may.
 func (r result) cellText() string {
-	ratio, _, _, ok := r.ratios(medianOf)
-	switch {
+	switch ratio := r.ratio(oursIn); {
 	case r.failed != nil:
 		return "failed"
-	case !ok:
-		return dash
 	case r.target.verdict(ratio) == "short":
 		return "! " + decimal(ratio)
 	default:
@@ -268,15 +262,10 @@ func (r result) cellText() string {
 // worst returns the cells of the greatest ratios, and before them those that failed.
 func worst(results []result) []result {
 	rank := func(r result) float64 {
-		ratio, _, _, ok := r.ratios(medianOf)
-		switch {
-		case r.failed != nil:
+		if r.failed != nil {
 			return math.Inf(1)
-		case !ok:
-			return 0
-		default:
-			return ratio
 		}
+		return r.ratio(oursIn)
 	}
 	cells := only(results, true)
 	slices.SortStableFunc(cells, func(a, b result) int { return cmp.Compare(rank(b), rank(a)) })

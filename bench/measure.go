@@ -206,15 +206,16 @@ func (r result) over(in func(round) figure) float64 {
 	return median(values)
 }
 
-// ratios returns ours / theirs of medians or of means: its median over the rounds,
-// whose launches are neighbors in time, and the least and the greatest. ok is false
-// unless both sides ran.
-func (r result) ratios(of func(figure) float64) (middle, least, greatest float64, ok bool) {
-	return r.ratiosTo(oursIn, of)
+// ratio returns the median of ours, or what is beside it, to theirs over the rounds, or 0
+// if a side did not run.
+func (r result) ratio(in func(round) figure) float64 {
+	middle, _, _ := r.ratios(in, medianOf)
+	return middle
 }
 
-// ratiosTo is the same for another side than ours.
-func (r result) ratiosTo(in func(round) figure, of func(figure) float64) (middle, least, greatest float64, ok bool) {
+// ratios returns the same of medians or of means, and the least and the greatest: the
+// launches of a round are neighbors in time.
+func (r result) ratios(in func(round) figure, of func(figure) float64) (middle, least, greatest float64) {
 	var all []float64
 	for _, x := range r.rounds {
 		if ours, theirs := of(in(x)), of(x.Theirs); ours > 0 && theirs > 0 {
@@ -222,7 +223,7 @@ func (r result) ratiosTo(in func(round) figure, of func(figure) float64) (middle
 		}
 	}
 	if len(all) == 0 {
-		return 0, 0, 0, false
+		return 0, 0, 0
 	}
-	return median(all), slices.Min(all), slices.Max(all), true
+	return median(all), slices.Min(all), slices.Max(all)
 }

@@ -33,8 +33,8 @@ func rows(results []result) [][]string {
 // row returns the cells of a result, under lineColumns.
 func (r result) row() []string {
 	ratio, spread, means, verdict := dash, dash, dash, dash
-	if middle, least, greatest, ok := r.ratios(medianOf); ok {
-		ofMeans, _, _, _ := r.ratios(meanOf)
+	if middle, least, greatest := r.ratios(oursIn, medianOf); middle > 0 {
+		ofMeans, _, _ := r.ratios(oursIn, meanOf)
 		ratio, means = fmt.Sprintf("%.2f", middle), fmt.Sprintf("%.2f", ofMeans)
 		spread = fmt.Sprintf("%.2f–%.2f", least, greatest)
 		verdict = r.target.verdict(middle)
@@ -170,11 +170,10 @@ func (r result) record() record {
 	rec := record{
 		What: r.what, P: r.p, Bytes: r.bytes, Ours: r.line.ours, Theirs: r.line.theirs,
 		OursUS: r.ours(), TheirsUS: r.theirs(), Target: r.target.String(), Rounds: r.rounds,
-		Beside: r.beside, BesideUS: r.over(besideIn), Hogs: r.hogs,
+		Beside: r.beside, BesideUS: r.over(besideIn), BesideRatio: r.ratio(besideIn), Hogs: r.hogs,
 	}
-	rec.BesideRatio, _, _, _ = r.ratiosTo(besideIn, medianOf)
-	if middle, least, greatest, ok := r.ratios(medianOf); ok {
-		rec.OfMeans, _, _, _ = r.ratios(meanOf)
+	if middle, least, greatest := r.ratios(oursIn, medianOf); middle > 0 {
+		rec.OfMeans, _, _ = r.ratios(oursIn, meanOf)
 		rec.Ratio, rec.RatioLow, rec.RatioHigh = middle, least, greatest
 		rec.Verdict = r.target.verdict(middle)
 	}

@@ -1,11 +1,13 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 )
@@ -17,7 +19,7 @@ type Experiment struct {
 	Source string // work, section, figure
 	About  string // what is simulated or measured, in a sentence or two
 
-	run func(context.Context, *Lab, *Finding) error
+	run func(*attempt)
 }
 
 // work is a paper or a thesis: what the names of its experiments begin with, and its own.
@@ -31,7 +33,7 @@ var (
 )
 
 // figure is the experiment about a figure, and what else is said of it: a section or a lemma, or "".
-func (w work) figure(number, and, title, about string, run func(context.Context, *Lab, *Finding) error) Experiment {
+func (w work) figure(number, and, title, about string, run func(*attempt)) Experiment {
 	source := fmt.Sprintf("%s, Figure %s", w.name, number)
 	if and != "" {
 		source += " and " + and
@@ -73,13 +75,11 @@ func Find(names ...string) ([]Experiment, error) {
 }
 
 func find(name string) (Experiment, error) {
-	var names []string
-	for _, e := range All() {
-		if e.Name == name {
-			return e, nil
-		}
-		names = append(names, e.Name)
+	known := All()
+	if i := slices.IndexFunc(known, func(e Experiment) bool { return e.Name == name }); i >= 0 {
+		return known[i], nil
 	}
+	names := each(known, func(e Experiment) string { return e.Name })
 	return Experiment{}, fmt.Errorf("experiment %q; allowed: all, %s", name, strings.Join(names, ", "))
 }
 
@@ -87,11 +87,51 @@ func find(name string) (Experiment, error) {
 func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
 	f := &Finding{Name: e.Name, Title: e.Title, Source: e.Source, About: e.About, Runs: max(lab.Runs, 1), Seed: lab.Seed}
 	lab.used, lab.launched = nil, 0
-	if err := e.run(ctx, lab, f); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.Name, err)
+	a := &attempt{Finding: f, lab: lab}
+	a.ctx, a.stop = context.WithCancel(ctx)
+	defer a.stop()
+	if e.run(a); a.err != nil {
+		return nil, fmt.Errorf("%s: %w", e.Name, a.err)
 	}
 	f.Seconds = lab.seconds() + lab.launched
 	return f, nil
+}
+
+// attempt is an experiment that is being made. An error ends all simulations; it goes on with zeros then, of which
+// nothing is kept.
+type attempt struct {
+	*Finding
+	lab  *Lab
+	ctx  context.Context
+	stop func()
+	err  error // the first
+}
+
+// fail takes note of an error, if it is one.
+func (f *attempt) fail(err error) {
+	if err != nil {
+		f.err = cmp.Or(f.err, err)
+		f.stop()
+	}
+}
+
+// simulate returns what the runs of cells came to.
+func (f *attempt) simulate(cells ...Cell) []*Sample {
+	samples, err := f.lab.Measure(f.ctx, cells...)
+	if err != nil {
+		f.fail(err)
+		samples = make([]*Sample, len(cells))
+		for i := range samples {
+			samples[i] = newSample()
+		}
+	}
+	return samples
+}
+
+// timed counts the time until what it returns is called: it is for what is simulated otherwise, or measured.
+func (f *attempt) timed() (end func()) {
+	began := time.Now()
+	return func() { f.lab.launched += time.Since(began).Seconds() }
 }
 
 // Finding is what an experiment came to.
@@ -188,11 +228,7 @@ func (f *Finding) table(name string, columns ...string) *Table {
 // Add adds a row. Numbers are written with at most four decimals, those from 10
 // on with two.
 func (t *Table) Add(values ...any) {
-	row := make([]string, len(values))
-	for i, v := range values {
-		row[i] = text(v)
-	}
-	t.Rows = append(t.Rows, row)
+	t.Rows = append(t.Rows, each(values, text))
 }
 
 // text writes a value.

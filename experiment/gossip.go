@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math"
 
@@ -72,13 +71,10 @@ func latency(a model.Algorithm, s *Sample) Histogram {
 	return s.Quiescence
 }
 
-func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
+func gossipFig1(f *attempt) {
 	const n = 1024
 	net := openNet(n, 1, 1)
-	tuner, err := model.NewTuner(model.Gossip{N: n, L: 1, O: 1, Delta: 0.01})
-	if err != nil {
-		return err
-	}
+	tuner := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: 0.01})
 	f.Chart = &chart.Chart{
 		Title: "Gossip among 1,024 processes, L = O = 1", X: chart.Axis{Label: "time"}, Y: chart.Axis{Label: "processes", Min: 0, Max: n * 1.05},
 		Series: []chart.Series{
@@ -93,23 +89,15 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 	for until := 1; until <= 32; until++ {
 		cells = append(cells, gossipCell(model.GOS, net, until, 0, 0, 0))
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return err
-	}
+	samples := f.simulate(cells...)
 	off, half := 0.0, 0
 	for i, s := range samples {
 		until := i + 1
 		at := until + 2 // T−1 + 2O + L
 		colored := n - s.Uncolored.Mean()
 		expected, err := tuner.Colored(at)
-		if err != nil {
-			return err
-		}
-		tuned, err := tuner.At(model.CCG, until)
-		if err != nil {
-			return err
-		}
+		f.fail(err)
+		tuned := f.at(tuner, model.CCG, until)
 		chain := float64(s.GapMax.Quantile(0.99))
 		t.Add(at, until, colored, expected, chain, tuned.K, s.Runs)
 		for i, y := range []float64{colored, expected, chain, float64(tuned.K)} {
@@ -123,26 +111,16 @@ func gossipFig1(ctx context.Context, lab *Lab, f *Finding) error {
 	f.claim("half of the processes are colored at", 18, float64(half), 1, "")
 	f.claim("the optimal tree takes", 20, float64(model.OptimalLatency(n, 1, 1)), 0, "")
 	f.shape("equation 1 against simulation, largest difference", "a rough approximation", text(round(100*off))+"% of N", off < 0.05, "")
-	return nil
 }
 
 // byGossipTime draws, for each gossip time, the longest run and the model. It
 // returns by how much the former is longer.
-func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, from, to int) (off []int, err error) {
+func (f *attempt) byGossipTime(a model.Algorithm, from, to int) (off []int) {
 	const n = 1024
 	net := openNet(n, 1, 1)
-	runs := 10 * lab.Runs
-	predict := func(delta float64) (*model.Tuner, error) {
-		return model.NewTuner(model.Gossip{N: n, L: 1, O: 1, Delta: delta, F: 1})
-	}
-	forRuns, err := predict(model.DeltaFor(0.5, float64(runs)))
-	if err != nil {
-		return nil, err
-	}
-	forPaper, err := predict(paperDelta)
-	if err != nil {
-		return nil, err
-	}
+	runs := 10 * f.lab.Runs
+	forRuns := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: model.DeltaFor(0.5, float64(runs)), F: 1})
+	forPaper := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: paperDelta, F: 1})
 	f.Chart = &chart.Chart{
 		Title: f.Title, X: chart.Axis{Label: "gossip time T"}, Y: chart.Axis{Label: "longest run (steps)"},
 		Series: []chart.Series{
@@ -154,22 +132,12 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 	var here, there []model.Tuning
 	var cells []Cell
 	for until := from; until <= to; until++ {
-		h, err := forRuns.At(a, until)
-		if err != nil {
-			return nil, err
-		}
-		t, err := forPaper.At(a, until)
-		if err != nil {
-			return nil, err
-		}
+		h, t := f.at(forRuns, a, until), f.at(forPaper, a, until)
 		c := gossipCell(a, net, until, t.K+6, 1, 0)
 		c.Runs = runs
 		here, there, cells = append(here, h), append(there, t), append(cells, c)
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return nil, err
-	}
+	samples := f.simulate(cells...)
 	t := f.table("", "T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs")
 	for i, s := range samples {
 		times := latency(a, s)
@@ -183,17 +151,32 @@ func byGossipTime(ctx context.Context, lab *Lab, f *Finding, a model.Algorithm, 
 			f.Chart.Series[k].Points = append(f.Chart.Series[k].Points, chart.Point{X: float64(from + i), Y: y})
 		}
 	}
-	return off, nil
+	return off
 }
 
 // bestOf is the model's choice at the paper's δ, with the margin of one O that
 // the paper takes in its experiments.
-func bestOf(a model.Algorithm, n, l, o, failed int) (model.Tuning, error) {
-	u, err := model.NewTuner(model.Gossip{N: n, L: l, O: o, Delta: paperDelta, F: 1, Failed: failed, Margin: true})
+func (f *attempt) bestOf(a model.Algorithm, n, l, o, failed int) model.Tuning {
+	best, err := f.tuner(model.Gossip{N: n, L: l, O: o, Delta: paperDelta, F: 1, Failed: failed, Margin: true}).Tune(a)
+	f.fail(err)
+	return best
+}
+
+// tuner is that of a gossip, or of another one after an error.
+func (f *attempt) tuner(g model.Gossip) *model.Tuner {
+	u, err := model.NewTuner(g)
 	if err != nil {
-		return model.Tuning{}, err
+		f.fail(err)
+		u, _ = model.NewTuner(model.Gossip{N: 2, O: 1, Delta: 0.5})
 	}
-	return u.Tune(a)
+	return u
+}
+
+// at is what gossip until t comes to.
+func (f *attempt) at(u *model.Tuner, a model.Algorithm, t int) model.Tuning {
+	tuned, err := u.At(a, t)
+	f.fail(err)
+	return tuned
 }
 
 // spread is the largest distance from 0 of values around the best gossip time.
@@ -207,50 +190,32 @@ func spread(values []int, from, best, around int) int {
 	return most
 }
 
-func gossipFig3(ctx context.Context, lab *Lab, f *Finding) error {
+func gossipFig3(f *attempt) {
 	const from, to = 18, 34
-	off, err := byGossipTime(ctx, lab, f, model.OCG, from, to)
-	if err != nil {
-		return err
-	}
-	best, err := bestOf(model.OCG, 1024, 1, 1, 0)
-	if err != nil {
-		return err
-	}
+	off := f.byGossipTime(model.OCG, from, to)
+	best := f.bestOf(model.OCG, 1024, 1, 1, 0)
 	f.claim("best gossip time by the model", 24, float64(best.T), 0, "")
 	f.claim("its total", 31, float64(best.Latency), 0, "")
 	worst := spread(off, from, best.T, 4)
 	f.shape("simulation against the model near the best T", "at most one step apart", fmt.Sprintf("at most %d for T from %d to %d", worst, best.T-4, best.T+4), worst <= 1, "the extreme of that many runs varies by itself")
-	return nil
 }
 
-func gossipFig5(ctx context.Context, lab *Lab, f *Finding) error {
+func gossipFig5(f *attempt) {
 	const from, to = 18, 34
-	off, err := byGossipTime(ctx, lab, f, model.CCG, from, to)
-	if err != nil {
-		return err
-	}
-	best, err := bestOf(model.CCG, 1024, 1, 1, 0)
-	if err != nil {
-		return err
-	}
+	off := f.byGossipTime(model.CCG, from, to)
+	best := f.bestOf(model.CCG, 1024, 1, 1, 0)
 	f.claim("best gossip time by the model", 25, float64(best.T), 1, "")
 	worst := spread(off, from, best.T, 2)
 	f.shape("simulation against the model near the best T", "at most two steps apart", fmt.Sprintf("at most %d for T from %d to %d", worst, best.T-2, best.T+2), worst <= 2, "the extreme of that many runs varies by itself")
 	f.note("For smaller T the equation is too careful: it charges two steps for each process of a gap, as if both sides were sent to in turn, but who has heard from one side sends to the other in every step.")
-	return nil
 }
 
-func gossipFig9(ctx context.Context, lab *Lab, f *Finding) error {
+func gossipFig9(f *attempt) {
 	const from, to = 20, 36
-	off, err := byGossipTime(ctx, lab, f, model.FCG, from, to)
-	if err != nil {
-		return err
-	}
+	off := f.byGossipTime(model.FCG, from, to)
 	above := 0
 	for _, v := range off {
 		above = max(above, v)
 	}
 	f.shape("equation 5 bounds what is seen", "an upper bound, rarely met", fmt.Sprintf("at most %d steps above it", above), above <= 0, "")
-	return nil
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -9,11 +8,10 @@ import (
 )
 
 // scaling measures the three corrected gossips over group sizes.
-func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]map[int]float64, float64, error) {
+func (f *attempt) scaling(share int) (curve map[string]map[int]float64, unreached float64) {
 	t := f.table("", "algorithm", "processes", "failed", "T", "latency_median", "latency_mean", "messages_per_process", "unreached_percent", "runs")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, O = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "median latency (steps)"}}
-	curve := map[string]map[int]float64{}
-	unreached := 0.0
+	curve = map[string]map[int]float64{}
 	put := func(s *chart.Series, p int, v float64) {
 		if curve[s.Name] == nil {
 			curve[s.Name] = map[int]float64{}
@@ -31,19 +29,13 @@ func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]m
 			if share > 0 {
 				dead = p / share
 			}
-			tuned, err := bestOf(a, p, 2, 1, dead)
-			if err != nil {
-				return nil, 0, err
-			}
+			tuned := f.bestOf(a, p, 2, 1, dead)
 			c := gossipCell(a, openNet(p, 2, 1), tuned.T, tuned.K, 1, dead)
-			c.Runs = lab.scaled(p)
+			c.Runs = f.lab.scaled(p)
 			cells, times = append(cells, c), append(times, tuned.T)
 		}
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return nil, 0, err
-	}
+	samples := f.simulate(cells...)
 	for i, a := range algorithms {
 		series := chart.Series{Name: string(a), Style: chart.Line | chart.Marks}
 		for k, p := range all {
@@ -67,7 +59,7 @@ func scaling(ctx context.Context, lab *Lab, f *Finding, share int) (map[string]m
 	if share == 0 {
 		f.Chart.Series = append(f.Chart.Series, opt)
 	}
-	return curve, unreached, nil
+	return curve, unreached
 }
 
 // beats is the smallest size from which on a is faster than b; 0: none.
@@ -84,27 +76,19 @@ func beats(curve map[string]map[int]float64, a, b string) int {
 	return from
 }
 
-func gossipFig7a(ctx context.Context, lab *Lab, f *Finding) error {
-	curve, _, err := scaling(ctx, lab, f, 0)
-	if err != nil {
-		return err
-	}
+func gossipFig7a(f *attempt) {
+	curve, _ := f.scaling(0)
 	from := beats(curve, "fcg", "BIG")
 	f.shape("FCG is faster than BIG", "from 512 processes on", fmt.Sprintf("from %d on", from), from > 0 && from <= 1024, "")
 	ocg, ccg := beats(curve, "ocg", "BIG"), beats(curve, "ocg", "BFB")
 	f.shape("OCG is faster than BIG and BFB", "at any size", fmt.Sprintf("from %d and %d on", ocg, ccg), ocg == 64 && ccg == 64, "")
 	grows := curve["optimal tree"][1<<20] < curve["ocg"][1<<20]
 	f.shape("the optimal tree is a lower bound", "lowest", fmt.Sprint(grows), grows, "")
-	return nil
 }
 
-func gossipFig7b(ctx context.Context, lab *Lab, f *Finding) error {
-	curve, unreached, err := scaling(ctx, lab, f, 64)
-	if err != nil {
-		return err
-	}
+func gossipFig7b(f *attempt) {
+	curve, unreached := f.scaling(64)
 	from := beats(curve, "fcg", "BIG")
 	f.shape("FCG is faster than BIG", "above 256 processes", fmt.Sprintf("from %d on", from), from > 0 && from <= 1024, "")
 	f.shape("processes OCG reaches", "at least 99.999%", fmt.Sprintf("%.6f%%", 100*(1-unreached)), unreached <= 1e-5, "")
-	return nil
 }

@@ -1,22 +1,18 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/coppice-go/coppice/model"
 )
 
-func gossipTuning(ctx context.Context, lab *Lab, f *Finding) error {
+func gossipTuning(f *attempt) {
 	t := f.table("", "algorithm", "L", "O", "processes", "T_model", "T_best", "longest_at_model", "longest_at_best", "model", "runs")
 	for _, a := range []model.Algorithm{model.OCG, model.CCG} {
 		within, cases, most := 0, 0, 0.0
 		for _, lo := range [][2]int{{1, 1}, {2, 1}, {4, 1}, {4, 2}} {
 			for p := 1 << 6; p <= 1<<16; p *= 4 {
-				row, err := tuned(ctx, lab, a, p, lo[0], lo[1])
-				if err != nil {
-					return err
-				}
+				row := f.tuned(a, p, lo[0], lo[1])
 				t.Add(a, lo[0], lo[1], p, row.model.T, row.bestT, row.atModel, row.atBest, row.model.Latency, row.runs)
 				steps := float64(row.atModel-row.atBest) / float64(lo[1])
 				cases++
@@ -30,7 +26,6 @@ func gossipTuning(ctx context.Context, lab *Lab, f *Finding) error {
 			fmt.Sprintf("within one step in %d of %d cases, at most %s steps", within, cases, text(most)), within == cases,
 			"equation 4 charges two steps for each process of a gap where fewer are taken, so T comes out late; and the longest of few runs varies by itself")
 	}
-	return nil
 }
 
 type tunedRow struct {
@@ -40,15 +35,12 @@ type tunedRow struct {
 }
 
 // tuned compares the model's gossip time with its neighbours in simulation.
-func tuned(ctx context.Context, lab *Lab, a model.Algorithm, p, l, o int) (row tunedRow, err error) {
-	row.runs = lab.scaled(p)
-	u, err := model.NewTuner(model.Gossip{N: p, L: l, O: o, Delta: model.DeltaFor(0.5, float64(row.runs))})
-	if err != nil {
-		return row, err
-	}
-	if row.model, err = u.Tune(a); err != nil {
-		return row, err
-	}
+func (f *attempt) tuned(a model.Algorithm, p, l, o int) (row tunedRow) {
+	row.runs = f.lab.scaled(p)
+	u := f.tuner(model.Gossip{N: p, L: l, O: o, Delta: model.DeltaFor(0.5, float64(row.runs))})
+	best, err := u.Tune(a)
+	f.fail(err)
+	row.model = best
 	var cells []Cell
 	var times []int
 	for d := -4; d <= 4; d++ {
@@ -56,18 +48,11 @@ func tuned(ctx context.Context, lab *Lab, a model.Algorithm, p, l, o int) (row t
 		if t < 1 {
 			continue
 		}
-		at, err := u.At(a, t)
-		if err != nil {
-			return row, err
-		}
-		c := gossipCell(a, openNet(p, l, o), t, at.K+4, 1, 0)
+		c := gossipCell(a, openNet(p, l, o), t, f.at(u, a, t).K+4, 1, 0)
 		c.Runs = row.runs
 		cells, times = append(cells, c), append(times, t)
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return row, err
-	}
+	samples := f.simulate(cells...)
 	for i, s := range samples {
 		longest := latency(a, s).Max()
 		if a == model.OCG {
@@ -80,5 +65,5 @@ func tuned(ctx context.Context, lab *Lab, a model.Algorithm, p, l, o int) (row t
 			row.bestT, row.atBest = times[i], longest
 		}
 	}
-	return row, nil
+	return row
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,13 +103,10 @@ func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
 
 // seconds is how long the cells in use took to simulate, now or earlier.
 func (l *Lab) seconds() float64 {
-	var each []float64
-	for s := range l.used {
-		each = append(each, s.Seconds)
-	}
-	slices.Sort(each) // so that the sum is the same every time
+	seconds := each(slices.Collect(maps.Keys(l.used)), func(s *Sample) float64 { return s.Seconds })
+	slices.Sort(seconds) // so that the sum is the same every time
 	sum := 0.0
-	for _, s := range each {
+	for _, s := range seconds {
 		sum += s
 	}
 	return sum

@@ -123,11 +123,16 @@ func (c *contest) cells() int { return max(1, len(c.ops)) * len(c.bytes) }
 func (c *contest) fill(l *Launch) {
 	l.Ops, l.Bytes, l.Iterations = c.ops, c.bytes, c.iterations
 	if c.split {
-		l.Bytes = nil
-		for _, bytes := range c.bytes {
-			l.Bytes = append(l.Bytes, max(8, bytes/l.Processes/8*8))
-		}
+		l.Bytes = each(c.bytes, func(bytes int) int { return max(8, bytes/l.Processes/8*8) })
 	}
+}
+
+// each is what a function makes of each of a list.
+func each[A, B any](list []A, of func(A) B) (all []B) {
+	for _, one := range list {
+		all = append(all, of(one))
+	}
+	return all
 }
 
 // of is the contest in one of its operations.
@@ -304,12 +309,9 @@ func (log *launchLog) save() error {
 }
 
 // times are the µs of a contender's launches.
-func (c *contest) times(who string, p, bytes int) (us []float64) {
+func (c *contest) times(who string, p, bytes int) []float64 {
 	at := slices.Index(c.bytes, bytes)
-	for _, launch := range c.us[heat{who, p}] {
-		us = append(us, launch[at])
-	}
-	return us
+	return each(c.us[heat{who, p}], func(launch []float64) float64 { return launch[at] })
 }
 
 // spread sums up the µs of a contender's launches.
@@ -337,16 +339,10 @@ func (c *contest) ratio(who, to contender, p, bytes int) ratio {
 }
 
 // ratiosOver returns the ratios for each number of processes.
-func (c *contest) ratiosOver(processes []int, who, to contender, bytes int) (all []ratio) {
-	for _, p := range processes {
-		all = append(all, c.ratio(who, to, p, bytes))
-	}
-	return all
+func (c *contest) ratiosOver(processes []int, who, to contender, bytes int) []ratio {
+	return each(processes, func(p int) ratio { return c.ratio(who, to, p, bytes) })
 }
 
-func medians(ratios []ratio) (all []float64) {
-	for _, r := range ratios {
-		all = append(all, r.Median)
-	}
-	return all
+func medians(ratios []ratio) []float64 {
+	return each(ratios, func(r ratio) float64 { return r.Median })
 }

@@ -1,12 +1,9 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -81,21 +78,15 @@ type curvePoint struct {
 
 // stabilize simulates one failure for each number of nodes that are left and puts
 // the models beside it.
-func (f *Finding) stabilize(ctx context.Context, lab *Lab, sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) error {
-	began := time.Now()
+func (f *attempt) stabilize(sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) {
+	defer f.timed()()
 	for _, n := range sizes {
-		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(ctx)
-		if err != nil {
-			return err
-		}
+		r, err := change{n: n, fanout: fanout, net: net(n), ocp: inTicks(ocp)}.run(f.ctx)
+		f.fail(err)
 		by, err := models(n)
-		if err != nil {
-			return err
-		}
+		f.fail(err)
 		c.points = append(c.points, curvePoint{n, r, inUS(r.accepted), by})
 	}
-	lab.launched += time.Since(began).Seconds()
-	return nil
 }
 
 // show makes the table and the chart of a curve.
@@ -150,22 +141,16 @@ func full(fanout int) func(n int) bool {
 // grows claims that T_s grows with the logarithm of the number of nodes: a line over
 // log N explains it well, and better than one over N does.
 func (f *Finding) grows(what string, points []model.Point, unit, why string) {
-	over := slices.Clone(points)
-	for i := range over {
-		over[i].X = math.Log2(over[i].X)
-	}
+	over := each(points, func(p model.Point) model.Point { return model.Point{X: math.Log2(p.X), Y: p.Y} })
 	line, linear := model.FitLine(over), model.FitLine(points)
 	f.shape(what, "scales logarithmically", fmt.Sprintf("%s %s more for each doubling; r² = %.3f over log N, %.3f over N", text(round(line.Slope)), unit, line.R2, linear.R2),
 		line.Slope > 0 && line.R2 >= 0.9 && line.R2 > linear.R2, why)
 }
 
 // results are T_s as simulated, over the number of nodes.
-func (c *curve) results() (points []model.Point) {
-	for _, p := range c.points {
-		points = append(points, model.Point{X: float64(p.n), Y: p.ours})
-	}
-	return points
-}
+func (c *curve) results() []model.Point { return each(c.points, curvePoint.result) }
+
+func (p curvePoint) result() model.Point { return model.Point{X: float64(p.n), Y: p.ours} }
 
 // within claims a magnitude.
 func (f *Finding) within(what, paper string, us, low, high float64) {

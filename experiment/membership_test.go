@@ -108,11 +108,8 @@ func TestSwitchedModelHoldsBeyondTheFigures(t *testing.T) {
 		{model.Switched{Port: 29.5, Packet: 2}, 0.65},
 		{model.Switched{Port: 29.5, Packet: 20}, 0.65},
 		{model.Switched{Port: 29.5, Packet: 60}, 0.65},
-		{model.Switched{Port: 29.5, Packet: 2, Nodes: 8, Uplink: 10}, 0.5},
-		{model.Switched{Port: 29.5, Packet: 20, Nodes: 16, Uplink: 10}, 0.5},
 	} {
 		net := cluster{m, s.Switched, 0}.net()
-		net.Switch.Nodes, net.Switch.Uplink = s.Nodes, inTicks(s.Uplink)
 		for _, fanout := range []int{2, 4, 8} {
 			for n := 2; n <= most; n += 1 + n/5 {
 				r, err := change{n: n, fanout: fanout, ocp: inTicks(m.Ocp), net: net}.run(t.Context())

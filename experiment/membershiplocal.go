@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -149,24 +148,18 @@ func localScenes(n, fanout int) []localScene {
 // localSizeMax is the largest group that is simulated.
 var localSizeMax = 1_400_000
 
-func membershipLocalized(ctx context.Context, lab *Lab, f *Finding) error {
-	began := time.Now()
-	defer func() { lab.launched += time.Since(began).Seconds() }()
-	if err := localScaling(ctx, f); err != nil {
-		return err
-	}
-	if err := localCases(ctx, f); err != nil {
-		return err
-	}
+func membershipLocalized(f *attempt) {
+	defer f.timed()()
+	f.localScaling()
+	f.localCases()
 	f.localMemory()
 	f.note("T_s is from the proposer's knowledge of the change until it has all acceptances for the first view; «last» until the last process knows that the last view is open.")
 	f.note("The detector tells those who watch the dead at once; a simulated process and its detector take %d bytes, a message %d.", reflect.TypeFor[membership.LocalWatchedState]().Size(), reflect.TypeFor[membership.LocalMessage]().Size())
-	return nil
 }
 
 // localScaling simulates one failure in full trees: what is left of the tree when
 // its last leaf is gone is as deep as before.
-func localScaling(ctx context.Context, f *Finding) error {
+func (f *attempt) localScaling() {
 	t := f.table("", "children", "processes", "levels", "T_s", "T_s_model", "last", "last_model", "messages_per_process")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
 	worst, largest := 0.0, 0
@@ -174,10 +167,8 @@ func localScaling(ctx context.Context, f *Finding) error {
 		ours := chart.Series{Name: fmt.Sprintf("%d children", a), Style: chart.Marks}
 		byModel := chart.Series{Name: fmt.Sprintf("model, %d children", a), Style: chart.Line}
 		for _, n := range localSizes(a, localSizeMax) {
-			r, err := localScenes(n, a)[0].run(ctx)
-			if err != nil {
-				return err
-			}
+			r, err := localScenes(n, a)[0].run(f.ctx)
+			f.fail(err)
 			// One more sweep down, to who is told last.
 			want := model.StabilizationFilled(a, n-1, model.LogGP{L: 2, O: 1}, 0)
 			stable := want + float64(model.Levels(a, n-1)-1)*float64(4+a-1)
@@ -190,23 +181,19 @@ func localScaling(ctx context.Context, f *Finding) error {
 	}
 	f.claim("T_s of one failure, largest distance from the model in per cent", 0, 100*worst, 0, "the model of trees that are not full, under LogP")
 	f.shape("processes for which localized views are enough", "tens of thousands of nodes and beyond", fmt.Sprint(largest), largest >= 20_000, "the sizes were limited")
-	return nil
 }
 
 // localCases simulates what else can happen, to about a million processes.
-func localCases(ctx context.Context, f *Finding) error {
+func (f *attempt) localCases() {
 	t := f.table("cases", "case", "children", "processes", "views", "T_s_first", "last", "messages_per_process")
 	for _, a := range []int{2, 4} {
 		sizes := localSizes(a, localSizeMax)
 		for _, c := range localScenes(sizes[len(sizes)-1], a) {
-			r, err := c.run(ctx)
-			if err != nil {
-				return err
-			}
+			r, err := c.run(f.ctx)
+			f.fail(err)
 			t.Add(c.name, a, c.n, r.views, int(r.accepted), int(r.last), float64(r.messages)/float64(c.n))
 		}
 	}
-	return nil
 }
 
 // localMemory tells what a process keeps, beside a list of the members.

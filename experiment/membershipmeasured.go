@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/model"
@@ -23,31 +22,33 @@ type Stabilizer interface {
 // new group.
 const stabilizeRounds = 20
 
-func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
+func membershipMeasured(f *attempt) {
 	f.Measured = true
-	starter, ok := lab.Starter.(Stabilizer)
+	starter, ok := f.lab.Starter.(Stabilizer)
 	if !ok {
 		f.Skipped = "nothing here measures membership; coppice bench membership does"
-		return nil
+		return
 	}
-	f.Processes = lab.Processes
-	processes := lab.processes()
+	f.Processes = f.lab.Processes
+	processes := f.lab.processes()
 	if processes[0] < 3 {
-		return errors.New("fewer than 3 processes; allowed: 3 or more, as one is killed")
+		f.fail(errors.New("fewer than 3 processes; allowed: 3 or more, as one is killed"))
+		return
 	}
-	rounds := min(stabilizeRounds, max(lab.Runs, 1))
-	began := time.Now()
+	rounds := min(stabilizeRounds, max(f.lab.Runs, 1))
+	defer f.timed()()
 	t := f.table("", "processes", "children", "median_us", "q25_us", "q75_us", "rounds")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (µs)"}}
 	for _, fanout := range []int{2, 4, 8} {
 		s := chart.Series{Name: fmt.Sprintf("%d children", fanout), Style: chart.Line | chart.Marks}
 		for _, p := range processes {
-			us, err := starter.Stabilize(ctx, p, fanout, rounds)
+			us, err := starter.Stabilize(f.ctx, p, fanout, rounds)
 			if err == nil {
 				err = checkTimes(us, rounds)
 			}
 			if err != nil {
-				return fmt.Errorf("%d processes, %d children: %w", p, fanout, err)
+				f.fail(fmt.Errorf("%d processes, %d children: %w", p, fanout, err))
+				return
 			}
 			v := model.SpreadOf(us)
 			t.Add(p, fanout, v.Median, v.Low, v.High, rounds)
@@ -57,7 +58,5 @@ func membershipMeasured(ctx context.Context, lab *Lab, f *Finding) error {
 		f.within(fmt.Sprintf("T_s with %d children, %.0f processes (§6.1.3)", fanout, last.X), "single-digit ms at 47 nodes over TCP", last.Y, 0, 10_000)
 		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	lab.launched += time.Since(began).Seconds()
 	f.note("Measured on %s/%s, %d cores, over which the processes are spread.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-	return nil
 }

@@ -1,11 +1,10 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/model"
@@ -18,8 +17,8 @@ var scalingSizes = []int{4, 16, 64, 256, 1024, 4096, 16384, 65536}
 // scalingNet is the network of the other works' figures.
 var scalingNet = model.LogGP{L: 2, O: 1}
 
-func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
-	began := time.Now()
+func membershipScaling(f *attempt) {
+	defer f.timed()()
 	t := f.table("", "processes", "children", "levels", "simulated", "model", "model_filled", "simulated_last", "messages")
 	f.Chart = &chart.Chart{Title: "Stabilization after one failure, L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
 	for i, fanout := range []int{2, 4, 8} {
@@ -28,10 +27,8 @@ func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
 		var points []model.Point
 		equal, off := true, 0.0
 		for _, p := range scalingSizes {
-			r, err := change{n: p - 1, fanout: fanout, net: logP(0)}.run(ctx)
-			if err != nil {
-				return err
-			}
+			r, err := change{n: p - 1, fanout: fanout, net: logP(0)}.run(f.ctx)
+			f.fail(err)
 			ours := float64(r.accepted)
 			predicted, filled := model.Stabilization(fanout, p-1, scalingNet, 0), model.StabilizationFilled(fanout, p-1, scalingNet, 0)
 			t.Add(p, fanout, model.Levels(fanout, p-1), ours, predicted, filled, int64(r.stable), r.messages)
@@ -46,12 +43,8 @@ func membershipScaling(ctx context.Context, lab *Lab, f *Finding) error {
 		f.shape(fmt.Sprintf("%d children, 65,536 processes: simulation against the model (eq. 4.2 under LogP)", fanout), "within 10%", percent(off), math.Abs(off) <= 0.1, "")
 		f.shape(fmt.Sprintf("%d children: simulation against the model of trees that are not full", fanout), "ours: equal", fmt.Sprintf("equal at every size: %t", equal), equal, "")
 	}
-	err := f.scenarios(ctx)
-	if err == nil {
-		err = f.downTheTree(ctx)
-	}
-	lab.launched += time.Since(began).Seconds()
-	return err
+	f.scenarios()
+	f.downTheTree()
 }
 
 // ranksFrom are consecutive ranks.
@@ -63,7 +56,7 @@ func ranksFrom(from, n int) (list []protocol.Rank) {
 }
 
 // scenarios are changes other than one failure of a leaf, among as many who are left.
-func (f *Finding) scenarios(ctx context.Context) error {
+func (f *attempt) scenarios() {
 	const n, fanout = 1023, 2
 	t := f.table("changes", "change", "simulated", "simulated_last", "messages", "views")
 	times := map[string]stabilized{}
@@ -81,27 +74,20 @@ func (f *Finding) scenarios(ctx context.Context) error {
 		{"one joins", change{joins: 1}},
 	} {
 		s.n, s.fanout, s.net = n, fanout, logP(0)
-		r, err := s.run(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
+		r, err := s.run(f.ctx)
+		f.fail(err)
 		times[s.name] = r
 		t.Add(s.name, int64(r.accepted), int64(r.stable), r.messages, r.views)
 	}
 	f.changes(times)
 	f.note("These changes are of a group of which 1,023 processes are left, or in, with two children a node; only the proposer knows of the failures, at the start.")
-	return nil
 }
 
 func (f *Finding) changes(times map[string]stabilized) {
 	one := times["one leaf fails"].accepted
 	same := func(what, paper string, names ...string) {
-		var ours []string
-		holds := true
-		for _, name := range names {
-			ours = append(ours, fmt.Sprintf("%s: %d", name, times[name].accepted))
-			holds = holds && times[name].accepted == one
-		}
+		ours := each(names, func(name string) string { return fmt.Sprintf("%s: %d", name, times[name].accepted) })
+		holds := !slices.ContainsFunc(names, func(name string) bool { return times[name].accepted != one })
 		f.shape(what, paper, fmt.Sprintf("%s; one leaf: %d", strings.Join(ours, ", "), one), holds, "")
 	}
 	same("several failures at once (§3.1.4)", "handled as one, the list of the dead with it", "one inner node fails", "ten fail at once", "half of them fail at once")
@@ -114,7 +100,7 @@ const detection protocol.Time = 10
 
 // downTheTree lets a node at each level, the children of each other, fail when the
 // sweep has begun and has not reached them.
-func (f *Finding) downTheTree(ctx context.Context) error {
+func (f *attempt) downTheTree() {
 	const n = 1<<16 - 1
 	t := f.table("during", "children", "failed_during_the_sweep", "simulated", "simulated_last", "undisturbed", "messages", "views")
 	for _, fanout := range []int{2, 4, 8} {
@@ -123,15 +109,11 @@ func (f *Finding) downTheTree(ctx context.Context) error {
 			path = append(path, protocol.Rank(at))
 		}
 		net := logP(0)
-		one, err := change{n: n, fanout: fanout, net: net}.run(ctx)
-		if err != nil {
-			return err
-		}
+		one, err := change{n: n, fanout: fanout, net: net}.run(f.ctx)
+		f.fail(err)
 		net.Detect = detection
-		r, err := change{n: n, fanout: fanout, net: net, dead: ranksFrom(n+len(path), 1), dying: path, dyingAt: 1}.run(ctx)
-		if err != nil {
-			return fmt.Errorf("failures during a sweep: %w", err)
-		}
+		r, err := change{n: n, fanout: fanout, net: net, dead: ranksFrom(n+len(path), 1), dying: path, dyingAt: 1}.run(f.ctx)
+		f.fail(err)
 		t.Add(fanout, len(path), int64(r.accepted), int64(r.stable), int64(one.accepted), r.messages, r.views)
 		most := model.Levels(fanout, n) - 1
 		times := float64(r.accepted) / float64(one.accepted)
@@ -140,5 +122,4 @@ func (f *Finding) downTheTree(ctx context.Context) error {
 			"what hangs below the dead is asked again one by one; with two children that is half of the group, and there is no majority without it")
 	}
 	f.note("Failures during a sweep: down the tree, the first child of each; detectors tell everybody %d steps later.", detection)
-	return nil
 }

@@ -1,10 +1,8 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -59,23 +57,20 @@ const (
 
 // onSwitch simulates one failure for all sizes. Of as many nodes as the cluster
 // has one has failed.
-func (f *Finding) onSwitch(ctx context.Context, lab *Lab, cl cluster, fanout int) (*curve, error) {
+func (f *attempt) onSwitch(cl cluster, fanout int) *curve {
 	c := &curve{names: []string{"base model", "contention model", "model of the switch"}}
 	var sizes []int
 	for n := 2; n < cl.nodes; n++ {
 		sizes = append(sizes, n)
 	}
-	err := f.stabilize(ctx, lab, sizes, fanout, cl.Ocp, func(int) logp.Network { return cl.net() }, c, func(n int) ([]float64, error) {
+	f.stabilize(sizes, fanout, cl.Ocp, func(int) logp.Network { return cl.net() }, c, func(n int) ([]float64, error) {
 		level, err := cl.StabilizationSwitched(fanout, n, cl.Machine)
 		return []float64{cl.Base(fanout, n), cl.StabilizationContention(fanout, n, cl.Machine), level}, err
 	})
-	if err != nil {
-		return nil, err
-	}
 	f.show(c, fanout, 0)
 	f.note("«Contention model» is the thesis's: the latency under contention of that many nodes in the place of L at all levels; it is at most %s from the simulation. «Model of the switch» is ours: each level is charged for its own messages, or the switch for all; at most %s. Links are busy for %s µs with a message, the switch for %s µs: chosen to show what §6.1 says of the latencies, see docs/membership-models.md.",
 		percent(c.off(contentionModel, everywhere)), percent(c.off(switchModel, everywhere)), text(round(cl.Port)), text(round(cl.Packet)))
-	return c, nil
+	return c
 }
 
 // levels calls f with the points of each level of the tree, the last one without
@@ -104,12 +99,10 @@ func (f *Finding) switchClaims(c *curve, fanout int, section string) {
 		if len(level) < 3 {
 			return
 		}
-		var points []model.Point
 		for i, p := range level {
-			points = append(points, model.Point{X: float64(p.n), Y: p.ours})
 			rises = rises && (i == 0 || p.ours >= level[i-1].ours)
 		}
-		line := model.FitLine(points)
+		line := model.FitLine(each(level, curvePoint.result))
 		rises, fits = rises && line.Slope > 0, min(fits, line.R2)
 	})
 	f.shape("T_s where the tree grows a level ("+section+")", "a step", fmt.Sprintf("a step up at each of %d heights: %t", jumps, steps), steps, "")
@@ -130,37 +123,26 @@ func (f *Finding) resembles(c *curve, m int, what, paper string, counts func(n i
 }
 
 // smallCluster is a figure of the OS cluster.
-func smallCluster(cl cluster, fanout int) func(context.Context, *Lab, *Finding) error {
-	return func(ctx context.Context, lab *Lab, f *Finding) error {
-		c, err := f.onSwitch(ctx, lab, cl, fanout)
-		if err != nil {
-			return err
-		}
+func smallCluster(cl cluster, fanout int) func(*attempt) {
+	return func(f *attempt) {
+		c := f.onSwitch(cl, fanout)
 		f.switchClaims(c, fanout, "§6.1.2")
 		f.resembles(c, contentionModel, "the contention model, full trees (§6.1.2)", "resembles the results", full(fanout), 0.25, crowded)
 		apart, filled := c.off(contentionModel, everywhere), c.off(contentionModel, full(fanout))
 		f.shape("the contention model, while a level fills (§6.1.2)", "does not reflect them", fmt.Sprintf("up to %s apart, full trees up to %s", percent(apart), percent(filled)), apart > filled, "")
-		return nil
 	}
 }
 
 // crowded is why the contention model is off where a switch is busy all the time.
 const crowded = "it charges every level the latency of a switch that all nodes keep busy; a sweep keeps it busy at the last levels only"
 
-func membershipFig69(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.bigCluster(ctx, lab, 2)
-	if err != nil {
-		return err
-	}
+func membershipFig69(f *attempt) {
+	c := f.bigCluster(2)
 	f.resembles(c, contentionModel, "the contention model (§6.1.3)", "resembles the results very closely", everywhere, 0.25, crowded)
-	return nil
 }
 
-func membershipFig611(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.bigCluster(ctx, lab, 4)
-	if err != nil {
-		return err
-	}
+func membershipFig611(f *attempt) {
+	c := f.bigCluster(4)
 	f.resembles(c, contentionModel, "the contention model, full trees (§6.1.3)", "resembles the results just before the height increases", full(4), 0.25, crowded)
 	over := 0
 	for _, p := range c.points {
@@ -169,26 +151,22 @@ func membershipFig611(ctx context.Context, lab *Lab, f *Finding) error {
 		}
 	}
 	f.shape("the contention model against the results (§6.1.3)", "tends to overestimate", fmt.Sprintf("at %d of %d sizes", over, len(c.points)), 2*over > len(c.points), "")
-	return nil
 }
 
 // bigCluster is a figure of XTORC.
-func (f *Finding) bigCluster(ctx context.Context, lab *Lab, fanout int) (*curve, error) {
-	c, err := f.onSwitch(ctx, lab, gigabit, fanout)
-	if err != nil {
-		return nil, err
-	}
+func (f *attempt) bigCluster(fanout int) *curve {
+	c := f.onSwitch(gigabit, fanout)
 	f.switchClaims(c, fanout, "§6.1.3")
 	f.grows("T_s over log N (§6.1.3)", c.results(), "µs",
 		"a switch that is busy from twelve nodes on passes 2(N−1) messages one after the other: T_s grows with N, as soon as that takes longer than the levels do")
 	f.within("T_s at 47 nodes (abstract)", "single-digit ms", c.last().ours, 1000, 10_000)
-	return c, nil
+	return c
 }
 
 // contention draws latencies under contention, one line for each number of
 // children.
-func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children ...int) (map[int][]model.Point, error) {
-	began := time.Now()
+func (f *attempt) contention(cl cluster, children ...int) map[int][]model.Point {
+	defer f.timed()()
 	t := f.table("", "nodes", "children", "simulated_us", "model_us")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "nodes"}, Y: chart.Axis{Label: "latency (µs)", Min: 0}}
 	all := map[int][]model.Point{}
@@ -200,10 +178,8 @@ func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children
 		seen := chart.Series{Name: name, Style: chart.Marks}
 		by := chart.Series{Name: name + ", model", Style: chart.Line, Like: 2*i + 1}
 		for n := 2; n <= cl.nodes; n++ {
-			ours, err := chatLatency(ctx, n, k, cl.net())
-			if err != nil {
-				return nil, err
-			}
+			ours, err := chatLatency(f.ctx, n, k, cl.net())
+			f.fail(err)
 			predicted := cl.ContentionLatency(k, n, cl.L)
 			t.Add(n, k, ours, predicted)
 			seen.Points = append(seen.Points, chart.Point{X: float64(n), Y: ours})
@@ -212,10 +188,9 @@ func (f *Finding) contention(ctx context.Context, lab *Lab, cl cluster, children
 		}
 		f.Chart.Series = append(f.Chart.Series, seen, by)
 	}
-	lab.launched += time.Since(began).Seconds()
 	f.note("Groups of consecutive ranks; those that do not fill one make a smaller one. The mean of all groups over %d rounds after %d that do not count.", chatRounds-chatWarmup, chatWarmup)
 	f.note("The network was chosen to behave as the text says of this figure (docs/membership-models.md), so agreement here shows that the simulated switch does what was asked of it. The figures of T_s are what comes of it.")
-	return all, nil
+	return all
 }
 
 // latencyAt is the latency among so many nodes.
@@ -242,21 +217,14 @@ func (f *Finding) climbs(points []model.Point, k int) {
 	f.shape(fmt.Sprintf("%d children: latency of whole groups from %d nodes on (§6.1.2)", k, k+1), "a small increase", "+"+percent(later), later > 0.01 && later < 0.25, "small is read as between 1% and 25%")
 }
 
-func membershipFig65(ctx context.Context, lab *Lab, f *Finding) error {
-	all, err := f.contention(ctx, lab, ethernet, 2, 4)
-	if err != nil {
-		return err
-	}
+func membershipFig65(f *attempt) {
+	all := f.contention(ethernet, 2, 4)
 	f.climbs(all[2], 2)
 	f.climbs(all[4], 4)
-	return nil
 }
 
-func membershipFig68(ctx context.Context, lab *Lab, f *Finding) error {
-	all, err := f.contention(ctx, lab, myrinet, 2, 4)
-	if err != nil {
-		return err
-	}
+func membershipFig68(f *attempt) {
+	all := f.contention(myrinet, 2, 4)
 	two, four := latencyAt(all[2], 15), latencyAt(all[4], 15)
 	even := true
 	for k, points := range all {
@@ -266,14 +234,10 @@ func membershipFig68(ctx context.Context, lab *Lab, f *Finding) error {
 	}
 	f.shape("latency of whole groups as nodes are added (§6.1.2)", "remains a constant", fmt.Sprintf("constant: %t", even), even, "")
 	f.shape("latency with four children over that with two, 15 nodes (§6.1.2)", "increases significantly", text(round(four/two)), four > 1.1*two, "")
-	return nil
 }
 
-func membershipFig610(ctx context.Context, lab *Lab, f *Finding) error {
-	all, err := f.contention(ctx, lab, gigabit, 1, 2, 4)
-	if err != nil {
-		return err
-	}
+func membershipFig610(f *attempt) {
+	all := f.contention(gigabit, 1, 2, 4)
 	pairs := all[1]
 	flat := 0
 	for _, p := range pairs {
@@ -291,5 +255,4 @@ func membershipFig610(ctx context.Context, lab *Lab, f *Finding) error {
 		}
 	}
 	f.shape("pairs, two children, four children, from five nodes on (§6.1.3)", "in the order of increasing latency", fmt.Sprintf("at every number: %t", ordered), ordered, "")
-	return nil
 }

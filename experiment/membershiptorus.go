@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math/bits"
 
@@ -36,20 +35,20 @@ const (
 	distanceModel
 )
 
-func (f *Finding) onTorus(ctx context.Context, lab *Lab, sizes []int, fanout int) (*curve, error) {
+func (f *attempt) onTorus(sizes []int, fanout int) *curve {
 	m := model.BlueGeneL
 	c := &curve{names: []string{"base model", "distance model"}}
 	net := func(n int) logp.Network {
 		return logp.Network{L: inTicks(m.L), O: leastO, Torus: midplanes(n + 1)}
 	}
-	err := f.stabilize(ctx, lab, sizes, fanout, m.Ocp, net, c, func(n int) ([]float64, error) {
+	f.stabilize(sizes, fanout, m.Ocp, net, c, func(n int) ([]float64, error) {
 		torus := midplanes(n + 1)
 		far, err := model.StabilizationDistance(fanout, n, func(a, b int) int {
 			return torus.Hops(protocol.Rank(a), protocol.Rank(b))
 		}, m.L, m.Ocp)
 		return []float64{m.Base(fanout, n), far}, err
 	})
-	return c, err
+	return c
 }
 
 // torusClaims are those that both figures share.
@@ -83,29 +82,19 @@ func (f *Finding) betweenPowers(c *curve) {
 		"on a torus without contention it is an upper bound: what the thesis saw there is something else, as it suspects")
 }
 
-func membershipFig61(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.onTorus(ctx, lab, torusSizes(), 2)
-	if err != nil {
-		return err
-	}
+func membershipFig61(f *attempt) {
+	c := f.onTorus(torusSizes(), 2)
 	f.show(c, 2, 2)
 	f.torusClaims(c)
 	f.resembles(c, distanceModel, "the distance model", "closely matches", everywhere, 0.1, upperBound)
-	return nil
 }
 
-func membershipFig62(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.onTorus(ctx, lab, torusSizes(), 4)
-	if err != nil {
-		return err
-	}
+func membershipFig62(f *attempt) {
+	c := f.onTorus(torusSizes(), 4)
 	f.show(c, 4, 2)
 	f.torusClaims(c)
 	f.betweenPowers(c)
-	two, err := new(Finding).onTorus(ctx, lab, torusSizes(), 2)
-	if err != nil {
-		return err
-	}
+	two := f.onTorus(torusSizes(), 2)
 	ours, binary := c.last(), two.last()
 	f.shape("T_s with four children over that with two, 1,024 nodes", "slightly smaller", fmt.Sprintf("%s, by hop counts and height together", text(round(ours.ours/binary.ours))),
 		ours.ours < binary.ours, "")
@@ -118,5 +107,4 @@ func membershipFig62(ctx context.Context, lab *Lab, f *Finding) error {
 		}
 	}
 	f.shape("the base model alternates between increases and flat lines", "alternates", fmt.Sprintf("flat in %d of %d steps", flat, len(c.points)-1), flat > 0 && flat < len(c.points)-1, "")
-	return nil
 }

@@ -188,10 +188,7 @@ func (f *Finding) Took() string {
 }
 
 func (f *Finding) files() string {
-	names := []string{}
-	for _, t := range f.Tables {
-		names = append(names, fmt.Sprintf("[%s](%s)", f.file(t), f.file(t)))
-	}
+	names := each(f.Tables, func(t *Table) string { return fmt.Sprintf("[%s](%[1]s)", f.file(t)) })
 	return strings.Join(names, ", ")
 }
 

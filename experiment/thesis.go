@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 
@@ -72,10 +71,10 @@ func thesisAbout(op string) string {
 
 // thesisRuntime is the figure that shows how long an operation takes.
 func thesisRuntime(figure string, o thesisOp) Experiment {
-	return thesisWork.figure(figure, o.section, "Fault-tolerant "+o.title, thesisAbout(o.title), func(ctx context.Context, lab *Lab, f *Finding) error {
-		c, err := f.thesis(ctx, lab, o)
-		if c == nil || err != nil {
-			return err
+	return thesisWork.figure(figure, o.section, "Fault-tolerant "+o.title, thesisAbout(o.title), func(f *attempt) {
+		c := f.thesis(o)
+		if c == nil {
+			return
 		}
 		f.plotLatency(c, smallest)
 		f.judgeAnew(c, o)
@@ -85,7 +84,6 @@ func thesisRuntime(figure string, o thesisOp) Experiment {
 			reading: "two agreements are not free",
 		})
 		f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", model.GeometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
-		return nil
 	})
 }
 
@@ -106,17 +104,16 @@ func (f *Finding) judgeAnew(c *contest, o thesisOp) {
 // thesisOverhead is the figure that shows the same as ratios.
 func thesisOverhead(figure string, o thesisOp) Experiment {
 	about := "Ratios to Open MPI without shared memory. " + thesisAbout(o.title)
-	return thesisWork.figure(figure, o.section, "Overhead of fault-tolerant "+o.title, about, func(ctx context.Context, lab *Lab, f *Finding) error {
-		c, err := f.thesis(ctx, lab, o)
-		if c == nil || err != nil {
-			return err
+	return thesisWork.figure(figure, o.section, "Overhead of fault-tolerant "+o.title, about, func(f *attempt) {
+		c := f.thesis(o)
+		if c == nil {
+			return
 		}
 		f.plot(c, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
 			return c.ratio(who, vendorTCP, p, smallest).Spread
 		})
 		f.thesisLine(c, o)
 		f.judgeOverhead(c, o)
-		return nil
 	})
 }
 
@@ -173,19 +170,17 @@ func (f *Finding) judgeShare(c *contest) {
 
 // thesis measures all operations of the figures at once, and returns the contest in one;
 // nil if something is missing.
-func (f *Finding) thesis(ctx context.Context, lab *Lab, o thesisOp) (*contest, error) {
-	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst}
-	for _, o := range thesisOps {
-		c.ops = append(c.ops, o.name)
-	}
-	if ok, err := f.hold(ctx, lab, thesisCells, c); !ok || err != nil {
-		return nil, err
+func (f *attempt) thesis(o thesisOp) *contest {
+	ops := each(thesisOps, func(o thesisOp) string { return o.name })
+	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst, ops: ops}
+	if !f.hold(thesisCells, c) {
+		return nil
 	}
 	one := c.of(o.name)
 	f.thesisTable(one, smallest)
 	f.thesisNotes(c)
 	f.note("%d bytes, not 4 as in the thesis: reductions here add numbers of 8. Open MPI with shared memory, over that without: geometric mean %.2f; ours has sockets only.", smallest, model.GeometricMean(medians(one.ratiosOver(one.processes, vendorOwn, vendorTCP, smallest))))
-	return one, nil
+	return one
 }
 
 // thesisNotes says how it was measured.

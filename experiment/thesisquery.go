@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -57,16 +56,16 @@ type queryContest struct {
 
 // compareQueries measures the ways to answer the query, at each scale, and makes table and
 // chart; the last way is what ratios are to. It is nil if something is missing.
-func (f *Finding) compareQueries(ctx context.Context, lab *Lab, phase string, ways ...contender) (all []queryContest, err error) {
-	f.Scales = lab.Scales
+func (f *attempt) compareQueries(phase string, ways ...contender) (all []queryContest) {
+	f.Scales = f.lab.Scales
 	scales := queryScales
-	if len(lab.Scales) > 0 {
-		scales = slices.Compact(slices.Sorted(slices.Values(lab.Scales)))
+	if len(f.lab.Scales) > 0 {
+		scales = slices.Compact(slices.Sorted(slices.Values(f.lab.Scales)))
 	}
 	for _, scale := range scales {
 		c := &contest{processes: queryProcesses, bytes: []int{queryBytes}, ops: []string{wholeJob, queryAlone}, most: 1}
-		if len(lab.Processes) > 0 {
-			c.processes = lab.processes()
+		if len(f.lab.Processes) > 0 {
+			c.processes = f.lab.processes()
 		}
 		for _, way := range ways {
 			q := *way.query
@@ -74,15 +73,15 @@ func (f *Finding) compareQueries(ctx context.Context, lab *Lab, phase string, wa
 			way.query, way.phase = &q, phase
 			c.contenders = append(c.contenders, way)
 		}
-		if ok, err := f.hold(ctx, lab, f.Name, c); !ok || err != nil {
-			return nil, err
+		if !f.hold(f.Name, c) {
+			return nil
 		}
 		all = append(all, queryContest{c, scale})
 	}
 	f.queryTable(all)
 	f.note("Measured on %s/%s, %d cores, over which the processes are spread; each way was launched %s, in turns, and ratios are medians of those of neighbours in time. The thesis had 1 GB for each process (weak scaling); here the tables are those of the scale, whatever the number of processes.",
 		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(all[0].rounds, "time"))
-	return all, nil
+	return all
 }
 
 // queryTable shows all times, in seconds.
@@ -104,11 +103,8 @@ func (f *Finding) queryTable(all []queryContest) {
 }
 
 // queryFree is about jobs in which nobody dies.
-func queryFree(ctx context.Context, lab *Lab, f *Finding) error {
-	all, err := f.compareQueries(ctx, lab, "", runThrough, unguarded)
-	if err != nil {
-		return err
-	}
+func queryFree(f *attempt) {
+	all := f.compareQueries("", runThrough, unguarded)
 	for _, c := range all {
 		for _, of := range []string{wholeJob, queryAlone} {
 			f.judge(measured{
@@ -118,25 +114,20 @@ func queryFree(ctx context.Context, lab *Lab, f *Finding) error {
 			})
 		}
 	}
-	return nil
 }
 
 // queryPhase is a figure about a death in one phase.
 func queryPhase(figure string, number int, op string) Experiment {
 	title := fmt.Sprintf("TPC-H query 3 with a death in phase %d", number)
 	about := fmt.Sprintf("%s A random process is killed in the phase that ends with the %s.", queryAbout, op)
-	return thesisWork.figure(figure, "§5.3.2", title, about, func(ctx context.Context, lab *Lab, f *Finding) error {
-		all, err := f.compareQueries(ctx, lab, op, runThrough, respawning, restarting)
-		if err != nil {
-			return err
-		}
+	return thesisWork.figure(figure, "§5.3.2", title, about, func(f *attempt) {
+		all := f.compareQueries(op, runThrough, respawning, restarting)
 		for _, c := range all {
 			f.judgeThrough(c, runThrough, restarting)
 			if slices.Contains(c.processes, 2) {
 				f.judgeQuery(c, respawning, restarting, []int{2})
 			}
 		}
-		return nil
 	})
 }
 
@@ -166,11 +157,8 @@ func (f *Finding) judgeQuery(c queryContest, way, to contender, processes []int)
 }
 
 // queryOptimized is about what the thesis's optimization saves: agreements.
-func queryOptimized(ctx context.Context, lab *Lab, f *Finding) error {
-	all, err := f.compareQueries(ctx, lab, "reduce", runThrough, agreeing, restarting)
-	if err != nil {
-		return err
-	}
+func queryOptimized(f *attempt) {
+	all := f.compareQueries("reduce", runThrough, agreeing, restarting)
 	for _, c := range all {
 		f.judgeThrough(c, agreeing, restarting)
 		f.judgeThrough(c, runThrough, restarting)
@@ -181,5 +169,4 @@ func queryOptimized(ctx context.Context, lab *Lab, f *Finding) error {
 		})
 	}
 	f.note("«Agreed» is the thesis's way: all processes agree after each operation that it is complete. Its optimization uses the operations of MPI until somebody dies; what comes nearest is Coppice's default, which never agrees on an operation.")
-	return nil
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -33,11 +32,11 @@ func (l *Lab) sizesOn() int {
 	return min(sizesProcessesMax, all[len(all)-1])
 }
 
-func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
-	p := lab.sizesOn()
+func thesisSizes(f *attempt) {
+	p := f.lab.sizesOn()
 	c := &contest{processes: []int{p}, bytes: thesisBytes, ops: []string{thesisBroadcast.name}, most: sizesIterations, contenders: thesisAgainst}
-	if ok, err := f.hold(ctx, lab, thesisCells, c); !ok || err != nil {
-		return err
+	if !f.hold(thesisCells, c) {
+		return
 	}
 	f.Chart = &chart.Chart{Title: fmt.Sprintf("%s, %d processes", f.Title, p), X: chart.Axis{Label: "bytes", Log: 2}, Y: chart.Axis{Label: "median latency (µs)", Log: 10}}
 	t := f.table("", "implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
@@ -52,26 +51,24 @@ func thesisSizes(ctx context.Context, lab *Lab, f *Finding) error {
 		f.judgeGrowth(c, who, p)
 	}
 	f.thesisNotes(c)
-	return nil
 }
 
 // judgeGrowth judges whether what fault tolerance adds depends on the size. Something
 // that stays the same weighs the less the larger the rest is.
 func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
 	const noise = 1.2
-	var each []string
-	for _, bytes := range c.bytes {
-		each = append(each, fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes))
-	}
+	seen := each(c.bytes, func(bytes int) string {
+		return fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes)
+	})
 	first, last := c.ratio(who, oursPlain, p, c.bytes[0]), c.ratio(who, oursPlain, p, c.bytes[len(c.bytes)-1])
-	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(each, ", "),
+	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(seen, ", "),
 		last.Median <= noise*first.Median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
 }
 
-func thesisLarge(ctx context.Context, lab *Lab, f *Finding) error {
+func thesisLarge(f *attempt) {
 	c := &contest{bytes: []int{largeBytes}, ops: []string{thesisAllToAll.name}, split: true, most: largeIterations, contenders: thesisAgainst}
-	if ok, err := f.hold(ctx, lab, thesisCells, c); !ok || err != nil {
-		return err
+	if !f.hold(thesisCells, c) {
+		return
 	}
 	f.thesisTable(c, largeBytes)
 	f.plotLatency(c, largeBytes)
@@ -84,13 +81,12 @@ func thesisLarge(ctx context.Context, lab *Lab, f *Finding) error {
 	}
 	f.thesisNotes(c)
 	f.note("The thesis writes «4MB per process» and «per node»; here a process sends 4 MiB in all, to each other a pth of it.")
-	return nil
 }
 
-func thesisOptimized(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.thesis(ctx, lab, thesisReduce)
-	if c == nil || err != nil {
-		return err
+func thesisOptimized(f *attempt) {
+	c := f.thesis(thesisReduce)
+	if c == nil {
+		return
 	}
 	f.plotLatency(c, smallest)
 	f.judge(measured{
@@ -108,5 +104,4 @@ func thesisOptimized(ctx context.Context, lab *Lab, f *Finding) error {
 		ratios: c.ratiosOver(c.processes, oursReplay, oursAgreed, smallest), mean: true, high: 1,
 		reading: "a log needs no agreement",
 	})
-	return nil
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math/bits"
 	"strings"
@@ -68,7 +67,7 @@ func checkedGossip(t, p, dead int) Cell {
 // deadOf is so many of p processes.
 func deadOf(p, rate int) int { return (p*rate + 5000) / 10_000 }
 
-func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
+func treesFig1b(f *attempt) {
 	dead := []int{1, 2, 5}
 	sizes := []int{1 << 10, 1 << 12, 1 << 14, treesP}
 	orders := []topology.Order{topology.InOrder, topology.Interleaved}
@@ -83,15 +82,12 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 		for _, p := range sizes {
 			for _, n := range dead {
 				c := checkedTree("binomial", p, n)
-				c.Spec.Order, c.Runs = order, 20*lab.Runs // few runs have a large gap, and they make the mean
+				c.Spec.Order, c.Runs = order, 20*f.lab.Runs // few runs have a large gap, and they make the mean
 				cells = append(cells, c)
 			}
 		}
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return err
-	}
+	samples := f.simulate(cells...)
 	means := map[string]float64{}
 	extreme := 0.0
 	f.Chart.Series = []chart.Series{
@@ -121,7 +117,6 @@ func treesFig1b(ctx context.Context, lab *Lab, f *Finding) error {
 	f.shape("in-order, longer on larger trees", "longer",
 		fmt.Sprintf("5 failed: %s at 1K, %s at 64K", text(round(mean(topology.InOrder, 1<<10, 5))), text(round(in(5)))), mean(topology.InOrder, 1<<10, 5) < in(5), "")
 	f.shape("in-order, one failure near the root", "orders of magnitude longer than the average", fmt.Sprintf("up to %.0f times the mean", extreme), extreme >= 10, "depends on how many runs there are: a child of the root fails in few of them")
-	return nil
 }
 
 // sizes are the group sizes of the figures without faults.
@@ -135,33 +130,24 @@ func sizes(from, to int) []int {
 
 // bestGossip finds the gossip time with the lowest mean quiescence latency of
 // checked correction, and its sample.
-func bestGossip(ctx context.Context, lab *Lab, p, runs int) (t int, s *Sample, err error) {
-	look := func(t int) (*Sample, error) {
+func (f *attempt) bestGossip(p, runs int) (t int, s *Sample) {
+	look := func(t int) *Sample {
 		c := checkedGossip(t, p, 0)
 		c.Runs = runs
-		samples, err := lab.Measure(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return samples[0], nil
+		return f.simulate(c)[0]
 	}
 	t = 2 * bits.Len(uint(p)) // not far from it
-	if s, err = look(t); err != nil {
-		return 0, nil, err
-	}
+	s = look(t)
 	for _, step := range []int{4, -4, 1, -1} {
 		for t+step > 0 {
-			next, err := look(t + step)
-			if err != nil {
-				return 0, nil, err
-			}
+			next := look(t + step)
 			if next.Quiescence.Mean() >= s.Quiescence.Mean() {
 				break
 			}
 			t, s = t+step, next
 		}
 	}
-	return t, s, nil
+	return t, s
 }
 
 // scaled is how many runs a cell of p processes gets if one of 4,096 gets as
@@ -173,7 +159,7 @@ func once(c Cell) Cell {
 	return c
 }
 
-func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
+func treesFig6(f *attempt) {
 	t := f.table("", "broadcast", "processes", "messages_per_process", "of_them_corrections", "runs")
 	var names []string
 	bar := chart.Series{Name: "messages per process", Style: chart.Bars}
@@ -191,10 +177,7 @@ func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
 		for _, p := range []int{1 << 10, treesP} {
 			paper := Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "optimized-paper:4"}, Net: logP(p)}
 			ours := Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "optimized:4"}, Net: logP(p)}
-			s, err := lab.Measure(ctx, once(checkedTree(tree.spec, p, 0)), once(paper), once(ours))
-			if err != nil {
-				return err
-			}
+			s := f.simulate(once(checkedTree(tree.spec, p, 0)), once(paper), once(ours))
 			checked := add(tree.name+", checked", s[0], p)
 			fewer = add(tree.name+", optimized by the paper's rule", s[1], p) <= checked+1e-9 && fewer
 			safe = max(safe, add(tree.name+", optimized by ours", s[2], p)/checked)
@@ -204,23 +187,14 @@ func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
 			}
 		}
 	}
-	ack, err := lab.Measure(ctx, once(Cell{Spec: broadcast.Spec{Tree: "binomial", Correction: "ack"}, Net: logP(treesP)}))
-	if err != nil {
-		return err
-	}
+	ack := f.simulate(once(Cell{Spec: broadcast.Spec{Tree: "binomial", Correction: "ack"}, Net: logP(treesP)}))
 	f.claim("acknowledged tree: messages a process", 2, add("acknowledged tree", ack[0], treesP), 0.001, "")
 	f.shape("optimized opportunistic sends at most as much as checked, paper's rule", "at most", fmt.Sprint(fewer), fewer, "")
 	f.note("Our rule for optimized correction, which keeps the guarantee that the paper's loses (docs/papers.md), sends at most %s times as much as checked correction.", text(round(safe)))
 
-	gossip, s, err := bestGossip(ctx, lab, treesP, lab.scaled(treesP))
-	if err != nil {
-		return err
-	}
+	gossip, s := f.bestGossip(treesP, f.lab.scaled(treesP))
 	ccg := add(fmt.Sprintf("gossip %d, checked", gossip), s, treesP)
-	until, s, err := sureGossip(ctx, lab)
-	if err != nil {
-		return err
-	}
+	until, s := f.sureGossip()
 	ocg := add(fmt.Sprintf("gossip %d, opportunistic", until), s, treesP)
 	f.shape("Corrected Gossip sends more than Corrected Trees", "significantly more",
 		fmt.Sprintf("checked %s, opportunistic %s, trees at most %s", text(round(ccg)), text(round(ocg)), text(round(highest))), min(ccg, ocg) > 1.2*highest, "")
@@ -229,40 +203,35 @@ func treesFig6(ctx context.Context, lab *Lab, f *Finding) error {
 		X: chart.Axis{Names: short(names)}, Y: chart.Axis{Label: "messages per process"},
 	}
 	f.note("Bars from left to right: %s. The gossip times were found by simulation: the lowest mean latency for checked correction, and the smallest time without an uncolored process in %d runs for opportunistic correction with four messages a side.", list(names), s.Runs)
-	return nil
 }
 
 // sureGossip finds the smallest gossip time after which opportunistic correction
 // leaves nobody uncolored in any run.
-func sureGossip(ctx context.Context, lab *Lab) (t int, s *Sample, err error) {
+func (f *attempt) sureGossip() (t int, s *Sample) {
 	for t = 2 * bits.Len(uint(treesP)); ; t++ {
 		c := Cell{
 			Spec: broadcast.Spec{Tree: fmt.Sprintf("gossip:%d", t), Correction: "opportunistic:4", Synchronized: true},
-			Net:  logP(treesP), Runs: min(lab.scaled(treesP), 4),
+			Net:  logP(treesP), Runs: min(f.lab.scaled(treesP), 4),
 		}
-		for _, runs := range []int{c.Runs, lab.scaled(treesP)} { // few runs rule most times out
+		for _, runs := range []int{c.Runs, f.lab.scaled(treesP)} { // few runs rule most times out
 			c.Runs = runs
-			samples, err := lab.Measure(ctx, c)
-			if err != nil {
-				return 0, nil, err
-			}
+			samples := f.simulate(c)
 			if s = samples[0]; s.Uncolored.Max() > 0 {
 				break
 			}
 		}
 		if s.Uncolored.Max() == 0 {
-			return t, s, nil
+			return t, s
 		}
 	}
 }
 
 // short is a letter for each name, and list says which is which.
-func short(names []string) []string {
-	out := make([]string, len(names))
+func short(names []string) (letters []string) {
 	for i := range names {
-		out[i] = string(rune('a' + i))
+		letters = append(letters, string(rune('a'+i)))
 	}
-	return out
+	return letters
 }
 
 func list(names []string) string {
@@ -273,7 +242,7 @@ func list(names []string) string {
 	return strings.Join(out, "; ")
 }
 
-func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
+func treesFig7(f *attempt) {
 	f.Chart = &chart.Chart{
 		Title: "Quiescence latency without faults",
 		X:     chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "steps"},
@@ -285,10 +254,7 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 		ack := chart.Series{Name: tree.name + ", acknowledged", Style: chart.Line}
 		corrected := chart.Series{Name: tree.name + ", corrected", Style: chart.Dashed, Like: 2*i + 1}
 		for _, p := range sizes(1<<6, treesP) {
-			s, err := lab.Measure(ctx, once(Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "ack"}, Net: logP(p)}), once(checkedTree(tree.spec, p, 0)))
-			if err != nil {
-				return err
-			}
+			s := f.simulate(once(Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "ack"}, Net: logP(p)}), once(checkedTree(tree.spec, p, 0)))
 			a, c := s[0].Quiescence.Mean(), s[1].Quiescence.Mean()
 			ack.Points = append(ack.Points, chart.Point{X: float64(p), Y: a})
 			corrected.Points = append(corrected.Points, chart.Point{X: float64(p), Y: c})
@@ -306,10 +272,7 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 	gossip := chart.Series{Name: "gossip, checked", Style: chart.Line | chart.Band}
 	faster := 0.0
 	for _, p := range sizes(1<<6, treesP) {
-		best, s, err := bestGossip(ctx, lab, p, lab.scaled(p))
-		if err != nil {
-			return err
-		}
+		best, s := f.bestGossip(p, f.lab.scaled(p))
 		q := s.Quiescence
 		gossip.Points = append(gossip.Points, chart.Point{X: float64(p), Y: q.Mean(), Low: float64(q.Quantile(0.05)), High: float64(q.Quantile(0.95))})
 		t.Add("gossip, checked", p, best, q.Mean(), q.Quantile(0.05), q.Quantile(0.95), s.Runs)
@@ -319,5 +282,4 @@ func treesFig7(ctx context.Context, lab *Lab, f *Finding) error {
 	f.shape("checked correction without faults, any tree and size (Lemma 2)", "8 steps", fmt.Sprintf("8 everywhere: %t", all8), all8, "")
 	f.shape("4-ary lies between binomial and Lamé", "between", fmt.Sprintf("at every size: %t", between), between, "where 4^k processes fill its levels the 4-ary tree may be as good as a neighbour")
 	f.shape("gossip against binomial at 64K", "lower latency", fmt.Sprintf("%s against %s", text(round(faster)), text(latency[fmt.Sprint("binomial", treesP)])), faster < latency[fmt.Sprint("binomial", treesP)], "")
-	return nil
 }

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -13,65 +12,48 @@ import (
 // Corrected Trees, §4.3: faults.
 
 // underFaults measures checked correction on each tree at each rate.
-func underFaults(ctx context.Context, lab *Lab) ([][]*Sample, error) {
+func (f *attempt) underFaults() [][]*Sample {
 	var cells []Cell
 	for _, t := range trees {
 		for _, rate := range rates {
 			cells = append(cells, checkedTree(t.spec, treesP, deadOf(treesP, rate)))
 		}
 	}
-	flat, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return nil, err
-	}
+	flat := f.simulate(cells...)
 	by := make([][]*Sample, len(trees))
 	for i := range by {
 		by[i] = flat[i*len(rates) : (i+1)*len(rates)]
 	}
-	return by, nil
+	return by
 }
 
 // faultsGossip measures checked correction after gossip at each rate, with the
 // gossip time that is best without faults.
-func faultsGossip(ctx context.Context, lab *Lab) (t int, samples []*Sample, err error) {
-	t, _, err = bestGossip(ctx, lab, treesP, lab.scaled(treesP))
-	if err != nil {
-		return 0, nil, err
-	}
-	samples, err = gossipUnderFaults(ctx, lab, t)
-	return t, samples, err
+func (f *attempt) faultsGossip() (t int, samples []*Sample) {
+	t, _ = f.bestGossip(treesP, f.lab.scaled(treesP))
+	return t, f.gossipUnderFaults(t)
 }
 
 // gossipUnderFaults measures checked correction after gossip for the time t at
 // each rate.
-func gossipUnderFaults(ctx context.Context, lab *Lab, t int) ([]*Sample, error) {
-	var cells []Cell
-	for _, rate := range rates {
+func (f *attempt) gossipUnderFaults(t int) []*Sample {
+	return f.simulate(each(rates, func(rate int) Cell {
 		c := checkedGossip(t, treesP, deadOf(treesP, rate))
-		c.Runs = max(lab.scaled(treesP), min(lab.Runs, 200))
-		cells = append(cells, c)
-	}
-	return lab.Measure(ctx, cells...)
+		c.Runs = max(f.lab.scaled(treesP), min(f.lab.Runs, 200))
+		return c
+	})...)
 }
 
 func rateAxis() chart.Axis {
-	axis := chart.Axis{Label: "failed processes"}
-	for _, rate := range rates {
-		axis.Names = append(axis.Names, rateName(rate))
-	}
-	return axis
+	return chart.Axis{Label: "failed processes", Names: each(rates, rateName)}
 }
 
 // resilience measures the broadcasts of §4.3 at each rate, draws one figure of
 // them, in the given unit, and tabulates it. Corrected Gossip runs for the time
 // that it also returns.
-func resilience(ctx context.Context, lab *Lab, f *Finding, label string, of func(*Sample) Histogram, unit float64) (by [][]*Sample, gossip []*Sample, until int, err error) {
-	if by, err = underFaults(ctx, lab); err != nil {
-		return nil, nil, 0, err
-	}
-	if until, gossip, err = faultsGossip(ctx, lab); err != nil {
-		return nil, nil, 0, err
-	}
+func (f *attempt) resilience(label string, of func(*Sample) Histogram, unit float64) (by [][]*Sample, gossip []*Sample, until int) {
+	by = f.underFaults()
+	until, gossip = f.faultsGossip()
 	f.Chart = &chart.Chart{Title: f.Title + ", 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: label}}
 	t := f.table("", "broadcast", "failed", "mean", "deviation", "q05", "q95", "runs")
 	add := func(name string, samples []*Sample) {
@@ -88,18 +70,12 @@ func resilience(ctx context.Context, lab *Lab, f *Finding, label string, of func
 		add(tree.name, by[i])
 	}
 	add(fmt.Sprintf("gossip %d", until), gossip)
-	return by, gossip, until, nil
+	return by, gossip, until
 }
 
-func treesFig8(ctx context.Context, lab *Lab, f *Finding) error {
-	by, gossip, until, err := resilience(ctx, lab, f, "steps", func(s *Sample) Histogram { return s.Quiescence }, 1)
-	if err != nil {
-		return err
-	}
-	earlier, err := gossipUnderFaults(ctx, lab, until-3)
-	if err != nil {
-		return err
-	}
+func treesFig8(f *attempt) {
+	by, gossip, until := f.resilience("steps", func(s *Sample) Histogram { return s.Quiescence }, 1)
+	earlier := f.gossipUnderFaults(until - 3)
 	last := len(rates) - 1
 	rise := func(s []*Sample) float64 { return 100 * (s[last].Quiescence.Mean()/s[0].Quiescence.Mean() - 1) }
 	widening := func(s []*Sample) float64 { return s[last].Quiescence.Deviation() / s[0].Quiescence.Deviation() }
@@ -114,14 +90,10 @@ func treesFig8(ctx context.Context, lab *Lab, f *Finding) error {
 	const why = "the ratio of two deviations: the smaller one rests on few gaps, so it depends on the runs"
 	f.claim("binomial: deviation at 4% over that at 0.01%", 17, widening(by[0]), 3, why)
 	f.claim("optimal: deviation at 4% over that at 0.01%", 10, widening(by[3]), 2, why)
-	return nil
 }
 
-func treesFig9(ctx context.Context, lab *Lab, f *Finding) error {
-	by, gossip, _, err := resilience(ctx, lab, f, "messages per process", func(s *Sample) Histogram { return s.Messages }, 1000)
-	if err != nil {
-		return err
-	}
+func treesFig9(f *attempt) {
+	by, gossip, _ := f.resilience("messages per process", func(s *Sample) Histogram { return s.Messages }, 1000)
 	falls, wider, most := true, true, 0.0
 	for _, samples := range by {
 		first, last := samples[0].Messages, samples[len(rates)-1].Messages
@@ -133,14 +105,10 @@ func treesFig9(ctx context.Context, lab *Lab, f *Finding) error {
 	f.shape("messages drop with more faults, all trees", "drop", fmt.Sprint(falls), falls, "")
 	f.shape("their variation grows", "grows", fmt.Sprint(wider), wider, "")
 	f.shape("trees send significantly fewer than gossip", "fewer", fmt.Sprintf("at most %s against at least %s", text(round(most)), text(round(least))), most < least, "")
-	return nil
 }
 
-func treesFig10(ctx context.Context, lab *Lab, f *Finding) error {
-	by, err := underFaults(ctx, lab)
-	if err != nil {
-		return err
-	}
+func treesFig10(f *attempt) {
+	by := f.underFaults()
 	f.Chart = &chart.Chart{
 		Title: "Correction time and largest gap", X: chart.Axis{Label: "largest gap"}, Y: chart.Axis{Label: "correction time (steps)"},
 	}
@@ -177,14 +145,10 @@ func treesFig10(ctx context.Context, lab *Lab, f *Finding) error {
 	share := 100 * float64(large) / float64(runs)
 	f.shape("runs with a gap above 10", "less than 1%", text(round(share))+"%", share < 1, "")
 	f.shape("the largest gaps are those of binomial trees", "mostly", fmt.Sprintf("binomial %d, 4-ary %d, Lamé %d, optimal %d", largest["binomial"], largest["4-ary"], largest["Lamé"], largest["optimal"]), largest["binomial"] == longest, "")
-	return nil
 }
 
-func treesTable1(ctx context.Context, lab *Lab, f *Finding) error {
-	by, err := underFaults(ctx, lab)
-	if err != nil {
-		return err
-	}
+func treesTable1(f *attempt) {
+	by := f.underFaults()
 	// g_max at 99%, 99.9% and most, then L_SCC.
 	paper := [][6]float64{
 		{1, 2, 3, 10, 12, 14},
@@ -195,11 +159,7 @@ func treesTable1(ctx context.Context, lab *Lab, f *Finding) error {
 	}
 	t := f.table("", "failed", "gap_p99", "gap_p999", "gap_max", "correction_p99", "correction_p999", "correction_max", "runs")
 	for i, rate := range rates {
-		var of []*Sample
-		for k := range trees {
-			of = append(of, by[k][i])
-		}
-		s := together(of...)
+		s := together(each(by, func(tree []*Sample) *Sample { return tree[i] })...)
 		gap, time := s.GapMax, s.Correction
 		ours := [6]float64{
 			float64(gap.Quantile(0.99)), float64(gap.Quantile(0.999)), float64(gap.Max()),
@@ -219,7 +179,6 @@ func treesTable1(ctx context.Context, lab *Lab, f *Finding) error {
 		f.extreme(rateName(rate)+": largest L_SCC", paper[i][5], ours[5])
 	}
 	f.note("Without faults the largest gap is 0 and correction takes %d steps, as in the paper.", protocol.Time(model.SyncCheckedLatency(2, 1)))
-	return nil
 }
 
 // extreme compares the largest of many values: it need only be of the same
@@ -242,7 +201,7 @@ var rules = []struct {
 	{"ours, early ones only serve", "optimized:4", broadcast.Serve},
 }
 
-func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
+func treesUncolored(f *attempt) {
 	t := f.table("", "rule", "tree", "failed", "runs", "incomplete_runs", "uncolored_mean", "uncolored_max")
 	rates := []int{100, 200, 400}
 	var cells []Cell
@@ -251,15 +210,12 @@ func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
 			for _, tree := range trees {
 				cells = append(cells, Cell{
 					Spec: broadcast.Spec{Tree: tree.spec, Correction: rule.correction, Early: rule.early},
-					Net:  logP(treesP), Dead: deadOf(treesP, rate), Runs: max(lab.scaled(treesP), min(lab.Runs, 100)),
+					Net:  logP(treesP), Dead: deadOf(treesP, rate), Runs: max(f.lab.scaled(treesP), min(f.lab.Runs, 100)),
 				})
 			}
 		}
 	}
-	samples, err := lab.Measure(ctx, cells...)
-	if err != nil {
-		return err
-	}
+	samples := f.simulate(cells...)
 	share := make([][]float64, len(rules)) // per cent of incomplete runs, by rule and rate
 	for i, rule := range rules {
 		for _, rate := range rates {
@@ -287,5 +243,4 @@ func treesUncolored(ctx context.Context, lab *Lab, f *Finding) error {
 			share[1][k] < high && share[2][k] >= low, "")
 	}
 	f.note("The paper counts about 2,600 incomplete broadcasts in two million (four trees, five rates, 100,000 runs each), more than 90%% of them at 4%%: 0.6%% of the 400,000 there, and less than 260 in all other runs.")
-	return nil
 }

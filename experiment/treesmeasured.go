@@ -1,12 +1,12 @@
 package experiment
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -57,10 +57,10 @@ var (
 
 // measure has the contenders measured. The first is the one to which the tables
 // give ratios. It returns nil if something is missing, which the finding then says.
-func (f *Finding) measure(ctx context.Context, lab *Lab, contenders ...contender) (*contest, error) {
+func (f *attempt) measure(contenders ...contender) *contest {
 	c := &contest{bytes: measuredBytes, contenders: contenders}
-	if ok, err := f.hold(ctx, lab, f.Name, c); !ok || err != nil {
-		return nil, err
+	if !f.hold(f.Name, c) {
+		return nil
 	}
 	f.tabulate(c)
 	f.plotLatency(c, smallest)
@@ -70,36 +70,35 @@ func (f *Finding) measure(ctx context.Context, lab *Lab, contenders ...contender
 	if c.rounds < launchesMax || c.iterations < 50 {
 		f.note("So few broadcasts tell little: --runs 1000 is %d launches of 100.", launchesMax)
 	}
-	return c, nil
+	return c
 }
 
 // hold has a contest held: on the processes that were asked for, unless it names some,
 // with what was kept under a name. It is false if something is missing, which the
 // finding then says.
-func (f *Finding) hold(ctx context.Context, lab *Lab, name string, c *contest) (bool, error) {
+func (f *attempt) hold(name string, c *contest) bool {
 	f.Measured = true
-	if lab.Starter == nil {
+	if f.lab.Starter == nil {
 		f.Skipped = "nothing here starts processes; the command coppice does"
-		return false, nil
+		return false
 	}
 	for _, who := range c.contenders {
-		missing, err := lab.Starter.Missing(ctx, who.side)
-		if missing != "" {
+		missing, err := f.lab.Starter.Missing(f.ctx, who.side)
+		if f.fail(err); missing != "" || f.err != nil {
 			f.Skipped = missing
-			return false, nil
-		}
-		if err != nil {
-			return false, err
+			return false
 		}
 	}
-	f.Processes = lab.Processes
+	f.Processes = f.lab.Processes
 	if c.processes == nil {
-		c.processes = lab.processes()
+		c.processes = f.lab.processes()
 	}
 	if c.processes[0] < 2 {
-		return false, errors.New("fewer than 2 processes; allowed: 2 or more")
+		f.fail(errors.New("fewer than 2 processes; allowed: 2 or more"))
+		return false
 	}
-	return true, lab.compete(ctx, name, c)
+	f.fail(f.lab.compete(f.ctx, name, c))
+	return f.err == nil
 }
 
 // processes are how many an experiment is measured on, each number once.
@@ -132,10 +131,7 @@ func (f *Finding) tabulate(c *contest) {
 			}
 		}
 	}
-	var sizes []string
-	for _, bytes := range c.bytes {
-		sizes = append(sizes, fmt.Sprint(bytes))
-	}
+	sizes := each(c.bytes, strconv.Itoa)
 	f.note("The tables are of broadcasts of %s bytes, in this order; ratios are to «%s». The paper's text does not say which size its figures show.", strings.Join(sizes, ", "), base.name)
 }
 
@@ -174,11 +170,8 @@ type measured struct {
 // judge adds the claim.
 func (f *Finding) judge(m measured) {
 	judged := medians(m.ratios)
-	var each []string
-	for _, r := range m.ratios {
-		each = append(each, fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.Median, r.Low, r.High, r.p))
-	}
-	ours, which := "ratio "+strings.Join(each, ", "), "every ratio"
+	seen := each(m.ratios, func(r ratio) string { return fmt.Sprintf("%.2f (%.2f–%.2f) at %d", r.Median, r.Low, r.High, r.p) })
+	ours, which := "ratio "+strings.Join(seen, ", "), "every ratio"
 	if m.mean {
 		judged, which = []float64{model.GeometricMean(judged)}, "the geometric mean"
 		ours += fmt.Sprintf("; geometric mean %.2f", judged[0])
@@ -212,10 +205,7 @@ func (m measured) within(values []float64) bool {
 // medians.
 func (m measured) firm(agrees bool) bool {
 	for _, of := range []func(ratio) float64{func(r ratio) float64 { return r.Low }, func(r ratio) float64 { return r.High }} {
-		var values []float64
-		for _, r := range m.ratios {
-			values = append(values, of(r))
-		}
+		values := each(m.ratios, of)
 		if m.mean {
 			values = []float64{model.GeometricMean(values)}
 		}
@@ -237,10 +227,10 @@ func (c *contest) otherSizes(who, to contender) string {
 	return strings.Join(parts, ", ")
 }
 
-func treesFig11(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.measure(ctx, lab, append([]contender{vendorTCP, vendorOwn, plainTree, checkedBin}, gossips...)...)
-	if c == nil || err != nil {
-		return err
+func treesFig11(f *attempt) {
+	c := f.measure(append([]contender{vendorTCP, vendorOwn, plainTree, checkedBin}, gossips...)...)
+	if c == nil {
+		return
 	}
 	f.judge(measured{
 		what: "our tree without correction, over the vendor's without shared memory", paper: "very similar, comparable especially up to 128 nodes",
@@ -262,17 +252,16 @@ func treesFig11(ctx context.Context, lab *Lab, f *Finding) error {
 	})
 	f.note("Claims are about %d bytes. Our tree without correction over the vendor's without shared memory, other sizes: %s. The tree is binomial at every size, as the paper's; a plain broadcast of large values that names no tree goes in pieces.", smallest, c.otherSizes(plainTree, vendorTCP))
 	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", model.GeometricMean(medians(c.ratiosOver(c.processes, vendorOwn, vendorTCP, smallest))))
-	return nil
 }
 
 // failedFrom is the number of processes from which on a failed one is a small part
 // of those that wait for the message.
 const failedFrom = 8
 
-func treesFig12(ctx context.Context, lab *Lab, f *Finding) error {
-	c, err := f.measure(ctx, lab, plainTree, twoMessages, fourMessage, checkedBin, lameTree, oneFailed)
-	if c == nil || err != nil {
-		return err
+func treesFig12(f *attempt) {
+	c := f.measure(plainTree, twoMessages, fourMessage, checkedBin, lameTree, oneFailed)
+	if c == nil {
+		return
 	}
 	f.judge(measured{
 		what: "two correction messages, over none", paper: "slight overhead for one message, more for two",
@@ -300,5 +289,4 @@ func treesFig12(ctx context.Context, lab *Lab, f *Finding) error {
 	})
 	f.note("Claims are about %d bytes. Two correction messages over none, other sizes: %s. One failed process over none: %s.", smallest, c.otherSizes(twoMessages, plainTree), c.otherSizes(oneFailed, twoMessages))
 	f.note("The paper sends one or two correction messages, to one side; ours go to both sides: two are one to each (optimized:1), four are two to each (optimized:2). Checked correction is what Corrected(\"checked\") does by default, and is in no figure of the paper. The failed process, another in each launch and never the root, is killed before the first broadcast, and all know it: what is sent to it ends at the sender.")
-	return nil
 }

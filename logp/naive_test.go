@@ -22,8 +22,8 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		correction bool
 		msg        M
 
-		at  protocol.Time // its next station, on networks where messages have some
-		way []int         // switches to pass before the receive port
+		at       protocol.Time // its next station, on networks where messages have some
+		toSwitch bool          // which it passes before the receive port
 	}
 	gap := max(net.O, net.G)
 	state := make([]S, net.P)
@@ -38,7 +38,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		dead[r] = true
 	}
 	var flying []message
-	switchFree := make([]protocol.Time, net.P+1)
+	switchFree := protocol.Time(0)
 	var res logp.Result
 	first := protocol.Time(-1)
 	for now := protocol.Time(0); now <= steps; now++ {
@@ -49,14 +49,11 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		}
 		for i := range flying {
 			m := &flying[i]
-			for m.at == now && len(m.way) > 0 {
-				begun := max(now, switchFree[m.way[0]])
-				switchFree[m.way[0]] = begun + net.Switch.Packet
-				if m.way = m.way[1:]; len(m.way) > 0 {
-					m.at = begun + net.Switch.Uplink
-				} else {
-					m.at = begun + net.L
-				}
+			if m.at == now && m.toSwitch {
+				begun := max(now, switchFree)
+				switchFree = begun + net.Switch.Packet
+				m.toSwitch = false
+				m.at = begun + net.L
 			}
 			if m.at == now && m.end == 0 {
 				m.end = now
@@ -113,8 +110,8 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 			} else if res.Corrections++; first < 0 {
 				first = now
 			}
-			if at, way := naiveRoute(net, m.from, m.to); at >= 0 {
-				m.at, m.way = now+at, way
+			if at, toSwitch := naiveRoute(net, m.from, m.to); at >= 0 {
+				m.at, m.toSwitch = now+at, toSwitch
 				flying = append(flying, m)
 				continue
 			}

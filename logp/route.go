@@ -37,17 +37,13 @@ func ringHops(a, b, n int) int {
 	return min(d, n-d)
 }
 
-// Switch is a network of switches that handle one message at a time. A message
-// reaches its sender's switch after O, waits until the switch has begun all that
-// came before it, Packet for each, and goes on; L is its latency when nobody is in
-// the way. Switches with Nodes ranks each are connected by one more: a message
-// between two of them waits in three, with Uplink of latency between each.
+// Switch is a network with a switch that handles one message at a time. A message
+// reaches it after O, waits until the switch has begun all that came before it,
+// Packet for each, and goes on; L is its latency when nobody is in the way.
 //
 // A link that passes one message at a time is what the gap G describes.
 type Switch struct {
 	Packet protocol.Time // from one message to the next; 0: there is no switch
-	Nodes  int           // ranks on each; 0: all are on one
-	Uplink protocol.Time // latency between a switch and the one that connects them
 }
 
 // checkRoute says what is wrong with the way of messages.
@@ -59,15 +55,9 @@ func (n Network) checkRoute() error {
 	case t != Torus{} && (t.X > 1<<20 || t.Y > 1<<20 || t.Z > 1<<20 || t.X*t.Y*t.Z < n.P):
 		return fmt.Errorf("torus of %d×%d×%d for %d processes; allowed: a node for each, up to 2^20 each way", t.X, t.Y, t.Z, n.P)
 	case t != Torus{} && s != Switch{}:
-		return errors.New("a torus and switches; allowed: one of them")
+		return errors.New("a torus and a switch; allowed: one of them")
 	case s.Packet < 0 || s.Packet > paramMax:
 		return fmt.Errorf("a switch is busy for %d with a message; allowed: 1 to 2^30, or 0 for no switch", s.Packet)
-	case s.Packet == 0 && s != Switch{}:
-		return errors.New("switches that are busy for 0 with a message; allowed: 1 to 2^30")
-	case s.Nodes < 0:
-		return fmt.Errorf("%d ranks on a switch; allowed: 1 or more, or 0 for all", s.Nodes)
-	case s.Uplink < 0 || s.Uplink > paramMax:
-		return fmt.Errorf("latency %d between switches; allowed: 0 to 2^30", s.Uplink)
 	}
 	return nil
 }
@@ -78,40 +68,22 @@ func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch
 // router carries messages from their send ports to their receive ports.
 type router[M any] struct {
 	net    Network
-	free   []protocol.Time // of each switch, when it can begin the next message; last, the one between
-	flying planned[M]      // messages on their way to a station
-	sent   uint64          // numbers messages
+	free   protocol.Time // when the switch can begin the next message
+	flying planned[M]    // messages on their way to a station
+	sent   uint64        // numbers messages
 }
 
 // station is where a message has to wait for others.
 type station uint8
 
 const (
-	port    station = iota // of the receiver
-	nearest                // the sender's switch
-	between                // the one that connects switches
-	far                    // the receiver's switch
+	port     station = iota // of the receiver
+	atSwitch                // that all messages pass
 )
 
-func newRouter[M any](net Network) *router[M] {
-	r := &router[M]{net: net}
-	if net.Switch.Packet > 0 {
-		r.free = make([]protocol.Time, r.switchOf(protocol.Rank(net.P-1))+2)
-	}
-	return r
-}
-
 func (r *router[M]) reset() {
-	clear(r.free)
 	clear(r.flying) // they may hold memory
-	r.flying, r.sent = r.flying[:0], 0
-}
-
-func (r *router[M]) switchOf(rank protocol.Rank) int {
-	if r.net.Switch.Nodes == 0 {
-		return 0
-	}
-	return int(rank) / r.net.Switch.Nodes
+	r.flying, r.sent, r.free = r.flying[:0], 0, 0
 }
 
 // send takes over a message whose send begins now.
@@ -119,7 +91,7 @@ func (r *router[M]) send(now protocol.Time, ev event[M]) {
 	r.sent++
 	f := farEvent[M]{order: r.sent, event: ev}
 	if r.net.Switch.Packet > 0 {
-		f.at, f.station = now+r.net.O, nearest
+		f.at, f.station = now+r.net.O, atSwitch
 	} else {
 		from, _ := ev.sender()
 		f.at, f.station = now+r.net.O+protocol.Time(r.net.Torus.Hops(from, ev.to))*r.net.L, port
@@ -143,27 +115,11 @@ func (r *router[M]) bytes() int {
 	return r.flying.bytes()
 }
 
-// pass lets a switch serve a message and sends it on.
+// pass lets the switch serve a message and sends it on.
 func (r *router[M]) pass(f farEvent[M]) {
-	from, _ := f.event.sender()
-	here, there := r.switchOf(from), r.switchOf(f.event.to)
-	at := here
-	switch f.station {
-	case between:
-		at = len(r.free) - 1
-	case far:
-		at = there
-	}
-	begun := max(f.at, r.free[at])
-	r.free[at] = begun + r.net.Switch.Packet
-	switch {
-	case f.station == nearest && here != there:
-		f.at, f.station = begun+r.net.Switch.Uplink, between
-	case f.station == between:
-		f.at, f.station = begun+r.net.Switch.Uplink, far
-	default:
-		f.at, f.station = begun+r.net.L, port
-	}
+	begun := max(f.at, r.free)
+	r.free = begun + r.net.Switch.Packet
+	f.at, f.station = begun+r.net.L, port
 	heap.Push(&r.flying, f)
 }
 

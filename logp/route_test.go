@@ -14,21 +14,15 @@ import (
 )
 
 // naiveRoute is where a message goes, in the dumbest way: how long after its send it
-// reaches the first station, and the switches it passes; at −1: it goes straight.
-func naiveRoute(net logp.Network, from, to protocol.Rank) (at protocol.Time, way []int) {
+// reaches the first station, and whether that is the switch; at −1: it goes straight.
+func naiveRoute(net logp.Network, from, to protocol.Rank) (at protocol.Time, toSwitch bool) {
 	switch {
 	case net.Torus != logp.Torus{}:
-		return net.O + protocol.Time(len(walk(net.Torus, from, to)))*net.L, nil
+		return net.O + protocol.Time(len(walk(net.Torus, from, to)))*net.L, false
 	case net.Switch == logp.Switch{}:
-		return -1, nil
-	case net.Switch.Nodes == 0:
-		return net.O, []int{0}
+		return -1, false
 	}
-	a, b := int(from)/net.Switch.Nodes, int(to)/net.Switch.Nodes
-	if a == b {
-		return net.O, []int{a}
-	}
-	return net.O, []int{a, net.P, b}
+	return net.O, true
 }
 
 // walk goes from one rank of a torus to another, a hop at a time, by breadth-first
@@ -141,14 +135,6 @@ func TestSwitchHandlesOneMessageAtATime(t *testing.T) {
 			logp.Network{P: 4, L: 5, O: 1, Switch: logp.Switch{Packet: 3}},
 			[]string{"7: 1 bytes from 0 to 1", "10: 1 bytes from 1 to 2", "13: 1 bytes from 2 to 3", "16: 1 bytes from 3 to 0"},
 		},
-		{
-			// Switches of 0, 1 and of 2, 3. The first handles 0→1 at 1 and 1→2 at 4;
-			// the second 2→3 at 1 and 3→0 at 4. Both that cross are between at 6: 1's
-			// goes at once, is there at 8 and at its receiver at 13, received at 14;
-			// 3's goes at 9, is there at 11, arrives at 16.
-			logp.Network{P: 4, L: 5, O: 1, Switch: logp.Switch{Packet: 3, Nodes: 2, Uplink: 2}},
-			[]string{"7: 1 bytes from 0 to 1", "7: 1 bytes from 2 to 3", "14: 1 bytes from 1 to 2", "17: 1 bytes from 3 to 0"},
-		},
 	} {
 		if got := arrivals(t, l, c.net); !slices.Equal(got, c.want) {
 			t.Errorf("%+v:\n%q, want\n%q", c.net, got, c.want)
@@ -186,8 +172,6 @@ func TestRoutedEngineEqualsNaiveSimulation(t *testing.T) {
 		} else {
 			net.Switch = logp.Switch{
 				Packet: protocol.Time(rapid.IntRange(1, 5).Draw(t, "packet")),
-				Nodes:  rapid.IntRange(0, net.P).Draw(t, "nodes"),
-				Uplink: protocol.Time(rapid.IntRange(0, 3).Draw(t, "uplink")),
 			}
 		}
 		built, err := spec.Build()
@@ -243,9 +227,6 @@ func TestImpossibleRoutesAreRefused(t *testing.T) {
 		{logp.Network{Torus: logp.Torus{X: 1 << 21, Y: 1, Z: 1}}, "up to 2^20"},
 		{logp.Network{Torus: logp.Torus{X: 8, Y: 1, Z: 1}, Switch: logp.Switch{Packet: 1}}, "allowed: one of them"},
 		{logp.Network{Switch: logp.Switch{Packet: -1}}, "allowed: 1 to 2^30, or 0"},
-		{logp.Network{Switch: logp.Switch{Nodes: 4}}, "allowed: 1 to 2^30"},
-		{logp.Network{Switch: logp.Switch{Packet: 1, Nodes: -4}}, "allowed: 1 or more, or 0 for all"},
-		{logp.Network{Switch: logp.Switch{Packet: 1, Uplink: -1}}, "allowed: 0 to 2^30"},
 	} {
 		c.net.P, c.net.O = 8, 1
 		if err := c.net.Check(); err == nil || !strings.Contains(err.Error(), c.want) {

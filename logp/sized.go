@@ -32,7 +32,7 @@ func (e *Engine[S, M]) measure() {
 	}
 	e.computing, _ = any(e.protocol).(Computing[M])
 	if e.net.routed() {
-		e.router = newRouter[M](e.net)
+		e.router = &router[M]{net: e.net}
 	}
 	e.slow = e.sized != nil || e.computing != nil || e.router != nil
 }

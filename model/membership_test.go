@@ -224,16 +224,11 @@ func TestSwitchedModel(t *testing.T) {
 		want float64
 	}{
 		{model.Switched{}, 7, 2*10*2 + 3},
-		{model.Switched{Port: 2}, 7, 2*10*2 + 3 + 2*2},           // a second child at both levels
-		{model.Switched{Packet: 1}, 7, 2*10*2 + 3 + 1 + 3},       // the last waits for 1 and for 3
-		{model.Switched{Packet: 1}, 6, 2*10*2 + 3 + 1 + 2},       // a line within a level
-		{model.Switched{Port: 2, Packet: 1}, 4, 2*10*2 + 3 + 3},  // 3 is alone at its level
-		{model.Switched{Packet: 1, Nodes: 7}, 7, 2*10*2 + 3 + 4}, // still one switch
-		{model.Switched{Packet: 20}, 7, 1 + 11*20 + 10},          // the switch is busy from the first to the last of 12
-		// Switches of 4: 0…3, 4…6. Level 1 stays within. Level 2: 1→3 within, 1→5, 2→4
-		// and 2→6 cross: 4 pass the first, 3 the one between, 3 the second; the
-		// busiest counts on both sides: 3 + 3 + 2, and the links between four times.
-		{model.Switched{Packet: 1, Nodes: 4, Uplink: 5}, 7, 2*10*2 + 3 + 1 + (3 + 3 + 2 + 4*5)},
+		{model.Switched{Port: 2}, 7, 2*10*2 + 3 + 2*2},          // a second child at both levels
+		{model.Switched{Packet: 1}, 7, 2*10*2 + 3 + 1 + 3},      // the last waits for 1 and for 3
+		{model.Switched{Packet: 1}, 6, 2*10*2 + 3 + 1 + 2},      // a line within a level
+		{model.Switched{Port: 2, Packet: 1}, 4, 2*10*2 + 3 + 3}, // 3 is alone at its level
+		{model.Switched{Packet: 20}, 7, 1 + 11*20 + 10},         // the switch is busy from the first to the last of 12
 	} {
 		got, err := c.s.StabilizationSwitched(2, c.n, m)
 		if err != nil {

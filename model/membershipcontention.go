@@ -26,25 +26,20 @@
 //     as far apart as the switch let the questions through, and wait no more. So it
 //     rises by the same for each member that the last level gains, which is the line
 //     that the thesis found and did not explain;
-//   - what the busiest switch needs to pass all messages, down and up. Where it is
+//   - what the switch needs to pass all messages, down and up. Where it is
 //     busy all the time answers do wait, for the questions to others, and T_s grows
 //     with the number of members rather than its logarithm.
 //
-// Where switches are connected by another one, a message between two of them waits
-// in three.
-//
-// Cost: StabilizationSwitched looks at each member once.
+// Cost: StabilizationSwitched looks at each level once.
 
 package model
 
 import "github.com/coppice-go/coppice/topology"
 
-// Switched is a network of one switch, or of several and one that connects them.
+// Switched is a network of one switch.
 type Switched struct {
 	Port   float64 // a link is busy with a message
-	Packet float64 // a switch is busy with a message
-	Nodes  int     // on each switch, by rank; 0: all are on one
-	Uplink float64 // between a switch and the one that connects them
+	Packet float64 // the switch is busy with a message
 }
 
 // ContentionLatency is half the time in which a parent has sent to its a children
@@ -69,78 +64,22 @@ func (s Switched) StabilizationContention(a, n int, m Machine) float64 {
 }
 
 // StabilizationSwitched is T_s with what the messages of each level cost, or with
-// what they cost the busiest switch, if that is more.
+// what all of them cost the switch, if that is more.
 func (s Switched) StabilizationSwitched(a, n int, m Machine) (float64, error) {
-	tree, err := topology.Radix(a, n)
-	if err != nil {
+	if _, err := topology.Radix(a, n); err != nil {
 		return 0, err
 	}
-	levels := make([]levelLoad, Levels(a, n)-1)
-	var all levelLoad
-	for r := 1; r < n; r++ {
-		from, to := s.of(tree.Parent(r)), s.of(r)
-		levels[tree.Level(r)-1].add(from, to)
-		all.add(from, to)
-	}
-	t := m.Ocp * float64(len(levels)+1)
-	parents := 1
-	for _, l := range levels {
-		children := (l.messages + parents - 1) / parents // of the parent that has most
-		t += 2*m.L + float64(children-1)*s.Port + l.wait(s)
-		parents *= a
+	t := m.Ocp * float64(Levels(a, n))
+	left := n - 1 // members below the levels so far
+	for parents := 1; left > 0; parents *= a {
+		messages := min(parents*a, left)
+		children := ceilDiv(messages, parents) // of the parent that has most
+		t += 2*m.L + float64(children-1)*s.Port + float64(messages-1)*s.Packet
+		left -= messages
 	}
 	if n == 1 {
 		return t, nil
 	}
 	// The first message is at the switch at once, the last has L to go.
-	busiest := max(all.most(), all.crossing)
-	return max(t, m.Ocp+float64(2*busiest-1)*s.Packet+m.L), nil
-}
-
-// of is the switch of a member.
-func (s Switched) of(r int) int {
-	if s.Nodes == 0 {
-		return 0
-	}
-	return r / s.Nodes
-}
-
-// levelLoad is what the messages of one level of links, in one direction, are to
-// the network.
-type levelLoad struct {
-	messages int
-	switches map[int]int // how many of them pass each switch
-	crossing int         // … and the one that connects them
-}
-
-func (l *levelLoad) add(from, to int) {
-	if l.switches == nil {
-		l.switches = map[int]int{}
-	}
-	l.messages++
-	l.switches[from]++
-	if from != to {
-		l.switches[to]++
-		l.crossing++
-	}
-}
-
-// wait is how much longer the last of them takes, there and back: it waits for all
-// others of its switch; where there are several, also in the one between and on the
-// other side, and it passes the links between them, which its answer does again.
-func (l levelLoad) wait(s Switched) float64 {
-	t := float64(l.most()-1) * s.Packet
-	if l.crossing > 0 {
-		t += t + float64(l.crossing-1)*s.Packet + 4*s.Uplink
-	}
-	return t
-}
-
-// most is how many messages the busiest of the switches passes, but for the one that
-// connects them.
-func (l levelLoad) most() (most int) {
-	for _, messages := range l.switches {
-		most = max(most, messages)
-	}
-	return most
+	return max(t, m.Ocp+float64(2*(n-1)-1)*s.Packet+m.L), nil
 }

@@ -1,6 +1,7 @@
 package tpch
 
 import (
+	"embed"
 	"fmt"
 	"strings"
 )
@@ -23,6 +24,16 @@ func (a Answer) CSV() string {
 		fmt.Fprintln(&b, strings.Join(cells, ","))
 	}
 	return b.String()
+}
+
+//go:embed testdata/q*.csv
+var published embed.FS
+
+// Official is the official answer to a query with its usual parameters, as comma-separated values, where it
+// is at hand.
+func Official(query int, scale float64) (csv string, ok bool) {
+	b, err := published.ReadFile(fmt.Sprintf("testdata/q%d_sf%g.csv", query, scale))
+	return string(b), err == nil
 }
 
 // decimals writes a number of units of which 10^places make one.

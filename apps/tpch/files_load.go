@@ -40,9 +40,6 @@ func (f *Files) cause(ctx context.Context, found error) error {
 		file tableFile
 		key  column
 	}{{f.customer, customerKey}, {f.supplier, supplierKey}} {
-		if table.file == nil {
-			continue
-		}
 		if _, _, err := readPart(ctx, table.file, 0, 1, table.key.to(func(int64) error { return nil }), nil); err != nil {
 			return err
 		}
@@ -51,22 +48,18 @@ func (f *Files) cause(ctx context.Context, found error) error {
 }
 
 func (f *Files) load(ctx context.Context, t *Tables, i, n int) error {
-	if f.customer != nil {
-		key := customerKey.to(appendTo(&t.Customers.Keys))
-		if _, _, err := readPart(ctx, f.customer, i, n, key, t.Customers.columns(f.columns)); err != nil {
-			return err
-		}
+	key := customerKey.to(appendTo(&t.Customers.Keys))
+	if _, _, err := readPart(ctx, f.customer, i, n, key, t.Customers.columns(f.columns)); err != nil {
+		return err
 	}
-	if f.supplier != nil {
-		key := supplierKey.to(appendTo(&t.Suppliers.Keys))
-		if _, _, err := readPart(ctx, f.supplier, i, n, key, t.Suppliers.columns()); err != nil {
-			return err
-		}
+	key = supplierKey.to(appendTo(&t.Suppliers.Keys))
+	if _, _, err := readPart(ctx, f.supplier, i, n, key, t.Suppliers.columns()); err != nil {
+		return err
 	}
 	if f.orders == nil {
 		return f.loadLines(ctx, t, i, n)
 	}
-	key := orderKey.to(appendTo(&t.Orders.Keys))
+	key = orderKey.to(appendTo(&t.Orders.Keys))
 	lo, hi, err := readPart(ctx, f.orders, i, n, key, t.Orders.columns(f.columns, f.bounds))
 	if err != nil || f.lines == nil {
 		return err
@@ -83,8 +76,11 @@ func span(file tableFile, i, n int) (lo, hi int64, err error) {
 	return lo, hi, err
 }
 
-// readPart reads part i of n of a table, and checks that its keys ascend, up to that of the next part.
+// readPart reads part i of n of a table, if it is needed, and checks that its keys ascend, up to that of the next part.
 func readPart(ctx context.Context, file tableFile, i, n int, key column, columns []column) (lo, hi int64, err error) {
+	if file == nil {
+		return 0, 0, nil
+	}
 	if lo, hi, err = span(file, i, n); err != nil {
 		return 0, 0, err
 	}

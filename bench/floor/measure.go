@@ -34,7 +34,7 @@ const settleTime = 200 * time.Millisecond
 
 // Measure starts n processes, kills one and returns when the others had got over
 // it. The command of a process calls Run with the directory.
-func Measure(ctx context.Context, n, victim int, command func(dir string, rank int) []string) (Times, error) {
+func Measure(ctx context.Context, n, victim int, command func(dir string, rank int) []string) (t Times, err error) {
 	if n < 3 || victim < 0 || victim >= n {
 		return Times{}, fmt.Errorf("death of process %d of %d; allowed: 3 or more processes, counted from 0", victim, n)
 	}
@@ -47,6 +47,9 @@ func Measure(ctx context.Context, n, victim int, command func(dir string, rank i
 	defer cancel()
 	var all []*child
 	defer func() {
+		if err != nil {
+			cancel()
+		}
 		for _, c := range all {
 			c.in.Close()
 		}
@@ -57,23 +60,17 @@ func Measure(ctx context.Context, n, victim int, command func(dir string, rank i
 	for rank := range n {
 		c, err := start(ctx, command(dir, rank))
 		if err != nil {
-			cancel()
-			return Times{}, err
+			return t, err
 		}
 		all = append(all, c)
 	}
 	for rank, c := range all {
 		if err := c.ready(); err != nil {
-			cancel()
-			return Times{}, fmt.Errorf("process %d of the floor: %w", rank, err)
+			return t, fmt.Errorf("process %d of the floor: %w", rank, err)
 		}
 	}
 	time.Sleep(settleTime)
-	t, err := kill(all, victim)
-	if err != nil {
-		cancel()
-	}
-	return t, err
+	return kill(all, victim)
 }
 
 // kill kills one of the processes and reads what became of the others.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,10 +46,7 @@ func (j *appJob) plan() (*launch.Plan, error) {
 		Output: launch.Output{Stdout: &lineWriter{take: j.line}, Stderr: j.stderr, Prefix: true},
 		Notice: j.notice, Events: j.events,
 	}
-	if config.Timeout, err = duration("time-out", j.Timeout, "30s"); err != nil {
-		return nil, badInput{err}
-	}
-	if err := j.replace(&config); err != nil {
+	if err := cmp.Or(duration(&config.Timeout, "time-out", j.Timeout, "30s"), j.replace(&config)); err != nil {
 		return nil, badInput{err}
 	}
 	for _, k := range j.Kill { // each process has one task
@@ -99,10 +97,8 @@ type lineWriter struct {
 	take func(line []byte) error
 }
 
-func (w *lineWriter) Write(text []byte) (int, error) { return w.each(text, w.take) }
-
-// each takes the lines that a text completes: each is a JSON document.
-func (w *lineWriter) each(text []byte, take func(line []byte) error) (int, error) {
+// Write takes the lines that a text completes: each is a JSON document.
+func (w *lineWriter) Write(text []byte) (int, error) {
 	w.rest = append(w.rest, text...)
 	for {
 		line, rest, ok := bytes.Cut(w.rest, []byte("\n"))
@@ -110,7 +106,7 @@ func (w *lineWriter) each(text []byte, take func(line []byte) error) (int, error
 			return len(text), nil
 		}
 		w.rest = rest
-		if err := take(line[max(0, bytes.IndexByte(line, '{')):]); err != nil {
+		if err := w.take(line[max(0, bytes.IndexByte(line, '{')):]); err != nil {
 			return 0, err
 		}
 	}

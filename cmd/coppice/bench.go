@@ -38,41 +38,6 @@ type benchCmd struct {
 	JSON       bool     `name:"json" help:"Print JSON."`
 }
 
-func (benchCmd) Help() string {
-	return `
-Measures collective operations between processes of this machine, as the OSU benchmarks do: a warm-up,
-then iterations with a barrier between them, outside the measured time. An iteration takes as long as it
-takes the slowest process; a broadcast or a scatter counts from the root's beginning to the last end, a
-barrier from the last beginning to the last end. Throughput is what the busiest process must send or
-receive, divided by the median; reductions add numbers of 8 bytes. The machine should be quiet.
-
---op, --size and -n take several values, separated by commas: all combinations are measured.
-
-In mode plain and corrected nothing is kept for who runs a task again; in mode replay, the default of
-programs, a process keeps what it sends. There are only so many iterations, then, that this fits in. In
-mode agreed it does so, too, and all complete the operation or none; in mode agreed-report, with Recovery
-Report, all agree after the operation that it is complete, and in mode agreed-twice also before it.
---op agree is the agreement itself, on a sum, with Recovery Replay in modes replay and agreed, else with
-Report; allreduce is what it is held against.
-
---op save is coppice.Save of so many bytes a task. By itself it is compared with mode sends, in which each task
-sends them to as many others as would have copies, receives as many, and all wait for all.
-
-	coppice bench --op broadcast --size 8B -n 8
-	coppice bench --op all --size 8B,1KiB,64KiB,1MiB -n 2,4,8 --csv bench.csv
-	coppice bench --op allreduce --size 1MiB -n 4 --transport memory --json
-	coppice bench --op all --size 8B,1KiB,64KiB -n 4,8,16,32 --compare plain,replay
-	coppice bench --op all -n 8 --compare plain,agreed
-	coppice bench --op agree,allreduce -n 16
-	coppice bench --op save --size 1MiB -n 8 --copies 2
-	coppice bench membership --help     # how fast survivors have a new view
-	coppice bench recovery --help       # how fast they have finished what the death happened in
-	coppice bench --op broadcast -n 32 --mode corrected --iterations 1000
-	coppice bench --op allreduce -n 8 --compare plain,corrected --correction failure-proof:2
-	coppice bench --op broadcast -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3
-`
-}
-
 // benchTransports are those to choose from, but for memory.
 var benchTransports = []string{transport.Unix, transport.TCP, transport.TLS}
 
@@ -330,7 +295,7 @@ func (b *benchCmd) measure(c *console, cells []benchCell, done func(int), env ..
 	finished := 0
 	for len(cells) > 0 {
 		end := b.oneJob(cells)
-		sink := &benchSink{cells: cells[:end], done: func(k int) { done(finished + k) }}
+		sink := newBenchSink(cells[:end], func(k int) { done(finished + k) })
 		var err error
 		if b.Transport == memory {
 			err = b.measureHere(sink)
@@ -409,15 +374,19 @@ type benchSink struct {
 	cells  []benchCell
 	done   func(filled int)
 	filled int
-	lines  lineWriter
+	lineWriter
+}
+
+func newBenchSink(cells []benchCell, done func(filled int)) *benchSink {
+	s := &benchSink{cells: cells, done: done}
+	s.take = s.fill
+	return s
 }
 
 func (s *benchSink) jobs() []benchloop.Job { return each(s.cells, benchCell.job) }
 
-func (s *benchSink) Write(text []byte) (int, error) { return s.lines.each(text, s.take) }
-
-// take reads the figures of the next cell.
-func (s *benchSink) take(line []byte) error {
+// fill reads the figures of the next cell.
+func (s *benchSink) fill(line []byte) error {
 	if s.filled == len(s.cells) {
 		return fmt.Errorf("%q after all figures", line)
 	}

@@ -48,6 +48,7 @@ type deathSink struct {
 // newDeathSink is for a job of n processes and so many deaths.
 func newDeathSink(n, deaths int, tasks bool) *deathSink {
 	s := &deathSink{n: n, tasks: tasks, pids: map[int]int{}}
+	s.lines.take = s.take
 	for range deaths {
 		s.ready = append(s.ready, make(chan struct{}))
 		s.armed = append(s.armed, map[int]bool{})
@@ -65,7 +66,7 @@ func (s *deathSink) pid(rank int) int {
 func (s *deathSink) Write(text []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lines.each(text, s.take)
+	return s.lines.Write(text)
 }
 
 // take reads a JSON document.

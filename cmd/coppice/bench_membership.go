@@ -21,21 +21,6 @@ type benchMembershipCmd struct {
 	JSON       bool  `name:"json" help:"Print JSON."`
 }
 
-func (benchMembershipCmd) Help() string {
-	return `
-Kills a process with SIGKILL and measures how long it takes until every survivor works in the view
-without it. All processes read one clock. Beside it, in turns: a barrier of as many processes; the plain
-floor, processes on Unix sockets, all connected to each other, that see a connection break, exchange a
-byte with all and pass a barrier; and hashicorp/memberlist with its preset for local networks, from a
-crash until all others have removed the member. The latter is built with the go command, in a checkout of
-Coppice. The machine should be quiet. docs/membership-bench.md says what the times mean.
-
-	coppice bench membership
-	coppice bench membership -n 16 --rounds 21 --json
-	coppice bench membership --sizes 8,16,32,64,128,256 --fanout 4
-`
-}
-
 // Bounds of what can be asked for.
 const (
 	membershipProcesses    = 64 // unless said otherwise

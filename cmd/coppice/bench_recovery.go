@@ -22,24 +22,6 @@ type benchRecoveryCmd struct {
 	JSON    bool          `name:"json" help:"Print JSON."`
 }
 
-func (benchRecoveryCmd) Help() string {
-	return `
-Kills a process with SIGKILL while all others are in an operation that needs it, and measures how long it
-takes until the operation is complete at every task, the one included that a survivor runs again from the
-top. All processes read one clock. Beside it, in turns, the plain floor: processes on Unix sockets, all
-connected to each other, that see a connection break, exchange a byte with all and pass a barrier. The
-machine should be quiet. docs/recovery-bench.md says what the times mean.
-
-With --work a reduction's function takes long. Who runs the dead task again has to combine what that one had combined
-in three operations before, unless there are backups.
-
-	coppice bench recovery
-	coppice bench recovery -n 8 --op all --rounds 5
-	coppice bench recovery --op broadcast,alltoall --size 64KiB --json
-	coppice bench recovery -n 8 --op reduce --work 5ms --backups off
-`
-}
-
 // recoveryModes are the protections that outlive a death.
 var recoveryModes = []string{replayMode, agreedMode}
 

@@ -85,7 +85,7 @@ func TestFiguresSumUpIterations(t *testing.T) {
 
 func TestSinkFillsCellsInTheirOrder(t *testing.T) {
 	var told []int
-	sink := &benchSink{cells: make([]benchCell, 2), done: func(n int) { told = append(told, n) }}
+	sink := newBenchSink(make([]benchCell, 2), func(n int) { told = append(told, n) })
 	for _, piece := range []string{`{"median_us":1`, "}\n" + `{"median_us":2}`, "\n"} {
 		if n, err := sink.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Fatal(n, err)

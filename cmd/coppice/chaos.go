@@ -59,68 +59,6 @@ type chaosCmd struct {
 	made func(runs int) `kong:"-"` // is told how many schedules of a protocol are made
 }
 
-func (chaosCmd) Help() string {
-	return `
-An adversary decides what arrives when, who is slow and who dies, and looks for a schedule in which a
-broadcast breaks its promise: a live process left out, a message delivered twice or never sent, a
-process that never comes to an end. A violation is shown as the shortest script found, with the seed
-that replays it; the exit code is then 1.
-
---protocol all, the default, attacks these broadcasts, one after the other: ` + strings.Join(promised, ", ") + `.
-Views, agreements, replay and corrected reductions are attacked only if --protocol names them.
-
-	coppice chaos
-	coppice chaos --protocol failure-proof:1 -P 9 --runs 1000000
-	coppice chaos --protocol checked --exhaustive
-	coppice chaos --protocol optimized-paper:2 -P 16 --count
-	coppice chaos --protocol none --tree bfb -P 9 --crashes 3
-	coppice chaos --protocol corrected-allreduce:2 -P 9 --crashes 3 --lossy
-	coppice chaos --protocol corrected-reduce -P 5 --exhaustive --dead 0
-	coppice chaos --protocol membership -P 4 --joiners 1 --crashes 2 --cuts 1 --restarts 1
-	coppice chaos --protocol membership -P 3 --crashes 1 --suspicions 1 --exhaustive
-	coppice chaos --protocol membership -P 5 --crashes 2 --delays 3
-	coppice chaos --protocol agreement -P 4 --crashes 3 --cancels 1
-	coppice chaos --protocol agreement -P 3 --crashes 2 --exhaustive
-	coppice chaos --protocol replay -P 5 --runs 1000
-	coppice chaos --protocol replay --op allreduce -P 4 --crashes 2 --exhaustive
-	coppice chaos --protocol replay -P 4 --cancels 2 --suspicions 1 --cuts 1 --operations 4
-	coppice chaos --protocol replay -P 3 --saves 2 --op allgather --exhaustive
-	coppice chaos --protocol replay --swarm --require-situations --runs 200000
-	coppice chaos --check job.trace
-
-A corrected reduction must have the inputs of all who live, in the canonical association, and be the same
-wherever it is delivered; with up to F dead (default 1) and a live root everybody delivers.
-
-Membership agrees on views. It must never open two views of one number, nor forget who is in; and whoever
-lives ends in the one open view, or is told that it is out or that there is no quorum.
-
-Agreements are called by the members of such a group, one after the other. A decision must be what those
-in its view contributed, and name the others as failed; it binds whoever is in a later view with one who
-returned it; and whoever lives and is in the last view returns.
-
-Replay runs the tasks of the dead again. Each run is another random program; every task must return with
-the bits that it gets without any message, in every attempt, as long as one process lives. --exhaustive
-takes every algorithm and root of the operations instead, and lets up to K processes crash (default 2) at
-every point of the ordinary schedule, with --lossy also such that what they sent is lost; --delays takes
-every schedule near it. With --cancels, operations in which all need all are agreed: a task whose context
-ends before it enters one aborts it, and it must be aborted for all or for none; --exhaustive lets each
-task in turn abort. With --saves, tasks save their state at random points, with --exhaustive before the
-operation, after it, and so on: who is run again goes on from the state that all tasks of its view
-go on from, and it is lost only if all died who had it when there were enough copies: as many as may
-crash and, in some random programs, fewer. Tasks of some random programs call Once, too.
-
-With --swarm each run draws from its seed how many processes, joiners, tasks, operations and Saves there
-are, which operations, which faults and how many of each, and how copies are sent: up to the numbers
-given, of those not given up to a few. It counts the runs in which named situations occurred, such as
-«a successor dies in Once»; --require-situations fails if one never did. With --frozen, in half of the
-runs all faults end at a random moment. Some processes stand still from then on, and are found dead or,
-if the others are a majority, only suspected; the others must come to the end, or there is "no progress".
-
---check takes every step again that the processes of a real job have written down (coppice run --trace):
-what came of each must be the same, and what one process told must have reached the other, in order.
-`
-}
-
 // promised lists the protocols that keep their promises under every schedule.
 var promised = []string{
 	"none", "ack", "opportunistic:1", "opportunistic:2", "opportunistic-sends:3", "optimized:1", "optimized:2", "checked",

@@ -21,18 +21,6 @@ type demoCmd struct {
 	JSON      bool           `name:"json" help:"Print JSON."`
 }
 
-func (demoCmd) Help() string {
-	return `
-Eight processes hold the tables of TPC-H in memory and answer query 3. Two of them are killed with SIGKILL, in
-different phases; the others agree on who is left, take over what the dead had to do, and answer. The demo compares
-the answer with that of a run in which nobody dies, and the time with that of starting again. It exits with 1
-if anything does not hold.
-
---simulator shows three acts in the simulator: a broadcast among 16 processes, drawn; ways to broadcast
-among 65,536 with 1% dead, compared; one broadcast among 1,048,576.
-`
-}
-
 // demoKills are the orders to die that the demo gives unless others are asked for.
 const demoKills = "3@alltoall#1 5@reduce#1"
 

@@ -196,8 +196,8 @@ func (v *demoView) process(rank int) string {
 		return v.in(red, fmt.Sprintf("  ✗ %d  killed at %s", rank, v.lastStep(rank)))
 	}
 	var tasks []string
-	for task, doing := range v.tasksOf(rank) {
-		text := fmt.Sprintf("task %d: %s", task, doing)
+	for _, task := range v.tasksOf(rank) {
+		text := fmt.Sprintf("task %d: %s", task, cmp.Or(v.doing[task].Step, "starts"))
 		if task != rank {
 			text = v.in(yellow, "took over "+text)
 		}
@@ -206,24 +206,17 @@ func (v *demoView) process(rank int) string {
 	return fmt.Sprintf("  %s %d  %s", v.in(green, "●"), rank, strings.Join(tasks, " · "))
 }
 
-// tasksOf yields the tasks of a process and what they do, its own first.
-func (v *demoView) tasksOf(rank int) func(yield func(int, string) bool) {
-	owned := []int{rank}
-	if now := v.roster.view; now != nil && now.Owners != nil {
-		owned = nil
-		for task, owner := range now.Owners {
-			if owner == rank {
-				owned = append(owned, task)
-			}
+// tasksOf are the tasks of a process.
+func (v *demoView) tasksOf(rank int) (owned []int) {
+	if v.roster.view == nil || v.roster.view.Owners == nil {
+		return []int{rank}
+	}
+	for task, owner := range v.roster.view.Owners {
+		if owner == rank {
+			owned = append(owned, task)
 		}
 	}
-	return func(yield func(int, string) bool) {
-		for _, task := range owned {
-			if !yield(task, cmp.Or(v.doing[task].Step, "starts")) {
-				return
-			}
-		}
-	}
+	return owned
 }
 
 // cut shortens a line to what is seen of it in so many columns; paint takes none.

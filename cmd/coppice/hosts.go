@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"strings"
 
 	"github.com/coppice-go/coppice/internal/launch"
@@ -30,4 +31,13 @@ func (f *hostFlags) spread(config *launch.Config) (err error) {
 		return errors.New("no command to call hosts with; allowed: --ssh COMMAND, such as ssh")
 	}
 	return nil
+}
+
+// agentCmd is what `coppice run --hosts` calls on other hosts, through ssh.
+type agentCmd struct{}
+
+func (agentCmd) Run(c *console) error {
+	ctx, stop := untilSignal()
+	defer stop()
+	return launch.Agent(ctx, os.Stdin, c.stdout)
 }

@@ -19,19 +19,6 @@ type joinCmd struct {
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"[-- PROG ARGS]" passthrough:"partial" help:"The program and its arguments, after -- (default: the job's own)."`
 }
 
-func (joinCmd) Help() string {
-	return `
-Asks the launcher of a running job to start more processes, which join the job. It must have been
-started with --grow. They run the job's own program with its arguments, unless another one is given; the
-launcher shows what they write.
-
-	coppice run -n 4 --grow 4 -- ./prog
-	coppice join
-	coppice join -n 2
-	coppice join --rank 3
-`
-}
-
 // joinReport is what came of a request.
 type joinReport struct {
 	Job    string           `json:"job"`

@@ -19,18 +19,6 @@ type membersCmd struct {
 	JSON  bool `name:"json" help:"Print JSON; with --watch one document a line, for every change."`
 }
 
-func (membersCmd) Help() string {
-	return `
-Shows who is in which view of a running job: what the job runs, the pid of its launcher, when it began, every process with its
-host, its state and the tasks it owns, and the dead. --watch goes on until the job ends, and says how: on a terminal the table is drawn again with every
-change, otherwise what happens is told line by line. If no job runs on this host, the exit code is 1.
-
-	coppice members
-	coppice members --watch
-	coppice members --json --job 1234567
-`
-}
-
 func (m *membersCmd) Run(c *console) error {
 	dir, err := m.find()
 	if err != nil {

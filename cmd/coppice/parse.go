@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"regexp"
 	"slices"
@@ -210,9 +211,20 @@ func eitherLetter(command *kong.Command, args []string) []string {
 	return written
 }
 
+// helpTexts has a file for each command of which its flags do not say all.
+//
+//go:embed help
+var helpTexts embed.FS
+
 // help prints the help of a command, or of all. One that starts a program shows where its name goes.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
-	if command := ctx.Selected(); command != nil && len(command.Positional) > 0 {
+	command := ctx.Selected()
+	if command == nil {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	text, _ := helpTexts.ReadFile("help/" + strings.ReplaceAll(command.Name, " ", "-") + ".txt")
+	command.Detail = strings.ReplaceAll(string(text), "${promised}", strings.Join(promised, ", "))
+	if len(command.Positional) > 0 {
 		if program := command.Positional[0].Tag.PlaceHolder; program != "" {
 			options.NoAppSummary = true
 			if _, err := fmt.Fprintf(ctx.Stdout, "Usage: coppice %s [flags] %s\n", command.Name, program); err != nil {

@@ -24,19 +24,6 @@ type probeCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (probeCmd) Help() string {
-	return `
-Measures the LogP parameters of this machine, or of the hosts, between real processes, and names the
-tree along which a broadcast of a short message to all of them takes the least time. L, o and g are in
-microseconds, G, the time per byte, in nanoseconds. docs/probing.md says how they are measured and
-what they are worth. The machine should be quiet.
-
-	coppice probe -n 8
-	coppice probe --hosts node1:4,node2:4 --json
-	coppice probe -n 2 --rounds 1000
-`
-}
-
 const (
 	probeRoundsMax = 1_000_000
 	probePairs     = 8 // unless said otherwise
@@ -109,6 +96,18 @@ type probeFigures struct {
 	Gap       float64 `json:"g"`
 	PerByte   float64 `json:"G"`
 	RoundTrip float64 `json:"round_trip"` // of 8 bytes
+}
+
+// probeRows are the parameters as they are shown.
+var probeRows = []struct {
+	name, unit string
+	of         func(*probeFigures) *float64
+}{
+	{"L  latency", "µs", func(f *probeFigures) *float64 { return &f.L }},
+	{"o  overhead", "µs", func(f *probeFigures) *float64 { return &f.O }},
+	{"g  gap", "µs", func(f *probeFigures) *float64 { return &f.Gap }},
+	{"G  time per byte", "ns", func(f *probeFigures) *float64 { return &f.PerByte }},
+	{"round trip of 8 B", "µs", func(f *probeFigures) *float64 { return &f.RoundTrip }},
 }
 
 // probedPair is what was seen between rank 0 and another: medians of its repeats.
@@ -229,15 +228,9 @@ func quartilesOf(all []model.Probe, fit probeFigures) (low, high probeFigures, e
 			return low, high, err
 		}
 	}
-	for _, field := range []func(*probeFigures) *float64{
-		func(f *probeFigures) *float64 { return &f.L },
-		func(f *probeFigures) *float64 { return &f.O },
-		func(f *probeFigures) *float64 { return &f.Gap },
-		func(f *probeFigures) *float64 { return &f.PerByte },
-		func(f *probeFigures) *float64 { return &f.RoundTrip },
-	} {
-		s := model.SpreadOf(each(figures, func(f probeFigures) float64 { return *field(&f) }))
-		*field(&low), *field(&high) = min(s.Low, *field(&fit)), max(s.High, *field(&fit))
+	for _, row := range probeRows {
+		s := model.SpreadOf(each(figures, func(f probeFigures) float64 { return *row.of(&f) }))
+		*row.of(&low), *row.of(&high) = min(s.Low, *row.of(&fit)), max(s.High, *row.of(&fit))
 	}
 	return low, high, nil
 }
@@ -248,18 +241,8 @@ func (r *probeReport) write(w *bufio.Writer) {
 		r.Processes, count(len(r.Pairs), "pair"), r.Repeats, count(r.Rounds, "round"), r.Seconds)
 	table := newTable(w)
 	fmt.Fprintln(table, "\tmedian\t25%\t75%\t\t")
-	for _, row := range []struct {
-		name         string
-		f, low, high float64
-		unit         string
-	}{
-		{"L  latency", r.L, r.Low.L, r.High.L, "µs"},
-		{"o  overhead", r.O, r.Low.O, r.High.O, "µs"},
-		{"g  gap", r.Gap, r.Low.Gap, r.High.Gap, "µs"},
-		{"G  time per byte", r.PerByte, r.Low.PerByte, r.High.PerByte, "ns"},
-		{"round trip of 8 B", r.RoundTrip, r.Low.RoundTrip, r.High.RoundTrip, "µs"},
-	} {
-		fmt.Fprintf(table, "%-17s\t%.2f\t%.2f\t%.2f\t%s\t\n", row.name, row.f, row.low, row.high, row.unit)
+	for _, row := range probeRows {
+		fmt.Fprintf(table, "%-17s\t%.2f\t%.2f\t%.2f\t%s\t\n", row.name, *row.of(&r.probeFigures), *row.of(&r.Low), *row.of(&r.High), row.unit)
 	}
 	table.Flush()
 	if slow := r.slowest(); len(r.Pairs) > 1 {

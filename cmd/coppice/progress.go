@@ -25,7 +25,10 @@ const (
 // newProgress shows how many of so many runs are done.
 func (c *console) newProgress(total int) *progress {
 	p := &progress{}
-	return p.start(c, total > 1, p.count("runs", total))
+	if total < 2 {
+		return p.start(func() {})
+	}
+	return p.bar(c, p.count("runs", total))
 }
 
 // timed does some work, shows how many of its runs are done, as it tells, and returns how many seconds it took.
@@ -50,7 +53,7 @@ func (c *console) newSchedules(protocol string, i, protocols, total int) *progre
 		return line, share
 	}
 	if c.bars {
-		return p.start(c, true, text)
+		return p.bar(c, text)
 	}
 	return p.lines(c, plainInterval, text)
 }
@@ -72,44 +75,54 @@ func (p *progress) count(what string, total int) func() (line string, share floa
 // newMeter shows what text says: a line, and the share of the work that is
 // done.
 func (c *console) newMeter(text func() (string, float64)) *progress {
-	return new(progress).start(c, true, text)
+	return new(progress).bar(c, text)
 }
 
-func (p *progress) start(c *console, worthwhile bool, text func() (string, float64)) *progress {
+// start shows something until stop is called.
+func (p *progress) start(show func()) *progress {
 	p.end, p.ended = make(chan struct{}), make(chan struct{})
-	if !c.bars || !worthwhile {
-		close(p.ended)
-		return p
-	}
 	go func() {
 		defer close(p.ended)
-		select {
-		case <-p.end:
-		case <-time.After(patience):
-			p.draw(c, text)
-		}
+		show()
 	}()
 	return p
 }
 
 // lines prints what text says, again and again.
 func (p *progress) lines(c *console, interval time.Duration, text func() (string, float64)) *progress {
-	p.end, p.ended = make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(p.ended)
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				line, _ := text()
-				fmt.Fprintln(c.stderr, "coppice:", line)
-			case <-p.end:
-				return
+	return p.start(func() {
+		p.each(interval, func() {
+			line, _ := text()
+			fmt.Fprintln(c.stderr, "coppice:", line)
+		})
+	})
+}
+
+// each does something at intervals until the end.
+func (p *progress) each(interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			do()
+		case <-p.end:
+			return
+		}
+	}
+}
+
+// bar shows what text says as a bar, on a terminal, if the work takes long.
+func (p *progress) bar(c *console, text func() (string, float64)) *progress {
+	return p.start(func() {
+		select {
+		case <-p.end:
+		case <-time.After(patience):
+			if c.bars {
+				p.draw(c, text)
 			}
 		}
-	}()
-	return p
+	})
 }
 
 // draw shows the bar until the end.
@@ -124,19 +137,12 @@ func (p *progress) draw(c *console, text func() (string, float64)) {
 		})),
 		mpb.AppendDecorators(decor.Percentage()),
 	)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_, share := text()
-			bar.SetCurrent(min(int64(share*full), full-1))
-		case <-p.end:
-			bar.Abort(true)
-			bars.Wait()
-			return
-		}
-	}
+	p.each(100*time.Millisecond, func() {
+		_, share := text()
+		bar.SetCurrent(min(int64(share*full), full-1))
+	})
+	bar.Abort(true)
+	bars.Wait()
 }
 
 // done says how many runs are done, from any goroutine.

@@ -33,7 +33,7 @@ func recorded(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for line := range strings.Lines(ts.ReadFile("stderr") + ts.ReadFile("stdout")) {
 		if line = withoutFigures(line); line != "" && !slices.Contains(shown, line) {
-			ts.Fatalf("%q is not in docs/images/demo.svg: record it again (go run ./cmd/recorddemo)", line)
+			ts.Fatalf("%q is not in docs/images/demo.svg: record it again (TestRecordDemo)", line)
 		}
 	}
 }

@@ -26,26 +26,6 @@ type reproduceCmd struct {
 	JSON    bool      `name:"json" help:"Print JSON."`
 }
 
-func (reproduceCmd) Help() string {
-	return `
-Simulates what the papers simulated, writes a CSV and an SVG for each figure and table, and a report
-(report.md, report.html) that puts the paper's values beside ours. Interrupted work goes on where it
-was when the command is given again.
-
-trees-fig11, trees-fig12 and thesis-fig… are measured on processes of this machine, which should be quiet:
-up to ten launches of each configuration share the runs, 500 a launch at most. What was measured into a
-directory stays there: to measure again, give another one. trees-fig11 and thesis-fig5.3 to 5.14 and 5.23 need
-Open MPI, and are skipped without it. --runs 3 makes all figures of the thesis in a few minutes.
-
-	coppice reproduce list
-	coppice reproduce trees-table1 --runs 10000
-	coppice reproduce trees-fig12 -n 4,8
-	coppice reproduce thesis-fig5.3 thesis-fig5.4 --runs 100
-	coppice reproduce thesis-fig5.17 thesis-fig5.21 --runs 10 -n 4 --sf 1
-	coppice reproduce all --out out --json
-`
-}
-
 func (r *reproduceCmd) Run(c *console) error {
 	if len(r.Names) == 0 || len(r.Names) == 1 && r.Names[0] == "list" {
 		return r.list(c)

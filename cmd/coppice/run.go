@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,27 +51,6 @@ type runCmd struct {
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
 
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"-- PROG ARGS" passthrough:"partial" help:"The program and its arguments, after --."`
-}
-
-func (runCmd) Help() string {
-	return `
-Starts N processes of a program and waits for them. Their output is shown line by line, each with the
-rank that wrote it. A process that a signal ends has died, which the others may survive; one that ends
-with an exit code other than 0 has failed, unless it crashed and others took all its tasks over. The exit
-code is 0 if every task returned well (in a program that never joins the job: if every survivor ended with
-0), and 1 otherwise; then a line says what went wrong first. Ctrl-C is passed on to the processes, the second
-one kills them, and so does --grace; then the signal ends the command, too.
-
-	coppice run -n 8 -- ./prog -v
-	coppice run -n 3 -- echo hi
-	coppice run -n 8 --kill 3@150ms --timeout 1m -- ./prog
-	coppice run --hosts node1:4,node2:4 -- ./prog
-	coppice run -n 8 --respawn always -- ./prog
-	coppice run -n 8 --restart 3 -- ./prog
-	coppice run -n 8 --resume -- ./prog
-
-A process finds its place in COPPICE_RANK and COPPICE_SIZE, among others; --dry-run shows them.
-`
 }
 
 func (r *runCmd) Run(c *console) error {
@@ -128,16 +108,10 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if err := r.replace(&config); err != nil {
 		return nil, err
 	}
-	if config.Timeout, err = duration("time-out", r.Timeout, "30s"); err != nil {
-		return nil, err
-	}
-	if config.Grace, err = duration("grace", r.Grace, "30s"); err != nil {
-		return nil, err
-	}
-	if config.Silence, err = duration("silence", r.Silence, "3s"); err != nil {
-		return nil, err
-	}
-	if config.JoinTimeout, err = duration("join-timeout", r.JoinTimeout, "1m"); err != nil {
+	if err := cmp.Or(
+		duration(&config.Timeout, "time-out", r.Timeout, "30s"), duration(&config.Grace, "grace", r.Grace, "30s"),
+		duration(&config.Silence, "silence", r.Silence, "3s"), duration(&config.JoinTimeout, "join-timeout", r.JoinTimeout, "1m"),
+	); err != nil {
 		return nil, err
 	}
 	switch config.StdinRank, err = strconv.Atoi(r.Stdin); {
@@ -176,15 +150,12 @@ func (r *runCmd) trace(config *launch.Config) error {
 	return nil
 }
 
-// duration is what a flag says, if it was given.
-func duration(what string, d *time.Duration, example string) (time.Duration, error) {
-	switch {
-	case d == nil:
-		return 0, nil
-	case *d <= 0:
-		return 0, fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *d, example)
+// duration takes what a flag says, if it was given.
+func duration(to *time.Duration, what string, flag *time.Duration, example string) error {
+	if *to = given(flag, 0); flag != nil && *flag <= 0 {
+		return fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *flag, example)
 	}
-	return *d, nil
+	return nil
 }
 
 // afterFlags is the program that follows the flags; nil: none does. Without --

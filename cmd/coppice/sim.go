@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coppice-go/coppice/logp"
@@ -32,24 +33,6 @@ type simCmd struct {
 	Queue bool `group:"ring" default:"true" negatable:"" help:"A process receives one message at a time; --queue=false lets receives overlap, as in Corrected Gossip."`
 
 	Trace string `placeholder:"FILE.html" help:"Draw one run, of up to 500 processes, into a page for the browser: of several runs the one with the longest quiescence."`
-}
-
-func (simCmd) Help() string {
-	return `
-One configuration, many runs: latencies in steps, messages, gaps, and live processes without the
-message.
-
-	coppice sim -P 65536 --faults 1% --runs 100
-	coppice sim -P 4096 --tree lame:2 --correction optimized:4 --sync overlapped --faults 2% --runs 1000
-	coppice sim -P 4096 --tree gossip:36 --queue=false --runs 100 --json
-	coppice sim -P 16 --failed 2,5 --die 3@4 --die 7#1 --trace run.html
-
-With --collective: one collective operation, all its algorithms or one; time in steps, messages, bytes.
-
-	coppice sim -P 1024 --collective allreduce --size 1MiB -L 2000 -o 400 -G 0.1
-	coppice sim -P 64 --collective alltoall --algorithm bruck --size 8B --json
-	coppice sim -P 64 --collective allreduce --algorithm corrected:2 --failed 7 --die 20@9
-`
 }
 
 func (s *simCmd) Run(c *console) error {
@@ -94,10 +77,7 @@ func (s *simCmd) simulate(c *console) (*simReport, error) {
 // itself is checked by the simulator before it begins.
 func (s *simCmd) plan() (spec broadcast.Spec, net logp.Network, runs logp.Runs, err error) {
 	net = logp.Network{P: s.P, L: protocol.Time(s.L), O: protocol.Time(s.O), G: protocol.Time(s.G), NoQueue: !s.Queue}
-	if err := net.Check(); err != nil {
-		return spec, net, runs, err
-	}
-	if err := s.checkTrace(); err != nil {
+	if err := cmp.Or(net.Check(), s.checkTrace()); err != nil {
 		return spec, net, runs, err
 	}
 	if spec, err = s.groupFlags.spec(s.P, s.Correction, s.ringFlags); err != nil {

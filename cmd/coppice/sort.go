@@ -30,18 +30,6 @@ type sortCmd struct {
 	appFlags
 }
 
-func (sortCmd) Help() string {
-	return `
-Sorts by processes that each hold a part in memory (sample sort). Parts are about as large as each other, whatever the
-keys are; records of equal keys stay in their order. The job verifies that its output is in order, and that it
-has what the input had. If processes die, the others sort; if the sort fails, nothing is written.
-
-	coppice sort --keys 50000000 -n 2 --compare
-	coppice sort --distribution zipf -n 8 --kill 3@alltoall#1 --kill 5@gather#2 --json
-	coppice sort --input unsorted --output sorted -n 4
-`
-}
-
 // The defaults of flags that only some sorts have.
 const (
 	sortKeys         = 1_000_000

@@ -29,19 +29,6 @@ type tpchCmd struct {
 	appFlags
 }
 
-func (tpchCmd) Help() string {
-	return `
-Answers a query of TPC-H by processes that each generate a part of the tables, bit for bit as the benchmark's own
-generator does, or read it from files, and hold it in memory. If processes die, the others answer.
-
-	coppice tpch --sf 1 --query 3 -n 4
-	coppice tpch --sf 0.1 -n 8 --kill 3@alltoall#1 --kill 5@reduce#1 --json
-	coppice tpch --query 5 --region EUROPE --date 1995-01-01
-	coppice tpch --input DIR -n 4
-	coppice tpch dbgen --sf 0.01 --table orders --columns o_orderkey,o_orderdate
-`
-}
-
 // scale is that of generated tables.
 func (c *tpchCmd) scale() float64 { return given(c.Sf, 0.01) }
 
@@ -86,6 +73,31 @@ func indexOf(what string, names []string, name string) (uint8, error) {
 		return 0, fmt.Errorf("%s %q; allowed: %s", what, name, strings.Join(names, ", "))
 	}
 	return uint8(i), nil
+}
+
+// openInput opens the files of the tables that a query needs.
+func (c *tpchCmd) openInput(q tpch.Query) (*tpch.Files, error) {
+	return tpch.OpenFiles(c.Input, q.Columns())
+}
+
+// prepare checks what is asked for, before anything starts, and returns more words for a process: files must be as they
+// were when they were checked here.
+func (c *tpchCmd) prepare() (words []string, err error) {
+	q, err := c.question()
+	if err != nil {
+		return nil, err
+	}
+	var source tpch.Source = tpch.Generated(c.scale())
+	from := fmt.Sprintf("scale %g", c.scale())
+	if c.Input != "" {
+		files, err := c.openInput(q)
+		if err != nil {
+			return nil, err
+		}
+		defer files.Close()
+		source, from, words = files, c.Input, []string{"--mark", files.Mark}
+	}
+	return words, fits(fmt.Sprintf("tables of %s for query %d", from, c.Query), float64(source.Bytes(q.Columns())))
 }
 
 // words start a process that takes part in it.

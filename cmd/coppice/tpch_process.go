@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -114,4 +115,27 @@ func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
 		return broken
 	}
 	return p.tell(tpchLine{Answer: &answer, Load: loaded.Sub(began).Seconds(), Ask: asked.Sub(loaded).Seconds()})
+}
+
+// source is where tables come from, and what to do with it at the end.
+func (c *tpchProcessCmd) source(q tpch.Query) (s tpch.Source, end func() error, err error) {
+	if c.Input == "" {
+		return tpch.Generated(c.scale()), func() error { return nil }, nil
+	}
+	files, err := c.openInput(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files.Mark != c.Mark {
+		return nil, nil, errors.Join(fmt.Errorf("files of %s have changed since the job began", c.Input), files.Close())
+	}
+	return files, files.Close, nil
+}
+
+// refused tells what is wrong with the input, and returns it.
+func (p *tpchProcess) refused(wrong error) error {
+	if err := p.tell(tpchLine{Wrong: wrong.Error()}); err != nil {
+		return err
+	}
+	return wrong
 }

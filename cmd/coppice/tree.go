@@ -26,17 +26,6 @@ type treeCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (treeCmd) Help() string {
-	return `
-Up to 64 ranks are drawn, children in the order in which their parent sends to them; more are listed.
-L and o shape the optimal tree only.
-
-	coppice tree -P 9 --tree lame:3
-	coppice tree -P 16 --tree kary:2 --order in-order --root 5
-	coppice tree -P 1000000 --tree optimal -L 3 -o 2 --json
-`
-}
-
 func (t *treeCmd) Run(c *console) error {
 	tree, err := t.tree()
 	if err != nil {

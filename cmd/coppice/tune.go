@@ -30,31 +30,6 @@ type tuneCmd struct {
 // all stands for every algorithm.
 const all = "all"
 
-func (tuneCmd) Help() string {
-	return `
-Choose T, the time until which to gossip, by the equations of Corrected Gossip; docs/tuning.md says
-what they are worth. T is what coppice sim takes as --tree gossip:T. For one algorithm, also what
-other T would come to. The least latency of most runs, rather than of nearly all, is --delta 0.5.
-
-	coppice tune -P 4096
-	coppice tune -P 1024 -L 1 --algo ocg --delta 6.93e-7
-	coppice tune -P 65536 --algo ccg --delta 0.5 --failed 100 --json
-	coppice tune -P 4096 --algo ocg --success 0.99 --broadcasts 1000
-
-With --membership: choose the fan-out of the tree on which views are agreed on, a power of two, by the
-model of stabilization; docs/membership-models.md says what it is worth.
-
-	coppice tune --membership -P 65536 -L 2 -o 1
-
-With --collectives: measure the algorithms of collective operations between processes of this machine,
-and write rules for which of them to use; docs/collectives-tuning.md says how. The machine should be
-quiet.
-
-	coppice tune --collectives --out rules.json
-	COPPICE_TUNING=$PWD/rules.json coppice run -n 8 -- ./program
-`
-}
-
 // tuning is a T as the report shows it.
 type tuning struct {
 	T       int     `json:"T"`

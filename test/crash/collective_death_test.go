@@ -181,7 +181,7 @@ func TestDeathInEveryCollective(t *testing.T) {
 					if rng.IntN(stage.Short(2, 4)) > 0 && os.Getenv(deathsVariable) == "" {
 						continue
 					}
-					s := stage.Scene{N: 5, Settings: stage.Reported, Play: []string{"dying", name, fmt.Sprint(size), "6"}}
+					s := stage.Scene{N: 5, Settings: reported, Play: []string{"dying", name, fmt.Sprint(size), "6"}}
 					tasks, victim := 5, rng.IntN(5)
 					dead := []int{victim}
 					if step%3 == 2 {
@@ -228,7 +228,7 @@ func TestKilledInEveryCollective(t *testing.T) {
 				size := []int{10, 200_000, 3000, 20_000}[(i+len(name))%4]
 				victim := rng.IntN(n)
 				after := time.Duration(math.Exp(rng.Float64()*11)) * time.Microsecond
-				g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.Begin(t)
+				g := stage.Scene{N: n, Settings: reported, Play: []string{"dying", name, fmt.Sprint(size), "1000000"}}.Begin(t)
 				pids := g.Pids(t, "ready")
 				time.Sleep(after)
 				if err := posix.Kill(pids[victim], syscall.SIGKILL); err != nil {

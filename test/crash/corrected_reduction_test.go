@@ -87,7 +87,7 @@ type correctedScene struct {
 
 func newCorrected(op string, n, failures, root, size, rounds int) *correctedScene {
 	c := &correctedScene{op: op, failures: failures, root: root, tasks: n, rounds: rounds}
-	c.Scene = stage.Scene{N: n, Settings: stage.Reported, Play: []string{"correcting", op, fmt.Sprint(size), fmt.Sprint("failure-proof:", failures), fmt.Sprint(root), fmt.Sprint(rounds)}}
+	c.Scene = stage.Scene{N: n, Settings: reported, Play: []string{"correcting", op, fmt.Sprint(size), fmt.Sprint("failure-proof:", failures), fmt.Sprint(root), fmt.Sprint(rounds)}}
 	return c
 }
 

@@ -99,7 +99,7 @@ func TestDeathIsToldAtOnce(t *testing.T) {
 func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) {
 	t.Helper()
 	victim := n - 1
-	g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"wait", op, fmt.Sprint(victim), temper}}.Begin(t)
+	g := stage.Scene{N: n, Settings: reported, Play: []string{"wait", op, fmt.Sprint(victim), temper}}.Begin(t)
 	pids := g.Pids(t, "ready")
 	time.Sleep(20 * time.Millisecond) // until they wait
 	killed := time.Now()
@@ -145,7 +145,7 @@ func below(tell func(stage.Line), _ []string) coppice.Func {
 // which is below, gets an error that names it, the others get the value.
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
-	g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"below"}}.Begin(t)
+	g := stage.Scene{N: n, Settings: reported, Play: []string{"below"}}.Begin(t)
 	if err := posix.Kill(g.Pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestDeathAboveInTheTree(t *testing.T) {
 func TestDeathAtTheStart(t *testing.T) {
 	for i := range stage.Short(12, 3) {
 		at := time.Duration(i*i) * 300 * time.Microsecond
-		s := stage.Scene{N: 4, Settings: stage.Reported, Play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, Kills: []string{fmt.Sprint("3@", at)}}
+		s := stage.Scene{N: 4, Settings: reported, Play: []string{"wait", []string{"barrier", "recv"}[i%2], "3", "cold"}, Kills: []string{fmt.Sprint("3@", at)}}
 		x, _ := s.Real(t)
 		errs := x.Of("error")
 		if got := stage.Ranks(errs); !slices.Equal(got, stage.Without(4, 3)) {
@@ -184,7 +184,7 @@ func TestDeathAtTheStart(t *testing.T) {
 // of a kill.
 func TestPanicAndExit(t *testing.T) {
 	for _, op := range []string{"panic", "exit"} {
-		x, report := stage.Scene{N: 3, Settings: stage.Reported, Play: []string{"wait", op, "1", "warm"}}.Real(t)
+		x, report := stage.Scene{N: 3, Settings: reported, Play: []string{"wait", op, "1", "warm"}}.Real(t)
 		for _, l := range x.Of("error") {
 			if l.Kind != "lost" || !slices.Equal(l.Tasks, []int{1}) {
 				t.Errorf("%s: task %d: %s, tasks %v: %s", op, l.Rank, l.Kind, l.Tasks, l.Text)
@@ -516,7 +516,7 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			for range stage.Sampled(deathsVariable, stage.Short(2, 1)) {
 				root := random.IntN(n)
-				g := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"stream", mode, fmt.Sprint(root)}}.Begin(t)
+				g := stage.Scene{N: n, Settings: reported, Play: []string{"stream", mode, fmt.Sprint(root)}}.Begin(t)
 				pids := g.Pids(t, "ready")
 				time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
 				if err := posix.Kill(pids[root], syscall.SIGKILL); err != nil {

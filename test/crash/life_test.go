@@ -155,7 +155,7 @@ func TestNothingIsBegunAfterTheContext(t *testing.T) {
 // TestInterruptOfTheLauncher: it is passed on, and everybody ends.
 func TestInterruptOfTheLauncher(t *testing.T) {
 	s := stage.Scene{N: 3, Play: []string{"context", "main"}}
-	g, launcher := s.Under(t, nil)
+	g, launcher := s.Launched(t)
 	g.Await(t, "ready", 3)
 	time.Sleep(50 * time.Millisecond)
 	if err := launcher.Process.Signal(syscall.SIGINT); err != nil {
@@ -433,7 +433,7 @@ func TestLauncherKilled(t *testing.T) {
 	for _, wrap := range []bool{false, true} {
 		t.Run(fmt.Sprint("wrapped ", wrap), func(t *testing.T) {
 			s := stage.Scene{N: 4, Play: []string{"wait", "barrier", "3", "cold"}, Wrap: wrap}
-			g, launcher := s.Under(t, nil)
+			g, launcher := s.Launched(t)
 			pids := g.Pids(t, "ready")
 			if err := launcher.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -478,7 +478,7 @@ func mpirunArgs(n int, more ...string) []string {
 // TestMpirun starts processes with Open MPI: they find each other, and survive
 // the death of one.
 func TestMpirun(t *testing.T) {
-	mpirun := stage.Needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
+	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
 	t.Run("works", func(t *testing.T) {
 		s := stage.Scene{N: 4, Play: []string{"many"}}
 		g, cmd := s.Started(t, exec.Command(mpirun, mpirunArgs(4)...), nil)
@@ -497,7 +497,7 @@ func TestMpirun(t *testing.T) {
 	})
 	t.Run("survives", func(t *testing.T) {
 		const victim = 3
-		s := stage.Scene{N: 4, Settings: stage.Reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
+		s := stage.Scene{N: 4, Settings: reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}
 		g, cmd := s.Started(t, exec.Command(mpirun, mpirunArgs(4, "-mca", "orte_enable_recovery", "1", "-mca", "orte_abort_on_non_zero_status", "0")...), nil)
 		pids := g.Pids(t, "ready")
 		time.Sleep(50 * time.Millisecond)
@@ -525,7 +525,7 @@ func TestMpirun(t *testing.T) {
 // TestSrun has processes that srun started find each other.
 func TestSrun(t *testing.T) {
 	const n = 4
-	stages, all := stage.Scene{N: n, Play: []string{"many"}}.Srun(t)
+	stages, all := srun(t, stage.Scene{N: n, Play: []string{"many"}})
 	for rank, cmd := range all {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("task %d: %v", rank, err)
@@ -546,7 +546,7 @@ func TestSrunLosesOne(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			stages, all := stage.Scene{N: n, Settings: stage.Reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}}.Srun(t)
+			stages, all := srun(t, stage.Scene{N: n, Settings: reported, Play: []string{"wait", "barrier", fmt.Sprint(victim), "warm"}})
 			for _, g := range stages {
 				g.Await(t, "ready", 1)
 			}

@@ -36,7 +36,7 @@ func leaves(say func(stage.Line), words []string) coppice.Func {
 
 // TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and with it the job: mpirun must not end with 0.
 func TestMpirunWithoutRank0(t *testing.T) {
-	mpirun := stage.Needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
+	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
 	dir, err := os.MkdirTemp("", "m") // mpirun kills all when one is killed: then nobody is left to remove the job's directory
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestMpirunWithoutRank0(t *testing.T) {
 		})
 	}
 	t.Run("killed", func(t *testing.T) {
-		g, cmd := stage.Scene{N: 3, Settings: stage.Reported, Play: []string{"wait", "barrier", "0", "warm"}}.Started(t, exec.Command(mpirun, mpirunArgs(3)...), nil)
+		g, cmd := stage.Scene{N: 3, Settings: reported, Play: []string{"wait", "barrier", "0", "warm"}}.Started(t, exec.Command(mpirun, mpirunArgs(3)...), nil)
 		pids := g.Pids(t, "ready")
 		if err := posix.Kill(pids[0], syscall.SIGKILL); err != nil {
 			t.Fatal(err)

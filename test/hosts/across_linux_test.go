@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // across is a job of eight processes on four hosts, to which something happens.
@@ -83,7 +81,7 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 }
 
 // startAcross starts the program of steps on all hosts.
-func (l *lab) startAcross(ctx context.Context, n *netns.Network, lasts time.Duration) (*job, error) {
+func (l *lab) startAcross(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
 	var hosts []string
 	for i := range workHosts {
 		hosts = append(hosts, fmt.Sprintf("host%d:%d", i, perHost))
@@ -163,9 +161,9 @@ func theLauncher(int) int { return launcherHost }
 // cutPair cuts the victim from the other, or both from each other, for some time.
 func cutPair(both bool, d time.Duration) func(*job, int) error {
 	return func(j *job, i int) error {
-		ways := []netns.Way{{From: victim(i), To: other(i)}}
+		ways := []way{{From: victim(i), To: other(i)}}
 		if both {
-			ways = append(ways, netns.Way{From: other(i), To: victim(i)})
+			ways = append(ways, way{From: other(i), To: victim(i)})
 		}
 		if err := j.network.Cut(ways...); err != nil {
 			return err

@@ -5,7 +5,7 @@
 //	make hosts                                     every row, 20 times
 //	make hosts HOSTS_RUNS=3 HOSTS_ONLY='one host'  some rows, 3 times
 //
-// Hosts are network namespaces (internal/netns) with an sshd each; coppice run --hosts
+// Hosts are network namespaces with an sshd each; coppice run --hosts
 // is started on a fifth one. docs/hosts-bench.md describes the rows.
 package hosts
 

@@ -6,19 +6,17 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // datagrams opens a socket on each of two hosts. What it returns reports whether a
 // datagram from one host reaches the other, for which it waits longer if it should.
-func datagrams(t *testing.T, n *netns.Network) (reached func(from int, should bool) bool) {
+func datagrams(t *testing.T, n *hostNetwork) (reached func(from int, should bool) bool) {
 	t.Helper()
 	var sockets [2]*net.UDPConn
 	for i := range sockets {
 		var err error
 		n.Hosts[i].Do(func() {
-			sockets[i], err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(netns.Address(i)), Port: 7071})
+			sockets[i], err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.ParseIP(addressOf(i)), Port: 7071})
 		})
 		if err != nil {
 			t.Fatal(err)

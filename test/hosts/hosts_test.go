@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coppice-go/coppice/internal/netns"
+	"github.com/coppice-go/coppice/test/stage"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 			os.Exit(command(os.Args[2:]))
 		}
 	}
-	os.Exit(m.Run())
+	stage.Main(m)
 }
 
 // netnsVariable has tests make network namespaces.
@@ -62,8 +62,8 @@ func TestHostsCutOneWay(t *testing.T) {
 	if os.Getenv(netnsVariable) == "" {
 		t.Skipf("needs network namespaces: set %s=1 and be root", netnsVariable)
 	}
-	n, err := netns.New(2)
-	if errors.Is(err, netns.ErrNoRight) {
+	n, err := newHostNetwork(2)
+	if errors.Is(err, errNoRight) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -71,13 +71,13 @@ func TestHostsCutOneWay(t *testing.T) {
 	t.Cleanup(n.Close)
 	reached := datagrams(t, n)
 	for _, c := range []struct {
-		ways []netns.Way
+		ways []way
 		want [2]bool // datagrams from 0 to 1, and from 1 to 0
 	}{
 		{nil, [2]bool{true, true}},
-		{[]netns.Way{{From: 0, To: 1}}, [2]bool{false, true}},
-		{[]netns.Way{{From: 1, To: 0}}, [2]bool{true, false}},
-		{[]netns.Way{{From: 0, To: 1}, {From: 1, To: 0}}, [2]bool{false, false}},
+		{[]way{{From: 0, To: 1}}, [2]bool{false, true}},
+		{[]way{{From: 1, To: 0}}, [2]bool{true, false}},
+		{[]way{{From: 0, To: 1}, {From: 1, To: 0}}, [2]bool{false, false}},
 		{nil, [2]bool{true, true}},
 	} {
 		if err := n.Cut(c.ways...); err != nil {

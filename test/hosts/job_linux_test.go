@@ -14,17 +14,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // job is a run of coppice run.
 type job struct {
 	ctx     context.Context
 	lab     *lab
-	network *netns.Network // nil: all on this host
-	token   string         // in the environment of its processes, if they are on this host
-	steps   string         // the file of the program's steps
+	network *hostNetwork // nil: all on this host
+	token   string       // in the environment of its processes, if they are on this host
+	steps   string       // the file of the program's steps
 	began   time.Time
 	cmd     *exec.Cmd
 	out     bytes.Buffer
@@ -65,7 +63,7 @@ func (r *report) evicted() []int {
 
 // start starts a job, on the launcher's host or, without a network, on this one.
 // {steps} in an argument stands for the file of steps.
-func (l *lab) start(ctx context.Context, n *netns.Network, timeout time.Duration, args ...string) (*job, error) {
+func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, args ...string) (*job, error) {
 	dir, err := os.MkdirTemp(l.dir, "job-")
 	if err != nil {
 		return nil, err
@@ -208,7 +206,7 @@ func (j *job) of(ranks ...int) (pids []int) {
 // startHere starts a command that ends with this process, however it ends.
 func startHere(cmd *exec.Cmd) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	netns.OnThread(func() { err = cmd.Start() })
+	onLastingThread(func() { err = cmd.Start() })
 	return err
 }
 

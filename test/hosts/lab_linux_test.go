@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // lab is a directory that all hosts share: commands, and keys and settings of ssh.
@@ -76,7 +74,7 @@ func (l *lab) path(names ...string) string {
 
 // prepareSSH writes keys and settings for ssh, or says why hosts cannot be.
 func (l *lab) prepareSSH() error {
-	if missing := netns.Missing(); missing != nil {
+	if missing := missingCommands(); missing != nil {
 		return fmt.Errorf("%s not installed: bash .ci/install-netns", strings.Join(missing, ", "))
 	}
 	ssh, err := exec.LookPath("ssh")
@@ -115,7 +113,7 @@ func (l *lab) prepareSSH() error {
 func (l *lab) sshConfig() string {
 	var b strings.Builder
 	for i := range workHosts {
-		fmt.Fprintf(&b, "Host host%d\n  HostName %s\n", i, netns.Address(i))
+		fmt.Fprintf(&b, "Host host%d\n  HostName %s\n", i, addressOf(i))
 	}
 	fmt.Fprintf(&b, "Host *\n  User root\n  IdentityFile %s\n  IdentitiesOnly yes\n", l.path("key"))
 	b.WriteString("  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
@@ -136,14 +134,14 @@ func (l *lab) searchPath() string {
 }
 
 // newNetwork makes the hosts, each with an sshd.
-func (l *lab) newNetwork() (n *netns.Network, err error) {
+func (l *lab) newNetwork() (n *hostNetwork, err error) {
 	// A shell that sshd starts reads files in the user's home, whatever they do: hosts have
 	// an empty one.
 	who, err := user.Current()
 	if err != nil {
 		return nil, err
 	}
-	if n, err = netns.New(workHosts+1, "/dev/shm", "/tmp", "/run", who.HomeDir); err != nil {
+	if n, err = newHostNetwork(workHosts+1, "/dev/shm", "/tmp", "/run", who.HomeDir); err != nil {
 		return nil, err
 	}
 	for i, h := range n.Hosts[:workHosts] {
@@ -151,7 +149,7 @@ func (l *lab) newNetwork() (n *netns.Network, err error) {
 			n.Close()
 			return nil, err
 		}
-		if err := awaitPort(n.Hosts[launcherHost], netns.Address(i)+":22"); err != nil {
+		if err := awaitPort(n.Hosts[launcherHost], addressOf(i)+":22"); err != nil {
 			n.Close()
 			return nil, err
 		}
@@ -159,7 +157,7 @@ func (l *lab) newNetwork() (n *netns.Network, err error) {
 	return n, nil
 }
 
-func (l *lab) startSSHD(h *netns.Host) error {
+func (l *lab) startSSHD(h *host) error {
 	prepare := fmt.Sprintf("mkdir -m 755 /run/sshd && mount --bind %s /etc/shadow", l.path("shadow"))
 	if err := h.Run(exec.Command("sh", "-c", prepare)); err != nil {
 		return err
@@ -173,7 +171,7 @@ func (l *lab) startSSHD(h *netns.Host) error {
 }
 
 // awaitPort waits until somebody listens at an address, as seen from a host.
-func awaitPort(from *netns.Host, address string) error {
+func awaitPort(from *host, address string) error {
 	var err error
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var c net.Conn

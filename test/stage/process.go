@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,9 +60,6 @@ type Settings struct {
 	Silence  time.Duration
 	Kill     []string
 }
-
-// Reported are the settings of jobs whose survivors get errors.
-var Reported = Settings{Recovery: coppice.Report}
 
 func (s Settings) Job() *coppice.Job {
 	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
@@ -431,16 +427,6 @@ func Short(usual, fewer int) int {
 		return usual
 	}
 	return fewer
-}
-
-// Needs skips a test if a command is missing.
-func Needs(t testing.TB, command, how string) string {
-	t.Helper()
-	path, err := exec.LookPath(command)
-	if err != nil {
-		t.Skipf("%s is not installed: %s", command, how)
-	}
-	return path
 }
 
 func Number(word string) int {

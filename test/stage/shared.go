@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
-	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
@@ -37,17 +36,12 @@ func Drawn(variable string) uint64 {
 
 var ErrEnough = errors.New("enough")
 
-// Under starts the scene under a launcher that is a process of its own, and can
+// Launched starts the scene under a launcher that is a process of its own, and can
 // be killed.
-func (s Scene) Under(t testing.TB, env []string) (*Stage, *exec.Cmd) {
-	t.Helper()
-	return s.launched(t, nil, env)
-}
-
-func (s Scene) launched(t testing.TB, flags, env []string) (*Stage, *exec.Cmd) {
+func (s Scene) Launched(t testing.TB, flags ...string) (*Stage, *exec.Cmd) {
 	t.Helper()
 	args := append([]string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String()}, flags...)
-	return s.Started(t, exec.Command(command(t), append(append(args, "--"), s.program(t)...)...), env)
+	return s.Started(t, exec.Command(command(t), append(append(args, "--"), s.program(t)...)...), nil)
 }
 
 // program is what a launcher starts, with its arguments.
@@ -118,22 +112,6 @@ func Alive(pid int) bool {
 	return ok && !strings.HasPrefix(rest, "Z")
 }
 
-// Srun starts the processes of a scene as srun would: with its variables.
-func (s Scene) Srun(t *testing.T) (stages []*Stage, all []*exec.Cmd) {
-	t.Helper()
-	n := s.N
-	for rank := range n {
-		env := []string{
-			"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", n),
-			fmt.Sprint("SLURM_LOCALID=", rank), "SLURM_STEP_NUM_NODES=1",
-			control.VarTrace + "=", // a trace is of a job, not of a process
-		}
-		g, cmd := s.Started(t, exec.Command(os.Args[0]), env)
-		all, stages = append(all, cmd), append(stages, g)
-	}
-	return stages, all
-}
-
 // Patience bounds tests that would otherwise hang.
 func Patience(t testing.TB) context.Context {
 	t.Helper()
@@ -161,12 +139,6 @@ func Fill[E any](n int, f func(i int) E) []E {
 		s[i] = f(i)
 	}
 	return s
-}
-
-// Launched starts the scene under the command.
-func (s Scene) Launched(t *testing.T, flags ...string) (*Stage, *exec.Cmd) {
-	t.Helper()
-	return s.launched(t, flags, nil)
 }
 
 // Sketch is a view in short.

@@ -1,4 +1,4 @@
-package network_test
+package hosts
 
 import (
 	"bytes"
@@ -12,18 +12,13 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/test/stage"
-
-	"github.com/coppice-go/coppice/internal/netns"
 )
 
 // network is a few hosts that can be cut off from each other, as long as a test lasts.
 type network struct {
-	*netns.Network
+	*hostNetwork
 	dirs []string // of each host, for the directories of jobs
 }
-
-// netnsVariable has tests make network namespaces.
-const netnsVariable = "COPPICE_NETNS"
 
 // newNetwork makes a network, or skips the test.
 func newNetwork(t *testing.T, hosts int) *network {
@@ -31,17 +26,17 @@ func newNetwork(t *testing.T, hosts int) *network {
 	if os.Getenv(netnsVariable) == "" {
 		t.Skipf("hosts that can be cut off need network namespaces: set %s=1 and be root, or see step integration of .ci/run", netnsVariable)
 	}
-	if missing := netns.Missing(); missing != nil {
+	if missing := missingCommands(); missing != nil {
 		t.Skipf("%v not installed: .ci/install-netns installs it", missing)
 	}
-	made, err := netns.New(hosts, "/dev/shm")
-	if errors.Is(err, netns.ErrNoRight) {
+	made, err := newHostNetwork(hosts, "/dev/shm")
+	if errors.Is(err, errNoRight) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(made.Close)
-	n := &network{Network: made}
+	n := &network{hostNetwork: made}
 	for range hosts {
 		dir, err := os.MkdirTemp("", "n") // short: for the paths of sockets
 		if err != nil {

@@ -1,4 +1,4 @@
-package netns
+package hosts
 
 import (
 	"bufio"
@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is a set of namespaces. The kernel ends its processes with the first of them,
+// host is a set of namespaces. The kernel ends its processes with the first of them,
 // which does nothing; a thread of ours is on the host, too, and starts the others.
-type Host struct {
+type host struct {
 	Name  string
 	init  *exec.Cmd
 	input io.Closer // of init, which ends with it
@@ -48,8 +48,8 @@ const (
 	hostNamespaces   = routerNamespaces | syscall.CLONE_NEWPID
 )
 
-func newHost(name string, namespaces uintptr, private []string) (*Host, error) {
-	h := &Host{Name: name, todo: make(chan func())}
+func newHost(name string, namespaces uintptr, private []string) (*host, error) {
+	h := &host{Name: name, todo: make(chan func())}
 	h.init = exec.Command("sh", append([]string{"-c", initScript, "sh", name}, private...)...)
 	var said bytes.Buffer
 	h.init.Stderr = &said
@@ -62,9 +62,9 @@ func newHost(name string, namespaces uintptr, private []string) (*Host, error) {
 		return nil, err
 	}
 	h.init.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
-	OnThread(func() { err = h.init.Start() })
+	onLastingThread(func() { err = h.init.Start() })
 	if errors.Is(err, syscall.EPERM) {
-		return nil, ErrNoRight
+		return nil, errNoRight
 	} else if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func newHost(name string, namespaces uintptr, private []string) (*Host, error) {
 }
 
 // enter moves a thread to the host. It lasts as long as the host.
-func (h *Host) enter() error {
+func (h *host) enter() error {
 	entered := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with this function
@@ -138,7 +138,7 @@ func joinNamespaces(pid int) error {
 }
 
 // Do runs f on the host: sockets that f opens are in its network.
-func (h *Host) Do(f func()) {
+func (h *host) Do(f func()) {
 	done := make(chan struct{})
 	h.todo <- func() {
 		defer close(done)
@@ -149,14 +149,14 @@ func (h *Host) Do(f func()) {
 
 // Start starts a command on the host, in a process group of its own. The command ends
 // with the host.
-func (h *Host) Start(cmd *exec.Cmd) (err error) {
+func (h *host) Start(cmd *exec.Cmd) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	h.Do(func() { err = cmd.Start() })
 	return err
 }
 
 // Run runs a command on the host to its end.
-func (h *Host) Run(cmd *exec.Cmd) error {
+func (h *host) Run(cmd *exec.Cmd) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := h.Start(cmd)
@@ -170,7 +170,7 @@ func (h *Host) Run(cmd *exec.Cmd) error {
 }
 
 // ip carries out commands of ip on the host, one a line.
-func (h *Host) ip(lines string) error {
+func (h *host) ip(lines string) error {
 	if lines == "" {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (h *Host) ip(lines string) error {
 
 // Processes are the ids, as this process knows them, of those that run on the host,
 // but for its first.
-func (h *Host) Processes() (pids []int) {
+func (h *host) Processes() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, e := range entries {
 		if in, err := os.Readlink(e); err != nil || in != h.pids {
@@ -199,9 +199,9 @@ func (h *Host) Processes() (pids []int) {
 
 // PowerOff ends all processes of the host at once. To have them send nothing more,
 // cut the host off first.
-func (h *Host) PowerOff() { _ = h.init.Process.Kill() }
+func (h *host) PowerOff() { _ = h.init.Process.Kill() }
 
-func (h *Host) close() {
+func (h *host) close() {
 	h.over.Do(func() {
 		close(h.todo)
 		h.input.Close()
@@ -210,9 +210,9 @@ func (h *Host) close() {
 	})
 }
 
-// OnThread runs f on a thread that lasts as long as this process: what it starts is
+// onLastingThread runs f on a thread that lasts as long as this process: what it starts is
 // not killed by the end of a thread.
-func OnThread(f func()) {
+func onLastingThread(f func()) {
 	done := make(chan struct{})
 	lastingThread() <- func() {
 		defer close(done)

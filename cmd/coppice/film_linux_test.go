@@ -23,7 +23,7 @@ const (
 type film struct{ frames []frame }
 
 type frame struct {
-	lines [rows]string // as SVG
+	lines [screenRows]string // as SVG
 	stays time.Duration
 }
 
@@ -82,10 +82,10 @@ func (f *film) draw(w io.Writer) {
 		starts = append(starts, starts[len(starts)-1]+frame.stays)
 	}
 	whole := starts[len(starts)-1]
-	width, height := 2*margin+columns*charWidth, 2*margin+rows*lineHeight
+	width, height := 2*margin+screenColumns*charWidth, 2*margin+screenRows*lineHeight
 	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\">\n", width, height, width, height)
 	fmt.Fprintf(w, "<style>%s</style>\n<rect width=\"100%%\" height=\"100%%\" rx=\"8\" fill=\"#1c1f24\"/>\n", style)
-	for row := range rows {
+	for row := range screenRows {
 		for from := 0; from <= last; {
 			to := from + 1
 			for to <= last && f.frames[to].lines[row] == f.frames[from].lines[row] {

@@ -1,4 +1,4 @@
-package network_test
+package hosts
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
-	"github.com/coppice-go/coppice/internal/netns"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -187,7 +186,7 @@ func (s *spread) serve(t *testing.T) {
 	s.Hosts[hostL].Do(func() {
 		s.server, err = control.Serve(control.ServerConfig{
 			Dir: dir, Size: len(hostOf), Grow: 1, LocalSize: 1, Silence: networkSilence,
-			TCP: fmt.Sprintf("%s:%d", netns.Address(hostL), networkPort),
+			TCP: fmt.Sprintf("%s:%d", addressOf(hostL), networkPort),
 		})
 	})
 	if err != nil {
@@ -218,14 +217,14 @@ func (s *spread) start(t *testing.T, rank int, incarnation uint64) *guest {
 	}
 	env := []string{
 		fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", len(hostOf)),
-		fmt.Sprintf("COPPICE_COORDINATOR=%s:%d", netns.Address(hostOf[0]), networkPort),
+		fmt.Sprintf("COPPICE_COORDINATOR=%s:%d", addressOf(hostOf[0]), networkPort),
 		"COPPICE_KEY=a key of this test alone",
 		fmt.Sprint("LOCAL_RANK=", rank-first), fmt.Sprint("LOCAL_WORLD_SIZE=", count),
 	}
 	if s.server != nil {
 		p := s.server.Place(rank, incarnation)
 		p.Dir, p.LocalRank, p.LocalSize = s.dirs[on], rank-first, count
-		p.Coordinator = fmt.Sprintf("%s:%d", netns.Address(hostL), networkPort)
+		p.Coordinator = fmt.Sprintf("%s:%d", addressOf(hostL), networkPort)
 		env = p.Vars()
 	}
 	return s.play(t, on, fmt.Sprintf("process %d.%d", rank, incarnation), stage.Scene{Play: []string{"network"}}, env...)
@@ -359,9 +358,9 @@ func saw(t *testing.T, count int, all ...*guest) {
 	}
 }
 
-// TestHostsMinorityCutOff cuts one host off: its processes end without a quorum, the
+// TestViewsMinorityCutOff cuts one host off: its processes end without a quorum, the
 // others go on without them, in one view more, with their tasks.
-func TestHostsMinorityCutOff(t *testing.T) {
+func TestViewsMinorityCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cut    int
@@ -385,9 +384,9 @@ func TestHostsMinorityCutOff(t *testing.T) {
 	}
 }
 
-// TestHostsLowestCutOff cuts off the host of the processes with the lowest ids, one of
+// TestViewsLowestCutOff cuts off the host of the processes with the lowest ids, one of
 // which proposes: the others find another one.
-func TestHostsLowestCutOff(t *testing.T) {
+func TestViewsLowestCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rest []int
@@ -422,9 +421,9 @@ func TestHostsLowestCutOff(t *testing.T) {
 	})
 }
 
-// TestHostsCutIntoThree leaves no side with a majority: nobody goes on. One process
+// TestViewsCutIntoThree leaves no side with a majority: nobody goes on. One process
 // is on the host of the coordinator, and may be told first that it has ended.
-func TestHostsCutIntoThree(t *testing.T) {
+func TestViewsCutIntoThree(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		apart  bool
@@ -445,9 +444,9 @@ func TestHostsCutIntoThree(t *testing.T) {
 	}
 }
 
-// TestHostsCutHeals cuts a host off and heals the cut: its processes come back as new
+// TestViewsCutHeals cuts a host off and heals the cut: its processes come back as new
 // incarnations, and all are in one view.
-func TestHostsCutHeals(t *testing.T) {
+func TestViewsCutHeals(t *testing.T) {
 	t.Parallel()
 	s := spreadOut(t, true)
 	s.part(t, []int{hostB}, []int{hostA, hostC, hostL})
@@ -471,9 +470,9 @@ func TestHostsCutHeals(t *testing.T) {
 	endsWith(t, []string{"well"}, back...)
 }
 
-// TestHostsShortCutChangesNoView cuts hosts off for a third of the silence, again and
+// TestViewsShortCutChangesNoView cuts hosts off for a third of the silence, again and
 // again.
-func TestHostsShortCutChangesNoView(t *testing.T) {
+func TestViewsShortCutChangesNoView(t *testing.T) {
 	t.Parallel()
 	s := spreadOut(t, false)
 	for _, h := range []int{hostB, hostC, hostA} {
@@ -487,9 +486,9 @@ func TestHostsShortCutChangesNoView(t *testing.T) {
 	release(t, s.guests...)
 }
 
-// TestHostsStoppedProcessIsVotedOut stops a process where nobody can kill it, on a
+// TestViewsStoppedProcessIsVotedOut stops a process where nobody can kill it, on a
 // host of its own: it is voted out, and ends as soon as it goes on.
-func TestHostsStoppedProcessIsVotedOut(t *testing.T) {
+func TestViewsStoppedProcessIsVotedOut(t *testing.T) {
 	for name, apart := range map[string]bool{"coordinator in process 0": false, "launcher": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
