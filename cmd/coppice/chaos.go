@@ -116,8 +116,9 @@ given, of those not given up to a few. It counts the runs in which named situati
 runs all faults end at a random moment. Some processes stand still from then on, and are found dead or,
 if the others are a majority, only suspected; the others must come to the end, or there is "no progress".
 
---check takes every step again that the processes of a real job have written down (coppice run --trace):
-what came of each must be the same, and what one process told must have reached the other, in order.
+--check makes every call again that the machines of a real job have written down (coppice run --trace), those
+of membership, recovery, agreements, streams and credit: what comes of each must be the same, and what one
+process told must have reached the other, in order.
 `
 }
 
