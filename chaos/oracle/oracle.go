@@ -20,6 +20,7 @@ import (
 	"io"
 	"reflect"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -46,8 +47,11 @@ type line = membership.Line[json.RawMessage]
 // Check checks what was written down of one job, in the order in which it was written. The
 // error says what is wrong first, and where.
 func Check(r io.Reader) (Report, error) {
-	c := checker{lives: map[membership.Member]*life{}, machines: map[key]any{}, recovered: newRecovered()}
-	c.tasks = tasks{map[count]uint64{}, map[letter]bool{}, map[letter][]decision{}}
+	c := checker{
+		lives: map[membership.Member]*life{}, machines: map[key]any{},
+		recovered: recovered{map[uint64]*membership.View{}, map[uint64]int64{}, map[protocol.Rank]uint64{}, map[protocol.Rank]bool{}, map[attempt]membership.Member{}},
+		tasks:     tasks{map[count]uint64{}, map[letter]bool{}, map[letter][]decision{}},
+	}
 	in := bufio.NewReader(r)
 	for number := 1; ; number++ {
 		text, err := in.ReadBytes('\n')

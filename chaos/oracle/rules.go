@@ -19,12 +19,6 @@ type recovered struct {
 	adopted map[attempt]membership.Member
 }
 
-func newRecovered() recovered {
-	return recovered{
-		map[uint64]*membership.View{}, map[uint64]int64{}, map[protocol.Rank]uint64{}, map[protocol.Rank]bool{}, map[attempt]membership.Member{},
-	}
-}
-
 // attempt is one to run a task: the view that began it.
 type attempt struct {
 	task  protocol.Rank

@@ -70,8 +70,8 @@ func (j *Job) save(s *State, t *task) bool {
 		case epoch > 0 && here:
 			j.resume(s, t, s.copy(k))
 			return true
-		case epoch > 0 && j.files[k].Copy != nil:
-			j.resume(s, t, j.files[k].Copy)
+		case epoch > 0 && j.files[k] != nil:
+			j.resume(s, t, j.files[k])
 			return true
 		case epoch > 0:
 			j.giveUp(s, &Copy{Key: k})
@@ -80,27 +80,14 @@ func (j *Job) save(s *State, t *task) bool {
 	}
 	t.saving = true
 	c := t.state()
-	if j.Stored() {
-		j.store(c, t.view)
+	if f := j.files[c.Key]; j.Stored() && (f == nil || f.attempt <= c.attempt) {
+		j.files[c.Key] = c
 	}
 	s.keep(c)
 	s.rules.Kept(c.Key, j.Stored())
 	s.rules.Save(t.number, c.Epoch, t.balance)
 	j.carryOut(s)
 	return true
-}
-
-// store writes what an attempt saves. Of the files of an epoch that of the latest attempt counts.
-func (j *Job) store(c *Copy, attempt uint64) {
-	if f := j.files[c.Key]; f.Copy == nil || f.attempt <= attempt {
-		j.files[c.Key] = file{c, attempt}
-	}
-}
-
-// file is a state, and the view in which the attempt began that has saved it.
-type file struct {
-	*Copy
-	attempt uint64
 }
 
 // goOn lets the task go on from what it has saved.

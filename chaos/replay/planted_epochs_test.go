@@ -23,8 +23,8 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "a file is written under the epoch before", file: "epoch.go",
-		old:   `		j.files[c.Key] = file{c, attempt}`,
-		new:   `		k := c.Key; if wrong("a file is written under the epoch before") { k.Epoch-- }; j.files[k] = file{c, attempt}`,
+		old:   `		j.files[c.Key] = c`,
+		new:   `		k := c.Key; if wrong("a file is written under the epoch before") { k.Epoch-- }; j.files[k] = c`,
 		found: "a swarm that stores",
 	},
 	{

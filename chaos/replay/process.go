@@ -68,7 +68,7 @@ type Job struct {
 	parts     bool // some copies are sent in parts
 	hosts     int
 	memory    Memory
-	files     map[recovery.Key]file // nil: there are none
+	files     map[recovery.Key]*Copy // of each the latest attempt's; nil: there are none
 }
 
 // New returns the protocol of a job.
@@ -102,7 +102,7 @@ func New(cfg Config) (*Job, error) {
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
 	j := &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}
 	if cfg.Stored {
-		j.files = map[recovery.Key]file{}
+		j.files = map[recovery.Key]*Copy{}
 	}
 	return j, nil
 }

@@ -55,11 +55,3 @@ func (m *Member) trace() {
 func (m *Member) place() protocol.Place {
 	return protocol.Place{Group: m.group, Epoch: uint64(m.epoch), Task: protocol.Rank(m.task)}
 }
-
-// stream writes down what the task does in a stream; kind is its end of it.
-func (t *tracer) stream(m *Member, kind string, key streamKey) protocol.Note {
-	if t == nil {
-		return nil
-	}
-	return t.begin(kind, m.place(), m.taskOf(key.rank), key.tag, aheadMax)
-}
