@@ -137,6 +137,7 @@ func (t *Task) files(opts []Option) (*files, error) {
 	if k.files == nil {
 		k.files = map[string]*files{}
 	}
+	s.Attempt = uint64(t.attempt)
 	k.files[dir] = &files{s, dir, d.Job()}
 	return k.files[dir], nil
 }

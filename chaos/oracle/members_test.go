@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -10,15 +9,14 @@ import (
 )
 
 // membersTrace is what three processes write down, of which the last dies and the others go on.
-func membersTrace(t *testing.T) (lines []recovery.Line) {
+func membersTrace(t *testing.T) (s script) {
 	t.Helper()
 	first := membership.First(3, nil)
+	cfg := membership.Config{First: first}
 	var all [3]*membership.Tape
 	for i := range all {
 		who := first.Members[i]
-		tape, err := membership.NewTape(membership.Config{First: first}, who.ID, func(s *membership.Step) {
-			lines = append(lines, recovery.Line{Who: who, Members: s})
-		})
+		tape, err := membership.NewTape(cfg, who.ID, s.tape(who, "Membership", cfg, who.ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,79 +41,42 @@ func membersTrace(t *testing.T) (lines []recovery.Line) {
 			}
 		}
 	}
-	return lines
+	return s
 }
 
 func TestMembershipIsWell(t *testing.T) {
-	report, err := check(t, membersTrace(t))
+	report, err := membersTrace(t).check(t)
 	if err != nil || report.Letters < 2 || report.Processes != 3 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
 
 func TestWhatIsWrongInTheMembershipIsFound(t *testing.T) {
-	find := func(l []recovery.Line, is func(s *membership.Step) bool) int {
-		for i := range l {
-			if is(l[i].Members) {
-				return i
-			}
-		}
-		t.Fatal("there is no such line")
-		return 0
-	}
-	receives := func(s *membership.Step) bool { return s.Call == membership.CallReceive && s.From < 2 }
-	sends := func(s *membership.Step) bool { return s.Came != nil && s.Came.Kind == protocol.Send }
-	opens := func(s *membership.Step) bool { return s.Came != nil && s.Came.View != nil }
-	without := func(is func(*membership.Step) bool) func([]recovery.Line) []recovery.Line {
-		return func(l []recovery.Line) []recovery.Line {
-			i := find(l, is)
-			return append(l[:i:i], l[i+1:]...)
-		}
-	}
-	for name, c := range map[string]struct {
-		change func([]recovery.Line) []recovery.Line
-		want   string
-	}{
-		"a process that did not begin": {without(func(s *membership.Step) bool { return s.Call == membership.CallInit }), "has not begun"},
-		"a letter that was lost":       {without(receives), "the machine says"},
-		"a will that was not read":     {without(func(s *membership.Step) bool { return s.Call == membership.CallReceive && s.From == 2 }), "the machine says"},
-		"a letter that nobody sent": {func(l []recovery.Line) []recovery.Line {
-			i := find(l, receives)
-			m, err := membership.Decode(l[i].Members.Msg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			other := *m.Letter
-			other.Number++
-			m.Letter = &other
-			l[i].Members.Msg = m.Append(nil)
-			return l
-		}, "which has not sent it"},
-		"a letter that came twice": {func(l []recovery.Line) []recovery.Line {
-			i := find(l, receives)
-			return append(l[:i+1:i+1], l[i:]...)
-		}, "or before what came already"},
-		"a letter to another": {func(l []recovery.Line) []recovery.Line {
-			s := *l[find(l, sends)].Members
-			came := *s.Came
-			came.To, s.Came = 2, &came
-			l[find(l, sends)].Members = &s
-			return l
-		}, "the machine says"},
-		"a view that recovery did not get": {func(l []recovery.Line) []recovery.Line {
-			i := find(l, opens)
-			first := membership.First(3, nil)
-			other := *l[i].Members.Came.View
-			other.Epoch = 9
-			return append(l[:i+1:i+1],
-				recovery.Line{Who: l[i].Who, Step: &recovery.Step{Call: recovery.CallNew, Config: &recovery.Config{First: first}, From: &l[i].Who}},
-				recovery.Line{Who: l[i].Who, Step: &recovery.Step{Call: recovery.CallOpened, View: &other}})
+	received := func(v []any) bool { return v[1].(protocol.Rank) < 2 }
+	action := func(v []any) protocol.Action[membership.Message] { return v[1].(protocol.Action[membership.Message]) }
+	cases{
+		"a process that did not begin": {without("Membership", always), "has not begun"},
+		"a letter that was lost":       {without("Receive", received), "the machine says"},
+		"a will that was not read":     {without("Receive", func(v []any) bool { return v[1].(protocol.Rank) == 2 }), "the machine says"},
+		"a letter that nobody sent": {other("Receive", received, 2, func(m membership.Message) membership.Message {
+			l := *m.Letter
+			l.Number++
+			m.Letter = &l
+			return m
+		}), "which has not sent it"},
+		"a letter that came twice": {twice("Receive", received), "or before what came already"},
+		"a letter to another": {other("Next", func(v []any) bool { return action(v).Kind == protocol.Send }, 1,
+			func(a protocol.Action[membership.Message]) protocol.Action[membership.Message] {
+				a.To = 2
+				return a
+			}), "the machine says"},
+		"a view that recovery did not get": {func(t *testing.T, s script) script {
+			i := s.find(t, "Next", func(v []any) bool { return action(v).Kind == protocol.Deliver })
+			second := *action(s[i].Values).Msg.Base
+			second.Epoch = 9
+			add := s[: i+1 : i+1]
+			add.tape(s[i].Who, "Recovery", recovery.Config{First: membership.First(3, nil)}, s[i].Who)("Opened", &second, false)
+			return append(add, s[i+1:]...)
 		}, "the membership opened"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := check(t, c.change(membersTrace(t))); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v; want %q", err, c.want)
-			}
-		})
-	}
+	}.run(t, membersTrace)
 }

@@ -3,6 +3,7 @@ package oracle
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,19 +12,101 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// trace is what two processes write down, of which each saves once and the second dies; the first runs its task again.
-func trace(t *testing.T) []recovery.Line {
+// script is what processes write down.
+type script []*membership.Line[any]
+
+// tape is one's of a machine that begins.
+func (s *script) tape(who membership.Member, kind string, with ...any) protocol.Note {
+	machine := uint64(len(*s) + 1)
+	note := func(call string, values ...any) {
+		*s = append(*s, &membership.Line[any]{Who: who, Machine: machine, Call: call, Values: values})
+	}
+	note(kind, with...)
+	return note
+}
+
+// find returns the first line of a call of which is is true.
+func (s script) find(t *testing.T, call string, is func(values []any) bool) int {
 	t.Helper()
-	var lines []recovery.Line
+	i := slices.IndexFunc(s, func(l *membership.Line[any]) bool { return l.Call == call && is(l.Values) })
+	if i < 0 {
+		t.Fatal("there is no such line")
+	}
+	return i
+}
+
+func always([]any) bool { return true }
+
+// change is one that is made to a script.
+type change func(*testing.T, script) script
+
+// without leaves a line out.
+func without(call string, is func([]any) bool) change {
+	return func(t *testing.T, s script) script {
+		i := s.find(t, call, is)
+		return slices.Delete(s, i, i+1)
+	}
+}
+
+// twice repeats a line.
+func twice(call string, is func([]any) bool) change {
+	return func(t *testing.T, s script) script {
+		i := s.find(t, call, is)
+		return slices.Insert(s, i, s[i])
+	}
+}
+
+// other replaces a value of a line.
+func other[T any](call string, is func([]any) bool, at int, f func(T) T) change {
+	return func(t *testing.T, s script) script {
+		l := *s[s.find(t, call, is)]
+		l.Values = slices.Clone(l.Values)
+		l.Values[at] = f(l.Values[at].(T))
+		s[s.find(t, call, is)] = &l
+		return s
+	}
+}
+
+func (s script) check(t *testing.T) (Report, error) {
+	t.Helper()
+	var b bytes.Buffer
+	for _, l := range s {
+		if err := json.NewEncoder(&b).Encode(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Check(&b)
+}
+
+// cases are changes of a script, and what they are reported as.
+type cases map[string]struct {
+	change change
+	want   string
+}
+
+func (all cases) run(t *testing.T, of func(*testing.T) script) {
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			if _, err := c.change(t, of(t)).check(t); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// trace is what two processes write down, of which each saves once and the second dies; the first runs its task again.
+func trace(t *testing.T) (s script) {
+	t.Helper()
 	first := membership.First(2, []protocol.Rank{0, 1})
 	var all [2]*recovery.Tape
 	for i := range all {
 		self := first.Members[i]
-		all[i] = recovery.NewTape(&recovery.Config{
+		cfg := recovery.Config{
 			First: first, Copies: 1, Adopts: true, Saves: true, Aborts: true,
 			Ring:    func(*membership.View) []protocol.Rank { return []protocol.Rank{protocol.Rank(1 - i)} },
 			Nobodys: func(*membership.View) string { return "nobody's" },
-		}, self, func(s *recovery.Step) { lines = append(lines, recovery.Line{Who: self, Step: s}) })
+		}
+		all[i] = recovery.NewTape(&cfg, self, s.tape(self, "Recovery", cfg, self))
 	}
 	// carry delivers what they tell each other, at once.
 	carry := func(some ...int) {
@@ -53,23 +136,12 @@ func trace(t *testing.T) []recovery.Line {
 		t.Fatalf("the task goes on from epoch %d, %t, %t", epoch, here, known)
 	}
 	all[0].Resumed(1, 1)
-	return lines
-}
-
-func check(t *testing.T, lines []recovery.Line) (Report, error) {
-	t.Helper()
-	var b bytes.Buffer
-	for _, l := range lines {
-		if err := json.NewEncoder(&b).Encode(l); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return Check(&b)
+	return s
 }
 
 func TestWhatTheMachineSaysIsWell(t *testing.T) {
 	lines := trace(t)
-	report, err := check(t, lines)
+	report, err := lines.check(t)
 	want := Report{Processes: 2, Steps: len(lines), Effects: report.Effects, Messages: report.Messages, Views: 1, Epochs: 1, Adoptions: 1, Resumptions: 1}
 	if err != nil || report != want || report.Messages < 6 {
 		t.Errorf("%+v, %v; want %+v", report, err, want)
@@ -78,71 +150,42 @@ func TestWhatTheMachineSaysIsWell(t *testing.T) {
 
 // TestWhatIsWrongIsFound changes one line of a trace at a time.
 func TestWhatIsWrongIsFound(t *testing.T) {
-	at := func(lines []recovery.Line, is func(l *recovery.Line) bool) int {
-		for i := range lines {
-			if is(&lines[i]) {
-				return i
-			}
-		}
-		t.Fatal("there is no such line")
-		return 0
+	of := func(k recovery.Kind) func([]any) bool {
+		return func(v []any) bool { return v[1].(recovery.Message).Kind == k }
 	}
-	call := func(c recovery.Call) func(*recovery.Line) bool {
-		return func(l *recovery.Line) bool { return l.Call == c }
-	}
-	receives := func(k recovery.Kind) func(*recovery.Line) bool {
-		return func(l *recovery.Line) bool { return l.Call == recovery.CallReceive && l.Msg.Kind == k }
-	}
-	without := func(is func(*recovery.Line) bool) func([]recovery.Line) []recovery.Line {
-		return func(lines []recovery.Line) []recovery.Line {
-			i := at(lines, is)
-			return append(lines[:i:i], lines[i+1:]...)
-		}
-	}
-	for name, c := range map[string]struct {
-		change func([]recovery.Line) []recovery.Line
-		want   string
-	}{
-		"a process that did not begin": {without(call(recovery.CallNew)), "has not begun"},
-		"a step that was not taken":    {without(call(recovery.CallKept)), "the machine says"},
-		"a message that got lost":      {without(receives(recovery.Keep)), "the machine says"},
-		"an epoch that was not saved":  {without(call(recovery.CallSave)), "the machine says"},
-		"a message that came twice": {func(l []recovery.Line) []recovery.Line {
-			i := at(l, receives(recovery.Kept))
-			return append(l[:i+1:i+1], l[i:]...)
-		}, "which has not told it"},
-		"a message that is another": {func(l []recovery.Line) []recovery.Line {
-			i := at(l, receives(recovery.Keep))
-			m := *l[i].Msg
+	cases{
+		"a process that did not begin": {without("Recovery", always), "has not begun"},
+		"a process that begins twice":  {twice("Recovery", always), "a process begins twice"},
+		"a step that was not taken":    {without("Kept", always), "which it did before"},
+		"a message that got lost":      {without("Receive", of(recovery.Keep)), "the machine says"},
+		"an epoch that was not saved":  {without("Save", always), "the machine says"},
+		"a ring that was not asked":    {without("Ring", always), "which it did not before"},
+		"a ring that was asked again":  {twice("Ring", always), "which it did before"},
+		"a message that came twice":    {twice("Receive", of(recovery.Kept)), "which has not told it"},
+		"a message that is another": {other("Receive", of(recovery.Keep), 1, func(m recovery.Message) recovery.Message {
 			m.Key.Epoch++
-			l[i].Msg = &m
-			return l
-		}, "which has not told it"},
-		"an effect that nobody wanted": {func(l []recovery.Line) []recovery.Line {
-			i := at(l, call(recovery.CallEffects))
-			l[i].Came.Effects[0].To = 5
-			return l
-		}, "the machine says"},
-		"a state that is not the last": {func(l []recovery.Line) []recovery.Line { l[at(l, call(recovery.CallResumed))].Epoch = 7; return l }, "goes on from epoch 7"},
-		"a view that came before": {func(l []recovery.Line) []recovery.Line {
-			i := at(l, call(recovery.CallOpened))
-			return append(l[:i+1:i+1], l[i:]...)
-		}, "comes after view 2"},
-		"two views of one number": {func(l []recovery.Line) []recovery.Line {
-			i := at(l, call(recovery.CallOpened))
-			other, v := *l[i].Step, *l[i].View
+			return m
+		}), "which has not told it"},
+		"an effect that nobody wanted": {other("Effects", always, 0, func(all []recovery.Effect) []recovery.Effect {
+			all[0].To = 5
+			return all
+		}), "the machine says"},
+		"a state that is not the last": {other("Resumed", always, 1, func(uint64) uint64 { return 7 }), "goes on from epoch 7"},
+		"a view that came before":      {twice("Opened", always), "comes after view 2"},
+		"two views of one number": {func(t *testing.T, s script) script {
+			i := s.find(t, "Opened", always)
+			v := *s[i].Values[0].(*membership.View)
 			v.Owners = []protocol.Rank{1, 1}
-			other.View = &v
-			return append(l[:i+1:i+1], recovery.Line{Who: membership.Member{ID: 1, Incarnation: 1}, Step: &other})
+			second := *s[s.find(t, "Recovery", func(v []any) bool { return v[1].(membership.Member).ID == 1 })]
+			second.Call, second.Values = "Opened", []any{&v, false}
+			return slices.Insert(s, i+1, &second)
 		}, "to another process it is"},
-		"a file that is of another kind": {func([]recovery.Line) []recovery.Line { return nil }, "there is no step"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := check(t, c.change(trace(t))); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v; want %q", err, c.want)
-			}
-		})
-	}
+		"a call that does not exist": {func(t *testing.T, s script) script {
+			s[len(s)-1].Call = "Hesitate"
+			return s
+		}, "there is no such call"},
+		"a file that is of another kind": {func(*testing.T, script) script { return nil }, "there is no step"},
+	}.run(t, trace)
 }
 
 // TestCutLines: who is killed while it writes leaves a line that ends early.

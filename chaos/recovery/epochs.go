@@ -21,7 +21,7 @@ var (
 // so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
 func checkResumed(w *replayWorld, r protocol.Rank, m *replayMessage) error {
 	epoch := m.Copy.Epoch
-	if kept, _ := keepers(w, m.Copy); kept == 0 {
+	if kept, _ := keepers(w, m.Copy); kept == 0 && !jobOf(w).Stored() {
 		return fmt.Errorf("%w: the %v", errCopies, m.Copy.Key)
 	}
 	for other := range jobOf(w).Coordinator() {

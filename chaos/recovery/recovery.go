@@ -73,6 +73,9 @@ type Job struct {
 	// Hosts is as in replay.Config.
 	Hosts int
 
+	// Stored lets what tasks save be kept in files, in a quarter of a swarm: no task is lost for want of its state.
+	Stored bool
+
 	// Swarm lets every run draw its own sizes, faults and options. Those above are what it
 	// draws at most.
 	Swarm bool
@@ -385,7 +388,7 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole, Hosts: r.Hosts,
+		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole, Hosts: r.Hosts, Stored: r.Stored && r.Swarm,
 	}
 	for range g.Tasks {
 		if r.Moves {

@@ -40,6 +40,8 @@ const (
 	diesHolding
 	diesTelling
 	creditOfOther
+	fromFile
+	diesHalfway
 	situations // how many there are
 )
 
@@ -65,6 +67,8 @@ var situationNames = [situations]string{
 	diesHolding:     "a sender dies with messages that wait for credit",
 	diesTelling:     "a receiver dies while credit is on its way",
 	creditOfOther:   "credit comes from a process that does not run the receiver",
+	fromFile:        "a task goes on from the file of another process",
+	diesHalfway:     "a sender dies between the parts of a message",
 }
 
 // tally counts the runs in which each has occurred.
@@ -180,7 +184,11 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	case a.Msg.Kind == replay.Loss && a.Msg.Copy.Name > 0:
 		l.saw(valueLost)
 	case a.Msg.Kind == replay.Loss:
-		l.saw(stateLost)
+		if l.saw(stateLost); l.Stored() && l.err == nil {
+			l.err = fmt.Errorf("%w: the %v is stored", errLoss, a.Msg.Copy.Key)
+		}
+	case a.Msg.Kind == replay.Resumed && !s.Holds(a.Msg.Copy):
+		l.saw(fromFile)
 	case a.Msg.Kind == replay.View && a.Msg.Letter.Kind == membership.Opened:
 		l.opens(s, a.Msg.Letter.Base)
 	}
@@ -301,6 +309,9 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		}
 		if p.state.Holding(t) {
 			l.saw(diesHolding)
+		}
+		if p.state.Halfway(t) {
+			l.saw(diesHalfway)
 		}
 	}
 	if p.credits > 0 {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/replay"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // A swarm is random runs of which each draws its own mix of faults, sizes and options
@@ -37,6 +38,7 @@ func (r Job) draw(s *replaySetup) swarmed {
 	if r.Hosts > 0 {
 		d.Hosts = s.Choose(r.Hosts + 1)
 	}
+	d.Stored = r.Stored && protocol.Mix(s.Seed, storedSalt)%4 == 0
 	places := len(r.Ops)
 	if places == 0 {
 		places = int(replay.Stream) // menus have streams besides
@@ -44,6 +46,10 @@ func (r Job) draw(s *replaySetup) swarmed {
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d
 }
+
+// storedSalt is what a seed is mixed with to draw whether there are files: not in the runs of which .ci/run has the
+// seeds. The runs without are those that the same seeds drew when there were none.
+const storedSalt = 0x73746f726565
 
 // faults are those of a run.
 func (r Job) faults(job *replay.Job) chaos.Faults {

@@ -12,7 +12,7 @@ import (
 // everything is a swarm with all faults and options.
 var everything = Job{
 	P: 5, Tasks: 6, Joiners: 2, Operations: 5, Crashes: 6, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2,
-	Saves: Some, LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Swarm: true,
+	Saves: Some, LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, Swarm: true,
 }
 
 func TestSwarmMeetsEverySituation(t *testing.T) {

@@ -61,6 +61,10 @@ var recoveries = []struct {
 		P: 4, Joiners: 2, Tasks: 5, Operations: 4, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Frozen: 2, Saves: 2,
 		LossyCrashes: true, OneWay: true, Swarm: true, Ops: flows,
 	}, 20000},
+	{"a swarm that stores", recovery.Job{
+		P: 4, Joiners: 2, Tasks: 5, Operations: 3, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 2,
+		LossyCrashes: true, OneWay: true, Stored: true, Swarm: true, Ops: loose,
+	}, 20000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 

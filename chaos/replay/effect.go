@@ -112,6 +112,7 @@ func (s *State) hold() bool {
 type Copy struct {
 	recovery.Key
 
+	attempt uint64 // the view in which that began which has saved it
 	digest  uint64 // or the value
 	digests []uint64
 	aborted []int
@@ -142,7 +143,7 @@ func (s *State) Holds(c *Copy) bool { return s.rules.Holds(c.Key) }
 func (t *task) state() *Copy {
 	c := t.memory.copies.one()
 	*c = Copy{
-		Key: recovery.Key{Task: t.number, Epoch: t.epoch + 1}, digest: t.digest, past: t.past,
+		Key: recovery.Key{Task: t.number, Epoch: t.epoch + 1}, attempt: t.view, digest: t.digest, past: t.past,
 		digests: slices.Clip(t.digests), aborted: slices.Clip(t.aborted), onces: slices.Clip(t.onces),
 	}
 	return c

@@ -63,21 +63,28 @@ func (j *Job) save(s *State, t *task) bool {
 	}
 	if !t.first && t.epoch == 0 {
 		epoch, here, known := s.rules.Resume(t.number)
+		k := recovery.Key{Task: t.number, Epoch: epoch}
 		switch {
 		case !known:
 			return false
 		case epoch > 0 && here:
-			j.resume(s, t, epoch)
+			j.resume(s, t, s.copy(k))
+			return true
+		case epoch > 0 && j.files[k] != nil:
+			j.resume(s, t, j.files[k])
 			return true
 		case epoch > 0:
-			j.giveUp(s, &Copy{Key: recovery.Key{Task: t.number, Epoch: epoch}})
+			j.giveUp(s, &Copy{Key: k})
 			return true
 		}
 	}
 	t.saving = true
 	c := t.state()
+	if f := j.files[c.Key]; j.Stored() && (f == nil || f.attempt <= c.attempt) {
+		j.files[c.Key] = c
+	}
 	s.keep(c)
-	s.rules.Kept(c.Key, false)
+	s.rules.Kept(c.Key, j.Stored())
 	s.rules.Save(t.number, c.Epoch, t.balance)
 	j.carryOut(s)
 	return true
@@ -101,17 +108,16 @@ func (t *task) enter(epoch uint64) {
 }
 
 // resume lets a task that is run again go on from what is committed.
-func (j *Job) resume(s *State, t *task, epoch uint64) {
-	c := s.copy(recovery.Key{Task: t.number, Epoch: epoch})
+func (j *Job) resume(s *State, t *task, c *Copy) {
 	if !t.same(c, j.program.starts[1]) {
 		t.err = fmt.Errorf("%w: %v, not %v", errOtherPast, t.aborted, c.aborted)
 		return
 	}
 	t.take(c)
-	t.enter(epoch)
-	t.op = j.program.starts[epoch]
+	t.enter(c.Epoch)
+	t.op = j.program.starts[c.Epoch]
 	j.entered(s, t)
-	s.rules.Resumed(t.number, epoch)
+	s.rules.Resumed(t.number, c.Epoch)
 	s.event(Message{Kind: Resumed, Copy: c, View: s.view.Number})
 }
 

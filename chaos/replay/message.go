@@ -12,7 +12,7 @@ import (
 // Name names a message between two tasks. Its bits are a function of its name:
 // it does not matter which attempt of a task sends it, when, or how often.
 type Name struct {
-	Op       int32 // the number of the operation in its epoch, or streamed, or credited
+	Op       int32 // the number of the operation in its epoch, or streamed, begun, or credited
 	From, To protocol.Rank
 	Lane     uint16
 	Epoch    uint16

@@ -16,6 +16,18 @@ var epochMistakes = []mistake{
 		found: "three that save",
 	},
 	{
+		name: "what is stored waits for copies", file: "recovery/copies.go",
+		old:   `(r.stored || m.count(`,
+		new:   `(r.stored && !wrong("what is stored waits for copies") || m.count(`,
+		found: "a swarm that stores", by: noEnd,
+	},
+	{
+		name: "a file is written under the epoch before", file: "epoch.go",
+		old:   `		j.files[c.Key] = c`,
+		new:   `		k := c.Key; if wrong("a file is written under the epoch before") { k.Epoch-- }; j.files[k] = c`,
+		found: "a swarm that stores",
+	},
+	{
 		name: "the sweep counts what was said in another view", file: "recovery/sweep.go",
 		old: `	if m.View < s.view {
 `,

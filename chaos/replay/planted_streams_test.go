@@ -35,6 +35,18 @@ var streamMistakes = []mistake{
 		found: "two with streams",
 	},
 	{
+		name: "another copy of a message is dropped", file: "flow/stream.go",
+		old:   `	case slices.Contains(i.begun, number):`,
+		new:   `	case slices.Contains(i.begun, number) && !wrong("another copy of a message is dropped"):`,
+		found: "two with streams", by: noEnd,
+	},
+	{
+		name: "a message is complete as soon as its beginning is here", file: "flow/stream.go",
+		old:   `		i.begun = append(i.begun, number)`,
+		new:   `		if !wrong("a message is complete as soon as its beginning is here") { i.begun = append(i.begun, number) }`,
+		found: "two with streams", by: noEnd,
+	},
+	{
 		name: "one message too many goes", file: "flow/stream.go",
 		old:   `o.last <= o.consumed+window {`,
 		new:   `o.last <= o.consumed+window + o.more("one message too many goes") {`,
@@ -63,7 +75,9 @@ var streamMistakes = []mistake{
 		old: `		st.out.Reopen(len(st.held))
 `,
 		new: `		if st.out.Reopen(len(st.held)); wrong("what a new receiver was sent goes at once") {
-			t.out = append(t.out, st.held...)
+			for _, f := range st.held {
+				t.emit(f)
+			}
 			st.held = nil
 			st.out.Drop()
 		}

@@ -46,6 +46,10 @@ type Config struct {
 	// first. 0: that does not matter.
 	Hosts int
 
+	// Stored has what tasks save kept in files, which all processes read, instead of in copies. The files are
+	// the job's: it is not for schedules that go back.
+	Stored bool
+
 	// Fanout is that of the membership.
 	Fanout int
 }
@@ -64,6 +68,7 @@ type Job struct {
 	parts     bool // some copies are sent in parts
 	hosts     int
 	memory    Memory
+	files     map[recovery.Key]*Copy // of each the latest attempt's; nil: there are none
 }
 
 // New returns the protocol of a job.
@@ -95,11 +100,18 @@ func New(cfg Config) (*Job, error) {
 		return nil, err
 	}
 	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}, nil
+	j := &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}
+	if cfg.Stored {
+		j.files = map[recovery.Key]*Copy{}
+	}
+	return j, nil
 }
 
 // Program is what the job's tasks do.
 func (j *Job) Program() *Program { return j.program }
+
+// Stored reports whether what tasks save is kept in files.
+func (j *Job) Stored() bool { return j.files != nil }
 
 // Coordinator is its rank.
 func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }

@@ -11,7 +11,7 @@ import (
 
 // Streams: messages that package flow numbers, holds until the receiver has acknowledged enough, and
 // drops if they come again. A task does not wait for what it sends, so messages may go when it is
-// far ahead. Not in this model: messages in parts, and receivers that return before they have all.
+// far ahead. Not in this model: receivers that return before they have all.
 
 // window is how many messages of a stream a sender is ahead of the receiver at most.
 const window = 2
@@ -31,7 +31,8 @@ type stream struct {
 	out   flow.Out
 	held  []*Frame // messages that wait to be sent
 	in    flow.In
-	queue []*Frame // messages that wait to be taken
+	queue []*Frame // messages that wait to be taken, or their beginnings
+	rests []said   // beginnings of which the rest is wanted
 }
 
 // said is a message between tasks, and the process that it came from.
@@ -44,7 +45,7 @@ type said struct {
 func streams(tasks int) (all []*Plan) {
 	for _, p := range shifts(tasks) {
 		n := 3 + int(p.Root)%3
-		all = append(all, &Plan{Op: Stream, Algorithm: p.Algorithm, Root: p.Root, Spans: n, messages: 2 * n * tasks}) // each is acknowledged
+		all = append(all, &Plan{Op: Stream, Algorithm: p.Algorithm, Root: p.Root, Spans: n, messages: 3 * n * tasks}) // each may be in parts, and is acknowledged
 	}
 	return all
 }
@@ -72,7 +73,7 @@ func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 		return true
 	}
 	st := t.stream(t.epoch, (t.number-c.Root+n)%n)
-	if len(st.queue) == 0 {
+	if len(st.queue) == 0 || st.queue[0].Op == begun {
 		return false
 	}
 	f := st.queue[0]
@@ -104,7 +105,7 @@ func (t *task) leave(f *Frame) {
 			return
 		}
 	}
-	t.out = append(t.out, f)
+	t.emit(f)
 }
 
 // release sends what may go of what is held.
@@ -115,7 +116,7 @@ func (t *task) release(st *stream) {
 			return
 		}
 		if f := st.held[0]; !st.out.Taken(number) {
-			t.out = append(t.out, f)
+			t.emit(f)
 		}
 		st.held = slices.Clone(st.held[1:])
 	}
@@ -128,16 +129,28 @@ func (t *task) tell(st *stream) {
 	t.out = append(t.out, f)
 }
 
-// arrive takes a message of a stream.
-func (t *task) arrive(f *Frame) {
+// arrive takes a message of a stream, or its beginning.
+func (t *task) arrive(f said) {
 	st, number := t.stream(uint64(f.Epoch), f.From), uint64(f.Lane)
-	if st.in.Arrive(number) == flow.Again || !st.in.Complete(number) {
+	if inParts(f.Frame) && !st.wanted(f) {
 		return
 	}
-	t.idle = 0
-	st.queue = append(st.queue, f)
-	if len(st.queue) > window && t.err == nil {
-		t.err = errWindow
+	if !inParts(f.Frame) {
+		switch st.in.Arrive(number) {
+		case flow.Next:
+			st.queue = append(st.queue, f.Frame)
+			if len(st.queue) > window && t.err == nil {
+				t.err = errWindow
+			}
+		case flow.Again:
+			return
+		}
+	}
+	if f.Op == begun {
+		st.rests = append(st.rests, f)
+	} else if st.in.Complete(number) {
+		t.idle = 0
+		st.queue[number-st.in.Taken()-1] = f.Frame
 	}
 }
 
@@ -175,8 +188,8 @@ func (j *Job) flows(s *State, t *task, f said) {
 	case 0 < epoch && epoch < t.epoch: // which is over
 	case epoch > t.epoch:
 		t.later = append(t.later, f)
-	case f.Op == streamed:
-		t.arrive(f.Frame)
+	case f.Op == streamed || f.Op == begun:
+		t.arrive(f)
 	case s.runs(f.by, f.From):
 		t.credit(f.Frame)
 	}
@@ -207,7 +220,7 @@ func (j *Job) entered(s *State, t *task) {
 func (st *stream) clone() *stream {
 	c := *st
 	c.in = st.in.Clone()
-	c.held, c.queue = slices.Clone(st.held), slices.Clone(st.queue)
+	c.held, c.queue, c.rests = slices.Clone(st.held), slices.Clone(st.queue), slices.Clone(st.rests)
 	return &c
 }
 
@@ -219,6 +232,9 @@ func (st *stream) sign(f fingerprint) fingerprint {
 			f = f.with(h.Key()).with(h.Sum())
 		}
 		f = f.with(uint64(len(list)))
+	}
+	for _, r := range st.rests {
+		f = f.with(r.Key()).with(uint64(r.by.ID)<<32 | uint64(r.by.Incarnation))
 	}
 	return f
 }

@@ -52,8 +52,9 @@ func (x *chaosCmd) checkTraces(c *console) error {
 }
 
 func (t checkedTrace) write(w *bufio.Writer) {
-	fmt.Fprintf(w, "%s: %d processes, %d steps, %d effects, %d letters, %d messages, %d views, %d epochs, %d tasks run again (%d from a saved state)\n",
-		t.File, t.Processes, t.Steps, t.Effects, t.Letters, t.Messages, t.Views, t.Epochs, t.Adoptions, t.Resumptions)
+	fmt.Fprintf(w, "%s: %d processes, %d steps, %d effects, %d letters, %d messages, %d views, %d epochs, %d tasks run again (%d from a saved state), "+
+		"%d decisions, %d messages of streams, %d credits\n",
+		t.File, t.Processes, t.Steps, t.Effects, t.Letters, t.Messages, t.Views, t.Epochs, t.Adoptions, t.Resumptions, t.Decisions, t.Arrivals, t.Credits)
 	if t.Error != "" {
 		fmt.Fprintf(w, "  violation: %s\n", t.Error)
 	}

@@ -53,7 +53,7 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 		Frozen: x.Frozen,
 	}
 	if x.Swarm {
-		r.Swarm, r.OneWay, r.Logless, r.Hosts = true, true, true, swarmHosts
+		r.Swarm, r.OneWay, r.Logless, r.Stored, r.Hosts = true, true, true, true, swarmHosts
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
 		r.Ops = []replay.Op{op}

@@ -30,7 +30,7 @@ type runCmd struct {
 	Ranks  string `placeholder:"0,3-5" group:"Output:" help:"Show only what these ranks write."`
 	LogDir string `placeholder:"DIR" group:"Output:" help:"Write what each rank writes to DIR/RANK.out and DIR/RANK.err too, byte for byte."`
 
-	Trace string `placeholder:"FILE" group:"Output:" help:"Write every step of membership and recovery in every process to FILE, on each host; coppice chaos --check FILE checks them."`
+	Trace string `placeholder:"FILE" group:"Output:" help:"Write every call of the machines that decide in every process to FILE, on each host; coppice chaos --check FILE checks them."`
 
 	Stdin string   `placeholder:"RANK" group:"Start:" help:"Who reads standard input: a rank or none (default 0; with --restart none); the others read nothing."`
 	Env   []string `placeholder:"NAME=VALUE" sep:"none" group:"Start:" help:"Set a variable in every process. May be repeated."`

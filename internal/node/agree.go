@@ -73,7 +73,7 @@ func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
 		return Decision{}, f
 	}
 	if ctx.Err() != nil {
-		a.state.Cancel()
+		m.agreements.Cancel(a.state.Number)
 	}
 	a.step()
 	err := a.await(ctx)
@@ -115,19 +115,20 @@ func (m *Member) enterPact(c *Call) (*pact, *Failure) {
 	} else {
 		m.p.count(m.task, c.name(), &a.fate)
 	}
-	a.state.Begin(append([]byte{}, c.Value...))
+	m.agreements.Begin(a.state.Number, append([]byte{}, c.Value...))
 	return a, nil
 }
 
 // series is the group's agreements, as this task knows them.
-func (m *Member) series() *agreement.Series[*pact] {
+func (m *Member) series() *agreement.Tape[*pact] {
 	if m.agreements == nil {
-		m.agreements = &agreement.Series[*pact]{}
+		m.agreements = &agreement.Tape[*pact]{}
 		all := make([]protocol.Rank, m.Size())
 		for r := range all {
 			all[r] = protocol.Rank(r)
 		}
 		m.agreements.Init(protocol.Rank(m.rank), all, aheadMax)
+		m.agreements.Note = m.p.trace.begin("Agreements", m.place(), m.tasks, m.Size(), m.rank, aheadMax)
 		v := m.p.view()
 		m.agreements.NewView(v.Number, m.living(v))
 	}
@@ -205,7 +206,7 @@ func (m *Member) letter(from int, in *incoming) {
 		return
 	}
 	a.counted()
-	a.state.Receive(protocol.Rank(from), msg)
+	m.agreements.Receive(in.seq, protocol.Rank(from), msg)
 	a.step()
 }
 
@@ -213,7 +214,7 @@ func (m *Member) letter(from int, in *incoming) {
 func (a *pact) step() {
 	p := a.m.p
 	for a.err == nil && !p.dead {
-		switch next := a.m.agreements.Next(a.state); next.Kind {
+		switch next := a.m.agreements.Next(a.state.Number); next.Kind {
 		case protocol.Send:
 			a.send(int(next.To), next.Msg)
 		case protocol.Deliver:
@@ -221,7 +222,7 @@ func (a *pact) step() {
 			a.delivered = true
 			p.engine.Complete(a.w)
 			for ; a.works > 0; a.works-- { // the task will not do it any more, and nobody needs it
-				a.state.Folded(nil)
+				a.m.agreements.Folded(a.state.Number, nil)
 			}
 		case protocol.Work:
 			if a.user {
@@ -235,7 +236,7 @@ func (a *pact) step() {
 				a.cannotFold(err)
 				return
 			}
-			a.state.Folded(v)
+			a.m.agreements.Folded(a.state.Number, v)
 		default:
 			return
 		}
@@ -281,7 +282,7 @@ func (a *pact) await(ctx context.Context) (err error) {
 		if err != nil && !a.late {
 			a.late = true
 			ctx, err = a.m.patient(ctx), nil
-			a.state.Cancel()
+			a.m.agreements.Cancel(a.state.Number)
 			a.step()
 		}
 	}
@@ -313,7 +314,7 @@ func (a *pact) combine() {
 		a.cannotFold(err)
 		return
 	}
-	a.state.Folded(v)
+	a.m.agreements.Folded(a.state.Number, v)
 	a.step()
 }
 

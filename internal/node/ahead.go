@@ -10,7 +10,7 @@ import (
 
 // ahead keeps a task from running ahead of those it sends to: package credit says how far.
 type ahead struct {
-	credit.Account
+	credit.Tape
 	waiting []*engine.Waiter
 }
 

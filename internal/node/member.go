@@ -58,9 +58,9 @@ type Member struct {
 	agreed     uint64   // the agreed operation that the task is in, if it is in one
 	patience   outliving
 	revoking   revoke.State
-	fate       fate                     // of the last operation, which may have further parts
-	agreements *agreement.Series[*pact] // nil: there are none
-	blocks     [][]byte                 // of the last result
+	fate       fate                   // of the last operation, which may have further parts
+	agreements *agreement.Tape[*pact] // nil: there are none
+	blocks     [][]byte               // of the last result
 	lent       []bool
 	later      [][]byte // memory of the last result, which the task has copied when it calls the next
 	parked     []parked // memory that was sent, until all have it
@@ -125,7 +125,7 @@ func (p *Process) member(at scope, task int) *Member {
 	m := p.groups.members[key]
 	if m == nil {
 		m = &Member{
-			p: p, scope: at, task: task, ahead: ahead{Account: credit.Account{Limits: aheadLimits}},
+			p: p, scope: at, task: task, ahead: ahead{Tape: credit.Tape{Account: credit.Account{Limits: aheadLimits}}},
 			factories: map[Plan]factory{},
 			in:        map[streamKey]*inStream{}, out: map[streamKey]*outStream{},
 		}
@@ -159,6 +159,7 @@ func (m *Member) join(tasks []int32) {
 		}
 		m.rank = m.ranks[int32(m.task)]
 	}
+	m.trace()
 	m.revoking.Join()
 	m.flood() // that it is revoked may have been known before
 	held := m.held

@@ -40,7 +40,7 @@ type Config struct {
 	SignName func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
 	Fanout   int                      // children of a node in the tree of views: a power of two; default 4
 	Logger   *slog.Logger
-	Trace    io.Writer // every step of membership and recovery is written there; nil: it is not
+	Trace    io.Writer // every call of the machines that decide is written there; nil: it is not
 
 	// HostName tells hosts apart, as Address.Host does.
 	HostName string
@@ -103,6 +103,7 @@ type Process struct {
 	recovery recovering     // what is kept for those that are run again
 	groups   groups         // the tasks' places in groups, and their operations
 	patrols  patrols
+	trace    *tracer // nil: nothing is written down
 
 	dead  bool // killed, where a process is a goroutine
 	ended error
@@ -149,6 +150,9 @@ func newProcess(cfg Config) (*Process, error) {
 		roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
 		mesh:   mesh{peers: make([]*peer, cfg.Size)},
 		groups: groups{members: map[memberKey]*Member{}, counts: map[string]int{}, whole: cfg.Rules.Whole()},
+	}
+	if cfg.Trace != nil {
+		p.trace = &tracer{p: p}
 	}
 	p.engine = engine.New(engine.Config{Handler: handler{p}, Spin: cfg.Spin, Pause: cfg.Pause})
 	p.patrols.do = p.patrol

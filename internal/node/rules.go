@@ -28,10 +28,11 @@ type rules struct {
 
 // initRules begins in the first view.
 func (p *Process) initRules() {
-	p.recovery.rules.Tape = recovery.NewTape(&recovery.Config{
+	cfg := recovery.Config{
 		First: p.view(), Copies: p.cfg.Copies, Adopts: p.replays(), Saves: p.replays(), Aborts: true,
 		Ring: p.ring, Nobodys: p.nobodys,
-	}, p.self(), p.tracer().recovery())
+	}
+	p.recovery.rules.Tape = recovery.NewTape(&cfg, p.self(), p.trace.begin("Recovery", cfg, p.self()))
 	p.carryOut()
 }
 

@@ -18,7 +18,7 @@ type streamKey struct {
 
 // outStream is a stream to another task.
 type outStream struct {
-	flow   flow.Out
+	flow   flow.OutTape
 	queued int64 // what its messages that wait to be sent cost
 	held   []heldMessage
 }
@@ -34,7 +34,7 @@ type heldMessage struct {
 type inStream struct {
 	m     *Member
 	from  int
-	flow  flow.In
+	flow  flow.InTape
 	queue []*incoming // in order, from first on
 	first int
 
@@ -50,7 +50,7 @@ func (m *Member) streamIn(from int, tag uint64) *inStream {
 	key := streamKey{from, tag}
 	s := m.in[key]
 	if s == nil {
-		s = &inStream{m: m, from: from}
+		s = &inStream{m: m, from: from, flow: flow.InTape{Note: m.p.trace.begin("In", m.place(), m.taskOf(from), tag, aheadMax)}}
 		m.in[key] = s
 	}
 	return s
@@ -90,7 +90,7 @@ func (m *Member) streamOut(to int, tag uint64) *outStream {
 	key := streamKey{to, tag}
 	s := m.out[key]
 	if s == nil {
-		s = &outStream{}
+		s = &outStream{flow: flow.OutTape{Note: m.p.trace.begin("Out", m.place(), m.taskOf(to), tag, aheadMax)}}
 		m.out[key] = s
 	}
 	return s

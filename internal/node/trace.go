@@ -6,17 +6,12 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// tracer writes down the steps of a process's machines; nil: nobody wants them.
-type tracer struct{ p *Process }
-
-func (p *Process) tracer() *tracer {
-	if p.cfg.Trace == nil {
-		return nil
-	}
-	return &tracer{p}
+// tracer writes down the calls of a process's machines; nil: nobody wants them.
+type tracer struct {
+	p        *Process
+	machines uint64 // that have begun
 }
 
 // self is which life of which process this is.
@@ -24,8 +19,21 @@ func (p *Process) self() membership.Member {
 	return membership.Member{ID: protocol.Rank(p.cfg.Rank), Incarnation: uint32(max(p.cfg.Incarnation, 1))}
 }
 
-func (t *tracer) write(l recovery.Line) {
-	l.Who = t.p.self()
+// begin writes down that a machine begins, and with what. It returns what notes its calls.
+func (t *tracer) begin(kind string, with ...any) protocol.Note {
+	if t == nil {
+		return nil
+	}
+	t.machines++
+	number := t.machines
+	note := func(call string, values ...any) {
+		t.write(membership.Line[any]{Who: t.p.self(), Machine: number, Call: call, Values: values})
+	}
+	note(kind, with...)
+	return note
+}
+
+func (t *tracer) write(l membership.Line[any]) {
 	line, err := json.Marshal(l)
 	if err == nil {
 		// A line that was cut off before must not spoil this one.
@@ -36,16 +44,14 @@ func (t *tracer) write(l recovery.Line) {
 	}
 }
 
-func (t *tracer) recovery() func(*recovery.Step) {
-	if t == nil {
-		return nil
+// trace writes down what the task does in the group, from when it has joined.
+func (m *Member) trace() {
+	if t := m.p.trace; t != nil && m.ahead.Note == nil {
+		m.ahead.Note = t.begin("Account", m.place(), m.tasks, m.ahead.Limits)
 	}
-	return func(s *recovery.Step) { t.write(recovery.Line{Step: s}) }
 }
 
-func (t *tracer) members() func(*membership.Step) {
-	if t == nil {
-		return nil
-	}
-	return func(s *membership.Step) { t.write(recovery.Line{Members: s}) }
+// place is where the task is.
+func (m *Member) place() protocol.Place {
+	return protocol.Place{Group: m.group, Epoch: uint64(m.epoch), Task: protocol.Rank(m.task)}
 }

@@ -71,11 +71,12 @@ func (p *Process) initViews() error {
 		p.cfg.Fanout = viewFanout
 	}
 	first := membership.First(p.cfg.Size, owners)
-	state, err := membership.NewTape(membership.Config{
+	cfg, self := membership.Config{
 		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(),
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
 		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
-	}, protocol.Rank(p.cfg.Rank), p.tracer().members())
+	}, protocol.Rank(p.cfg.Rank)
+	state, err := membership.NewTape(cfg, self, p.trace.begin("Membership", cfg, self))
 	if err != nil {
 		return err
 	}

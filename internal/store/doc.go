@@ -3,6 +3,7 @@
 //
 //	DIR/job                which job the files are of, which run of it is the latest, whether it is finished
 //	DIR/TASK/epoch-E       the state that a task saved as epoch E
+//	DIR/TASK/epoch-E.A     the same, by a later attempt: the latest counts
 //	DIR/TASK/epoch-E-KEY   a value that the task keeps in epoch E
 //	DIR/TASK/found         what the task found when the job was taken up again
 //

@@ -13,11 +13,12 @@ import (
 )
 
 // Shelf is what a directory holds of one task. Attempts of the task may use it at once, in
-// several processes: the states of an epoch are the same, and of the values of a key the
-// first one stays.
+// several processes. One of a process that a view has removed may save what follows from an abort of which nobody
+// has heard: of the states of an epoch, that of the latest attempt counts. Of the values of a key the first one stays.
 type Shelf struct {
-	dir  *Dir
-	task int
+	Attempt uint64 // that saves
+	dir     *Dir
+	task    int
 }
 
 // Shelf makes the task's, and clears it of what other jobs have left.
@@ -70,13 +71,17 @@ func File(dir string, task int, epoch uint64) string {
 // name is that of a file; key 0 is the state.
 type name struct {
 	epoch, key uint64
+	attempt    uint64 // of a state
 	text       string
 }
 
 const epochPrefix = "epoch-"
 
 func (n name) String() string {
-	if n.key == 0 {
+	switch {
+	case n.attempt > 0:
+		return fmt.Sprintf("%s%d.%d", epochPrefix, n.epoch, n.attempt)
+	case n.key == 0:
 		return epochPrefix + strconv.FormatUint(n.epoch, 10)
 	}
 	return fmt.Sprintf("%s%d-%016x", epochPrefix, n.epoch, n.key)
@@ -87,13 +92,17 @@ func parseName(text string) (n name, ok bool) {
 	if !ok {
 		return n, false
 	}
-	epoch, key, keyed := strings.Cut(rest, "-")
-	var err1, err2 error
+	rest, key, keyed := strings.Cut(rest, "-")
+	epoch, attempt, again := strings.Cut(rest, ".")
+	var err1, err2, err3 error
 	n.epoch, err1 = strconv.ParseUint(epoch, 10, 64)
 	if keyed {
 		n.key, err2 = strconv.ParseUint(key, 16, 64)
 	}
-	ok = err1 == nil && err2 == nil && n.String() == text
+	if again {
+		n.attempt, err3 = strconv.ParseUint(attempt, 10, 64)
+	}
+	ok = errors.Join(err1, err2, err3) == nil && n.String() == text
 	n.text = text
 	return n, ok
 }
@@ -109,8 +118,14 @@ func (s *Shelf) list() (all []name, err error) {
 	return all, err
 }
 
-func (s *Shelf) file(epoch, key uint64) string {
-	return filepath.Join(s.name(), name{epoch: epoch, key: key}.String())
+func (s *Shelf) file(n name) string { return filepath.Join(s.name(), n.String()) }
+
+// states lists the files of states, of each epoch the latest attempt's, from the last epoch on.
+func (s *Shelf) states() ([]name, error) {
+	all, err := s.list()
+	all = slices.DeleteFunc(all, func(n name) bool { return n.key != 0 })
+	slices.SortFunc(all, func(a, b name) int { return cmp.Or(cmp.Compare(b.epoch, a.epoch), cmp.Compare(b.attempt, a.attempt)) })
+	return slices.CompactFunc(all, func(a, b name) bool { return a.epoch == b.epoch }), err
 }
 
 func (s *Shelf) record(kind uint32, epoch, key, sign uint64, value []byte) *record {
@@ -124,12 +139,20 @@ func (s *Shelf) Save(epoch, sign uint64, state []byte) error {
 	if err := s.dir.current(); err != nil {
 		return err
 	}
-	return s.dir.write(s.file(epoch, 0), s.record(stateKind, epoch, 0, sign, state))
+	return s.dir.write(s.file(name{epoch: epoch, attempt: s.Attempt}), s.record(stateKind, epoch, 0, sign, state))
 }
 
 // State reads the state of an epoch.
 func (s *Shelf) State(epoch, sign uint64) ([]byte, error) {
-	return s.read(stateKind, epoch, 0, sign)
+	all, err := s.states()
+	if err != nil {
+		return nil, err
+	}
+	n := name{epoch: epoch}
+	if i := slices.IndexFunc(all, func(n name) bool { return n.epoch == epoch }); i >= 0 {
+		n = all[i]
+	}
+	return s.read(stateKind, n, sign)
 }
 
 // Keep writes a value of an epoch, unless there is one: then it returns that.
@@ -137,7 +160,7 @@ func (s *Shelf) Keep(epoch, key, sign uint64, value []byte) (before []byte, err 
 	if err := s.dir.current(); err != nil {
 		return nil, err
 	}
-	err = s.dir.create(s.file(epoch, key), s.record(valueKind, epoch, key, sign, value))
+	err = s.dir.create(s.file(name{epoch: epoch, key: key}), s.record(valueKind, epoch, key, sign, value))
 	if errors.Is(err, fs.ErrExist) {
 		return s.Value(epoch, key, sign)
 	}
@@ -146,21 +169,21 @@ func (s *Shelf) Keep(epoch, key, sign uint64, value []byte) (before []byte, err 
 
 // Value reads a value of an epoch; without one it is fs.ErrNotExist.
 func (s *Shelf) Value(epoch, key, sign uint64) ([]byte, error) {
-	return s.read(valueKind, epoch, key, sign)
+	return s.read(valueKind, name{epoch: epoch, key: key}, sign)
 }
 
 // read reads a file that must be what its name says.
-func (s *Shelf) read(kind uint32, epoch, key, sign uint64) ([]byte, error) {
-	path := filepath.Join(s.dir.path, s.file(epoch, key))
-	r, err := s.dir.read(s.file(epoch, key))
+func (s *Shelf) read(kind uint32, n name, sign uint64) ([]byte, error) {
+	path := filepath.Join(s.dir.path, s.file(n))
+	r, err := s.dir.read(s.file(n))
 	if err != nil {
 		return nil, err
 	}
-	want := s.record(kind, epoch, key, sign, nil)
+	want := s.record(kind, n.epoch, n.key, sign, nil)
 	switch {
 	case r.Tasks != want.Tasks:
 		return nil, fmt.Errorf("%s: of a job of %d tasks, and this one has %d; allowed: the same number", path, r.Tasks, want.Tasks)
-	case r.Kind != kind || r.Job != want.Job || r.Task != want.Task || r.Epoch != epoch || r.Key != key:
+	case r.Kind != kind || r.Job != want.Job || r.Task != want.Task || r.Epoch != n.epoch || r.Key != n.key:
 		return nil, fmt.Errorf("%s: %w: it is another file under this name", path, ErrDamaged)
 	case r.Signature != sign:
 		return nil, fmt.Errorf("%s: a value of another type; allowed: the type that was saved", path)
@@ -194,16 +217,15 @@ func (s *Shelf) Find(sign uint64) (f Found, err error) {
 }
 
 func (s *Shelf) find(sign uint64) (f Found, err error) {
-	names, err := s.list()
+	names, err := s.states()
 	if err != nil {
 		return f, err
 	}
-	slices.SortFunc(names, func(a, b name) int { return cmp.Compare(b.epoch, a.epoch) })
 	for _, n := range names {
-		if n.key != 0 || n.epoch == 0 {
+		if n.epoch == 0 {
 			continue
 		}
-		switch _, err := s.State(n.epoch, sign); {
+		switch _, err := s.read(stateKind, n, sign); {
 		case errors.Is(err, ErrDamaged):
 			f.Damaged = max(f.Damaged, n.epoch)
 		case err != nil:

@@ -215,6 +215,31 @@ func TestFirstValueStays(t *testing.T) {
 	}
 }
 
+// TestLatestAttemptCounts: an attempt that is over may save when the one after it has.
+func TestLatestAttemptCounts(t *testing.T) {
+	d := open(t, t.TempDir(), 1, false)
+	first, second, third := shelf(t, d, 2), shelf(t, d, 2), shelf(t, d, 2)
+	second.Attempt, third.Attempt = 2, 10
+	must(t, first.Save(4, sign, []byte("four")))
+	must(t, third.Save(5, sign, []byte("five")))
+	must(t, second.Save(5, sign, []byte("late")))
+	must(t, first.Save(5, sign, []byte("later")))
+	for epoch, want := range map[uint64]string{4: "four", 5: "five"} {
+		for _, s := range []*Shelf{first, second, third} {
+			if b, err := s.State(epoch, sign); err != nil || string(b) != want {
+				t.Errorf("attempt %d reads %q of epoch %d, %v; want %q", s.Attempt, b, epoch, err, want)
+			}
+		}
+	}
+	if f, err := first.Find(sign); err != nil || f != (Found{Newest: 5, Before: 4}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	must(t, first.Prune(7))
+	if _, err := first.State(5, sign); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("pruned: %v", err)
+	}
+}
+
 // TestAttemptsBeginWhileOthersSave: an attempt that begins clears the shelf, and what others
 // write meanwhile is not lost.
 func TestAttemptsBeginWhileOthersSave(t *testing.T) {

@@ -114,6 +114,28 @@ var planted = plant.Garden{
 `,
 		},
 		{
+			Name: "the sender of a stream is told of one message more than was taken", File: "replay.go",
+			Old: `	e.seq, e.extra, e.plan, e.kind = s.flow.Tell(), key.tag, Plan{op: opCredit}, creditStream
+`,
+			New: `	e.seq, e.extra, e.plan, e.kind = s.flow.Tell(), key.tag, Plan{op: opCredit}, creditStream
+	if wrong("the sender of a stream is told of one message more than was taken") {
+		e.seq++
+	}
+`,
+			By: []string{"messages are said to be taken"},
+		},
+		{
+			Name: "a task is said to have completed one operation more", File: "ahead.go",
+			Old: `	e.seq, e.plan = m.ahead.Count(), Plan{op: opCredit}
+`,
+			New: `	e.seq, e.plan = m.ahead.Count(), Plan{op: opCredit}
+	if wrong("a task is said to have completed one operation more") {
+		e.seq++
+	}
+`,
+			By: []string{"is said to have completed"},
+		},
+		{
 			Name: "a task that has moved goes on", File: "rules.go",
 			Old: `		p.leaves(int(e.Task))
 `,

@@ -1,0 +1,31 @@
+package crash_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/plant"
+)
+
+// TestMistakesOfTheExecutorAreFound plants a mistake in what carries messages of agreements: what the calls
+// of their machines were, made again (chaos/oracle), shows it.
+func TestMistakesOfTheExecutorAreFound(t *testing.T) {
+	if os.Getenv("COPPICE_PLANTED") == "" {
+		t.Skip("takes long; to run it: COPPICE_PLANTED=1 go test -run Executor ./test/crash, or bash .ci/run integration")
+	}
+	t.Setenv("COPPICE_FULL", "1")
+	const test = "^TestTracesOfKilledJobs$"
+	(&plant.Garden{Machine: "../../internal/node", Package: "node", Healthy: test, Mistakes: []plant.Mistake{
+		{
+			Name: "a message of an agreement is sent twice", File: "agree.go",
+			Old: `	q.send(e, value, nil)
+`,
+			New: `	q.send(e, value, nil)
+	if wrong("a message of an agreement is sent twice") {
+		q.send(e, value, nil)
+	}
+`,
+			Test: test, By: []string{"which has not sent it, or once more"},
+		},
+	}}).Find(t)
+}
