@@ -129,7 +129,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
 	if in.source.rank == m.p.roster.Owner(int(in.from)) { // how far another attempt has come says nothing of this one
-		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)), !in.plan.unasked())
+		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)), !in.plan.unasked() && !m.p.reran(int(in.from)))
 	}
 	o := m.ops.get(in.seq)
 	if o == nil {

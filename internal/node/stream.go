@@ -378,13 +378,14 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 	}
 }
 
-// credit learns how far a receiver has come, of a stream or of the group's
-// operations.
+// credit learns how far a receiver has come, of a stream or of the group's operations, if the attempt that
+// counts says so: the one before may have been in the same process.
 func (m *Member) credit(from int, in *incoming) {
-	switch in.kind {
-	case creditOperations, creditLoose:
+	switch {
+	case in.sign != uint64(m.p.roster.Attempt(int(in.from))):
+	case in.kind == creditStream:
+		m.streamOut(from, in.extra).credited(m, from, in.seq)
+	default:
 		m.ahead.credited(m, from, in.seq, in.kind == creditLoose)
-		return
 	}
-	m.streamOut(from, in.extra).credited(m, from, in.seq)
 }

@@ -10,7 +10,8 @@ import (
 
 // The tests take every schedule of a stream of a few messages, in which both ends are run again
 // at any moment. Ends learn of that when their process opens a view, which may be long after
-// the new attempt has begun. What a dead process has sent may still come, until then.
+// the new attempt has begun. What a dead process has sent may still come, until then. When both ends are
+// done with the stream, either may be run again where it was.
 
 const (
 	window      = 2
@@ -30,9 +31,13 @@ type part struct {
 type world struct {
 	out      Out
 	in       In
-	attempts [2]int // of the sender, and of the receiver
-	knows    [2]int // the attempt of the other that each knows of
-	left     int    // deaths that may come
+	attempts [2]int              // of the sender, and of the receiver
+	latest   [2]int              // the attempt that the latest view has
+	process  [2][attemptsMax]int // of an attempt
+	knows    [2]int              // the attempt of the other that each knows of
+	left     int                 // deaths that may come
+	backs    int                 // views that may give ends back to their processes
+	again    [2]int              // the attempt of which the end is to hear that it is run where one before was
 
 	data   [attemptsMax][attemptsMax][]part // by the attempts of sender and receiver
 	credit [attemptsMax][attemptsMax][]uint64
@@ -54,7 +59,7 @@ func (w *world) clone() *world {
 
 // key stands for the world.
 func (w *world) key() string {
-	b := []byte{byte(w.out.last), byte(w.out.next), byte(w.out.consumed), byte(w.in.last), byte(w.in.taken), byte(w.in.told), byte(w.left)}
+	b := []byte{byte(w.out.last), byte(w.out.next), byte(w.out.consumed), byte(w.in.last), byte(w.in.taken), byte(w.in.told), byte(w.left), byte(w.backs)}
 	bit := func(on bool) {
 		b = append(b, 0)
 		if on {
@@ -62,7 +67,10 @@ func (w *world) key() string {
 		}
 	}
 	for i := range 2 {
-		b = append(b, byte(w.attempts[i]), byte(w.knows[i]))
+		b = append(b, byte(w.attempts[i]), byte(w.knows[i]), byte(w.latest[i]), byte(w.again[i]))
+		for _, p := range w.process[i] {
+			b = append(b, byte(p))
+		}
 	}
 	for i := range w.here {
 		bit(w.here[i])
@@ -133,56 +141,123 @@ func (w *world) steps() (all []func(*world)) {
 		})
 	}
 	for from := range attemptsMax {
-		if len(w.data[from][w.attempts[1]]) > 0 {
-			all = append(all, func(w *world) { w.arrive(from) })
+		for to := range attemptsMax {
+			if len(w.data[from][to]) > 0 && w.reaches(1, to) {
+				all = append(all, func(w *world) { w.arrive(from, to) })
+			}
+			if len(w.credit[from][to]) > 0 && w.reaches(0, to) {
+				all = append(all, func(w *world) { w.credited(from, to) })
+			}
 		}
-		if len(w.credit[from][w.attempts[0]]) > 0 {
+	}
+	for end := range 2 {
+		all = append(all, w.views(end)...)
+	}
+	if w.backs > 0 && w.done() {
+		for _, ends := range [][]int{{0}, {1}, {0, 1}} {
 			all = append(all, func(w *world) {
-				link := &w.credit[from][w.attempts[0]]
-				number := (*link)[0]
-				*link = (*link)[1:]
-				if from == w.knows[0] { // not of an attempt that is over, or is news to come
-					w.out.Credited(number, w.attempts[0] > 0)
-					w.release()
+				w.backs--
+				for _, end := range ends {
+					w.give(end, w.process[end][w.latest[end]])
 				}
 			})
 		}
 	}
-	if w.knows[0] < w.attempts[1] {
-		all = append(all, func(w *world) { // the sender learns that the receiver is run again
-			w.knows[0] = w.attempts[1]
-			w.out.Reopen(int(w.out.Last()))
-			w.release()
+	return all
+}
+
+// views lists what an end may learn of views, or what they may do to it.
+func (w *world) views(end int) (all []func(*world)) {
+	other := 1 - end
+	if w.knows[end] < w.latest[other] {
+		all = append(all, func(w *world) { // it learns that the other is run again
+			w.knows[end] = w.latest[other]
+			w.reopen(end, false)
 		})
 	}
-	if w.knows[1] < w.attempts[0] {
-		all = append(all, func(w *world) { // the receiver learns that the sender is
-			w.knows[1] = w.attempts[0]
-			w.tell()
+	if w.attempts[end] < w.latest[end] {
+		all = append(all, func(w *world) { // it runs again where it is; the other may know before
+			w.begin(end)
+			w.again[other] = w.latest[end]
 		})
 	}
-	if w.left > 0 {
-		all = append(all, func(w *world) { // the sender dies, and runs again from the top
+	if n := w.again[end]; n > 0 {
+		all = append(all, func(w *world) {
+			if w.again[end] = 0; w.knows[end] == n {
+				w.reopen(end, true)
+			}
+		})
+	}
+	if w.left > 0 && w.attempts[end] == w.latest[end] {
+		all = append(all, func(w *world) { // it dies, and runs again from the top
 			w.left--
-			w.attempts[0]++
-			w.out, w.knows[0] = Out{}, w.attempts[1]
-		}, func(w *world) { // the receiver does
-			w.left--
-			w.attempts[1]++
-			w.in, w.knows[1], w.got = In{}, w.attempts[0], nil
-			w.here, w.begun = [messages + 1]bool{}, [messages + 1][attemptsMax]bool{}
+			w.give(end, w.process[end][w.latest[end]]+1)
+			w.begin(end)
 		})
 	}
 	return all
 }
 
-// arrive takes the next part that an attempt of the sender has sent.
-func (w *world) arrive(from int) {
-	link := &w.data[from][w.attempts[1]]
+// reopen has an end begin anew with the other, or send it once more what it was sent.
+func (w *world) reopen(end int, again bool) {
+	switch {
+	case end == 1:
+		w.tell()
+		return
+	case again:
+		w.out.Rewind(int(w.out.Last()))
+	default:
+		w.out.Reopen(int(w.out.Last()))
+	}
+	w.release()
+}
+
+// give has the next view give an end to a process.
+func (w *world) give(end, process int) {
+	w.latest[end]++
+	w.process[end][w.latest[end]] = process
+}
+
+// begin runs an end from the top.
+func (w *world) begin(end int) {
+	w.attempts[end], w.knows[end] = w.latest[end], w.latest[1-end]
+	if end == 0 {
+		w.out = Out{}
+		return
+	}
+	w.in, w.got = In{}, nil
+	w.here, w.begun = [messages + 1]bool{}, [messages + 1][attemptsMax]bool{}
+}
+
+// done reports whether both ends are done with the stream, in one view: only then tasks move while their
+// processes live.
+func (w *world) done() bool {
+	return w.out.Last() == messages && len(w.got) == messages && w.attempts == w.latest && w.knows == [2]int{w.latest[1], w.latest[0]}
+}
+
+// reaches reports whether what is sent to an attempt of an end gets to the present one.
+func (w *world) reaches(end, attempt int) bool {
+	return w.process[end][attempt] == w.process[end][w.attempts[end]]
+}
+
+// credited takes the next message of an attempt of the receiver to one of the sender.
+func (w *world) credited(from, to int) {
+	link := &w.credit[from][to]
+	number := (*link)[0]
+	*link = (*link)[1:]
+	if from == w.knows[0] { // not of an attempt that is over, or is news to come
+		w.out.Credited(number, w.attempts[0] > 0)
+		w.release()
+	}
+}
+
+// arrive takes the next part that an attempt of the sender has sent to one of the receiver.
+func (w *world) arrive(from, to int) {
+	link := &w.data[from][to]
 	p := (*link)[0]
 	*link = (*link)[1:]
 	switch {
-	case from < w.knows[1]: // nothing comes from one that a view has removed
+	case w.process[0][from] < w.process[0][w.knows[1]]: // nothing comes from one that a view has removed
 	case p.rest && w.begun[p.number][from]:
 		w.begun[p.number][from] = false
 		w.complete(p.number)
@@ -224,4 +299,9 @@ var every = explore.World[*world, string]{
 // TestEverySchedule checks that the receiver gets all messages, in order, whatever happens.
 func TestEverySchedule(t *testing.T) {
 	every.Every(t, &world{left: deaths})
+}
+
+// TestEveryScheduleAfterTheEnd checks that if an end is run again where it was.
+func TestEveryScheduleAfterTheEnd(t *testing.T) {
+	every.Every(t, &world{backs: 1})
 }
