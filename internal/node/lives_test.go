@@ -65,13 +65,19 @@ func TestOnlyTheAttemptThatCountsIsBelieved(t *testing.T) {
 	}
 	tells(0)
 	believed(true, "told by the first attempt")
-	view := *p.view()
-	view.Since = []uint64{1, 3}
-	p.assign(&view)
-	p.resend([]int{1})
+	opens := func(since uint64) {
+		view := *p.view()
+		view.Since = []uint64{1, since}
+		p.assign(&view)
+		p.resend([]int{1})
+	}
+	opens(3)
 	tells(0)
 	believed(false, "told late by the first attempt")
 	tells(2)
 	p.resend([]int{1})
 	believed(true, "told by the second attempt, before it has asked for what it was sent")
+	tells(4)
+	opens(5)
+	believed(true, "told by the third attempt, before its view")
 }

@@ -245,6 +245,7 @@ func (m *Member) reopen(rank int, again bool) {
 		m.tellBroken(rank)
 	}
 	m.repeat(rank, again)
+	m.takeHeld()
 }
 
 // repeat sends a rank again what it was sent.

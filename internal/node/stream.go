@@ -381,8 +381,10 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 // credit learns how far a receiver has come, of a stream or of the group's operations, if the attempt that
 // counts says so: the one before may have been in the same process.
 func (m *Member) credit(from int, in *incoming) {
-	switch {
-	case in.sign != uint64(m.p.roster.Attempt(int(in.from))):
+	switch attempt := uint64(m.p.roster.Attempt(int(in.from))); {
+	case in.sign < attempt: // it is over
+	case in.sign > attempt: // its view is to come
+		m.held = append(m.held, in.stay())
 	case in.kind == creditStream:
 		m.streamOut(from, in.extra).credited(m, from, in.seq)
 	default:

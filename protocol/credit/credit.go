@@ -11,7 +11,8 @@
 //
 //  1. Links deliver in order, except that what an account tells may overtake other messages.
 //  2. What a task tells counts only if the attempt of it that the caller knows of says so, be the one before
-//     in the same process. The same holds for Entered; Hear may count too much.
+//     in the same process; what one tells there that is news to come counts when it is known. The same holds for
+//     Entered; Hear may count too much.
 //  3. Whoever learns of a view that has a task run again calls Restart before anything of the new
 //     attempt is taken for true; and once more if that attempt is where the one before was, which may have
 //     dropped what was sent to this one, when it says so. What it tells may come before.

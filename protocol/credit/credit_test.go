@@ -28,10 +28,11 @@ type scene struct {
 	replays    bool                  // the tasks of the dead are run again
 	overtakes  bool                  // what is told overtakes all that waits
 	deaths     int
-	mortal     set // who may die, or is run again where it was; 0: anybody
+	mortal     set // who may die; 0: anybody
 	leaves     int // operations that are given up
 	returns    int // tasks that return early
-	backs      int // tasks that are run again where they have been
+	backs      int // views that have tasks run again where they have been
+	back       set // which; 0: any
 	large      bool
 }
 
@@ -89,6 +90,7 @@ type attempt struct {
 	log      [ranksMax]set            // by rank: operations in which it was sent something
 	again    [ranksMax]set            // by rank: what is still to be sent again
 	sent     [ranksMax]uint8          // by rank: the operation of what was last sent again
+	news     [ranksMax]message        // by rank: what an attempt that is news to come has told, in the same process
 	free     [ranksMax]uint8          // by rank: bytes that went without a grant since it told how far it is
 }
 
@@ -151,6 +153,7 @@ func (w *world) key() [sha256.Size]byte {
 		for i, r := range a.ranks {
 			b = append(b, byte(r.sent), byte(min(r.done, 255)), byte(r.told), byte(r.heard), byte(r.sentBytes), byte(r.heardBytes))
 			b = append(b, t.knows[i], t.sent[i], t.free[i], flags(r.loose, r.gone, r.due))
+			b = append(b, byte(t.news[i].seq), flags(t.news[i].told, t.news[i].loose))
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.log[i]))
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.again[i]))
 		}
@@ -383,13 +386,20 @@ func (w *world) deliver(i int) {
 		w.restart(l.to, l.from, true)
 	case m.again: // the view will say so
 	case m.told && l.fromAttempt == knows:
-		t.account.Credited(l.from, m.seq, m.loose)
-		t.free[l.from] = 0
-		w.repeat(l.to, l.from)
-	case m.told: // of an attempt that is over, or is news to come
+		w.credited(l.to, l.from, m)
+	case m.told && known && l.fromAttempt > knows:
+		t.news[l.from] = m
+	case m.told: // of an attempt that is over, or is another process's
 	default:
 		w.arrive(l.from, l.to, m, known)
 	}
+}
+
+func (w *world) credited(rank, from int, m message) {
+	t := w.tasks[rank]
+	t.account.Credited(from, m.seq, m.loose)
+	t.free[from] = 0
+	w.repeat(rank, from)
 }
 
 func (w *world) arrive(from, rank int, m message, known bool) {
@@ -418,6 +428,10 @@ func (w *world) learn(rank, of int) {
 		t.knows[of] = w.latest[of]
 		t.gone.remove(uint64(of))
 		w.restart(rank, of, false)
+		if m := t.news[of]; m.told {
+			t.news[of] = message{}
+			w.credited(rank, of, m)
+		}
 	case o.dead:
 		t.gone.add(uint64(of))
 		t.account.Died(of)
@@ -486,7 +500,7 @@ func (w *world) saved() bool {
 // giveBack lists which tasks views may take from their processes, and give back to them before they know.
 func (w *world) giveBack() (all []func(*world)) {
 	for tasks := set(1); tasks < 1<<w.ranks; tasks++ {
-		if w.mortal != 0 && tasks&^w.mortal != 0 {
+		if w.back != 0 && tasks&^w.back != 0 {
 			continue
 		}
 		all = append(all, func(w *world) {
@@ -621,8 +635,9 @@ func scenes() []*scene {
 		{name: "run again, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, deaths: 1},
 		{name: "run again, both send", ranks: 2, operations: 4, limits: one, tree: turns(2), gathers: parity(1), replays: true, deaths: 1, overtakes: true},
 		{name: "run again, after giving up", ranks: 3, operations: 2, limits: one, tree: from(3, 0), replays: true, deaths: 1, mortal: 1 << 1, leaves: 1, overtakes: true, large: true},
-		{name: "run again where it was, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, backs: 1, mortal: 1 << 1, overtakes: true},
-		{name: "run again where it was, both send", ranks: 2, operations: 3, limits: one, tree: from(2, 0), gathers: parity(0), replays: true, backs: 1, overtakes: true},
+		{name: "run again where it was, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, backs: 1, back: 1 << 1, overtakes: true},
+		{name: "run again where it was, both send", ranks: 2, operations: 3, limits: one, tree: from(2, 0), gathers: parity(0), replays: true, backs: 1, overtakes: true, large: true},
+		{name: "run again where it was, another elsewhere", ranks: 2, operations: 3, limits: one, tree: from(2, 0), replays: true, backs: 1, back: 1 << 1, deaths: 1, mortal: 1 << 0, overtakes: true},
 		{name: "deaths", ranks: 3, operations: 3, limits: one, tree: from(3, 0), deaths: 1},
 		{name: "giving up", ranks: 3, operations: 3, limits: one, tree: func(seq uint64) tree { return chain(3, int(seq+1)%2) }, gathers: parity(0), leaves: 1, overtakes: true},
 		{name: "returns", ranks: 3, operations: 3, limits: one, tree: from(3, 0), returns: 1},

@@ -28,7 +28,7 @@ func TestMistakesAreFound(t *testing.T) {
 			Name: "who is run again where it was has completed nothing since", File: "credit.go",
 			Old:  `	if again {`,
 			New:  `	if again && !wrong("who is run again where it was has completed nothing since") {`,
-			Test: in("run_again_where_it_was,_both_send"), By: []string{hang},
+			Test: in("run_again_where_it_was,_another_elsewhere"), By: []string{hang},
 		},
 		{
 			Name: "who has returned has all that was sent to it", File: "credit.go",

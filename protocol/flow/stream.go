@@ -6,10 +6,14 @@
 // is sends the same messages under the same numbers, but for those that the receiver has told it
 // to have; a receiver that is gets all of them again.
 //
-// The caller's duties: links deliver in order; what an end tells of how far it is counts only if the attempt
-// that the other end knows of says so, be the one before in the same process; and whoever learns of a view that
-// has an end run again calls Reopen before anything of the new attempt is taken for true. An attempt that is
-// where the one before was says so, since that may have dropped what was sent to it: then Rewind is called.
+// The caller's duties:
+//
+//  1. Links deliver in order.
+//  2. What an end tells of how far it is counts only if the attempt that the other end knows of says so, be
+//     the one before in the same process; what one tells there that is news to come counts when it is known.
+//  3. Whoever learns of a view that has an end run again calls Reopen before anything of the new attempt is
+//     taken for true; and Rewind if that attempt is where the one before was, which may have dropped
+//     what was sent to this one, when it says so.
 package flow
 
 import (
