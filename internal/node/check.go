@@ -136,10 +136,10 @@ func (m *Member) repeated(from int, in *incoming) {
 	}
 	switch {
 	case !known:
-		in.decline()
-	case in.complete:
+		in.drop()
+	case in.Complete():
 		m.compare(from, in, sum)
-	case !in.granted:
+	case !in.Answered():
 		in.arrived = func() {
 			m.compare(from, in, sum)
 			in.discard()
@@ -288,15 +288,16 @@ func (m *Member) tellChanged(e *envelope) {
 // surplus takes a message of a broadcast whose value is here already, and returns what
 // of it the machine is to know.
 func (m *Member) surplus(from int, in *incoming) *incoming {
-	if in.complete || !m.p.checks() {
-		if in.complete && valueKind(in.plan, in.kind) {
+	if in.Complete() || !m.p.checks() {
+		if in.Complete() && valueKind(in.plan, in.kind) {
 			m.repeated(from, in)
 		}
-		in.decline()
+		in.drop()
 		return in
 	}
 	rest := in.stay()
-	in = &incoming{envelope: rest.envelope, source: rest.source, id: rest.id, granted: true, complete: true}
+	in = &incoming{envelope: rest.envelope, source: rest.source, id: rest.id}
+	in.Came()
 	m.repeated(from, rest)
 	return in
 }
@@ -311,10 +312,10 @@ func (s *inStream) repeated(in *incoming) {
 	}
 	first := *s.place(in.seq)
 	other := first.size != in.size || first.sign != in.sign
-	if m.p.checks() && first.complete && in.complete {
+	if m.p.checks() && first.Complete() && in.Complete() {
 		other = other || !bytes.Equal(first.value, in.value)
 	}
-	in.decline()
+	in.drop()
 	if other && m.p.replays() {
 		m.diverged(s.from, in)
 	}

@@ -123,10 +123,10 @@ func TestSurplusIsCompared(t *testing.T) {
 		m := p.groups.members[memberKey{scope{group: world}, 0}]
 		say := func(text string, kind uint8) *incoming {
 			e := envelope{scope: scope{group: world}, seq: 1, from: 1, size: uint64(len(text)), plan: Plan{op: opBroadcast, root: 1}, kind: kind}
-			return &incoming{envelope: e, value: []byte(text), source: p.mesh.peers[1], complete: true}
+			return &incoming{envelope: e, value: []byte(text), source: p.mesh.peers[1], In: whole()}
 		}
 		m.took(1, say("value", 0))
-		if in := m.surplus(1, say(c.again, c.kind)); !in.complete || in.kind != c.kind {
+		if in := m.surplus(1, say(c.again, c.kind)); !in.Complete() || in.kind != c.kind {
 			t.Errorf("%q: the machine is told of %+v", c.again, in)
 		}
 		if got := m.broken != nil && m.broken.Err == ErrDiverged; got != c.want {

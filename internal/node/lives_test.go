@@ -27,7 +27,7 @@ func TestOnlyTheLifeOfTheViewIsBelieved(t *testing.T) {
 			out.flow.Add(aheadMax)
 		}
 		e := envelope{scope: m.scope, from: 1, to: 0, seq: 5, extra: life, kind: creditStream, plan: Plan{op: opCredit}}
-		m.dispatch(&incoming{envelope: e, source: newPeer(p, 1, life), complete: true})
+		m.dispatch(&incoming{envelope: e, source: newPeer(p, 1, life), In: whole()})
 		if got := out.flow.Taken(5); got != want {
 			t.Errorf("credit of life %d is believed: %t, want %t", life, got, want)
 		}
@@ -54,7 +54,7 @@ func TestOnlyTheAttemptThatCountsIsBelieved(t *testing.T) {
 	tells := func(attempt uint64) {
 		for _, kind := range []uint8{creditOperations, creditStream} {
 			e := envelope{scope: m.scope, from: 1, seq: 5, extra: 7, sign: attempt, kind: kind, plan: Plan{op: opCredit}}
-			m.dispatch(&incoming{envelope: e, source: p.mesh.peers[1], complete: true})
+			m.dispatch(&incoming{envelope: e, source: p.mesh.peers[1], In: whole()})
 		}
 	}
 	believed := func(want bool, when string) {

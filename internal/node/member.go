@@ -169,7 +169,7 @@ func (m *Member) takeHeld() {
 	held := m.held
 	m.held = nil
 	for _, in := range held {
-		if in.complete || !in.source.dead { // else the rest will not come, but all of it anew
+		if in.Complete() || !in.source.dead { // else the rest will not come, but all of it anew
 			m.dispatch(in)
 		}
 	}
