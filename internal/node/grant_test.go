@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -70,19 +71,22 @@ func TestWhatTheDeadBeganTakesNoRoom(t *testing.T) {
 	r := receives(t)
 	plan := r.m.Choose(collective.AllReduce, Choice{Bytes: receivedSize, Pieces: true})
 	call := &Call{Plan: plan, Value: make([]byte, receivedSize), Kind: collective.Kind{Elem: 8, Fold: func(dst, _, _ []byte) ([]byte, error) { return dst, nil }}}
-	o := r.m.newOperation(1, plan)
-	in := r.begin(0, plan, 0, 0)
-	in.wantEarly()
-	if r.p.mesh.early.Used() != receivedSize {
-		t.Fatalf("%d bytes count as early, want %d", r.p.mesh.early.Used(), receivedSize)
-	}
-	if _, err := r.m.enter(call); err != nil {
+	make, err := schedules(plan, 3)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(o.arrived) > 0 {
-		t.Fatal("the operation has not taken the message")
+	steps := make(1).(*stepper).program.Steps
+	st := &steps[slices.IndexFunc(steps, func(st collective.Step) bool { return st.Kind == collective.RecvStep })]
+	in := r.begin(int(st.Peer), plan, int(st.Peer), st.Lane)
+	in.wantEarly()
+	o, err := r.m.enter(call)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.p.died(0, true, "for the test")
+	if n := r.p.mesh.early.Used(); n != receivedSize || len(o.arrived) > 0 {
+		t.Fatalf("%d bytes count as early, want %d; %d messages wait for the task", n, receivedSize, len(o.arrived))
+	}
+	r.p.died(int(st.Peer), true, "for the test")
 	if n := r.p.mesh.early.Used(); n != 0 {
 		t.Errorf("%d bytes count as early, which will never come", n)
 	}
