@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -181,14 +182,23 @@ func (m *Member) diverged(from int, in *incoming) {
 // it: it does not call what it called before. in is what another task said; nil: nothing.
 func (m *Member) blame(f *Failure, in *incoming) *Failure {
 	p := m.p
-	for _, t := range f.Tasks {
-		news := in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
-		if p.replays() && f.Err == ErrMisuse && (p.reran(t) || news) {
-			f.Err = ErrDiverged
-			f.Text += fmt.Sprintf("; task %d was run again", t)
-		}
+	again := func(t int) bool {
+		return p.reran(t) || in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
+	}
+	if t, ok := diverged(f, again); ok && p.replays() {
+		f.Err = ErrDiverged
+		f.Text += fmt.Sprintf("; task %d was run again", t)
 	}
 	return f
+}
+
+// diverged is the task that has diverged, if a failure means that one has.
+func diverged(f *Failure, again func(task int) bool) (task int, ok bool) {
+	i := slices.IndexFunc(f.Tasks, again)
+	if f.Err != ErrMisuse || i < 0 {
+		return 0, false
+	}
+	return f.Tasks[i], true
 }
 
 // callWord stands for what a task calls: two that are the same have the same. The

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -189,4 +190,27 @@ func benchCheck(b *testing.B, op string, size int, check bool) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestWhoHasDiverged: misuse is divergence if one of the two was run again, the first of them that was.
+func TestWhoHasDiverged(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		tasks []int
+		again []int
+		task  int
+		ok    bool
+	}{
+		{ErrMisuse, []int{3, 5}, nil, 0, false},
+		{ErrMisuse, []int{3, 5}, []int{5}, 5, true},
+		{ErrMisuse, []int{3, 5}, []int{5, 3}, 3, true},
+		{ErrMisuse, []int{3}, []int{5}, 0, false},
+		{ErrMisuse, nil, []int{0}, 0, false},
+		{ErrGone, []int{3, 5}, []int{5}, 0, false},
+	} {
+		again := func(task int) bool { return slices.Contains(c.again, task) }
+		if task, ok := diverged(&Failure{Err: c.err, Tasks: c.tasks}, again); task != c.task || ok != c.ok {
+			t.Errorf("%+v: task %d, %t", c, task, ok)
+		}
+	}
 }

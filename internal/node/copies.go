@@ -82,7 +82,7 @@ func (p *Process) ring(v *membership.View) []protocol.Rank {
 // copyCame takes a copy, or its beginning.
 func (p *Process) copyCame(in *incoming) {
 	key := keyOf(in)
-	if !p.roster.Has(in.extra) || p.stale(in) || key.Backup() && !p.backupRoom(in) {
+	if !p.roster.Has(in.extra) || p.stale(in) || key.Backup() && !backupFits(p.recovery.history.bytes, p.recovery.epochs.backups, int64(in.size), p.cfg.Buffer) {
 		in.drop()
 		return
 	}
