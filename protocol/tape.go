@@ -58,6 +58,14 @@ func Get1[A, R any](note Note, call string, f func(A) R, a A) R {
 	return r
 }
 
+func Get2[A, B, R any](note Note, call string, f func(A, B) R, a A, b B) R {
+	r := f(a, b)
+	if note != nil {
+		note(call, a, b, r)
+	}
+	return r
+}
+
 func Get3[A, B, C, R any](note Note, call string, f func(A, B, C) R, a A, b B, c C) R {
 	r := f(a, b, c)
 	if note != nil {

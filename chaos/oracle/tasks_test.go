@@ -91,7 +91,7 @@ func creditTrace(*testing.T) (s script) {
 			a.Credited(1, b.Count(), b.Loose())
 		}
 	}
-	if b.Restart(0) {
+	if b.Restart(0, false) {
 		a.Credited(1, b.Count(), b.Loose())
 	}
 	return s

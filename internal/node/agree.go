@@ -178,10 +178,9 @@ func (p *Process) reconvene(v *membership.View) {
 
 // letter takes a message of an agreement.
 func (m *Member) letter(from int, in *incoming) {
-	if !in.complete {
+	if !in.Complete() {
 		in = in.stay()
 		in.arrived = func() {
-			in.taken()
 			m.letter(from, in)
 		}
 		in.want()

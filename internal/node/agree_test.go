@@ -27,7 +27,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 		2: {Kind: agreement.Up, View: 1, Decided: 1, Value: []byte{3}},
 	} {
 		value := msg.Append(nil)
-		m.letter(rank, &incoming{envelope: envelope{seq: 1, size: uint64(len(value))}, value: value, complete: true, source: p.mesh.peers[rank]})
+		m.letter(rank, &incoming{envelope: envelope{seq: 1, size: uint64(len(value))}, value: value, In: whole(), source: p.mesh.peers[rank]})
 	}
 	delivered := a.delivered
 	p.engine.Unlock()

@@ -99,7 +99,7 @@ func (a *ahead) tellDue(m *Member) {
 
 func (m *Member) tellCredit(rank int) {
 	e := m.to(rank)
-	e.seq, e.plan = m.ahead.Count(), Plan{op: opCredit}
+	e.seq, e.plan, e.sign = m.ahead.Count(), Plan{op: opCredit}, uint64(m.p.roster.Attempt(m.task))
 	if m.ahead.Loose() {
 		e.kind = creditLoose
 	}
@@ -119,9 +119,9 @@ func (m *Member) tellLoose() {
 }
 
 // restart begins anew with a rank that is run again.
-func (a *ahead) restart(m *Member, rank int) {
+func (a *ahead) restart(m *Member, rank int, again bool) {
 	a.Fit(m.Size())
-	if a.Restart(rank) {
+	if a.Restart(rank, again) {
 		m.tellCredit(rank)
 	}
 	a.look(m)

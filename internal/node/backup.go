@@ -62,8 +62,15 @@ func (o *operation) backUp(step int, took time.Duration) {
 		return
 	}
 	p, st := o.m.p, &o.sched.program.Steps[step]
-	q := o.backupAt(step)
-	if q == nil || !o.backup.worth(o.unsaved, o.sched.store.Length(st)) {
+	if !o.backup.worth(o.unsaved, o.sched.store.Length(st)) {
+		return
+	}
+	keeper := -1
+	if r, ok := o.sched.program.Keeper(step); ok {
+		keeper = p.roster.Owner(o.m.taskOf(int(r)))
+	}
+	at := backupAt(keeper, func() []protocol.Rank { return p.ring(p.view()) }, func(rank int) bool { return rank != p.cfg.Rank && !p.peerAt(rank).dead })
+	if at < 0 {
 		return
 	}
 	if o.counted(); p.dead {
@@ -73,24 +80,21 @@ func (o *operation) backUp(step int, took time.Duration) {
 	value, _ := o.sched.store.Take(st, nil)
 	e := keyed(o.backupKey(step), opCopy)
 	e.sign = o.sign
-	q.send(e, value, nil)
+	p.peerAt(at).send(e, value, nil)
 }
 
-// backupAt is the process that keeps what a step combines: that of the task's keeper, or, if that
-// is not another one, the next; nil: there is none.
-func (o *operation) backupAt(step int) *peer {
-	p := o.m.p
-	if r, ok := o.sched.program.Keeper(step); ok {
-		if q := p.peerAt(p.roster.Owner(o.m.taskOf(int(r)))); q.rank != p.cfg.Rank && !q.dead {
-			return q
+// backupAt is the process that keeps a backup: that of the task's keeper, or, if that is not another one that
+// lives, the first on the ring that is; −1: there is none.
+func backupAt(keeper int, ring func() []protocol.Rank, other func(rank int) bool) int {
+	if keeper >= 0 && other(keeper) {
+		return keeper
+	}
+	for _, rank := range ring() {
+		if other(int(rank)) {
+			return int(rank)
 		}
 	}
-	for _, rank := range p.ring(p.view()) {
-		if q := p.peerAt(int(rank)); !q.dead {
-			return q
-		}
-	}
-	return nil
+	return -1
 }
 
 // restore does without combining what a step would, if there is a backup of that, or of what
@@ -127,8 +131,6 @@ func (o *operation) backupOf(step int) *replica {
 	return r
 }
 
-// backupRoom tells whether there is room for a backup that comes. They share what the log may
-// take, and are the first to be done without.
-func (p *Process) backupRoom(in *incoming) bool {
-	return p.recovery.history.bytes+p.recovery.epochs.backups+int64(in.size) <= p.cfg.Buffer/2
-}
+// backupFits tells whether there is room for a backup that comes, beside the log and other backups. They share
+// what the log may take, and are the first to be done without.
+func backupFits(log, backups, size, buffer int64) bool { return log+backups+size <= buffer/2 }

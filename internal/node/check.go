@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/recovery"
@@ -136,10 +137,10 @@ func (m *Member) repeated(from int, in *incoming) {
 	}
 	switch {
 	case !known:
-		in.decline()
-	case in.complete:
+		in.drop()
+	case in.Complete():
 		m.compare(from, in, sum)
-	case !in.granted:
+	case !in.Answered():
 		in.arrived = func() {
 			m.compare(from, in, sum)
 			in.discard()
@@ -181,14 +182,23 @@ func (m *Member) diverged(from int, in *incoming) {
 // it: it does not call what it called before. in is what another task said; nil: nothing.
 func (m *Member) blame(f *Failure, in *incoming) *Failure {
 	p := m.p
-	for _, t := range f.Tasks {
-		news := in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
-		if p.replays() && f.Err == ErrMisuse && (p.reran(t) || news) {
-			f.Err = ErrDiverged
-			f.Text += fmt.Sprintf("; task %d was run again", t)
-		}
+	again := func(t int) bool {
+		return p.reran(t) || in != nil && int(in.from) == t && in.source.rank != p.roster.Owner(t) // its view is to come
+	}
+	if t, ok := diverged(f, again); ok && p.replays() {
+		f.Err = ErrDiverged
+		f.Text += fmt.Sprintf("; task %d was run again", t)
 	}
 	return f
+}
+
+// diverged is the task that has diverged, if a failure means that one has.
+func diverged(f *Failure, again func(task int) bool) (task int, ok bool) {
+	i := slices.IndexFunc(f.Tasks, again)
+	if f.Err != ErrMisuse || i < 0 {
+		return 0, false
+	}
+	return f.Tasks[i], true
 }
 
 // callWord stands for what a task calls: two that are the same have the same. The
@@ -288,15 +298,16 @@ func (m *Member) tellChanged(e *envelope) {
 // surplus takes a message of a broadcast whose value is here already, and returns what
 // of it the machine is to know.
 func (m *Member) surplus(from int, in *incoming) *incoming {
-	if in.complete || !m.p.checks() {
-		if in.complete && valueKind(in.plan, in.kind) {
+	if in.Complete() || !m.p.checks() {
+		if in.Complete() && valueKind(in.plan, in.kind) {
 			m.repeated(from, in)
 		}
-		in.decline()
+		in.drop()
 		return in
 	}
 	rest := in.stay()
-	in = &incoming{envelope: rest.envelope, source: rest.source, id: rest.id, granted: true, complete: true}
+	in = &incoming{envelope: rest.envelope, source: rest.source, id: rest.id}
+	in.Came()
 	m.repeated(from, rest)
 	return in
 }
@@ -311,10 +322,10 @@ func (s *inStream) repeated(in *incoming) {
 	}
 	first := *s.place(in.seq)
 	other := first.size != in.size || first.sign != in.sign
-	if m.p.checks() && first.complete && in.complete {
+	if m.p.checks() && first.Complete() && in.Complete() {
 		other = other || !bytes.Equal(first.value, in.value)
 	}
-	in.decline()
+	in.drop()
 	if other && m.p.replays() {
 		m.diverged(s.from, in)
 	}

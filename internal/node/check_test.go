@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -123,10 +124,10 @@ func TestSurplusIsCompared(t *testing.T) {
 		m := p.groups.members[memberKey{scope{group: world}, 0}]
 		say := func(text string, kind uint8) *incoming {
 			e := envelope{scope: scope{group: world}, seq: 1, from: 1, size: uint64(len(text)), plan: Plan{op: opBroadcast, root: 1}, kind: kind}
-			return &incoming{envelope: e, value: []byte(text), source: p.mesh.peers[1], complete: true}
+			return &incoming{envelope: e, value: []byte(text), source: p.mesh.peers[1], In: whole()}
 		}
 		m.took(1, say("value", 0))
-		if in := m.surplus(1, say(c.again, c.kind)); !in.complete || in.kind != c.kind {
+		if in := m.surplus(1, say(c.again, c.kind)); !in.Complete() || in.kind != c.kind {
 			t.Errorf("%q: the machine is told of %+v", c.again, in)
 		}
 		if got := m.broken != nil && m.broken.Err == ErrDiverged; got != c.want {
@@ -189,4 +190,27 @@ func benchCheck(b *testing.B, op string, size int, check bool) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestWhoHasDiverged: misuse is divergence if one of the two was run again, the first of them that was.
+func TestWhoHasDiverged(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		tasks []int
+		again []int
+		task  int
+		ok    bool
+	}{
+		{ErrMisuse, []int{3, 5}, nil, 0, false},
+		{ErrMisuse, []int{3, 5}, []int{5}, 5, true},
+		{ErrMisuse, []int{3, 5}, []int{5, 3}, 3, true},
+		{ErrMisuse, []int{3}, []int{5}, 0, false},
+		{ErrMisuse, nil, []int{0}, 0, false},
+		{ErrGone, []int{3, 5}, []int{5}, 0, false},
+	} {
+		again := func(task int) bool { return slices.Contains(c.again, task) }
+		if task, ok := diverged(&Failure{Err: c.err, Tasks: c.tasks}, again); task != c.task || ok != c.ok {
+			t.Errorf("%+v: task %d, %t", c, task, ok)
+		}
+	}
 }

@@ -117,7 +117,7 @@ func settledEarly(t *testing.T, p *Process) {
 	var early int64
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		p.engine.Lock()
-		early = p.mesh.early
+		early = p.mesh.early.Used()
 		p.engine.Unlock()
 		if early == 0 {
 			return

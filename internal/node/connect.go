@@ -11,6 +11,7 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/grant"
 )
 
 // sockets is what a process needs to reach others.
@@ -390,10 +391,13 @@ func (q *peer) forget() {
 	for _, o := range q.queue {
 		q.p.sentAll(o)
 	}
-	for _, o := range q.asked {
+	for o := range q.asked.All() {
 		q.p.sentAll(o)
 	}
-	q.link, q.queue, q.asked, q.parts = nil, nil, nil, nil
+	for _, in := range q.parts {
+		in.taken()
+	}
+	q.link, q.queue, q.asked, q.parts = nil, nil, grant.Out[*outgoing]{}, nil
 	if o := q.p.observation(); o != nil && !q.p.engine.Stopped() {
 		o.gone(q.rank)
 	}

@@ -82,16 +82,8 @@ func (p *Process) ring(v *membership.View) []protocol.Rank {
 // copyCame takes a copy, or its beginning.
 func (p *Process) copyCame(in *incoming) {
 	key := keyOf(in)
-	if !p.roster.Has(in.extra) || p.stale(in) {
-		in.decline()
-		in.discard()
-		in.taken()
-		return
-	}
-	if key.Backup() && !p.backupRoom(in) {
-		in.decline()
-		in.discard()
-		in.taken()
+	if !p.roster.Has(in.extra) || p.stale(in) || key.Backup() && !backupFits(p.recovery.history.bytes, p.recovery.epochs.backups, int64(in.size), p.cfg.Buffer) {
+		in.drop()
 		return
 	}
 	said := recovery.Message{Kind: recovery.Keep, Key: key}
@@ -99,9 +91,9 @@ func (p *Process) copyCame(in *incoming) {
 		said.Kind = recovery.Have
 	}
 	r := p.recovery.epochs.copies[key]
-	if !in.complete {
+	if !in.Complete() {
 		if r != nil && in.kind == copyYours { // it has it
-			in.decline()
+			in.drop()
 			p.heardRule(in.source, said)
 			return
 		}
@@ -109,7 +101,6 @@ func (p *Process) copyCame(in *incoming) {
 		in = in.stay()
 		in.arrived = func() {
 			p.copyCame(in)
-			in.taken()
 		}
 		in.want()
 		return

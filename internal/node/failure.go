@@ -171,15 +171,10 @@ func (m *Member) lost() {
 // dropUnfinished forgets what the dead began to send: the rest will not come, and
 // what others sent must not wait behind it.
 func (o *operation) dropUnfinished() {
-	o.early = slices.DeleteFunc(o.early, func(a arrival) bool { return !a.in.complete && a.in.source.dead })
+	unfinished := func(a arrival) bool { return !a.in.Complete() && a.in.source.dead }
+	o.early = slices.DeleteFunc(o.early, unfinished)
 	was := len(o.arrived)
-	o.arrived = slices.DeleteFunc(o.arrived, func(a arrival) bool {
-		if a.in.complete || !a.in.source.dead {
-			return false
-		}
-		a.in.taken()
-		return true
-	})
+	o.arrived = slices.DeleteFunc(o.arrived, unfinished)
 	if len(o.arrived) < was && o.sched == nil {
 		o.catchUp()
 	}

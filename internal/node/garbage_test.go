@@ -375,7 +375,7 @@ func granted(t *testing.T, p *Process, id uint32) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
 		p.engine.Lock()
 		in := p.mesh.peers[1].parts[id]
-		ok := in != nil && in.granted
+		ok := in != nil && in.Answered()
 		p.engine.Unlock()
 		if ok {
 			return

@@ -17,6 +17,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/grant"
 	"github.com/coppice-go/coppice/protocol/membership"
 
 	"go.uber.org/goleak"
@@ -340,4 +341,10 @@ func dice(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// whole is that of a message that came in one piece.
+func whole() (in grant.In) {
+	in.Came()
+	return in
 }

@@ -6,26 +6,24 @@ import (
 	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/grant"
 )
 
-// incoming is a message of which at least the beginning has come.
+// incoming is a message of which at least the beginning has come: package grant says when the rest does.
 type incoming struct {
 	envelope
-	value    []byte
-	filled   int
-	id       uint32 // that its parts are tagged with
-	source   *peer
-	origin   *outgoing // where processes are goroutines
-	granted  bool
-	early    bool // counts as early
-	shared   bool // others read the value's memory, too
-	complete bool
-	arrived  func() // the rest has come
-	room     []byte // where the value is to be; nil: in new memory
-	pooled   bool   // the value is in memory of the process's buffers
-	brief    bool   // the value is in memory that is used for the next one: who keeps it copies it
-	void     bool   // nobody wants what still comes
-	passes   bool   // it is Process.one: who keeps it lets it stay
+	grant.In
+	value   []byte
+	filled  int
+	id      uint32 // that its parts are tagged with
+	source  *peer
+	origin  *outgoing // where processes are goroutines
+	arrived func()    // the rest has come
+	room    []byte    // where the value is to be; nil: in new memory
+	shared  bool      // others read the value's memory, too
+	pooled  bool      // the value is in memory of the process's buffers
+	brief   bool      // the value is in memory that is used for the next one: who keeps it copies it
+	passes  bool      // it is Process.one: who keeps it lets it stay
 }
 
 // passing is memory for a message that is most likely handled at once.
@@ -49,7 +47,7 @@ func (in *incoming) stay() *incoming {
 	}
 	*c = *in
 	c.passes = false
-	if c.complete {
+	if c.Complete() {
 		c.settle()
 	}
 	return c
@@ -86,13 +84,6 @@ func (in *incoming) discard() {
 	}
 }
 
-// forsake has what still comes of a message dropped: the memory that it was to be in is not its any
-// more.
-func (in *incoming) forsake() {
-	in.arrived, in.room, in.value, in.void = nil, nil, nil, true
-	in.taken()
-}
-
 // freeInMax is how many messages' memory is kept.
 const freeInMax = 4 * aheadMax
 
@@ -106,12 +97,16 @@ func (p *Process) reuse(in *incoming) {
 
 // want asks for the rest of a large message, if that was not done.
 func (in *incoming) want() {
-	if in.complete || in.granted {
-		return
+	if in.Want() {
+		in.granted()
 	}
-	in.granted = true
+}
+
+// granted has the rest come.
+func (in *incoming) granted() {
 	if in.origin != nil { // a process of this program: it is all there
-		in.value, in.filled, in.complete = in.origin.value, len(in.origin.value), true
+		in.value, in.filled = in.origin.value, len(in.origin.value)
+		in.Came()
 		if in.room != nil {
 			in.source.p.copy(in.room, in.value)
 			in.value, in.shared = in.room, false
@@ -153,15 +148,14 @@ func (in *incoming) makeRoom(n int) {
 	in.value, in.brief, in.pooled = value, false, pooled
 }
 
-// decline does without the rest of a large message.
-func (in *incoming) decline() {
-	if in.complete || in.granted {
-		return
+// drop does without a message: the memory that it was to be in is not its any more.
+func (in *incoming) drop() {
+	if in.Drop(&in.source.p.mesh.early) {
+		delete(in.source.parts, in.id)
+		in.answer(1)
 	}
 	in.discard()
-	in.granted, in.complete, in.value = true, true, nil
-	delete(in.source.parts, in.id)
-	in.answer(1)
+	in.arrived, in.room, in.value = nil, nil, nil
 }
 
 func (in *incoming) answer(verdict uint8) {
@@ -177,29 +171,18 @@ const taskTime = protocol.Time(500 * time.Microsecond)
 
 // wantSoon asks for the rest of a message if nobody here has asked for it in time.
 func (in *incoming) wantSoon() {
-	if in.complete || in.granted {
-		return
+	if p := in.source.p; !in.Answered() {
+		p.engine.At(p.engine.Now()+taskTime, in.wantEarly)
 	}
-	p := in.source.p
-	p.engine.At(p.engine.Now()+taskTime, in.wantEarly)
 }
 
 // wantEarly asks for the rest although nobody here has asked for the message,
 // as long as there is memory for such.
 func (in *incoming) wantEarly() {
-	p := in.source.p
-	if in.complete || in.granted || p.mesh.early+int64(in.size) > earlyMax {
-		return
+	if in.WantEarly(&in.source.p.mesh.early, int64(in.size)) {
+		in.granted()
 	}
-	in.early = true
-	p.mesh.early += int64(in.size)
-	in.want()
 }
 
 // taken takes note that somebody has the message.
-func (in *incoming) taken() {
-	if in.early {
-		in.early = false
-		in.source.p.mesh.early -= int64(in.size)
-	}
-}
+func (in *incoming) taken() { in.Free(&in.source.p.mesh.early) }

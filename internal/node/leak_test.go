@@ -82,8 +82,8 @@ func leftovers(t *testing.T, p *Process) {
 		switch stand, _ := p.engine.Standing(); {
 		case stand > 0, len(p.groups.wanting) > 0:
 			what = fmt.Sprintf("%d stand, %d want room", stand, len(p.groups.wanting))
-		case p.groups.queued != 0 || p.mesh.early != 0:
-			what = fmt.Sprintf("%d queued, %d early", p.groups.queued, p.mesh.early)
+		case p.groups.queued != 0 || p.mesh.early.Used() != 0:
+			what = fmt.Sprintf("%d queued, %d early", p.groups.queued, p.mesh.early.Used())
 		case len(p.groups.members) > 1+keptMax:
 			what = fmt.Sprintf("%d groups", len(p.groups.members))
 		case p.engine.Timers() > 20:
@@ -95,8 +95,8 @@ func leftovers(t *testing.T, p *Process) {
 			}
 		}
 		for r := range p.mesh.peers {
-			if q := p.mesh.peers[r]; len(q.asked)+len(q.parts)+len(q.queue) > 0 {
-				what = fmt.Sprintf("to process %d: %d asked, %d in parts, %d queued", r, len(q.asked), len(q.parts), len(q.queue))
+			if q := p.mesh.peers[r]; q.asked.Len()+len(q.parts)+len(q.queue) > 0 {
+				what = fmt.Sprintf("to process %d: %d asked, %d in parts, %d queued", r, q.asked.Len(), len(q.parts), len(q.queue))
 			}
 		}
 		p.engine.Unlock()

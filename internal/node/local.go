@@ -151,12 +151,8 @@ func (q *peer) mail(t *terms, e *envelope, value []byte) {
 	m := mail{envelope: *e, value: value, rank: p.cfg.Rank, shared: shared}
 	m.size = uint64(len(value))
 	if len(value) > eagerMax {
-		q.lastID++
-		if q.asked == nil {
-			q.asked = map[uint32]*outgoing{}
-		}
-		m.origin = &outgoing{envelope: *e, terms: *t, value: value, id: q.lastID}
-		q.asked[m.origin.id] = m.origin
+		m.origin = &outgoing{envelope: *e, terms: *t, value: value}
+		m.origin.id = q.asked.Ask(m.origin)
 		p.waits(t, value)
 	}
 	q.local.mesh.post.Lock()
@@ -182,7 +178,8 @@ func (p *Process) takeMail() {
 		in := p.passing()
 		in.envelope, in.source, in.shared = l.envelope, p.mesh.peers[l.rank], l.shared
 		if l.origin == nil {
-			in.value, in.filled, in.complete = l.value, len(l.value), true
+			in.value, in.filled = l.value, len(l.value)
+			in.Came()
 		} else {
 			in.id, in.origin = l.origin.id, l.origin
 		}

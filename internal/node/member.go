@@ -37,7 +37,7 @@ type Member struct {
 	rank  int     // of the task in the group
 	tasks []int32 // by rank; nil: those of the world
 	ranks map[int32]int
-	held  []*incoming // came before the task joined
+	held  []*incoming // came before the task joined, or the view of an attempt
 
 	seq        uint64 // the last operation entered
 	forks      uint64
@@ -162,10 +162,15 @@ func (m *Member) join(tasks []int32) {
 	m.trace()
 	m.revoking.Join()
 	m.flood() // that it is revoked may have been known before
+	m.takeHeld()
+}
+
+// takeHeld handles what has come before the task joined, or before the view of who tells it.
+func (m *Member) takeHeld() {
 	held := m.held
 	m.held = nil
 	for _, in := range held {
-		if in.complete || !in.source.dead { // else the rest will not come, but all of it anew
+		if in.Complete() || !in.source.dead { // else the rest will not come, but all of it anew
 			m.dispatch(in)
 		}
 	}

@@ -129,7 +129,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 // collective takes a message of an operation, or its beginning.
 func (m *Member) collective(from int, in *incoming) {
 	if in.source.rank == m.p.roster.Owner(int(in.from)) { // how far another attempt has come says nothing of this one
-		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)), !in.plan.unasked())
+		m.ahead.hear(m, from, in.seq, int(min(in.size, eagerMax)), !in.plan.unasked() && !m.p.reran(int(in.from)))
 	}
 	o := m.ops.get(in.seq)
 	if o == nil {
@@ -140,14 +140,14 @@ func (m *Member) collective(from int, in *incoming) {
 		}
 		if make, err := m.factory(in.plan); err != nil || make == nil {
 			m.p.cfg.Logger.Error("an operation that cannot be", "from", m.taskOf(from), "error", err)
-			in.decline()
+			in.drop()
 			return
 		}
 		o = m.newOperation(in.seq, in.plan)
 		o.sign, o.informant = in.sign, m.caller(from, in.plan)
 	}
 	if !o.plan.same(in.plan) || o.sign != in.sign {
-		in.decline()
+		in.drop()
 		if o.err == nil {
 			o.misused(m.mismatchIn(m.caller(from, in.plan), in, o))
 		}
@@ -187,18 +187,18 @@ func (m *Member) collective(from int, in *incoming) {
 	case o.entered:
 		in.room = o.roomFor(in)
 		in.want()
-	case !in.complete:
+	case !in.Complete():
 		in = in.stay()
 		in.wantSoon()
 	}
-	if in.complete && len(o.arrived) == 0 && o.machine != nil {
+	if in.Complete() && len(o.arrived) == 0 && o.machine != nil {
 		o.receive(from, in)
 		o.step()
 		return
 	}
 	in = in.stay()
 	o.arrived = append(o.arrived, arrival{in, from})
-	if !in.complete {
+	if !in.Complete() {
 		in.arrived = o.catchUp
 	}
 	o.start(nil)
@@ -206,7 +206,7 @@ func (m *Member) collective(from int, in *incoming) {
 
 // roomFor is memory for the rest of a broadcast's value; nil: there is none.
 func (o *operation) roomFor(in *incoming) []byte {
-	if in.complete || in.granted || uint64(cap(o.room)) < in.size {
+	if in.Answered() || uint64(cap(o.room)) < in.size {
 		return in.room
 	}
 	return o.room[:in.size]
@@ -263,7 +263,7 @@ func (o *operation) catchUp() {
 		return
 	}
 	n := 0
-	for n < len(o.arrived) && o.arrived[n].in.complete {
+	for n < len(o.arrived) && o.arrived[n].in.Complete() {
 		a := o.arrived[n]
 		n++
 		o.receive(a.from, a.in)
@@ -286,6 +286,11 @@ func (o *operation) receive(from int, in *incoming) {
 		o.m.took(from, in)
 		in.settle()
 		o.value, o.hasValue, o.shared, o.pooled = in.value, true, in.shared, in.pooled
+		for _, a := range o.arrived {
+			if a.in != in {
+				a.in.drop()
+			}
+		}
 	}
 	if o.finished || o.err != nil {
 		return
@@ -341,14 +346,11 @@ func (o *operation) retire() {
 func (o *operation) declineRest() {
 	for _, list := range [][]arrival{o.arrived, o.early} {
 		for _, a := range list {
-			a.in.decline()
-			a.in.taken()
+			a.in.drop()
 		}
 	}
-	if o.sched != nil {
-		clear(o.arrived)
-		o.arrived, o.early = o.arrived[:0], nil
-	}
+	clear(o.arrived)
+	o.arrived, o.early = o.arrived[:0], nil
 }
 
 // fail ends an operation with an error.

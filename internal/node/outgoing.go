@@ -152,15 +152,7 @@ const SmallMax = inlineMax
 func (q *peer) begin(o *outgoing) {
 	first := o.value[:min(len(o.value), o.eager)]
 	if len(first) < len(o.value) {
-		q.lastID++
-		if q.lastID == 0 {
-			q.lastID++
-		}
-		o.id = q.lastID
-		if q.asked == nil {
-			q.asked = map[uint32]*outgoing{}
-		}
-		q.asked[o.id] = o
+		o.id = q.asked.Ask(o)
 	}
 	o.sent = len(first)
 	q.first(&o.envelope, first, o.id)
@@ -220,7 +212,7 @@ func (q *peer) waive(task int) {
 			o.waive()
 		}
 	}
-	for _, o := range q.asked {
+	for o := range q.asked.All() {
 		if int(o.to) == task {
 			o.waive()
 		}
@@ -229,18 +221,15 @@ func (q *peer) waive(task int) {
 
 // granted tells that the rest of a message is wanted, or not.
 func (q *peer) granted(id uint32, wanted bool) {
-	o := q.asked[id]
-	if o == nil {
-		return
-	}
-	delete(q.asked, id)
-	if !wanted || q.local != nil {
+	switch o, ok := q.asked.Answered(id); {
+	case !ok:
+	case wanted && q.local == nil:
+		q.queue = append(q.queue, o)
+		q.pump()
+	default:
 		q.p.sentAll(o)
 		q.p.settlesNow()
-		return
 	}
-	q.queue = append(q.queue, o)
-	q.pump()
 }
 
 // flush writes what the connection takes.

@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/grant"
 )
 
 // mesh is the other processes, and the ways to them.
@@ -27,7 +28,7 @@ type mesh struct {
 	iov      [][]byte // what is written
 	one      incoming // the message at hand, mostly
 	freeIn   []*incoming
-	early    int64            // bytes granted that nobody has asked for
+	early    grant.Room       // for what nobody has asked for
 	settling []*engine.Waiter // for peers to have all that was sent
 
 	// Where processes are goroutines: what others sent.
@@ -66,8 +67,7 @@ type peer struct {
 
 	lingers bool        // it is on the list of those for whom something lingers
 	queue   []*outgoing // messages that may go out, as soon as the link has room
-	asked   map[uint32]*outgoing
-	lastID  uint32
+	asked   grant.Out[*outgoing]
 
 	partial []byte               // the beginning of a frame
 	parts   map[uint32]*incoming // large messages that come in parts

@@ -12,6 +12,7 @@ import (
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/internal/node/roster"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/grant"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -148,7 +149,7 @@ func newProcess(cfg Config) (*Process, error) {
 	p := &Process{
 		cfg: cfg, out: make(chan struct{}),
 		roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
-		mesh:   mesh{peers: make([]*peer, cfg.Size)},
+		mesh:   mesh{peers: make([]*peer, cfg.Size), early: grant.Room{Max: earlyMax}},
 		groups: groups{members: map[memberKey]*Member{}, counts: map[string]int{}, whole: cfg.Rules.Whole()},
 	}
 	if cfg.Trace != nil {

@@ -89,7 +89,7 @@ func (p *Process) readRoom() []byte {
 
 // bodyRoom is where the rest of the present frame goes.
 func (q *peer) bodyRoom() []byte {
-	if q.into == nil || q.into.void { // it came before
+	if q.into == nil || q.into.Void() { // it came before
 		return q.p.readRoom()[:min(uint64(len(q.p.mesh.scratch)), q.toCome)]
 	}
 	at := q.into.filled + int(q.head.Length-q.toCome)
@@ -109,7 +109,7 @@ func (q *peer) body(n int) error {
 	in.filled += int(q.head.Length)
 	if uint64(in.filled) == in.size {
 		delete(q.parts, in.id)
-		in.complete = true
+		in.Came()
 		if in.arrived != nil {
 			in.arrived()
 		}
@@ -169,15 +169,15 @@ func (q *peer) beginPart(h wire.Header, b []byte) (used int, err error) {
 	q.head, q.toCome, q.into = h, h.Length, nil
 	if h.Number == q.link.Arrived()+1 {
 		in := q.parts[h.Tag]
-		if in == nil || !in.granted || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomFirst {
+		if in == nil || !in.Answered() || h.Length == 0 || h.Length > in.size-uint64(in.filled) || h.Length > roomFirst {
 			return 0, fmt.Errorf("%w: %d bytes for message %d, which has no room for them", wire.ErrFrame, h.Length, h.Tag)
 		}
-		if q.into = in; !in.void {
+		if q.into = in; !in.Void() {
 			in.makeRoom(int(h.Length))
 		}
 	}
 	used = int(min(uint64(len(b)), h.Length))
-	if q.into != nil && !q.into.void {
+	if q.into != nil && !q.into.Void() {
 		copy(q.bodyRoom(), b[:used])
 	}
 	return used, q.body(used)
@@ -205,8 +205,9 @@ func (q *peer) data(h wire.Header, b []byte) error {
 	}
 	in.value, in.brief = first, true
 	in.filled = len(first)
-	in.complete = h.Tag == 0
-	if !in.complete {
+	if h.Tag == 0 {
+		in.Came()
+	} else {
 		if q.parts == nil {
 			q.parts = map[uint32]*incoming{}
 		}
@@ -214,7 +215,7 @@ func (q *peer) data(h wire.Header, b []byte) error {
 		q.parts[in.id] = in
 	}
 	q.p.dispatch(in)
-	if !in.complete {
+	if !in.Complete() {
 		in.settle()
 	}
 	return nil

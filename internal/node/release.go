@@ -88,9 +88,7 @@ func (p *Process) forget(m *Member) {
 func (m *Member) declineStreams() {
 	for _, s := range m.in {
 		for _, in := range slices.Concat(s.queue[s.first:], s.copies) {
-			in.arrived = nil
-			in.decline()
-			in.taken()
+			in.drop()
 		}
 		s.queue, s.first, s.copies = nil, 0, nil
 	}
@@ -106,8 +104,7 @@ func (m *Member) drop() {
 		o.declineRest()
 	}
 	for _, in := range m.held {
-		in.decline()
-		in.taken()
+		in.drop()
 	}
 	for _, s := range m.out {
 		s.drop(m.p)
@@ -116,7 +113,7 @@ func (m *Member) drop() {
 
 // late handles a message to a fork that was forgotten.
 func (p *Process) late(in *incoming) {
-	in.decline()
+	in.drop()
 	switch in.plan.op {
 	case opProbe:
 		if p.hasReturned(int(in.to)) {

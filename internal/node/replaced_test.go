@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func TestWhatWaitsToBeSentIsNotReplaced(t *testing.T) {
 
 // waiting is a large value that waits to be sent to a process; nil: there is none.
 func waiting(q *peer) []byte {
-	for _, o := range slices.Concat(q.queue, slices.Collect(maps.Values(q.asked))) {
+	for _, o := range slices.Concat(q.queue, slices.Collect(q.asked.All())) {
 		if len(o.value) > eagerMax {
 			return o.value
 		}

@@ -230,20 +230,10 @@ func (p *Process) Attempt(task int) int {
 	return p.roster.Attempt(task)
 }
 
-// reopen begins anew with tasks that are run again: what they were sent is sent again.
-func (p *Process) reopen(tasks ...int) {
-	for _, m := range slices.Collect(p.groups.all()) { // there will be more
-		for _, t := range tasks {
-			if r, in := m.rankOf(uint32(t)); m.known && in {
-				m.reopen(r)
-			}
-		}
-	}
-}
-
-// reopen begins anew with a task that another process runs now: it knows nothing.
-func (m *Member) reopen(rank int) {
-	m.ahead.restart(m, rank)
+// reopen begins anew with a task that is run again: it knows nothing. again: it knew nothing before, either,
+// but may have dropped what it was sent since.
+func (m *Member) reopen(rank int, again bool) {
+	m.ahead.restart(m, rank, again)
 	for o := range m.ops.all() {
 		o.dropUnfinished()
 		if o.asking != nil {
@@ -266,11 +256,12 @@ func (m *Member) reopen(rank int) {
 	if m.broken != nil {
 		m.tellBroken(rank)
 	}
-	m.repeat(rank)
+	m.repeat(rank, again)
+	m.takeHeld()
 }
 
 // repeat sends a rank again what it was sent.
-func (m *Member) repeat(rank int) {
+func (m *Member) repeat(rank int, again bool) {
 	delete(m.again, rank)
 	var ops []heldMessage
 	for head, value := range m.log.To(rank) {
@@ -288,7 +279,11 @@ func (m *Member) repeat(rank int) {
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
-			s.flow.Reopen(len(s.held))
+			if again {
+				s.flow.Rewind(len(s.held))
+			} else {
+				s.flow.Reopen(len(s.held))
+			}
 			s.release(m, rank)
 		}
 	}
@@ -346,5 +341,6 @@ func (m *Member) repeatMore(rank int) {
 func (m *Member) tellTaken(key streamKey, s *inStream) {
 	e := m.to(key.rank)
 	e.seq, e.extra, e.plan, e.kind = s.flow.Tell(), key.tag, Plan{op: opCredit}, creditStream
+	e.sign = uint64(m.p.roster.Attempt(m.task))
 	m.peer(key.rank).tell(e)
 }

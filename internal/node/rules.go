@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -127,7 +129,15 @@ func tasksOf(effects []recovery.Effect) (tasks []int) {
 
 // resend sends tasks what they were sent before.
 func (p *Process) resend(tasks []int) {
-	p.reopen(tasks...)
+	members := slices.Collect(p.groups.all()) // there will be more
+	for _, t := range tasks {
+		again := p.roster.Resent(t)
+		for _, m := range members {
+			if r, in := m.rankOf(uint32(t)); m.known && in {
+				m.reopen(r, again)
+			}
+		}
+	}
 	for _, t := range tasks {
 		if p.roster.Early(t) {
 			p.lookReturned()

@@ -150,7 +150,7 @@ func (o *operation) piece(from int, in *incoming) {
 	if s.Size() < 0 && o.plan.op == opBroadcast {
 		s.SetSize(int(min(in.extra, 1<<46)))
 	}
-	if in.complete {
+	if in.Complete() {
 		o.put(i, from, in)
 		if !in.passes {
 			o.m.p.reuse(in)
@@ -158,7 +158,7 @@ func (o *operation) piece(from int, in *incoming) {
 		return
 	}
 	in = in.stay()
-	if !in.granted && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
+	if !in.Answered() && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
 		if in.room = s.Room(&o.sched.program.Steps[i], int(in.size)); in.room != nil {
 			o.filling = append(o.filling, filling{in, i})
 		}
@@ -194,7 +194,7 @@ func (o *operation) put(i, from int, in *incoming) {
 	in.taken()
 	o.filling = slices.DeleteFunc(o.filling, func(f filling) bool {
 		if f.step == i && f.in != in {
-			f.in.forsake()
+			f.in.drop()
 		}
 		return f.step == i
 	})

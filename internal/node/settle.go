@@ -46,7 +46,7 @@ func (p *Process) settled() bool {
 		if q.dead || q.left || q.link == nil {
 			continue
 		}
-		if len(q.queue) > 0 || !q.link.Settled() || p.checks() && len(q.asked) > 0 { // that is to be compared
+		if len(q.queue) > 0 || !q.link.Settled() || p.checks() && q.asked.Len() > 0 { // that is to be compared
 			return false
 		}
 	}

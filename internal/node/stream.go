@@ -239,7 +239,7 @@ func (s *inStream) arrive(in *incoming) {
 
 // came takes care of a message that may be the first of its copies to be complete.
 func (s *inStream) came(in *incoming) {
-	if in.complete {
+	if in.Complete() {
 		s.complete(in)
 		return
 	}
@@ -253,18 +253,17 @@ func (s *inStream) came(in *incoming) {
 
 // complete puts a message in its place, unless another copy is there.
 func (s *inStream) complete(in *incoming) {
-	s.copies = slices.DeleteFunc(s.copies, func(c *incoming) bool { return c == in })
-	if !s.flow.Complete(in.seq) {
-		in.taken()
-		return
-	}
+	s.flow.Complete(in.seq)
 	if at := s.place(in.seq); *at != in {
-		first := *at
+		(*at).drop()
 		*at = in
-		first.arrived = nil
-		first.decline()
-		first.taken()
 	}
+	s.copies = slices.DeleteFunc(s.copies, func(c *incoming) bool {
+		if c.seq == in.seq && c != in {
+			c.drop()
+		}
+		return c.seq == in.seq
+	})
 	s.look()
 }
 
@@ -282,7 +281,7 @@ func (s *inStream) want() {
 
 // look ends the wait for the first message when all of it is there.
 func (s *inStream) look() {
-	if in := s.head(); s.wanted && in != nil && in.complete {
+	if in := s.head(); s.wanted && in != nil && in.Complete() {
 		s.m.p.engine.Complete(&s.w)
 	}
 }
@@ -305,7 +304,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	if s.wanted {
 		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
 	}
-	if in := s.head(); in == nil || !in.complete {
+	if in := s.head(); in == nil || !in.Complete() {
 		if err := s.await(ctx, op); err != nil {
 			return Result{}, err
 		}
@@ -346,7 +345,7 @@ func (s *inStream) await(ctx context.Context, op string) error {
 	s.want()
 	in := s.head()
 	switch g := m.goneRank(s.from); {
-	case g.Dead && (in == nil || !in.complete): // the rest of it will not come
+	case g.Dead && (in == nil || !in.Complete()): // the rest of it will not come
 		return m.goneFailure(op, s.from)
 	case g.Returned && in == nil:
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
@@ -359,7 +358,7 @@ func (s *inStream) await(ctx context.Context, op string) error {
 		return s.err
 	case err != nil:
 		return &Failure{Op: op, Tasks: []int{m.taskOf(s.from)}, Err: err}
-	case s.head() == nil || !s.head().complete:
+	case s.head() == nil || !s.head().Complete():
 		return m.usable(op)
 	}
 	return nil
@@ -378,13 +377,16 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 	}
 }
 
-// credit learns how far a receiver has come, of a stream or of the group's
-// operations.
+// credit learns how far a receiver has come, of a stream or of the group's operations, if the attempt that
+// counts says so: the one before may have been in the same process.
 func (m *Member) credit(from int, in *incoming) {
-	switch in.kind {
-	case creditOperations, creditLoose:
+	switch attempt := uint64(m.p.roster.Attempt(int(in.from))); {
+	case in.sign < attempt: // it is over
+	case in.sign > attempt: // its view is to come
+		m.held = append(m.held, in.stay())
+	case in.kind == creditStream:
+		m.streamOut(from, in.extra).credited(m, from, in.seq)
+	default:
 		m.ahead.credited(m, from, in.seq, in.kind == creditLoose)
-		return
 	}
-	m.streamOut(from, in.extra).credited(m, from, in.seq)
 }

@@ -26,14 +26,15 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 		return in
 	}
 	complete := func(in *incoming) {
-		in.filled, in.complete = int(in.size), true
+		in.filled = int(in.size)
+		in.Came()
 		if in.arrived != nil {
 			in.arrived()
 		}
 	}
 	first, second := begin(1, 1), begin(2, 1)
 	complete(second)
-	if s.head() != second || !s.head().complete {
+	if s.head() != second || !s.head().Complete() {
 		t.Error("the second copy is complete; the stream waits for the first")
 	}
 	complete(first)
@@ -41,13 +42,13 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	last := begin(1, 2)
 	complete(other)
 	complete(last)
-	if *s.place(2) != other || len(s.copies) != 0 || p.mesh.early != 2<<20 {
-		t.Errorf("%d copies are left, %d bytes count as early; want 0, %d", len(s.copies), p.mesh.early, 2<<20)
+	if *s.place(2) != other || len(s.copies) != 0 || p.mesh.early.Used() != 2<<20 {
+		t.Errorf("%d copies are left, %d bytes count as early; want 0, %d", len(s.copies), p.mesh.early.Used(), 2<<20)
 	}
 	late := begin(1, 3)
 	s.m.declineStreams()
-	if complete(late); p.mesh.early != 0 {
-		t.Errorf("the group is forgotten, and %d bytes count as early", p.mesh.early)
+	if complete(late); p.mesh.early.Used() != 0 {
+		t.Errorf("the group is forgotten, and %d bytes count as early", p.mesh.early.Used())
 	}
 }
 
@@ -88,7 +89,8 @@ func TestOnlyOneAttemptWritesToAResult(t *testing.T) {
 	if &first.value[0] != &second.value[0] {
 		t.Fatal("both are not received into the memory of the task")
 	}
-	second.filled, second.complete = size, true
+	second.filled = size
+	second.Came()
 	second.arrived()
 	if first.value != nil {
 		t.Error("what the first attempt has sent gets into the result")

@@ -219,10 +219,9 @@ func (p *Process) sendView(to int, m membership.Message) {
 
 // viewLetter takes a letter of the membership protocol.
 func (p *Process) viewLetter(in *incoming) {
-	if !in.complete {
+	if !in.Complete() {
 		in.arrived = func() {
 			p.viewLetter(in)
-			in.taken()
 		}
 		in.want()
 		return

@@ -10,10 +10,12 @@
 // The caller's duties:
 //
 //  1. Links deliver in order, except that what an account tells may overtake other messages.
-//  2. What a task tells counts only if the attempt of it that the caller knows of says so, and at the
-//     attempt that it was told to; the same holds for Hear and Entered.
+//  2. What a task tells counts only if the attempt of it that the caller knows of says so, be the one before
+//     in the same process; what one tells there that is news to come counts when it is known. The same holds for
+//     Entered; Hear may count too much.
 //  3. Whoever learns of a view that has a task run again calls Restart before anything of the new
-//     attempt is taken for true.
+//     attempt is taken for true; and once more if that attempt is where the one before was, which may have
+//     dropped what was sent to this one, when it says so. What it tells may come before.
 //  4. Hear, Owe, Completed and Skip are followed by Tell, until it returns false. Who is told gets Count
 //     and Loose.
 package credit
@@ -238,11 +240,15 @@ func (a *Account) Died(rank int) {
 }
 
 // Restart says that a rank is run again; tell: it is to be told now. It has completed nothing, and
-// stays due: what it sent before that was known here did not count as heard.
-func (a *Account) Restart(to int) (tell bool) {
+// stays due: what it sent before that was known here did not count as heard. again: that was known, but
+// the rank may have dropped what it was sent; what it has told since is true.
+func (a *Account) Restart(to int, again bool) (tell bool) {
 	r := &a.ranks[to]
-	was, due := a.late(r), r.due
-	*r = rank{told: a.completed, due: due}
+	was, now := a.late(r), rank{told: a.completed, due: r.due}
+	if again {
+		now.done, now.loose = r.done, r.loose
+	}
+	*r = now
 	a.settle(r, was)
 	a.Owe(to)
 	return a.completed > 0 || a.loose

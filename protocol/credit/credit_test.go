@@ -31,6 +31,8 @@ type scene struct {
 	mortal     set // who may die; 0: anybody
 	leaves     int // operations that are given up
 	returns    int // tasks that return early
+	backs      int // views that have tasks run again where they have been
+	back       set // which; 0: any
 	large      bool
 }
 
@@ -52,6 +54,7 @@ func (t tree) above(a, b int) bool {
 // message is one on a link.
 type message struct {
 	told  bool
+	again bool   // the attempt is run where one before was, which may have dropped what was sent to this one
 	seq   uint64 // of the operation, or how many are completed
 	loose bool
 	lent  bool // the value is in memory that is used again
@@ -59,6 +62,7 @@ type message struct {
 
 const (
 	ranksMax      = 4
+	attemptsMax   = 4
 	operationsMax = 12
 )
 
@@ -86,6 +90,7 @@ type attempt struct {
 	log      [ranksMax]set            // by rank: operations in which it was sent something
 	again    [ranksMax]set            // by rank: what is still to be sent again
 	sent     [ranksMax]uint8          // by rank: the operation of what was last sent again
+	news     [ranksMax]message        // by rank: what an attempt that is news to come has told, in the same process
 	free     [ranksMax]uint8          // by rank: bytes that went without a grant since it told how far it is
 }
 
@@ -103,14 +108,16 @@ type link struct {
 // world is a group of tasks, each in its latest attempt.
 type world struct {
 	*scene
-	tasks                   []*attempt
-	links                   []link
-	deaths, leaves, returns int
-	wrong                   string
+	tasks                          []*attempt
+	latest                         [ranksMax]uint8              // by rank: the attempt that the latest view has
+	process                        [ranksMax][attemptsMax]uint8 // by rank and attempt
+	links                          []link
+	deaths, leaves, returns, backs int
+	wrong                          string
 }
 
 func (s *scene) world() *world {
-	w := &world{scene: s, deaths: s.deaths, leaves: s.leaves, returns: s.returns}
+	w := &world{scene: s, deaths: s.deaths, leaves: s.leaves, returns: s.returns, backs: s.backs}
 	for range s.ranks {
 		w.tasks = append(w.tasks, s.attempt(0))
 	}
@@ -135,8 +142,9 @@ func (w *world) clone() *world {
 // key stands for the world.
 func (w *world) key() [sha256.Size]byte {
 	b := make([]byte, 0, 300)
-	b = append(b, byte(w.deaths), byte(w.leaves), byte(w.returns))
-	for _, t := range w.tasks {
+	b = append(b, byte(w.deaths), byte(w.leaves), byte(w.returns), byte(w.backs))
+	for rank, t := range w.tasks {
+		b = append(append(b, w.latest[rank]), w.process[rank][:]...)
 		a := &t.account
 		b = append(b, byte(a.completed), byte(len(a.dues)), byte(t.number), byte(t.seq), byte(t.gone), flags(a.loose, t.inside, t.returned, t.dead))
 		for _, d := range a.dues {
@@ -145,6 +153,7 @@ func (w *world) key() [sha256.Size]byte {
 		for i, r := range a.ranks {
 			b = append(b, byte(r.sent), byte(min(r.done, 255)), byte(r.told), byte(r.heard), byte(r.sentBytes), byte(r.heardBytes))
 			b = append(b, t.knows[i], t.sent[i], t.free[i], flags(r.loose, r.gone, r.due))
+			b = append(b, byte(t.news[i].seq), flags(t.news[i].told, t.news[i].loose))
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.log[i]))
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.again[i]))
 		}
@@ -156,7 +165,7 @@ func (w *world) key() [sha256.Size]byte {
 		if len(l.waits) > 0 {
 			b = append(b, byte(l.from), byte(l.fromAttempt), byte(l.to), byte(len(l.waits)))
 			for _, m := range l.waits {
-				b = append(b, byte(m.seq), flags(m.told, m.loose, m.lent))
+				b = append(b, byte(m.seq), flags(m.told, m.again, m.loose, m.lent))
 			}
 		}
 	}
@@ -178,7 +187,7 @@ func (w *world) all(seq uint64) bool { return w.gathers != nil && w.gathers(seq)
 // put puts a message on the link to a rank.
 func (w *world) put(from, to int, m message) {
 	t := w.tasks[from]
-	if o := w.tasks[to]; o.dead || o.number != int(t.knows[to]) {
+	if o := w.tasks[to]; o.dead || w.process[to][o.number] != w.process[to][t.knows[to]] {
 		return // nobody gets it
 	}
 	key := link{from: from, to: to, fromAttempt: t.number}
@@ -369,17 +378,28 @@ func (w *world) deliver(i int) {
 	m := l.waits[0]
 	l.waits = l.waits[1:]
 	t := w.tasks[l.to]
-	known := int(t.knows[l.from]) == l.fromAttempt
+	knows := int(t.knows[l.from])
+	known := w.process[l.from][knows] == w.process[l.from][l.fromAttempt]
 	switch {
-	case l.fromAttempt < int(t.knows[l.from]): // nothing comes from one that a view has removed
-	case m.told && known:
-		t.account.Credited(l.from, m.seq, m.loose)
-		t.free[l.from] = 0
-		w.repeat(l.to, l.from)
-	case m.told: // of an attempt that is news to come
+	case l.fromAttempt < knows && !known: // nothing comes from one that a view has removed
+	case m.again && l.fromAttempt == knows:
+		w.restart(l.to, l.from, true)
+	case m.again: // the view will say so
+	case m.told && l.fromAttempt == knows:
+		w.credited(l.to, l.from, m)
+	case m.told && known && l.fromAttempt > knows:
+		t.news[l.from] = m
+	case m.told: // of an attempt that is over, or is another process's
 	default:
 		w.arrive(l.from, l.to, m, known)
 	}
+}
+
+func (w *world) credited(rank, from int, m message) {
+	t := w.tasks[rank]
+	t.account.Credited(from, m.seq, m.loose)
+	t.free[from] = 0
+	w.repeat(rank, from)
 }
 
 func (w *world) arrive(from, rank int, m message, known bool) {
@@ -387,7 +407,7 @@ func (w *world) arrive(from, rank int, m message, known bool) {
 	if known {
 		t.account.Hear(from, m.seq, w.bytes)
 		w.tellDue(rank)
-		if w.all(m.seq) && t.account.Entered(from, m.seq, t.seq) {
+		if w.all(m.seq) && t.knows[from] == 0 && t.account.Entered(from, m.seq, t.seq) {
 			t.free[from] = 0
 			w.repeat(rank, from)
 		}
@@ -404,15 +424,14 @@ func (w *world) arrive(from, rank int, m message, known bool) {
 func (w *world) learn(rank, of int) {
 	t, o := w.tasks[rank], w.tasks[of]
 	switch {
-	case int(t.knows[of]) < o.number:
-		t.knows[of] = uint8(o.number)
+	case t.knows[of] < w.latest[of]:
+		t.knows[of] = w.latest[of]
 		t.gone.remove(uint64(of))
-		t.free[of] = 0
-		if t.account.Restart(of) {
-			w.tell(rank, of)
+		w.restart(rank, of, false)
+		if m := t.news[of]; m.told {
+			t.news[of] = message{}
+			w.credited(rank, of, m)
 		}
-		t.again[of], t.sent[of] = t.log[of], 0
-		w.repeat(rank, of)
 	case o.dead:
 		t.gone.add(uint64(of))
 		t.account.Died(of)
@@ -422,6 +441,17 @@ func (w *world) learn(rank, of int) {
 	}
 }
 
+// restart has a task begin anew with one that is run again, or send it once more what it was sent.
+func (w *world) restart(rank, of int, again bool) {
+	t := w.tasks[rank]
+	t.free[of] = 0
+	if t.account.Restart(of, again) {
+		w.tell(rank, of)
+	}
+	t.again[of], t.sent[of] = t.log[of], 0
+	w.repeat(rank, of)
+}
+
 func (w *world) die(rank int) {
 	w.deaths--
 	w.links = slices.DeleteFunc(w.links, func(l link) bool { return l.to == rank })
@@ -429,11 +459,60 @@ func (w *world) die(rank int) {
 		w.tasks[rank].dead = true
 		return
 	}
-	n := w.attempt(w.tasks[rank].number + 1)
-	for r, t := range w.tasks {
-		n.knows[r] = uint8(t.number)
+	w.give(rank, w.process[rank][w.latest[rank]]+1)
+	w.begin(rank)
+}
+
+// give has the next view give a task to a process.
+func (w *world) give(rank int, process uint8) {
+	w.latest[rank]++
+	w.process[rank][w.latest[rank]] = process
+}
+
+// begin has a task run again.
+func (w *world) begin(rank int) {
+	w.tasks[rank] = w.attempt(int(w.latest[rank]))
+	w.tasks[rank].knows = w.latest
+}
+
+// open has a process open the view that gives a task back to it, which it still runs. Who has opened that
+// view before has sent the task what it was sent before, which is dropped here.
+func (w *world) open(rank int) {
+	w.begin(rank)
+	for r := range w.ranks {
+		if r != rank {
+			w.put(rank, r, message{again: true})
+		}
 	}
-	w.tasks[rank] = n
+}
+
+// saved reports whether all tasks have completed all operations, in one view: only then tasks move while
+// their processes live.
+func (w *world) saved() bool {
+	for rank, t := range w.tasks {
+		if t.seq < w.operations || t.inside || t.number < int(w.latest[rank]) || t.knows != w.latest {
+			return false
+		}
+	}
+	return true
+}
+
+// giveBack lists which tasks views may take from their processes, and give back to them before they know.
+func (w *world) giveBack() (all []func(*world)) {
+	for tasks := set(1); tasks < 1<<w.ranks; tasks++ {
+		if w.back != 0 && tasks&^w.back != 0 {
+			continue
+		}
+		all = append(all, func(w *world) {
+			w.backs--
+			for rank := range w.ranks {
+				if tasks.has(uint64(rank)) {
+					w.give(rank, w.process[rank][w.latest[rank]])
+				}
+			}
+		})
+	}
+	return all
 }
 
 // news reports whether there is something about another task that a task may learn now. Of a death it
@@ -444,7 +523,7 @@ func (w *world) news(rank, of int) bool {
 	if o.dead && !gone {
 		return !slices.ContainsFunc(w.links, func(l link) bool { return l.from == of && l.to == rank && len(l.waits) > 0 })
 	}
-	return int(t.knows[of]) < o.number || o.returned && !o.dead && !gone
+	return t.knows[of] < w.latest[of] || o.returned && !o.dead && !gone
 }
 
 // steps lists what may happen next.
@@ -466,12 +545,18 @@ func (w *world) steps() (all []func(*world)) {
 		if w.deaths > 0 && (w.mortal == 0 || w.mortal.has(uint64(rank))) {
 			all = append(all, func(w *world) { w.die(rank) })
 		}
+		if t.number < int(w.latest[rank]) {
+			all = append(all, func(w *world) { w.open(rank) })
+		}
 		if !t.returned {
 			all = append(all, w.stepsOf(rank)...)
 		}
 	}
-	if w.deaths+w.leaves+w.returns > 0 { // nobody may count on what goes wrong
-		all = append(all, func(w *world) { w.deaths, w.leaves, w.returns = 0, 0, 0 })
+	if w.backs > 0 && w.saved() {
+		all = append(all, w.giveBack()...)
+	}
+	if w.deaths+w.leaves+w.returns+w.backs > 0 { // nobody may count on what goes wrong
+		all = append(all, func(w *world) { w.deaths, w.leaves, w.returns, w.backs = 0, 0, 0, 0 })
 	}
 	return all
 }
@@ -550,6 +635,9 @@ func scenes() []*scene {
 		{name: "run again, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, deaths: 1},
 		{name: "run again, both send", ranks: 2, operations: 4, limits: one, tree: turns(2), gathers: parity(1), replays: true, deaths: 1, overtakes: true},
 		{name: "run again, after giving up", ranks: 3, operations: 2, limits: one, tree: from(3, 0), replays: true, deaths: 1, mortal: 1 << 1, leaves: 1, overtakes: true, large: true},
+		{name: "run again where it was, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, backs: 1, back: 1 << 1, overtakes: true},
+		{name: "run again where it was, both send", ranks: 2, operations: 3, limits: one, tree: from(2, 0), gathers: parity(0), replays: true, backs: 1, overtakes: true, large: true},
+		{name: "run again where it was, another elsewhere", ranks: 2, operations: 3, limits: one, tree: from(2, 0), replays: true, backs: 1, back: 1 << 1, deaths: 1, mortal: 1 << 0, overtakes: true},
 		{name: "deaths", ranks: 3, operations: 3, limits: one, tree: from(3, 0), deaths: 1},
 		{name: "giving up", ranks: 3, operations: 3, limits: one, tree: func(seq uint64) tree { return chain(3, int(seq+1)%2) }, gathers: parity(0), leaves: 1, overtakes: true},
 		{name: "returns", ranks: 3, operations: 3, limits: one, tree: from(3, 0), returns: 1},

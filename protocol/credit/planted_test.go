@@ -25,6 +25,12 @@ func TestMistakesAreFound(t *testing.T) {
 			Test: in("run_again,_one_sends"), By: []string{hang},
 		},
 		{
+			Name: "who is run again where it was has completed nothing since", File: "credit.go",
+			Old:  `	if again {`,
+			New:  `	if again && !wrong("who is run again where it was has completed nothing since") {`,
+			Test: in("run_again_where_it_was,_another_elsewhere"), By: []string{hang},
+		},
+		{
 			Name: "who has returned has all that was sent to it", File: "credit.go",
 			Old:  `	r.gone = true`,
 			New:  `	r.gone = true; if wrong("who has returned has all that was sent to it") { r.done = never }`,

@@ -39,8 +39,8 @@ func (t *Tape) Died(rank int) {
 	protocol.Do1(t.noteIf(t.ranks != nil), "Died", t.Account.Died, rank)
 }
 
-func (t *Tape) Restart(to int) (tell bool) {
-	return protocol.Get1(t.Note, "Restart", t.Account.Restart, to)
+func (t *Tape) Restart(to int, again bool) (tell bool) {
+	return protocol.Get2(t.Note, "Restart", t.Account.Restart, to, again)
 }
 
 func (t *Tape) Fit(n int)          { protocol.Do1(t.noteIf(t.ranks == nil), "Fit", t.Account.Fit, n) }

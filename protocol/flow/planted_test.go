@@ -27,9 +27,15 @@ func TestMistakesAreFound(t *testing.T) {
 			Test: test, By: []string{hang},
 		},
 		{
-			Name: "a receiver that is run again gets only what is new", File: "stream.go",
+			Name: "a receiver that is run again where it was has taken nothing since", File: "stream.go",
 			Old:  `	o.next = o.last - uint64(held)`,
-			New:  `	if !wrong("a receiver that is run again gets only what is new") { o.next = o.last - uint64(held) }`,
+			New:  `	o.next = o.last - uint64(held); if wrong("a receiver that is run again where it was has taken nothing since") { o.consumed = 0 }`,
+			Test: "^TestEveryScheduleAfterTheEnd$", By: []string{hang},
+		},
+		{
+			Name: "a receiver that is run again gets only what is new", File: "stream.go",
+			Old:  `	o.Rewind(held)`,
+			New:  `	if !wrong("a receiver that is run again gets only what is new") { o.Rewind(held) }`,
 			Test: test, By: []string{hang},
 		},
 		{

@@ -6,9 +6,14 @@
 // is sends the same messages under the same numbers, but for those that the receiver has told it
 // to have; a receiver that is gets all of them again.
 //
-// The caller's duties: links deliver in order; what an end tells of how far it is reaches only the
-// attempt of the other end that it was told to; and whoever learns of a view that has an end run
-// again calls Reopen before anything of the new attempt is taken for true.
+// The caller's duties:
+//
+//  1. Links deliver in order.
+//  2. What an end tells of how far it is counts only if the attempt that the other end knows of says so, be
+//     the one before in the same process; what one tells there that is news to come counts when it is known.
+//  3. Whoever learns of a view that has an end run again calls Reopen before anything of the new attempt is
+//     taken for true; and Rewind if that attempt is where the one before was, which may have dropped
+//     what was sent to this one, when it says so.
 package flow
 
 import (
@@ -72,11 +77,17 @@ func (o *Out) Release(window uint64) (number uint64, ok bool) {
 	return o.next, true
 }
 
-// Reopen says that the receiver is run again: the last messages, so many, are held anew. They are
-// all that it can need.
+// Reopen says that the receiver is run again: it has taken nothing, and the last messages, so many, are
+// held anew. They are all that it can need.
 func (o *Out) Reopen(held int) {
-	o.next = o.last - uint64(held)
+	o.Rewind(held)
 	o.consumed = 0
+}
+
+// Rewind says that a receiver for which that was done may have dropped what it was sent: the last messages are
+// held once more. What it has told since is true.
+func (o *Out) Rewind(held int) {
+	o.next = o.last - uint64(held)
 }
 
 // Fingerprint stands for the state.
