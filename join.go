@@ -83,6 +83,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	m.connect(p)
 	client.Keep(p.KeepSockets)
+	client.Sight(func() *control.View { return reported(p.Sight().View) })
 	go func() {
 		<-p.Out()
 		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
@@ -231,7 +232,8 @@ func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
 
 var errNoDir = errors.New("it is not known where it keeps its record")
 
-func (h host) Opened(v *membership.View) {
+// reported is a view as the coordinator is told of it.
+func reported(v *membership.View) *control.View {
 	members, owners := make([]control.Identity, len(v.Members)), make([]int, len(v.Owners))
 	for i, m := range v.Members {
 		members[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
@@ -239,8 +241,13 @@ func (h host) Opened(v *membership.View) {
 	for t, id := range v.Owners {
 		owners[t] = int(id)
 	}
+	return &control.View{Number: v.Number, Members: members, Owners: owners, Since: v.Since}
+}
+
+func (h host) Opened(v *membership.View) {
+	w := reported(v)
 	h.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
-		"number": v.Number, "members": members, "owners": owners, "since": v.Since, "opened": true,
+		"number": w.Number, "members": w.Members, "owners": w.Owners, "since": w.Since, "opened": true,
 	}})
 }
 

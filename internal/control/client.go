@@ -46,6 +46,8 @@ type Welcome struct {
 	Joins     bool            // this process is one of them, or has come back
 	Live      []Peer          // then: who is there to be asked. The handler is told of them as well
 	Before    []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
+
+	Coordinator Identity // the process that has the coordinator; zero: it is none of the job's
 }
 
 // joinTimeout is how long a process waits for the coordinator, and that for a process.
@@ -66,6 +68,8 @@ type Client struct {
 	log     *slog.Logger
 	id      wire.Identity
 	silence time.Duration
+	welcome Welcome
+	server  *Server // the coordinator, if this process has become it; the reading goroutine's
 	users   *lease
 	page    *detect.Page  // in which this process beats; nil: there is none
 	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
@@ -87,9 +91,11 @@ type Client struct {
 	load     []byte // the latest of Load
 	resumed  uint64 // the latest view in which it has
 	closing  bool
+	sight    func() *View // the latest that this process has opened; nil: nobody has said
 
-	heard heard // the reading goroutine's
-	lost  bool  // the same, and Close's when that has ended
+	heard       heard    // the reading goroutine's
+	coordinator Identity // the same: the process that has it; zero: it is none of the job's
+	lost        bool     // the same, and Close's when that has ended
 }
 
 // link is one connection with the coordinator.
@@ -123,7 +129,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		c.users.leave(0)
 		return nil, Welcome{}, err
 	}
-	c.silence = w.Silence
+	c.silence, c.welcome = w.Silence, w
 	if c.page, err = detect.OpenPage(p.Dir, w.Size+w.Grow); err != nil {
 		logger.Warn("control: no page of beats", "error", err)
 	}
@@ -220,12 +226,17 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
 	w, err := c.welcomed(ctx, l)
 	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
-		err = wire.OtherJob
+		if (w.Coordinator == Identity{}) {
+			err = wire.OtherJob
+		} else { // in the place of the one before
+			c.heard.begin()
+		}
 	}
 	if err != nil {
 		conn.Close()
 		return nil, Welcome{}, err
 	}
+	c.coordinator = w.Coordinator
 	c.id.Job, c.id.Link = peer.Job, peer.Incarnation
 	c.place.Job, c.place.Key = peer.Job, key
 	w.Place = c.place
@@ -272,7 +283,7 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	}
 	return Welcome{
 		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
-		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before,
+		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before, Coordinator: m.Coordinator,
 	}, nil
 }
 
@@ -289,6 +300,9 @@ func (c *Client) Close() {
 		c.cancel()
 	})
 	c.wg.Wait()
+	if c.server != nil {
+		c.server.Close()
+	}
 	patience := time.Duration(0)
 	if c.lost {
 		patience = leaveMax
@@ -332,12 +346,15 @@ func (c *Client) isClosing() bool {
 // run serves one connection after the other.
 func (c *Client) run(l *link) {
 	for {
-		err := c.converse(l)
+		err, local := c.converse(l), l.local
 		if c.isClosing() || c.heard.finished {
 			return
 		}
 		if err == nil { // broken, not ended
 			l, err = c.reconnect()
+		}
+		if err != nil && c.outlives(local, err) {
+			l, err = c.follow()
 		}
 		if err != nil {
 			if !c.isClosing() {

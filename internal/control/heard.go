@@ -105,6 +105,13 @@ func (c *Client) hearResumed(rank, turn int) {
 	}
 }
 
+// begin begins with another coordinator, which does not know how often processes have resumed.
+func (h *heard) begin() {
+	for i := range h.returned {
+		h.returned[i].turn = 0
+	}
+}
+
 // reach makes room for a rank, if it can be one: a job may grow.
 func (h *heard) reach(rank int) bool {
 	if rank < 0 || rank >= SizeMax {

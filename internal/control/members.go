@@ -74,7 +74,7 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 			return wire.Crossed
 		}
 		return wire.Accepted
-	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance:
+	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance && s.cfg.heir == nil:
 		return wire.OtherJob
 	case int64(id.From) >= int64(len(s.members)) || id.Incarnation == 0:
 		return wire.Excluded

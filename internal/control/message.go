@@ -57,6 +57,7 @@ type message struct {
 	Turn        int             `json:"turn,omitempty"`   // so often a process has resumed
 	Tasks       int             `json:"tasks,omitempty"`  // that it can own
 	Bytes       int64           `json:"bytes,omitempty"`  // that one takes
+	Coordinator Identity        `json:"coordinator,omitzero"`
 }
 
 // What a client says.
@@ -78,7 +79,7 @@ const (
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Joins, and if it does Peers and Before: the first line
+	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told

@@ -31,6 +31,9 @@ import (
 //
 // A write that was cut short shows as the record before. The second slot begins at
 // slotSize; what is between takes no space.
+//
+// The process holds a lock on the file, from before it has its name. The kernel ends it with
+// the process: who gets the lock knows that the process is dead (Ended).
 
 const (
 	recordMax  = 16 << 20
@@ -63,11 +66,44 @@ type Record struct {
 // job's directory.
 func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
 	path := filepath.Join(dir, recordName(rank, incarnation))
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|posix.O_NOFOLLOW, 0o600)
+	f, err := newRecord(path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
 	return &Record{path: path, file: f}, nil
+}
+
+// newRecord makes the file of a record. It gets its name when it is whole, and locked: an empty one would
+// say that nothing was written, one that is not locked that its process is dead.
+func newRecord(path string, write func(f *os.File) error) (*os.File, error) {
+	dir, name := filepath.Split(path)
+	f, err := os.CreateTemp(dir, "*-"+name) // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	err = flock(f, posix.LOCK_EX|posix.LOCK_NB)
+	if err == nil && write != nil {
+		err = write(f)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Ended reports whether one incarnation of a rank, which has joined on this host, is dead or has left the
+// job. False: that is not known.
+func Ended(dir string, rank int, incarnation uint64) bool {
+	f, err := os.OpenFile(filepath.Join(dir, recordName(rank, incarnation)), os.O_RDONLY|posix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return flock(f, posix.LOCK_SH|posix.LOCK_NB) == nil
 }
 
 // Write puts b in the place of what was written before. When it has returned, b
@@ -101,8 +137,7 @@ func (r *Record) read() ([]byte, error) {
 	return latest(r.file)
 }
 
-// keep makes the file again, with what it holds, if it has lost its name. It gets the
-// name when it is whole: an empty one would say that nothing was written.
+// keep makes the file again, with what it holds, if it has lost its name.
 func (r *Record) keep() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,20 +148,15 @@ func (r *Record) keep() error {
 	if err != nil {
 		return err
 	}
-	dir, name := filepath.Split(r.path)
-	f, err := os.CreateTemp(dir, "*-"+name) // mode 0600
+	f, err := newRecord(r.path, func(f *os.File) error {
+		if r.sequence == 0 {
+			return nil
+		}
+		_, err := f.WriteAt(appendSlot(nil, r.sequence, record), int64((r.sequence-1)%2)*slotSize)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	if r.sequence > 0 {
-		_, err = f.WriteAt(appendSlot(nil, r.sequence, record), int64((r.sequence-1)%2)*slotSize)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), r.path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return errors.Join(err, f.Close())
 	}
 	r.file.Close()
 	r.file = f

@@ -54,7 +54,7 @@ func (s *Server) resumed(m *member, view uint64) {
 		return
 	}
 	m.view = view
-	if !m.returned {
+	if !m.returned && (s.cfg.heir == nil || m.turn > 0) { // to the coordinator before it may have said so
 		return
 	}
 	s.flush() // the others learn of its return first

@@ -54,7 +54,9 @@ type ServerConfig struct {
 	Events func(Event)  // told every event, in order, by one goroutine; nil: nobody
 	Logger *slog.Logger // nil: silent
 
-	shared bool // the directory belongs to all processes: the last to leave removes it
+	shared bool     // the directory belongs to all processes: the last to leave removes it
+	self   Identity // the process of the job that it is part of; zero: none
+	heir   *heir    // what it begins with in another's place; nil: it is the first
 }
 
 // Defaults and bounds.
@@ -134,6 +136,9 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
 	s.mu.Lock()
+	if cfg.heir != nil {
+		s.succeed(cfg.heir)
+	}
 	s.emit(EventJob, -1, "job", fmt.Sprintf("%x", s.cfg.Job), "size", cfg.Size, "grow", cfg.Grow, "pid", os.Getpid(), "command", cfg.Command)
 	s.log.Info("control: job", "name", JobName(cfg.Dir), "size", cfg.Size, "pid", os.Getpid(), "command", cfg.Command)
 	s.mu.Unlock()
@@ -160,6 +165,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
+	cfg.self = Identity{uint64(p.Rank), p.Incarnation}
 	cfg.Command = strings.Join(os.Args, " ")
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator
@@ -226,8 +232,10 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	os.Remove(controlPath(dir))
-	if err := forgetRecords(dir); err != nil {
-		return err
+	if s.cfg.heir == nil {
+		if err := forgetRecords(dir); err != nil {
+			return err
+		}
 	}
 	if s.cfg.Key == nil {
 		s.cfg.Key = newKey()

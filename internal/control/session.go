@@ -115,7 +115,7 @@ func (s *Server) welcome(c *session) {
 	first := message{
 		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
-		Grow: s.cfg.Grow, Joins: s.joins(c.member),
+		Grow: s.cfg.Grow, Joins: s.joins(c.member), Coordinator: s.cfg.self,
 	}
 	if first.Joins {
 		first.Peers = s.live()

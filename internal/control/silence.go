@@ -40,6 +40,7 @@ func (s *Server) watchSilence() {
 				s.fence(m, v.Why)
 			}
 		}
+		s.bury()
 		for _, m := range s.members {
 			s.listen(m, now)
 		}
