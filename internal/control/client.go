@@ -69,7 +69,8 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	welcome Welcome
-	server  *Server // the coordinator, if this process has become it; the reading goroutine's
+	server  *Server  // the coordinator, if this process has become it; the reading goroutine's
+	host    *process // that has the coordinator, if it is on this host; the same
 	users   *lease
 	page    *detect.Page  // in which this process beats; nil: there is none
 	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
@@ -126,6 +127,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	}
 	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
 		l.conn.Close()
+		c.host.close()
 		c.users.leave(0)
 		return nil, Welcome{}, err
 	}
@@ -223,6 +225,11 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	if err != nil {
 		return nil, Welcome{}, err
 	}
+	host, err := takeProcess(conn)
+	if err != nil {
+		conn.Close()
+		return nil, Welcome{}, err
+	}
 	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
 	w, err := c.welcomed(ctx, l)
 	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
@@ -234,9 +241,11 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 	}
 	if err != nil {
 		conn.Close()
+		host.close()
 		return nil, Welcome{}, err
 	}
-	c.coordinator = w.Coordinator
+	c.host.close()
+	c.host, c.coordinator = host, w.Coordinator
 	c.id.Job, c.id.Link = peer.Job, peer.Incarnation
 	c.place.Job, c.place.Key = peer.Job, key
 	w.Place = c.place
@@ -307,6 +316,7 @@ func (c *Client) Close() {
 	if c.lost {
 		patience = leaveMax
 	}
+	c.host.close()
 	c.record.Close()
 	c.users.leave(patience)
 	if c.page != nil {

@@ -35,15 +35,13 @@ func (s *Server) awaitExit(m *member, p *process) {
 	if session != nil {
 		await(session.heardAll, wordsMax)
 	}
-	how, known := "", false
-	if child == p.pid {
-		if how, known = endingOf(p.pid); !known { // the launcher was faster, and is about to tell
-			await(m.named, nameMax)
-		}
+	how := p.ending()
+	if how == "" && child == p.pid { // the launcher was faster, and is about to tell
+		await(m.named, nameMax)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known {
+	if how != "" && (child == 0 || child == p.pid) {
 		m.name(how)
 	}
 	if m.death == nil || !m.death.Certain {

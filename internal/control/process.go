@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/posix"
@@ -53,10 +54,31 @@ func (p *process) wait() bool {
 	return p.raw.Read(func(fd uintptr) bool { return detect.ExitedPidfd(int(fd)) }) == nil
 }
 
+// waitFor waits for the exit of the process for a while, and says how it ended; "": that is not known.
+func (p *process) waitFor(d time.Duration) string {
+	done := make(chan struct{})
+	go func() {
+		p.wait()
+		close(done)
+	}()
+	await(done, d)
+	return p.ending()
+}
+
 // exited tells whether the process has exited.
 func (p *process) exited() (yes bool) {
 	err := p.raw.Control(func(fd uintptr) { yes = detect.ExitedPidfd(int(fd)) })
 	return yes && err == nil
+}
+
+// ending says how the process, which has exited, ended; "": that is not known.
+func (p *process) ending() (how string) {
+	_ = p.raw.Control(func(fd uintptr) {
+		if exit, sig, ok := detect.StatusPidfd(int(fd), p.pid); ok {
+			how = Ending(exit, sig)
+		}
+	})
+	return how
 }
 
 // kill sends SIGKILL.

@@ -490,13 +490,14 @@ func TestJoinModeSurvivesLeftovers(t *testing.T) {
 	}
 	oldKey := read(t, dir, "key")
 	// One is stopped, so it is still there when the job's next run begins; the
-	// coordinator is killed.
+	// coordinator is killed, and who has taken its place.
 	sleeper, survivor, host := old[0], old[1], old[2]
 	sleeper.signal(t, syscall.SIGSTOP)
 	began := time.Now()
 	host.signal(t, syscall.SIGKILL)
-	survivor.lines.expect(t, "lost ")
-	t.Logf("lost %v after the coordinator was killed", time.Since(began))
+	survivor.lines.expect(t, "died 0 1 true exited")
+	t.Logf("in another's hands %v after the coordinator was killed", time.Since(began))
+	survivor.signal(t, syscall.SIGKILL)
 	survivor.lines.expect(t, "end")
 
 	next := job(1, 2)
@@ -578,8 +579,8 @@ func TestLastWordsAreHeard(t *testing.T) {
 	}
 }
 
-// TestStoppedHostIsWaitedFor: a coordinator on this host that is stopped may go on; one
-// that is killed is lost at once.
+// TestStoppedHostIsWaitedFor: a coordinator on this host that is stopped may go on; the place of
+// one that is killed is taken at once.
 func TestStoppedHostIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	name := fmt.Sprint("PMIX_NAMESPACE=stopped-", os.Getpid(), time.Now().UnixNano())
@@ -593,7 +594,7 @@ func TestStoppedHostIsWaitedFor(t *testing.T) {
 		t.Errorf("%q", other.lines.notes)
 	}
 	host.signal(t, syscall.SIGKILL)
-	other.lines.expect(t, "lost ")
+	other.lines.expect(t, "died 0 1 true exited")
 	os.RemoveAll(dirOf(t, vars(name, 0, 2)))
 }
 

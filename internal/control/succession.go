@@ -22,6 +22,7 @@ import (
 // heir is what a process knows that takes the place of a coordinator.
 type heir struct {
 	gone   Identity // whose place it takes
+	how    string   // that one ended
 	peers  []Peer   // by rank, incarnation 0: unknown
 	deaths []Death  // the same
 	view   *View    // the latest that the process has opened; nil: none
@@ -98,6 +99,9 @@ func (h *heir) lives(i Identity) bool {
 // serve makes this process's the coordinator, unless another one is faster.
 func (c *Client) serve(h *heir) {
 	w, tcp := c.welcome, ""
+	if h.how == "" && c.host != nil {
+		h.how = c.host.waitFor(wordsMax)
+	}
 	if c.place.Coordinator != controlPath(c.place.Dir) {
 		tcp = c.place.Coordinator
 	}
@@ -137,7 +141,8 @@ func (s *Server) succeed(h *heir) {
 		s.ending.Viewed(h.view.decided())
 	}
 	if m := s.life(h.gone); m != nil && m.death == nil { // we hold its lock
-		s.die(m, Death{Certain: true, How: cmp.Or(m.exit, exited)})
+		m.incarnation, m.joined, m.local = h.gone.Incarnation(), true, true
+		s.die(m, Death{Certain: true, How: cmp.Or(h.how, exited)})
 	}
 	s.bury()
 }

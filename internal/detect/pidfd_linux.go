@@ -1,8 +1,12 @@
 package detect
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -64,4 +68,34 @@ func ExitedPidfd(fd int) bool {
 			return err == nil && n == 1 && polled[0].Revents&unix.POLLIN != 0
 		}
 	}
+}
+
+// StatusPidfd tells how a process that has exited came to its end: by the zombie that is left of it or, when it
+// was waited for, by the pidfd (from Linux 6.15 on). False: it is not known.
+func StatusPidfd(fd, pid int) (exit int, sig syscall.Signal, ok bool) {
+	status, ok := zombieStatus(pid)
+	if !ok {
+		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+		err := unix.IoctlPidfdInfo(fd, &info)
+		status, ok = syscall.WaitStatus(info.Exit_code), err == nil && info.Mask&unix.PIDFD_INFO_EXIT != 0
+	}
+	if status.Signaled() {
+		return 0, status.Signal(), ok
+	}
+	return status.ExitStatus(), 0, ok && status.Exited()
+}
+
+// zombieStatus reads the status of a zombie, field 52 of proc(5).
+func zombieStatus(pid int) (syscall.WaitStatus, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	end := bytes.LastIndexByte(b, ')') // the name may have spaces
+	if err != nil || end < 0 {
+		return 0, false
+	}
+	fields := strings.Fields(string(b[end+1:])) // from field 3 on
+	if len(fields) < 50 || fields[0] != "Z" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(fields[49])
+	return syscall.WaitStatus(n), err == nil
 }

@@ -18,3 +18,6 @@ func KillPidfd(int, syscall.Signal) error { return errors.ErrUnsupported }
 
 // ExitedPidfd needs Linux.
 func ExitedPidfd(int) bool { return false }
+
+// StatusPidfd needs Linux.
+func StatusPidfd(_, _ int) (exit int, sig syscall.Signal, ok bool) { return 0, 0, false }
