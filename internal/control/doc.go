@@ -51,9 +51,10 @@
 // Leaving is dying, before the job has finished. A death that was told is final: the
 // incarnation is turned away from then on.
 //
-// When the coordinator dies, the job ends: every client's handler is told that it is
+// When the launcher dies, the job ends: every client's handler is told that the coordinator is
 // lost, on its host at once, on another when it was not found again for five times Silence, at
-// least 20 s. The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
+// least 20 s. A coordinator that is part of a process of the job is replaced by another process
+// of its host (succession.go). The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
 //
 // # The end
 //

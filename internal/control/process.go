@@ -71,10 +71,13 @@ func (p *process) exited() (yes bool) {
 	return yes && err == nil
 }
 
+// statusOf is another function in tests: that of a system without it.
+var statusOf = detect.StatusPidfd
+
 // ending says how the process, which has exited, ended; "": that is not known.
 func (p *process) ending() (how string) {
 	_ = p.raw.Control(func(fd uintptr) {
-		if exit, sig, ok := detect.StatusPidfd(int(fd), p.pid); ok {
+		if exit, sig, ok := statusOf(int(fd), p.pid); ok {
 			how = Ending(exit, sig)
 		}
 	})

@@ -252,7 +252,7 @@ func TestDeathOfAChildIsNamedByTheKernel(t *testing.T) {
 	// The number of a process that is not ours to wait for tells nothing.
 	wrapped := run(t, s, 2, "sh", "-c", `CONTROL_TEST_ROLE=vanish "$SELF"; kill -STOP $$`)
 	wrapped.lines.expect(t, "joined")
-	notes.expect(t, "died 2.1 true exited")
+	notes.expect(t, "died 2.1 true")
 }
 
 func TestExitCodeOfAChildIsNamedByTheKernel(t *testing.T) {
@@ -272,6 +272,7 @@ func TestExitCodeOfAChildIsNamedByTheKernel(t *testing.T) {
 // TestEndWaitsForHowTheDeadEnded: others may have taken the tasks over and returned before
 // the launcher says that their owner exited with 0, which fails the job.
 func TestEndWaitsForHowTheDeadEnded(t *testing.T) {
+	defer control.NoStatus()()
 	for name, noticed := range map[string]bool{"the coordinator knows first": false, "the others know first": true} {
 		t.Run(name, func(t *testing.T) {
 			seen := newRecorder()
@@ -329,7 +330,7 @@ func TestWrapperIsNotTheProcess(t *testing.T) {
 		t.Fatalf("process %d, wrapper %d", pid, a.cmd.Process.Pid)
 	}
 	syscall.Kill(pid, syscall.SIGKILL)
-	notes.expect(t, "died 1.1 true exited")
+	notes.expect(t, "died 1.1 true")
 	if err := a.cmd.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the wrapper: %v", err)
 	}
@@ -495,7 +496,7 @@ func TestJoinModeSurvivesLeftovers(t *testing.T) {
 	sleeper.signal(t, syscall.SIGSTOP)
 	began := time.Now()
 	host.signal(t, syscall.SIGKILL)
-	survivor.lines.expect(t, "died 0 1 true exited")
+	survivor.lines.expect(t, "died 0 1 true")
 	t.Logf("in another's hands %v after the coordinator was killed", time.Since(began))
 	survivor.signal(t, syscall.SIGKILL)
 	survivor.lines.expect(t, "end")
@@ -572,7 +573,7 @@ func TestLastWordsAreHeard(t *testing.T) {
 	_, notes := join(t, s.Place(0, 1))
 	for rank := 1; rank < n; rank++ {
 		start(t, "last words", s.Place(rank, 1).Vars())
-		notes.expect(t, fmt.Sprintf("died %d.1 true exited", rank))
+		notes.expect(t, fmt.Sprintf("died %d.1 true", rank))
 		if !notes.has(fmt.Sprintf("returned %d gave up", rank)) {
 			t.Errorf("nobody was told what process %d said", rank)
 		}
@@ -594,7 +595,7 @@ func TestStoppedHostIsWaitedFor(t *testing.T) {
 		t.Errorf("%q", other.lines.notes)
 	}
 	host.signal(t, syscall.SIGKILL)
-	other.lines.expect(t, "died 0 1 true exited")
+	other.lines.expect(t, "died 0 1 true")
 	os.RemoveAll(dirOf(t, vars(name, 0, 2)))
 }
 

@@ -110,7 +110,7 @@ func TestWhoseRecordCannotBeReadIsOnlySuspected(t *testing.T) {
 	f.WriteAt([]byte("?"), 16<<20+4096+30)
 	f.Close()
 	a.signal(t, syscall.SIGKILL)
-	notes.expect(t, "died 1.1 false exited, but its record cannot be read: record of rank 1 (incarnation 1): neither slot is whole")
+	notes.expect(t, "died 1.1 false killed by SIGKILL, but its record cannot be read: record of rank 1 (incarnation 1): neither slot is whole")
 }
 
 // TestWillOfAnAgentIsPassedOn: what an agent found on another host comes with the

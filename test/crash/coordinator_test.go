@@ -43,7 +43,7 @@ func rounds(tell func(stage.Line), words []string) coppice.Func {
 // taken its place, and so on: the last process finishes the job.
 func TestTheCoordinatorIsKilledAgainAndAgain(t *testing.T) {
 	const n, last = 5, 300
-	stages, all := stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}}.Srun(t)
+	stages, all := srun(t, stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}})
 	for _, g := range stages {
 		g.Await(t, "ready", 1)
 	}

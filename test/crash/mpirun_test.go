@@ -34,7 +34,7 @@ func leaves(say func(stage.Line), words []string) coppice.Func {
 	}
 }
 
-// TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and with it the job: mpirun must not end with 0.
+// TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and task 0 has never returned: mpirun must not end with 0.
 func TestMpirunWithoutRank0(t *testing.T) {
 	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
 	dir, err := os.MkdirTemp("", "m") // mpirun kills all when one is killed: then nobody is left to remove the job's directory
