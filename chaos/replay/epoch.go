@@ -112,7 +112,7 @@ func (j *Job) resume(s *State, t *task, epoch uint64) {
 	t.op = j.program.starts[epoch]
 	j.entered(s, t)
 	s.rules.Resumed(t.number, epoch)
-	s.event(Message{Kind: Resumed, Copy: c, View: s.view.Number})
+	s.event(Resumed, c)
 }
 
 // same reports whether the operations before the first Save that are aborted for this attempt are

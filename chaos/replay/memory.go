@@ -9,6 +9,7 @@ import (
 // Memory is what programs and their jobs allocate from that are run one after the other. The zero
 // value allocates anew, for jobs whose states are copied.
 type Memory struct {
+	contents *arena[Content]
 	frames   *arena[Frame]
 	tasks    *arena[task]
 	copies   *arena[Copy]
@@ -36,7 +37,7 @@ type Memory struct {
 // NewMemory returns memory that is used again after each Reset.
 func NewMemory() Memory {
 	m := Memory{
-		frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
+		contents: new(arena[Content]), frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
 		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), configs: new(arena[recovery.Config]), logs: new(arena[recovery.Log]),
 		letters: new(arena[membership.Letter]), ends: new(arena[end]),
 		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
@@ -49,6 +50,7 @@ func NewMemory() Memory {
 
 // Reset frees everything: nothing may be used any more that was made in this memory.
 func (m *Memory) Reset() {
+	m.contents.reset()
 	m.frames.reset()
 	m.tasks.reset()
 	m.copies.reset()
@@ -74,6 +76,13 @@ func (m *Memory) Reset() {
 
 // again reports whether the memory is used again.
 func (m *Memory) again() bool { return m.bytes != nil }
+
+// message returns a message of a kind that has nothing in it yet.
+func (m *Memory) message(k Kind) Message {
+	c := m.contents.one()
+	*c = Content{Kind: k}
+	return Message{c}
+}
 
 // clone copies bytes, nil to nil.
 func (m *Memory) clone(b []byte) []byte {

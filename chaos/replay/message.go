@@ -90,8 +90,12 @@ const (
 	Resumed              // Deliver: a task that is run again goes on from a copy
 )
 
-// Message is what processes send each other, and what they deliver.
-type Message struct {
+// Message is what processes send each other, and what they deliver: one word, since every step of a
+// run copies it several times.
+type Message struct{ *Content }
+
+// Content is what is in a message. It is never changed once the message is on its way, and shared.
+type Content struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
 	Frame   *Frame              // Data, Credit
 	Result  *Attempt            // Result
@@ -114,6 +118,9 @@ type Attempt struct {
 
 // Fingerprint stands for the message.
 func (m Message) Fingerprint() [2]uint64 {
+	if m.Content == nil {
+		return fingerprint{}
+	}
 	f := fingerprint{uint64(m.Kind), 0}
 	switch {
 	case m.Frame != nil:

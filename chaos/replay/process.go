@@ -188,7 +188,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	s.job, s.self, s.changes = j, self, 1
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
-		*s.end = end{job: s.end.job, processes: j.processes}
+		*s.end = end{job: s.end.job, memory: &j.memory, processes: j.processes}
 		s.end.job.Reset(j.first)
 		return
 	}
@@ -268,7 +268,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	case m.Kind == Begins:
 		j.begins(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
 	case m.Kind == Wants && m.Holders[0] == s.members.Self(): // another life has not begun to send it
-		s.mail(from, Message{Kind: Rule, Rule: m.Rule, Copy: m.Copy})
+		s.mail(from, Rule, m.Rule, m.Copy)
 	case m.Kind == Rule:
 		if m.Copy != nil {
 			s.keep(m.Copy)
@@ -334,7 +334,9 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 			if a.Kind == protocol.Deliver {
 				j.news(s, a.Msg)
 			}
-			return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
+			m := j.memory.message(View)
+			m.Letter = a.Msg
+			return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 		}
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
@@ -388,7 +390,7 @@ func (s *State) leave() protocol.Action[Message] {
 		return protocol.Action[Message]{Kind: protocol.Idle}
 	}
 	s.left = true
-	m := Message{Kind: View}
+	m := s.job.memory.message(View)
 	m.Letter.Letter = &membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
 	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
 }
@@ -441,7 +443,9 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			}
 			moved = moved || len(t.out) > 0
 			if f, to := j.post(s, t); f != nil {
-				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: f.kind(), Frame: f}}
+				m := j.memory.message(f.kind())
+				m.Frame = f
+				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
 			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since
@@ -453,9 +457,10 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			}
 			if t.returned && !t.announced {
 				t.announced = true
-				a := j.memory.attempts.one()
-				*a = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
-				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{Kind: Result, Result: a}}
+				m := j.memory.message(Result)
+				m.Result = j.memory.attempts.one()
+				*m.Result = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
+				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
 			}
 		}
 	}
@@ -464,7 +469,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
-		m := Message{Kind: Returned}
+		m := j.memory.message(Returned)
 		m.Letter.Letter = j.memory.letters.one()
 		*m.Letter.Letter = membership.Letter{Base: s.view}
 		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
