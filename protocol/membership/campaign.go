@@ -78,7 +78,9 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	// Who has brought a view about opens it, even if there is a lower id in it now.
 	if p.chief(s) != s.self && (c.phase != confirming || s.anyFailed()) {
-		s.campaign = campaign{}
+		if c.phase != resting {
+			s.campaign = campaign{}
+		}
 		return false
 	}
 	switch c.phase {

@@ -53,7 +53,9 @@ func (s *State) find(m Member) *failure {
 
 // fails tells whether this life of a process has failed, or may have: itself, or
 // a later one.
-func (s *State) fails(m Member) bool {
+func (s *State) fails(m Member) bool { return len(s.failures) > 0 && s.failing(m) }
+
+func (s *State) failing(m Member) bool {
 	i, _ := s.search(m)
 	return i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
