@@ -170,7 +170,7 @@ func (c *checker) checkRecovery(q *life, l *recovery.Line) error {
 func (q *life) again(s recovery.Step) error {
 	want := s.Came
 	if s.Call == recovery.CallNew {
-		s.Config.Ring = func(*membership.View) []protocol.Rank { return next(q, &q.rings) }
+		s.Config.Ring = func(*membership.View, membership.Member) []protocol.Rank { return next(q, &q.rings) }
 		s.Config.Nobodys = func(*membership.View) string { return next(q, &q.nobodys) }
 	}
 	q.rings, q.nobodys, q.short = want.Rings, want.Nobodys, false

@@ -21,7 +21,9 @@ func trace(t *testing.T) []recovery.Line {
 		self := first.Members[i]
 		all[i] = recovery.NewTape(&recovery.Config{
 			First: first, Copies: 1, Adopts: true, Saves: true, Aborts: true,
-			Ring:    func(*membership.View) []protocol.Rank { return []protocol.Rank{protocol.Rank(1 - i)} },
+			Ring: func(*membership.View, membership.Member) []protocol.Rank {
+				return []protocol.Rank{protocol.Rank(1 - i)}
+			},
 			Nobodys: func(*membership.View) string { return "nobody's" },
 		}, self, func(s *recovery.Step) { lines = append(lines, recovery.Line{Who: self, Step: s}) })
 	}

@@ -16,7 +16,7 @@ type Memory struct {
 	attempts *arena[Attempt]
 	rules    *arena[recovery.Message]
 	machines *arena[recovery.Machine]
-	configs  *arena[recovery.Config]
+	streams  *arena[stream]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -38,7 +38,7 @@ type Memory struct {
 func NewMemory() Memory {
 	m := Memory{
 		contents: new(arena[Content]), frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
-		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), configs: new(arena[recovery.Config]), logs: new(arena[recovery.Log]),
+		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), streams: new(arena[stream]), logs: new(arena[recovery.Log]),
 		letters: new(arena[membership.Letter]), ends: new(arena[end]),
 		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
 		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
@@ -57,7 +57,7 @@ func (m *Memory) Reset() {
 	m.attempts.reset()
 	m.rules.reset()
 	m.machines.reset()
-	m.configs.reset()
+	m.streams.reset()
 	m.logs.reset()
 	m.letters.reset()
 	m.ends.reset()

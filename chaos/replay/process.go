@@ -57,7 +57,7 @@ type Job struct {
 	processes int // joiners included
 	members   *membership.Protocol
 	first     *membership.View
-	rules     *recovery.Config
+	rules     recovery.Config
 	cancels   []Cancel
 	called    bool
 	moves     bool
@@ -94,8 +94,15 @@ func New(cfg Config) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	return &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}, nil
+	j := &Job{
+		program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels,
+		called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory,
+		rules: recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed},
+	}
+	if cfg.Hosts > 0 {
+		j.rules.Ring = j.ring
+	}
+	return j, nil
 }
 
 // Program is what the job's tasks do.
@@ -211,34 +218,25 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 func (s *State) begin(incarnation uint32) {
 	self := membership.Member{ID: s.self, Incarnation: incarnation}
 	s.rules = s.job.memory.machines.one()
-	s.rules.Reset(s.job.rulesOf(self), self)
+	s.rules.Reset(&s.job.rules, self)
 	if s.view = s.rules.View(); s.view != nil {
 		s.rules.Hold(s.hold())
 	}
 	s.job.carryOut(s)
 }
 
-// rulesOf are those of a process: with hosts, each has an order of its own in which others are
-// given copies.
-func (j *Job) rulesOf(self membership.Member) *recovery.Config {
-	if j.hosts == 0 {
-		return j.rules
-	}
-	own := j.memory.configs.one()
-	*own = *j.rules
-	own.Ring = func(v *membership.View) []protocol.Rank {
-		at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
-		for _, near := range []bool{false, true} {
-			for i := 1; i < len(v.Members); i++ {
-				id := v.Members[(at+i)%len(v.Members)].ID
-				if (int(id-self.ID)%j.hosts == 0) == near {
-					all = append(all, id)
-				}
+// ring is the order in which the others in a view are given copies: those on other hosts first.
+func (j *Job) ring(v *membership.View, self membership.Member) []protocol.Rank {
+	at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
+	for _, near := range []bool{false, true} {
+		for i := 1; i < len(v.Members); i++ {
+			id := v.Members[(at+i)%len(v.Members)].ID
+			if (int(id-self.ID)%j.hosts == 0) == near {
+				all = append(all, id)
 			}
 		}
-		return all
 	}
-	return own
+	return all
 }
 
 // Receive implements protocol.Protocol.

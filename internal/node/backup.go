@@ -85,7 +85,7 @@ func (o *operation) backupAt(step int) *peer {
 			return q
 		}
 	}
-	for _, rank := range p.ring(p.view()) {
+	for _, rank := range p.ring(p.view(), p.self()) {
 		if q := p.peerAt(int(rank)); !q.dead {
 			return q
 		}

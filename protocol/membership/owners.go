@@ -141,7 +141,7 @@ func (p *Protocol) Balance(s *State, epoch uint64) {
 }
 
 // Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
-func (s *State) Unbalanced() bool { return s.view.Balanced(s.view.Epoch+1, s.LimitOf) != nil }
+func (s *State) Unbalanced() bool { return balance(s.view.Owners, s.view.Members, s.LimitOf) != nil }
 
 // balanced is the next view if there is such a wish, and something to be moved.
 func (s *State) balanced() *View {

@@ -229,12 +229,12 @@ func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
 }
 
 // ring lists the others in the order in which they are given copies.
-func (m *Machine) ring() (all []protocol.Rank) {
+func (m *Machine) ring() []protocol.Rank {
 	if m.cfg.Ring != nil {
-		return m.cfg.Ring(m.view)
+		return m.cfg.Ring(m.view, m.self)
 	}
 	members := m.view.Members
-	at := slices.Index(members, m.self)
+	at, all := slices.Index(members, m.self), make([]protocol.Rank, 0, len(members))
 	for i := 1; i < len(members); i++ {
 		all = append(all, members[(at+i)%len(members)].ID)
 	}

@@ -82,6 +82,9 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 
 // forgetDrawn forgets values of epochs that were dropped.
 func (m *Machine) forgetDrawn() {
+	if len(m.drawn) == 0 {
+		return
+	}
 	kept := make([]int, len(m.drawn)+1) // how many stay of so many
 	var drawn []Key
 	for i, k := range m.drawn {

@@ -65,9 +65,9 @@ type Config struct {
 	Saves  bool             // tasks save their state or draw values
 	Aborts bool             // tasks may abort operations
 
-	// Ring lists the other members of a view in the order in which they are given copies.
+	// Ring lists the other members of a view in the order in which one of them gives them copies.
 	// nil: in that of the view, beginning with the next one.
-	Ring func(v *membership.View) []protocol.Rank `json:"-"`
+	Ring func(v *membership.View, self membership.Member) []protocol.Rank `json:"-"`
 
 	// Nobodys says why a view gives a task to nobody.
 	Nobodys func(v *membership.View) string `json:"-"`

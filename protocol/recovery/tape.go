@@ -116,8 +116,8 @@ func NewTape(cfg *Config, self membership.Member, write func(*Step)) *Tape {
 	t := &Tape{write: write}
 	own := *cfg
 	if cfg.Ring != nil {
-		own.Ring = func(v *membership.View) []protocol.Rank {
-			all := cfg.Ring(v)
+		own.Ring = func(v *membership.View, self membership.Member) []protocol.Rank {
+			all := cfg.Ring(v, self)
 			t.step.Came.Rings = append(t.step.Came.Rings, slices.Clone(all))
 			return all
 		}
