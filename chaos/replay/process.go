@@ -113,9 +113,14 @@ func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }
 
 // State is that of one process.
 type State struct {
+	members membership.State
+	part
+}
+
+// part is all of it but the membership's.
+type part struct {
 	job     *Job
 	self    protocol.Rank
-	members membership.State
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
@@ -184,15 +189,13 @@ func (s *State) find(number protocol.Rank) *task {
 
 // Init implements protocol.Protocol.
 func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
-	if old := s; j.memory.again() {
-		*s = State{
-			members: old.members, tasks: old.tasks[:0], held: old.held[:0], effects: old.effects, kept: old.kept[:0],
-			parcels: old.parcels[:0], events: old.events[:0], cancels: old.cancels[:0],
-		}
-	} else {
+	if !j.memory.again() {
 		*s = State{}
 	}
-	s.job, s.self, s.changes = j, self, 1
+	s.part = part{
+		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
+		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0],
+	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
 		*s.end = end{job: s.end.job, memory: &j.memory, processes: j.processes}

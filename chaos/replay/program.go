@@ -234,14 +234,14 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 
 // vector is what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
-	seed, c := g.stream(at, task, digest), g.Calls[at]
-	b := g.memory.bytes.list(8 * c.Elems)[:0]
-	for i := range c.Elems {
-		x := protocol.Mix(seed, uint64(i))
+	seed, c := g.stream(at, task, digest), &g.Calls[at]
+	b := g.memory.bytes.list(8 * c.Elems)
+	for i, rest := uint64(0), b; len(rest) >= 8; i, rest = i+1, rest[8:] {
+		x := protocol.Mix(seed, i)
 		if !c.exact {
 			x = float(x)
 		}
-		b = binary.LittleEndian.AppendUint64(b, x)
+		binary.LittleEndian.PutUint64(rest, x)
 	}
 	return b
 }
@@ -307,7 +307,7 @@ func (p *Plan) canonical(m *Memory, values [][]byte) []byte {
 
 // results is what every task gets from an operation, given their digests before.
 func (g *Program) results(at int, digests []uint64) [][][]byte {
-	c, n := g.Calls[at], g.Tasks
+	c, n := &g.Calls[at], g.Tasks
 	all := g.memory.results.zeros(n)
 	switch c.Op {
 	case Barrier:

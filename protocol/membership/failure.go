@@ -155,6 +155,9 @@ func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
 
 // report tells the proposer of failures.
 func (p *Protocol) report(s *State, now protocol.Time) {
+	if len(s.failures) == 0 {
+		return
+	}
 	chief := p.chief(s)
 	if chief == s.self {
 		return
@@ -196,12 +199,15 @@ func (s *State) proposer() Member {
 }
 
 func (p *Protocol) reportDue(s *State) protocol.Time {
-	chief, at := p.chief(s), protocol.Never
-	if chief == s.self {
+	at := protocol.Never
+	if len(s.failures) == 0 {
 		return at
 	}
+	chief := p.chief(s)
 	for i := range s.failures {
-		at = min(at, p.reportAt(s, &s.failures[i], chief))
+		if chief != s.self {
+			at = min(at, p.reportAt(s, &s.failures[i], chief))
+		}
 	}
 	return at
 }

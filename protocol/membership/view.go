@@ -118,8 +118,8 @@ func place(list []Member, id protocol.Rank) (int, bool) {
 
 // Has tells whether this life of a process is in.
 func (v *View) Has(m Member) bool {
-	is, ok := v.Find(m.ID)
-	return ok && is == m
+	i, ok := place(v.Members, m.ID)
+	return ok && v.Members[i] == m
 }
 
 // Last returns the last incarnation of an id that is or was in, as far as the

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,12 +43,22 @@ func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
 
 func (k Key) compare(o Key) int {
 	switch {
-	case k.Epoch != o.Epoch:
-		return cmp.Compare(k.Epoch, o.Epoch)
-	case k.Task != o.Task:
-		return cmp.Compare(k.Task, o.Task)
+	case k == o:
+		return 0
+	case k.less(&o):
+		return -1
 	}
-	return cmp.Compare(k.Name, o.Name)
+	return 1
+}
+
+func (k *Key) less(o *Key) bool {
+	switch {
+	case k.Epoch != o.Epoch:
+		return k.Epoch < o.Epoch
+	case k.Task != o.Task:
+		return k.Task < o.Task
+	}
+	return k.Name < o.Name
 }
 
 // replica is a copy that is here.
@@ -78,7 +87,7 @@ func (m *Machine) copy(k Key) *replica {
 func (m *Machine) search(k Key) (int, bool) {
 	at, end := 0, len(m.copies)
 	for at < end {
-		if mid := (at + end) / 2; m.copies[mid].compare(k) < 0 {
+		if mid := int(uint(at+end) / 2); m.copies[mid].less(&k) {
 			at = mid + 1
 		} else {
 			end = mid
