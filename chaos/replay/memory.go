@@ -31,7 +31,8 @@ type Memory struct {
 	ints     *arena[int]
 	ranks    *arena[protocol.Rank]
 	members  *arena[membership.Member]
-	room     func(n int) []byte // of a log; nil: it allocates
+	room     func(n int) []byte        // of a log; nil: it allocates
+	letter   func() *membership.Letter // likewise
 }
 
 // NewMemory returns memory that is used again after each Reset.
@@ -44,7 +45,7 @@ func NewMemory() Memory {
 		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
 		ints: new(arena[int]), ranks: new(arena[protocol.Rank]), members: new(arena[membership.Member]),
 	}
-	m.room = m.bytes.list
+	m.room, m.letter = m.bytes.list, m.letters.one
 	return m
 }
 

@@ -90,7 +90,7 @@ func New(cfg Config) (*Job, error) {
 		}
 	}
 	first := membership.First(cfg.Processes, owners)
-	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true})
+	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true, Letter: cfg.Program.memory.letter})
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +392,8 @@ func (s *State) leave() protocol.Action[Message] {
 	}
 	s.left = true
 	m := s.job.memory.message(View)
-	m.Letter.Letter = &membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
+	m.Letter.Letter = s.job.memory.letters.one()
+	*m.Letter.Letter = membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
 	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
 }
 

@@ -171,7 +171,7 @@ func (p *Protocol) report(s *State, now protocol.Time) {
 			f.wait = p.cfg.Retry
 		}
 		f.to, f.seen, f.at, f.wait = chief.ID, false, now+f.wait, 2*f.wait
-		l := &Letter{Kind: Failure, Who: f.who, Certain: f.certain, Number: s.view.Number}
+		l := p.write(Letter{Kind: Failure, Who: f.who, Certain: f.certain, Number: s.view.Number})
 		if f.will != nil {
 			l.Willed, l.Base, l.Value, l.Ballot = true, f.will.Base, f.will.Value, f.will.Ballot
 		}
@@ -217,13 +217,13 @@ func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter)
 	if s.stage != inside {
 		return
 	}
-	s.send(from.ID, from.Incarnation, &Letter{Kind: Noted, Who: l.Who})
+	s.send(from.ID, from.Incarnation, p.write(Letter{Kind: Noted, Who: l.Who}))
 	switch {
 	case l.Who == s.self || s.fails(from): // two that accuse each other: the first one is believed
 	case l.Certain:
 		var will *Letter
 		if l.Willed {
-			will = &Letter{Kind: Will, Number: l.Number, Base: l.Base, Value: l.Value, Ballot: l.Ballot}
+			will = p.write(Letter{Kind: Will, Number: l.Number, Base: l.Base, Value: l.Value, Ballot: l.Ballot})
 		}
 		p.failed(s, now, failure{who: l.Who, certain: true, will: will})
 		if will != nil {
@@ -248,7 +248,7 @@ func (p *Protocol) despair(s *State, now protocol.Time) {
 		return
 	}
 	s.told = true
-	s.deliver(&Letter{Kind: NoQuorum, Number: s.view.Number, Base: s.view})
+	s.deliver(p.write(Letter{Kind: NoQuorum, Number: s.view.Number, Base: s.view}))
 }
 
 func (p *Protocol) despairDue(s *State) protocol.Time {

@@ -88,6 +88,9 @@ type Config struct {
 
 	// Adopt gives the tasks of those who leave to those who stay.
 	Adopt bool
+
+	// Letter returns memory for a letter. Default: new.
+	Letter func() *Letter `json:"-"`
 }
 
 // bitsMax bounds the fan-out: 2^bitsMax.
@@ -111,6 +114,9 @@ func New(cfg Config) (*Protocol, error) {
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = 20 * cfg.Retry
+	}
+	if cfg.Letter == nil {
+		cfg.Letter = func() *Letter { return new(Letter) }
 	}
 	switch {
 	case cfg.First == nil || len(cfg.First.Members) == 0:
@@ -177,7 +183,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		return
 	case s.stage == excluded:
 		if m.Kind != Decided {
-			s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view})
+			s.send(from, m.From, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view}))
 		}
 		return
 	case p.outlived(s, from, m):
@@ -216,7 +222,7 @@ func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
 		return false
 	}
 	if m.Kind != Decided {
-		s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+		s.send(from, m.From, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open}))
 	}
 	return true
 }
