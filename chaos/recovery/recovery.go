@@ -169,7 +169,7 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 	}
 	if r.Swarm {
 		s.Shrink(int(job.Coordinator()) + 1)
-		s.Faults = r.faults(job)
+		s.Faults = r.faults(s.Own.(*own).mayCrash)
 		s.Expect(1+g.Messages()/r.P, 1+g.Messages())
 	}
 	if r.Logless {
@@ -185,10 +185,13 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 type own struct {
 	memory   replay.Memory
 	recorder recorder
+	mayCrash func(protocol.Rank) bool
 }
 
 func newOwn() *own {
-	return &own{replay.NewMemory(), recorder{said: map[uint64]uint64{}}}
+	o := &own{memory: replay.NewMemory(), recorder: recorder{said: map[uint64]uint64{}}}
+	o.mayCrash = func(p protocol.Rank) bool { return p != o.recorder.Coordinator() }
+	return o
 }
 
 // savesMax is how many Saves a program has at most.

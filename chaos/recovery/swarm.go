@@ -3,6 +3,7 @@ package recovery
 import (
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/replay"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // A swarm is random runs of which each draws its own mix of faults, sizes and options
@@ -46,9 +47,9 @@ func (r Job) draw(s *replaySetup) swarmed {
 }
 
 // faults are those of a run.
-func (r Job) faults(job *replay.Job) chaos.Faults {
+func (r Job) faults(mayCrash func(protocol.Rank) bool) chaos.Faults {
 	return chaos.Faults{
 		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen,
-		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash(job),
+		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash,
 	}
 }

@@ -107,8 +107,8 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "the values of the first epoch are dropped", file: "recovery/epochs.go",
-		old:   `bool { return m.dropped(r.Epoch) })`,
-		new:   `bool { return m.dropped(r.Epoch) || r.Epoch == 0 && wrong("the values of the first epoch are dropped") })`,
+		old:   `m.drop(1, epoch)`,
+		new:   `if m.drop(1, epoch); wrong("the values of the first epoch are dropped") { m.drop(0, 1) }`,
 		found: "three with values",
 	},
 	{

@@ -255,18 +255,19 @@ func float(x uint64) uint64 {
 // blocks is what a task gives to an operation on n blocks: of different lengths,
 // some empty, some absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
-	seed, all := g.stream(at, task, digest), g.memory.blocks.list(n)
-	b := g.memory.bytes.list(8 * g.Calls[at].Elems * n)[:0]
+	seed, all, most := g.stream(at, task, digest), g.memory.blocks.list(n), g.Calls[at].Elems
+	room := g.memory.bytes.list(8 * most * n)
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
 		if all[d] = nil; x%7 == 0 {
 			continue
 		}
-		from := len(b)
-		for i := range x >> 8 % uint64(g.Calls[at].Elems+1) {
-			b = binary.LittleEndian.AppendUint64(b, protocol.Mix(x, i))
+		end := 8 * (x >> 8 % uint64(most+1))
+		b := room[:end:end]
+		all[d], room = b, room[end:]
+		for i := uint64(0); len(b) >= 8; i, b = i+1, b[8:] {
+			binary.LittleEndian.PutUint64(b, protocol.Mix(x, i))
 		}
-		all[d] = b[from:len(b):len(b)]
 	}
 	return all
 }

@@ -57,11 +57,11 @@ func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *Vie
 // First returns the first view of n processes, which everybody knows without a
 // message. owners may be nil.
 func First(n int, owners []protocol.Rank) *View {
-	members := make([]Member, n)
-	for i := range members {
-		members[i] = Member{protocol.Rank(i), 1}
+	v := &View{Number: 1, Members: make([]Member, n), Owners: slices.Clone(owners), Since: slices.Repeat([]uint64{1}, len(owners))}
+	for i := range v.Members {
+		v.Members[i] = Member{protocol.Rank(i), 1}
 	}
-	return NewView(1, members, nil, owners)
+	return v.signed()
 }
 
 func byID(a, b Member) int { return int(a.ID) - int(b.ID) }

@@ -102,8 +102,29 @@ func (m *Machine) Holds(k Key) bool { return m.copy(k) != nil }
 // store takes note of a copy that is here.
 func (m *Machine) store(k Key) {
 	if i, ok := m.search(k); !ok && !m.dropped(k.Epoch) {
-		m.copies = slices.Insert(m.copies, i, replica{Key: k})
+		m.copies = slices.Insert(m.copies, i, replica{Key: k, asked: m.list(), holders: m.list()})
 	}
+}
+
+// drop forgets the copies of epochs from one on and before another.
+func (m *Machine) drop(from, to uint64) {
+	at := 0
+	for at < len(m.copies) && m.copies[at].Epoch < from {
+		at++
+	}
+	end := at
+	for ; end < len(m.copies) && m.copies[end].Epoch < to; end++ {
+		m.spare = append(m.spare, m.copies[end].asked[:0], m.copies[end].holders[:0])
+	}
+	m.copies = slices.Delete(m.copies, at, end)
+}
+
+// list returns memory for a list of members; nil: there is none left.
+func (m *Machine) list() (some []membership.Member) {
+	if last := len(m.spare) - 1; last >= 0 {
+		some, m.spare = m.spare[last], m.spare[:last]
+	}
+	return some
 }
 
 // Kept says that a task of this process has saved, or drawn, what the caller keeps: copies
