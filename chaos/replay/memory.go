@@ -105,6 +105,10 @@ func (a *arena[T]) one() *T {
 	if a == nil {
 		return new(T)
 	}
+	if at := len(a.room); at < cap(a.room) {
+		a.room = a.room[:at+1]
+		return &a.room[at]
+	}
 	return &a.list(1)[0]
 }
 

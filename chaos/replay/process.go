@@ -330,14 +330,20 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		if len(s.events) > 0 {
 			return s.happened()
 		}
-		a := j.member(s, now)
-		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
-			if a.Kind == protocol.Deliver {
-				j.news(s, a.Msg)
+		if now >= s.rest {
+			switch a := j.members.Next(&s.members, now); a.Kind {
+			case protocol.Idle:
+				s.rest = protocol.Never
+			case protocol.Wait:
+				s.rest = a.At
+			default:
+				if a.Kind == protocol.Deliver {
+					j.news(s, a.Msg)
+				}
+				m := j.memory.message(View)
+				m.Letter = a.Msg
+				return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 			}
-			m := j.memory.message(View)
-			m.Letter = a.Msg
-			return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 		}
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
@@ -347,26 +353,11 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 				continue
 			}
 		}
-		return protocol.Action[Message]{Kind: a.Kind, At: a.At}
+		if s.rest == protocol.Never {
+			return protocol.Action[Message]{Kind: protocol.Idle}
+		}
+		return protocol.Action[Message]{Kind: protocol.Wait, At: s.rest}
 	}
-}
-
-// member asks the membership what to do, unless it has said that there is nothing yet.
-func (j *Job) member(s *State, now protocol.Time) protocol.Action[membership.Message] {
-	switch {
-	case s.rest == protocol.Never:
-		return protocol.Action[membership.Message]{Kind: protocol.Idle}
-	case now < s.rest:
-		return protocol.Action[membership.Message]{Kind: protocol.Wait, At: s.rest}
-	}
-	a := j.members.Next(&s.members, now)
-	switch a.Kind {
-	case protocol.Idle:
-		s.rest = protocol.Never
-	case protocol.Wait:
-		s.rest = a.At
-	}
-	return a
 }
 
 // balance has the membership balance tasks with an epoch; 0: not any more.
@@ -440,14 +431,16 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			return s.happened()
 		}
 		for _, t := range s.tasks {
-			if s.mailed() {
+			if len(s.parcels) > 0 && s.mailed() {
 				return s.deliver()
 			}
-			moved = moved || len(t.out) > 0
-			if f, to := j.post(s, t); f != nil {
-				m := j.memory.message(f.kind())
-				m.Frame = f
-				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
+			if len(t.out) > 0 {
+				moved = true
+				if f, to := j.post(s, t); f != nil {
+					m := j.memory.message(f.kind())
+					m.Frame = f
+					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
+				}
 			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since

@@ -260,10 +260,19 @@ func (p *Protocol) progress(s *State, now protocol.Time) {
 		p.join(s, now)
 	case inside:
 		p.climb(s)
+		if s.quiet() {
+			return
+		}
 		p.lead(s, now)
 		p.report(s, now)
 		p.despair(s, now)
 	}
+}
+
+// quiet tells whether there is nothing to lead, to report or to despair of, now or later: most
+// processes are, most of the time.
+func (s *State) quiet() bool {
+	return s.open && s.value == nil && len(s.failures)+len(s.joiners) == 0 && s.wish <= s.view.Epoch && s.campaign.phase == resting
 }
 
 // due is when there will be something to do though nothing arrives.
@@ -272,7 +281,9 @@ func (p *Protocol) due(s *State) protocol.Time {
 	case joining:
 		return p.joinDue(s)
 	case inside:
-		return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+		if !s.quiet() {
+			return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+		}
 	}
 	return protocol.Never
 }
