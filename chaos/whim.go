@@ -148,7 +148,7 @@ func (w *World[S, M]) add(e event) {
 
 // remove takes the i-th event off the agenda.
 func (w *World[S, M]) remove(i int) {
-	if e := w.agenda.events[i]; e.kind() > death && w.isWhim(e) {
+	if w.isWhim(w.agenda.events[i]) {
 		w.whims--
 	}
 	w.agenda.remove(i)

@@ -265,7 +265,11 @@ func (w *World[S, M]) advance() bool {
 			e, i = first, w.agenda.index(first)
 		}
 	}
-	w.remove(i)
+	if e.kind() > death { // it may be a whim
+		w.remove(i)
+	} else {
+		w.agenda.remove(i)
+	}
 	w.happen(e)
 	return true
 }

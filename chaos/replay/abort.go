@@ -78,15 +78,14 @@ func (s *State) mailed() bool {
 		if _, in := s.view.Find(s.parcels[0].to); in {
 			return true
 		}
-		s.parcels = slices.Delete(s.parcels, 0, 1)
+		pop(&s.parcels)
 	}
 	return false
 }
 
 // deliver sends the oldest parcel, whose content a copy of the state may have, too.
 func (s *State) deliver() protocol.Action[Message] {
-	p := s.parcels[0]
-	s.parcels = slices.Delete(s.parcels, 0, 1)
+	p := pop(&s.parcels)
 	m := s.job.memory.message(p.msg.Kind)
 	*m.Content = *p.msg.Content
 	return protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: m}

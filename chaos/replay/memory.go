@@ -132,6 +132,13 @@ func (a *arena[T]) list(n int) []T {
 	return a.room[at : at+n : at+n]
 }
 
+// pop takes the first off a list, which stays where it is.
+func pop[T any](list *[]T) T {
+	first := (*list)[0]
+	*list = (*list)[:copy(*list, (*list)[1:])]
+	return first
+}
+
 // reset lets all be handed out once more.
 func (a *arena[T]) reset() {
 	if a != nil {

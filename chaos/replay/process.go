@@ -418,9 +418,7 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 
 // happened delivers the next event to the driver, before anything that depends on it.
 func (s *State) happened() protocol.Action[Message] {
-	m := s.events[0]
-	s.events = slices.Delete(s.events, 0, 1)
-	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
+	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: pop(&s.events)}
 }
 
 // work lets the tasks go on until there is something to do for the driver.
@@ -477,19 +475,23 @@ func (j *Job) step(s *State, t *task) bool {
 	if t.err != nil || s.lost != nil {
 		return false
 	}
-	if moved, ok := j.before(s, t); !ok {
-		if moved {
-			s.changes++
+	if !t.begun && !t.returned && j.program.keeps() {
+		if moved, ok := j.before(s, t); !ok {
+			if moved {
+				s.changes++
+			}
+			return moved
 		}
-		return moved
 	}
-	switch j.vote(s, t) {
-	case recovery.Wait:
-		return false
-	case recovery.Abandon:
-		s.changes++
-		t.abort()
-		return true
+	if j.program.agreed {
+		switch j.vote(s, t) {
+		case recovery.Wait:
+			return false
+		case recovery.Abandon:
+			s.changes++
+			t.abort()
+			return true
+		}
 	}
 	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
@@ -519,8 +521,7 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 // has adopted; nil: nothing.
 func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 	for len(t.out) > 0 {
-		f := t.out[0]
-		t.out = slices.Delete(t.out, 0, 1)
+		f := pop(&t.out)
 		if owner := s.view.Owners[f.To]; owner != s.self {
 			return f, owner
 		}

@@ -77,8 +77,7 @@ func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 	if len(st.queue) == 0 {
 		return false
 	}
-	f := st.queue[0]
-	st.queue = slices.Delete(st.queue, 0, 1)
+	f := pop(&st.queue)
 	if f.Past != t.past && t.err == nil {
 		t.err = errPast
 	}
@@ -116,10 +115,9 @@ func (t *task) release(st *stream) {
 		if !ok {
 			return
 		}
-		if f := st.held[0]; !st.out.Taken(number) {
+		if f := pop(&st.held); !st.out.Taken(number) {
 			t.out = append(t.out, f)
 		}
-		st.held = slices.Delete(st.held, 0, 1)
 	}
 }
 

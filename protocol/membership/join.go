@@ -26,9 +26,8 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 	if s.stage != outside && incarnation <= s.self.Incarnation || incarnation == 0 {
 		return
 	}
-	failures := s.failures
 	*s = State{
-		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: failures,
+		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: s.failures, works: s.works[:0], out: s.out[:0],
 		join: joinState{at: now, until: now + p.cfg.Patience},
 	}
 }

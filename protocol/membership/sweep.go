@@ -243,7 +243,7 @@ func (p *Protocol) follow(s *State, now protocol.Time, l *Letter) bool {
 // spread sends a letter on to the children of a place, and begins to wait for
 // them.
 func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
-	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value}
+	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value, waiting: s.sweep.waiting[:0]}
 	l.children(at, func(c int) {
 		m := l.member(l.Route[c])
 		if s.fails(m) {
