@@ -142,7 +142,7 @@ func (r Job) random() (replayConfig, *tally, error) {
 			s.Inputs = d.inputs()
 			menu := menus[d.tasks()].Some(d.some, own.memory)
 			menu.Agreed = d.Cancels > 0
-			d.prepare(s, menu, 1+s.Choose(r.Operations), counts)
+			d.prepare(s, &menu, 1+s.Choose(r.Operations), counts)
 			return
 		}
 		n := r.Operations

@@ -161,15 +161,15 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 }
 
 // Some is the menu of those operations alone whose bits are set, by their place, in some memory.
-func (m *Menu) Some(set uint64, memory Memory) *Menu {
-	some := *m
+func (m *Menu) Some(set uint64, memory Memory) (some Menu) {
+	some = *m
 	some.Memory, some.plans = memory, memory.plans.list(len(m.plans))[:0]
 	for i, plans := range m.plans {
 		if set>>i&1 == 1 {
 			some.plans = append(some.plans, plans)
 		}
 	}
-	return &some
+	return some
 }
 
 // Random returns a program of n operations drawn from a seed: of most the same

@@ -291,7 +291,7 @@ func (p *Protocol) due(s *State) protocol.Time {
 // Testament is what a process would leave if it died now: the message that
 // others get before they are told of its death.
 func Testament(s *State) Message {
-	l := &Letter{Kind: Will}
+	l := noWill
 	if s.will != nil {
 		will := *s.will
 		will.Kind = Will
@@ -299,3 +299,6 @@ func Testament(s *State) Message {
 	}
 	return Message{Letter: l, From: s.self.Incarnation}
 }
+
+// noWill is that of a process that has recorded nothing.
+var noWill = &Letter{Kind: Will}

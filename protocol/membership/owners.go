@@ -63,7 +63,8 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 		return nil
 	}
 	next := slices.Clone(owners)
-	load, most := make([]int, len(members)), make([]int, len(members))
+	var loads, mosts [8]int // enough for most groups
+	load, most := append(loads[:0], make([]int, len(members))...), append(mosts[:0], make([]int, len(members))...)
 	for i, m := range members {
 		if most[i] = unlimited; limitOf != nil {
 			most[i] = limitOf(m)

@@ -139,7 +139,8 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 
 // without is the same where members can own only so many tasks.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
+	all := len(v.Members) + len(v.Gone)
+	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: append(make([]Member, 0, all), v.Gone...), Epoch: v.Epoch}
 	for _, m := range v.Members {
 		if !out(m) {
 			next.Members = append(next.Members, m)
