@@ -183,7 +183,7 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 
 // own is what a worker uses in one run after the other.
 type own struct {
-	memory   replay.Memory
+	memory   *replay.Memory
 	recorder recorder
 	mayCrash func(protocol.Rank) bool
 }

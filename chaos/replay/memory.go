@@ -31,19 +31,20 @@ type Memory struct {
 	ints     *arena[int]
 	ranks    *arena[protocol.Rank]
 	members  *arena[membership.Member]
+	all      []interface{ reset() }
 	room     func(n int) []byte        // of a log; nil: it allocates
 	letter   func() *membership.Letter // likewise
 }
 
 // NewMemory returns memory that is used again after each Reset.
-func NewMemory() Memory {
-	m := Memory{
-		contents: new(arena[Content]), frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
-		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), streams: new(arena[stream]), logs: new(arena[recovery.Log]),
-		letters: new(arena[membership.Letter]), ends: new(arena[end]),
-		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
-		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
-		ints: new(arena[int]), ranks: new(arena[protocol.Rank]), members: new(arena[membership.Member]),
+func NewMemory() *Memory {
+	m := new(Memory)
+	m.all = []interface{ reset() }{
+		begin(&m.contents), begin(&m.frames), begin(&m.tasks), begin(&m.copies), begin(&m.attempts),
+		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.logs), begin(&m.letters),
+		begin(&m.ends), begin(&m.programs), begin(&m.calls), begin(&m.plans), begin(&m.bytes),
+		begin(&m.blocks), begin(&m.results), begin(&m.words), begin(&m.lists), begin(&m.ints),
+		begin(&m.ranks), begin(&m.members),
 	}
 	m.room, m.letter = m.bytes.list, m.letters.one
 	return m
@@ -51,28 +52,9 @@ func NewMemory() Memory {
 
 // Reset frees everything: nothing may be used any more that was made in this memory.
 func (m *Memory) Reset() {
-	m.contents.reset()
-	m.frames.reset()
-	m.tasks.reset()
-	m.copies.reset()
-	m.attempts.reset()
-	m.rules.reset()
-	m.machines.reset()
-	m.streams.reset()
-	m.logs.reset()
-	m.letters.reset()
-	m.ends.reset()
-	m.programs.reset()
-	m.calls.reset()
-	m.plans.reset()
-	m.bytes.reset()
-	m.blocks.reset()
-	m.results.reset()
-	m.words.reset()
-	m.lists.reset()
-	m.ints.reset()
-	m.ranks.reset()
-	m.members.reset()
+	for _, a := range m.all {
+		a.reset()
+	}
 }
 
 // again reports whether the memory is used again.
@@ -98,6 +80,12 @@ func (m *Memory) clone(b []byte) []byte {
 // arena hands out values of one type. A nil arena allocates each.
 type arena[T any] struct {
 	room []T // what was handed out
+}
+
+// begin makes an arena of which memory is used again.
+func begin[T any](a **arena[T]) *arena[T] {
+	*a = new(arena[T])
+	return *a
 }
 
 // one returns a value: zero, or what somebody has left there before the last reset.
@@ -140,8 +128,4 @@ func pop[T any](list *[]T) T {
 }
 
 // reset lets all be handed out once more.
-func (a *arena[T]) reset() {
-	if a != nil {
-		a.room = a.room[:0]
-	}
-}
+func (a *arena[T]) reset() { a.room = a.room[:0] }

@@ -63,7 +63,7 @@ type Job struct {
 	moves     bool
 	parts     bool // some copies are sent in parts
 	hosts     int
-	memory    Memory
+	memory    *Memory
 }
 
 // New returns the protocol of a job.
@@ -198,7 +198,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
-		*s.end = end{job: s.end.job, memory: &j.memory, processes: j.processes}
+		*s.end = end{job: s.end.job, memory: j.memory, processes: j.processes}
 		s.end.job.Reset(j.first)
 		return
 	}

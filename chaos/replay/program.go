@@ -21,7 +21,7 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	memory Memory     // that it is run in
+	memory *Memory    // that it is run in
 	agreed bool       // some operations are
 	onces  int        // operations before which tasks call Once
 	starts []int      // by epoch, the operation that it begins with
@@ -38,10 +38,10 @@ type Call struct {
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	return newProgram(Memory{}, tasks, seed, calls)
+	return newProgram(new(Memory), tasks, seed, calls)
 }
 
-func newProgram(memory Memory, tasks int, seed uint64, calls []Call) *Program {
+func newProgram(memory *Memory, tasks int, seed uint64, calls []Call) *Program {
 	g := memory.programs.one()
 	*g = Program{Tasks: tasks, Seed: seed, Calls: calls, starts: memory.ints.zeros(1), memory: memory}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
@@ -132,7 +132,7 @@ type Menu struct {
 	Once bool
 
 	// Memory is what programs are run in.
-	Memory Memory
+	Memory *Memory
 
 	tasks   int
 	plans   [][]*Plan // by operation
@@ -146,7 +146,7 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
 		return nil, fmt.Errorf("%d tasks; allowed: 1 or more", tasks)
 	}
-	m := &Menu{tasks: tasks}
+	m := &Menu{tasks: tasks, Memory: new(Memory)}
 	if len(some) == 0 {
 		some, m.streams = Ops()[:Stream], streams(tasks)
 	}
@@ -161,7 +161,7 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 }
 
 // Some is the menu of those operations alone whose bits are set, by their place, in some memory.
-func (m *Menu) Some(set uint64, memory Memory) (some Menu) {
+func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
 	some = *m
 	some.Memory, some.plans = memory, memory.plans.list(len(m.plans))[:0]
 	for i, plans := range m.plans {
@@ -320,7 +320,7 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 		}
 		for t := range all {
 			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan { // otherwise all get the same
-				all[t] = c.reduced(&g.memory, values, protocol.Rank(t))
+				all[t] = c.reduced(g.memory, values, protocol.Rank(t))
 			}
 		}
 		return all
@@ -330,7 +330,7 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 		given[t] = g.blocks(at, protocol.Rank(t), digests[t], c.given(protocol.Rank(t), n))
 	}
 	for t := range all {
-		all[t] = c.moved(&g.memory, given, protocol.Rank(t))
+		all[t] = c.moved(g.memory, given, protocol.Rank(t))
 	}
 	return all
 }

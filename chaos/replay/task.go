@@ -71,7 +71,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 		early[i] = early[i][:0]
 	}
 	*t = task{
-		memory: &j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
+		memory: j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
 		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0], streams: t.streams[:0],
 	}
 	return t
