@@ -107,8 +107,12 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "the values of the first epoch are dropped", file: "recovery/epochs.go",
-		old:   `m.drop(1, epoch)`,
-		new:   `if m.drop(1, epoch); wrong("the values of the first epoch are dropped") { m.drop(0, 1) }`,
+		old: `	m.drop(false)
+`,
+		new: `	if m.drop(false); wrong("the values of the first epoch are dropped") {
+		m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return r.Epoch == 0 })
+	}
+`,
 		found: "three with values",
 	},
 	{

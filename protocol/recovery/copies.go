@@ -106,17 +106,17 @@ func (m *Machine) store(k Key) {
 	}
 }
 
-// drop forgets the copies of epochs from one on and before another.
-func (m *Machine) drop(from, to uint64) {
-	at := 0
-	for at < len(m.copies) && m.copies[at].Epoch < from {
-		at++
+// drop forgets the copies of epochs of which nothing is kept any more, or all.
+func (m *Machine) drop(all bool) {
+	kept := m.copies[:0]
+	for _, r := range m.copies {
+		if all || m.dropped(r.Epoch) {
+			m.spare = append(m.spare, r.asked[:0], r.holders[:0])
+		} else {
+			kept = append(kept, r)
+		}
 	}
-	end := at
-	for ; end < len(m.copies) && m.copies[end].Epoch < to; end++ {
-		m.spare = append(m.spare, m.copies[end].asked[:0], m.copies[end].holders[:0])
-	}
-	m.copies = slices.Delete(m.copies, at, end)
+	m.copies = kept
 }
 
 // list returns memory for a list of members; nil: there is none left.

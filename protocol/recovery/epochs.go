@@ -73,7 +73,7 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 			t.at, t.to = epoch, 0
 		}
 	}
-	m.drop(1, epoch)
+	m.drop(false)
 	m.records = slices.DeleteFunc(m.records, func(op Op) bool { return m.dropped(op.Epoch) })
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return m.dropped(c.Epoch) })
 	m.forgetDrawn()

@@ -51,7 +51,6 @@ package recovery
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -185,7 +184,7 @@ func New(cfg *Config, self membership.Member) *Machine {
 // Reset makes it what New returns, in the memory that it has. Nobody may use anything any more that
 // it has returned, nor a copy of it.
 func (m *Machine) Reset(cfg *Config, self membership.Member) {
-	m.drop(0, math.MaxUint64)
+	m.drop(true)
 	*m = Machine{
 		cfg: cfg, self: self, sweep: m.sweep, tasks: m.tasks[:0], lost: m.lost[:0], records: m.records[:0], words: m.words[:0],
 		copies: m.copies[:0], coming: m.coming[:0], drawn: m.drawn[:0], known: m.known[:0], owed: m.owed[:0], effects: m.effects[:0], spare: m.spare,
