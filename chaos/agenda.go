@@ -73,11 +73,7 @@ func (a *agenda) remove(i int) {
 
 // arrives tells whether the event hands something to a process.
 func (e event) arrives() bool {
-	switch e.kind() {
-	case receive, input, workDone, death, suspect, suspicion:
-		return true
-	}
-	return false
+	return (1<<receive|1<<input|1<<workDone|1<<death|1<<suspect|1<<suspicion)>>(e.kind()&63)&1 == 1
 }
 
 // forget takes all events at r off.

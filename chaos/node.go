@@ -203,10 +203,9 @@ func queueOf[M any](items []item[M]) queue[M] {
 func (w *World[S, M]) show(g *node[S, M], running protocol.Protocol[S, M]) {
 	w.now, w.crashes, w.protocol = g.now, g.crashes, running
 	for r, p := range g.procs {
-		w.procs[r] = proc[S, M]{
-			state: p.state, until: p.until, delivered: p.delivered,
-			rest: p.rest, life: p.life, reached: p.reached,
-		}
+		w.procs[r] = proc[S, M]{p.state, course[M]{
+			until: p.until, delivered: p.delivered, rest: p.rest, life: p.life, reached: p.reached,
+		}}
 		if p.sent {
 			w.procs[r].sends = 1 // or more
 		}

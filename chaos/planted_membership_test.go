@@ -94,7 +94,7 @@ var mistakes = []mistake{
 		old: `	case p.outlived(s, from, m):
 `,
 		new: `	case m.Kind == Stable && s.stage == inside && wrong("stale stable notice"):
-		s.opened()
+		p.opened(s)
 		return
 	case p.outlived(s, from, m):
 `,
@@ -140,7 +140,7 @@ var mistakes = []mistake{
 		s.campaign = campaign{phase: proposing, ballot: b, value: v, attempt: attempt,
 			answered: set(nil).with([]protocol.Rank{s.self.ID}, nil), began: now}
 		p.ask(s, now, false)
-		s.accept(b, s.view, v)
+		p.accept(s, b, s.view, v)
 		return true
 	}
 	p.propose(s, now, c.ballot, v)

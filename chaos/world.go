@@ -55,7 +55,12 @@ const (
 )
 
 type proc[S, M any] struct {
-	state      S
+	state S
+	course[M]
+}
+
+// course is what has become of a process.
+type course[M any] struct {
 	until      protocol.Time // when Waiting
 	delivered  []Delivery[M]
 	sends      int32
@@ -162,10 +167,9 @@ func (w *World[S, M]) reset() error {
 	}
 	for r := range w.procs {
 		p := &w.procs[r]
-		state := p.state
-		*p = proc[S, M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
-		if w.cfg.Reuse {
-			p.state = state
+		p.course = course[M]{delivered: p.delivered[:0], crashAfter: -1, number: 1}
+		if !w.cfg.Reuse {
+			p.state = *new(S)
 		}
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
@@ -256,10 +260,16 @@ func (w *World[S, M]) advance() bool {
 		return w.passTime()
 	}
 	e := w.agenda.events[i]
-	if first := w.first(e); first != e {
-		e, i = first, w.agenda.index(first)
+	if e.arrives() {
+		if first := w.first(e); first != e {
+			e, i = first, w.agenda.index(first)
+		}
 	}
-	w.remove(i)
+	if e.kind() > death { // it may be a whim
+		w.remove(i)
+	} else {
+		w.agenda.remove(i)
+	}
 	w.happen(e)
 	return true
 }
@@ -268,10 +278,10 @@ func (w *World[S, M]) advance() bool {
 // Next comes before all that arrives (a driver's duty 3), and to who has come
 // back, the call to begin before all else.
 func (w *World[S, M]) first(e event) event {
-	p := &w.procs[e.at()]
-	switch {
-	case !e.arrives():
+	if !e.arrives() {
 		return e
+	}
+	switch p := &w.procs[e.at()]; {
 	case p.rest == Unstarted:
 		return happening(next, e.at(), 0)
 	case p.begins && e.kind() != input:

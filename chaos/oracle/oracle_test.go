@@ -103,7 +103,9 @@ func trace(t *testing.T) (s script) {
 		self := first.Members[i]
 		cfg := recovery.Config{
 			First: first, Copies: 1, Adopts: true, Saves: true, Aborts: true,
-			Ring:    func(*membership.View) []protocol.Rank { return []protocol.Rank{protocol.Rank(1 - i)} },
+			Ring: func(*membership.View, membership.Member) []protocol.Rank {
+				return []protocol.Rank{protocol.Rank(1 - i)}
+			},
 			Nobodys: func(*membership.View) string { return "nobody's" },
 		}
 		all[i] = recovery.NewTape(&cfg, self, s.tape(self, "Recovery", cfg, self))

@@ -73,7 +73,7 @@ func (q *life) Recovery(cfg *recovery.Config, self membership.Member) *rules {
 		q.c.fail("a process begins twice")
 	}
 	r := &rules{life: q, told: map[route][]told{}, arrived: map[arrival]int{}, coming: map[coming]bool{}, knows: map[membership.Member]int{}}
-	cfg.Ring = func(*membership.View) []protocol.Rank { return next(r, &r.rings) }
+	cfg.Ring = func(*membership.View, membership.Member) []protocol.Rank { return next(r, &r.rings) }
 	cfg.Nobodys = func(*membership.View) string { return next(r, &r.nobodys) }
 	r.Machine = recovery.New(cfg, self)
 	q.rules, q.c.views[cfg.First.Number] = r, cfg.First

@@ -19,14 +19,14 @@ var (
 
 // checkResumed looks at a task that r has let go on from a state: in a view all who do
 // so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
-func checkResumed(w *replayWorld, r protocol.Rank, m *replayMessage) error {
+func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 	epoch := m.Copy.Epoch
 	if kept, _ := keepers(w, m.Copy); kept == 0 && !jobOf(w).Stored() {
 		return fmt.Errorf("%w: the %v", errCopies, m.Copy.Key)
 	}
 	for other := range jobOf(w).Coordinator() {
 		for _, d := range w.Delivered(other) {
-			if e := &d.Msg; e.Kind == replay.Resumed && e.View == m.View && e.Copy.Epoch != epoch {
+			if e := d.Msg; e.Kind == replay.Resumed && e.View == m.View && e.Copy.Epoch != epoch {
 				return fmt.Errorf("%w: p%d and p%d in view %d from %d and %d", errEpochs, r, other, m.View, epoch, e.Copy.Epoch)
 			}
 		}

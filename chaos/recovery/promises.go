@@ -89,7 +89,7 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 		return nil
 	}
 	all := w.Delivered(r)
-	switch m := &all[len(all)-1].Msg; {
+	switch m := all[len(all)-1].Msg; {
 	case m.Result != nil && jobOf(w).Program().Onces() == 0:
 		g := jobOf(w).Program()
 		return checkBits(g, r, m.Result, g.Serial(m.Result.Aborted, nil))

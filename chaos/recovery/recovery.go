@@ -145,7 +145,7 @@ func (r Job) random() (replayConfig, *tally, error) {
 			s.Inputs = d.inputs()
 			menu := menus[d.tasks()].Some(d.some, own.memory)
 			menu.Agreed = d.Cancels > 0
-			d.prepare(s, menu, 1+s.Choose(r.Operations), counts)
+			d.prepare(s, &menu, 1+s.Choose(r.Operations), counts)
 			return
 		}
 		n := r.Operations
@@ -172,7 +172,7 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 	}
 	if r.Swarm {
 		s.Shrink(int(job.Coordinator()) + 1)
-		s.Faults = r.faults(job)
+		s.Faults = r.faults(s.Own.(*own).mayCrash)
 		s.Expect(1+g.Messages()/r.P, 1+g.Messages())
 	}
 	if r.Logless {
@@ -186,12 +186,15 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 
 // own is what a worker uses in one run after the other.
 type own struct {
-	memory   replay.Memory
+	memory   *replay.Memory
 	recorder recorder
+	mayCrash func(protocol.Rank) bool
 }
 
 func newOwn() *own {
-	return &own{replay.NewMemory(), recorder{said: map[uint64]uint64{}}}
+	o := &own{memory: replay.NewMemory(), recorder: recorder{said: map[uint64]uint64{}}}
+	o.mayCrash = func(p protocol.Rank) bool { return p != o.recorder.Coordinator() }
+	return o
 }
 
 // savesMax is how many Saves a program has at most.

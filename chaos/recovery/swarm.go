@@ -52,9 +52,9 @@ func (r Job) draw(s *replaySetup) swarmed {
 const storedSalt = 0x73746f726565
 
 // faults are those of a run.
-func (r Job) faults(job *replay.Job) chaos.Faults {
+func (r Job) faults(mayCrash func(protocol.Rank) bool) chaos.Faults {
 	return chaos.Faults{
 		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen,
-		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash(job),
+		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash,
 	}
 }

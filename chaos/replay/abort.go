@@ -45,11 +45,14 @@ func (c Cancel) Notice() protocol.Notice {
 
 // mail has a message sent before those of tasks, and with it of which values its receiver has
 // to know. That something is kept follows from nothing.
-func (s *State) mail(to protocol.Rank, m Message) {
-	if m.Rule.Kind != recovery.Kept {
+func (s *State) mail(to protocol.Rank, k Kind, rule *recovery.Message, c *Copy) Message {
+	m := s.job.memory.message(k)
+	m.Rule, m.Copy = rule, c
+	if rule.Kind != recovery.Kept {
 		m.Drawn = s.rules.Owes(to)
 	}
 	s.parcels = append(s.parcels, parcel{to, m})
+	return m
 }
 
 // gone tells whether a message is from a life that was in a view and is not in the
@@ -75,15 +78,15 @@ func (s *State) mailed() bool {
 		if _, in := s.view.Find(s.parcels[0].to); in {
 			return true
 		}
-		s.parcels = slices.Delete(s.parcels, 0, 1)
+		pop(&s.parcels)
 	}
 	return false
 }
 
-// deliver sends the oldest parcel.
+// deliver sends the oldest parcel, whose content a copy of the state may have, too.
 func (s *State) deliver() protocol.Action[Message] {
-	p := &s.parcels[0]
-	a := protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: p.msg}
-	s.parcels = slices.Delete(s.parcels, 0, 1)
-	return a
+	p := pop(&s.parcels)
+	m := s.job.memory.message(p.msg.Kind)
+	*m.Content = *p.msg.Content
+	return protocol.Action[Message]{Kind: protocol.Send, To: p.to, Msg: m}
 }

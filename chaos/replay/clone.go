@@ -8,7 +8,11 @@ import (
 )
 
 // Testament is what a process would leave if it died now.
-func Testament(s *State) Message { return Message{Letter: membership.Testament(&s.members)} }
+func Testament(s *State) Message {
+	m := s.job.memory.message(View)
+	m.Letter = membership.Testament(&s.members)
+	return m
+}
 
 // Clone returns a copy that shares nothing that changes.
 func (s *State) Clone() State {

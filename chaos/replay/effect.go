@@ -16,13 +16,13 @@ func (j *Job) carryOut(s *State) {
 		e := &effects[i]
 		switch e.Act {
 		case recovery.Tell:
-			s.mail(e.To, Message{Kind: Rule, Rule: j.rule(&e.Msg)})
+			s.mail(e.To, Rule, j.rule(&e.Msg), nil)
 		case recovery.SendCopy:
-			m := Message{Kind: Rule, Rule: j.rule(&e.Msg), Copy: s.copy(e.Key)}
+			kind := Rule
 			if j.parts && large(e.Key) {
-				m.Kind = Begins
+				kind = Begins
 			}
-			s.mail(e.To, m)
+			s.mail(e.To, kind, j.rule(&e.Msg), s.copy(e.Key))
 		case recovery.GiveUp:
 			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(t *task) bool { return t.number == e.Task })
 		case recovery.Resend:
@@ -41,7 +41,7 @@ func (j *Job) carryOut(s *State) {
 		case recovery.Complete:
 			holders := s.rules.Holders(e.Key)
 			all := append(append(j.memory.members.list(len(holders) + 1)[:0], holders...), s.members.Self())
-			s.event(Message{Kind: Complete, Copy: s.copy(e.Key), View: s.view.Number, Holders: all})
+			s.event(Complete, s.copy(e.Key)).Holders = all
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (j *Job) begins(s *State, from membership.Member, m Message) {
 		return
 	}
 	s.rules.Coming(from, m.Copy.Key)
-	s.mail(from.ID, Message{Kind: Wants, Rule: m.Rule, Copy: m.Copy, Holders: []membership.Member{from}})
+	s.mail(from.ID, Wants, m.Rule, m.Copy).Holders = append(j.memory.members.list(1)[:0], from)
 }
 
 // adopt runs a task from the top.
@@ -86,8 +86,13 @@ func (s *State) commit(epoch uint64, balance int64) {
 	s.kept = slices.DeleteFunc(s.kept, func(c *Copy) bool { return !s.rules.Holds(c.Key) })
 }
 
-// event has the driver told of something.
-func (s *State) event(m Message) { s.events = append(s.events, m) }
+// event has the driver told of something that has become of a copy.
+func (s *State) event(k Kind, c *Copy) Message {
+	m := s.job.memory.message(k)
+	m.Copy, m.View = c, s.view.Number
+	s.events = append(s.events, m)
+	return m
+}
 
 // wishes has the epoch that all have saved committed without a view, if there will be none that
 // moves tasks.
@@ -187,7 +192,7 @@ func (j *Job) giveUp(s *State, c *Copy) {
 	s.rules.Lose("nobody has it", c.Task)
 	j.carryOut(s)
 	s.lost = c
-	s.event(Message{Kind: Loss, Copy: c, View: s.view.Number})
+	s.event(Loss, c)
 }
 
 // Lost is of a task that nobody can run any more, as far as the process knows; nil: there is none.

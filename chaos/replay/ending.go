@@ -9,6 +9,7 @@ import (
 // end is the coordinator's part: it tells everybody when the job is over.
 type end struct {
 	job       ending.Job
+	memory    *Memory
 	processes int
 	told      int    // processes that were told
 	view      uint64 // the view in which it was found to be over; 0: it was not
@@ -38,7 +39,7 @@ func (e *end) next() protocol.Action[Message] {
 		e.view = e.job.Latest()
 	}
 	e.told++
-	return protocol.Action[Message]{Kind: protocol.Send, To: protocol.Rank(e.told - 1), Msg: Message{Kind: End}}
+	return protocol.Action[Message]{Kind: protocol.Send, To: protocol.Rank(e.told - 1), Msg: e.memory.message(End)}
 }
 
 func (e *end) clone() *end {

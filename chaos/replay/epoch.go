@@ -41,13 +41,11 @@ func (t *task) drop(epoch uint64) {
 	t.streams = slices.DeleteFunc(t.streams, func(st *stream) bool { return 0 < st.epoch && st.epoch < epoch })
 }
 
-// before does what a task has to do before its present operation: a Save, or Once. ok:
+// before does what a task has to do before it begins its present operation: a Save, or Once. ok:
 // that is done; otherwise moved tells whether it made a step.
 func (j *Job) before(s *State, t *task) (moved, ok bool) {
 	g := j.program
 	switch {
-	case !g.keeps() || t.returned || t.begun:
-		return false, true
 	case int(t.epoch) < g.Saves() && t.op == g.starts[t.epoch+1]:
 		return j.save(s, t), false
 	case t.op < len(g.Calls) && g.Calls[t.op].Once && !t.drawn:
@@ -118,7 +116,7 @@ func (j *Job) resume(s *State, t *task, c *Copy) {
 	t.op = j.program.starts[c.Epoch]
 	j.entered(s, t)
 	s.rules.Resumed(t.number, c.Epoch)
-	s.event(Message{Kind: Resumed, Copy: c, View: s.view.Number})
+	s.event(Resumed, c)
 }
 
 // same reports whether the operations before the first Save that are aborted for this attempt are

@@ -9,13 +9,14 @@ import (
 // Memory is what programs and their jobs allocate from that are run one after the other. The zero
 // value allocates anew, for jobs whose states are copied.
 type Memory struct {
+	contents *arena[Content]
 	frames   *arena[Frame]
 	tasks    *arena[task]
 	copies   *arena[Copy]
 	attempts *arena[Attempt]
 	rules    *arena[recovery.Message]
 	machines *arena[recovery.Machine]
-	configs  *arena[recovery.Config]
+	streams  *arena[stream]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -30,50 +31,41 @@ type Memory struct {
 	ints     *arena[int]
 	ranks    *arena[protocol.Rank]
 	members  *arena[membership.Member]
-	room     func(n int) []byte // of a log; nil: it allocates
+	all      []interface{ reset() }
+	room     func(n int) []byte        // of a log; nil: it allocates
+	letter   func() *membership.Letter // likewise
 }
 
 // NewMemory returns memory that is used again after each Reset.
-func NewMemory() Memory {
-	m := Memory{
-		frames: new(arena[Frame]), tasks: new(arena[task]), copies: new(arena[Copy]), attempts: new(arena[Attempt]),
-		rules: new(arena[recovery.Message]), machines: new(arena[recovery.Machine]), configs: new(arena[recovery.Config]), logs: new(arena[recovery.Log]),
-		letters: new(arena[membership.Letter]), ends: new(arena[end]),
-		programs: new(arena[Program]), calls: new(arena[Call]), plans: new(arena[[]*Plan]),
-		bytes: new(arena[byte]), blocks: new(arena[[]byte]), results: new(arena[[][]byte]), words: new(arena[uint64]), lists: new(arena[[]uint64]),
-		ints: new(arena[int]), ranks: new(arena[protocol.Rank]), members: new(arena[membership.Member]),
+func NewMemory() *Memory {
+	m := new(Memory)
+	m.all = []interface{ reset() }{
+		begin(&m.contents), begin(&m.frames), begin(&m.tasks), begin(&m.copies), begin(&m.attempts),
+		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.logs), begin(&m.letters),
+		begin(&m.ends), begin(&m.programs), begin(&m.calls), begin(&m.plans), begin(&m.bytes),
+		begin(&m.blocks), begin(&m.results), begin(&m.words), begin(&m.lists), begin(&m.ints),
+		begin(&m.ranks), begin(&m.members),
 	}
-	m.room = m.bytes.list
+	m.room, m.letter = m.bytes.list, m.letters.one
 	return m
 }
 
 // Reset frees everything: nothing may be used any more that was made in this memory.
 func (m *Memory) Reset() {
-	m.frames.reset()
-	m.tasks.reset()
-	m.copies.reset()
-	m.attempts.reset()
-	m.rules.reset()
-	m.machines.reset()
-	m.configs.reset()
-	m.logs.reset()
-	m.letters.reset()
-	m.ends.reset()
-	m.programs.reset()
-	m.calls.reset()
-	m.plans.reset()
-	m.bytes.reset()
-	m.blocks.reset()
-	m.results.reset()
-	m.words.reset()
-	m.lists.reset()
-	m.ints.reset()
-	m.ranks.reset()
-	m.members.reset()
+	for _, a := range m.all {
+		a.reset()
+	}
 }
 
 // again reports whether the memory is used again.
 func (m *Memory) again() bool { return m.bytes != nil }
+
+// message returns a message of a kind that has nothing in it yet.
+func (m *Memory) message(k Kind) Message {
+	c := m.contents.one()
+	*c = Content{Kind: k}
+	return Message{c}
+}
 
 // clone copies bytes, nil to nil.
 func (m *Memory) clone(b []byte) []byte {
@@ -90,10 +82,20 @@ type arena[T any] struct {
 	room []T // what was handed out
 }
 
+// begin makes an arena of which memory is used again.
+func begin[T any](a **arena[T]) *arena[T] {
+	*a = new(arena[T])
+	return *a
+}
+
 // one returns a value: zero, or what somebody has left there before the last reset.
 func (a *arena[T]) one() *T {
 	if a == nil {
 		return new(T)
+	}
+	if at := len(a.room); at < cap(a.room) {
+		a.room = a.room[:at+1]
+		return &a.room[at]
 	}
 	return &a.list(1)[0]
 }
@@ -118,9 +120,12 @@ func (a *arena[T]) list(n int) []T {
 	return a.room[at : at+n : at+n]
 }
 
-// reset lets all be handed out once more.
-func (a *arena[T]) reset() {
-	if a != nil {
-		a.room = a.room[:0]
-	}
+// pop takes the first off a list, which stays where it is.
+func pop[T any](list *[]T) T {
+	first := (*list)[0]
+	*list = (*list)[:copy(*list, (*list)[1:])]
+	return first
 }
+
+// reset lets all be handed out once more.
+func (a *arena[T]) reset() { a.room = a.room[:0] }

@@ -3,6 +3,7 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -69,7 +70,9 @@ type Frame struct {
 }
 
 // Sum stands for what is in the frame.
-func (f *Frame) Sum() uint64 { return hash(absentOr(f.Value), f.Value) }
+func (f *Frame) Sum() uint64 { return absentOr(f.Value) ^ maphash.Bytes(sumSeed, f.Value) }
+
+var sumSeed = maphash.MakeSeed()
 
 // Kind is the kind of a Message.
 type Kind uint8
@@ -90,8 +93,12 @@ const (
 	Resumed              // Deliver: a task that is run again goes on from a copy
 )
 
-// Message is what processes send each other, and what they deliver.
-type Message struct {
+// Message is what processes send each other, and what they deliver: one word, since every step of a
+// run copies it several times.
+type Message struct{ *Content }
+
+// Content is what is in a message. It is never changed once the message is on its way, and shared.
+type Content struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
 	Frame   *Frame              // Data, Credit
 	Result  *Attempt            // Result
@@ -114,6 +121,9 @@ type Attempt struct {
 
 // Fingerprint stands for the message.
 func (m Message) Fingerprint() [2]uint64 {
+	if m.Content == nil {
+		return fingerprint{}
+	}
 	f := fingerprint{uint64(m.Kind), 0}
 	switch {
 	case m.Frame != nil:

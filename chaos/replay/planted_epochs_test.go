@@ -119,8 +119,12 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "the values of the first epoch are dropped", file: "recovery/epochs.go",
-		old:   `bool { return m.dropped(r.Epoch) })`,
-		new:   `bool { return m.dropped(r.Epoch) || r.Epoch == 0 && wrong("the values of the first epoch are dropped") })`,
+		old: `	m.drop(false)
+`,
+		new: `	if m.drop(false); wrong("the values of the first epoch are dropped") {
+		m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return r.Epoch == 0 })
+	}
+`,
 		found: "three with values",
 	},
 	{

@@ -185,14 +185,8 @@ var mistakes = []mistake{
 	},
 	{
 		name: "messages overtake records", file: "process.go",
-		old: `			if s.mailed() {
-				return s.deliver()
-			}
-			moved`,
-		new: `			if !wrong("messages overtake records") && s.mailed() {
-				return s.deliver()
-			}
-			moved`,
+		old:   `			if len(s.parcels) > 0 && s.mailed() {`,
+		new:   `			if len(s.parcels) > 0 && !wrong("messages overtake records") && s.mailed() {`,
 		found: "a joiner that is sent the log",
 	},
 	{

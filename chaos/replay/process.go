@@ -61,13 +61,13 @@ type Job struct {
 	processes int // joiners included
 	members   *membership.Protocol
 	first     *membership.View
-	rules     *recovery.Config
+	rules     recovery.Config
 	cancels   []Cancel
 	called    bool
 	moves     bool
 	parts     bool // some copies are sent in parts
 	hosts     int
-	memory    Memory
+	memory    *Memory
 	files     map[recovery.Key]*Copy // of each the latest attempt's; nil: there are none
 }
 
@@ -95,12 +95,18 @@ func New(cfg Config) (*Job, error) {
 		}
 	}
 	first := membership.First(cfg.Processes, owners)
-	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true})
+	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true, Letter: cfg.Program.memory.letter})
 	if err != nil {
 		return nil, err
 	}
-	rules := &recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed}
-	j := &Job{program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, rules: rules, cancels: cfg.Cancels, called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory}
+	j := &Job{
+		program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels,
+		called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory,
+		rules: recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed},
+	}
+	if cfg.Hosts > 0 {
+		j.rules.Ring = j.ring
+	}
 	if cfg.Stored {
 		j.files = map[recovery.Key]*Copy{}
 	}
@@ -118,9 +124,14 @@ func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }
 
 // State is that of one process.
 type State struct {
+	members membership.State
+	part
+}
+
+// part is all of it but the membership's.
+type part struct {
 	job     *Job
 	self    protocol.Rank
-	members membership.State
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
@@ -189,18 +200,16 @@ func (s *State) find(number protocol.Rank) *task {
 
 // Init implements protocol.Protocol.
 func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
-	if old := s; j.memory.again() {
-		*s = State{
-			members: old.members, tasks: old.tasks[:0], held: old.held[:0], effects: old.effects, kept: old.kept[:0],
-			parcels: old.parcels[:0], events: old.events[:0], cancels: old.cancels[:0],
-		}
-	} else {
+	if !j.memory.again() {
 		*s = State{}
 	}
-	s.job, s.self, s.changes = j, self, 1
+	s.part = part{
+		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
+		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0],
+	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
-		*s.end = end{job: s.end.job, processes: j.processes}
+		*s.end = end{job: s.end.job, memory: j.memory, processes: j.processes}
 		s.end.job.Reset(j.first)
 		return
 	}
@@ -223,34 +232,25 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 func (s *State) begin(incarnation uint32) {
 	self := membership.Member{ID: s.self, Incarnation: incarnation}
 	s.rules = s.job.memory.machines.one()
-	s.rules.Reset(s.job.rulesOf(self), self)
+	s.rules.Reset(&s.job.rules, self)
 	if s.view = s.rules.View(); s.view != nil {
 		s.rules.Hold(s.hold())
 	}
 	s.job.carryOut(s)
 }
 
-// rulesOf are those of a process: with hosts, each has an order of its own in which others are
-// given copies.
-func (j *Job) rulesOf(self membership.Member) *recovery.Config {
-	if j.hosts == 0 {
-		return j.rules
-	}
-	own := j.memory.configs.one()
-	*own = *j.rules
-	own.Ring = func(v *membership.View) []protocol.Rank {
-		at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
-		for _, near := range []bool{false, true} {
-			for i := 1; i < len(v.Members); i++ {
-				id := v.Members[(at+i)%len(v.Members)].ID
-				if (int(id-self.ID)%j.hosts == 0) == near {
-					all = append(all, id)
-				}
+// ring is the order in which the others in a view are given copies: those on other hosts first.
+func (j *Job) ring(v *membership.View, self membership.Member) []protocol.Rank {
+	at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
+	for _, near := range []bool{false, true} {
+		for i := 1; i < len(v.Members); i++ {
+			id := v.Members[(at+i)%len(v.Members)].ID
+			if (int(id-self.ID)%j.hosts == 0) == near {
+				all = append(all, id)
 			}
 		}
-		return all
 	}
-	return own
+	return all
 }
 
 // Receive implements protocol.Protocol.
@@ -280,7 +280,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	case m.Kind == Begins:
 		j.begins(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
 	case m.Kind == Wants && m.Holders[0] == s.members.Self(): // another life has not begun to send it
-		s.mail(from, Message{Kind: Rule, Rule: m.Rule, Copy: m.Copy})
+		s.mail(from, Rule, m.Rule, m.Copy)
 	case m.Kind == Rule:
 		if m.Copy != nil {
 			s.keep(m.Copy)
@@ -341,12 +341,20 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		if len(s.events) > 0 {
 			return s.happened()
 		}
-		a := j.member(s, now)
-		if a.Kind != protocol.Idle && a.Kind != protocol.Wait {
-			if a.Kind == protocol.Deliver {
-				j.news(s, a.Msg)
+		if now >= s.rest {
+			switch a := j.members.Next(&s.members, now); a.Kind {
+			case protocol.Idle:
+				s.rest = protocol.Never
+			case protocol.Wait:
+				s.rest = a.At
+			default:
+				if a.Kind == protocol.Deliver {
+					j.news(s, a.Msg)
+				}
+				m := j.memory.message(View)
+				m.Letter = a.Msg
+				return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 			}
-			return protocol.Action[Message]{Kind: a.Kind, At: a.At, To: a.To, Msg: Message{Letter: a.Msg}}
 		}
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
@@ -356,26 +364,11 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 				continue
 			}
 		}
-		return protocol.Action[Message]{Kind: a.Kind, At: a.At}
+		if s.rest == protocol.Never {
+			return protocol.Action[Message]{Kind: protocol.Idle}
+		}
+		return protocol.Action[Message]{Kind: protocol.Wait, At: s.rest}
 	}
-}
-
-// member asks the membership what to do, unless it has said that there is nothing yet.
-func (j *Job) member(s *State, now protocol.Time) protocol.Action[membership.Message] {
-	switch {
-	case s.rest == protocol.Never:
-		return protocol.Action[membership.Message]{Kind: protocol.Idle}
-	case now < s.rest:
-		return protocol.Action[membership.Message]{Kind: protocol.Wait, At: s.rest}
-	}
-	a := j.members.Next(&s.members, now)
-	switch a.Kind {
-	case protocol.Idle:
-		s.rest = protocol.Never
-	case protocol.Wait:
-		s.rest = a.At
-	}
-	return a
 }
 
 // balance has the membership balance tasks with an epoch; 0: not any more.
@@ -400,8 +393,9 @@ func (s *State) leave() protocol.Action[Message] {
 		return protocol.Action[Message]{Kind: protocol.Idle}
 	}
 	s.left = true
-	m := Message{Kind: View}
-	m.Letter.Letter = &membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
+	m := s.job.memory.message(View)
+	m.Letter.Letter = s.job.memory.letters.one()
+	*m.Letter.Letter = membership.Letter{Kind: membership.Fence, Who: s.members.Self()}
 	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
 }
 
@@ -435,9 +429,7 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 
 // happened delivers the next event to the driver, before anything that depends on it.
 func (s *State) happened() protocol.Action[Message] {
-	m := s.events[0]
-	s.events = slices.Delete(s.events, 0, 1)
-	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
+	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: pop(&s.events)}
 }
 
 // work lets the tasks go on until there is something to do for the driver.
@@ -448,12 +440,16 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			return s.happened()
 		}
 		for _, t := range s.tasks {
-			if s.mailed() {
+			if len(s.parcels) > 0 && s.mailed() {
 				return s.deliver()
 			}
-			moved = moved || len(t.out) > 0
-			if f, to := j.post(s, t); f != nil {
-				return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: Message{Kind: f.kind(), Frame: f}}
+			if len(t.out) > 0 {
+				moved = true
+				if f, to := j.post(s, t); f != nil {
+					m := j.memory.message(f.kind())
+					m.Frame = f
+					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
+				}
 			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since
@@ -465,9 +461,10 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			}
 			if t.returned && !t.announced {
 				t.announced = true
-				a := j.memory.attempts.one()
-				*a = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
-				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: Message{Kind: Result, Result: a}}
+				m := j.memory.message(Result)
+				m.Result = j.memory.attempts.one()
+				*m.Result = Attempt{Task: t.number, View: t.view, Digests: t.digests, Aborted: t.aborted, Onces: t.onces}
+				return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
 			}
 		}
 	}
@@ -476,7 +473,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
-		m := Message{Kind: Returned}
+		m := j.memory.message(Returned)
 		m.Letter.Letter = j.memory.letters.one()
 		*m.Letter.Letter = membership.Letter{Base: s.view}
 		return protocol.Action[Message]{Kind: protocol.Send, To: j.Coordinator(), Msg: m}
@@ -489,19 +486,23 @@ func (j *Job) step(s *State, t *task) bool {
 	if t.err != nil || s.lost != nil {
 		return false
 	}
-	if moved, ok := j.before(s, t); !ok {
-		if moved {
-			s.changes++
+	if !t.begun && !t.returned && j.program.keeps() {
+		if moved, ok := j.before(s, t); !ok {
+			if moved {
+				s.changes++
+			}
+			return moved
 		}
-		return moved
 	}
-	switch j.vote(s, t) {
-	case recovery.Wait:
-		return false
-	case recovery.Abandon:
-		s.changes++
-		t.abort()
-		return true
+	if j.program.agreed {
+		switch j.vote(s, t) {
+		case recovery.Wait:
+			return false
+		case recovery.Abandon:
+			s.changes++
+			t.abort()
+			return true
+		}
 	}
 	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
@@ -531,8 +532,7 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 // has adopted; nil: nothing.
 func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 	for len(t.out) > 0 {
-		f := t.out[0]
-		t.out = slices.Delete(t.out, 0, 1)
+		f := pop(&t.out)
 		if owner := s.view.Owners[f.To]; owner != s.self {
 			return f, owner
 		}

@@ -21,7 +21,7 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	memory Memory     // that it is run in
+	memory *Memory    // that it is run in
 	agreed bool       // some operations are
 	onces  int        // operations before which tasks call Once
 	starts []int      // by epoch, the operation that it begins with
@@ -38,10 +38,10 @@ type Call struct {
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	return newProgram(Memory{}, tasks, seed, calls)
+	return newProgram(new(Memory), tasks, seed, calls)
 }
 
-func newProgram(memory Memory, tasks int, seed uint64, calls []Call) *Program {
+func newProgram(memory *Memory, tasks int, seed uint64, calls []Call) *Program {
 	g := memory.programs.one()
 	*g = Program{Tasks: tasks, Seed: seed, Calls: calls, starts: memory.ints.zeros(1), memory: memory}
 	g.agreed = slices.ContainsFunc(calls, func(c Call) bool { return c.Agreed })
@@ -132,7 +132,7 @@ type Menu struct {
 	Once bool
 
 	// Memory is what programs are run in.
-	Memory Memory
+	Memory *Memory
 
 	tasks   int
 	plans   [][]*Plan // by operation
@@ -146,7 +146,7 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
 		return nil, fmt.Errorf("%d tasks; allowed: 1 or more", tasks)
 	}
-	m := &Menu{tasks: tasks}
+	m := &Menu{tasks: tasks, Memory: new(Memory)}
 	if len(some) == 0 {
 		some, m.streams = Ops()[:Stream], streams(tasks)
 	}
@@ -161,15 +161,15 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 }
 
 // Some is the menu of those operations alone whose bits are set, by their place, in some memory.
-func (m *Menu) Some(set uint64, memory Memory) *Menu {
-	some := *m
+func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
+	some = *m
 	some.Memory, some.plans = memory, memory.plans.list(len(m.plans))[:0]
 	for i, plans := range m.plans {
 		if set>>i&1 == 1 {
 			some.plans = append(some.plans, plans)
 		}
 	}
-	return &some
+	return some
 }
 
 // Random returns a program of n operations drawn from a seed: of most the same
@@ -234,14 +234,14 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 
 // vector is what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
-	seed, c := g.stream(at, task, digest), g.Calls[at]
-	b := g.memory.bytes.list(8 * c.Elems)[:0]
-	for i := range c.Elems {
-		x := protocol.Mix(seed, uint64(i))
+	seed, c := g.stream(at, task, digest), &g.Calls[at]
+	b := g.memory.bytes.list(8 * c.Elems)
+	for i, rest := uint64(0), b; len(rest) >= 8; i, rest = i+1, rest[8:] {
+		x := protocol.Mix(seed, i)
 		if !c.exact {
 			x = float(x)
 		}
-		b = binary.LittleEndian.AppendUint64(b, x)
+		binary.LittleEndian.PutUint64(rest, x)
 	}
 	return b
 }
@@ -255,18 +255,19 @@ func float(x uint64) uint64 {
 // blocks is what a task gives to an operation on n blocks: of different lengths,
 // some empty, some absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
-	seed, all := g.stream(at, task, digest), g.memory.blocks.list(n)
-	b := g.memory.bytes.list(8 * g.Calls[at].Elems * n)[:0]
+	seed, all, most := g.stream(at, task, digest), g.memory.blocks.list(n), g.Calls[at].Elems
+	room := g.memory.bytes.list(8 * most * n)
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
 		if all[d] = nil; x%7 == 0 {
 			continue
 		}
-		from := len(b)
-		for i := range x >> 8 % uint64(g.Calls[at].Elems+1) {
-			b = binary.LittleEndian.AppendUint64(b, protocol.Mix(x, i))
+		end := 8 * (x >> 8 % uint64(most+1))
+		b := room[:end:end]
+		all[d], room = b, room[end:]
+		for i := uint64(0); len(b) >= 8; i, b = i+1, b[8:] {
+			binary.LittleEndian.PutUint64(b, protocol.Mix(x, i))
 		}
-		all[d] = b[from:len(b):len(b)]
 	}
 	return all
 }
@@ -307,7 +308,7 @@ func (p *Plan) canonical(m *Memory, values [][]byte) []byte {
 
 // results is what every task gets from an operation, given their digests before.
 func (g *Program) results(at int, digests []uint64) [][][]byte {
-	c, n := g.Calls[at], g.Tasks
+	c, n := &g.Calls[at], g.Tasks
 	all := g.memory.results.zeros(n)
 	switch c.Op {
 	case Barrier:
@@ -319,7 +320,7 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 		}
 		for t := range all {
 			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan { // otherwise all get the same
-				all[t] = c.reduced(&g.memory, values, protocol.Rank(t))
+				all[t] = c.reduced(g.memory, values, protocol.Rank(t))
 			}
 		}
 		return all
@@ -329,7 +330,7 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 		given[t] = g.blocks(at, protocol.Rank(t), digests[t], c.given(protocol.Rank(t), n))
 	}
 	for t := range all {
-		all[t] = c.moved(&g.memory, given, protocol.Rank(t))
+		all[t] = c.moved(g.memory, given, protocol.Rank(t))
 	}
 	return all
 }

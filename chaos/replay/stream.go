@@ -57,8 +57,10 @@ func (t *task) stream(epoch uint64, peer protocol.Rank) *stream {
 			return st
 		}
 	}
-	t.streams = append(t.streams, &stream{epoch: epoch, peer: peer})
-	return t.streams[len(t.streams)-1]
+	st := t.memory.streams.one()
+	*st = stream{epoch: epoch, peer: peer, held: st.held[:0], queue: st.queue[:0]}
+	t.streams = append(t.streams, st)
+	return st
 }
 
 // converse makes the next step of an operation on streams: all messages are sent, then received.
@@ -76,8 +78,7 @@ func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 	if len(st.queue) == 0 || st.queue[0].Op == begun {
 		return false
 	}
-	f := st.queue[0]
-	st.queue = slices.Clone(st.queue[1:])
+	f := pop(&st.queue)
 	if f.Past != t.past && t.err == nil {
 		t.err = errPast
 	}
@@ -115,10 +116,9 @@ func (t *task) release(st *stream) {
 		if !ok {
 			return
 		}
-		if f := st.held[0]; !st.out.Taken(number) {
+		if f := pop(&st.held); !st.out.Taken(number) {
 			t.emit(f)
 		}
-		st.held = slices.Clone(st.held[1:])
 	}
 }
 
@@ -170,7 +170,7 @@ func (t *task) reopen(to protocol.Rank, log []*Frame) {
 		if st.in.Taken() > 0 {
 			t.tell(st)
 		}
-		st.held = nil
+		st.held = st.held[:0]
 		for _, f := range log {
 			if uint64(f.Epoch) == st.epoch {
 				st.held = append(st.held, f)

@@ -35,7 +35,7 @@ type task struct {
 	input   [][]byte
 	lent    []bool   // memory for what the store says of its result
 	moves   []move   // made with the store in the present operation
-	came    uint64   // stands for what came in it, in any order
+	came    uint64   // stands for what came in it, if it is a barrier, in any order
 	sends   int      // of it, in a barrier or to a stream
 	got     [][]byte // of it, from a stream
 
@@ -71,8 +71,8 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 		early[i] = early[i][:0]
 	}
 	*t = task{
-		memory: &j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
-		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0],
+		memory: j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
+		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0], streams: t.streams[:0],
 	}
 	return t
 }
@@ -127,7 +127,6 @@ func (t *task) put(g *Program, f *Frame) {
 	if i < 0 { // it has come before
 		return
 	}
-	t.came += protocol.Mix(f.Key(), f.Sum())
 	t.counts(c, -1)
 	t.do(c, move{int32(i), f})
 	c.schedule.Receive(&t.steps, 0, f.From, collective.StepMessage{Lane: f.Lane})
@@ -400,6 +399,12 @@ func (t *task) sign(f fingerprint) fingerprint {
 		f = f.and(t.steps.Fingerprint())
 	}
 	sum := uint64(0)
+	for _, m := range t.moves {
+		if m.frame != nil {
+			sum += protocol.Mix(m.frame.Key(), m.frame.Sum())
+		}
+	}
+	f = f.with(sum)
 	for _, list := range t.early {
 		for _, e := range list {
 			sum += protocol.Mix(e.Key(), e.Sum())

@@ -69,7 +69,7 @@ func (o *operation) backUp(step int, took time.Duration) {
 	if r, ok := o.sched.program.Keeper(step); ok {
 		keeper = p.roster.Owner(o.m.taskOf(int(r)))
 	}
-	at := backupAt(keeper, func() []protocol.Rank { return p.ring(p.view()) }, func(rank int) bool { return rank != p.cfg.Rank && !p.peerAt(rank).dead })
+	at := backupAt(keeper, func() []protocol.Rank { return p.ring(p.view(), p.self()) }, func(rank int) bool { return rank != p.cfg.Rank && !p.peerAt(rank).dead })
 	if at < 0 {
 		return
 	}

@@ -57,11 +57,11 @@ func (p *Process) sendCopy(q *peer, e *recovery.Effect) {
 
 // ring lists the other processes of the view in the order in which they are given copies: those
 // that follow on the ring, one of each other host before a second one of any.
-func (p *Process) ring(v *membership.View) []protocol.Rank {
+func (p *Process) ring(v *membership.View, self membership.Member) []protocol.Rank {
 	members := v.Members
 	at := 0
 	for i, m := range members {
-		if int(m.ID) == p.cfg.Rank {
+		if m.ID == self.ID {
 			at = i
 		}
 	}

@@ -78,7 +78,9 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	// Who has brought a view about opens it, even if there is a lower id in it now.
 	if p.chief(s) != s.self && (c.phase != confirming || s.anyFailed()) {
-		s.campaign = campaign{}
+		if c.phase != resting {
+			s.campaign = campaign{}
+		}
 		return false
 	}
 	switch c.phase {
@@ -107,9 +109,9 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 			return true
 		case p.present(s):
 			s.campaign = campaign{}
-			s.opened()
+			p.opened(s)
 			s.route = p.route(s)
-			p.passOn(s, &Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}, 0)
+			p.passOn(s, p.write(Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}), 0)
 			return true
 		}
 	}
@@ -223,7 +225,7 @@ func (p *Protocol) takeOver(s *State, now protocol.Time) bool {
 
 // propose accepts a view, and proposes it once that is recorded.
 func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
-	s.accept(b, s.view, v)
+	p.accept(s, b, s.view, v)
 	s.campaign = campaign{
 		phase: recording, ballot: b, value: v, attempt: s.campaign.attempt + 1,
 		answered: set(nil).add(s.self.ID), began: now,
@@ -264,10 +266,10 @@ func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	}
 	c.retryAt = now + c.wait
 	c.wait *= 2
-	l := &Letter{
+	l := p.write(Letter{
 		Kind: c.phase.asks(), Flat: c.tries > 1, Bits: p.bits, Attempt: c.attempt, Number: s.view.Number, Base: s.view,
 		Ballot: c.ballot, Value: c.value, Who: s.self, Route: p.route(s),
-	}
+	})
 	c.asks = l
 	p.spread(s, l, 0, s.self)
 }
@@ -289,7 +291,7 @@ func (p *Protocol) quorum(s *State) bool {
 // choose puts the view that was proposed in force.
 func (p *Protocol) choose(s *State, now protocol.Time) {
 	c, w, base := s.campaign, s.sweep, s.view
-	news := &Letter{Kind: Decided, Number: c.value.Number, Base: c.value}
+	news := p.write(Letter{Kind: Decided, Number: c.value.Number, Base: c.value})
 	if !c.value.Has(s.self) { // it was another's to propose; the members have to open it
 		for m := range s.voters {
 			if m != s.self && !s.dead(m) {
@@ -392,7 +394,7 @@ func (p *Protocol) fence(s *State) {
 		f := &s.failures[i]
 		if s.view.Has(f.who) && !f.certain && !f.fenced {
 			f.fenced = true
-			s.work(&Letter{Kind: kind, Who: f.who, Certain: majority, Number: s.view.Number})
+			s.work(p.write(Letter{Kind: kind, Who: f.who, Certain: majority, Number: s.view.Number}))
 		}
 	}
 }

@@ -54,7 +54,9 @@ func (s *State) find(m Member) *failure {
 
 // fails tells whether this life of a process has failed, or may have: itself, or
 // a later one.
-func (s *State) fails(m Member) bool {
+func (s *State) fails(m Member) bool { return len(s.failures) > 0 && s.failing(m) }
+
+func (s *State) failing(m Member) bool {
 	i, _ := s.search(m)
 	return i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
@@ -165,6 +167,9 @@ func (p *Protocol) acquit(s *State, now protocol.Time, failed Member) {
 
 // report tells the proposer of failures.
 func (p *Protocol) report(s *State, now protocol.Time) {
+	if len(s.failures) == 0 {
+		return
+	}
 	chief := p.chief(s)
 	if chief == s.self {
 		return
@@ -178,7 +183,7 @@ func (p *Protocol) report(s *State, now protocol.Time) {
 			f.wait = p.cfg.Retry
 		}
 		f.to, f.seen, f.at, f.wait = chief.ID, false, now+f.wait, 2*f.wait
-		l := &Letter{Kind: Failure, Who: f.who, Certain: f.certain, Number: s.view.Number}
+		l := p.write(Letter{Kind: Failure, Who: f.who, Certain: f.certain, Number: s.view.Number})
 		if f.will != nil {
 			l.Willed, l.Base, l.Value, l.Ballot = true, f.will.Base, f.will.Value, f.will.Ballot
 		}
@@ -206,12 +211,15 @@ func (s *State) proposer() Member {
 }
 
 func (p *Protocol) reportDue(s *State) protocol.Time {
-	chief, at := p.chief(s), protocol.Never
-	if chief == s.self {
+	at := protocol.Never
+	if len(s.failures) == 0 {
 		return at
 	}
+	chief := p.chief(s)
 	for i := range s.failures {
-		at = min(at, p.reportAt(s, &s.failures[i], chief))
+		if chief != s.self {
+			at = min(at, p.reportAt(s, &s.failures[i], chief))
+		}
 	}
 	return at
 }
@@ -221,13 +229,13 @@ func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter)
 	if s.stage != inside {
 		return
 	}
-	s.send(from.ID, from.Incarnation, &Letter{Kind: Noted, Who: l.Who})
+	s.send(from.ID, from.Incarnation, p.write(Letter{Kind: Noted, Who: l.Who}))
 	switch {
 	case l.Who == s.self || s.fails(from): // two that accuse each other: the first one is believed
 	case l.Certain:
 		var will *Letter
 		if l.Willed {
-			will = &Letter{Kind: Will, Number: l.Number, Base: l.Base, Value: l.Value, Ballot: l.Ballot}
+			will = p.write(Letter{Kind: Will, Number: l.Number, Base: l.Base, Value: l.Value, Ballot: l.Ballot})
 		}
 		p.failed(s, now, failure{who: l.Who, certain: true, will: will})
 		if will != nil {
@@ -252,7 +260,7 @@ func (p *Protocol) despair(s *State, now protocol.Time) {
 		return
 	}
 	s.told = true
-	s.deliver(&Letter{Kind: NoQuorum, Number: s.view.Number, Base: s.view})
+	s.deliver(p.write(Letter{Kind: NoQuorum, Number: s.view.Number, Base: s.view}))
 }
 
 func (p *Protocol) despairDue(s *State) protocol.Time {

@@ -26,9 +26,8 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 	if s.stage != outside && incarnation <= s.self.Incarnation || incarnation == 0 {
 		return
 	}
-	failures := s.failures
 	*s = State{
-		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: failures,
+		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: s.failures, works: s.works[:0], out: s.out[:0],
 		join: joinState{at: now, until: now + p.cfg.Patience},
 	}
 }
@@ -55,7 +54,7 @@ func (p *Protocol) join(s *State, now protocol.Time) {
 	}
 	if now >= j.until {
 		s.told = true
-		s.deliver(&Letter{Kind: NoQuorum})
+		s.deliver(p.write(Letter{Kind: NoQuorum}))
 		return
 	}
 	all := p.contacts(s)
@@ -63,7 +62,7 @@ func (p *Protocol) join(s *State, now protocol.Time) {
 		m := all[j.next%len(all)]
 		j.next++
 		if m.ID != s.self.ID && !s.dead(m) {
-			s.send(m.ID, 0, &Letter{Kind: Join, Who: s.self})
+			s.send(m.ID, 0, p.write(Letter{Kind: Join, Who: s.self}))
 			j.asked = m
 			break
 		}
@@ -84,14 +83,14 @@ func (p *Protocol) asked(s *State, now protocol.Time, who Member) {
 		return
 	}
 	if s.view.Last(who.ID) >= who.Incarnation { // it is in, or out for ever
-		s.send(who.ID, who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+		s.send(who.ID, who.Incarnation, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open}))
 		return
 	}
 	if earlier, in := s.view.Find(who.ID); in {
 		p.failed(s, now, failure{who: earlier, hearsay: true})
 	}
 	if chief := p.chief(s); chief != s.self {
-		s.send(chief.ID, chief.Incarnation, &Letter{Kind: Join, Who: who})
+		s.send(chief.ID, chief.Incarnation, p.write(Letter{Kind: Join, Who: who}))
 		return
 	}
 	s.joiners = slices.DeleteFunc(slices.Clone(s.joiners), func(m Member) bool { return m.ID == who.ID && m.Incarnation < who.Incarnation })

@@ -88,6 +88,9 @@ type Config struct {
 
 	// Adopt gives the tasks of those who leave to those who stay.
 	Adopt bool
+
+	// Letter returns memory for a letter. Default: new.
+	Letter func() *Letter `json:"-"`
 }
 
 // bitsMax bounds the fan-out: 2^bitsMax.
@@ -111,6 +114,9 @@ func New(cfg Config) (*Protocol, error) {
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = 20 * cfg.Retry
+	}
+	if cfg.Letter == nil {
+		cfg.Letter = func() *Letter { return new(Letter) }
 	}
 	switch {
 	case cfg.First == nil || len(cfg.First.Members) == 0:
@@ -177,7 +183,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		return
 	case s.stage == excluded:
 		if m.Kind != Decided {
-			s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view})
+			s.send(from, m.From, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view}))
 		}
 		return
 	case p.outlived(s, from, m):
@@ -216,7 +222,7 @@ func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
 		return false
 	}
 	if m.Kind != Decided {
-		s.send(from, m.From, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open})
+		s.send(from, m.From, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open}))
 	}
 	return true
 }
@@ -254,10 +260,19 @@ func (p *Protocol) progress(s *State, now protocol.Time) {
 		p.join(s, now)
 	case inside:
 		p.climb(s)
+		if s.quiet() {
+			return
+		}
 		p.lead(s, now)
 		p.report(s, now)
 		p.despair(s, now)
 	}
+}
+
+// quiet tells whether there is nothing to lead, to report or to despair of, now or later: most
+// processes are, most of the time.
+func (s *State) quiet() bool {
+	return s.open && s.value == nil && len(s.failures)+len(s.joiners) == 0 && s.wish <= s.view.Epoch && s.campaign.phase == resting
 }
 
 // due is when there will be something to do though nothing arrives.
@@ -266,7 +281,9 @@ func (p *Protocol) due(s *State) protocol.Time {
 	case joining:
 		return p.joinDue(s)
 	case inside:
-		return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+		if !s.quiet() {
+			return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+		}
 	}
 	return protocol.Never
 }
@@ -274,7 +291,7 @@ func (p *Protocol) due(s *State) protocol.Time {
 // Testament is what a process would leave if it died now: the message that
 // others get before they are told of its death.
 func Testament(s *State) Message {
-	l := &Letter{Kind: Will}
+	l := noWill
 	if s.will != nil {
 		will := *s.will
 		will.Kind = Will
@@ -282,3 +299,6 @@ func Testament(s *State) Message {
 	}
 	return Message{Letter: l, From: s.self.Incarnation}
 }
+
+// noWill is that of a process that has recorded nothing.
+var noWill = &Letter{Kind: Will}

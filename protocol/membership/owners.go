@@ -63,7 +63,8 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 		return nil
 	}
 	next := slices.Clone(owners)
-	load, most := make([]int, len(members)), make([]int, len(members))
+	var loads, mosts [8]int // enough for most groups
+	load, most := append(loads[:0], make([]int, len(members))...), append(mosts[:0], make([]int, len(members))...)
 	for i, m := range members {
 		if most[i] = unlimited; limitOf != nil {
 			most[i] = limitOf(m)
@@ -141,7 +142,7 @@ func (p *Protocol) Balance(s *State, epoch uint64) {
 }
 
 // Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
-func (s *State) Unbalanced() bool { return s.view.Balanced(s.view.Epoch+1, s.LimitOf) != nil }
+func (s *State) Unbalanced() bool { return balance(s.view.Owners, s.view.Members, s.LimitOf) != nil }
 
 // balanced is the next view if there is such a wish, and something to be moved.
 func (s *State) balanced() *View {

@@ -38,16 +38,19 @@ func (a set) list(ids []protocol.Rank) []protocol.Rank {
 	return ids
 }
 
-// with is the set with some more ids, except for others.
+// with adds some ids to the set, except for others.
 func (a set) with(ids, except []protocol.Rank) set {
-	b := slices.Clone(a)
+	before := a
+	if len(except) > 0 {
+		before = slices.Clone(a)
+	}
 	for _, id := range ids {
-		b = b.add(id)
+		a = a.add(id)
 	}
 	for _, id := range except {
-		if !a.has(id) {
-			b.remove(id)
+		if !before.has(id) {
+			a.remove(id)
 		}
 	}
-	return b
+	return a
 }

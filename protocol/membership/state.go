@@ -98,6 +98,13 @@ func (s *State) Failed() (failed []Member) {
 	return failed
 }
 
+// write returns a letter that stays.
+func (p *Protocol) write(l Letter) *Letter {
+	stays := p.cfg.Letter()
+	*stays = l
+	return stays
+}
+
 func (s *State) send(to protocol.Rank, incarnation uint32, l *Letter) {
 	s.sendAt(to, incarnation, l, 0)
 }
@@ -119,14 +126,14 @@ func (s *State) work(l *Letter) {
 }
 
 // accept accepts a view and has that recorded.
-func (s *State) accept(b Ballot, base, value *View) {
+func (p *Protocol) accept(s *State, b Ballot, base, value *View) {
 	s.promised, s.seen = max(s.promised, b), max(s.seen, b)
 	if s.accepted == b && s.value.Same(value) {
 		return
 	}
 	s.accepted, s.value = b, value
 	s.records++
-	s.work(&Letter{Kind: Record, Ballot: b, Number: base.Number, Base: base, Value: value})
+	s.work(p.write(Letter{Kind: Record, Ballot: b, Number: base.Number, Base: base, Value: value}))
 }
 
 // durable tells whether all that was accepted is recorded.

@@ -209,7 +209,7 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	}
 	if l.Kind != Confirm {
 		if l.Ballot < s.promised {
-			s.send(l.Who.ID, l.Who.Incarnation, &Letter{Kind: Reject, Number: l.Base.Number, Asked: l.Ballot, Ballot: s.promised})
+			s.send(l.Who.ID, l.Who.Incarnation, p.write(Letter{Kind: Reject, Number: l.Base.Number, Asked: l.Ballot, Ballot: s.promised}))
 			return
 		}
 		s.promised, s.seen = l.Ballot, max(s.seen, l.Ballot)
@@ -220,7 +220,7 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	s.hold, s.holder = now+2*p.cfg.Retry, l.Who.ID
 	p.spread(s, l, at, Member{from, m.From})
 	if l.Kind == Propose {
-		s.accept(l.Ballot, l.Base, l.Value)
+		p.accept(s, l.Ballot, l.Base, l.Value)
 	}
 }
 
@@ -236,14 +236,14 @@ func (p *Protocol) follow(s *State, now protocol.Time, l *Letter) bool {
 			return true
 		}
 	}
-	s.send(l.Who.ID, l.Who.Incarnation, &Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.Open()})
+	s.send(l.Who.ID, l.Who.Incarnation, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.Open()}))
 	return false
 }
 
 // spread sends a letter on to the children of a place, and begins to wait for
 // them.
 func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
-	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value}
+	s.sweep = sweep{letter: l, at: at, parent: parent, ballot: s.accepted, value: s.value, waiting: s.sweep.waiting[:0]}
 	l.children(at, func(c int) {
 		m := l.member(l.Route[c])
 		if s.fails(m) {
@@ -264,7 +264,7 @@ func (p *Protocol) climb(s *State) {
 	}
 	w.done = true
 	l := w.letter
-	up := &Letter{Kind: l.Kind.answer(), Number: l.Base.Number, Attempt: l.Attempt, Asked: l.Ballot, Missing: w.missing}
+	up := p.write(Letter{Kind: l.Kind.answer(), Number: l.Base.Number, Attempt: l.Attempt, Asked: l.Ballot, Missing: w.missing})
 	if l.Kind == Prepare {
 		up.Ballot, up.Value = w.ballot, w.value
 	}
@@ -342,12 +342,12 @@ func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
 	case s.stage == inside && v.Number < s.view.Number:
 	case s.stage == inside && v.Number == s.view.Number:
 		if open && v.Same(s.view) {
-			s.opened()
+			p.opened(s)
 		}
 	case v.Has(s.self):
 		p.install(s, now, v)
 		if open && v.Same(s.view) {
-			s.opened()
+			p.opened(s)
 		}
 	case s.stage == joining && v.Last(s.self.ID) < s.self.Incarnation:
 		if s.join.view == nil || v.Number > s.join.view.Number {
@@ -355,17 +355,17 @@ func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
 		}
 	default:
 		s.stage, s.view, s.open, s.campaign, s.sweep = excluded, v, false, campaign{}, sweep{}
-		s.deliver(&Letter{Kind: Excluded, Number: v.Number, Base: v})
+		s.deliver(p.write(Letter{Kind: Excluded, Number: v.Number, Base: v}))
 	}
 }
 
 // opened makes the view in force open.
-func (s *State) opened() {
+func (p *Protocol) opened(s *State) {
 	if s.open {
 		return
 	}
 	s.open, s.told = true, false
-	s.deliver(&Letter{Kind: Opened, Number: s.view.Number, Base: s.view})
+	s.deliver(p.write(Letter{Kind: Opened, Number: s.view.Number, Base: s.view}))
 }
 
 // install makes a chosen view the one in force.

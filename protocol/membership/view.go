@@ -57,11 +57,11 @@ func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *Vie
 // First returns the first view of n processes, which everybody knows without a
 // message. owners may be nil.
 func First(n int, owners []protocol.Rank) *View {
-	members := make([]Member, n)
-	for i := range members {
-		members[i] = Member{protocol.Rank(i), 1}
+	v := &View{Number: 1, Members: make([]Member, n), Owners: slices.Clone(owners), Since: slices.Repeat([]uint64{1}, len(owners))}
+	for i := range v.Members {
+		v.Members[i] = Member{protocol.Rank(i), 1}
 	}
-	return NewView(1, members, nil, owners)
+	return v.signed()
 }
 
 func byID(a, b Member) int { return int(a.ID) - int(b.ID) }
@@ -118,8 +118,8 @@ func place(list []Member, id protocol.Rank) (int, bool) {
 
 // Has tells whether this life of a process is in.
 func (v *View) Has(m Member) bool {
-	is, ok := v.Find(m.ID)
-	return ok && is == m
+	i, ok := place(v.Members, m.ID)
+	return ok && v.Members[i] == m
 }
 
 // Last returns the last incarnation of an id that is or was in, as far as the
@@ -139,7 +139,8 @@ func (v *View) Without(out func(Member) bool, adopt bool) *View {
 
 // without is the same where members can own only so many tasks.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
-	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: slices.Clone(v.Gone), Epoch: v.Epoch}
+	all := len(v.Members) + len(v.Gone)
+	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: append(make([]Member, 0, all), v.Gone...), Epoch: v.Epoch}
 	for _, m := range v.Members {
 		if !out(m) {
 			next.Members = append(next.Members, m)

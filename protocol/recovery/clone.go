@@ -13,11 +13,11 @@ func (m *Machine) Clone() *Machine {
 	c.tasks, c.copies, c.owed = slices.Clone(m.tasks), slices.Clone(m.copies), slices.Clone(m.owed)
 	for i := range c.copies {
 		r := &c.copies[i]
-		r.asked, r.holders = slices.Clip(r.asked), slices.Clip(r.holders)
+		r.asked, r.holders = slices.Clone(r.asked), slices.Clone(r.holders)
 	}
 	c.lost, c.drawn, c.words = slices.Clip(m.lost), slices.Clip(m.drawn), slices.Clone(m.words)
 	c.records, c.known, c.coming = slices.Clone(m.records), slices.Clone(m.known), slices.Clone(m.coming)
-	c.effects = slices.Clone(m.effects)
+	c.effects, c.spare = slices.Clone(m.effects), nil
 	return &c
 }
 

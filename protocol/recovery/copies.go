@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -44,12 +43,22 @@ func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
 
 func (k Key) compare(o Key) int {
 	switch {
-	case k.Epoch != o.Epoch:
-		return cmp.Compare(k.Epoch, o.Epoch)
-	case k.Task != o.Task:
-		return cmp.Compare(k.Task, o.Task)
+	case k == o:
+		return 0
+	case k.less(&o):
+		return -1
 	}
-	return cmp.Compare(k.Name, o.Name)
+	return 1
+}
+
+func (k *Key) less(o *Key) bool {
+	switch {
+	case k.Epoch != o.Epoch:
+		return k.Epoch < o.Epoch
+	case k.Task != o.Task:
+		return k.Task < o.Task
+	}
+	return k.Name < o.Name
 }
 
 // replica is a copy that is here.
@@ -78,7 +87,7 @@ func (m *Machine) copy(k Key) *replica {
 func (m *Machine) search(k Key) (int, bool) {
 	at, end := 0, len(m.copies)
 	for at < end {
-		if mid := (at + end) / 2; m.copies[mid].compare(k) < 0 {
+		if mid := int(uint(at+end) / 2); m.copies[mid].less(&k) {
 			at = mid + 1
 		} else {
 			end = mid
@@ -93,8 +102,29 @@ func (m *Machine) Holds(k Key) bool { return m.copy(k) != nil }
 // store takes note of a copy that is here.
 func (m *Machine) store(k Key) {
 	if i, ok := m.search(k); !ok && !m.dropped(k.Epoch) {
-		m.copies = slices.Insert(m.copies, i, replica{Key: k})
+		m.copies = slices.Insert(m.copies, i, replica{Key: k, asked: m.list(), holders: m.list()})
 	}
+}
+
+// drop forgets the copies of epochs of which nothing is kept any more, or all.
+func (m *Machine) drop(all bool) {
+	kept := m.copies[:0]
+	for _, r := range m.copies {
+		if all || m.dropped(r.Epoch) {
+			m.spare = append(m.spare, r.asked[:0], r.holders[:0])
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	m.copies = kept
+}
+
+// list returns memory for a list of members; nil: there is none left.
+func (m *Machine) list() (some []membership.Member) {
+	if last := len(m.spare) - 1; last >= 0 {
+		some, m.spare = m.spare[last], m.spare[:last]
+	}
+	return some
 }
 
 // Kept says that a task of this process has saved, or drawn, what the caller keeps: copies
@@ -231,12 +261,12 @@ func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
 }
 
 // ring lists the others in the order in which they are given copies.
-func (m *Machine) ring() (all []protocol.Rank) {
+func (m *Machine) ring() []protocol.Rank {
 	if m.cfg.Ring != nil {
-		return m.cfg.Ring(m.view)
+		return m.cfg.Ring(m.view, m.self)
 	}
 	members := m.view.Members
-	at := slices.Index(members, m.self)
+	at, all := slices.Index(members, m.self), make([]protocol.Rank, 0, len(members))
 	for i := 1; i < len(members); i++ {
 		all = append(all, members[(at+i)%len(members)].ID)
 	}

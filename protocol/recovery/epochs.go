@@ -73,7 +73,7 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 			t.at, t.to = epoch, 0
 		}
 	}
-	m.copies = slices.DeleteFunc(m.copies, func(r replica) bool { return m.dropped(r.Epoch) })
+	m.drop(false)
 	m.records = slices.DeleteFunc(m.records, func(op Op) bool { return m.dropped(op.Epoch) })
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return m.dropped(c.Epoch) })
 	m.forgetDrawn()
@@ -82,6 +82,9 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 
 // forgetDrawn forgets values of epochs that were dropped.
 func (m *Machine) forgetDrawn() {
+	if len(m.drawn) == 0 {
+		return
+	}
 	kept := make([]int, len(m.drawn)+1) // how many stay of so many
 	var drawn []Key
 	for i, k := range m.drawn {

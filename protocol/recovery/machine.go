@@ -65,9 +65,9 @@ type Config struct {
 	Saves  bool             // tasks save their state or draw values
 	Aborts bool             // tasks may abort operations
 
-	// Ring lists the other members of a view in the order in which they are given copies.
+	// Ring lists the other members of a view in the order in which one of them gives them copies.
 	// nil: in that of the view, beginning with the next one.
-	Ring func(v *membership.View) []protocol.Rank `json:"-"`
+	Ring func(v *membership.View, self membership.Member) []protocol.Rank `json:"-"`
 
 	// Nobodys says why a view gives a task to nobody.
 	Nobodys func(v *membership.View) string `json:"-"`
@@ -95,6 +95,7 @@ type Machine struct {
 	owed      []int // by rank: how many of drawn it knows
 
 	effects []Effect
+	spare   [][]membership.Member // memory for lists of copies
 }
 
 // task is a task that the process owns.
@@ -183,9 +184,10 @@ func New(cfg *Config, self membership.Member) *Machine {
 // Reset makes it what New returns, in the memory that it has. Nobody may use anything any more that
 // it has returned, nor a copy of it.
 func (m *Machine) Reset(cfg *Config, self membership.Member) {
+	m.drop(true)
 	*m = Machine{
 		cfg: cfg, self: self, sweep: m.sweep, tasks: m.tasks[:0], lost: m.lost[:0], records: m.records[:0], words: m.words[:0],
-		copies: m.copies[:0], coming: m.coming[:0], drawn: m.drawn[:0], known: m.known[:0], owed: m.owed[:0], effects: m.effects[:0],
+		copies: m.copies[:0], coming: m.coming[:0], drawn: m.drawn[:0], known: m.known[:0], owed: m.owed[:0], effects: m.effects[:0], spare: m.spare,
 	}
 	if !cfg.First.Has(self) {
 		m.sweep.Init(self.ID, 0, nil)

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -37,19 +38,19 @@ func moved(before, now *membership.View, task protocol.Rank) bool {
 
 // assign makes the tasks that the view gives to this process its own.
 func (m *Machine) assign(before *membership.View) {
-	var tasks []task
+	had := len(m.tasks)
 	for i, owner := range m.view.Owners {
 		number := protocol.Rank(i)
 		if owner != m.self.ID {
 			continue
 		}
 		if t := m.find(number); t != nil && !moved(before, m.view, number) {
-			tasks = append(tasks, *t)
+			m.tasks = append(m.tasks, *t)
 		} else {
-			tasks = append(tasks, task{number: number, since: m.view.Since[i]})
+			m.tasks = append(m.tasks, task{number: number, since: m.view.Since[i]})
 		}
 	}
-	m.tasks = tasks
+	m.tasks = slices.Delete(m.tasks, 0, had)
 }
 
 // reassign does what new owners ask for.

@@ -16,8 +16,8 @@ type Tape struct {
 func NewTape(cfg *Config, self membership.Member, note protocol.Note) *Tape {
 	own := *cfg
 	if ring := cfg.Ring; ring != nil && note != nil {
-		own.Ring = func(v *membership.View) []protocol.Rank {
-			return protocol.Get0(note, "Ring", func() []protocol.Rank { return ring(v) })
+		own.Ring = func(v *membership.View, self membership.Member) []protocol.Rank {
+			return protocol.Get0(note, "Ring", func() []protocol.Rank { return ring(v, self) })
 		}
 	}
 	if nobodys := cfg.Nobodys; nobodys != nil && note != nil {
