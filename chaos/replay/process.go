@@ -374,7 +374,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 // balance has the membership balance tasks with an epoch; 0: not any more.
 func (j *Job) balance(s *State, epoch uint64) {
 	s.rest = 0
-	j.members.Balance(&s.members, epoch)
+	j.members.Balance(&s.members, s.view.Number, epoch)
 }
 
 // news is told by the membership of a view that is open, or that there will be none.

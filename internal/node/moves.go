@@ -13,7 +13,7 @@ import (
 // balance has tasks moved with the epoch that all have saved: the next view does both.
 func (p *Process) balance(epoch uint64) {
 	p.recovery.rules.moving = true
-	p.views.state.Balance(epoch)
+	p.views.state.Balance(p.view().Number, epoch)
 	p.stepViews()
 }
 
@@ -21,7 +21,7 @@ func (p *Process) balance(epoch uint64) {
 func (p *Process) balanced() {
 	if v := &p.views; p.recovery.rules.moving && !v.state.Decides() {
 		p.recovery.rules.moving = false
-		v.state.Balance(0)
+		v.state.Balance(p.view().Number, 0)
 		p.recovery.rules.Unmoved()
 		p.carryOut()
 	}

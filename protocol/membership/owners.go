@@ -130,13 +130,12 @@ func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int)
 	}
 }
 
-// Balance tells that all tasks have saved an epoch and wait for it to be committed: if there
+// Balance tells that all tasks have saved an epoch in a view and wait for it to be committed: if there
 // is nothing else to decide, the next view moves tasks from those that own many to those that
 // own few, and commits the epoch. It is for the one who proposes; the wish ends with the view.
-// While the view in force is not open there is none: what all have saved they have saved in
-// one before, and some may have begun again since.
-func (p *Protocol) Balance(s *State, epoch uint64) {
-	if s.open {
+// If the view in force is another one, or not open, there is none: some tasks may have begun again since.
+func (p *Protocol) Balance(s *State, view, epoch uint64) {
+	if s.open && s.view.Number == view {
 		s.wish = epoch
 	}
 }

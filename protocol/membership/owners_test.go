@@ -204,6 +204,16 @@ func TestBalanceMovesAsFewAsNeeded(t *testing.T) {
 	}
 }
 
+// What all have saved in one view they may not have saved in the next.
+func TestAWishOfAnotherViewCountsForNothing(t *testing.T) {
+	for view, want := range map[uint64]string{1: "view 2 {0 1 2}", 2: "view 1 {0 1 2}"} {
+		c := newCluster(t, 3, 0, func(cfg *Config) { cfg.First, cfg.Adopt = First(3, []protocol.Rank{0, 0, 0, 1, 1, 1}), true })
+		c.p.Balance(&c.states[0], view, 7)
+		c.run()
+		c.agreed(want)
+	}
+}
+
 // Whoever dies while a view is decided that moves tasks: it is decided with its epoch, or
 // another one without.
 func TestBalanceIsDecidedWithItsEpoch(t *testing.T) {
@@ -216,7 +226,7 @@ func TestBalanceIsDecidedWithItsEpoch(t *testing.T) {
 			owners[i] = protocol.Rank(i % (n - 1))
 		}
 		c := newCluster(t, n, 0, func(cfg *Config) { cfg.First, cfg.Adopt = First(n, owners), true })
-		c.p.Balance(&c.states[0], 7)
+		c.p.Balance(&c.states[0], c.states[0].view.Number, 7)
 		if round%4 == 1 { // there is something else to decide
 			c.kill(1)
 			c.notice(1)

@@ -76,9 +76,9 @@ func (t *Tape) Limit(who Member, most int) {
 	}
 }
 
-func (t *Tape) Balance(epoch uint64) {
-	if t.protocol.Balance(&t.State, epoch); t.note != nil {
-		t.note("Balance", epoch)
+func (t *Tape) Balance(view, epoch uint64) {
+	if t.protocol.Balance(&t.State, view, epoch); t.note != nil {
+		t.note("Balance", view, epoch)
 	}
 }
 
