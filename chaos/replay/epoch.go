@@ -107,7 +107,8 @@ func (t *task) enter(epoch uint64) {
 
 // resume lets a task that is run again go on from what is committed.
 func (j *Job) resume(s *State, t *task, c *Copy) {
-	if !t.same(c, j.program.starts[1]) {
+	// A file may outlive all who know what was aborted before the first Save.
+	if !j.Stored() && !t.same(c, j.program.starts[1]) {
 		t.err = fmt.Errorf("%w: %v, not %v", errOtherPast, t.aborted, c.aborted)
 		return
 	}
