@@ -27,6 +27,8 @@ type crew struct {
 	changed chan struct{}   // a task has returned
 	tasks   sync.WaitGroup
 
+	unwatched bool // there is no launcher to see how processes end
+
 	mu   sync.Mutex
 	over bool                  // the job is: what runs is of no use to anybody
 	last map[int]chan struct{} // by task: its last attempt here, closed when that has ended
@@ -79,6 +81,10 @@ func (c *crew) start(task, attempt int) {
 		t.attempt, t.trunk.archive = attempt, c.archive
 		if t.attempt > 0 && c.ctx.Err() != nil { // whoever is to stop begins nothing
 			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
+			return
+		}
+		if rank, quit := c.p.Quit(task); attempt > 0 && quit && c.unwatched {
+			err = fmt.Errorf("process %d exited with 0 before task %d returned", rank, task)
 			return
 		}
 		if err = c.f(c.ctx, t); err != nil {

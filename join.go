@@ -73,6 +73,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
 	}
 	c := newCrew(ctx, cfg.Logger, f, files)
+	c.unwatched = place.How != control.RunHow
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		cfg.Moves = cfg.Moves || welcome.Grow > 0

@@ -3,7 +3,6 @@ package replay
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -70,9 +69,7 @@ type Frame struct {
 }
 
 // Sum stands for what is in the frame.
-func (f *Frame) Sum() uint64 { return absentOr(f.Value) ^ maphash.Bytes(sumSeed, f.Value) }
-
-var sumSeed = maphash.MakeSeed()
+func (f *Frame) Sum() uint64 { return hash(absentOr(f.Value), f.Value) }
 
 // Kind is the kind of a Message.
 type Kind uint8

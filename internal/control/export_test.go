@@ -94,6 +94,6 @@ func (c *Client) Standing() string {
 // NoStatus has nobody tell how processes end, as on systems on which pidfds do not, until restore is called.
 func NoStatus() (restore func()) {
 	before := statusOf
-	statusOf = func(int, int) (int, syscall.Signal, bool) { return 0, 0, false }
+	statusOf = func(int) (int, syscall.Signal, bool) { return 0, 0, false }
 	return func() { statusOf = before }
 }

@@ -77,7 +77,7 @@ var statusOf = detect.StatusPidfd
 // ending says how the process, which has exited, ended; "": that is not known.
 func (p *process) ending() (how string) {
 	_ = p.raw.Control(func(fd uintptr) {
-		if exit, sig, ok := statusOf(int(fd), p.pid); ok {
+		if exit, sig, ok := statusOf(int(fd)); ok {
 			how = Ending(exit, sig)
 		}
 	})

@@ -72,8 +72,8 @@ func ExitedPidfd(fd int) bool {
 
 // StatusPidfd tells how a process that has exited came to its end: by the zombie that is left of it or, when it
 // was waited for, by the pidfd (from Linux 6.15 on). False: it is not known.
-func StatusPidfd(fd, pid int) (exit int, sig syscall.Signal, ok bool) {
-	status, ok := zombieStatus(pid)
+func StatusPidfd(fd int) (exit int, sig syscall.Signal, ok bool) {
+	status, ok := zombieStatus(fd)
 	if !ok {
 		info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
 		err := unix.IoctlPidfdInfo(fd, &info)
@@ -86,8 +86,14 @@ func StatusPidfd(fd, pid int) (exit int, sig syscall.Signal, ok bool) {
 }
 
 // zombieStatus reads the status of a zombie, field 52 of proc(5).
-func zombieStatus(pid int) (syscall.WaitStatus, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func zombieStatus(fd int) (syscall.WaitStatus, bool) {
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	_, pid, _ := strings.Cut(string(info), "\nPid:\t")
+	pid, _, _ = strings.Cut(pid, "\n")
+	if err != nil || pid == "" || pid == "-1" {
+		return 0, false
+	}
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	end := bytes.LastIndexByte(b, ')') // the name may have spaces
 	if err != nil || end < 0 {
 		return 0, false

@@ -20,4 +20,4 @@ func KillPidfd(int, syscall.Signal) error { return errors.ErrUnsupported }
 func ExitedPidfd(int) bool { return false }
 
 // StatusPidfd needs Linux.
-func StatusPidfd(_, _ int) (exit int, sig syscall.Signal, ok bool) { return 0, 0, false }
+func StatusPidfd(int) (exit int, sig syscall.Signal, ok bool) { return 0, 0, false }

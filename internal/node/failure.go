@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/inquiry"
 )
@@ -98,6 +99,9 @@ func (q *peer) exited() {
 		return
 	}
 	p.engine.Unwatch(q.pidfd) // it has said what it has to say
+	if exit, sig, ok := detect.StatusPidfd(q.pidfd); ok && exit == 0 && sig == 0 {
+		p.quitted(q.rank)
+	}
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {

@@ -74,3 +74,24 @@ func (p *Process) Missing() (tasks []int) {
 	}
 	return tasks
 }
+
+// quitted takes note of a process that has exited with 0: tasks of it that had not returned would end
+// whoever runs them next as well.
+func (p *Process) quitted(rank int) {
+	for t := range p.cfg.Tasks {
+		if p.roster.Owner(t) == rank && !p.roster.Status(t).Returned {
+			if p.recovery.quit == nil {
+				p.recovery.quit = map[int]int{}
+			}
+			p.recovery.quit[t] = rank
+		}
+	}
+}
+
+// Quit returns the process that exited with 0 before a task of it had returned; false: none has.
+func (p *Process) Quit(task int) (rank int, did bool) {
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	rank, did = p.recovery.quit[task]
+	return rank, did
+}

@@ -14,10 +14,11 @@ import (
 
 // recovering is what a process does for the tasks of the dead.
 type recovering struct {
-	rules   rules   // that decide
-	history history // the log
-	epochs  epochs  // what tasks save, and copies
-	load    load    // how many tasks it can own
+	quit    map[int]int // by task that had not returned: the process that exited with 0
+	rules   rules       // that decide
+	history history     // the log
+	epochs  epochs      // what tasks save, and copies
+	load    load        // how many tasks it can own
 }
 
 // rules is a process's part in recovery.
