@@ -126,9 +126,9 @@ var planted = plant.Garden{
 		},
 		{
 			Name: "a task is said to have completed one operation more", File: "ahead.go",
-			Old: `	e.seq, e.plan = m.ahead.Count(), Plan{op: opCredit}
+			Old: `	e.seq, e.plan, e.sign = m.ahead.Count(), Plan{op: opCredit}, uint64(m.p.roster.Attempt(m.task))
 `,
-			New: `	e.seq, e.plan = m.ahead.Count(), Plan{op: opCredit}
+			New: `	e.seq, e.plan, e.sign = m.ahead.Count(), Plan{op: opCredit}, uint64(m.p.roster.Attempt(m.task))
 	if wrong("a task is said to have completed one operation more") {
 		e.seq++
 	}
