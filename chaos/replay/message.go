@@ -65,7 +65,7 @@ func logged(head, value []byte) Frame {
 type Frame struct {
 	Name
 	Value []byte // nil: a block that is absent
-	Past  uint64 // stands for what was aborted before, as its sender knows it
+	Past  uint64 // stands for what was aborted before, as its sender knows it; of credit: the view in which its attempt began
 }
 
 // Sum stands for what is in the frame.

@@ -125,7 +125,7 @@ func (t *task) release(st *stream) {
 // tell tells the other task how many of its messages are taken.
 func (t *task) tell(st *stream) {
 	f := t.memory.frames.one()
-	*f = Frame{Name: Name{credited, t.number, st.peer, uint16(st.in.Tell()), uint16(st.epoch)}}
+	*f = Frame{Name: Name{credited, t.number, st.peer, uint16(st.in.Tell()), uint16(st.epoch)}, Past: t.view}
 	t.out = append(t.out, f)
 }
 
@@ -190,15 +190,11 @@ func (j *Job) flows(s *State, t *task, f said) {
 		t.later = append(t.later, f)
 	case f.Op == streamed || f.Op == begun:
 		t.arrive(f)
-	case s.runs(f.by, f.From):
+	case f.Past > s.view.Since[f.From]: // of an attempt that is news to come
+		s.held = append(s.held, f)
+	case f.Past == s.view.Since[f.From]:
 		t.credit(f.Frame)
 	}
-}
-
-// runs reports whether a task is a process's, as far as is known here.
-func (s *State) runs(by membership.Member, task protocol.Rank) bool {
-	m, in := s.view.Find(by.ID)
-	return s.view.Owners[task] == by.ID && !(in && m.Incarnation < by.Incarnation)
 }
 
 // Holding reports whether the process runs a task of which messages wait for credit.
