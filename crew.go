@@ -27,8 +27,6 @@ type crew struct {
 	changed chan struct{}   // a task has returned
 	tasks   sync.WaitGroup
 
-	unwatched bool // there is no launcher to see how processes end
-
 	mu   sync.Mutex
 	over bool                  // the job is: what runs is of no use to anybody
 	last map[int]chan struct{} // by task: its last attempt here, closed when that has ended
@@ -83,7 +81,7 @@ func (c *crew) start(task, attempt int) {
 			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
 			return
 		}
-		if rank, quit := c.p.Quit(task); attempt > 0 && quit && c.unwatched {
+		if rank, quit := c.p.Quit(task); attempt > 0 && quit {
 			err = fmt.Errorf("process %d exited with 0 before task %d returned", rank, task)
 			return
 		}

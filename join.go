@@ -57,6 +57,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
+	cfg.Unwatched = place.How != control.RunHow
 	var asked bool // by the launcher to resume; it tells what came of that
 	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
 	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
@@ -73,7 +74,6 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
 	}
 	c := newCrew(ctx, cfg.Logger, f, files)
-	c.unwatched = place.How != control.RunHow
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		cfg.Moves = cfg.Moves || welcome.Grow > 0

@@ -99,8 +99,10 @@ func (q *peer) exited() {
 		return
 	}
 	p.engine.Unwatch(q.pidfd) // it has said what it has to say
-	if exit, sig, ok := detect.StatusPidfd(q.pidfd); ok && exit == 0 && sig == 0 {
-		p.quitted(q.rank)
+	if p.cfg.Unwatched {
+		if exit, sig, ok := detect.StatusPidfd(q.pidfd); ok && exit == 0 && sig == 0 {
+			p.quitted(q.rank)
+		}
 	}
 	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)

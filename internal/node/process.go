@@ -29,19 +29,20 @@ type Config struct {
 	// many for each process. A process may own none.
 	Owner []int32
 
-	Spin     bool          // a processor for every process of this host: waiters may spin
-	Pause    time.Duration // the background drives after nobody has waited for so long; default 1 ms
-	Silence  time.Duration // a peer that is silent for so long is suspected; default 3 s
-	Buffer   int64         // bytes that may wait to be sent; default 1 GiB
-	Memory   int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
-	Copies   int           // processes that have copies of what a task saves, besides its own; default 2
-	Check    bool          // compare what a task that is run again sends with what it sent before
-	Kills    []Kill
-	Rules    collective.Table         // which algorithms to use; nil: the default ones
-	SignName func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
-	Fanout   int                      // children of a node in the tree of views: a power of two; default 4
-	Logger   *slog.Logger
-	Trace    io.Writer // every call of the machines that decide is written there; nil: it is not
+	Spin      bool          // a processor for every process of this host: waiters may spin
+	Pause     time.Duration // the background drives after nobody has waited for so long; default 1 ms
+	Unwatched bool          // there is no launcher to see how processes end
+	Silence   time.Duration // a peer that is silent for so long is suspected; default 3 s
+	Buffer    int64         // bytes that may wait to be sent; default 1 GiB
+	Memory    int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
+	Copies    int           // processes that have copies of what a task saves, besides its own; default 2
+	Check     bool          // compare what a task that is run again sends with what it sent before
+	Kills     []Kill
+	Rules     collective.Table         // which algorithms to use; nil: the default ones
+	SignName  func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
+	Fanout    int                      // children of a node in the tree of views: a power of two; default 4
+	Logger    *slog.Logger
+	Trace     io.Writer // every call of the machines that decide is written there; nil: it is not
 
 	// HostName tells hosts apart, as Address.Host does.
 	HostName string
