@@ -37,8 +37,11 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "who is sent a state is not told that it is committed", file: "recovery/copies.go",
-		old:   `k.Name == 0 && k.Epoch == epoch {`,
-		new:   `k.Name == 0 && k.Epoch == epoch && !wrong("who is sent a state is not told that it is committed") {`,
+		old: `	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved`,
+		new: `	if wrong("who is sent a state is not told that it is committed") {
+		return
+	}
+	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved`,
 		found: "a swarm that joins", by: otherPast, seed: 9379770894524486447,
 	},
 	{

@@ -254,10 +254,16 @@ func (m *Machine) spread(r *replica) {
 
 // sendCopy sends a copy. If it is a state of what is committed, the receiver is told so before.
 func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
-	if epoch, balance := m.sweep.Committed(); k.Name == 0 && k.Epoch == epoch {
-		m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved: epoch, Committed: epoch, Balance: balance}})
+	if epoch, _ := m.sweep.Committed(); k.Name == 0 && k.Epoch == epoch {
+		m.tellCommitted(to)
 	}
 	m.do(Effect{Act: SendCopy, To: to, Key: k, Msg: Message{Kind: kind, Key: k}})
+}
+
+// tellCommitted tells a process which epoch is committed, as far as is known here.
+func (m *Machine) tellCommitted(to protocol.Rank) {
+	epoch, balance := m.sweep.Committed()
+	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved: epoch, Committed: epoch, Balance: balance}})
 }
 
 // ring lists the others in the order in which they are given copies.
@@ -277,6 +283,9 @@ func (m *Machine) ring() []protocol.Rank {
 func (m *Machine) handOver(before *membership.View, to protocol.Rank) {
 	if to == m.self.ID {
 		return
+	}
+	if m.committed > 0 { // what it is sent follows from it, and of states in files there are no copies
+		m.tellCommitted(to)
 	}
 	for i := range m.copies {
 		if r := &m.copies[i]; m.view.Owners[r.Task] == to && moved(before, m.view, r.Task) {
