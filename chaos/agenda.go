@@ -1,5 +1,7 @@
 package chaos
 
+import "slices"
+
 // What can happen next is a list of events. Choices number them by age, oldest
 // first, since then always answering 0 is a fair schedule: a shortened run must
 // not livelock only because somebody is never served. Keeping the list in that
@@ -55,8 +57,6 @@ type agenda struct {
 	made   event // events so far, in the place of the number
 }
 
-func (a *agenda) reset() { a.events, a.made = a.events[:0], 0 }
-
 func (a *agenda) len() int { return len(a.events) }
 
 func (a *agenda) add(e event) {
@@ -76,20 +76,13 @@ func (e event) arrives() bool {
 	return (1<<receive|1<<input|1<<workDone|1<<death|1<<suspect|1<<suspicion)>>(e.kind()&63)&1 == 1
 }
 
-// forget takes all events at r off.
-func (a *agenda) forget(r int) { a.events = without(a.events, r) }
-
 // without drops the events at r, but not those that concern everybody, or that
 // concern r whatever it does.
 func without(events []event, r int) []event {
-	kept := 0
-	for _, e := range events {
-		events[kept] = e
-		if k := e.kind(); e.at() != r || k == cut || k == heal || k == freeze || k == fenced {
-			kept++
-		}
-	}
-	return events[:kept]
+	return slices.DeleteFunc(events, func(e event) bool {
+		k := e.kind()
+		return e.at() == r && k != cut && k != heal && k != freeze && k != fenced
+	})
 }
 
 // index finds an event, whatever its number; −1: it cannot happen.

@@ -28,29 +28,15 @@ type (
 
 // Random runs the group under random schedules.
 func (a Agreement) Random(seed uint64, runs, workers int) (Report, error) {
-	cfg, err := a.Config()
-	if err != nil {
-		return Report{}, err
-	}
-	return Random(cfg, seed, runs, workers)
+	return explore(a.Config, func(cfg agreementConfig) (Report, error) { return Random(cfg, seed, runs, workers) })
 }
 
 // Exhaustive runs the group under every schedule.
-func (a Agreement) Exhaustive() (Report, error) {
-	cfg, err := a.Config()
-	if err != nil {
-		return Report{}, err
-	}
-	return Exhaustive(cfg)
-}
+func (a Agreement) Exhaustive() (Report, error) { return explore(a.Config, Exhaustive) }
 
 // DelayBounded runs the group under every schedule with so many delays.
 func (a Agreement) DelayBounded(delays int) (Report, error) {
-	cfg, err := a.Config()
-	if err != nil {
-		return Report{}, err
-	}
-	return DelayBounded(cfg, delays)
+	return explore(a.Config, func(cfg agreementConfig) (Report, error) { return DelayBounded(cfg, delays) })
 }
 
 // Config is the world.

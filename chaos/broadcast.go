@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,9 +59,7 @@ func (b Broadcast) attack(how attack) (Report, error) {
 	}
 	b.Spec.Counted = true
 	b.Cumulative = cumulative(b.Spec)
-	if b.Spec.O == 0 {
-		b.Spec.O = 1
-	}
+	b.Spec.O = cmp.Or(b.Spec.O, 1)
 	built, err := b.Spec.Build()
 	if err != nil {
 		return Report{}, err

@@ -62,6 +62,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -262,26 +263,11 @@ var (
 	ErrStalled  = errors.New("no progress")   // after the faults; see Config.Frozen
 )
 
-func (cfg *Config[S, M]) stepsMax() int {
-	if cfg.StepsMax > 0 {
-		return cfg.StepsMax
-	}
-	return 10_000 + 100*cfg.P*cfg.P
-}
+func (cfg *Config[S, M]) stepsMax() int { return cmp.Or(max(cfg.StepsMax, 0), 10_000+100*cfg.P*cfg.P) }
 
-func (cfg *Config[S, M]) cutTicks() int {
-	if cfg.CutTicks > 0 {
-		return cfg.CutTicks
-	}
-	return 4
-}
+func (cfg *Config[S, M]) cutTicks() int { return cmp.Or(cfg.CutTicks, 4) }
 
-func (cfg *Config[S, M]) statesMax() int {
-	if cfg.StatesMax > 0 {
-		return cfg.StatesMax
-	}
-	return 5_000_000
-}
+func (cfg *Config[S, M]) statesMax() int { return cmp.Or(max(cfg.StatesMax, 0), 5_000_000) }
 
 func (cfg *Config[S, M]) validate() error {
 	switch {

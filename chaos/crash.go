@@ -91,15 +91,13 @@ func (w *World[S, M]) lose(r int) {
 			ch.clear()
 			w.drop(happening(receive, to, r))
 		}
-		if w.script != nil {
-			w.script.lost(r, to, n)
-		}
+		w.note("… and the last of its messages to p%d are lost: %d", to, n)
 	}
 }
 
 // forget drops everything that could still happen at r.
 func (w *World[S, M]) forget(r int) {
-	w.agenda.forget(r)
+	w.agenda.events = without(w.agenda.events, r)
 	w.held = without(w.held, r)
 	w.recount()
 	for from := range w.procs {

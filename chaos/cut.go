@@ -1,5 +1,7 @@
 package chaos
 
+import "slices"
+
 // A cut parts the processes, and their agents, into two sides. What crosses
 // it waits: messages, notices of deaths, fencing. When it heals, everything
 // that waited can happen.
@@ -21,16 +23,7 @@ func (w *World[S, M]) cut() {
 	if w.fate.free {
 		w.fate.cuts++
 	}
-	kept := 0
-	for _, e := range w.agenda.events {
-		if w.crosses(e) {
-			w.held = append(w.held, e)
-			continue
-		}
-		w.agenda.events[kept] = e
-		kept++
-	}
-	w.agenda.events = w.agenda.events[:kept]
+	w.hold(w.crosses)
 	for r := range w.procs {
 		w.suspectAcross(r)
 	}
@@ -115,9 +108,18 @@ func (w *World[S, M]) heal() {
 	w.held = w.held[:0]
 	w.drop(happening(heal, 0, 0))
 	w.recount()
-	if w.script != nil {
-		w.script.healed()
-	}
+	w.note("the cut heals")
+}
+
+// hold takes events that are so off the agenda until something else lets them happen.
+func (w *World[S, M]) hold(so func(event) bool) {
+	w.agenda.events = slices.DeleteFunc(w.agenda.events, func(e event) bool {
+		waits := so(e)
+		if waits {
+			w.held = append(w.held, e)
+		}
+		return waits
+	})
 }
 
 // healOrEnd ends the cut because the run cannot end with it, or the run.
@@ -140,28 +142,15 @@ func (w *World[S, M]) enable(e event) {
 
 // pending tells whether e can happen, now or when the cut has healed.
 func (w *World[S, M]) pending(e event) bool {
-	if w.agenda.index(e) >= 0 {
-		return true
-	}
-	for _, f := range w.held {
-		if f.ageless() == e {
-			return true
-		}
-	}
-	return false
+	return w.agenda.index(e) >= 0 || slices.ContainsFunc(w.held, func(f event) bool { return f.ageless() == e })
 }
 
 // drop takes e off, wherever it is.
 func (w *World[S, M]) drop(e event) {
 	if i := w.agenda.index(e); i >= 0 {
 		w.remove(i)
-		return
-	}
-	for i, f := range w.held {
-		if f.ageless() == e {
-			w.held = append(w.held[:i], w.held[i+1:]...)
-			return
-		}
+	} else if i := slices.IndexFunc(w.held, func(f event) bool { return f.ageless() == e }); i >= 0 {
+		w.held = slices.Delete(w.held, i, i+1)
 	}
 }
 

@@ -100,9 +100,6 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 		x.exploreFrom(x.start())
 	}
 	x.report.Seconds = time.Since(begin).Seconds()
-	if x.report.First != nil {
-		x.report.Violations = 1
-	}
 	return x.report, x.err
 }
 
@@ -116,10 +113,7 @@ func explorable[S, M any](cfg *Config[S, M]) error {
 	case cfg.LossyCrashes && cfg.Reorder:
 		return errors.New("chaos: Exhaustive explores LossyCrashes in channels without Reorder; use Random")
 	}
-	if err := printable[S]("state", true); err != nil {
-		return err
-	}
-	return printable[M]("message", false)
+	return searchable(cfg)
 }
 
 type explorer[S, M any] struct {

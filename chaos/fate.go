@@ -127,9 +127,7 @@ func (w *World[S, M]) tell(p *proc[S, M], e event) protocol.Notice {
 	if w.fate.left != nil {
 		if testament := &w.fate.left[from][*told-1]; testament.ok {
 			w.protocol.Receive(&p.state, w.now, protocol.Rank(from), testament.msg)
-			if w.script != nil {
-				w.script.left(e, testament.msg)
-			}
+			w.note("p%d reads what p%d left: %v", at, from, testament.msg)
 		}
 	}
 	return protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(from), Value: uint64(*told)}
@@ -198,9 +196,7 @@ func (w *World[S, M]) restart(p *proc[S, M], r int) {
 	p.life, p.rest, p.until, p.begins, p.crashAfter = alive, Unstarted, 0, true, -1
 	p.input = int32(len(w.setup.Inputs))
 	w.protocol.Init(&p.state, protocol.Rank(r), w.setup.Seed)
-	if w.script != nil {
-		w.script.restarted(r, p.number)
-	}
+	w.note("p%d comes back, in its life %d", r, p.number)
 	w.agenda.add(happening(next, r, 0))
 	w.agenda.add(happening(input, r, 0))
 	if w.cfg.Detect {

@@ -89,7 +89,7 @@ func (w *World[S, M]) sign(r int) fingerprint {
 	}
 	f := fingerprint{uint64(r), uint64(p.number)<<32 | uint64(p.rest)<<16 | uint64(p.life)<<8 | flags}
 	if p.life == alive { // the dead have no state
-		f = f.and(printOf(&p.state)).with(uint64(w.inputOf(r)))
+		f = f.and(printOf(&p.state)).with(uint64(w.setup.nextInput(p.input, r)))
 		if p.rest == Waiting {
 			f = f.with(uint64(p.until))
 		}
@@ -105,15 +105,6 @@ func (w *World[S, M]) sign(r int) fingerprint {
 	}
 	p.print, p.signed = f.with(uint64(len(p.delivered))), true
 	return p.print
-}
-
-// inputOf is the index of r's next input; beyond all: there is none.
-func (w *World[S, M]) inputOf(r int) int {
-	i := int(w.procs[r].input)
-	for i < len(w.setup.Inputs) && int(w.setup.Inputs[i].Rank) != r {
-		i++
-	}
-	return i
 }
 
 // sign is the fingerprint of a channel's content.

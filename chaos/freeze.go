@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -16,13 +17,7 @@ func (w *World[S, M]) freeze() {
 	w.heal()
 	w.fate.sure = w.fate.doubts == 0 && w.fate.parted == 0
 	w.fate.placed = w.fate.placed[:0]
-	kept := w.agenda.events[:0]
-	for _, e := range w.agenda.events {
-		if !w.isWhim(e) {
-			kept = append(kept, e)
-		}
-	}
-	w.agenda.events = kept
+	w.agenda.events = slices.DeleteFunc(w.agenda.events, w.isWhim)
 	for r := range w.procs {
 		w.procs[r].crashAfter = -1
 	}
@@ -62,22 +57,14 @@ func (w *World[S, M]) chooseFrozen() (dead bool) {
 	for range min(1+w.choices.Choose(w.setup.Frozen), len(may)-1) {
 		i := w.choices.Choose(len(may))
 		w.fate.frozen[may[i]] = true
-		may = append(may[:i], may[i+1:]...)
+		may = slices.Delete(may, i, i+1)
 	}
 	return w.cfg.Without == nil || !w.cfg.Without(w, w.fate.frozen) || w.choices.Choose(2) == 1
 }
 
 // holdFrozen holds back what was to happen at those who stand still.
 func (w *World[S, M]) holdFrozen() {
-	kept := w.agenda.events[:0]
-	for _, e := range w.agenda.events {
-		if w.stands(e) {
-			w.held = append(w.held, e)
-		} else {
-			kept = append(kept, e)
-		}
-	}
-	w.agenda.events = kept
+	w.hold(w.stands)
 	for r, frozen := range w.fate.frozen {
 		if p := &w.procs[r]; frozen {
 			if p.rest == Waiting {

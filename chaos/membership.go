@@ -58,21 +58,20 @@ func (m Membership) Random(seed uint64, runs, workers int) (Report, error) {
 }
 
 // Exhaustive runs the group under every schedule.
-func (m Membership) Exhaustive() (Report, error) {
-	cfg, err := m.Config()
-	if err != nil {
-		return Report{}, err
-	}
-	return Exhaustive(cfg)
-}
+func (m Membership) Exhaustive() (Report, error) { return explore(m.Config, Exhaustive) }
 
 // DelayBounded runs the group under every schedule with so many delays.
 func (m Membership) DelayBounded(delays int) (Report, error) {
-	cfg, err := m.Config()
+	return explore(m.Config, func(cfg memberConfig) (Report, error) { return DelayBounded(cfg, delays) })
+}
+
+// explore makes a world and explores it.
+func explore[S, M any](config func() (Config[S, M], error), by func(Config[S, M]) (Report, error)) (Report, error) {
+	cfg, err := config()
 	if err != nil {
 		return Report{}, err
 	}
-	return DelayBounded(cfg, delays)
+	return by(cfg)
 }
 
 // Config is the world.

@@ -1,8 +1,8 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -44,9 +44,6 @@ func CrashPoints[S, M any](config Config[S, M]) (Report, error) {
 	}
 	x.play(0)
 	x.report.Seconds = time.Since(begin).Seconds()
-	if x.report.First != nil {
-		x.report.Violations = 1
-	}
 	return x.report, x.err
 }
 
@@ -65,7 +62,7 @@ func (x *points[S, M]) play(crashes int) {
 		w.fate.menu = menu
 		e := menu[0]
 		if at := protocol.Rank(e.at()); e.kind() != pass && crashes < x.cfg.Crashes && (x.cfg.MayCrash == nil || x.cfg.MayCrash(at)) {
-			x.crash(crashes, len(menu), indexOf(menu, happening(crash, e.at(), 0)), e.at())
+			x.crash(crashes, len(menu), slices.Index(menu, happening(crash, e.at(), 0)), e.at())
 		}
 		if x.err != nil {
 			return
@@ -103,11 +100,7 @@ func (x *points[S, M]) crash(crashes, of, choice, at int) {
 		if of > 1 {
 			x.path = append(x.path, uint64(choice))
 		}
-		script := make([]uint64, len(w.procs))
-		for i := range script {
-			script[i] = lost
-		}
-		w.choices.fromScript(script)
+		w.choices.fromScript(slices.Repeat([]uint64{lost}, len(w.procs)))
 		w.take(happening(crash, at, 0))
 		x.path = append(x.path, w.choices.made...)
 		w.choices.fromScript(nil)
@@ -133,10 +126,5 @@ func (x *points[S, M]) verdict(w *World[S, M], goesOn bool) error {
 
 // violated ends the exploration: the path violates something.
 func (x *points[S, M]) violated(err error) {
-	v := newWorld(x.cfg).shrink(trimmed(x.path))
-	if v == nil {
-		x.err = errors.Join(errors.New("chaos: a violation does not replay: the protocol or a check is not deterministic"), err)
-		return
-	}
-	x.report.First, x.err = v, v
+	x.err = newWorld(x.cfg).violation(trimmed(x.path), err, &x.report)
 }

@@ -1,8 +1,6 @@
 package chaos
 
 import (
-	"fmt"
-
 	"github.com/coppice-go/coppice/protocol"
 )
 
@@ -12,13 +10,7 @@ import (
 
 // violated ends the exploration: the path violates something.
 func (x *explorer[S, M]) violated(err error) {
-	choices := x.retrace()
-	v := x.w.shrink(choices)
-	if v == nil {
-		x.err = fmt.Errorf("chaos: a violation does not replay: the protocol or a check is not deterministic: %w", err)
-		return
-	}
-	x.report.First, x.err = v, v
+	x.err = x.w.violation(x.retrace(), err, &x.report)
 }
 
 // retrace turns the path into choices.

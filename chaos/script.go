@@ -28,7 +28,12 @@ func (s *script[M]) shortened(err error) []string {
 	return s.lines
 }
 
-func (s *script[M]) failed(r int) { s.add("p%d is dead from the start", r) }
+// note writes down what seldom happens, if anybody reads it.
+func (w *World[S, M]) note(format string, args ...any) {
+	if w.script != nil {
+		w.script.add(format, args...)
+	}
+}
 
 func (s *script[M]) crashed(e event) {
 	if e.kind() == fenced {
@@ -38,8 +43,6 @@ func (s *script[M]) crashed(e event) {
 	s.add("p%d crashes", e.at())
 }
 
-func (s *script[M]) restarted(r int, life uint32) { s.add("p%d comes back, in its life %d", r, life) }
-
 func (s *script[M]) cut(one, other []int, oneWay bool) {
 	if oneWay {
 		s.add("%v hears nothing of %v any more", one, other)
@@ -47,8 +50,6 @@ func (s *script[M]) cut(one, other []int, oneWay bool) {
 	}
 	s.add("%v is cut from %v", one, other)
 }
-
-func (s *script[M]) healed() { s.add("the cut heals") }
 
 func (s *script[M]) froze(frozen []bool, dead bool) {
 	var list []int
@@ -62,12 +63,6 @@ func (s *script[M]) froze(frozen []bool, dead bool) {
 	} else {
 		s.add("there are no more faults; %v stand still, and will be suspected", list)
 	}
-}
-
-func (s *script[M]) left(e event, m M) { s.add("p%d reads what p%d left: %v", e.at(), e.from(), m) }
-
-func (s *script[M]) lost(from, to, n int) {
-	s.add("… and the last of its messages to p%d are lost: %d", to, n)
 }
 
 func (s *script[M]) passed(now protocol.Time) { s.add("time passes to %d", now) }

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -102,9 +103,6 @@ func (x *search[S, M]) run(delays int) (Report, error) {
 		x.exploreFrom(phase{left: delays})
 	}
 	x.report.Seconds = time.Since(begin).Seconds()
-	if x.report.First != nil {
-		x.report.Violations = 1
-	}
 	return x.report, x.err
 }
 
@@ -205,12 +203,7 @@ func (x *search[S, M]) turns(ph phase, menu []event, due int) (to []phase) {
 
 // atRest tells whether nothing is due at r.
 func atRest(r int, due []event) bool {
-	for _, e := range due {
-		if e.at() == r {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(due, func(e event) bool { return e.at() == r })
 }
 
 // happens tries e with every choice made in it. One that is not ordinary costs
@@ -306,12 +299,7 @@ func (x *search[S, M]) recurs(legs int) {
 
 // violated ends the exploration: the path violates something.
 func (x *search[S, M]) violated(err error) {
-	v := x.tell.shrink(x.retrace())
-	if v == nil {
-		x.err = fmt.Errorf("chaos: a violation does not replay: the protocol or a check is not deterministic: %w", err)
-		return
-	}
-	x.report.First, x.err = v, v
+	x.err = x.tell.violation(x.retrace(), err, &x.report)
 }
 
 // retrace turns the path into choices.
@@ -328,21 +316,12 @@ func (x *search[S, M]) retrace() (choices []uint64) {
 	for _, step := range x.path {
 		menu, _ := w.menu(nil)
 		if len(menu) > 1 {
-			w.choices.script = append(w.choices.script, uint64(max(0, indexOf(menu, step.event))))
+			w.choices.script = append(w.choices.script, uint64(max(0, slices.Index(menu, step.event))))
 		}
 		w.choices.script = append(w.choices.script, step.choices...)
 		w.advance()
 	}
 	return choices
-}
-
-func indexOf(menu []event, e event) int {
-	for i, f := range menu {
-		if f == e {
-			return i
-		}
-	}
-	return -1
 }
 
 // DelayBounded explores the schedules that differ from the ordinary one, oldest

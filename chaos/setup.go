@@ -84,6 +84,14 @@ func (s *Setup[S, M]) FailUpTo(most int, spare ...protocol.Rank) {
 	}
 }
 
+// nextInput is the place of r's next input, from the given one on; beyond all: there is none.
+func (s *Setup[S, M]) nextInput(from int32, r int) int32 {
+	for int(from) < len(s.Inputs) && int(s.Inputs[from].Rank) != r {
+		from++
+	}
+	return from
+}
+
 // prepare resets the setup to the configuration and lets Vary change it.
 func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 	s.Choices = c

@@ -1,5 +1,10 @@
 package chaos
 
+import (
+	"cmp"
+	"fmt"
+)
+
 // A violation is shortened by changing its choices and keeping what still
 // violates and is simpler: fewer deaths, then fewer steps, then shorter and
 // smaller choices. Choices that have run out answer 0, so leaving out the end
@@ -24,15 +29,7 @@ type size struct {
 }
 
 func (a size) less(b size) bool {
-	switch {
-	case a.deaths != b.deaths:
-		return a.deaths < b.deaths
-	case a.steps != b.steps:
-		return a.steps < b.steps
-	case a.choices != b.choices:
-		return a.choices < b.choices
-	}
-	return a.sum < b.sum
+	return cmp.Or(cmp.Compare(a.deaths, b.deaths), cmp.Compare(a.steps, b.steps), cmp.Compare(a.choices, b.choices), cmp.Compare(a.sum, b.sum)) < 0
 }
 
 // shrink returns the simplest violation of the same nature it finds; nil if
@@ -49,6 +46,17 @@ func (w *World[S, M]) shrink(choices []uint64) *Violation {
 		improved = s.change() || improved
 	}
 	return w.replay(s.best)
+}
+
+// violation is the simplest one that it finds of choices that violate something, for an exploration to end with; its
+// report has it, too.
+func (w *World[S, M]) violation(choices []uint64, what error, r *Report) error {
+	v := w.shrink(choices)
+	if v == nil {
+		return fmt.Errorf("chaos: a violation does not replay: the protocol or a check is not deterministic: %w", what)
+	}
+	r.First, r.Violations = v, 1
+	return v
 }
 
 // measure sizes the run just made.

@@ -30,9 +30,6 @@ func clone[S any](s *S) S {
 	return *s
 }
 
-// equal compares two states.
-func equal[S any](a, b *S) bool { return reflect.DeepEqual(a, b) }
-
 // fingerprint stands for a value: 128 bits, so that among 10⁷ states two different ones
 // share it with probability 10⁻²⁵.
 type fingerprint struct{ a, b uint64 }

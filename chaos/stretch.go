@@ -182,7 +182,7 @@ func (x *explorer[S, M]) moves(p *private[S, M], inbox []queue[M], r int, dead u
 			moves = append(moves, move{happening(receive, r, from), k})
 		}
 	}
-	if x.nextInput(p, r) >= 0 {
+	if int(x.w.setup.nextInput(p.input, r)) < len(x.w.setup.Inputs) {
 		moves = append(moves, move{event: happening(input, r, 0)})
 	}
 	if p.works > 0 {
@@ -196,17 +196,6 @@ func (x *explorer[S, M]) moves(p *private[S, M], inbox []queue[M], r int, dead u
 		}
 	}
 	return moves
-}
-
-// nextInput is the index of r's next input; −1: there is none.
-func (x *explorer[S, M]) nextInput(p *private[S, M], r int) int {
-	inputs := x.w.setup.Inputs
-	for i := int(p.input); i < len(inputs); i++ {
-		if int(inputs[i].Rank) == r {
-			return i
-		}
-	}
-	return -1
 }
 
 // quiet tells whether nothing can happen at r.
@@ -246,8 +235,8 @@ func (t *tour[S, M]) arrive(at *point[S, M], m move) {
 		to.inbox[from] = at.inbox[from].without(m.k)
 		running.Receive(&p.state, t.g.now, protocol.Rank(from), msg)
 	case input:
-		i := t.x.nextInput(p, at.r)
-		p.input = int32(i) + 1
+		i := t.x.w.setup.nextInput(p.input, at.r)
+		p.input = i + 1
 		running.Notify(&p.state, t.g.now, t.x.w.setup.Inputs[i].Notice)
 	case workDone:
 		p.works--

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,13 +42,7 @@ func (v *Violation) Unwrap() error { return v.Err }
 
 // Script is the run as text: its steps, and the verdict last.
 func (v *Violation) Script() string {
-	var b strings.Builder
-	for _, line := range v.Steps {
-		b.WriteString(line)
-		b.WriteByte('\n')
-	}
-	fmt.Fprintf(&b, "=> %v\n", v.Err)
-	return b.String()
+	return strings.Join(append(slices.Clip(v.Steps), fmt.Sprintf("=> %v\n", v.Err)), "\n")
 }
 
 // Replay makes the run of these choices again, which come from a Violation of

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -147,8 +148,7 @@ func newWorld[S, M any](cfg *Config[S, M]) *World[S, M] {
 func (w *World[S, M]) reset() error {
 	w.now, w.steps, w.crashes, w.whims, w.waiting = 0, 0, 0, 0, 0
 	w.verdict = nil
-	w.agenda.reset()
-	w.held = w.held[:0]
+	w.agenda.events, w.agenda.made, w.held = w.agenda.events[:0], 0, w.held[:0]
 	w.fate.reset()
 	w.p, w.procs, w.channels = w.cfg.P, w.procs[:w.cfg.P], w.channels[:w.cfg.P*w.cfg.P]
 	for i := range w.channels {
@@ -174,9 +174,7 @@ func (w *World[S, M]) reset() error {
 		if w.setup.failed[r] {
 			p.life, p.rest = failed, Done
 			w.fate.bury(r, left[M]{})
-			if w.script != nil {
-				w.script.failed(r)
-			}
+			w.note("p%d is dead from the start", r)
 			continue
 		}
 		w.protocol.Init(&p.state, protocol.Rank(r), w.setup.Seed)
@@ -200,11 +198,8 @@ func (w *World[S, M]) reset() error {
 
 // enableInput makes r's next input, if it has one, something that can happen.
 func (w *World[S, M]) enableInput(r int) {
-	inputs, p := w.setup.Inputs, &w.procs[r]
-	for int(p.input) < len(inputs) && int(inputs[p.input].Rank) != r {
-		p.input++
-	}
-	if int(p.input) < len(inputs) {
+	p := &w.procs[r]
+	if p.input = w.setup.nextInput(p.input, r); int(p.input) < len(w.setup.Inputs) {
 		w.agenda.add(happening(input, r, 0))
 	}
 }
@@ -498,7 +493,7 @@ func (w *World[S, M]) askAgain(p *proc[S, M], at int) {
 	a := w.protocol.Next(&p.state, w.now)
 	if err := sameRest(at, p.rest, p.until, a, w.now); err != nil {
 		w.verdict = err
-	} else if !equal(&w.scratch, &p.state) {
+	} else if !reflect.DeepEqual(&w.scratch, &p.state) {
 		w.verdict = fmt.Errorf("%w: an extra Next changed the state of p%d", ErrContract, at)
 	}
 }

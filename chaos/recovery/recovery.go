@@ -3,6 +3,7 @@
 package recovery
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -231,12 +232,7 @@ func (r Job) saving(s *replaySetup, menu *replay.Menu, n int) (*replay.Program, 
 	return g.Saved(before...), copies
 }
 
-func (r Job) tasks() int {
-	if r.Tasks > 0 {
-		return r.Tasks
-	}
-	return r.P
-}
+func (r Job) tasks() int { return cmp.Or(max(r.Tasks, 0), r.P) }
 
 // Plans lists the ways of carrying out the operations; with Cancels, of those that can
 // be agreed.
@@ -440,28 +436,19 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	if r.Saves < Some || r.Copies < 0 {
 		return replayConfig{}, fmt.Errorf("chaos: %d saves with %d copies, allowed are 0 and more", r.Saves, r.Copies)
 	}
-	copies := r.Copies
-	if copies == 0 {
-		copies = r.Crashes
-	}
-	job, err := r.job(g, cancels, copies, func() int { return 0 })
+	job, err := r.job(g, cancels, cmp.Or(r.Copies, r.Crashes), func() int { return 0 })
 	if err != nil {
 		return replayConfig{}, err
 	}
 	return replayConfig{
 		Protocol: job, P: int(job.Coordinator()) + 1, Detect: true, Inputs: r.inputs(),
-		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes, MayCrash: mayCrash(job),
+		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes, MayCrash: func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, OneWay: r.OneWay, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
 		Frozen: r.Frozen, Without: without,
 		KeepGoing: r.KeepGoing, Progress: r.Progress, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
-}
-
-// mayCrash tells who may: all but the coordinator.
-func mayCrash(job *replay.Job) func(protocol.Rank) bool {
-	return func(p protocol.Rank) bool { return p != job.Coordinator() }
 }
 
 // inputs tell processes to begin: those that join, and, if some come back, all.

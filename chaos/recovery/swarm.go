@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"cmp"
+
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/replay"
 	"github.com/coppice-go/coppice/protocol"
@@ -39,10 +41,7 @@ func (r Job) draw(s *replaySetup) swarmed {
 		d.Hosts = s.Choose(r.Hosts + 1)
 	}
 	d.Stored = r.Stored && protocol.Mix(s.Seed, storedSalt)%4 == 0
-	places := len(r.Ops)
-	if places == 0 {
-		places = int(replay.Stream) // menus have streams besides
-	}
+	places := cmp.Or(len(r.Ops), int(replay.Stream)) // menus have streams besides
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d
 }
