@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -128,17 +129,14 @@ type machine struct {
 
 // summary is the line below a table.
 func (m machine) summary(rounds int) string {
-	mpi, quiet := m.OpenMPI, "whether others were at work is unknown"
-	if mpi == "" {
-		mpi = "no Open MPI"
-	}
+	quiet := "whether others were at work is unknown"
 	if m.Disturbance != nil {
 		quiet = m.Disturbance.String()
 		if m.Disturbance.loud() {
 			quiet += ": NOT QUIET, do not believe these figures"
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s; rounds: %d; %s", m.System, m.Cores, m.Go, mpi, rounds, quiet)
+	return fmt.Sprintf("%s, %d cores, %s, %s; rounds: %d; %s", m.System, m.Cores, m.Go, cmp.Or(m.OpenMPI, "no Open MPI"), rounds, quiet)
 }
 
 // record is a result as JSON.

@@ -5,6 +5,7 @@ package loop
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -135,13 +136,7 @@ func (j Job) Measure(rank int, s Steps) ([]Span, error) {
 
 // Block returns memory of so many bytes that exists: what was never written to may
 // all be one page of zeros, which is cheap to send.
-func Block(bytes int) []byte {
-	b := make([]byte, bytes)
-	for i := range b {
-		b[i] = 1
-	}
-	return b
-}
+func Block(length int) []byte { return bytes.Repeat([]byte{1}, length) }
 
 // Mark marks both ends of a block with the iteration, who sends it and whom it is
 // for; the latter is 0 if it is the same block for all.

@@ -6,6 +6,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/bench/loop"
@@ -28,7 +29,7 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	}
 	if timed := steps.Timed; job.Twice {
 		steps.Timed = func() error {
-			if _, _, err := coppice.Agree(ctx, alive, true, and); err != nil {
+			if _, _, err := coppice.Agree(ctx, alive, true, func(a, b bool) bool { return a && b }); err != nil {
 				return err
 			}
 			return timed()
@@ -36,8 +37,6 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	}
 	return job.Measure(t.Rank(), steps)
 }
-
-func and(a, b bool) bool { return a && b }
 
 // Once is one task's part of an operation that is carried out once, as the i-th of a program: no memory is lent. The
 // source is the root of a broadcast or a scatter. It reports whether the data that came is what was sent.
@@ -209,8 +208,8 @@ func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ..
 // 0. Rank r has i+r at both ends of its numbers.
 func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.Steps {
 	n := o.bytes / 8
-	data := numbers(n)
-	opts := options(o, mode, numbers(n))
+	ones := func() []float64 { return slices.Repeat([]float64{1}, n) }
+	data, opts := ones(), options(o, mode, ones())
 	var got []float64
 	s := loop.Steps{
 		Mark: func(i int) {
@@ -229,14 +228,6 @@ func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.S
 		}
 	}
 	return s
-}
-
-func numbers(n int) []float64 {
-	all := make([]float64, n)
-	for i := range all {
-		all[i] = 1
-	}
-	return all
 }
 
 func (o *operation) scatter() loop.Steps {
