@@ -183,15 +183,11 @@ func (b *benchCmd) ops() ([]string, error) {
 	}
 	for _, op := range b.Op {
 		if op == benchloop.Start || op == benchloop.Sends || !slices.Contains(benchloop.Known, op) {
-			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, benchOps())
+			known := append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree, benchloop.Save)
+			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, strings.Join(known, ", "))
 		}
 	}
 	return b.Op, nil
-}
-
-// benchOps names the operations.
-func benchOps() string {
-	return strings.Join(append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree, benchloop.Save), ", ")
 }
 
 // checkHow checks what holds for all cells.

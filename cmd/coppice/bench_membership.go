@@ -74,7 +74,7 @@ func (b *benchMembershipCmd) Run(c *console) error {
 	defer stop()
 	began := time.Now()
 	m := &membershipBench{plan: plan, console: c}
-	defer m.close()
+	defer func() { os.RemoveAll(m.dir) }()
 	if plan.memberlist {
 		m.buildMemberlist(ctx)
 	}
@@ -103,12 +103,6 @@ type membershipBench struct {
 	console *console
 	dir     string // of what was built; "": nothing
 	peer    string // the program that measures memberlist; "": none
-}
-
-func (m *membershipBench) close() {
-	if m.dir != "" {
-		os.RemoveAll(m.dir)
-	}
 }
 
 // membershipSides is what was measured with one number of processes.

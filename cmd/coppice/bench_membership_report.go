@@ -59,7 +59,9 @@ type membershipReport struct {
 func newMembershipReport(p membershipPlan, sides []membershipSides) *membershipReport {
 	r := &membershipReport{Sizes: each(sides, membershipSides.sumUp), Rounds: p.rounds, Fanout: p.fanout, Processors: runtime.NumCPU()}
 	if len(r.Sizes) > 1 {
-		r.Fit = new(fitLog(r.Sizes))
+		r.Fit = new(logFit(model.FitLine(each(r.Sizes, func(s membershipSize) model.Point {
+			return model.Point{X: math.Log2(float64(s.Processes)), Y: s.Stabilization}
+		}))))
 	}
 	return r
 }
@@ -99,12 +101,6 @@ type logFit struct {
 	Slope     float64 `json:"slope_us"` // for each doubling of N
 	Intercept float64 `json:"intercept_us"`
 	R2        float64 `json:"r2"` // the part of the variance that it explains
-}
-
-func fitLog(sizes []membershipSize) logFit {
-	return logFit(model.FitLine(each(sizes, func(s membershipSize) model.Point {
-		return model.Point{X: math.Log2(float64(s.Processes)), Y: s.Stabilization}
-	})))
 }
 
 // write prints the report for people.

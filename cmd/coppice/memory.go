@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -19,11 +20,7 @@ const (
 
 // checkMemory refuses simulations that cannot fit.
 func checkMemory(net logp.Network, runs logp.Runs) error {
-	workers := runs.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = max(min(workers, runs.Runs), 1)
+	workers := max(min(cmp.Or(runs.Workers, runtime.GOMAXPROCS(0)), runs.Runs), 1)
 	each := processBytes
 	if net.Detect > 0 {
 		each += deathBytes * (runs.Faults.Count + len(runs.Faults.Fixed.Failed) + len(runs.Faults.Fixed.Deaths))

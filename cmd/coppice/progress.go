@@ -66,16 +66,15 @@ func (p *progress) count(what string, total int) func() (line string, share floa
 		line := fmt.Sprintf("%d of %d %s", done, total, what)
 		share := float64(done) / float64(total)
 		if done > 0 {
-			line += ", left: " + time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second).String()
+			line += ", " + timeLeft(began, share)
 		}
 		return line, share
 	}
 }
 
-// newMeter shows what text says: a line, and the share of the work that is
-// done.
-func (c *console) newMeter(text func() (string, float64)) *progress {
-	return new(progress).bar(c, text)
+// timeLeft says how long work may still take of which a share is done.
+func timeLeft(began time.Time, share float64) string {
+	return "left: " + time.Duration(float64(time.Since(began))*(1-share)/share).Round(time.Second).String()
 }
 
 // start shows something until stop is called.
@@ -112,7 +111,7 @@ func (p *progress) each(interval time.Duration, do func()) {
 	}
 }
 
-// bar shows what text says as a bar, on a terminal, if the work takes long.
+// bar shows what text says, a line and the share of the work that is done, as a bar, on a terminal, if the work takes long.
 func (p *progress) bar(c *console, text func() (string, float64)) *progress {
 	return p.start(func() {
 		select {

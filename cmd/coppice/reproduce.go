@@ -57,7 +57,7 @@ func (r *reproduceCmd) Run(c *console) error {
 	ctx, stop := untilFirstSignal()
 	defer stop()
 	jobs := new(jobStarter)
-	defer jobs.close()
+	defer func() { os.RemoveAll(jobs.dir) }()
 	lab := &experiment.Lab{
 		Runs: r.Runs, Seed: r.Seed, Workers: r.Workers, Dir: filepath.Join(r.Out, "cells"),
 		Starter: jobs, Processes: r.N, Scales: r.Sf,
@@ -113,7 +113,7 @@ func (r *reproduceCmd) reproduce(ctx context.Context, c *console, lab *experimen
 	report := &reproduceReport{Report: filepath.Join(r.Out, "report.html")}
 	for i, e := range experiments {
 		line := &reproduceLine{prefix: fmt.Sprintf("%s (%d of %d)", e.Name, i+1, len(experiments))}
-		bar := c.newMeter(line.text)
+		bar := new(progress).bar(c, line.text)
 		lab.Progress = line.at
 		f, err := e.Run(ctx, lab)
 		bar.stop()
@@ -185,8 +185,7 @@ func (l *reproduceLine) text() (line string, share float64) {
 	share = float64(p.Done) / float64(p.Total)
 	parts := []string{l.prefix, fmt.Sprintf("cell %d of %d", p.Cell, p.Cells)}
 	if share > 0.005 {
-		left := time.Duration(float64(time.Since(l.began)) * (1 - share) / share)
-		parts = append(parts, "left: "+left.Round(time.Second).String())
+		parts = append(parts, timeLeft(l.began, share))
 	}
 	return strings.Join(parts, ", "), share
 }

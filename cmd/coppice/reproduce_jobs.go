@@ -25,12 +25,6 @@ type jobStarter struct {
 	err   error // why there is no mpi
 }
 
-func (j *jobStarter) close() {
-	if j.dir != "" {
-		os.RemoveAll(j.dir)
-	}
-}
-
 // Missing says what a side needs that is not installed.
 func (j *jobStarter) Missing(ctx context.Context, s experiment.Side) (string, error) {
 	if s == experiment.Coppice {

@@ -62,10 +62,8 @@ func (c *tuneCell) usual() choice {
 
 // find returns a candidate, or nil.
 func (c *tuneCell) find(want choice) *candidate {
-	for i := range c.candidates {
-		if c.candidates[i].choice == want {
-			return &c.candidates[i]
-		}
+	if i := slices.IndexFunc(c.candidates, func(c candidate) bool { return c.choice == want }); i >= 0 {
+		return &c.candidates[i]
 	}
 	return nil
 }
