@@ -203,10 +203,8 @@ func (f *Finding) Verdict() Verdict {
 
 // Headline is the claim that stands for the finding: the first of the worst.
 func (f *Finding) Headline() Claim {
-	for _, c := range f.Claims {
-		if c.Verdict == f.Verdict() {
-			return c
-		}
+	if i := slices.IndexFunc(f.Claims, func(c Claim) bool { return c.Verdict == f.Verdict() }); i >= 0 {
+		return f.Claims[i]
 	}
 	return Claim{}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -87,7 +88,7 @@ type contender struct {
 func (c contender) launch(p, round int, seed uint64) Launch {
 	l := Launch{Side: c.side, Mode: c.mode, Tree: c.tree, Correction: c.correction, Processes: p}
 	if c.tree == gossipTree {
-		l.Tree = fmt.Sprintf("%s:%d", gossipTree, max(1, 2*log2(p)+c.gossip))
+		l.Tree = fmt.Sprintf("%s:%d", gossipTree, max(1, 2*bits.Len(uint(p-1))+c.gossip))
 	}
 	random := rand.New(rand.NewPCG(seed, uint64(p)<<32|uint64(round)))
 	for _, i := range random.Perm(p - 1)[:min(c.failed, p-1)] {

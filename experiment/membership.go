@@ -97,7 +97,7 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 		Series: []chart.Series{{Name: "simulated protocol", Style: chart.Marks}},
 	}
 	for _, name := range c.names {
-		t.Columns = append(t.Columns, columnName(name))
+		t.Columns = append(t.Columns, strings.ReplaceAll(name, " ", "_")+"_us")
 		f.Chart.Series = append(f.Chart.Series, chart.Series{Name: name, Style: chart.Line})
 	}
 	for _, p := range c.points {
@@ -111,10 +111,6 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 		t.Add(row...)
 	}
 	f.note("T_s is from the proposer's knowledge of the failure until it has all acceptances; «last» until the last process knows that the view is stable, one more sweep down, which the thesis does not have.")
-}
-
-func columnName(name string) string {
-	return strings.ReplaceAll(name, " ", "_") + "_us"
 }
 
 // last is the point with the most nodes.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -74,9 +75,7 @@ func (c localScene) run(ctx context.Context) (localOutcome, error) {
 	if live := c.n + c.joins - len(c.dead); watch.opened[watch.number] != live || watch.size != live {
 		return localOutcome{}, fmt.Errorf("%s: a view of %d opened at %d of %d processes", c.name, watch.size, watch.opened[watch.number], live)
 	}
-	if watch.learned == 0 { // nobody is left to propose to
-		watch.learned = learned
-	}
+	watch.learned = cmp.Or(watch.learned, learned) // nobody may be left to propose to
 	return localOutcome{
 		accepted: watch.first - watch.learned, last: watch.last - watch.learned,
 		messages: result.Sent(), views: len(watch.opened), size: watch.size,

@@ -140,22 +140,21 @@ func markdown(findings []*Finding) []byte {
 		for _, n := range f.Notes {
 			fmt.Fprintf(&out, "\n%s\n", n)
 		}
-		fmt.Fprintf(&out, "\nFiles: %s. %s in %s. Repeat: `%s`.\n", f.files(), f.How(), f.Took(), f.Repeat())
+		files := each(f.Tables, func(t *Table) string { return fmt.Sprintf("[%s](%[1]s)", f.file(t)) })
+		fmt.Fprintf(&out, "\nFiles: %s. %s in %s. Repeat: `%s`.\n", strings.Join(files, ", "), f.How(), f.Took(), f.Repeat())
 	}
 	return out.Bytes()
 }
 
 func (t *Table) markdown(out *bytes.Buffer) {
 	line := func(cells []string) {
-		for i, c := range cells {
-			cells[i] = strings.ReplaceAll(c, "|", `\|`)
-		}
-		fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+		escaped := each(cells, func(c string) string { return strings.ReplaceAll(c, "|", `\|`) })
+		fmt.Fprintf(out, "| %s |\n", strings.Join(escaped, " | "))
 	}
-	line(append([]string(nil), t.Columns...))
+	line(t.Columns)
 	fmt.Fprintf(out, "|%s\n", strings.Repeat("---|", len(t.Columns)))
 	for _, row := range t.Rows {
-		line(append([]string(nil), row...))
+		line(row)
 	}
 }
 
@@ -185,11 +184,6 @@ func (f *Finding) How() string {
 // Took is how long the simulations or launches took.
 func (f *Finding) Took() string {
 	return time.Duration(f.Seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
-}
-
-func (f *Finding) files() string {
-	names := each(f.Tables, func(t *Table) string { return fmt.Sprintf("[%s](%[1]s)", f.file(t)) })
-	return strings.Join(names, ", ")
 }
 
 //go:embed report.html.tmpl

@@ -120,8 +120,7 @@ func treesFig1b(f *attempt) {
 }
 
 // sizes are the group sizes of the figures without faults.
-func sizes(from, to int) []int {
-	var list []int
+func sizes(from, to int) (list []int) {
 	for p := from; p <= to; p *= 2 {
 		list = append(list, p)
 	}

@@ -27,13 +27,6 @@ func (f *attempt) underFaults() [][]*Sample {
 	return by
 }
 
-// faultsGossip measures checked correction after gossip at each rate, with the
-// gossip time that is best without faults.
-func (f *attempt) faultsGossip() (t int, samples []*Sample) {
-	t, _ = f.bestGossip(treesP, f.lab.scaled(treesP))
-	return t, f.gossipUnderFaults(t)
-}
-
 // gossipUnderFaults measures checked correction after gossip for the time t at
 // each rate.
 func (f *attempt) gossipUnderFaults(t int) []*Sample {
@@ -44,17 +37,17 @@ func (f *attempt) gossipUnderFaults(t int) []*Sample {
 	})...)
 }
 
-func rateAxis() chart.Axis {
-	return chart.Axis{Label: "failed processes", Names: each(rates, rateName)}
-}
-
 // resilience measures the broadcasts of §4.3 at each rate, draws one figure of
 // them, in the given unit, and tabulates it. Corrected Gossip runs for the time
 // that it also returns.
 func (f *attempt) resilience(label string, of func(*Sample) Histogram, unit float64) (by [][]*Sample, gossip []*Sample, until int) {
 	by = f.underFaults()
-	until, gossip = f.faultsGossip()
-	f.Chart = &chart.Chart{Title: f.Title + ", 65,536 processes", X: rateAxis(), Y: chart.Axis{Label: label}}
+	until, _ = f.bestGossip(treesP, f.lab.scaled(treesP)) // without faults
+	gossip = f.gossipUnderFaults(until)
+	f.Chart = &chart.Chart{
+		Title: f.Title + ", 65,536 processes",
+		X:     chart.Axis{Label: "failed processes", Names: each(rates, rateName)}, Y: chart.Axis{Label: label},
+	}
 	t := f.table("", "broadcast", "failed", "mean", "deviation", "q05", "q95", "runs")
 	add := func(name string, samples []*Sample) {
 		s := chart.Series{Name: name, Style: chart.Marks | chart.Line}

@@ -3,7 +3,6 @@ package experiment
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"runtime"
 	"slices"
 	"strconv"
@@ -35,9 +34,6 @@ var (
 const smallest = 8
 
 const gossipTree = "gossip"
-
-// log2 is ⌈log2 p⌉.
-func log2(p int) int { return bits.Len(uint(p - 1)) }
 
 // The contenders, as the figures name them.
 var (
