@@ -1,6 +1,7 @@
 package logp
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync"
@@ -21,13 +22,12 @@ type Runs struct {
 
 // Check says what is wrong for p processes.
 func (r Runs) Check(p int) error {
-	if r.Runs < 1 {
+	switch {
+	case r.Runs < 1:
 		return fmt.Errorf("%d runs; allowed: 1 or more", r.Runs)
-	}
-	if r.First < 0 {
+	case r.First < 0:
 		return fmt.Errorf("first run %d; allowed: 0 or more", r.First)
-	}
-	if r.Workers < 0 {
+	case r.Workers < 0:
 		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", r.Workers)
 	}
 	return r.Faults.Check(p)
@@ -43,18 +43,12 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 	if err := runs.Check(net.P); err != nil {
 		return nil, err
 	}
-	workers := runs.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = min(workers, runs.Runs)
-
 	shared := newPlan(p, net, runs.Faults)
 	results := make([]Result, runs.Runs)
 	var taken, done atomic.Int64
 	var failure atomic.Pointer[error]
 	var wait sync.WaitGroup
-	for range workers {
+	for range min(cmp.Or(runs.Workers, runtime.GOMAXPROCS(0)), runs.Runs) {
 		wait.Go(func() {
 			run, err := newRunner(p, net, shared)
 			faults := newSampler(runs.Faults, net.P)

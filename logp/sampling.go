@@ -3,6 +3,7 @@ package logp
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -23,10 +24,8 @@ func (s Sampling) Check(p int) error {
 	case s.Block < 0 || s.Block > max(p-1, 1):
 		return fmt.Errorf("blocks of %d; allowed: 1 to %d", s.Block, p-1)
 	}
-	for _, r := range s.Fixed.Failed {
-		if r == s.Spare {
-			return fmt.Errorf("the root %d is dead from the start; allowed: all others", r)
-		}
+	if slices.Contains(s.Fixed.Failed, s.Spare) {
+		return fmt.Errorf("the root %d is dead from the start; allowed: all others", s.Spare)
 	}
 	return s.Fixed.Check(p)
 }

@@ -1,7 +1,6 @@
 package logp
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -60,7 +59,7 @@ func statistic(values []float64) Statistic {
 	for _, v := range values {
 		sum += v
 	}
-	slices.SortFunc(values, cmp.Compare[float64])
+	slices.Sort(values)
 	at := func(permille int) float64 {
 		rank := int(math.Ceil(float64(len(values)*permille) / 1000))
 		return values[max(rank, 1)-1]

@@ -10,8 +10,10 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/coppice-go/coppice/topology"
 )
@@ -59,16 +61,8 @@ func ChooseTree(n LogGP, p int) (Choice, error) {
 		}
 		c.All = append(c.All, Prediction{name, BroadcastTime(tree, n)})
 	}
-	fastest := math.Inf(1)
-	for _, one := range c.All {
-		fastest = min(fastest, one.Time)
-	}
-	for _, one := range c.All {
-		if one.Time <= nearly*fastest {
-			c.Prediction = one
-			break
-		}
-	}
+	fastest := slices.MinFunc(c.All, func(a, b Prediction) int { return cmp.Compare(a.Time, b.Time) }).Time
+	c.Prediction = c.All[slices.IndexFunc(c.All, func(p Prediction) bool { return p.Time <= nearly*fastest })]
 	flat := 0.0
 	if p > 1 {
 		flat = float64(p-2)*n.Interval() + n.Delay()

@@ -150,8 +150,7 @@ func (u *Tuner) Colored(t int) (float64, error) {
 	if t < 0 {
 		return 0, nil
 	}
-	err := u.reach(t / u.unit)
-	if err != nil {
+	if err := u.reach(t / u.unit); err != nil {
 		return 0, err
 	}
 	return u.colored[t/u.unit], nil
