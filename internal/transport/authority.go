@@ -121,8 +121,3 @@ func checkCertificate(state *tls.ConnectionState, peer wire.Identity) error {
 	}
 	return nil
 }
-
-// binding ties a handshake to the TLS connection it is made on.
-func binding(state *tls.ConnectionState) ([]byte, error) {
-	return state.ExportKeyingMaterial("EXPORTER-coppice-handshake", nil, 32)
-}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -55,15 +56,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Decide == nil || cfg.Established == nil {
 		return cfg, errors.New("an endpoint needs Decide and Established")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.HandshakeTime <= 0 {
-		cfg.HandshakeTime = 5 * time.Second
-	}
-	if cfg.GuestsMax <= 0 {
-		cfg.GuestsMax = 256
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.HandshakeTime = cmp.Or(max(cfg.HandshakeTime, 0), 5*time.Second)
+	cfg.GuestsMax = cmp.Or(max(cfg.GuestsMax, 0), 256)
 	return cfg, nil
 }
 

@@ -143,10 +143,6 @@ type channel struct {
 	sent int
 }
 
-func newChannel(conn net.Conn) *channel {
-	return &channel{blocking: conn, fd: -1, in: make([]byte, bufferMin)}
-}
-
 // Read hands out bytes of one record.
 func (c *channel) Read(b []byte) (int, error) {
 	if c.left == 0 {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -32,32 +33,29 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	if kind == Unix {
 		c.pidfd = e.pidfd(conn)
 	}
-	if kind != TLS {
-		c.self, c.peer, err = speak(through, nil, func(wire.Identity) error { return nil })
+	var sec *secure
+	var bound []byte // ties the handshake to the TLS connection it is made on
+	check := func(wire.Identity) error { return nil }
+	if kind == TLS {
+		settings, err := e.tls()
 		if err != nil {
+			return c, fmt.Errorf("certificate: %w", err)
+		}
+		below := &channel{blocking: through, fd: -1, in: make([]byte, bufferMin)}
+		sec = &secure{conn: role(below, settings), below: below}
+		if err := sec.conn.Handshake(); err != nil { // conn has a deadline
+			return c, fmt.Errorf("TLS: %w", err)
+		}
+		state := sec.conn.ConnectionState()
+		if bound, err = state.ExportKeyingMaterial("EXPORTER-coppice-handshake", nil, 32); err != nil {
 			return c, err
 		}
-		return c, c.takeOver(conn, nil, e.cfg.StallTime)
+		through, check = sec.conn, func(peer wire.Identity) error { return checkCertificate(&state, peer) }
 	}
-	settings, err := e.tls()
-	if err != nil {
-		return c, fmt.Errorf("certificate: %w", err)
-	}
-	below := newChannel(through)
-	secured := role(below, settings)
-	if err := secured.Handshake(); err != nil { // conn has a deadline
-		return c, fmt.Errorf("TLS: %w", err)
-	}
-	state := secured.ConnectionState()
-	bound, err := binding(&state)
-	if err != nil {
+	if c.self, c.peer, err = speak(through, bound, check); err != nil {
 		return c, err
 	}
-	c.self, c.peer, err = speak(secured, bound, func(peer wire.Identity) error { return checkCertificate(&state, peer) })
-	if err != nil {
-		return c, err
-	}
-	return c, c.takeOver(conn, &secure{conn: secured, below: below}, e.cfg.StallTime)
+	return c, c.takeOver(conn, sec, e.cfg.StallTime)
 }
 
 // pidfd returns that of the peer's process, −1 if there is none to be had.
@@ -196,10 +194,9 @@ func (w *watched) Read(b []byte) (int, error) {
 
 // unheard adds ErrUnheard to the error of a connection that the peer closed.
 func unheard(err error) error {
-	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, e) {
-			return fmt.Errorf("%w: %w", ErrUnheard, err)
-		}
+	closed := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
+	if slices.ContainsFunc(closed, func(e error) bool { return errors.Is(err, e) }) {
+		return fmt.Errorf("%w: %w", ErrUnheard, err)
 	}
 	return err
 }
