@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"math/big"
@@ -190,9 +191,7 @@ func (w *walk) fields(t reflect.Type, path string, key bool, names map[string]bo
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
 			r, err = w.embedded(f.Type, at, key, names)
 		} else {
-			if name == "" {
-				name = f.Name
-			}
+			name = cmp.Or(name, f.Name)
 			if names[name] {
 				return false, w.refuse(at, f.Type, "shares its name with another field", "different names")
 			}
@@ -225,10 +224,7 @@ func (w *walk) fieldName(f reflect.StructField, path string) (string, error) {
 	if !f.IsExported() {
 		return "", w.refuse(path, f.Type, "is unexported and would be lost", allowedElse)
 	}
-	tag := f.Tag.Get("cbor")
-	if tag == "" {
-		tag = f.Tag.Get("json")
-	}
+	tag := cmp.Or(f.Tag.Get("cbor"), f.Tag.Get("json"))
 	if tag == "-" {
 		return "", w.refuse(path, f.Type, "is left out by its tag", `a tag for CBOR before that for JSON: cbor:"`+f.Name+`"`)
 	}

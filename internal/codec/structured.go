@@ -84,8 +84,7 @@ func (l limits) check(v reflect.Value, depth int) error {
 }
 
 func (l limits) checkFields(v reflect.Value, depth int) error {
-	for i := range v.NumField() {
-		f := v.Field(i)
+	for _, f := range v.Fields() {
 		if !f.CanInterface() {
 			continue // blank: not sent
 		}
