@@ -3,6 +3,7 @@ package tpch
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,12 +98,8 @@ func (k *kind) parse(field []byte) (v int64, ok bool) {
 
 // word is the number of a word.
 func (k *kind) word(field []byte) (int64, bool) {
-	for i, w := range k.words {
-		if string(field) == w {
-			return int64(i), true
-		}
-	}
-	return 0, false
+	i := slices.IndexFunc(k.words, func(w string) bool { return string(field) == w })
+	return int64(i), i >= 0
 }
 
 // parseNumber reads a number that is not negative, exactly: decimals beyond those that are kept must be zeros.

@@ -60,10 +60,7 @@ func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b
 	if counts, err = coppice.Broadcast(ctx, t, counts, options...); err != nil {
 		return nil, err
 	}
-	parts := make([][]int32, t.Size())
-	for i := range parts {
-		parts[i] = mine
-	}
+	parts := slices.Repeat([][]int32{mine}, t.Size())
 	s("alltoall")
 	keys, err := coppice.AllToAll(ctx, t, parts, append(slices.Clip(options), coppice.Shared())...)
 	if err != nil {
@@ -92,7 +89,7 @@ func (q Q3) customers(c *CustomerTable) (keys []int32) {
 // best are the best rows of some orders.
 func (q Q3) best(tables *Tables, customers keySet) []q3Row {
 	o, l := &tables.Orders, &tables.Lines
-	var top topQ3
+	var top []q3Row
 	for i, day := range o.Dates {
 		if day >= q.Date || !customers.has(o.Customers[i]) {
 			continue
@@ -103,36 +100,24 @@ func (q Q3) best(tables *Tables, customers keySet) []q3Row {
 				revenue += int64(l.Prices[k]) * int64(100-l.Discounts[k])
 			}
 		}
-		if revenue > 0 {
-			top.add(q3Row{o.Keys[i], revenue, day, o.Priority(i)})
+		if revenue == 0 {
+			continue
+		}
+		if top = append(top, q3Row{o.Keys[i], revenue, day, o.Priority(i)}); len(top) == 4*q3Limit {
+			top = mergeQ3(top, nil)
 		}
 	}
-	return top.sorted()
+	return mergeQ3(top, nil)
 }
 
-// compareQ3 orders rows as the answer has them.
-func compareQ3(a, b q3Row) int {
-	return cmp.Or(cmp.Compare(b.Revenue, a.Revenue), cmp.Compare(a.Date, b.Date), cmp.Compare(a.Order, b.Order))
-}
-
-// mergeQ3 is the best of two lists of the best.
+// mergeQ3 is the best of two lists, in the order of the answer.
 func mergeQ3(a, b []q3Row) []q3Row {
 	all := append(a, b...)
-	slices.SortFunc(all, compareQ3)
+	slices.SortFunc(all, func(a, b q3Row) int {
+		return cmp.Or(cmp.Compare(b.Revenue, a.Revenue), cmp.Compare(a.Date, b.Date), cmp.Compare(a.Order, b.Order))
+	})
 	return all[:min(len(all), q3Limit)]
 }
-
-// topQ3 collects the best rows.
-type topQ3 struct{ rows []q3Row }
-
-// add takes a row, if it may be among them.
-func (t *topQ3) add(r q3Row) {
-	if t.rows = append(t.rows, r); len(t.rows) == 4*q3Limit {
-		t.rows = t.sorted()
-	}
-}
-
-func (t *topQ3) sorted() []q3Row { return mergeQ3(t.rows, nil) }
 
 // answerQ3 is the answer in words.
 func answerQ3(rows []q3Row) Answer {

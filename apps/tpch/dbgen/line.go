@@ -74,18 +74,13 @@ func (s Scale) parts(g *lineRange, rows *LineRows, columns Column) {
 		}
 	}
 	if columns&Supplier != 0 {
-		which := lineNumbers[uint8](g, 2095021727, 0, 4)
+		which, n := lineNumbers[uint8](g, 2095021727, 0, 4), s.Suppliers()
 		rows.Suppliers = part
-		for i, key := range part {
-			rows.Suppliers[i] = int32(s.supplier(int64(key), int64(which[i])))
+		for i := range part {
+			key := int64(part[i])
+			rows.Suppliers[i] = int32((key+int64(which[i])*(n/4+(key-1)/n))%n + 1)
 		}
 	}
-}
-
-// supplier is s_suppkey of one of the four suppliers of a part.
-func (s Scale) supplier(part, which int64) int64 {
-	n := s.Suppliers()
-	return (part+which*(n/4+(part-1)/n))%n + 1
 }
 
 // shipping generates what depends on the days on which a line is shipped and received.
