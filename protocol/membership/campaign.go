@@ -185,12 +185,7 @@ func (s *State) highest() (Ballot, *View) {
 }
 
 func (s *State) anyFailed() bool {
-	for i := range s.failures {
-		if s.view.Has(s.failures[i].who) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.failures, func(f failure) bool { return s.view.Has(f.who) })
 }
 
 // change is the next view as this process would have it; nil: as it is. A view
@@ -324,12 +319,7 @@ func (p *Protocol) choose(s *State, now protocol.Time) {
 // present tells whether all members of the view in force that are not certainly
 // dead are known to be in it.
 func (p *Protocol) present(s *State) bool {
-	for _, m := range s.view.Members {
-		if !s.campaign.answered.has(m.ID) && !s.dead(m) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.view.Members, func(m Member) bool { return !s.campaign.answered.has(m.ID) && !s.dead(m) })
 }
 
 // silent are those who are asked, have not answered and are not known to have failed.

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -35,10 +36,7 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 // contacts are the ones to ask. Those of a view that it has accepted may be in it by now, and those
 // before silent.
 func (p *Protocol) contacts(s *State) []Member {
-	v := s.join.view
-	if v == nil {
-		v = p.cfg.First
-	}
+	v := cmp.Or(s.join.view, p.cfg.First)
 	if s.value != nil && s.value.Number > v.Number {
 		v = s.value
 	}

@@ -82,6 +82,7 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -115,9 +116,7 @@ const (
 
 // NewLocalized makes the membership.
 func NewLocalized(c LocalConfig) (*Localized, error) {
-	if c.Capacity == 0 {
-		c.Capacity = c.Members
-	}
+	c.Capacity, c.Retry = cmp.Or(c.Capacity, c.Members), cmp.Or(c.Retry, 1000)
 	switch {
 	case c.Members < 1 || c.Members > localIDs:
 		return nil, fmt.Errorf("%d members; allowed: 1 to %d", c.Members, localIDs)
@@ -127,9 +126,6 @@ func NewLocalized(c LocalConfig) (*Localized, error) {
 		return nil, fmt.Errorf("%d children; allowed: a power of two from 2 to 32", c.Fanout)
 	case c.Retry < 0:
 		return nil, fmt.Errorf("asking again after %d; allowed: 1 and more, or 0 for 1000", c.Retry)
-	}
-	if c.Retry == 0 {
-		c.Retry = 1000
 	}
 	l := &Localized{tree: newLocalTree(c.Fanout), first: protocol.Rank(c.Members), retry: c.Retry}
 	if need := l.DegreeMax(c.Capacity); need > LocalEntries {
@@ -340,10 +336,7 @@ func (l *Localized) Next(s *LocalState, now protocol.Time) protocol.Action[Local
 	if !s.member {
 		return protocol.Action[LocalMessage]{Kind: protocol.Idle}
 	}
-	if s.delivered < s.open {
-		return protocol.Action[LocalMessage]{Kind: protocol.Deliver, Msg: s.opened()}
-	}
-	if s.top == 0 && l.lead(s) {
+	if s.delivered < s.open || s.top == 0 && l.lead(s) {
 		return protocol.Action[LocalMessage]{Kind: protocol.Deliver, Msg: s.opened()}
 	}
 	if to, m, ok := l.sweep(s); ok {

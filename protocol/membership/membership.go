@@ -52,7 +52,9 @@
 package membership
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -106,15 +108,8 @@ type Protocol struct {
 
 // New returns the protocol.
 func New(cfg Config) (*Protocol, error) {
-	if cfg.Fanout == 0 {
-		cfg.Fanout = 2
-	}
-	if cfg.Retry == 0 {
-		cfg.Retry = 100
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 20 * cfg.Retry
-	}
+	cfg.Fanout, cfg.Retry = cmp.Or(cfg.Fanout, 2), cmp.Or(cfg.Retry, 100)
+	cfg.Patience = cmp.Or(cfg.Patience, 20*cfg.Retry)
 	if cfg.Letter == nil {
 		cfg.Letter = func() *Letter { return new(Letter) }
 	}
@@ -129,12 +124,9 @@ func New(cfg Config) (*Protocol, error) {
 	if cfg.First.print == (fingerprint{}) { // it is not one of NewView
 		cfg.First = NewView(cfg.First.Number, cfg.First.Members, cfg.First.Gone, cfg.First.Owners)
 	}
-	p := &Protocol{cfg: cfg, first: make([]protocol.Rank, len(cfg.First.Members))}
+	p := &Protocol{cfg: cfg, bits: uint8(bits.TrailingZeros(uint(cfg.Fanout))), first: make([]protocol.Rank, len(cfg.First.Members))}
 	for i, m := range cfg.First.Members {
 		p.first[i] = m.ID
-	}
-	for 1<<p.bits < cfg.Fanout {
-		p.bits++
 	}
 	return p, nil
 }
