@@ -119,10 +119,8 @@ var mistakes = []mistake{
 	},
 	{
 		name: "opening before all have accepted", file: "campaign.go",
-		old: `if !s.campaign.answered.has(m.ID) && !s.dead(m) {
-			return false`,
-		new: `if !s.campaign.answered.has(m.ID) && !s.dead(m) && !wrong("opening before all have accepted") {
-			return false`,
+		old:   `return !s.campaign.answered.has(m.ID) && !s.dead(m) })`,
+		new:   `return !s.campaign.answered.has(m.ID) && !s.dead(m) && !wrong("opening before all have accepted") })`,
 		found: "world five of whom two are suspected", by: errAccepted,
 	},
 	{

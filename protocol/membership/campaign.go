@@ -67,13 +67,7 @@ func (p *Protocol) chief(s *State) Member {
 	return s.self
 }
 
-// lead proposes, if that is for this process to do.
-func (p *Protocol) lead(s *State, now protocol.Time) {
-	for s.stage == inside && p.advance(s, now) {
-	}
-}
-
-// advance goes one step further; false: there is nothing to do now.
+// advance proposes, if that is for this process to do, one step further; false: there is nothing to do now.
 func (p *Protocol) advance(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	// Who has brought a view about opens it, even if there is a lower id in it now.

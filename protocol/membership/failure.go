@@ -246,13 +246,6 @@ func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter)
 	}
 }
 
-// noted is told that the proposer knows of a failure.
-func (s *State) noted(by protocol.Rank, who Member) {
-	if f := s.find(who); f != nil && f.to == by {
-		f.seen = true
-	}
-}
-
 // despair tells the user if the failed are still in, or the view is not open, after
 // all patience.
 func (p *Protocol) despair(s *State, now protocol.Time) {

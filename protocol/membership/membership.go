@@ -195,8 +195,10 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		p.learn(s, now, m.Base, m.Open)
 	case Failure:
 		p.reported(s, now, Member{from, m.From}, m.Letter)
-	case Noted:
-		s.noted(from, m.Who)
+	case Noted: // the proposer knows of a failure
+		if f := s.find(m.Who); f != nil && f.to == from {
+			f.seen = true
+		}
 	case Join:
 		p.asked(s, now, m.Who)
 	}
@@ -255,7 +257,8 @@ func (p *Protocol) progress(s *State, now protocol.Time) {
 		if s.quiet() {
 			return
 		}
-		p.lead(s, now)
+		for s.stage == inside && p.advance(s, now) {
+		}
 		p.report(s, now)
 		p.despair(s, now)
 	}
