@@ -64,13 +64,18 @@ const edition = 1
 
 // key names a cell with its seed.
 func (l *Lab) key(c Cell) (name string, seed uint64) {
-	text, err := json.Marshal(struct {
+	return digest(struct {
 		Edition int
 		Seed    uint64
 		Cell
 	}{edition, l.Seed, c})
+}
+
+// digest is a name and a number that hardly another value has, which is plain.
+func digest(value any) (name string, number uint64) {
+	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // plain values only
+		panic(err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:12]), binary.LittleEndian.Uint64(sum[16:])
@@ -233,17 +238,22 @@ func (l *Lab) save(c Cell, s *Sample) error {
 		return nil
 	}
 	name, _ := l.key(c)
-	text, err := json.Marshal(struct {
+	return writeJSON(l.path(name), struct {
 		Cell Cell `json:"cell"`
 		*Sample
 	}{c, s})
-	if err != nil {
-		return err
-	}
-	return writeFile(l.path(name), text)
 }
 
 func (l *Lab) path(name string) string { return filepath.Join(l.Dir, name+".json") }
+
+// writeJSON keeps a value in a file.
+func writeJSON(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return writeFile(path, text)
+}
 
 // writeFile replaces a file as a whole or not at all.
 func writeFile(path string, text []byte) error {

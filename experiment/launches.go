@@ -2,15 +2,12 @@ package experiment
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/bits"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -233,7 +230,10 @@ func (l *Lab) race(ctx context.Context, who contender, c *contest, p int, log *l
 	}
 	log.US = append(log.US, us)
 	log.Seconds += time.Since(began).Seconds()
-	return log.save()
+	if log.path == "" {
+		return nil
+	}
+	return writeJSON(log.path, log)
 }
 
 // checkTimes checks the times of a launch of so many sizes.
@@ -267,19 +267,15 @@ func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*laun
 	if l.Dir == "" {
 		return log, nil
 	}
-	text, err := json.Marshal(struct {
+	key, _ := digest(struct {
 		Edition    int
 		Experiment string
 		Seed       uint64
 		Name       string
 		Launch
 	}{edition, name, l.Seed, who.name, log.About})
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(text)
-	log.path = filepath.Join(l.Dir, "launches-"+hex.EncodeToString(sum[:12])+".json")
-	text, err = readFile(log.path)
+	log.path = l.path("launches-" + key)
+	text, err := readFile(log.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return log, nil
 	}
@@ -296,17 +292,6 @@ func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*laun
 		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", log.path, err)
 	}
 	return log, nil
-}
-
-func (log *launchLog) save() error {
-	if log.path == "" {
-		return nil
-	}
-	text, err := json.Marshal(log)
-	if err != nil {
-		return err
-	}
-	return writeFile(log.path, text)
 }
 
 // times are the µs of a contender's launches.
