@@ -25,11 +25,7 @@ type CollectiveResult struct {
 // of each block; elem that of an element, at whose multiples vectors are cut.
 // To combine values takes no time.
 func Collective(spec collective.Spec, size int64, elem int, net Network) (CollectiveResult, error) {
-	c, err := weighed(&spec, size, elem, net)
-	if err != nil {
-		return CollectiveResult{}, err
-	}
-	e, err := NewEngine(c, net)
+	c, e, err := weighed(&spec, size, elem, net)
 	if err != nil {
 		return CollectiveResult{}, err
 	}
@@ -44,16 +40,21 @@ func Collective(spec collective.Spec, size int64, elem int, net Network) (Collec
 	return c.total, nil
 }
 
-// weighed is the schedule of a spec, whose P it sets, with the sizes of its messages.
-func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed, error) {
+// weighed is the schedule of a spec, whose P it sets, with the sizes of its messages, and what simulates it.
+func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed, *Engine[collective.StepState, collective.StepMessage], error) {
 	if spec.P != 0 && spec.P != net.P {
-		return nil, fmt.Errorf("%v among %d processes on a network of %d; allowed: the same", spec.Op, spec.P, net.P)
+		return nil, nil, fmt.Errorf("%v among %d processes on a network of %d; allowed: the same", spec.Op, spec.P, net.P)
 	}
 	spec.P = net.P
 	if size < 0 || size > sizeMax || elem < 1 {
-		return nil, fmt.Errorf("size %d of elements of %d bytes; allowed: 0 to 2^40, and 1 or more", size, elem)
+		return nil, nil, fmt.Errorf("size %d of elements of %d bytes; allowed: 0 to 2^40, and 1 or more", size, elem)
 	}
-	return newCosted(*spec, size, int64(elem))
+	c, err := newCosted(*spec, size, int64(elem))
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := NewEngine(c, net)
+	return c, e, err
 }
 
 // sizeMax bounds sizes, stepsMax the steps of all processes together: each takes

@@ -23,11 +23,7 @@ func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Fa
 	if spec.Algorithm != collective.Corrected && spec.Algorithm != collective.CorrectedFlat {
 		return OutlivedResult{}, fmt.Errorf("%v by %v with failures; allowed: %v, %v", spec.Op, spec.Algorithm, collective.Corrected, collective.CorrectedFlat)
 	}
-	c, err := weighed(&spec, size, elem, net)
-	if err != nil {
-		return OutlivedResult{}, err
-	}
-	e, err := NewEngine(c, net)
+	c, e, err := weighed(&spec, size, elem, net)
 	if err != nil {
 		return OutlivedResult{}, err
 	}
