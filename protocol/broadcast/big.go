@@ -17,8 +17,6 @@
 package broadcast
 
 import (
-	"fmt"
-
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/topology"
 )
@@ -27,14 +25,7 @@ import (
 type BIG struct{ graph topology.BinomialGraph }
 
 // Fit implements Dissemination.
-func (b *BIG) Fit(p int) error {
-	if g := topology.BinomialGraph(p); b.graph != g && b.graph != 0 {
-		return fmt.Errorf("binomial graph used for %d processes and again for %d; allowed: one group size, or another value", b.graph, p)
-	} else if b.graph == 0 {
-		b.graph = g
-	}
-	return nil
-}
+func (b *BIG) Fit(p int) error { return fitOnce("binomial graph", (*int)(&b.graph), p) }
 
 // Color implements Dissemination. The round of a message is its edge; from now
 // on Keep is the first edge to send over.

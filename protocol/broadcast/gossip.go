@@ -39,13 +39,7 @@ func (g *Gossip) Fit(p int) error {
 	case g.Rounds > 0 && g.Hop == 0:
 		return errors.New("gossip rounds with hop 0; allowed: 1 or more")
 	}
-	if g.p != p && g.p != 0 {
-		return fmt.Errorf("gossip used for %d processes and again for %d; allowed: one group size, or another value", g.p, p)
-	}
-	if g.p == 0 {
-		g.p = p
-	}
-	return nil
+	return fitOnce("gossip", &g.p, p)
 }
 
 // Color implements Dissemination.

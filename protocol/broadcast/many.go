@@ -97,15 +97,10 @@ func (m *Many[C, E]) Notify(s *ManyState[C], _ Time, n protocol.Notice) {
 
 // Receive implements protocol.Protocol.
 func (m *Many[C, E]) Receive(s *ManyState[C], now Time, from Rank, t Tagged[Message[E]]) {
-	for i := range s.running {
-		if s.running[i].id == t.ID {
-			p := m.rooted(t.ID)
-			p.Receive(&s.running[i].state, now, from, t.Msg)
-			return
-		}
-	}
-	if s.note(t.ID) {
-		p := m.rooted(t.ID)
+	p := m.rooted(t.ID)
+	if i := slices.IndexFunc(s.running, func(r running[C]) bool { return r.id == t.ID }); i >= 0 {
+		p.Receive(&s.running[i].state, now, from, t.Msg)
+	} else if s.note(t.ID) {
 		p.Receive(m.start(s, t.ID), now, from, t.Msg)
 	}
 }
@@ -123,7 +118,7 @@ func (m *Many[C, E]) Next(s *ManyState[C], now Time) protocol.Action[Tagged[Mess
 		a := p.Next(&r.state, now)
 		switch a.Kind {
 		case protocol.Done:
-			s.running = append(s.running[:s.turn], s.running[s.turn+1:]...)
+			s.running = slices.Delete(s.running, s.turn, s.turn+1)
 			continue
 		case protocol.Wait:
 			if a.At < wait.At {

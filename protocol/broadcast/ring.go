@@ -41,13 +41,16 @@ func (r *Ring) fitDistance(p int, d int32) error {
 	return r.fit(p)
 }
 
-// fit refuses to change the size of a ring that a protocol already uses.
-func (r *Ring) fit(p int) error {
-	if r.p != p && r.p != 0 {
-		return fmt.Errorf("correction used for %d processes and again for %d; allowed: one group size, or another value", r.p, p)
+// fit sets the size of the ring.
+func (r *Ring) fit(p int) error { return fitOnce("correction", &r.p, p) }
+
+// fitOnce sets the size of the group that a part is for, and refuses to change it: a protocol may use the part already.
+func fitOnce(part string, size *int, p int) error {
+	if *size != p && *size != 0 {
+		return fmt.Errorf("%s used for %d processes and again for %d; allowed: one group size, or another value", part, *size, p)
 	}
-	if r.p == 0 {
-		r.p = p
+	if *size == 0 {
+		*size = p
 	}
 	return nil
 }
