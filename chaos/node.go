@@ -112,7 +112,7 @@ func (x *explorer[S, M]) sent(g *node[S, M], end *point[S, M]) *node[S, M] {
 	after, ok := x.arrivals[key]
 	if !ok {
 		after = slices.Clone(inbox)
-		after[end.r] = after[end.r].push(end.item)
+		after[end.r] = queueOf(append(slices.Clip(after[end.r].items), end.item))
 		after = x.sift(p, after, g.now)
 		x.arrivals[key] = after
 	}
@@ -173,11 +173,6 @@ func (p *private[S, M]) corpse() *private[S, M] {
 		life: crashed, rest: Done,
 	}
 	return dead.signed()
-}
-
-func (q queue[M]) push(m item[M]) queue[M] {
-	n := len(q.items)
-	return queueOf(append(q.items[:n:n], m))
 }
 
 // without is the queue without its k-th item.

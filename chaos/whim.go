@@ -164,13 +164,6 @@ func (w *World[S, M]) recount() {
 	}
 }
 
-// advanceFreely makes one transition of a run whose whims are free.
-func (w *World[S, M]) advanceFreely() bool {
-	menu, _ := w.menu(w.fate.menu[:0])
-	w.fate.menu = menu
-	return w.take(menu[w.choices.Choose(len(menu))])
-}
-
 // take makes an event of the menu happen; false: that was the end.
 func (w *World[S, M]) take(e event) bool {
 	w.steps++

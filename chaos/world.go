@@ -240,7 +240,8 @@ func (w *World[S, M]) run() error {
 // never due, so it holds up neither.
 func (w *World[S, M]) advance() bool {
 	if w.fate.free {
-		return w.advanceFreely()
+		w.fate.menu, _ = w.menu(w.fate.menu[:0])
+		return w.take(w.fate.menu[w.choices.Choose(len(w.fate.menu))])
 	}
 	n := len(w.agenda.events)
 	if n == w.whims || w.eager && w.waiting > 0 {

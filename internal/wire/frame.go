@@ -43,9 +43,6 @@ func (k Kind) String() string {
 	}
 }
 
-// numbered tells whether frames of the kind have a number.
-func (k Kind) numbered() bool { return k != Alive }
-
 // Header precedes the payload of every frame. Integers are little-endian:
 //
 //	0  Length  uint64
@@ -99,7 +96,7 @@ func (h Header) check(zero byte) error {
 		return fmt.Errorf("%w: reserved bytes are not zero", ErrFrame)
 	case h.Length > LengthMax:
 		return fmt.Errorf("%w: length %d; allowed: up to 2^63−1", ErrFrame, h.Length)
-	case h.Kind.numbered() != (h.Number != 0):
+	case (h.Kind != Alive) != (h.Number != 0): // all others are numbered
 		return fmt.Errorf("%w: number %d on a frame of kind %v", ErrFrame, h.Number, h.Kind)
 	}
 	return nil
