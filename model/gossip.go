@@ -24,6 +24,8 @@ package model
 import (
 	"fmt"
 	"math"
+
+	"github.com/coppice-go/coppice/topology"
 )
 
 // An Algorithm is one of the broadcasts of Corrected Gossip.
@@ -106,15 +108,8 @@ func NewTuner(g Gossip) (*Tuner, error) {
 	}
 	// Nothing happens but at multiples of unit. The paper takes O to divide L,
 	// which makes it O.
-	unit := gcd(g.L, g.O)
+	unit := topology.GCD(g.L, g.O)
 	return &Tuner{g: g, unit: unit, l: g.L / unit, o: g.O / unit}, nil
-}
-
-func gcd(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // reach extends the expected numbers of colored processes up to a time:

@@ -34,7 +34,7 @@ type growth struct {
 // newGrowth returns the tree of p ranks that send every o steps, first after d;
 // 1 ≤ o ≤ d.
 func newGrowth(p, o, d int) (*growth, error) {
-	g := gcd(o, d)
+	g := GCD(o, d)
 	o, d = o/g, d/g
 	var count []int
 	for t := 0; t == 0 || count[t-1] < p; t++ {
@@ -134,7 +134,8 @@ func (g *growth) subtreeAmong(r, t, n int) int {
 	return sum
 }
 
-func gcd(a, b int) int {
+// GCD is the greatest common divisor of two numbers: of steps and what they are counted in, of a stride and a ring.
+func GCD(a, b int) int {
 	for b != 0 {
 		a, b = b, a%b
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/topology"
 )
 
 type benchMembershipCmd struct {
@@ -163,17 +164,10 @@ func measured[T any](to *[]T, measure func() (T, error)) error {
 func victimOf(n, round int) int {
 	others := n - 1
 	step := others*618/1000 + 1
-	for gcd(step, others) > 1 { // all come before one comes again
+	for topology.GCD(step, others) > 1 { // all come before one comes again
 		step++
 	}
 	return 1 + (round*step+others/2)%others
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // barrier is the median of a launch of barriers.

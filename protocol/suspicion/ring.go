@@ -1,5 +1,7 @@
 package suspicion
 
+import "github.com/coppice-go/coppice/topology"
+
 // ring is the order in which the processes of a job watch each other. All that
 // know of the same deaths see the same ring.
 //
@@ -20,7 +22,7 @@ func strideFor(n int) int {
 	section := n * 382 / 1000
 	for d := range n {
 		for _, s := range []int{section + d, section - d} {
-			if s >= 1 && s < n && gcd(s, n) == 1 {
+			if s >= 1 && s < n && topology.GCD(s, n) == 1 {
 				return s
 			}
 		}
@@ -48,11 +50,4 @@ func (r ring) set(rank int, gone bool) bool {
 	}
 	r.gone[rank] = gone
 	return true
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
