@@ -191,14 +191,5 @@ func (v *View) String() string {
 	if v == nil {
 		return "no view"
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "view %d {", v.Number)
-	for i, m := range v.Members {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(m.String())
-	}
-	b.WriteByte('}')
-	return b.String()
+	return fmt.Sprintf("view %d {%s}", v.Number, strings.Trim(fmt.Sprint(v.Members), "[]"))
 }
