@@ -1,9 +1,13 @@
 package tpch
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"strings"
+
+	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
 // Answer is a table of results, in the order that the query asks for.
@@ -59,3 +63,14 @@ func (s keySet) add(keys []int32) {
 }
 
 func (s keySet) has(key int32) bool { return s[key/64]>>(key%64)&1 == 1 }
+
+// Query is a query with its parameters.
+type Query interface {
+	// Columns are those that it needs.
+	Columns() dbgen.Column
+	// Ask answers the query at task 0; elsewhere the answer is empty. The options are for all operations.
+	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error)
+}
+
+// Steps receives the name of what the task does next.
+type Steps func(step string)
