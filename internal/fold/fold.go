@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"strings"
 	"unsafe"
 
 	"github.com/coppice-go/coppice/internal/large"
@@ -68,16 +69,14 @@ func For(op Op, kind reflect.Kind) (f Func, exact bool, err error) {
 	return f, true, nil
 }
 
-func possible(row [ops]Func) (list string) {
+func possible(row [ops]Func) string {
+	var names []string
 	for op, f := range row {
 		if f != nil {
-			if list != "" {
-				list += ", "
-			}
-			list += opNames[op]
+			names = append(names, opNames[op])
 		}
 	}
-	return list
+	return strings.Join(names, ", ")
 }
 
 type integer interface {

@@ -151,8 +151,8 @@ const (
 func (d *Detector) greet(address string) {
 	pause := greetAgain
 	for range greetings {
-		if d.knows(address) {
-			return
+		if slices.ContainsFunc(d.list.Members(), func(n *memberlist.Node) bool { return n.Address() == address }) {
+			return // a live member has it
 		}
 		if n, _ := d.list.Join([]string{address}); n > 0 {
 			return
@@ -164,11 +164,6 @@ func (d *Detector) greet(address string) {
 			pause *= 2
 		}
 	}
-}
-
-// knows tells whether a live member has the address.
-func (d *Detector) knows(address string) bool {
-	return slices.ContainsFunc(d.list.Members(), func(n *memberlist.Node) bool { return n.Address() == address })
 }
 
 // Close ends the detector, without a word to the others, who come to suspect this
