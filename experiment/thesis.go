@@ -122,11 +122,10 @@ func (f *Finding) thesisLine(c *contest, o thesisOp) {
 	if o.total == 0 {
 		return
 	}
-	s := chart.Series{Name: "thesis, average", Style: chart.Dashed}
-	for _, p := range c.processes {
-		s.Points = append(s.Points, chart.Point{X: float64(p), Y: o.total, Low: o.total, High: o.total})
-	}
-	f.Chart.Series = append(f.Chart.Series, s)
+	f.Chart.Series = append(f.Chart.Series, chart.Series{
+		Name: "thesis, average", Style: chart.Dashed,
+		Points: each(c.processes, func(p int) chart.Point { return chart.Point{X: float64(p), Y: o.total, Low: o.total, High: o.total} }),
+	})
 }
 
 // judgeOverhead judges what fault tolerance costs: in all, and beyond what is the same
