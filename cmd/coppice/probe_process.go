@@ -53,10 +53,7 @@ func (p *probeProcessCmd) Run(c *console) error {
 
 // measure measures all pairs, of which this process is in one, or none.
 func (p *probeProcessCmd) measure(ctx context.Context, t *coppice.Task) ([]pairSamples, error) {
-	var pairs []pairSamples
-	for _, rank := range partners(t.Size(), p.Pairs) {
-		pairs = append(pairs, pairSamples{Rank: rank})
-	}
+	pairs := each(partners(t.Size(), p.Pairs), func(rank int) pairSamples { return pairSamples{Rank: rank} })
 	for repeat := -1; repeat < probeRepeats; repeat++ { // the first connects, and is not counted
 		for i := range pairs {
 			if t.Rank() != 0 && t.Rank() != pairs[i].Rank {
