@@ -309,7 +309,7 @@ func (x *search[S, M]) retrace() (choices []uint64) {
 		_ = recover() // the violation may be a panic at the end of the path
 		choices = w.choices.script
 	}()
-	w.choices.fromScript(append([]uint64(nil), x.prelude...))
+	w.choices.fromScript(slices.Clone(x.prelude))
 	if w.reset() != nil {
 		return nil
 	}
