@@ -20,12 +20,7 @@ const (
 
 var recordNames = [...]string{"sent", "received", "delivered", "died"}
 
-func (k RecordKind) String() string {
-	if int(k) < len(recordNames) {
-		return recordNames[k]
-	}
-	return fmt.Sprintf("RecordKind(%d)", uint8(k))
-}
+func (k RecordKind) String() string { return protocol.Name(k, "RecordKind", recordNames[:]) }
 
 // Record is one thing that happened in a run of a broadcast.
 type Record struct {

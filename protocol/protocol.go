@@ -93,11 +93,14 @@ const (
 
 var kindNames = [...]string{"idle", "send", "correct", "wait", "deliver", "work", "done"}
 
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
+func (k Kind) String() string { return Name(k, "Kind", kindNames[:]) }
+
+// Name is how a value of a type is called that has names for some of its values, from 0 on.
+func Name[K ~uint8](value K, of string, names []string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
+	return fmt.Sprintf("%s(%d)", of, uint8(value))
 }
 
 // Sends reports whether the action sends a message.

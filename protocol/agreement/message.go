@@ -21,12 +21,7 @@ const (
 
 var kindNames = [...]string{"nothing", "up", "down"}
 
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return protocol.Name(k, "Kind", kindNames[:]) }
 
 // Message is what participants send each other, and what a Deliver carries.
 type Message struct {

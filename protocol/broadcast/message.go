@@ -1,6 +1,10 @@
 package broadcast
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/coppice-go/coppice/protocol"
+)
 
 // MessageKind says what a message is for.
 type MessageKind uint8
@@ -16,12 +20,7 @@ const (
 
 var messageNames = [...]string{"spread", "ack", "left", "right", "sos"}
 
-func (k MessageKind) String() string {
-	if int(k) < len(messageNames) {
-		return messageNames[k]
-	}
-	return fmt.Sprintf("MessageKind(%d)", uint8(k))
-}
+func (k MessageKind) String() string { return protocol.Name(k, "MessageKind", messageNames[:]) }
 
 // Payload reports whether messages of this kind carry the broadcast's payload.
 func (k MessageKind) Payload() bool { return k != Ack }

@@ -64,12 +64,7 @@ var kindNames = [kinds]string{
 	"record", "fence", "opened", "excluded", "no quorum", "will", "wish",
 }
 
-func (k Kind) String() string {
-	if k < kinds {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
+func (k Kind) String() string { return protocol.Name(k, "Kind", kindNames[:]) }
 
 // Letter is what processes tell each other. It is never changed, and shared.
 type Letter struct {

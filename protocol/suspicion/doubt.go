@@ -327,8 +327,3 @@ func (o *Observer) asked(from, of protocol.Rank, now protocol.Time, effects []Ef
 	}
 	return effects
 }
-
-// forgetFavours forgets those for whom nobody asks any more.
-func (o *Observer) forgetFavours(now protocol.Time) {
-	o.favours = slices.DeleteFunc(o.favours, func(f favour) bool { return now-f.asked > 4*o.beat })
-}

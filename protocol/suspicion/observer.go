@@ -221,7 +221,7 @@ func (o *Observer) Tick(now protocol.Time) (effects []Effect, next protocol.Time
 			effects = o.missed(protocol.Rank(r), now, effects)
 		}
 	}
-	o.forgetFavours(now)
+	o.favours = slices.DeleteFunc(o.favours, func(f favour) bool { return now-f.asked > 4*o.beat }) // nobody asks any more
 	o.deaf = o.hearsNobody(now)
 	o.due = o.beatAt
 	return o.marked(effects), o.due
