@@ -214,9 +214,6 @@ func (f *folder) create(name string, r *record) error {
 // partPrefix begins the names of files that are not complete.
 const partPrefix = ".part-"
 
-// isPart reports whether a file was not completed.
-func isPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
-
 // put writes a record under another name and has it moved to its own. An attempt of the task
 // that begins meanwhile may take the file for one that was not completed, and remove it: then
 // it is written once more.

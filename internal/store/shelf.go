@@ -38,7 +38,7 @@ func (s *Shelf) clear() error {
 	}
 	for _, e := range entries {
 		name := filepath.Join(s.name(), e.Name())
-		if !isPart(e.Name()) && !s.strange(name) {
+		if !strings.HasPrefix(e.Name(), partPrefix) && !s.strange(name) {
 			continue
 		}
 		if err := s.dir.remove(name); err != nil {

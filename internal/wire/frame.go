@@ -26,21 +26,13 @@ const (
 	kinds
 )
 
+var kindNames = [kinds]string{Data: "data", Alive: "alive", Credit: "credit", Bye: "bye", Part: "part"}
+
 func (k Kind) String() string {
-	switch k {
-	case Data:
-		return "data"
-	case Alive:
-		return "alive"
-	case Credit:
-		return "credit"
-	case Bye:
-		return "bye"
-	case Part:
-		return "part"
-	default:
+	if k < Data || k >= kinds {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
+	return kindNames[k]
 }
 
 // Header precedes the payload of every frame. Integers are little-endian:
