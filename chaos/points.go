@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,10 +27,7 @@ type points[S, M any] struct {
 // crash. It needs states that can be cloned, as Exhaustive does.
 func CrashPoints[S, M any](config Config[S, M]) (Report, error) {
 	cfg := &config
-	if err := cfg.validate(); err != nil {
-		return Report{}, err
-	}
-	if err := searchable(cfg); err != nil {
+	if err := cmp.Or(cfg.validate(), searchable(cfg)); err != nil {
 		return Report{}, err
 	}
 	begin := time.Now()

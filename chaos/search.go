@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -108,10 +109,7 @@ func (x *search[S, M]) run(delays int) (Report, error) {
 
 // searchable refuses states that cannot be copied and told apart.
 func searchable[S, M any](cfg *Config[S, M]) error {
-	if err := printable[S]("state", true); err != nil {
-		return err
-	}
-	return printable[M]("message", false)
+	return cmp.Or(printable[S]("state", true), printable[M]("message", false))
 }
 
 // exploreFrom explores what can come after the first world. A panic of the

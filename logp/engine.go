@@ -87,10 +87,7 @@ func NewEngine[S, M any](p protocol.Protocol[S, M], net Network) (*Engine[S, M],
 
 // Run simulates one run. The same seed, faults and inputs give the same result.
 func (e *Engine[S, M]) Run(seed uint64, faults Faults, inputs ...Input) (Result, error) {
-	if err := faults.Check(e.net.P); err != nil {
-		return Result{}, err
-	}
-	if err := checkInputs(inputs, e.net.P); err != nil {
+	if err := cmp.Or(faults.Check(e.net.P), checkInputs(inputs, e.net.P)); err != nil {
 		return Result{}, err
 	}
 	e.reset(seed, faults, inputs)

@@ -198,10 +198,7 @@ func (b *benchCmd) checkHow(ops []string) error {
 	if b.Transport != memory && !slices.Contains(benchTransports, b.Transport) {
 		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
 	}
-	if err := b.checkProtection(ops); err != nil {
-		return err
-	}
-	if err := b.checkCopies(ops); err != nil {
+	if err := cmp.Or(b.checkProtection(ops), b.checkCopies(ops)); err != nil {
 		return err
 	}
 	if n := b.Iterations; n != nil && (*n < 1 || *n > benchIterationsMax) {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path/filepath"
@@ -111,10 +112,7 @@ func ParsePlace(s string) (Place, error) {
 		if i := strings.LastIndexByte(rest, ':'); i >= 0 {
 			network, ports = rest[:i], rest[i+1:]
 		}
-		if err := p.parseNet(network); err != nil {
-			return Place{}, fmt.Errorf("place %q: %w", s, err)
-		}
-		if err := p.parsePorts(ports); err != nil {
+		if err := cmp.Or(p.parseNet(network), p.parsePorts(ports)); err != nil {
 			return Place{}, fmt.Errorf("place %q: %w", s, err)
 		}
 		return p, nil
