@@ -79,25 +79,61 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	if err := explorable(&cfg); err != nil {
 		return Report{}, err
 	}
-	begin := time.Now()
 	x := explorer[S, M]{
-		cfg: &cfg, w: newWorld(&cfg), shown: newWorld(&cfg),
-		seen: map[fingerprint]visit{}, ends: map[fingerprint]bool{},
+		exploration: newExploration(&cfg), shown: newWorld(&cfg),
 		views: map[fingerprint]*stretches[S, M]{}, settlings: map[fingerprint]uint64{}, arrivals: map[fingerprint][]queue[M]{},
+	}
+	return x.setups(func() uint64 {
+		clear(x.views)
+		clear(x.settlings)
+		clear(x.arrivals)
+		x.path, x.depth = x.path[:0], 0
+		return x.explore(x.start())
+	}, func(panicked error) {
+		if x.current != nil {
+			x.push(leg[S, M]{x.current, byNothing})
+		}
+		x.violated(panicked)
+	})
+}
+
+// exploration is what Exhaustive has in both of its ways.
+type exploration[S, M any] struct {
+	cfg     *Config[S, M]
+	w       *World[S, M] // for Vary, and for telling violations
+	prelude []uint64     // choices of Vary
+	seen    map[fingerprint]visit
+	ends    map[fingerprint]bool
+	report  Report
+	err     error
+}
+
+func newExploration[S, M any](cfg *Config[S, M]) exploration[S, M] {
+	return exploration[S, M]{cfg: cfg, w: newWorld(cfg), seen: map[fingerprint]visit{}, ends: map[fingerprint]bool{}}
+}
+
+// setups explores every setup; explore returns the number of ways to an end. A panic of the protocol or of a check is a
+// violation, and the path tells where.
+func (x *exploration[S, M]) setups(explore func() (ways uint64), violated func(panicked error)) (Report, error) {
+	begin := time.Now()
+	one := func() {
+		defer func() {
+			if v := recover(); v != nil {
+				violated(fmt.Errorf("%w: %v", ErrPanic, v))
+			}
+		}()
+		x.report.Schedules = saturating(x.report.Schedules, explore())
 	}
 	for script := []uint64{}; script != nil && x.err == nil; {
 		x.w.choices.enumerate(script)
-		if err := x.w.setup.prepare(&cfg, &x.w.choices); err != nil {
+		if err := x.w.setup.prepare(x.cfg, &x.w.choices); err != nil {
 			return Report{}, err
 		}
 		script = x.w.choices.following()
 		x.prelude = append(x.prelude[:0], x.w.choices.made...)
 		clear(x.seen)
 		clear(x.ends)
-		clear(x.views)
-		clear(x.settlings)
-		clear(x.arrivals)
-		x.exploreFrom(x.start())
+		one()
 	}
 	x.report.Seconds = time.Since(begin).Seconds()
 	return x.report, x.err
@@ -117,20 +153,14 @@ func explorable[S, M any](cfg *Config[S, M]) error {
 }
 
 type explorer[S, M any] struct {
-	cfg       *Config[S, M]
-	w         *World[S, M] // for Vary, and for telling violations
+	exploration[S, M]
 	shown     *World[S, M] // for Check
-	prelude   []uint64     // choices of Vary
-	seen      map[fingerprint]visit
-	ends      map[fingerprint]bool
 	views     map[fingerprint]*stretches[S, M]
 	arrivals  map[fingerprint][]queue[M] // inboxes after a Send, by view and message
 	settlings map[fingerprint]uint64     // what was settled, and the paths from there to an end
 	path      []leg[S, M]
 	depth     int          // transitions of path
 	current   *point[S, M] // what is being tried, should it panic
-	report    Report
-	err       error
 }
 
 // visit is what is known of a state.
@@ -153,21 +183,6 @@ const (
 	byNothing // the process came to rest, or was interrupted by time
 	byTime    // time passes; no stretch
 )
-
-// exploreFrom explores a run's states. A panic of the protocol or of a check is
-// a violation, and the path tells where.
-func (x *explorer[S, M]) exploreFrom(g *node[S, M]) {
-	defer func() {
-		if v := recover(); v != nil {
-			if x.current != nil {
-				x.push(leg[S, M]{x.current, byNothing})
-			}
-			x.violated(fmt.Errorf("%w: %v", ErrPanic, v))
-		}
-	}()
-	x.path, x.depth = x.path[:0], 0
-	x.report.Schedules = saturating(x.report.Schedules, x.explore(g))
-}
 
 // explore visits what can come after g and returns the number of paths to an
 // end.
@@ -418,7 +433,7 @@ func (x *explorer[S, M]) mayCrash(g *node[S, M], r int) bool {
 		(x.cfg.MayCrash == nil || x.cfg.MayCrash(protocol.Rank(r)))
 }
 
-func (x *explorer[S, M]) tooMany() error {
+func (x *exploration[S, M]) tooMany() error {
 	return fmt.Errorf("chaos: %w: more than %d states", ErrIncomplete, x.cfg.statesMax())
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Exhaustive exploration of worlds with restarts, cuts, suspicion, testaments
@@ -36,15 +35,9 @@ import (
 
 // search explores worlds.
 type search[S, M any] struct {
-	cfg     *Config[S, M]
+	exploration[S, M]
 	worlds  []*World[S, M] // by depth; their memory is used again
-	tell    *World[S, M]   // for violations
-	seen    map[fingerprint]visit
-	ends    map[fingerprint]bool
-	prelude []uint64 // choices of Vary
 	path    []taken
-	report  Report
-	err     error
 	whole   bool // every interleaving
 	bounded bool // by delays; whole, too
 }
@@ -77,7 +70,7 @@ func (cfg *Config[S, M]) eventful() bool {
 }
 
 func newSearch[S, M any](cfg *Config[S, M]) *search[S, M] {
-	return &search[S, M]{cfg: cfg, tell: newWorld(cfg), whole: cfg.Step != nil}
+	return &search[S, M]{exploration: newExploration(cfg), worlds: []*World[S, M]{newWorld(cfg)}, whole: cfg.Step != nil}
 }
 
 // run explores every setup, each with so many delays.
@@ -85,43 +78,21 @@ func (x *search[S, M]) run(delays int) (Report, error) {
 	if err := searchable(x.cfg); err != nil {
 		return Report{}, err
 	}
-	begin := time.Now()
-	x.worlds = []*World[S, M]{newWorld(x.cfg)}
-	for script := []uint64{}; script != nil && x.err == nil; {
+	return x.setups(func() uint64 {
 		w := x.worlds[0]
-		w.choices.enumerate(script)
-		if err := w.setup.prepare(x.cfg, &w.choices); err != nil {
-			return Report{}, err
-		}
-		script = w.choices.following()
-		x.prelude = append(x.prelude[:0], w.choices.made...)
 		x.prelude[0] = free
 		w.choices.fromScript(x.prelude)
-		if err := w.reset(); err != nil {
-			return Report{}, err
+		if x.err = w.reset(); x.err != nil {
+			return 0
 		}
-		x.seen, x.ends = map[fingerprint]visit{}, map[fingerprint]bool{}
-		x.exploreFrom(phase{left: delays})
-	}
-	x.report.Seconds = time.Since(begin).Seconds()
-	return x.report, x.err
+		x.path = x.path[:0]
+		return x.explore(phase{left: delays})
+	}, x.violated)
 }
 
 // searchable refuses states that cannot be copied and told apart.
 func searchable[S, M any](cfg *Config[S, M]) error {
 	return cmp.Or(printable[S]("state", true), printable[M]("message", false))
-}
-
-// exploreFrom explores what can come after the first world. A panic of the
-// protocol or of a check is a violation, and the path tells where.
-func (x *search[S, M]) exploreFrom(ph phase) {
-	defer func() {
-		if v := recover(); v != nil {
-			x.violated(fmt.Errorf("%w: %v", ErrPanic, v))
-		}
-	}()
-	x.path = x.path[:0]
-	x.report.Schedules = saturating(x.report.Schedules, x.explore(ph))
 }
 
 // explore visits what can come after the world at the end of the path, and
@@ -136,7 +107,7 @@ func (x *search[S, M]) explore(ph phase) uint64 {
 		return v.ways
 	}
 	if x.report.States >= uint64(x.cfg.statesMax()) {
-		x.err = fmt.Errorf("chaos: %w: more than %d states", ErrIncomplete, x.cfg.statesMax())
+		x.err = x.tooMany()
 		return 0
 	}
 	x.report.States++
@@ -297,12 +268,12 @@ func (x *search[S, M]) recurs(legs int) {
 
 // violated ends the exploration: the path violates something.
 func (x *search[S, M]) violated(err error) {
-	x.err = x.tell.violation(x.retrace(), err, &x.report)
+	x.err = x.w.violation(x.retrace(), err, &x.report)
 }
 
 // retrace turns the path into choices.
 func (x *search[S, M]) retrace() (choices []uint64) {
-	w := x.tell
+	w := x.w
 	defer func() {
 		_ = recover() // the violation may be a panic at the end of the path
 		choices = w.choices.script
