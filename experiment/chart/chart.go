@@ -231,23 +231,21 @@ func (d *drawing) tip(s *Series, p Point) string {
 
 // mark draws the mark of series i.
 func (d *drawing) mark(i int, colour string, x, y float64, tip string) {
-	const r = 4.2
-	shape := ""
-	switch i % 6 {
-	case 0:
-		shape = fmt.Sprintf("M%.1f %.1fa%g %g 0 1 0 %g 0a%g %g 0 1 0 %g 0Z", x-r, y, r, r, 2*r, r, r, -2*r)
-	case 1:
-		shape = fmt.Sprintf("M%.1f %.1fh%gv%gh%gZ", x-r, y-r, 2*r, 2*r, -2*r)
-	case 2:
-		shape = fmt.Sprintf("M%.1f %.1fl%g %gh%gZ", x, y-r, r, 2*r, -2*r)
-	case 3:
-		shape = fmt.Sprintf("M%.1f %.1fl%g %gl%g %gl%g %gZ", x, y-r*1.2, r*1.2, r*1.2, -r*1.2, r*1.2, -r*1.2, -r*1.2)
-	case 4:
-		shape = fmt.Sprintf("M%.1f %.1fl%g %gm0 %gl%g %g", x-r, y-r, 2*r, 2*r, -2*r, -2*r, 2*r)
-	default:
-		shape = fmt.Sprintf("M%.1f %.1fh%gm%g %gv%g", x-r, y, 2*r, -r, -r, 2*r)
-	}
-	d.print(`<path fill="%s" stroke="%s" stroke-width="1.6" d="%s">%s</path>`+"\n", colour, colour, shape, tip)
+	m := marks[i%len(marks)]
+	d.print(`<path fill="%s" stroke="%s" stroke-width="1.6" d="M%.1f %.1f%s">%s</path>`+"\n", colour, colour, x+m.dx, y+m.dy, m.path, tip)
+}
+
+// marks are how marks are drawn: from where beside the point, and along which path.
+var marks = [...]struct {
+	dx, dy float64
+	path   string
+}{
+	{-4.2, 0, "a4.2 4.2 0 1 0 8.4 0a4.2 4.2 0 1 0 -8.4 0Z"},
+	{-4.2, -4.2, "h8.4v8.4h-8.4Z"},
+	{0, -4.2, "l4.2 8.4h-8.4Z"},
+	{0, -5.04, "l5.04 5.04l-5.04 5.04l-5.04 -5.04Z"},
+	{-4.2, -4.2, "l8.4 8.4m0 -8.4l-8.4 8.4"},
+	{-4.2, 0, "h8.4m-4.2 -4.2v8.4"},
 }
 
 // legend lists the series at the right.
