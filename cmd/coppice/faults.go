@@ -91,28 +91,18 @@ type death logp.Death
 func (d *death) UnmarshalText(text []byte) error {
 	s := string(text)
 	i := strings.IndexAny(s, "@#")
-	if i < 0 {
-		return d.malformed(s)
-	}
-	rank, err := strconv.ParseInt(s[:i], 10, 32)
-	if err != nil {
-		return d.malformed(s)
+	rank, wrong := strconv.ParseInt(s[:max(i, 0)], 10, 32) // no rank where there is neither
+	n, also := strconv.ParseInt(s[i+1:], 10, 64)
+	if wrong != nil || also != nil || n < 0 || s[i] == '#' && n == 0 {
+		return fmt.Errorf("%q; allowed: RANK@t with a time t from 0, or RANK#k with a number of sends k from 1", s)
 	}
 	d.Rank = protocol.Rank(rank)
-	n, err := strconv.ParseInt(s[i+1:], 10, 64)
-	switch {
-	case err != nil || n < 0 || s[i] == '#' && n == 0:
-		return d.malformed(s)
-	case s[i] == '@':
+	if s[i] == '@' {
 		d.At = protocol.Time(n)
-	default:
+	} else {
 		d.AfterSends = int(n)
 	}
 	return nil
-}
-
-func (d *death) malformed(s string) error {
-	return fmt.Errorf("%q; allowed: RANK@t with a time t from 0, or RANK#k with a number of sends k from 1", s)
 }
 
 // MarshalText writes the death as the flag has it.
