@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,8 +70,9 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	welcome Welcome
-	server  *Server  // the coordinator, if this process has become it; the reading goroutine's
-	host    *process // that has the coordinator, if it is on this host; the same
+	server  atomic.Pointer[Server] // the coordinator, if it is part of this process
+	became  bool                   // it is since it has taken another's place; the reading goroutine's
+	host    *process               // that has the coordinator, if it is on this host; the same
 	users   *lease
 	page    *detect.Page  // in which this process beats; nil: there is none
 	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
@@ -92,10 +94,12 @@ type Client struct {
 	load     []byte // the latest of Load
 	resumed  uint64 // the latest view in which it has
 	closing  bool
-	sight    func() *View // the latest that this process has opened; nil: nobody has said
+	mesh     *Mesh    // nil: there is none yet
+	holder   Identity // the process that has the coordinator, for the mesh
 
 	heard       heard    // the reading goroutine's
 	coordinator Identity // the same: the process that has it; zero: it is none of the job's
+	looks       int      // the same: how often it was looked for elsewhere
 	lost        bool     // the same, and Close's when that has ended
 }
 
@@ -231,8 +235,14 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 		return nil, Welcome{}, err
 	}
 	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
+	w, err := c.began(ctx, l, host, peer.Job, peer.Incarnation, key)
+	return l, w, err
+}
+
+// began begins to talk with a coordinator, of which so much is known by now.
+func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte, instance uint64, key []byte) (Welcome, error) {
 	w, err := c.welcomed(ctx, l)
-	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
+	if err == nil && c.id.Link != 0 && c.id.Link != instance {
 		if (w.Coordinator == Identity{}) {
 			err = wire.OtherJob
 		} else { // in the place of the one before
@@ -240,16 +250,20 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 		}
 	}
 	if err != nil {
-		conn.Close()
+		l.conn.Close()
 		host.close()
-		return nil, Welcome{}, err
+		return Welcome{}, err
 	}
 	c.host.close()
 	c.host, c.coordinator = host, w.Coordinator
-	c.id.Job, c.id.Link = peer.Job, peer.Incarnation
-	c.place.Job, c.place.Key = peer.Job, key
+	c.id.Job, c.id.Link = job, instance
+	c.place.Job, c.place.Key = job, key
 	w.Place = c.place
-	return l, w, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holder = w.Coordinator
+	c.tellHolder()
+	return w, nil
 }
 
 // shake opens a connection and makes the handshake, within the time that ctx leaves.
@@ -309,8 +323,8 @@ func (c *Client) Close() {
 		c.cancel()
 	})
 	c.wg.Wait()
-	if c.server != nil {
-		c.server.Close()
+	if c.became {
+		c.server.Load().Close()
 	}
 	patience := time.Duration(0)
 	if c.lost {
@@ -356,15 +370,14 @@ func (c *Client) isClosing() bool {
 // run serves one connection after the other.
 func (c *Client) run(l *link) {
 	for {
-		err, local := c.converse(l), l.local
-		if c.isClosing() || c.heard.finished {
+		err := c.converse(l)
+		switch {
+		case c.isClosing() || c.heard.finished:
 			return
-		}
-		if err == nil { // broken, not ended
-			l, err = c.reconnect()
-		}
-		if err != nil && c.outlives(local, err) {
+		case c.inside():
 			l, err = c.follow()
+		case err == nil: // broken, not ended
+			l, err = c.reconnect()
 		}
 		if err != nil {
 			if !c.isClosing() {

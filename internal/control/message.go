@@ -13,7 +13,7 @@ import (
 
 // The ids that are not ranks.
 const (
-	coordinatorID = ^uint32(0)
+	coordinatorID = wire.Coordinator
 	observerID    = ^uint32(1)
 )
 
