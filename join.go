@@ -42,6 +42,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
 	}
 	defer joined.Store(false)
+	place.Silence = cfg.Silence
 	var server *control.Server
 	if place.Host {
 		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {
@@ -57,7 +58,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
-	client.Serves(server)
+	if server != nil {
+		client.Serves(server)
+	}
 	cfg.Unwatched = place.How != control.RunHow
 	var asked bool // by the launcher to resume; it tells what came of that
 	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
@@ -167,14 +170,31 @@ func meshOf(p *node.Process) *control.Mesh {
 	return &control.Mesh{
 		Sight:       func() *control.View { return reported(p.Sight().View) },
 		Coordinator: p.Coordinator,
-		Visit: func(ctx context.Context, peer control.Peer, me wire.Identity) (net.Conn, wire.Identity, error) {
-			a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
-			if err != nil {
-				return nil, wire.Identity{}, err
-			}
-			return p.Visit(ctx, a, me)
-		},
 	}
+}
+
+// Visit implements control.Visitor, from before there is a process.
+func (m *mediator) Visit(ctx context.Context, self control.Place, peer control.Peer, me wire.Identity) (net.Conn, wire.Identity, error) {
+	a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	m.mu.Lock()
+	p := m.p
+	m.mu.Unlock()
+	if p != nil {
+		return p.Visit(ctx, a, me)
+	}
+	e, err := transport.Listen(transport.Config{
+		Key: self.Key, Self: wire.Identity{Job: self.Job, From: uint32(self.Rank), Incarnation: self.Incarnation},
+		Decide:      func(wire.Identity) (me wire.Identity, verdict wire.Refusal) { return me, wire.NotMe },
+		Established: func(*transport.Conn) {},
+	})
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	defer e.Close()
+	return e.Visit(ctx, a, me)
 }
 
 // detectVariable names a detector of silence that the program imports, such as

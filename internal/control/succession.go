@@ -28,8 +28,6 @@ import (
 type Mesh struct {
 	// Sight is the latest view that the process has opened.
 	Sight func() *View
-	// Visit connects with the coordinator in a process of another host; me says Link.
-	Visit func(ctx context.Context, p Peer, me wire.Identity) (conn net.Conn, peer wire.Identity, err error)
 	// Coordinator is told which process has the coordinator.
 	Coordinator func(rank int)
 }
@@ -159,19 +157,19 @@ func (c *Client) follow() (*link, error) {
 // find tries once to connect with the coordinator, wherever it may be: on this host, at the seat, and, in case that
 // others know better, with some other process of the job.
 func (c *Client) find(h *heir) (*link, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
-	defer cancel()
-	m, seat := c.meshed(), h.seat()
-	try := max(c.silence/8, 100*time.Millisecond)
-	if m == nil {
-		l, _, err := c.connect(ctx, try)
+	v, ok := c.handler.(Visitor)
+	if !ok || c.meshed() == nil {
+		ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
+		defer cancel()
+		l, _, err := c.connect(ctx, seedTry)
 		return l, err
 	}
-	l, _, err := c.connectTo(ctx, controlPath(c.place.Dir), c.place.Key)
-	if err == nil || errors.Is(err, wire.Excluded) || h.host(h.self) == "" {
+	l, err := c.findHere()
+	if err == nil || errors.Is(err, wire.Excluded) {
 		return l, err
 	}
 	var there, others []Peer
+	seat := h.seat()
 	for i := range h.live {
 		switch p := h.peers[i[0]]; p.Host {
 		case h.host(h.self):
@@ -186,8 +184,10 @@ func (c *Client) find(h *heir) (*link, error) {
 		there = append(there, others[c.looks%len(others)])
 	}
 	for _, p := range there {
-		var e error
-		if l, e = c.visit(m, p, try); e == nil || errors.Is(e, wire.Excluded) {
+		ctx, cancel := context.WithTimeout(c.ctx, max(c.silence/8, 100*time.Millisecond))
+		l, _, e := c.visit(ctx, v, c.place, p)
+		cancel()
+		if e == nil || errors.Is(e, wire.Excluded) {
 			return l, e
 		}
 		err = fmt.Errorf("rank %d: %w", p.Rank, e)
@@ -195,17 +195,23 @@ func (c *Client) find(h *heir) (*link, error) {
 	return nil, err
 }
 
-// visit connects with the coordinator if it is in a process of another host.
-func (c *Client) visit(m *Mesh, p Peer, try time.Duration) (*link, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, try)
+// findHere tries to connect with the coordinator on this host.
+func (c *Client) findHere() (*link, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
 	defer cancel()
-	conn, peer, err := m.Visit(ctx, p, wire.Identity{Link: c.id.Link})
+	l, _, err := c.connectTo(ctx, controlPath(c.place.Dir), c.place.Key, 0)
+	return l, err
+}
+
+// visit connects with the coordinator if it is in a process of another host.
+func (c *Client) visit(ctx context.Context, v Visitor, self Place, p Peer) (*link, Welcome, error) {
+	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link})
 	if err != nil {
-		return nil, err
+		return nil, Welcome{}, err
 	}
 	l := &link{conn: conn, lines: newLines(conn, tellMax)}
-	_, err = c.began(ctx, l, nil, peer.Job, peer.Link, c.place.Key)
-	return l, err
+	w, err := c.began(ctx, l, nil, peer.Job, peer.Link, self.Key)
+	return l, w, err
 }
 
 // Visit answers a process of another host that looks for the coordinator in this one.
@@ -246,14 +252,14 @@ func (c *Client) serve(h *heir) {
 	if c.host != nil {
 		h.how = c.host.waitFor(wordsMax)
 	}
-	if c.place.Coordinator != controlPath(c.place.Dir) && h.here() {
+	if c.place.Coordinator != controlPath(c.place.Dir) && c.place.Seeds == nil && h.here() {
 		tcp = c.place.Coordinator
 	}
 	s, err := Serve(ServerConfig{
 		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
 		Settings: w.Settings, Silence: w.Silence, JoinTimeout: max(5*w.Silence, lostMin),
 		Command: strings.Join(os.Args, " "), Logger: c.log,
-		TCP: tcp, shared: true, self: c.self(), heir: h,
+		TCP: tcp, shared: true, self: c.self(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
 	if err != nil {
 		c.log.Info("control: another one is coordinator, or will be", "error", err)
