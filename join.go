@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -41,13 +42,13 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
 	}
 	defer joined.Store(false)
+	place.Silence = cfg.Silence
+	var server *control.Server
 	if place.Host {
-		server, complete, err := control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger})
-		if err != nil {
+		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {
 			return fmt.Errorf("coppice: %w", err)
 		}
 		defer server.Close()
-		place = complete
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -57,6 +58,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
+	if server != nil {
+		client.Serves(server)
+	}
 	cfg.Unwatched = place.How != control.RunHow
 	var asked bool // by the launcher to resume; it tells what came of that
 	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
@@ -84,7 +88,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	m.connect(p)
 	client.Keep(p.KeepSockets)
-	client.Sight(func() *control.View { return reported(p.Sight().View) })
+	client.Follow(meshOf(p))
 	go func() {
 		<-p.Out()
 		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
@@ -157,8 +161,40 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 	}
 	return node.New(cfg, node.Socket{
 		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
-		Page: page, Datagrams: place.LocalSize < place.Size, ServerInside: place.How != control.RunHow,
+		Page: page, Datagrams: place.LocalSize < place.Size, Visit: h.Visit, Visited: h.Visited,
 	})
+}
+
+// meshOf is how a client follows the coordinator.
+func meshOf(p *node.Process) *control.Mesh {
+	return &control.Mesh{
+		Sight:       func() *control.View { return reported(p.Sight().View) },
+		Coordinator: p.Coordinator,
+	}
+}
+
+// Visit implements control.Visitor, from before there is a process.
+func (m *mediator) Visit(ctx context.Context, self control.Place, peer control.Peer, me wire.Identity) (net.Conn, wire.Identity, error) {
+	a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	m.mu.Lock()
+	p := m.p
+	m.mu.Unlock()
+	if p != nil {
+		return p.Visit(ctx, a, me)
+	}
+	e, err := transport.Listen(transport.Config{
+		Key: self.Key, Self: wire.Identity{Job: self.Job, From: uint32(self.Rank), Incarnation: self.Incarnation},
+		Decide:      func(wire.Identity) (me wire.Identity, verdict wire.Refusal) { return me, wire.NotMe },
+		Established: func(*transport.Conn) {},
+	})
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	defer e.Close()
+	return e.Visit(ctx, a, me)
 }
 
 // detectVariable names a detector of silence that the program imports, such as

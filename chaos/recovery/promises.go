@@ -138,7 +138,7 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 			continue
 		}
 		for other := range jobOf(w).Coordinator() {
-			if other == r || !w.Alive(other) {
+			if other == r || !w.Alive(other) || w.Rest(other) == chaos.Done { // who came back when the job was over has yet to learn it
 				continue
 			}
 			at, ok := w.State(other).Stands(task)

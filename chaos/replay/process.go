@@ -261,6 +261,7 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	}
 	for _, k := range m.Drawn {
 		s.rules.Drew(k)
+		j.carryOut(s)
 	}
 	if m.Kind != View && m.Kind != Data || len(m.Drawn) > 0 {
 		s.changes++

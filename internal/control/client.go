@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,8 +70,10 @@ type Client struct {
 	id      wire.Identity
 	silence time.Duration
 	welcome Welcome
-	server  *Server  // the coordinator, if this process has become it; the reading goroutine's
-	host    *process // that has the coordinator, if it is on this host; the same
+	server  atomic.Pointer[Server] // the coordinator, if it is part of this process
+	became  bool                   // the client has begun it, and ends it; the reading goroutine's
+	ownSeed int                    // the number of the seed on this host; −1: none is
+	host    *process               // that has the coordinator, if it is on this host; the same
 	users   *lease
 	page    *detect.Page  // in which this process beats; nil: there is none
 	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
@@ -92,10 +95,13 @@ type Client struct {
 	load     []byte // the latest of Load
 	resumed  uint64 // the latest view in which it has
 	closing  bool
-	sight    func() *View // the latest that this process has opened; nil: nobody has said
+	mesh     *Mesh    // nil: there is none yet
+	holder   Identity // the process that has the coordinator
+	known    []Peer   // what the door tells
 
 	heard       heard    // the reading goroutine's
 	coordinator Identity // the same: the process that has it; zero: it is none of the job's
+	looks       int      // the same: how often it was looked for elsewhere
 	lost        bool     // the same, and Close's when that has ended
 }
 
@@ -120,15 +126,19 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	if c.users, err = lock(p.Dir, usersName, posix.LOCK_SH); err != nil {
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)
 	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	if c.ownSeed = ownSeed(ctx, p.Seeds); c.ownSeed >= 0 {
+		c.wg.Go(c.keepDoor)
+	}
 	l, w, err := c.join(ctx)
 	if err != nil {
-		c.users.leave(0)
+		c.giveUp()
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
 	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
 		l.conn.Close()
 		c.host.close()
-		c.users.leave(0)
+		c.giveUp()
 		return nil, Welcome{}, err
 	}
 	c.silence, c.welcome = w.Silence, w
@@ -136,16 +146,25 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		logger.Warn("control: no page of beats", "error", err)
 	}
 	c.heard.reach(w.Size - 1)
-	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.conn = l.conn
 	c.wg.Go(func() { c.run(l) })
 	return c, w, nil
 }
 
+// giveUp ends what Join has begun.
+func (c *Client) giveUp() {
+	c.cancel()
+	c.wg.Wait()
+	if c.became && c.server.Load() != nil {
+		c.server.Load().Close()
+	}
+	c.users.leave(0)
+}
+
 // join tries to connect until the coordinator is there.
 func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
-	ctx, cancel := context.WithTimeout(caller, joinTimeout)
+	ctx, cancel := context.WithTimeout(caller, max(joinTimeout, 2*c.place.JoinTimeout))
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error // the latest that says more than that the time was up
@@ -164,12 +183,14 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		switch {
 		case cancelled(): // whatever the connection made of it
 			return nil, w, context.Cause(caller)
-		case final(err):
+		case final(err) || errors.Is(err, errTooFew):
 			return nil, w, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		case c.place.How == RunHow && !transient(err):
 			return nil, w, fmt.Errorf("no coordinator at %s: %w", c.place.Coordinator, err)
-		case c.place.How != RunHow && os.Getppid() != parent:
+		case (c.place.How == MpirunHow || c.place.How == SrunHow) && os.Getppid() != parent:
 			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
+		case c.place.Seeds != nil:
+			c.gather(began)
 		}
 		select {
 		case <-ctx.Done():
@@ -211,17 +232,27 @@ func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome
 		}
 	}
 	local := controlPath(c.place.Dir)
-	l, w, err := c.connectTo(ctx, local, key)
-	if err != nil && c.place.Coordinator != local && !final(err) {
+	l, w, err := c.connectTo(ctx, local, key, 0)
+	switch {
+	case err == nil || c.place.Coordinator == local || final(err) || errors.Is(err, errTooFew):
+	case c.place.Seeds != nil:
+		return c.connectSeeds(ctx, key)
+	default:
 		ctx, done := context.WithTimeout(ctx, try)
 		defer done()
-		l, w, err = c.connectTo(ctx, c.place.Coordinator, key)
+		l, w, err = c.connectTo(ctx, c.place.Coordinator, key, 0)
 	}
 	return l, w, err
 }
 
-func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*link, Welcome, error) {
-	conn, peer, err := shake(ctx, address, key, c.id)
+// connectTo connects with a coordinator at an address. The handshake has its own limit, unless try is 0.
+func (c *Client) connectTo(ctx context.Context, address string, key []byte, try time.Duration) (*link, Welcome, error) {
+	shaking, done := ctx, func() {}
+	if try > 0 {
+		shaking, done = context.WithTimeout(ctx, try)
+	}
+	conn, peer, err := shake(shaking, address, key, c.id)
+	done()
 	if err != nil {
 		return nil, Welcome{}, err
 	}
@@ -231,8 +262,17 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 		return nil, Welcome{}, err
 	}
 	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
+	w, err := c.began(ctx, l, host, peer.Job, peer.Incarnation, key)
+	return l, w, err
+}
+
+// began begins to talk with a coordinator, of which so much is known by now.
+func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte, instance uint64, key []byte) (Welcome, error) {
 	w, err := c.welcomed(ctx, l)
-	if err == nil && c.id.Link != 0 && c.id.Link != peer.Incarnation {
+	if other, ok := err.(*elsewhere); ok {
+		other.job = job
+	}
+	if err == nil && c.id.Link != 0 && c.id.Link != instance {
 		if (w.Coordinator == Identity{}) {
 			err = wire.OtherJob
 		} else { // in the place of the one before
@@ -240,16 +280,20 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte) (*li
 		}
 	}
 	if err != nil {
-		conn.Close()
+		l.conn.Close()
 		host.close()
-		return nil, Welcome{}, err
+		return Welcome{}, err
 	}
 	c.host.close()
 	c.host, c.coordinator = host, w.Coordinator
-	c.id.Job, c.id.Link = peer.Job, peer.Incarnation
-	c.place.Job, c.place.Key = peer.Job, key
+	c.id.Job, c.id.Link = job, instance
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.place.Job, c.place.Key = job, key
 	w.Place = c.place
-	return l, w, nil
+	c.holder = w.Coordinator
+	c.tellHolder()
+	return w, nil
 }
 
 // shake opens a connection and makes the handshake, within the time that ctx leaves.
@@ -280,12 +324,26 @@ func shake(ctx context.Context, address string, key []byte, me wire.Identity) (n
 
 // welcomed reads the first line.
 func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
-	deadline, _ := ctx.Deadline()
-	l.conn.SetReadDeadline(deadline)
+	var m message
 	defer l.conn.SetReadDeadline(time.Time{})
-	m, err := readMessage(l.lines)
-	if err != nil {
-		return Welcome{}, err
+	for m.Type == "" || m.Type == tellBeat || m.Type == tellDied { // it waits for others, and tells it all once more
+		deadline, _ := ctx.Deadline()
+		if soon := time.Now().Add(handshakeMax); c.place.Seeds != nil && !l.local && soon.Before(deadline) {
+			deadline = soon
+		}
+		l.conn.SetReadDeadline(deadline)
+		var err error
+		if m, err = readMessage(l.lines); err != nil {
+			return Welcome{}, err
+		}
+	}
+	switch {
+	case m.Type == tellClosing && m.Why != "":
+		return Welcome{}, fmt.Errorf("%w: %s", errTooFew, m.Why)
+	case m.Type == tellClosing:
+		return Welcome{}, wire.Closing
+	case m.Type == tellElsewhere:
+		return Welcome{}, &elsewhere{coordinator: m.Coordinator, peers: m.Peers}
 	}
 	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
@@ -309,8 +367,8 @@ func (c *Client) Close() {
 		c.cancel()
 	})
 	c.wg.Wait()
-	if c.server != nil {
-		c.server.Close()
+	if s := c.server.Load(); c.became && s != nil {
+		s.Close()
 	}
 	patience := time.Duration(0)
 	if c.lost {
@@ -356,15 +414,14 @@ func (c *Client) isClosing() bool {
 // run serves one connection after the other.
 func (c *Client) run(l *link) {
 	for {
-		err, local := c.converse(l), l.local
-		if c.isClosing() || c.heard.finished {
+		err := c.converse(l)
+		switch {
+		case c.isClosing() || c.heard.finished:
 			return
-		}
-		if err == nil { // broken, not ended
-			l, err = c.reconnect()
-		}
-		if err != nil && c.outlives(local, err) {
+		case c.inside():
 			l, err = c.follow()
+		case err == nil: // broken, not ended
+			l, err = c.reconnect()
 		}
 		if err != nil {
 			if !c.isClosing() {

@@ -17,7 +17,7 @@ import (
 func (s *Server) fenceAsked(c *session, said message) {
 	m, by := s.members[said.Rank], c.member
 	silent := s.silent(m)
-	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || s.cfg.TCP == "" || s.lastTwo(m, by)) {
+	if !m.joined && s.awaited(m) && silent >= s.cfg.Silence/2 && (said.Quorum || !s.cfg.spread || s.lastTwo(m, by)) {
 		s.giveUp(m, fmt.Sprintf("never joined: asked for by rank %d: %s", by.rank, said.Why))
 		return
 	}

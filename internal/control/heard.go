@@ -40,11 +40,13 @@ func (c *Client) hear(m message) error {
 		}
 		if fresh := h.fresh(peers); len(fresh) > 0 {
 			c.handler.Peers(fresh)
+			c.note()
 		}
 	case tellDied:
 		d := Death{Rank: m.Rank, Incarnation: m.Incarnation, Certain: m.Certain, How: m.Why, Record: m.Record}
 		if h.newDeath(d) && (d.Rank != c.place.Rank || d.Incarnation >= c.place.Incarnation) {
 			c.handler.Died(d)
+			c.note()
 		}
 	case tellAlive:
 		c.handler.Alive(m.Rank)

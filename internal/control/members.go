@@ -130,7 +130,11 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 	} else {
 		s.admit(m, p)
 	}
-	s.welcome(m.session)
+	if s.gathering {
+		s.gathered(false)
+	} else {
+		s.welcome(m.session)
+	}
 	return m.session
 }
 

@@ -13,7 +13,7 @@ import (
 
 // The ids that are not ranks.
 const (
-	coordinatorID = ^uint32(0)
+	coordinatorID = wire.Coordinator
 	observerID    = ^uint32(1)
 )
 
@@ -75,6 +75,7 @@ const (
 	sayBye      = "bye"      // Record: it leaves
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
+	sayProbe    = "probe"    // an observer: has the job begun?
 )
 
 // What the coordinator tells.
@@ -91,9 +92,13 @@ const (
 	tellBeat     = "beat"     // the answer to one: the coordinator is alive
 	tellPaged    = "paged"    // the coordinator sees the beats of this process in the directory's page
 	tellKeep     = "keep"     // the directory was removed
-	tellClosing  = "closing"  // it ends: do not come back
+	tellClosing  = "closing"  // it ends: do not come back; Why: too few have come
 	tellJoined   = "joined"   // Joined: the answer to an observer's request
 	tellRefused  = "refused"  // Why: the other one
+
+	tellElsewhere = "elsewhere" // Coordinator, Peers: it is not here
+	tellGathers   = "gathers"   // the answer to a probe: not yet
+	tellBegun     = "begun"     // the other one
 )
 
 // line is a message as it is written.

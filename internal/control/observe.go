@@ -58,6 +58,9 @@ func (s *Server) observe(conn, raw net.Conn) {
 	conn.SetReadDeadline(time.Time{})
 	switch {
 	case err == nil && m.Type == sayWatch:
+	case err == nil && m.Type == sayProbe:
+		s.probed(conn)
+		return
 	case err == nil && m.Type == sayJoin:
 		s.answer(conn, m.Request)
 		return

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Place is a process's place in its job, as its environment tells it.
@@ -19,8 +20,11 @@ type Place struct {
 	Key         []byte   // the job's secret; nil: it lies in Dir
 	Rank, Size  int
 	Incarnation uint64
-	Coordinator string // a path (Unix) or host:port (TCP)
-	Host        bool   // this process hosts the coordinator
+	Coordinator string        // a path (Unix) or host:port (TCP), or several of these
+	Seeds       []string      // those, if they are several
+	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
+	JoinTimeout time.Duration // the same
+	Host        bool          // this process hosts the coordinator
 	LocalRank   int
 	LocalSize   int
 	Grow        int    // so many processes may join beyond Size: ranks go up to Size+Grow−1
@@ -49,6 +53,7 @@ const (
 	VarKeyFile     = "COPPICE_KEY_FILE"
 	VarKey         = "COPPICE_KEY"
 	VarParent      = "COPPICE_JOBS_DIR"
+	VarJoinTimeout = "COPPICE_JOIN_TIMEOUT"
 )
 
 // SizeMax bounds the processes of a job.
@@ -192,6 +197,15 @@ func (e environment) incarnation(p *Place) error {
 	return nil
 }
 
+func (e environment) joinTimeout(p *Place) (err error) {
+	if e.has(VarJoinTimeout) {
+		if p.JoinTimeout, err = time.ParseDuration(e.get(VarJoinTimeout)); err != nil || p.JoinTimeout <= 0 {
+			return fmt.Errorf("%s=%q; allowed: a time such as 90s", VarJoinTimeout, e.get(VarJoinTimeout))
+		}
+	}
+	return nil
+}
+
 // scheduler is where one that knows nothing of us tells a process its place.
 type scheduler struct {
 	how                              string
@@ -232,10 +246,13 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	if !named {
 		return p, fmt.Errorf("%s is set, but nothing names the job; allowed: %s=NAME, the same in all its processes", s.rank, VarJob)
 	}
-	if e.has(VarCoordinator) {
+	err := e.joinTimeout(&p)
+	switch {
+	case err != nil:
+		return p, err
+	case e.has(VarCoordinator):
 		return e.spread(p, name)
 	}
-	var err error
 	if p.Dir, err = derivedDir(e.get, name); err != nil {
 		return p, err
 	}
@@ -274,6 +291,9 @@ func (e environment) manual() (Place, error) {
 	if err := e.incarnation(&p); err != nil {
 		return p, err
 	}
+	if err := e.joinTimeout(&p); err != nil {
+		return p, err
+	}
 	if !e.has(VarCoordinator) {
 		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", VarRank, VarDir, VarCoordinator, VarCoordinator)
 	}
@@ -288,7 +308,13 @@ func (e environment) spread(p Place, name []string) (Place, error) {
 	if p.Coordinator, err = e.coordinator(); err != nil {
 		return p, err
 	}
-	p.Host = p.Rank == 0
+	if seeds := strings.Split(p.Coordinator, ","); len(seeds) > 1 {
+		p.Seeds = seeds
+		if p.How == ManualHow && !e.has("LOCAL_WORLD_SIZE") { // on several hosts, for all we know
+			p.LocalRank, p.LocalSize = 0, 1
+		}
+	}
+	p.Host = p.Rank == 0 && p.Seeds == nil
 	key, err := e.key()
 	if err != nil {
 		return p, err
@@ -303,8 +329,10 @@ func (e environment) spread(p Place, name []string) (Place, error) {
 // coordinator is where the coordinator listens for other hosts.
 func (e environment) coordinator() (string, error) {
 	address := e.get(VarCoordinator)
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return "", fmt.Errorf("%s=%q; allowed: HOST:PORT, where the coordinator, usually rank 0, listens", VarCoordinator, address)
+	for seed := range strings.SplitSeq(address, ",") {
+		if _, port, err := net.SplitHostPort(seed); err != nil || port == "" {
+			return "", fmt.Errorf("%s=%q; allowed: HOST:PORT, where rank 0 listens, or several with commas between them, each of another host", VarCoordinator, address)
+		}
 	}
 	return address, nil
 }

@@ -57,6 +57,9 @@ type ServerConfig struct {
 	shared bool     // the directory belongs to all processes: the last to leave removes it
 	self   Identity // the process of the job that it is part of; zero: none
 	heir   *heir    // what it begins with in another's place; nil: it is the first
+	spread bool     // processes may be on other hosts
+	seeds  []string // where processes look for it; nil: at TCP
+	seed   int      // the one of this host
 }
 
 // Defaults and bounds.
@@ -92,6 +95,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	begun     bool      // a process has joined
+	gathering bool      // not all have come, and nobody is welcomed
 	members   []*member // by rank: the latest incarnation
 	sessions  map[*session]bool
 	observers map[*session]bool
@@ -126,7 +130,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
-		ending: ending.New(membership.First(cfg.Size, nil)),
+		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil,
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)
@@ -145,6 +149,9 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	s.wg.Go(s.watchSilence)
 	s.wg.Go(s.watchDir)
 	s.wg.Go(s.reportEvents)
+	if s.gathering {
+		s.wg.Go(s.lookAround)
+	}
 	for _, l := range s.listeners {
 		s.wg.Go(func() { s.accept(l) })
 	}
@@ -165,7 +172,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
-	cfg.self = Identity{uint64(p.Rank), p.Incarnation}
+	cfg.self, cfg.JoinTimeout = Identity{uint64(p.Rank), p.Incarnation}, p.JoinTimeout
 	cfg.Command = strings.Join(os.Args, " ")
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator
@@ -194,6 +201,7 @@ func (c *ServerConfig) complete() error {
 	if c.LocalSize == 0 {
 		c.LocalSize = c.Size
 	}
+	c.spread = c.spread || c.TCP != "" || c.seeds != nil
 	if c.Silence <= 0 {
 		c.Silence = SilenceDefault
 	}

@@ -151,6 +151,11 @@ func (s *Server) listen(m *member, now time.Time) {
 // without it, or before the job was over.
 func (s *Server) missing(m *member, silent time.Duration) {
 	switch {
+	case s.gathering && s.begun && silent > s.cfg.JoinTimeout:
+		s.gathered(true)
+	case s.gathering:
+	case m.removed && s.cfg.heir != nil:
+		s.giveUp(m, fmt.Sprintf("view %d goes on without it", s.view.Number))
 	case m.removed:
 		s.giveUp(m, fmt.Sprintf("never joined: view %d goes on without it", s.view.Number))
 	case s.finished && silent > s.cfg.Silence:

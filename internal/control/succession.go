@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -12,110 +13,260 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// A coordinator that is part of a process of the job dies with it. Another process takes its place: of
-// those that live in the latest view the one of the lowest rank, or the next if that one does not in
-// time. The kernel ends the lock on the directory with the process that held it, so there is never a second
-// one on a host. The new coordinator knows what its own process knows; each of the others says again, as on any
+// A coordinator that is part of a process of the job dies with it, or with its host. Another process takes
+// its place. The coordinator stays on its host as long as the latest view has a member there: there the kernel tells who is
+// dead. When it has none, the coordinator moves to the host of the view's lowest member. A majority has decided that view, so
+// those who are cut off with the coordinator before have no quorum, and end. On the host it is the process of
+// the lowest rank, or the next if that one does not serve in time; the kernel ends the lock on the directory with the
+// process that held it, so there is never a second one on a host.
+//
+// The new coordinator knows what its own process knows; each of the others says again, as on any
 // further connection, where it listens, which view it has opened last and what its tasks have come to. Who
 // died meanwhile has left its record, which nobody locks any more.
 
-// heir is what a process knows that takes the place of a coordinator.
-type heir struct {
-	gone   Identity // whose place it takes
-	how    string   // that one ended
-	peers  []Peer   // by rank, incarnation 0: unknown
-	deaths []Death  // the same
-	view   *View    // the latest that the process has opened; nil: none
-	host   string   // the process's own
+// Mesh is what a client needs of its process to follow the coordinator. Its functions are called by one goroutine.
+type Mesh struct {
+	// Sight is the latest view that the process has opened.
+	Sight func() *View
+	// Coordinator is told which process has the coordinator.
+	Coordinator func(rank int)
 }
 
-// Sight has f called when the client needs to know the latest view that this process has opened.
-func (c *Client) Sight(f func() *View) {
+// Follow has the client use the mesh of its process from now on.
+func (c *Client) Follow(m *Mesh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sight = f
+	c.mesh = m
+	c.tellHolder()
 }
 
-// outlives reports whether the job goes on without the coordinator, which was lost with an error: it was
-// that of another process, on this host.
-func (c *Client) outlives(local bool, err error) bool {
-	return c.coordinator != Identity{} && c.coordinator != c.self() && local &&
-		!errors.Is(err, wire.Excluded) && !c.replaced() && !c.isClosing()
-}
-
-// follow connects with the coordinator that takes the place of the one that is gone, which may
-// be this process's own.
-func (c *Client) follow() (*link, error) {
-	patience := max(5*c.silence, lostMin)
-	ctx, cancel := context.WithTimeout(c.ctx, patience)
-	defer cancel()
-	h := c.heir()
-	turn := time.Now().Add(time.Duration(h.before(c.place.Rank)) * c.silence / 4)
-	c.log.Info("control: coordinator lost; the next is looked for", "rank", h.gone.Rank())
-	for wait := time.Millisecond; ; wait = min(wait*3/2, 20*time.Millisecond) {
-		l, _, err := c.connect(ctx, handshakeMax)
-		switch {
-		case err == nil:
-			return l, c.resume(l)
-		case final(err) || c.replaced() || ctx.Err() != nil:
-			return nil, fmt.Errorf("coordinator in place of rank %d: %w", h.gone.Rank(), err)
-		case c.server == nil && !time.Now().Before(turn):
-			c.serve(h)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+// tellHolder tells the process who has the coordinator. c.mu is held.
+func (c *Client) tellHolder() {
+	if c.mesh != nil && c.holder != (Identity{}) {
+		c.mesh.Coordinator(c.holder.Rank())
 	}
+}
+
+// heir is what a process knows that may take the place of a coordinator.
+type heir struct {
+	gone   Identity // whose place it takes
+	how    string   // that one ended; "": that is not known
+	self   Identity
+	peers  []Peer  // by rank, incarnation 0: unknown
+	deaths []Death // the same
+	view   *View   // the latest that the process has opened; nil: none
 }
 
 // heir is what this process knows of the job.
 func (c *Client) heir() *heir {
-	h := &heir{gone: c.coordinator, peers: c.heard.peers, deaths: c.heard.deaths, host: c.heard.peers[c.place.Rank].Host}
-	c.mu.Lock()
-	sight := c.sight
-	c.mu.Unlock()
-	if sight != nil {
-		h.view = sight()
+	h := &heir{gone: c.coordinator, self: c.self(), peers: c.heard.peers, deaths: c.heard.deaths}
+	if m := c.meshed(); m != nil {
+		h.view = m.Sight()
 	}
 	return h
 }
 
-// before counts the processes that come before one as coordinators, as far as is known.
-func (h *heir) before(rank int) (n int) {
-	for r, p := range h.peers[:rank] {
-		if i := (Identity{uint64(r), p.Incarnation}); i != h.gone && h.lives(i) {
+// meshed is the mesh of the process; nil: there is none yet.
+func (c *Client) meshed() *Mesh {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mesh
+}
+
+// host is that of a process; "": unknown.
+func (h *heir) host(i Identity) string {
+	if int(i[0]) < len(h.peers) && h.peers[i[0]].Incarnation == i[1] {
+		return h.peers[i[0]].Host
+	}
+	return ""
+}
+
+// here reports whether the coordinator before was on this host.
+func (h *heir) here() bool { return h.host(h.gone) == h.host(h.self) }
+
+// live yields the processes that are in the view and not known to be dead.
+func (h *heir) live(yield func(Identity) bool) {
+	for r, p := range h.peers {
+		i := Identity{uint64(r), p.Incarnation}
+		if i[1] > 0 && h.deaths[r].Incarnation < i[1] && (h.view == nil || h.view.Has(r, i[1])) && !yield(i) {
+			return
+		}
+	}
+}
+
+// seat is the host where the coordinator belongs; "": that is not known.
+func (h *heir) seat() (host string) {
+	for i := range h.live {
+		switch {
+		case h.host(i) == h.host(h.gone):
+			return h.host(i)
+		case host == "":
+			host = h.host(i)
+		}
+	}
+	return host
+}
+
+// turn counts the processes that come before this one as coordinators on its host.
+func (h *heir) turn() (n int) {
+	for i := range h.live {
+		if i[0] < h.self[0] && i != h.gone && h.host(i) == h.host(h.self) {
 			n++
 		}
 	}
 	return n
 }
 
-// lives reports whether a process is in the view, and not known to be dead.
-func (h *heir) lives(i Identity) bool {
-	return i[1] > 0 && h.deaths[i[0]].Incarnation < i[1] && (h.view == nil || h.view.Has(i.Rank(), i[1]))
+// inside reports whether the coordinator is part of another process of the job.
+func (c *Client) inside() bool { return c.coordinator != Identity{} && c.coordinator != c.self() }
+
+// followMin is how long a process looks for the coordinator's next place, at least: it ends before if no quorum is left.
+const followMin = time.Minute
+
+// follow connects with the coordinator again, or with the one that takes its place, which may be this process's
+// own.
+func (c *Client) follow() (*link, error) {
+	patience := max(5*c.silence, lostMin)
+	if c.meshed() != nil {
+		patience = max(20*c.silence, followMin)
+	}
+	var seat string
+	var since time.Time // when it was the seat first
+	c.log.Info("control: connection with the coordinator broken", "rank", c.coordinator.Rank())
+	for wait := time.Millisecond; ; wait = min(wait*3/2, 20*time.Millisecond) {
+		h := c.heir()
+		if s := h.seat(); s != seat || since.IsZero() {
+			seat, since = s, time.Now()
+		}
+		l, err := c.find(h)
+		switch {
+		case err == nil:
+			return l, c.resume(l)
+		case errors.Is(err, wire.Excluded) || errors.Is(err, wire.ErrVersion) || c.replaced() || c.ctx.Err() != nil || time.Since(since) > patience:
+			return nil, fmt.Errorf("coordinator in place of rank %d: %w", h.gone.Rank(), err)
+		case seat == h.host(h.self) && c.server.Load() == nil && time.Since(since) >= time.Duration(h.turn())*c.silence/4:
+			c.serve(h)
+		}
+		select {
+		case <-c.ctx.Done():
+		case <-time.After(wait):
+		}
+	}
 }
+
+// find tries once to connect with the coordinator, wherever it may be: on this host, at the seat, and, in case that
+// others know better, with some other process of the job.
+func (c *Client) find(h *heir) (*link, error) {
+	v, ok := c.handler.(Visitor)
+	if !ok || c.meshed() == nil {
+		ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
+		defer cancel()
+		l, _, err := c.connect(ctx, seedTry)
+		return l, err
+	}
+	l, err := c.findHere()
+	if err == nil || errors.Is(err, wire.Excluded) {
+		return l, err
+	}
+	var there, others []Peer
+	seat := h.seat()
+	for i := range h.live {
+		switch p := h.peers[i[0]]; p.Host {
+		case h.host(h.self):
+		case seat:
+			there = append(there, p)
+		default:
+			others = append(others, p)
+		}
+	}
+	if len(others) > 0 {
+		c.looks++
+		there = append(there, others[c.looks%len(others)])
+	}
+	for _, p := range there {
+		ctx, cancel := context.WithTimeout(c.ctx, max(c.silence/8, 100*time.Millisecond))
+		l, _, e := c.visit(ctx, v, c.place, p)
+		cancel()
+		if e == nil || errors.Is(e, wire.Excluded) {
+			return l, e
+		}
+		err = fmt.Errorf("rank %d: %w", p.Rank, e)
+	}
+	return nil, err
+}
+
+// findHere tries to connect with the coordinator on this host.
+func (c *Client) findHere() (*link, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
+	defer cancel()
+	l, _, err := c.connectTo(ctx, controlPath(c.place.Dir), c.place.Key, 0)
+	return l, err
+}
+
+// visit connects with the coordinator if it is in a process of another host.
+func (c *Client) visit(ctx context.Context, v Visitor, self Place, p Peer) (*link, Welcome, error) {
+	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link})
+	if err != nil {
+		return nil, Welcome{}, err
+	}
+	l := &link{conn: conn, lines: newLines(conn, tellMax)}
+	w, err := c.began(ctx, l, nil, peer.Job, peer.Link, self.Key)
+	return l, w, err
+}
+
+// Visit answers a process of another host that looks for the coordinator in this one.
+func (c *Client) Visit(peer wire.Identity) (me wire.Identity, verdict wire.Refusal) {
+	s := c.server.Load()
+	if s == nil {
+		return me, wire.NotMe
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return wire.Identity{Link: s.instance}, s.verdict(peer, nil)
+}
+
+// Visited serves who was let in.
+func (c *Client) Visited(conn net.Conn, peer wire.Identity) { c.server.Load().visited(conn, peer) }
+
+func (s *Server) visited(conn net.Conn, peer wire.Identity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		conn.Close()
+		return
+	}
+	s.wg.Go(func() {
+		defer conn.Close()
+		if session := s.enroll(peer, nil, conn, conn); session != nil {
+			s.serve(session)
+		}
+	})
+}
+
+// Serves says that the coordinator is s, a part of this process.
+func (c *Client) Serves(s *Server) { c.server.Store(s) }
 
 // serve makes this process's the coordinator, unless another one is faster.
 func (c *Client) serve(h *heir) {
 	w, tcp := c.welcome, ""
-	if h.how == "" && c.host != nil {
+	if c.host != nil {
 		h.how = c.host.waitFor(wordsMax)
 	}
-	if c.place.Coordinator != controlPath(c.place.Dir) {
+	if c.place.Coordinator != controlPath(c.place.Dir) && c.place.Seeds == nil && h.here() {
 		tcp = c.place.Coordinator
 	}
 	s, err := Serve(ServerConfig{
 		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
 		Settings: w.Settings, Silence: w.Silence, JoinTimeout: max(5*w.Silence, lostMin),
 		Command: strings.Join(os.Args, " "), Logger: c.log,
-		TCP: tcp, shared: true, self: c.self(), heir: h,
+		TCP: tcp, shared: true, self: c.self(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
 	if err != nil {
 		c.log.Info("control: another one is coordinator, or will be", "error", err)
 		return
 	}
-	c.server = s
+	c.server.Store(s)
+	c.became = true
 }
 
 // self is this process.
@@ -132,7 +283,7 @@ func (s *Server) succeed(h *heir) {
 		}
 		if p.Incarnation > d.Incarnation {
 			m = s.renew(rank, p.Incarnation)
-			m.peer, m.local = &p, p.Host == h.host
+			m.peer, m.local = &p, p.Host == h.host(h.self)
 			s.book.add(p)
 		}
 	}
@@ -140,7 +291,7 @@ func (s *Server) succeed(h *heir) {
 		s.install(h.view)
 		s.ending.Viewed(h.view.decided())
 	}
-	if m := s.life(h.gone); m != nil && m.death == nil { // we hold its lock
+	if m := s.life(h.gone); m != nil && m.death == nil && h.here() { // we hold its lock
 		m.incarnation, m.joined, m.local = h.gone.Incarnation(), true, true
 		s.die(m, Death{Certain: true, How: cmp.Or(h.how, exited)})
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"time"
 
@@ -53,10 +54,12 @@ type Socket struct {
 	Incarnation uint64
 	Places      []transport.Place // where to listen
 
-	// ServerInside says that the coordinator is part of process 0.
-	ServerInside bool
-	Page         *detect.Page // in which processes of this host beat; nil: there is none. The caller closes it
-	Datagrams    bool         // signs of life to other hosts are datagrams
+	Page      *detect.Page // in which processes of this host beat; nil: there is none. The caller closes it
+	Datagrams bool         // signs of life to other hosts are datagrams
+
+	// Visit and Visited are those of transport.Config, for who means the coordinator.
+	Visit   func(wire.Identity) (wire.Identity, wire.Refusal)
+	Visited func(net.Conn, wire.Identity)
 }
 
 // New returns a process that reaches its peers by sockets.
@@ -77,6 +80,8 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Decide:      p.decide,
 		Established: p.established,
 		Abandoned:   p.abandoned,
+		Visit:       s.Visit,
+		Visited:     s.Visited,
 		StallTime:   p.stallTime(),
 		Logger:      p.cfg.Logger,
 	}, s.Places...)
@@ -106,6 +111,11 @@ func (p *Process) stallTime() time.Duration { return p.cfg.Silence / 2 }
 
 // Addresses is where the process listens.
 func (p *Process) Addresses() []transport.Address { return p.mesh.sockets.endpoint.Addresses() }
+
+// Visit connects with the coordinator, which is part of a process that listens at a (transport.Endpoint).
+func (p *Process) Visit(ctx context.Context, a transport.Address, me wire.Identity) (net.Conn, wire.Identity, error) {
+	return p.mesh.sockets.endpoint.Visit(ctx, a, me)
+}
 
 // KeepSockets listens again where somebody has removed the socket.
 func (p *Process) KeepSockets() error { return p.mesh.sockets.endpoint.Keep() }

@@ -52,12 +52,9 @@ type sign struct {
 
 // observe begins the process's part in watching the others.
 func (p *Process) observe(s Socket) *observation {
-	server := protocol.Rank(suspicion.Coordinator)
-	switch {
-	case p.cfg.Host == nil:
+	server := suspicion.Coordinator
+	if p.cfg.Host == nil {
 		server = -1
-	case s.ServerInside:
-		server = 0
 	}
 	o := &observation{
 		p: p, began: p.engine.Began(), page: s.Page,
@@ -408,6 +405,15 @@ func (p *Process) cleared(rank int) {
 	if q := p.peerAt(rank); !q.dead && !p.engine.Stopped() {
 		q.way.suspected = false
 		p.viewHeard(q)
+	}
+}
+
+// Coordinator tells that the coordinator is part of a process.
+func (p *Process) Coordinator(rank int) {
+	if o := p.observation(); o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.machine.Serve(protocol.Rank(rank))
 	}
 }
 

@@ -205,8 +205,9 @@ func (p *Process) ruled(in *incoming) bool {
 		p.copyCame(in)
 		return true
 	case opDrawn:
-		if p.roster.Has(in.extra) {
-			p.recovery.rules.Drew(keyOf(in))
+		if k := keyOf(in); k.Commitment() || p.roster.Has(in.extra) {
+			p.recovery.rules.Drew(k)
+			p.carryOut()
 		}
 		return true
 	case opAgain, opLost:
@@ -227,7 +228,7 @@ func (p *Process) ruled(in *incoming) bool {
 	return true
 }
 
-// tellDrawn sends a process the names of values of Once that it does not know yet: the next message
+// tellDrawn sends a process the names of what Owes says that it does not know yet: the next message
 // to it may depend on them, and goes out in the same write.
 func (q *peer) tellDrawn() {
 	if q.mute(opDrawn) || !q.p.recovery.rules.Owing(protocol.Rank(q.rank)) {

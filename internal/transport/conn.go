@@ -25,6 +25,7 @@ type Conn struct {
 	self, peer wire.Identity
 	vector     *vector // room for a Write of several pieces
 	secure     *secure // nil: in clear
+	stream     *stream // instead of all this, between a process and the coordinator
 }
 
 // ErrAgain: nothing there to read, or no room to write. Wait for the descriptor.

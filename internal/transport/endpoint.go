@@ -33,6 +33,11 @@ type Config struct {
 	// Abandoned, if not nil, is told instead that Decide accepted a
 	// connection, but it broke before it was established.
 	Abandoned func(peer wire.Identity)
+	// Visit is asked about a peer that means the coordinator, and not this process; it answers
+	// with Link, or refuses. nil: the coordinator is not here.
+	Visit func(peer wire.Identity) (me wire.Identity, verdict wire.Refusal)
+	// Visited is given the connection that Visit accepted. It does not wait for anything.
+	Visited func(conn net.Conn, peer wire.Identity)
 	// Logger; nil: none.
 	Logger *slog.Logger
 	// HandshakeTime bounds a handshake; 0: 5 s.
@@ -283,6 +288,8 @@ func (e *Endpoint) answer(kind string, g *guest) {
 		return me, peer, err
 	})
 	switch {
+	case err == nil && c.stream != nil:
+		e.cfg.Visited(c.stream, c.peer)
 	case err == nil && e.ctx.Err() == nil:
 		e.cfg.Established(c)
 	case err == nil:
@@ -298,7 +305,7 @@ func (e *Endpoint) answer(kind string, g *guest) {
 func (e *Endpoint) failed(err error, c *Conn, accepted bool) {
 	var refusal wire.Refusal
 	switch {
-	case accepted:
+	case accepted && c.peer.To != wire.Coordinator:
 		e.cfg.Logger.Info("connection broke in the handshake", "from", c.peer.From, "incarnation", c.peer.Incarnation, "error", err)
 		e.abandon(c.peer)
 	case errors.As(err, &refusal):
@@ -323,6 +330,8 @@ func (e *Endpoint) decide(peer wire.Identity, check func(wire.Identity) error) (
 		verdict = wire.Closing
 	case peer.Job != e.cfg.Self.Job || check(peer) != nil:
 		verdict = wire.OtherJob
+	case peer.To == wire.Coordinator && e.cfg.Visit != nil:
+		me, verdict = e.cfg.Visit(peer)
 	case peer.To != e.cfg.Self.From:
 		verdict = wire.NotMe
 	default:

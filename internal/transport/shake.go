@@ -35,7 +35,7 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	}
 	var sec *secure
 	var bound []byte // ties the handshake to the TLS connection it is made on
-	check := func(wire.Identity) error { return nil }
+	carrier, check := conn, func(wire.Identity) error { return nil }
 	if kind == TLS {
 		settings, err := e.tls()
 		if err != nil {
@@ -50,9 +50,10 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 		if bound, err = state.ExportKeyingMaterial("EXPORTER-coppice-handshake", nil, 32); err != nil {
 			return c, err
 		}
-		through, check = sec.conn, func(peer wire.Identity) error { return checkCertificate(&state, peer) }
+		through, carrier = sec.conn, sec.conn
+		check = func(peer wire.Identity) error { return checkCertificate(&state, peer) }
 	}
-	if c.self, c.peer, err = speak(through, bound, check); err != nil {
+	if c.self, c.peer, err = speak(through, bound, check); err != nil || c.visits(conn, carrier) {
 		return c, err
 	}
 	return c, c.takeOver(conn, sec, e.cfg.StallTime)
@@ -161,12 +162,46 @@ func (e *Endpoint) call(kind string, conn net.Conn, through net.Conn, me wire.Id
 		if err == nil {
 			err = check(peer)
 		}
-		if err == nil && (peer.Job != me.Job || peer.From != me.To) {
+		if err == nil && (peer.Job != me.Job || peer.From != me.To && me.To != wire.Coordinator) {
 			err = fmt.Errorf("it is process %d of job %x", peer.From, peer.Job)
 		}
 		return me, peer, err
 	})
 }
+
+// Visit connects with the coordinator, which is part of a process that listens at a. me says Link; the
+// rest is filled in. It returns the connection and what that process said of itself.
+func (e *Endpoint) Visit(ctx context.Context, a Address, me wire.Identity) (net.Conn, wire.Identity, error) {
+	me.To = wire.Coordinator
+	c, err := e.Dial(ctx, a, me)
+	if err != nil {
+		return nil, wire.Identity{}, err
+	}
+	return c.stream, c.peer, nil
+}
+
+// visits makes a stream of the connection if it is one with the coordinator.
+func (c *Conn) visits(conn net.Conn, through io.ReadWriter) bool {
+	if c.self.To != wire.Coordinator && c.peer.To != wire.Coordinator {
+		return false
+	}
+	_ = conn.SetDeadline(time.Time{})
+	c.closePidfd()
+	c.stream = &stream{conn, through}
+	return true
+}
+
+// stream is a connection that blocks. Deadlines are those of the connection below, and so is its end.
+type stream struct {
+	net.Conn
+	through io.ReadWriter
+}
+
+func (s *stream) Read(b []byte) (int, error)  { return s.through.Read(b) }
+func (s *stream) Write(b []byte) (int, error) { return s.through.Write(b) }
+
+// CloseWrite tells the peer that nothing more comes.
+func (s *stream) CloseWrite() error { return s.through.(interface{ CloseWrite() error }).CloseWrite() }
 
 func connect(ctx context.Context, a Address) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}

@@ -37,6 +37,9 @@ const (
 	proofLen    = sha256.Size
 )
 
+// Coordinator is the id of the job's coordinator, which is no process's.
+const Coordinator = ^uint32(0)
+
 // Identity is what a process says of itself and of the link it wants. It goes over the
 // connection field by field, little-endian.
 type Identity struct {

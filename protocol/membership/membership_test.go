@@ -283,6 +283,22 @@ func TestWhoAccusesRightlyStays(t *testing.T) {
 	c.agreed("view 2 {2 3 4}", 0, 1)
 }
 
+// One of two has to go, the accused or the accuser, and not both.
+func TestAccuserStaysWhenTheAccusedIsOut(t *testing.T) {
+	c := newCluster(t, 5, 0)
+	s := &c.states[1]
+	c.p.Receive(s, c.now, 4, Message{Letter: &Letter{Kind: Failure, Who: Member{0, 1}, Number: 1}, From: 1})
+	c.p.Heard(s, c.now, Member{0, 1})
+	if failed := s.Failed(); len(failed) != 1 || failed[0].ID != 4 {
+		t.Fatalf("failed: %v, want the accuser", failed)
+	}
+	second := s.view.Without(func(m Member) bool { return m.ID == 0 }, false)
+	c.p.Receive(s, c.now, 2, Message{Letter: &Letter{Kind: Decided, Base: second}, From: 1})
+	if failed := s.Failed(); s.view.Number != 2 || len(failed) != 0 {
+		t.Errorf("in view %d failed: %v, want nobody", s.view.Number, failed)
+	}
+}
+
 func TestOwnersFollowTheView(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		c := newCluster(t, 4, 1, func(cfg *Config) {

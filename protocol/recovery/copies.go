@@ -27,6 +27,10 @@ import (
 //     from, such as an abort before the epoch, is dropped then, and nobody else need know of it. If
 //     the epoch were saved once more, by tasks for which all that never was, the state would be
 //     taken for one of theirs.
+//  7. With an epoch that is committed, values of Once and aborts of those before are dropped, though
+//     what is sent in it follows from them. Who drops any passes on, as it does with a value (5), that
+//     the epoch is committed. Otherwise who has got something of the epoch, and lives on alone, would
+//     save it once more, with other values.
 //
 // So a state of an epoch that is committed is lost only if all die who had it when there
 // were enough copies the last time: its owner and k others, or everybody in that view.
@@ -37,6 +41,15 @@ type Key struct {
 	Epoch uint64
 	Name  uint64 // 0: the state at the beginning of the epoch; odd: a value of Once; even: a backup, which nobody waits for
 }
+
+// commitment names, among the values of which processes tell each other, that an epoch is committed, as of a view.
+func commitment(epoch, view uint64) Key { return Key{Task: everybody, Epoch: epoch, Name: view} }
+
+// everybody stands where a task is expected.
+const everybody protocol.Rank = -1
+
+// Commitment reports whether the key says that an epoch is committed.
+func (k Key) Commitment() bool { return k.Task == everybody }
 
 // Backup reports whether the copy is one that helps, and that nobody waits for.
 func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
@@ -327,8 +340,8 @@ func (m *Machine) Recall(k Key) Recollection {
 	return Fresh
 }
 
-// Drew takes note that something may follow from a value: it is returned, or another process
-// has told of it.
+// Drew takes note that something may follow from a value, or from an epoch that is committed: the value is
+// returned, or another process has told of it.
 func (m *Machine) Drew(k Key) {
 	i, is := slices.BinarySearchFunc(m.known, k, Key.compare)
 	if is || m.dropped(k.Epoch) {
@@ -336,6 +349,10 @@ func (m *Machine) Drew(k Key) {
 	}
 	m.known = slices.Insert(m.known, i, k)
 	m.drawn = append(m.drawn, k)
+	if k.Commitment() {
+		m.sweep.Receive(m.self.ID, SweepMessage{View: k.Name, Saved: k.Epoch, Committed: k.Epoch})
+		m.settle()
+	}
 }
 
 // Drawn reports whether something may follow from a value that is known here.
@@ -349,7 +366,7 @@ func (m *Machine) Owing(to protocol.Rank) bool {
 	return len(m.drawn) > 0 && (int(to) >= len(m.owed) || m.owed[to] < len(m.drawn))
 }
 
-// Owes returns the values that a process was not told of, and takes note that it is now.
+// Owes returns what Drew was called for and a process was not told of, and takes note that it is now.
 func (m *Machine) Owes(to protocol.Rank) []Key {
 	if len(m.drawn) == 0 {
 		return nil
@@ -363,6 +380,9 @@ func (m *Machine) Owes(to protocol.Rank) []Key {
 }
 
 func (k Key) String() string {
+	if k.Commitment() {
+		return fmt.Sprintf("commitment of epoch %d as of view %d", k.Epoch, k.Name)
+	}
 	if k.Name > 0 {
 		return fmt.Sprintf("value %d of task %d in epoch %d", k.Name, k.Task, k.Epoch)
 	}

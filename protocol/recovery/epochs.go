@@ -74,10 +74,15 @@ func (m *Machine) commit(epoch uint64, balance int64) {
 		}
 	}
 	m.drop(false)
+	followed := slices.ContainsFunc(m.records, func(op Op) bool { return m.dropped(op.Epoch) }) ||
+		slices.ContainsFunc(m.drawn, func(k Key) bool { return m.dropped(k.Epoch) && !k.Commitment() })
 	m.records = slices.DeleteFunc(m.records, func(op Op) bool { return m.dropped(op.Epoch) })
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return m.dropped(c.Epoch) })
 	m.forgetDrawn()
 	m.do(Effect{Act: Commit, Epoch: epoch, Balance: balance})
+	if followed && balance == 0 && m.view != nil {
+		m.Drew(commitment(epoch, m.view.Number))
+	}
 }
 
 // forgetDrawn forgets values of epochs that were dropped.

@@ -138,6 +138,12 @@ func NewObserver(self protocol.Rank, n int, silence protocol.Time, server protoc
 	return o
 }
 
+// Serve says whose process the coordinator is part of from now on.
+func (o *Observer) Serve(server protocol.Rank) {
+	o.grow(int(server) + 1)
+	o.server = server
+}
+
 func (o *Observer) grow(n int) {
 	if n <= len(o.others) {
 		return

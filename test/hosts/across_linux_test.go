@@ -22,6 +22,8 @@ type across struct {
 	must  bool
 	stall time.Duration // at most between two steps; 0: it is recorded only
 	hogs  int           // that compute beside it, for each processor
+
+	byHand bool // there is no launcher
 }
 
 // silence is that of the jobs.
@@ -42,7 +44,11 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 		return failed(err)
 	}
 	defer stop()
-	j, err := l.startAcross(ctx, n, a.lasts)
+	start := l.startAcross
+	if a.byHand {
+		start = l.startByHand
+	}
+	j, err := start(ctx, n, a.lasts)
 	if err != nil {
 		return failed(err)
 	}

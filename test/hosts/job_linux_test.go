@@ -31,6 +31,7 @@ type job struct {
 	cut     time.Duration // the network, at most: on a busy machine it is healed late
 	atEnd   func()        // of the run; nil: nothing is to do
 	killed  string        // why it was killed: it did not end, or took all memory
+	hands   []hand        // its processes, if it was started by hand
 }
 
 // patience is how long a job may take beyond its own time-out.
@@ -122,6 +123,9 @@ func (j *job) watch(ended <-chan struct{}, limit time.Duration) string {
 // kill kills the launcher and, on this host, the processes.
 func (j *job) kill() {
 	_ = j.cmd.Process.Kill()
+	for _, h := range j.hands {
+		_ = h.cmd.Process.Kill()
+	}
 	if j.network == nil {
 		for _, p := range j.processes() {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
@@ -285,6 +289,9 @@ func (j *job) end() (*report, error) {
 	<-j.over
 	if j.killed != "" {
 		return nil, errors.New(j.killed)
+	}
+	if j.hands != nil {
+		return j.handReport(), nil
 	}
 	r := &report{}
 	if err := json.Unmarshal(j.out.Bytes(), r); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -21,6 +22,9 @@ const (
 	stepTasks  = 12
 )
 
+// logVariable has a process write its log.
+const logVariable = "COPPICE_HOSTS_LOG"
+
 func program(args []string) int {
 	number := func(i int) int {
 		n, err := strconv.Atoi(args[i])
@@ -30,6 +34,9 @@ func program(args []string) int {
 		return n
 	}
 	job := &coppice.Job{}
+	if os.Getenv(logVariable) != "" {
+		job.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	}
 	var f coppice.Func
 	switch args[0] {
 	case "steps":

@@ -137,6 +137,7 @@ func rows() (all []row) {
 	all = append(all,
 		row{name: "launcher's host loses power", hosts: true, takes: 20 * s, run: launcherGone(powerOff(theLauncher))},
 		row{name: "launcher killed", hosts: true, takes: 6 * s, run: launcherGone(killLauncher)})
+	all = append(all, byHandRows()...)
 	all = append(all, oneHostRows()...)
 	for _, name := range sampled {
 		all[slices.IndexFunc(all, func(r row) bool { return r.name == name })].sample = true
@@ -147,7 +148,7 @@ func rows() (all []row) {
 // sampled are the rows that continuous integration runs.
 var sampled = []string{
 	"launcher's host cut off for 2s", "one host cut off for 2s", "one host cut off for 5s", "one process killed",
-	"one host loses power", "launcher killed",
+	"one host loses power", "launcher killed", "by hand: five coordinators killed, one after the other", "by hand: the coordinator's host loses power",
 }
 
 // log is what the job wrote, for who looks for the reason of a failure.
@@ -159,4 +160,4 @@ func (j *job) log() string {
 }
 
 // interrupt ends a job that is of no more use.
-func (j *job) interrupt() { _ = j.cmd.Process.Kill() }
+func (j *job) interrupt() { j.kill() }

@@ -1,0 +1,131 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// hand is a process of a job that was started by hand: without a launcher, with a seed on each of the first
+// three hosts.
+type hand struct {
+	rank int
+	cmd  *exec.Cmd
+}
+
+// handSeeds is how many hosts have a seed.
+const handSeeds = 3
+
+// startByHand starts the program of steps on all hosts, without a launcher.
+func (l *lab) startByHand(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
+	dir, err := os.MkdirTemp(l.dir, "job-")
+	if err != nil {
+		return nil, err
+	}
+	j := &job{ctx: ctx, lab: l, network: n, steps: filepath.Join(dir, "steps"), over: make(chan struct{}), began: time.Now()}
+	var seeds []string
+	for i := range handSeeds {
+		seeds = append(seeds, addressOf(i)+":7070")
+	}
+	out := &oneWriter{to: &j.err}
+	var ended sync.WaitGroup
+	for rank := range workHosts * perHost {
+		args := stepsProgram(lasts, stepTasks)
+		args[len(args)-1] = j.steps
+		cmd := exec.Command(l.path("bin", args[0]), args[1:]...)
+		cmd.Stdout, cmd.Stderr = out, out
+		cmd.Env = []string{
+			"PATH=" + l.searchPath(), "HOME=" + dir, logVariable + "=1", fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", workHosts*perHost),
+			"COPPICE_COORDINATOR=" + strings.Join(seeds, ","), "COPPICE_KEY=a key of " + dir,
+			fmt.Sprint("LOCAL_RANK=", rank%perHost), fmt.Sprint("LOCAL_WORLD_SIZE=", perHost),
+		}
+		if err := n.Hosts[rank/perHost].Start(cmd); err != nil {
+			return nil, err
+		}
+		j.hands = append(j.hands, hand{rank, cmd})
+		ended.Go(func() { _ = cmd.Wait() }) // its state says more
+	}
+	j.cmd = j.hands[0].cmd
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		ended.Wait()
+	}()
+	go func() {
+		defer close(j.over)
+		if j.killed = j.watch(all, 2*lasts+4*time.Minute); j.killed != "" {
+			j.kill()
+			<-all
+		}
+	}()
+	return j, nil
+}
+
+// oneWriter lets several write, a line at a time.
+type oneWriter struct {
+	mu sync.Mutex
+	to interface{ Write([]byte) (int, error) }
+}
+
+func (w *oneWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(b)
+}
+
+// handReport says how the processes have ended.
+func (j *job) handReport() *report {
+	r := &report{Exit: 1, Cause: "no process has ended well"}
+	for _, h := range j.hands {
+		state := h.cmd.ProcessState
+		if state.Success() {
+			r.Exit, r.Cause = 0, ""
+		} else {
+			r.Killed = append(r.Killed, h.rank)
+		}
+	}
+	return r
+}
+
+// coordinators kills the process that has the coordinator, and, when the others go on, the one that has it then, and so
+// on: those of the lowest ranks, one after the other.
+func coordinators(count int) func(*job, int) error {
+	return func(j *job, _ int) error {
+		for rank := range count {
+			if err := signalAll(j.of(rank), syscall.SIGKILL); err != nil {
+				return err
+			}
+			if err := j.awaitSteps(len(j.times()) + 10); err != nil {
+				return fmt.Errorf("after %d was killed: %w", rank, err)
+			}
+		}
+		return nil
+	}
+}
+
+// byHandRows are those of jobs that were started by hand.
+func byHandRows() (all []row) {
+	const s = time.Second
+	add := func(name string, a across) {
+		a.byHand = true
+		all = append(all, row{name: "by hand: " + name, hosts: true, takes: a.lasts + 3*s, run: a.run})
+	}
+	first := func(int) int { return 0 }
+	firstHost := func(int) [][]int { return [][]int{ranksOf(0)} }
+	add("one process killed", across{lasts: 8 * s, harm: killRank(oneProcess), may: theOneProcess, must: true, stall: 4 * s})
+	add("process of rank 0 killed", across{lasts: 8 * s, harm: killRank(first), may: rankZero, must: true, stall: 4 * s})
+	add("five coordinators killed, one after the other", across{lasts: 30 * s, harm: coordinators(5), may: func(int) [][]int { return [][]int{{0, 1, 2, 3, 4}} }, must: true, stall: 6 * s})
+	add("one host loses power", across{lasts: 12 * s, harm: powerOff(victim), may: theVictim, must: true, stall: 5 * s})
+	add("the coordinator's host loses power", across{lasts: 12 * s, harm: powerOff(first), may: firstHost, must: true, stall: 5 * s})
+	for _, d := range []time.Duration{2 * s, 2900 * time.Millisecond} {
+		add(fmt.Sprintf("the coordinator's host cut off for %v", d), across{lasts: d + 8*s, harm: cutOff(first, d), may: nobody})
+	}
+	add("the coordinator's host cut off for 10s", across{lasts: 18 * s, harm: cutOff(first, 10*s), may: firstHost, must: true, stall: 5 * s})
+	return all
+}
