@@ -91,6 +91,10 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	client.Follow(meshOf(p))
 	go func() {
 		<-p.Out()
+		if view := client.Over(); view > 0 { // who is missing has left
+			m.Finished(view, "")
+			return
+		}
 		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
 	}()
 	var addresses []string
@@ -118,7 +122,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		func(v *membership.View) { client.Resumed(v.Number) })
 	last := m.lastView()
 	err = c.err(last)
-	if out := p.Ended(); err == nil && out != nil && out != errOver { // nobody waits for this process, nor is it of use to anybody
+	if out := p.Ended(); err == nil && out != nil && out != errOver && client.Over() == 0 { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &node.Failure{Err: out})
 	}
 	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {

@@ -94,6 +94,7 @@ type Client struct {
 	standing []byte // the latest of Returned and Resumed
 	load     []byte // the latest of Load
 	resumed  uint64 // the latest view in which it has
+	over     uint64 // the view in which the job was over; 0: it is not, as far as this process knows
 	closing  bool
 	mesh     *Mesh    // nil: there is none yet
 	holder   Identity // the process that has the coordinator
@@ -424,6 +425,10 @@ func (c *Client) run(l *link) {
 			l, err = c.reconnect()
 		}
 		if err != nil {
+			if view := c.Over(); view > 0 && !c.isClosing() { // who is missing has left
+				c.handler.Finished(view, "")
+				return
+			}
 			if !c.isClosing() {
 				c.lost = true
 				c.handler.Lost(err)
@@ -552,6 +557,9 @@ func (c *Client) resume(l *link) error {
 		if line != nil {
 			c.say(line)
 		}
+	}
+	if c.over > 0 {
+		c.say(message{Type: sayOver, View: c.over}.line())
 	}
 	return nil
 }

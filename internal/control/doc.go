@@ -1,8 +1,8 @@
 // Package control is a job's coordinator and its clients: who is there and where
 // it listens, who has died, who has returned, and whether all have.
 //
-// The coordinator (Serve) lives in the launcher, or in the process of rank 0
-// where a scheduler started the processes (Host). Every process, that one
+// The coordinator (Serve) lives in the launcher or, where a scheduler or a user started the processes, in one of
+// them: that of rank 0 (Host), or one on the host of a seed (seeds.go). Every process, that one
 // included, finds its place (FromEnvironment) and joins (Join).
 //
 // # The connection
@@ -53,15 +53,17 @@
 //
 // When the launcher dies, the job ends: every client's handler is told that the coordinator is
 // lost, on its host at once, on another when it was not found again for five times Silence, at
-// least 20 s. A coordinator that is part of a process of the job is replaced by another process
-// of its host (succession.go). The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
+// least 20 s. A coordinator that is part of a process of the job is replaced by another
+// process, of its host as long as one is left there (succession.go). The last process to leave the directory removes it; one that somebody removes is made again (keep.go).
 //
 // # The end
 //
 // A process tells in which view all its tasks have returned (Returned), and again
 // for every view that opens after that; if one gives it the tasks of a dead process,
 // it says that it is at work again (Resumed). Package ending decides when the job has
-// finished: when every process that owns tasks in the latest view has returned since it got them.
+// finished: when every process that owns tasks in the latest view has returned since it got them. A coordinator
+// that is part of a process first tells the others that the job is over, and lets them leave when all who live have said that they know it,
+// or Silence later.
 //
 // # Growth
 //

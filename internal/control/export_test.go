@@ -97,3 +97,23 @@ func NoStatus() (restore func()) {
 	statusOf = func(int) (int, syscall.Signal, bool) { return 0, 0, false }
 	return func() { statusOf = before }
 }
+
+// ServeInside serves as a part of process 0.
+func ServeInside(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, cfg ServerConfig) *Server {
+	cfg.self = Identity{0, 1}
+	s, err := Serve(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// KnowOver has the client know that the job was over in a view, and its connection break.
+func (c *Client) KnowOver(view uint64) {
+	c.hearOver(view)
+	c.Break()
+}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -68,6 +69,8 @@ func (c *Client) hear(m message) error {
 		for _, rank := range m.Ranks {
 			c.hearResumed(rank, m.Turn)
 		}
+	case tellOver:
+		c.hearOver(m.View)
 	case tellFinished:
 		if !h.finished {
 			h.finished = true
@@ -87,6 +90,21 @@ func (c *Client) hear(m message) error {
 		return errClosing
 	}
 	return nil
+}
+
+// hearOver takes note that the job was over in a view, and says so, now and to whatever coordinator comes next.
+func (c *Client) hearOver(view uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = cmp.Or(c.over, view)
+	c.say(message{Type: sayOver, View: c.over}.line())
+}
+
+// Over is the view in which the job was over, as far as this process knows; 0: it was not.
+func (c *Client) Over() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over
 }
 
 // Resumer is a Handler that wants to know who is at work again.

@@ -72,6 +72,7 @@ const (
 	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
 	sayLoad     = "load"     // Tasks, Bytes: it can own so many, each takes so much
 	sayEvent    = "event"    // Event
+	sayOver     = "over"     // View: it knows that the job was over there
 	sayBye      = "bye"      // Record: it leaves
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
@@ -87,6 +88,7 @@ const (
 	tellHears    = "hears"    // Rank, Hears, Silence: for so long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
 	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
+	tellOver     = "over"     // View: every task has returned there; wait for the others to know it, too
 	tellFinished = "finished" // View: every task has returned there; Why: who had tasks is dead
 	tellStop     = "stop"     // Why
 	tellBeat     = "beat"     // the answer to one: the coordinator is alive

@@ -50,7 +50,7 @@ func (s *Server) noteReturn(m *member) {
 // resumed takes note of a process that has adopted tasks in a view: it has not
 // returned any more. s.mu is held.
 func (s *Server) resumed(m *member, view uint64) {
-	if view < m.view || s.finished {
+	if view < m.view || s.finished || s.over {
 		return
 	}
 	m.view = view
@@ -193,6 +193,10 @@ func (s *Server) settle() {
 		return
 	}
 	s.flush()
+	if inside := s.cfg.self != (Identity{}); inside && verdict == ending.Over && !s.told && !s.ending.Known() {
+		s.tellOver()
+		return
+	}
 	s.finished = true
 	for _, m := range s.members {
 		if !m.joined { // it is not awaited for as long as before
@@ -206,6 +210,22 @@ func (s *Server) settle() {
 	s.emit(EventFinished, -1)
 	s.tellAll(s.end())
 	close(s.done)
+}
+
+// tellOver tells the processes that the job is over, and gives them some time to say that they know it:
+// another coordinator can learn it from them if this one dies. s.mu is held.
+func (s *Server) tellOver() {
+	if s.over {
+		return
+	}
+	s.over = true
+	s.tellAll(message{Type: tellOver, View: s.ending.Latest()})
+	time.AfterFunc(s.cfg.Silence, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told = true
+		s.settle()
+	})
 }
 
 // end is the message that tells of the job's, and of the view in which every task had returned.

@@ -112,6 +112,8 @@ type Server struct {
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
 	lost      map[int]string // by task that cannot be run again: why
+	over      bool           // every task has returned, and the others are told
+	told      bool           // those who have not said that they know it had time to
 	finished  bool
 	forlorn   string  // why it finished although tasks are not done; "": they are
 	stopping  *string // the reason

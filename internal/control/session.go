@@ -141,6 +141,8 @@ func (s *Server) welcome(c *session) {
 	}
 	if s.finished {
 		c.tell(s.end().line())
+	} else if s.over {
+		c.tell(message{Type: tellOver, View: s.ending.Latest()}.line())
 	}
 	if len(s.book.entries) > 0 {
 		s.flushSoon()
@@ -198,6 +200,10 @@ func (s *Server) hear(c *session, said message) bool {
 		s.returned(m, said)
 	case sayResumed:
 		s.resumed(m, said.View)
+	case sayOver:
+		s.ending.Learn(said.View)
+		s.ending.Knows(m.identity().member())
+		s.settle()
 	case sayAsk:
 		s.asked(c, said.Rank)
 	case saySuspect:

@@ -11,6 +11,11 @@
 // up, and as long as the view before counts, its owner there has either returned or is waited
 // for. But if a process has returned in a view that no process has reported, tasks may have moved
 // there, and that view is waited for.
+//
+// A coordinator that is part of a process may die while it tells the others, some of which leave at once. So
+// they are told in two steps: that the job is over, which each acknowledges; and, when all
+// who live know, that they may leave. Who knows tells the coordinator that takes the place of this one (Learn). If one who knows
+// finds that it has no quorum any more, the others have left, or cannot be told, and it ends well.
 package ending
 
 import (
@@ -35,6 +40,7 @@ type Job struct {
 	view    *membership.View // the latest that is known
 	lives   []life           // of which something is known, in the order of ids
 	latest  uint64           // view in which any has returned
+	over    uint64           // view in which another coordinator has found it to be over; 0: none is known
 	reports bool             // nobody runs tasks of the dead
 }
 
@@ -43,6 +49,7 @@ type life struct {
 	membership.Member
 	returned uint64 // the last view in which it had
 	dead     bool
+	knows    bool // that the job is over
 }
 
 // New returns a job that begins with a view.
@@ -104,9 +111,25 @@ func (j *Job) Returned(m membership.Member, view uint64) {
 // Died takes note of a death.
 func (j *Job) Died(m membership.Member) { j.note(m).dead = true }
 
+// Learn takes note of what another coordinator has found: the job was over in a view.
+func (j *Job) Learn(view uint64) { j.over = max(j.over, view) }
+
+// Knows takes note of a process that knows that the job is over.
+func (j *Job) Knows(m membership.Member) { j.note(m).knows = true }
+
+// Known reports whether all who live in the latest view know that the job is over.
+func (j *Job) Known() bool {
+	return !slices.ContainsFunc(j.view.Members, func(m membership.Member) bool {
+		l := j.known(m)
+		return !l.dead && !l.knows
+	})
+}
+
 // Verdict decides.
 func (j *Job) Verdict() Verdict {
 	switch {
+	case j.over > 0:
+		return Over
 	case j.latest <= j.view.Number && j.allReturned():
 		return Over
 	case slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.known(m).dead }):
@@ -138,8 +161,8 @@ func (j *Job) done(m membership.Member, since uint64) bool {
 	return l.returned >= since
 }
 
-// Latest is the number of the latest view that is known.
-func (j *Job) Latest() uint64 { return j.view.Number }
+// Latest is the number of the latest view that is known, or of the one in which the job was over.
+func (j *Job) Latest() uint64 { return cmp.Or(j.over, j.view.Number) }
 
 // Clone returns a copy that shares nothing that changes.
 func (j *Job) Clone() *Job {

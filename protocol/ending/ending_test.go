@@ -93,3 +93,28 @@ func TestOwnersThatAreNotKnown(t *testing.T) {
 		}
 	}
 }
+
+// Nobody may leave before all who live in the latest view know that the job is over, whoever found it out.
+func TestKnown(t *testing.T) {
+	first := membership.First(3, []protocol.Rank{0, 1, 2})
+	j := New(first)
+	if j.Learn(4); j.Verdict() != Over || j.Latest() != 4 {
+		t.Errorf("what another coordinator has found: verdict %v in view %d, want %v in view 4", j.Verdict(), j.Latest(), Over)
+	}
+	for _, m := range first.Members[:2] {
+		if j.Known() {
+			t.Errorf("before process %d knows, all do", m.ID)
+		}
+		j.Knows(m)
+	}
+	if j.Known() {
+		t.Error("all know, though the last does not")
+	}
+	died := j.Clone()
+	if died.Died(first.Members[2]); !died.Known() {
+		t.Error("the dead are waited for")
+	}
+	if j.Viewed(first.Without(func(m membership.Member) bool { return m.ID == 2 }, true)); !j.Known() {
+		t.Error("one that a view has removed is waited for")
+	}
+}
