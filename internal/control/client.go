@@ -99,10 +99,12 @@ type Client struct {
 	mesh     *Mesh    // nil: there is none yet
 	holder   Identity // the process that has the coordinator
 	known    []Peer   // what the door tells
+	hostID   string   // as announced
 
 	heard       heard    // the reading goroutine's
 	coordinator Identity // the same: the process that has it; zero: it is none of the job's
 	looks       int      // the same: how often it was looked for elsewhere
+	local       bool     // the same: it is on this host
 	lost        bool     // the same, and Close's when that has ended
 }
 
@@ -286,7 +288,7 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 		return Welcome{}, err
 	}
 	c.host.close()
-	c.host, c.coordinator = host, w.Coordinator
+	c.host, c.coordinator, c.local = host, w.Coordinator, l.local
 	c.id.Job, c.id.Link = job, instance
 	c.mu.Lock()
 	defer c.mu.Unlock()

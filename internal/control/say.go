@@ -12,7 +12,7 @@ func (c *Client) Announce(addresses []string, host string) {
 	name, _ := os.Hostname() // for people: it may be missing
 	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Name: name, Pid: os.Getpid()}.line()
 	c.mu.Lock()
-	c.announce = line
+	c.announce, c.hostID = line, host
 	c.mu.Unlock()
 	c.say(line)
 }

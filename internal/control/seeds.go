@@ -334,7 +334,9 @@ func (c *Client) note() {
 	}
 	var known []Peer
 	for i := range c.heir().live {
-		known = append(known, c.heard.peers[i[0]])
+		if p := c.heard.peers[i[0]]; p.Incarnation > 0 {
+			known = append(known, p)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

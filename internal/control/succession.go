@@ -52,6 +52,8 @@ type heir struct {
 	gone   Identity // whose place it takes
 	how    string   // that one ended; "": that is not known
 	self   Identity
+	own    string  // the host of self; "": it has not announced itself
+	local  bool    // the coordinator before was on this host
 	peers  []Peer  // by rank, incarnation 0: unknown
 	deaths []Death // the same
 	view   *View   // the latest that the process has opened; nil: none
@@ -59,10 +61,13 @@ type heir struct {
 
 // heir is what this process knows of the job.
 func (c *Client) heir() *heir {
-	h := &heir{gone: c.coordinator, self: c.self(), peers: c.heard.peers, deaths: c.heard.deaths}
+	h := &heir{gone: c.coordinator, self: c.self(), local: c.local, peers: c.heard.peers, deaths: c.heard.deaths}
 	if m := c.meshed(); m != nil {
 		h.view = m.Sight()
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.own = c.hostID
 	return h
 }
 
@@ -73,8 +78,11 @@ func (c *Client) meshed() *Mesh {
 	return c.mesh
 }
 
-// host is that of a process; "": unknown.
+// host is that of a process. What the address book does not say yet, this process knows of itself and of who was on its host.
 func (h *heir) host(i Identity) string {
+	if i == h.self || i == h.gone && h.local {
+		return h.own
+	}
 	if int(i[0]) < len(h.peers) && h.peers[i[0]].Incarnation == i[1] {
 		return h.peers[i[0]].Host
 	}
@@ -82,12 +90,15 @@ func (h *heir) host(i Identity) string {
 }
 
 // here reports whether the coordinator before was on this host.
-func (h *heir) here() bool { return h.host(h.gone) == h.host(h.self) }
+func (h *heir) here() bool { return h.local || h.host(h.gone) == h.own }
 
-// live yields the processes that are in the view and not known to be dead.
+// live yields the processes that are in the view and not known to be dead, as far as they are known.
 func (h *heir) live(yield func(Identity) bool) {
 	for r, p := range h.peers {
 		i := Identity{uint64(r), p.Incarnation}
+		if i[0] == h.self[0] {
+			i = h.self
+		}
 		if i[1] > 0 && h.deaths[r].Incarnation < i[1] && (h.view == nil || h.view.Has(r, i[1])) && !yield(i) {
 			return
 		}
@@ -110,7 +121,7 @@ func (h *heir) seat() (host string) {
 // turn counts the processes that come before this one as coordinators on its host.
 func (h *heir) turn() (n int) {
 	for i := range h.live {
-		if i[0] < h.self[0] && i != h.gone && h.host(i) == h.host(h.self) {
+		if i[0] < h.self[0] && i != h.gone && h.host(i) == h.own {
 			n++
 		}
 	}
@@ -144,7 +155,7 @@ func (c *Client) follow() (*link, error) {
 			return l, c.resume(l)
 		case errors.Is(err, wire.Excluded) || errors.Is(err, wire.ErrVersion) || c.replaced() || c.ctx.Err() != nil || time.Since(since) > patience:
 			return nil, fmt.Errorf("coordinator in place of rank %d: %w", h.gone.Rank(), err)
-		case seat == h.host(h.self) && c.server.Load() == nil && time.Since(since) >= time.Duration(h.turn())*c.silence/4:
+		case seat == h.own && c.server.Load() == nil && time.Since(since) >= time.Duration(h.turn())*c.silence/4:
 			c.serve(h)
 		}
 		select {
@@ -172,7 +183,7 @@ func (c *Client) find(h *heir) (*link, error) {
 	seat := h.seat()
 	for i := range h.live {
 		switch p := h.peers[i[0]]; p.Host {
-		case h.host(h.self):
+		case h.own, "":
 		case seat:
 			there = append(there, p)
 		default:
@@ -283,7 +294,7 @@ func (s *Server) succeed(h *heir) {
 		}
 		if p.Incarnation > d.Incarnation {
 			m = s.renew(rank, p.Incarnation)
-			m.peer, m.local = &p, p.Host == h.host(h.self)
+			m.peer, m.local = &p, p.Host == h.own
 			s.book.add(p)
 		}
 	}
