@@ -151,6 +151,9 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	c.heard.reach(w.Size - 1)
 	c.conn = l.conn
 	c.wg.Go(func() { c.run(l) })
+	if (w.Coordinator != Identity{}) {
+		c.wg.Go(c.leaveRemoved)
+	}
 	return c, w, nil
 }
 

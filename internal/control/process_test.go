@@ -494,6 +494,9 @@ func TestJoinModeSurvivesLeftovers(t *testing.T) {
 	// coordinator is killed, and who has taken its place.
 	sleeper, survivor, host := old[0], old[1], old[2]
 	sleeper.signal(t, syscall.SIGSTOP)
+	for !stopped(t, sleeper) { // on a busy machine it goes on for a while
+		time.Sleep(time.Millisecond)
+	}
 	began := time.Now()
 	host.signal(t, syscall.SIGKILL)
 	survivor.lines.expect(t, "died 0 1 true")
@@ -537,6 +540,21 @@ func TestJoinModeSurvivesLeftovers(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", dir, err)
 	}
+}
+
+// stopped reports whether all threads of a process stand still.
+func stopped(t *testing.T, a *actor) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", a.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		return true // there is no such file on this system
+	}
+	for _, name := range threads {
+		if stat, err := os.ReadFile(name); err == nil && !bytes.Contains(stat, []byte(") T ")) {
+			return false
+		}
+	}
+	return true
 }
 
 func read(t *testing.T, dir, name string) []byte {

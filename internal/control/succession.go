@@ -128,8 +128,38 @@ func (h *heir) turn() (n int) {
 	return n
 }
 
+// out reports whether a view has removed the process that had the coordinator.
+func (h *heir) out() bool {
+	return h.view != nil && h.view.Number > 1 && !h.view.Has(h.gone.Rank(), h.gone.Incarnation())
+}
+
 // inside reports whether the coordinator is part of another process of the job.
 func (c *Client) inside() bool { return c.coordinator != Identity{} && c.coordinator != c.self() }
+
+// leaveRemoved has the client look for another coordinator when a view has removed the process of this one, which may be
+// stopped: then its connection does not break.
+func (c *Client) leaveRemoved() {
+	ticker := time.NewTicker(max(c.silence/4, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		c.mu.Lock()
+		mesh, holder := c.mesh, c.holder
+		c.mu.Unlock()
+		if mesh == nil || holder == (Identity{}) || holder == c.self() {
+			continue
+		}
+		if v := mesh.Sight(); v != nil && v.Number > 1 && !v.Has(holder.Rank(), holder.Incarnation()) {
+			c.mu.Lock()
+			c.conn.Close()
+			c.mu.Unlock()
+		}
+	}
+}
 
 // followMin is how long a process looks for the coordinator's next place, at least: it ends before if no quorum is left.
 const followMin = time.Minute
@@ -148,6 +178,9 @@ func (c *Client) follow() (*link, error) {
 		h := c.heir()
 		if s := h.seat(); s != seat || since.IsZero() {
 			seat, since = s, time.Now()
+		}
+		if h.out() && c.host != nil && !c.host.exited() { // a majority goes on without it: it must not hold the place
+			_ = c.host.kill()
 		}
 		l, err := c.find(h)
 		switch {

@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,14 +57,43 @@ func TestTheCoordinatorIsKilledAgainAndAgain(t *testing.T) {
 	if err := all[n-1].Wait(); err != nil {
 		t.Errorf("the last process: %v", err)
 	}
-	want := last*(n-1)*n/2 + n*n*(last-1)*last/2
-	sums := stages[n-1].Of("sum")
-	if len(sums) != n {
-		t.Errorf("%d of %d tasks have come to their end in the last process", len(sums), n)
-	}
-	for _, l := range sums {
-		if l.Value != want {
-			t.Errorf("task %d: %d, want %d", l.Rank, l.Value, want)
+	checkRounds(t, n, last, stages[n-1])
+}
+
+// checkRounds checks the sums of all tasks after so many rounds, which some processes tell.
+func checkRounds(t *testing.T, n, last int, stages ...*stage.Stage) {
+	t.Helper()
+	want, told := last*(n-1)*n/2+n*n*(last-1)*last/2, map[int]bool{}
+	for _, g := range stages {
+		for _, l := range g.Of("sum") {
+			if told[l.Rank] = true; l.Value != want {
+				t.Errorf("task %d: %d, want %d", l.Rank, l.Value, want)
+			}
 		}
+	}
+	if len(told) != n {
+		t.Errorf("%d of %d tasks have come to their end", len(told), n)
+	}
+}
+
+// TestTheCoordinatorIsStopped stops the process that has the coordinator: a majority goes on without it, and another one
+// takes its place, which the stopped one must not keep.
+func TestTheCoordinatorIsStopped(t *testing.T) {
+	const n, last = 4, 100
+	stages, all := srun(t, stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}, Settings: stage.Settings{Silence: time.Second}})
+	for _, g := range stages {
+		g.Await(t, "ready", 1)
+	}
+	if err := all[0].Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range all[1:] {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+	checkRounds(t, n, last, stages[1:]...)
+	if err := all[0].Wait(); err == nil || all[0].ProcessState.ExitCode() != -1 {
+		t.Errorf("the process that was stopped has ended with %v, want a signal", err)
 	}
 }
