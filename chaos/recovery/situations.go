@@ -42,6 +42,7 @@ const (
 	creditOfOther
 	fromFile
 	diesHalfway
+	abortedInParts
 	situations // how many there are
 )
 
@@ -69,6 +70,7 @@ var situationNames = [situations]string{
 	creditOfOther:   "credit comes from a process that does not run the receiver",
 	fromFile:        "a task goes on from the file of another process",
 	diesHalfway:     "a sender dies between the parts of a message",
+	abortedInParts:  "an operation is aborted for a task that has completed a part of it",
 }
 
 // tally counts the runs in which each has occurred.
@@ -89,7 +91,7 @@ type recorder struct {
 	counts *tally
 	strict bool              // otherwise values of Once may be drawn anew, and there are other bits then
 	said   map[uint64]uint64 // the bits of all messages; see says
-	seen   uint32            // situations, a bit each
+	seen   uint64            // situations, a bit each
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
@@ -139,6 +141,18 @@ func (l *recorder) itself() *recorder { return l }
 
 // saw takes note of a situation.
 func (l *recorder) saw(s situation) { l.seen |= 1 << s }
+
+// looks takes note of the situations that a process has been in.
+func (l *recorder) looks(s *replayState) {
+	for i, seen := range sights {
+		if s.Seen()&seen != 0 {
+			l.saw(situation(i))
+		}
+	}
+}
+
+// sights are the situations that processes themselves take note of.
+var sights = [situations]replay.Seen{abortedInParts: replay.AbortedInParts}
 
 // Init is the job's.
 func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
@@ -297,6 +311,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		}
 	}
 	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
+	l.looks(p.state)
 	if p.opened == nil {
 		return
 	}
@@ -401,6 +416,9 @@ func (l *recorder) ends(w *replayWorld) {
 	}
 	if len(left) == 1 && int(left[0]) >= l.run.P && len(l.procs[left[0]].opened.Members) == 1 {
 		l.saw(joinerAlone)
+	}
+	for i := range l.procs {
+		l.looks(l.procs[i].state)
 	}
 	for i := range l.counts {
 		if l.seen>>i&1 == 1 {

@@ -19,8 +19,9 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	if t.returned || t.op == len(j.program.Calls) || !j.program.Calls[t.op].Agreed {
 		return recovery.Enter
 	}
-	op := recovery.Op{Epoch: t.epoch, Seq: uint64(t.count)}
-	if t.begun {
+	part := j.program.Calls[t.op].part
+	op := recovery.Op{Epoch: t.epoch, Seq: uint64(t.count) - uint64(part)} // named by its first part
+	if t.begun || part > 0 {
 		if s.rules.Aborted(op) {
 			return recovery.Abandon
 		}

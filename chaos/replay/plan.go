@@ -69,6 +69,7 @@ type Plan struct {
 	programs []collective.Program // by task
 	kind     collective.Kind      // of what they work on
 	messages int                  // that the tasks send each other
+	parts    []*Plan              // of which it is made if it is agreed, itself included; nil: it cannot be
 }
 
 func (p *Plan) String() string {
@@ -106,18 +107,29 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		}
 		for _, n := range spans {
 			for root := range roots(op, tasks) {
-				exact := op == AllReduce && a == collective.Ring // which keeps no association
-				spec := collective.Spec{Op: of, Algorithm: a, P: tasks, Root: root, Spans: n, AnyOrder: exact}
-				schedule, err := collective.New(spec)
+				p, err := scheduled(op, a, tasks, root, n)
+				if err == nil {
+					err = p.agreeable(tasks, len(all))
+				}
 				if err != nil {
 					return nil, err
 				}
-				p := &Plan{Op: op, Algorithm: a.String(), Root: root, Spans: n, exact: exact, schedule: schedule}
-				all = append(all, p.programmed(tasks))
+				all = append(all, p)
 			}
 		}
 	}
 	return all, nil
+}
+
+// scheduled is the plan of an operation by schedule.
+func scheduled(op Op, a collective.Algorithm, tasks int, root protocol.Rank, spans int) (*Plan, error) {
+	exact := op == AllReduce && a == collective.Ring // which keeps no association
+	schedule, err := collective.New(collective.Spec{Op: collective.Op(op), Algorithm: a, P: tasks, Root: root, Spans: spans, AnyOrder: exact})
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Op: op, Algorithm: a.String(), Root: root, Spans: spans, exact: exact, schedule: schedule}
+	return p.programmed(tasks), nil
 }
 
 // roots is how many tasks may be the root of an operation.
@@ -153,7 +165,9 @@ func barriers(tasks int) (all []*Plan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b, messages: barrierMessages(b)})
+		p := &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b, messages: barrierMessages(b)}
+		p.parts = []*Plan{p}
+		all = append(all, p)
 	}
 	return all, nil
 }
@@ -178,18 +192,52 @@ func shifts(tasks int) (all []*Plan) {
 	return all
 }
 
-// Symmetric tells whether every task's result needs that all tasks have entered the
-// operation: then it can be agreed.
-func (p *Plan) Symmetric() bool {
-	switch p.Op {
-	case Barrier, AllGather, AllToAll, AllReduce:
-		return true
+// agreeable gives an operation the parts of which it is made if it is agreed. Which algorithms they have follows
+// from a number.
+func (p *Plan) agreeable(tasks, number int) error {
+	for _, part := range collective.Parts(collective.Op(p.Op)) {
+		one, err := p.part(part, tasks, number)
+		if err != nil {
+			return err
+		}
+		p.parts = append(p.parts, one)
 	}
-	return false
+	return nil
 }
 
-// Messages is how many messages the tasks send each other.
-func (p *Plan) Messages() int { return p.messages }
+func (p *Plan) part(part collective.Part, tasks, number int) (*Plan, error) {
+	op := Broadcast
+	switch part {
+	case collective.PartItself:
+		return p, nil
+	case collective.PartMeet:
+		all, err := barriers(tasks)
+		return all[number%len(all)], err
+	case collective.PartUp:
+		op = Reduce
+	}
+	algorithms := collective.Algorithms(collective.Op(op), tasks, true)
+	return scheduled(op, algorithms[number%len(algorithms)], tasks, p.Root, 1)
+}
+
+// Agreeable tells whether the operation can be agreed.
+func (p *Plan) Agreeable() bool { return p.parts != nil }
+
+// Symmetric tells whether it can be, and is not made of several parts then: every task's result needs that all
+// tasks have entered the operation.
+func (p *Plan) Symmetric() bool { return len(p.parts) == 1 }
+
+// Messages is how many messages the tasks send each other, at most.
+func (p *Plan) Messages() int {
+	if p.parts == nil {
+		return p.messages
+	}
+	sum := 0
+	for _, part := range p.parts {
+		sum += part.messages
+	}
+	return sum
+}
 
 func barrierMessages(b *collective.Barrier) int {
 	if b.Shape != collective.Dissemination {

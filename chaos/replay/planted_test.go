@@ -229,8 +229,8 @@ var mistakes = []mistake{
 	},
 	{
 		name: "who has entered aborts", file: "abort.go",
-		old:   `	if t.begun {`,
-		new:   `	if t.begun && !wrong("who has entered aborts") {`,
+		old:   `	if t.begun ||`,
+		new:   `	if t.begun && !wrong("who has entered aborts") ||`,
 		found: "two that abort",
 	},
 	{
@@ -269,18 +269,20 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
 	streams := plant.Garden{Machine: "../../protocol/flow", Package: "flow", Help: flowHelp, Healthy: test("two with streams")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes) {
+	parts := plant.Garden{Machine: "../../protocol/collective", Package: "collective", Healthy: test("three agreed in parts")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
 	machine.Find(t)
 	streams.Find(t)
+	parts.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

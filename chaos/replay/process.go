@@ -149,6 +149,7 @@ type part struct {
 	wish    bool              // a view was asked for that moves tasks
 	lost    *Copy             // of a task that nobody can run any more
 
+	seen   Seen
 	over   error // why there is nothing more to hope for
 	left   bool  // it has wished itself dead since
 	called bool  // it may run tasks
@@ -500,7 +501,10 @@ func (j *Job) step(s *State, t *task) bool {
 			return false
 		case recovery.Abandon:
 			s.changes++
-			t.abort()
+			if j.program.Calls[t.op].part > 0 {
+				s.seen |= AbortedInParts
+			}
+			t.abort(j.program)
 			return true
 		}
 	}

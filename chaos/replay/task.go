@@ -24,6 +24,7 @@ type task struct {
 	drawn   bool     // it has the value of Once that comes before the present operation
 	balance int64    // messages that it has sent in the epoch, less those that it has received
 	digest  uint64   // of all that it has got so far
+	entry   uint64   // of what it had when it came to the present operation, if that is in parts
 	begun   bool     // its input is in the store
 	digests []uint64 // after each operation that is over
 	aborted []int    // operations that were
@@ -170,7 +171,9 @@ func (t *task) redo(c *Call, m move) error {
 // begin begins the present operation.
 func (t *task) begin(g *Program) {
 	c := &g.Calls[t.op]
-	t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0
+	if t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0; c.part == 0 {
+		t.entry = t.digest
+	}
 	if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
@@ -301,12 +304,18 @@ func (t *task) finish(c *Call) {
 	t.over(digestOf(t.last(), got))
 }
 
-// abort ends the present operation, or passes it, without a result.
-func (t *task) abort() {
-	t.aborted = append(t.aborted, t.op)
-	t.past = protocol.Mix(t.past, uint64(t.op)+1)
-	t.early[t.op] = t.early[t.op][:0]
-	t.over(abortedOf(t.last()))
+// abort ends the present operation, with all its parts, or passes it, without a result.
+func (t *task) abort(g *Program) {
+	if part := g.Calls[t.op].part; part > 0 {
+		t.op, t.count, t.digest = t.op-part, t.count-int32(part), t.entry
+		t.digests = slices.Clip(t.digests[:t.op]) // a copy of the task may have the others
+	}
+	for range g.Calls[t.op].last + 1 {
+		t.aborted = append(t.aborted, t.op)
+		t.past = protocol.Mix(t.past, uint64(t.op)+1)
+		t.early[t.op] = t.early[t.op][:0]
+		t.over(abortedOf(t.last()))
+	}
 }
 
 // over goes on to the next operation.
