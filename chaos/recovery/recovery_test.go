@@ -26,7 +26,7 @@ func TestAbortsMeetWhatTheyAreToSurvive(t *testing.T) {
 		meet(w, met)
 		return check(w)
 	}
-	if _, err := chaos.Random(cfg, 1, 4000, 1); err != nil {
+	if _, err := chaos.Random(cfg, 1, 16000, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"aborted", "aborted in a later attempt", "aborted by the dead alone"} {

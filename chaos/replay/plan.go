@@ -25,10 +25,12 @@ const (
 	Scan
 	Send   // to a task some ranks on, and receive from the one as far back
 	Stream // the same with a few messages, of which only a window is on its way
+
+	Corrected // stands for corrected ones of the others
 	ops
 )
 
-var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream"}
+var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream", "corrected"}
 
 func (o Op) String() string {
 	if o < ops {
@@ -63,6 +65,7 @@ type Plan struct {
 	Root      protocol.Rank // Send, Stream: the distance
 	Spans     int           // Stream: the messages
 
+	failures int  // that a corrected operation outlives where the dead stay dead
 	exact    bool // sums of integers, in any order; otherwise of floats
 	barrier  *collective.Barrier
 	schedule *collective.Schedule
@@ -82,6 +85,9 @@ func (p *Plan) String() string {
 	case Stream:
 		return fmt.Sprintf("stream of %d messages %d on", p.Spans, p.Root)
 	}
+	if p.failures > 0 {
+		s += fmt.Sprintf(" root %d against %d failures", p.Root, p.failures)
+	}
 	if p.Spans > 1 {
 		s += fmt.Sprintf(" in %d pieces", p.Spans)
 	}
@@ -97,6 +103,8 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		return shifts(tasks), nil
 	case Stream:
 		return streams(tasks), nil
+	case Corrected:
+		return corrected(tasks)
 	}
 	var all []*Plan
 	of := collective.Op(op)
@@ -107,7 +115,7 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		}
 		for _, n := range spans {
 			for root := range roots(op, tasks) {
-				p, err := scheduled(op, a, tasks, root, n)
+				p, err := scheduled(collective.Spec{Op: of, Algorithm: a, P: tasks, Root: root, Spans: n})
 				if err == nil {
 					err = p.agreeable(tasks, len(all))
 				}
@@ -122,14 +130,17 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 }
 
 // scheduled is the plan of an operation by schedule.
-func scheduled(op Op, a collective.Algorithm, tasks int, root protocol.Rank, spans int) (*Plan, error) {
-	exact := op == AllReduce && a == collective.Ring // which keeps no association
-	schedule, err := collective.New(collective.Spec{Op: collective.Op(op), Algorithm: a, P: tasks, Root: root, Spans: spans, AnyOrder: exact})
+func scheduled(spec collective.Spec) (*Plan, error) {
+	spec.AnyOrder = spec.Op == collective.AllReduce && spec.Algorithm == collective.Ring // which keeps no association
+	schedule, err := collective.New(spec)
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Op: op, Algorithm: a.String(), Root: root, Spans: spans, exact: exact, schedule: schedule}
-	return p.programmed(tasks), nil
+	p := &Plan{
+		Op: Op(spec.Op), Algorithm: spec.Algorithm.String(), Root: spec.Root, Spans: spec.Spans,
+		exact: spec.AnyOrder, failures: spec.Failures, schedule: schedule,
+	}
+	return p.programmed(spec.P), nil
 }
 
 // roots is how many tasks may be the root of an operation.
@@ -217,7 +228,7 @@ func (p *Plan) part(part collective.Part, tasks, number int) (*Plan, error) {
 		op = Reduce
 	}
 	algorithms := collective.Algorithms(collective.Op(op), tasks, true)
-	return scheduled(op, algorithms[number%len(algorithms)], tasks, p.Root, 1)
+	return scheduled(collective.Spec{Op: collective.Op(op), Algorithm: algorithms[number%len(algorithms)], P: tasks, Root: p.Root, Spans: 1})
 }
 
 // Agreeable tells whether the operation can be agreed.

@@ -177,13 +177,14 @@ type Menu struct {
 	// Memory is what programs are run in.
 	Memory *Memory
 
-	tasks   int
-	plans   [][]*Plan // by operation
-	streams []*Plan   // half of the operations, in a quarter of the programs
+	tasks     int
+	plans     [][]*Plan // by operation
+	streams   []*Plan   // half of the operations, in a quarter of the programs
+	corrected []*Plan   // likewise
 }
 
 // NewMenu returns the menu of all plans among so many tasks, or of those of some
-// operations. On that of all, streams are apart: programs without them are those that the same
+// operations. On that of all, streams and corrected operations are apart: programs without them are those that the same
 // seeds drew when there were none.
 func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
@@ -191,6 +192,10 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	}
 	m := &Menu{tasks: tasks, Memory: new(Memory)}
 	if len(some) == 0 {
+		var err error
+		if m.corrected, err = corrected(tasks); err != nil {
+			return nil, err
+		}
 		some, m.streams = Ops()[:Stream], streams(tasks)
 	}
 	for _, op := range some {
@@ -219,12 +224,16 @@ func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
 // number, each with any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {
 	calls, flows := m.Memory.calls.list(partsMax * n)[:0], m.streams != nil && protocol.Mix(seed, streamsSalt)%4 == 0
+	corrects := m.corrected != nil && protocol.Mix(seed, correctedSalt)%4 == 0
 	parts := m.Agreed && protocol.Mix(seed, partsSalt)%4 == 0
 	for i := range n {
 		x := protocol.Mix(seed, uint64(i))
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
 		if flows && protocol.Mix(x, 6)%2 == 0 {
 			plans = m.streams
+		}
+		if corrects && protocol.Mix(x, 7)%2 == 0 {
+			plans = m.corrected
 		}
 		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
 		agreed := m.Agreed && (plan.Symmetric() || parts && plan.Agreeable()) && protocol.Mix(x, 4)%3 > 0
@@ -238,16 +247,19 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 // which .ci/run has the seeds.
 const streamsSalt = 0x737472656175
 
+// correctedSalt is the same for corrected operations.
+const correctedSalt = 0x636f7272656a
+
 // partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
 const (
-	partsSalt = 0x706172747300
+	partsSalt = 0x706172747319
 	partsMax  = 2
 )
 
 // MessagesMax is how many messages there are at most in a program of n operations.
 func (m *Menu) MessagesMax(n int) int {
 	most := 0
-	for _, plans := range append(slices.Clip(m.plans), m.streams) {
+	for _, plans := range append(slices.Clip(m.plans), m.streams, m.corrected) {
 		for _, p := range plans {
 			most = max(most, p.Messages())
 		}

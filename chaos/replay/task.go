@@ -61,6 +61,9 @@ type move struct {
 // errPast: what is aborted here is not what is aborted there.
 var errPast = errors.New("a message of one who knows of other aborts")
 
+// errUnreached: a corrected operation comes to nothing although all tasks take part in it.
+var errUnreached = errors.New("a result that nobody has")
+
 // firstView is the number of the view in which all first attempts begin.
 const firstView = 1
 
@@ -133,10 +136,10 @@ func (t *task) put(g *Program, f *Frame) {
 	c.schedule.Receive(&t.steps, 0, f.From, collective.StepMessage{Lane: f.Lane})
 }
 
-// counts adds to the balance of the epoch, unless the operation may be aborted: then not
+// counts adds to the balance of the epoch, unless the operation may be aborted or is corrected: then not
 // all is received that is sent.
 func (t *task) counts(c *Call, messages int64) {
-	if !c.Agreed {
+	if !c.Agreed && c.failures == 0 {
 		t.balance += messages
 	}
 }
@@ -181,6 +184,7 @@ func (t *task) begin(g *Program) {
 		t.input, t.got = g.blocks(t.op, t.number, t.last(), c.Spans), t.memory.blocks.list(c.Spans)[:0]
 	} else {
 		t.steps.Reset(c.programs[t.number].Steps)
+		t.steps.Patient = true // it is run again when its process dies
 		t.input = g.given(t.op, t.number, t.last())
 		t.supply(c)
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.Begin})
@@ -207,7 +211,7 @@ func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 	c := &g.Calls[at]
 	p := &c.programs[task]
 	switch {
-	case p.Segments == 0:
+	case p.Segments == 0 && c.failures == 0:
 		return g.blocks(at, task, digest, len(p.In))
 	case len(p.In) == 0:
 		return nil
@@ -255,7 +259,7 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	}
 	a := c.schedule.Next(&t.steps, 0)
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		st := &c.programs[t.number].Steps[a.Msg.Step]
 		t.moves = append(t.moves, move{step: a.Msg.Step})
 		v, copied := t.store.Take(st, t.memory.bytes.list(t.store.Bundle(st)))
@@ -268,7 +272,9 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 		t.do(c, move{step: a.Msg.Step})
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
 	case protocol.Deliver:
-		t.finish(c)
+		if t.finish(c); c.programs[t.number].Steps[a.Msg.Step].Kind == collective.UnreachedStep {
+			t.err = errUnreached
+		}
 	default:
 		return t.catchUp(g)
 	}
