@@ -43,6 +43,9 @@ const (
 	fromFile
 	diesHalfway
 	abortedInParts
+	passedOnEarly
+	askedInVain
+	diesCorrecting
 	situations // how many there are
 )
 
@@ -71,6 +74,9 @@ var situationNames = [situations]string{
 	fromFile:        "a task goes on from the file of another process",
 	diesHalfway:     "a sender dies between the parts of a message",
 	abortedInParts:  "an operation is aborted for a task that has completed a part of it",
+	passedOnEarly:   "a broadcast is passed on for a task that has not come to it",
+	askedInVain:     "a task that is run again is asked for a value that it has not yet",
+	diesCorrecting:  "a process dies that corrects what its task has got",
 }
 
 // tally counts the runs in which each has occurred.
@@ -152,7 +158,9 @@ func (l *recorder) looks(s *replayState) {
 }
 
 // sights are the situations that processes themselves take note of.
-var sights = [situations]replay.Seen{abortedInParts: replay.AbortedInParts}
+var sights = [situations]replay.Seen{
+	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
+}
 
 // Init is the job's.
 func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
@@ -327,6 +335,9 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		}
 		if p.state.Halfway(t) {
 			l.saw(diesHalfway)
+		}
+		if p.state.Correcting(t) {
+			l.saw(diesCorrecting)
 		}
 	}
 	if p.credits > 0 {

@@ -66,6 +66,8 @@ var recoveries = []struct {
 		LossyCrashes: true, OneWay: true, Stored: true, Swarm: true, Ops: loose,
 	}, 20000},
 	{"three agreed in parts", recovery.Job{P: 3, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: oneSided}, 8000},
+	{"four that correct", recovery.Job{P: 4, Crashes: 3, Operations: 3, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.AllToAll}}, 6000},
+	{"three that correct and save", recovery.Job{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.Send}}, 3000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 

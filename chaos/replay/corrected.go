@@ -11,6 +11,9 @@ import (
 
 // corrected are the ways to carry out corrected operations.
 func corrected(tasks int) (all []*Plan, err error) {
+	if all, err = casts(tasks); err != nil {
+		return nil, err
+	}
 	for _, op := range []collective.Op{collective.Reduce, collective.AllReduce} {
 		for _, a := range []collective.Algorithm{collective.Corrected, collective.CorrectedFlat} {
 			for failures := 1; failures <= 2; failures++ {

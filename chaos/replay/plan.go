@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -65,8 +66,9 @@ type Plan struct {
 	Root      protocol.Rank // Send, Stream: the distance
 	Spans     int           // Stream: the messages
 
-	failures int  // that a corrected operation outlives where the dead stay dead
-	exact    bool // sums of integers, in any order; otherwise of floats
+	failures int                     // that a corrected operation outlives where the dead stay dead
+	exact    bool                    // sums of integers, in any order; otherwise of floats
+	runners  func() broadcast.Runner // of a broadcast by package broadcast
 	barrier  *collective.Barrier
 	schedule *collective.Schedule
 	programs []collective.Program // by task

@@ -270,19 +270,21 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	}
 	streams := plant.Garden{Machine: "../../protocol/flow", Package: "flow", Help: flowHelp, Healthy: test("two with streams")}
 	parts := plant.Garden{Machine: "../../protocol/collective", Package: "collective", Healthy: test("three agreed in parts")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes) {
+	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
 	machine.Find(t)
 	streams.Find(t)
 	parts.Find(t)
+	casts.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

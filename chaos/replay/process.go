@@ -132,6 +132,7 @@ type State struct {
 type part struct {
 	job     *Job
 	self    protocol.Rank
+	now     protocol.Time
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
@@ -338,6 +339,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	case s.over != nil:
 		return s.leave()
 	}
+	s.now = now
 	for {
 		if len(s.events) > 0 {
 			return s.happened()
@@ -357,6 +359,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 				return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 			}
 		}
+		at := s.rest
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
 				return s.addressed(b)
@@ -364,11 +367,14 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 			if j.wishes(s) {
 				continue
 			}
+			for _, t := range s.tasks {
+				at = min(at, t.wake)
+			}
 		}
-		if s.rest == protocol.Never {
+		if at == protocol.Never {
 			return protocol.Action[Message]{Kind: protocol.Idle}
 		}
-		return protocol.Action[Message]{Kind: protocol.Wait, At: s.rest}
+		return protocol.Action[Message]{Kind: protocol.Wait, At: at}
 	}
 }
 
@@ -406,6 +412,9 @@ func (j *Job) opened(s *State, v *membership.View) {
 	s.changes++
 	s.rules.Opened(v, s.hold())
 	j.carryOut(s)
+	for _, t := range s.tasks {
+		t.askInView()
+	}
 	held := s.held
 	s.held = nil
 	for _, f := range held {
@@ -452,6 +461,9 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
 				}
 			}
+			if s.now >= t.wake {
+				t.idle = 0
+			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since
 			}
@@ -484,8 +496,11 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 
 // step makes a task's next step; false: it waits, or has returned.
 func (j *Job) step(s *State, t *task) bool {
-	if t.err != nil || s.lost != nil {
+	if t.wake = protocol.Never; t.err != nil || s.lost != nil {
 		return false
+	}
+	if len(t.casts) > 0 && t.spread(s.now, func(f *Frame) { j.send(s, t, f) }) {
+		return true
 	}
 	if !t.begun && !t.returned && j.program.keeps() {
 		if moved, ok := j.before(s, t); !ok {

@@ -188,6 +188,9 @@ func (j *Job) flows(s *State, t *task, f said) {
 	case 0 < epoch && epoch < t.epoch: // which is over
 	case epoch > t.epoch:
 		t.later = append(t.later, f)
+	case f.Op == asked && f.by.ID == s.view.Owners[f.From]: // another attempt does not wait any more
+		t.question(j.program, f.Frame)
+	case f.Op == asked:
 	case f.Op == streamed || f.Op == begun:
 		t.arrive(f)
 	case f.Past > s.view.Since[f.From]: // of an attempt that is news to come

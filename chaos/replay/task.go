@@ -45,10 +45,15 @@ type task struct {
 	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
 
+	casts   []*cast
+	pending []*Frame      // questions that wait for an answer
+	wake    protocol.Time // before it the task's broadcasts have nothing to do, unless something comes for them
+
 	streams []*stream
 	later   []said // of streams of epochs to which it has not come
 
 	returned, announced bool
+	seen                Seen
 	err                 error
 }
 
@@ -77,6 +82,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 	*t = task{
 		memory: j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
 		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0], streams: t.streams[:0],
+		casts: t.casts[:0], wake: protocol.Never,
 	}
 	return t
 }
@@ -85,6 +91,8 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 func (t *task) accept(g *Program, f *Frame) {
 	t.idle = 0
 	switch at := g.index(f.Name); {
+	case at < len(g.Calls) && g.Calls[at].runners != nil:
+		t.hear(g, at, f)
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
 	case at == t.op && t.begun && (g.Calls[at].barrier != nil || t.fits(f)):
 		t.put(g, f)
@@ -177,7 +185,12 @@ func (t *task) begin(g *Program) {
 	if t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0; c.part == 0 {
 		t.entry = t.digest
 	}
-	if c.barrier != nil {
+	if len(t.pending) > 0 {
+		t.lookPending(g)
+	}
+	if c.runners != nil {
+		t.enterCast(g)
+	} else if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
 	} else if c.Op == Stream {
@@ -256,6 +269,9 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	}
 	if c.Op == Stream {
 		return t.converse(g, c, send)
+	}
+	if c.runners != nil {
+		return t.receives()
 	}
 	a := c.schedule.Next(&t.steps, 0)
 	switch a.Kind {
@@ -336,7 +352,7 @@ func (t *task) over(digest uint64) {
 // keep logs a message that is to go to another process.
 func (t *task) keep(f *Frame) {
 	t.record(f)
-	t.leave(f)
+	t.leave(t.withheld(f))
 }
 
 // record logs a message.
@@ -386,6 +402,10 @@ func (t *task) clone(g *Program) *task {
 	for i, st := range c.streams {
 		c.streams[i] = st.clone()
 	}
+	c.casts, c.pending = slices.Clone(t.casts), slices.Clip(t.pending)
+	for i, one := range c.casts {
+		c.casts[i] = one.clone()
+	}
 	c.steps, c.store, c.lent = t.steps.Clone(), collective.Store{}, nil
 	if !t.begun || t.returned || g.Calls[t.op].schedule == nil {
 		return &c
@@ -431,6 +451,12 @@ func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(sum).with(uint64(len(t.got)))
 	for _, st := range t.streams {
 		f = st.sign(f)
+	}
+	for _, c := range t.casts {
+		f = c.sign(f)
+	}
+	for _, e := range t.pending {
+		f = f.with(e.Key())
 	}
 	for _, e := range t.out {
 		f = f.with(e.Key())
