@@ -46,6 +46,9 @@ const (
 	passedOnEarly
 	askedInVain
 	diesCorrecting
+	heldBack
+	notSentAgain
+	repeatsWait
 	situations // how many there are
 )
 
@@ -76,6 +79,9 @@ var situationNames = [situations]string{
 	abortedInParts:  "an operation is aborted for a task that has completed a part of it",
 	passedOnEarly:   "a broadcast is passed on for a task that has not come to it",
 	askedInVain:     "a task that is run again is asked for a value that it has not yet",
+	heldBack:        "a task waits for others that are far behind",
+	notSentAgain:    "a task that is run again does not send what an earlier attempt has sent",
+	repeatsWait:     "what is sent again waits until its receiver has come far enough",
 	diesCorrecting:  "a process dies that corrects what its task has got",
 }
 
@@ -160,6 +166,7 @@ func (l *recorder) looks(s *replayState) {
 // sights are the situations that processes themselves take note of.
 var sights = [situations]replay.Seen{
 	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
+	heldBack: replay.HeldBack, notSentAgain: replay.NotSentAgain, repeatsWait: replay.RepeatsWait,
 }
 
 // Init is the job's.

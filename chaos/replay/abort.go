@@ -21,7 +21,7 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	}
 	part := j.program.Calls[t.op].part
 	op := recovery.Op{Epoch: t.epoch, Seq: uint64(t.count) - uint64(part)} // named by its first part
-	if t.begun || part > 0 {
+	if t.begun || t.voted || part > 0 {
 		if s.rules.Aborted(op) {
 			return recovery.Abandon
 		}
@@ -29,6 +29,7 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	}
 	v := s.rules.Vote(t.number, op, slices.Contains(s.cancels, Cancel{s.self, t.number, t.op}.Notice().Value))
 	j.carryOut(s)
+	t.voted = v == recovery.Enter
 	return v
 }
 

@@ -179,6 +179,12 @@ func (t *task) hurries(c *cast) bool { return (c.at+int(t.number))%2 == 0 }
 
 // ask asks for the value that a correction came without.
 func (t *task) ask(c *cast, promise *Frame) {
+	for _, a := range t.accounts {
+		if a.epoch == uint64(c.name.Epoch) {
+			a.Owe(int(promise.From))
+			t.tellDue(a)
+		}
+	}
 	f := t.memory.frames.one()
 	*f = Frame{Name: Name{asked, t.number, promise.From, uint16(c.name.Op), c.name.Epoch}}
 	t.out = append(t.out, f)
@@ -195,6 +201,9 @@ func (t *task) question(g *Program, f *Frame) {
 		*give = Frame{c.name, c.value, c.past}
 		give.To, give.Lane = f.From, laneOf(broadcast.Word{Round: broadcast.OverRound})
 		t.out = append(t.out, give)
+		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // who asks once asks again: it is not to be left behind
+			a.Send(int(give.To), max(c.name.sequence(), t.called(a)), 0)
+		}
 	case inquiry.Hold:
 		t.seen |= AskedInVain
 		t.pending = append(t.pending, f)
@@ -294,7 +303,7 @@ func (t *task) askInView() {
 }
 
 // receives takes the result of the present broadcast, if it is there.
-func (t *task) receives() bool {
+func (t *task) receives(g *Program) bool {
 	c := t.cast(t.op)
 	if !c.over {
 		return false
@@ -303,7 +312,7 @@ func (t *task) receives() bool {
 		t.err = fmt.Errorf("%w: %v", errPast, c.name)
 	}
 	got := append(t.memory.blocks.list(1)[:0], present(c.value))
-	t.over(digestOf(t.last(), got))
+	t.over(g, digestOf(t.last(), got))
 	return true
 }
 

@@ -68,6 +68,8 @@ var recoveries = []struct {
 	{"three agreed in parts", recovery.Job{P: 3, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: oneSided}, 8000},
 	{"four that correct", recovery.Job{P: 4, Crashes: 3, Operations: 3, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.AllToAll}}, 6000},
 	{"three that correct and save", recovery.Job{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.Send}}, 3000},
+	{"four that wait for each other", recovery.Job{P: 4, Crashes: 3, Operations: 8, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Reduce, replay.Scatter, replay.Gather, replay.Send}}, 8000},
+	{"six tasks that correct and wait", recovery.Job{P: 5, Tasks: 6, Crashes: 1, Operations: 6, Ops: []replay.Op{replay.Corrected}}, 12000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 

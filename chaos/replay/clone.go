@@ -27,7 +27,7 @@ func (s *State) Clone() State {
 		c.tasks[i] = t.clone(s.job.program)
 	}
 	c.held, c.parcels, c.events, c.kept = slices.Clip(s.held), slices.Clone(s.parcels), slices.Clone(s.events), slices.Clone(s.kept)
-	c.rules, c.effects = s.rules.Clone(), nil
+	c.rules, c.effects, c.resent = s.rules.Clone(), nil, slices.Clone(s.resent)
 	return c
 }
 
@@ -47,6 +47,9 @@ func (s *State) Fingerprint() [2]uint64 {
 	loose := uint64(0) // what is in no order
 	for _, c := range s.kept {
 		loose += c.print()
+	}
+	for _, v := range s.resent {
+		f = f.with(v)
 	}
 	for _, e := range s.cancels {
 		loose += protocol.Mix(e, 2)

@@ -19,6 +19,7 @@ type Memory struct {
 	machines *arena[recovery.Machine]
 	streams  *arena[stream]
 	casts    *arena[cast]
+	accounts *arena[ahead]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -45,7 +46,7 @@ func NewMemory() *Memory {
 	m := &Memory{shelves: map[*Plan]*shelf{}}
 	m.all = []interface{ reset() }{
 		begin(&m.contents), begin(&m.frames), begin(&m.tasks), begin(&m.copies), begin(&m.attempts),
-		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.casts), begin(&m.logs), begin(&m.letters),
+		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.casts), begin(&m.accounts), begin(&m.logs), begin(&m.letters),
 		begin(&m.ends), begin(&m.programs), begin(&m.calls), begin(&m.plans), begin(&m.bytes),
 		begin(&m.blocks), begin(&m.results), begin(&m.words), begin(&m.lists), begin(&m.ints),
 		begin(&m.ranks), begin(&m.members),

@@ -36,8 +36,8 @@ type mistake struct {
 var mistakes = []mistake{
 	{
 		name: "the log is not sent again", file: "effect.go",
-		old:   `t.again(e.Task)`,
-		new:   `t.againUnless("the log is not sent again", e.Task)`,
+		old:   `t.again(j.program, e.Task, again)`,
+		new:   `t.againUnless("the log is not sent again", j.program, e.Task, again)`,
 		found: "two", by: noEnd,
 	},
 	{
@@ -67,14 +67,14 @@ var mistakes = []mistake{
 	},
 	{
 		name: "messages to the dead are not logged", file: "process.go",
-		old: `	t.keep(f)
+		old: `	t.keep(f, has)
 `,
 		new: `	for _, m := range s.members.Failed() {
 		if m.ID == s.view.Owners[f.To] && wrong("messages to the dead are not logged") {
 			return
 		}
 	}
-	t.keep(f)
+	t.keep(f, has)
 `,
 		found: "three that lose what is on its way", by: noEnd,
 	},
@@ -249,9 +249,9 @@ var mistakes = []mistake{
 
 // help is what the mistakes need.
 const help = `
-func (t *task) againUnless(name string, to protocol.Rank) {
+func (t *task) againUnless(name string, g *Program, to protocol.Rank, again bool) {
 	if !wrong(name) {
-		t.again(to)
+		t.again(g, to, again)
 	}
 }
 `
@@ -271,13 +271,14 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	streams := plant.Garden{Machine: "../../protocol/flow", Package: "flow", Help: flowHelp, Healthy: test("two with streams")}
 	parts := plant.Garden{Machine: "../../protocol/collective", Package: "collective", Healthy: test("three agreed in parts")}
 	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes) {
+	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
@@ -285,6 +286,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	streams.Find(t)
 	parts.Find(t)
 	casts.Find(t)
+	accounts.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

@@ -149,6 +149,7 @@ type part struct {
 	cancels []uint64          // contexts that have ended
 	wish    bool              // a view was asked for that moves tasks
 	lost    *Copy             // of a task that nobody can run any more
+	resent  []uint64          // by task, the view that gave it to whom it was last sent its messages again
 
 	seen   Seen
 	over   error // why there is nothing more to hope for
@@ -207,7 +208,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	s.part = part{
 		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
-		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0],
+		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0], resent: s.resent[:0],
 	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
@@ -298,11 +299,29 @@ func (j *Job) accept(s *State, f said) {
 	case t != nil && f.Op < 0:
 		j.flows(s, t, f)
 		return
+	case t != nil && j.program.limits.Operations > 0 && !j.counts(s, t, f):
+		return
 	case t != nil:
 		t.accept(j.program, f.Frame)
 		return
 	}
 	s.held = append(s.held, f)
+}
+
+// counts takes note of a message, for the account of its epoch. It returns false if the message is not to be taken: its epoch
+// is over, or is to come.
+func (j *Job) counts(s *State, t *task, f said) bool {
+	switch epoch := uint64(f.Epoch); {
+	case 0 < epoch && epoch < t.epoch:
+		return false
+	case epoch > t.epoch:
+		t.later = append(t.later, f)
+		return false
+	}
+	if f.by.ID == s.view.Owners[f.From] { // how far another attempt is says nothing of this one
+		t.heeds(j.program, s.view, f.Frame)
+	}
+	return true
 }
 
 // Notify implements protocol.Protocol.
@@ -523,6 +542,9 @@ func (j *Job) step(s *State, t *task) bool {
 			return true
 		}
 	}
+	if t.blocked(j.program) {
+		return false
+	}
 	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
 
@@ -533,18 +555,20 @@ func (s *State) returned() bool {
 
 // send hands a message to a task of this process, or logs it and has it sent.
 func (j *Job) send(s *State, t *task, f *Frame) {
+	has := f.Op >= 0 && t.spends(j.program, f)
 	if s.view.Owners[f.To] != s.self {
-		t.keep(f)
+		t.keep(f, has)
 		return
 	}
 	if j.moves && f.Epoch == 0 {
 		t.record(f)
 	}
-	if f.Op == streamed {
+	switch {
+	case f.Op == streamed:
 		t.leave(f)
-		return
+	case !has:
+		j.accept(s, said{f, s.members.Self()})
 	}
-	j.accept(s, said{Frame: f})
 }
 
 // post is what a task has to send next, and to whom, unless it is for a task that this process

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/credit"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
@@ -21,11 +22,12 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	memory *Memory    // that it is run in
-	agreed bool       // some operations are
-	onces  int        // operations before which tasks call Once
-	starts []int      // by epoch, the operation that it begins with
-	serial [][]uint64 // Serial, if nothing is aborted; nil: there are values of Once
+	limits credit.Limits // of how far tasks run ahead; zero: there are none
+	memory *Memory       // that it is run in
+	agreed bool          // some operations are
+	onces  int           // operations before which tasks call Once
+	starts []int         // by epoch, the operation that it begins with
+	serial [][]uint64    // Serial, if nothing is aborted; nil: there are values of Once
 }
 
 // Call is an operation of a program, or a part of an agreed one.
@@ -240,7 +242,11 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 		once := m.Once && protocol.Mix(x, 5)%3 == 0
 		calls = Call{Plan: plan, Elems: plan.elems(protocol.Mix(x, 3), m.tasks), Agreed: agreed, Once: once}.calls(calls)
 	}
-	return newProgram(m.Memory, m.tasks, seed, calls)
+	g := newProgram(m.Memory, m.tasks, seed, calls)
+	if x := protocol.Mix(seed, creditSalt); x%4 == 0 {
+		g.limits = credit.Limits{Operations: 1 + x>>32%2, Bytes: aheadBytes}
+	}
+	return g
 }
 
 // streamsSalt is what a seed is mixed with to draw whether there are streams: not in the runs of
@@ -249,6 +255,12 @@ const streamsSalt = 0x737472656175
 
 // correctedSalt is the same for corrected operations.
 const correctedSalt = 0x636f7272656a
+
+// creditSalt is the same for bounds of how far tasks run ahead of each other.
+const (
+	creditSalt = 0x6372656469d9
+	aheadBytes = 1 << 20
+)
 
 // partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
 const (
@@ -264,7 +276,7 @@ func (m *Menu) MessagesMax(n int) int {
 			most = max(most, p.Messages())
 		}
 	}
-	return n * most
+	return n*most*2 + m.tasks*m.tasks // see Program.Messages
 }
 
 // elems draws a size: mostly small, sometimes nothing, sometimes so large that the log
@@ -282,10 +294,14 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Messages is how many messages the tasks send each other.
+// Messages is how many messages the tasks send each other. Where they must not run ahead, each may be answered with how far
+// its receiver is, and each task may tell all that it leaves an operation.
 func (g *Program) Messages() (n int) {
 	for i := range g.Calls {
 		n += g.Calls[i].messages
+	}
+	if g.limits.Operations > 0 {
+		n += n + g.Tasks*g.Tasks
 	}
 	return n
 }

@@ -13,6 +13,9 @@ type Seen uint16
 const (
 	AbortedInParts Seen = 1 << iota // a task leaves an agreed operation of which it has completed a part
 	PassedOnEarly                   // a broadcast is passed on for a task that has not come to it
+	HeldBack                        // a task waits for others that are far behind
+	NotSentAgain                    // a task that is run again does not send what an earlier attempt has sent
+	RepeatsWait                     // what is to be sent again waits until its receiver has come far enough
 	AskedInVain                     // a task that is run again is asked for a value that it had promised before
 )
 

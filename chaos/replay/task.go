@@ -49,6 +49,9 @@ type task struct {
 	pending []*Frame      // questions that wait for an answer
 	wake    protocol.Time // before it the task's broadcasts have nothing to do, unless something comes for them
 
+	accounts []*ahead
+	voted    bool // it takes part in the present operation, which is agreed
+
 	streams []*stream
 	later   []said // of streams of epochs to which it has not come
 
@@ -82,7 +85,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 	*t = task{
 		memory: j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
 		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0], streams: t.streams[:0],
-		casts: t.casts[:0], wake: protocol.Never,
+		casts: t.casts[:0], accounts: t.accounts[:0], wake: protocol.Never,
 	}
 	return t
 }
@@ -265,13 +268,13 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	}
 	c := &g.Calls[t.op]
 	if c.barrier != nil {
-		return t.pass(c, send)
+		return t.pass(g, c, send)
 	}
 	if c.Op == Stream {
 		return t.converse(g, c, send)
 	}
 	if c.runners != nil {
-		return t.receives()
+		return t.receives(g)
 	}
 	a := c.schedule.Next(&t.steps, 0)
 	switch a.Kind {
@@ -288,7 +291,7 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 		t.do(c, move{step: a.Msg.Step})
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
 	case protocol.Deliver:
-		if t.finish(c); c.programs[t.number].Steps[a.Msg.Step].Kind == collective.UnreachedStep {
+		if t.finish(g, c); c.programs[t.number].Steps[a.Msg.Step].Kind == collective.UnreachedStep {
 			t.err = errUnreached
 		}
 	default:
@@ -298,14 +301,14 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 }
 
 // pass makes the next step of a barrier.
-func (t *task) pass(c *Call, send func(f *Frame)) bool {
+func (t *task) pass(g *Program, c *Call, send func(f *Frame)) bool {
 	a := c.barrier.Next(&t.barrier, 0)
 	switch a.Kind {
 	case protocol.Send:
 		t.sends++
 		send(t.frame(a.To, uint16(a.Msg), nil))
 	case protocol.Deliver:
-		t.finish(c)
+		t.finish(g, c)
 	default:
 		return false
 	}
@@ -313,7 +316,7 @@ func (t *task) pass(c *Call, send func(f *Frame)) bool {
 }
 
 // finish ends the present operation.
-func (t *task) finish(c *Call) {
+func (t *task) finish(g *Program, c *Call) {
 	var got [][]byte
 	if c.barrier == nil {
 		if p := &c.programs[t.number]; p.Segments == 0 {
@@ -323,7 +326,7 @@ func (t *task) finish(c *Call) {
 			got = append(t.memory.blocks.list(1)[:0], present(v))
 		}
 	}
-	t.over(digestOf(t.last(), got))
+	t.over(g, digestOf(t.last(), got))
 }
 
 // abort ends the present operation, with all its parts, or passes it, without a result.
@@ -332,27 +335,30 @@ func (t *task) abort(g *Program) {
 		t.op, t.count, t.digest = t.op-part, t.count-int32(part), t.entry
 		t.digests = slices.Clip(t.digests[:t.op]) // a copy of the task may have the others
 	}
+	t.leaves(g)
 	for range g.Calls[t.op].last + 1 {
 		t.aborted = append(t.aborted, t.op)
 		t.past = protocol.Mix(t.past, uint64(t.op)+1)
 		t.early[t.op] = t.early[t.op][:0]
-		t.over(abortedOf(t.last()))
+		t.over(g, abortedOf(t.last()))
 	}
 }
 
 // over goes on to the next operation.
-func (t *task) over(digest uint64) {
+func (t *task) over(g *Program, digest uint64) {
 	t.digest = digest
 	t.digests = append(t.digests, digest)
 	t.op++
 	t.count++
-	t.begun, t.drawn = false, false
+	t.begun, t.drawn, t.voted = false, false, false
+	t.progress(g)
 }
 
-// keep logs a message that is to go to another process.
-func (t *task) keep(f *Frame) {
-	t.record(f)
-	t.leave(t.withheld(f))
+// keep logs a message that is to go to another process. has: that has it.
+func (t *task) keep(f *Frame, has bool) {
+	if t.record(f); !has {
+		t.leave(t.withheld(f))
+	}
 }
 
 // record logs a message.
@@ -370,8 +376,9 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 }
 
 // again has everything sent again that ever went to a task: it has a new owner.
-func (t *task) again(to protocol.Rank) {
+func (t *task) again(g *Program, to protocol.Rank, again bool) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
+	t.restart(g, to, again)
 	var held []*Frame
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {
@@ -381,9 +388,13 @@ func (t *task) again(to protocol.Rank) {
 				held = append(held, f)
 				continue
 			}
+			if t.repeats(g, f) {
+				continue
+			}
 			t.out = append(t.out, f)
 		}
 	}
+	t.repeatAll(to)
 	t.reopen(to, held)
 }
 
@@ -401,6 +412,10 @@ func (t *task) clone(g *Program) *task {
 	c.got, c.later, c.streams = slices.Clip(t.got), slices.Clip(t.later), slices.Clone(t.streams)
 	for i, st := range c.streams {
 		c.streams[i] = st.clone()
+	}
+	c.accounts = slices.Clone(t.accounts)
+	for i, a := range c.accounts {
+		c.accounts[i] = a.clone()
 	}
 	c.casts, c.pending = slices.Clone(t.casts), slices.Clip(t.pending)
 	for i, one := range c.casts {
@@ -424,7 +439,7 @@ func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.past).with(t.came)
 	f = f.with(t.epoch).with(uint64(t.balance))
 	flags := uint64(0)
-	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil, t.saving, t.drawn} {
+	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil, t.saving, t.drawn, t.voted} {
 		if flag {
 			flags |= 1 << i
 		}
@@ -454,6 +469,9 @@ func (t *task) sign(f fingerprint) fingerprint {
 	}
 	for _, c := range t.casts {
 		f = c.sign(f)
+	}
+	for _, a := range t.accounts {
+		f = a.sign(f)
 	}
 	for _, e := range t.pending {
 		f = f.with(e.Key())
