@@ -49,6 +49,9 @@ const (
 	heldBack
 	notSentAgain
 	repeatsWait
+	refused
+	noRoom
+	diesGranted
 	situations // how many there are
 )
 
@@ -82,6 +85,9 @@ var situationNames = [situations]string{
 	heldBack:        "a task waits for others that are far behind",
 	notSentAgain:    "a task that is run again does not send what an earlier attempt has sent",
 	repeatsWait:     "what is sent again waits until its receiver has come far enough",
+	refused:         "the rest of a message is refused",
+	noRoom:          "there is no room for a message that nobody has asked for",
+	diesGranted:     "a sender dies before the rest of a message has come that was granted",
 	diesCorrecting:  "a process dies that corrects what its task has got",
 }
 
@@ -167,6 +173,7 @@ func (l *recorder) looks(s *replayState) {
 var sights = [situations]replay.Seen{
 	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
 	heldBack: replay.HeldBack, notSentAgain: replay.NotSentAgain, repeatsWait: replay.RepeatsWait,
+	refused: replay.Refused, noRoom: replay.NoRoom,
 }
 
 // Init is the job's.
@@ -203,7 +210,7 @@ func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank
 func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
 	a := l.Job.Next(s, now)
 	switch {
-	case a.Kind == protocol.Send && a.Msg.Kind == replay.Data:
+	case a.Kind == protocol.Send && (a.Msg.Kind == replay.Data || a.Msg.Kind == replay.Rest):
 		l.says(s, a.Msg)
 	case a.Kind == protocol.Send && a.Msg.Kind == replay.Credit:
 		l.procs[s.Members().Self().ID].credits++
@@ -387,6 +394,9 @@ func (l *recorder) bereaves(s *replayState) {
 		joiner = joiner || i >= l.run.P
 		if p.state.Rules().Awaits(self) {
 			l.saw(diesSending)
+		}
+		if p.state.Begun(self) {
+			l.saw(diesGranted)
 		}
 		if l.movesTo(p.opened, s) {
 			l.saw(targetDies)

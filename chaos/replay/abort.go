@@ -63,6 +63,11 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if m.To != 0 && m.To != s.members.Self().Incarnation {
 		return true
 	}
+	return s.outdated(from, m.From)
+}
+
+// outdated tells whether a life was in a view and is not in the present one.
+func (s *State) outdated(from protocol.Rank, incarnation uint32) bool {
 	if s.view == nil {
 		return false
 	}
@@ -71,7 +76,7 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if !in {
 		last = s.view.Last(from)
 	}
-	return m.From < last || m.From == last && !in && last > 0
+	return incarnation < last || incarnation == last && !in && last > 0
 }
 
 // mailed reports whether there is a parcel, and drops those before it to processes that are out.

@@ -58,18 +58,18 @@ func (t *task) account(g *Program, epoch uint64) *ahead {
 // sequence is the number of an operation in its account.
 func (n Name) sequence() uint64 { return uint64(n.Op) + 1 }
 
-// spends takes note that a message is sent. has: an earlier attempt has sent it, and it need not be.
-func (t *task) spends(g *Program, f *Frame) (has bool) {
+// spends takes note that a message is sent. has: an earlier attempt has sent it, and it need not be; free: it goes
+// without a grant.
+func (t *task) spends(g *Program, f *Frame) (has, free bool) {
 	a := t.account(g, uint64(f.Epoch))
-	if a == nil {
-		return false
+	if a == nil || f.Op < 0 {
+		return false, true
 	}
 	if !t.first && a.Has(int(f.To), f.sequence()) {
 		t.seen |= NotSentAgain
-		return true
+		return true, false
 	}
-	a.Send(int(f.To), f.sequence(), len(f.Value))
-	return false
+	return false, a.Send(int(f.To), f.sequence(), len(f.Value))
 }
 
 // heeds takes note that a message of an operation has come from the process that runs its sender. Who sends in an operation that its task need not
@@ -222,8 +222,7 @@ func (t *task) repeatMore(a *ahead, to protocol.Rank) {
 	for r := &a.again[to]; len(r.frames) > 0 && a.Repeats(int(to), r.sent); {
 		f := r.frames[0]
 		r.frames, r.sent = r.frames[1:], f.sequence()
-		a.Send(int(to), r.sent, len(f.Value))
-		t.out = append(t.out, f)
+		t.emitOn(f, a.Send(int(to), r.sent, len(f.Value)))
 	}
 	if len(a.again[to].frames) > 0 {
 		t.seen |= RepeatsWait

@@ -198,7 +198,7 @@ func (t *task) question(g *Program, f *Frame) {
 	switch known.Reply() {
 	case inquiry.Give:
 		give := t.memory.frames.one()
-		*give = Frame{c.name, c.value, c.past}
+		*give = Frame{Name: c.name, Value: c.value, Past: c.past}
 		give.To, give.Lane = f.From, laneOf(broadcast.Word{Round: broadcast.OverRound})
 		t.out = append(t.out, give)
 		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // who asks once asks again: it is not to be left behind
@@ -250,7 +250,7 @@ func (t *task) spread(now protocol.Time, send func(f *Frame)) bool {
 		switch a.Kind {
 		case protocol.Send, protocol.Correct:
 			f := t.memory.frames.one()
-			*f = Frame{c.name, c.value, c.past}
+			*f = Frame{Name: c.name, Value: c.value, Past: c.past}
 			f.To, f.Lane = a.To, laneOf(a.Msg)
 			if send(f); c.at > t.op || c.at == t.op && !t.begun {
 				t.seen |= PassedOnEarly

@@ -20,6 +20,7 @@ type Memory struct {
 	streams  *arena[stream]
 	casts    *arena[cast]
 	accounts *arena[ahead]
+	pieces   *arena[piece]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -46,7 +47,7 @@ func NewMemory() *Memory {
 	m := &Memory{shelves: map[*Plan]*shelf{}}
 	m.all = []interface{ reset() }{
 		begin(&m.contents), begin(&m.frames), begin(&m.tasks), begin(&m.copies), begin(&m.attempts),
-		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.casts), begin(&m.accounts), begin(&m.logs), begin(&m.letters),
+		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.casts), begin(&m.accounts), begin(&m.pieces), begin(&m.logs), begin(&m.letters),
 		begin(&m.ends), begin(&m.programs), begin(&m.calls), begin(&m.plans), begin(&m.bytes),
 		begin(&m.blocks), begin(&m.results), begin(&m.words), begin(&m.lists), begin(&m.ints),
 		begin(&m.ranks), begin(&m.members),

@@ -67,14 +67,14 @@ var mistakes = []mistake{
 	},
 	{
 		name: "messages to the dead are not logged", file: "process.go",
-		old: `	t.keep(f, has)
+		old: `	t.keep(f, has, free)
 `,
 		new: `	for _, m := range s.members.Failed() {
 		if m.ID == s.view.Owners[f.To] && wrong("messages to the dead are not logged") {
 			return
 		}
 	}
-	t.keep(f, has)
+	t.keep(f, has, free)
 `,
 		found: "three that lose what is on its way", by: noEnd,
 	},
@@ -272,13 +272,14 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	parts := plant.Garden{Machine: "../../protocol/collective", Package: "collective", Healthy: test("three agreed in parts")}
 	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
 	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes) {
+	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
@@ -287,6 +288,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	parts.Find(t)
 	casts.Find(t)
 	accounts.Find(t)
+	grants.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/grant"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -142,14 +143,17 @@ type part struct {
 	ended   bool
 
 	rules   *recovery.Machine
-	effects []recovery.Effect // memory for those of the rules
-	kept    []*Copy           // what the rules want kept
-	parcels []parcel          // what is to go before messages of tasks
-	events  []Message         // to be delivered
-	cancels []uint64          // contexts that have ended
-	wish    bool              // a view was asked for that moves tasks
-	lost    *Copy             // of a task that nobody can run any more
-	resent  []uint64          // by task, the view that gave it to whom it was last sent its messages again
+	effects []recovery.Effect   // memory for those of the rules
+	kept    []*Copy             // what the rules want kept
+	asked   []grant.Out[*Frame] // by process: messages of which the rest waits for a grant
+	pieces  []*piece            // messages of which the rest has not come
+	room    grant.Room          // for those that nobody has asked for
+	parcels []parcel            // what is to go before messages of tasks
+	events  []Message           // to be delivered
+	cancels []uint64            // contexts that have ended
+	wish    bool                // a view was asked for that moves tasks
+	lost    *Copy               // of a task that nobody can run any more
+	resent  []uint64            // by task, the view that gave it to whom it was last sent its messages again
 
 	seen   Seen
 	over   error // why there is nothing more to hope for
@@ -209,6 +213,10 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	s.part = part{
 		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
 		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0], resent: s.resent[:0],
+		asked: s.asked, pieces: s.pieces[:0], room: grant.Room{Max: roomMax},
+	}
+	for i := range s.asked {
+		s.asked[i].Reset()
 	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
@@ -276,6 +284,12 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		}
 	case m.Kind == Data || m.Kind == Credit:
 		j.accept(s, said{m.Frame, membership.Member{ID: from, Incarnation: m.Letter.From}})
+	case m.Kind == Beginning:
+		j.beginningCame(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Rest:
+		j.restCame(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Grant || m.Kind == Refusal:
+		j.answered(s, from, m)
 	case m.Kind == Returned:
 		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
@@ -427,8 +441,14 @@ func (s *State) leave() protocol.Action[Message] {
 
 // opened does what a view asks for.
 func (j *Job) opened(s *State, v *membership.View) {
+	before := s.view
 	s.view, s.wish = v, false
 	s.changes++
+	for r := range s.asked {
+		if m, in := v.Find(protocol.Rank(r)); !in || before == nil || !before.Has(m) {
+			s.asked[r].Reset() // nobody will answer
+		}
+	}
 	s.rules.Opened(v, s.hold())
 	j.carryOut(s)
 	for _, t := range s.tasks {
@@ -449,7 +469,7 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	if a.Kind == protocol.Send {
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
-		if a.Msg.Kind == Data {
+		if a.Msg.Kind == Data || a.Msg.Kind == Beginning {
 			a.Msg.Drawn = s.rules.Owes(a.To)
 		}
 	}
@@ -465,6 +485,9 @@ func (s *State) happened() protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
+		if len(s.pieces) > 0 {
+			j.lookPieces(s)
+		}
 		if len(s.events) > 0 {
 			return s.happened()
 		}
@@ -475,9 +498,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			if len(t.out) > 0 {
 				moved = true
 				if f, to := j.post(s, t); f != nil {
-					m := j.memory.message(f.kind())
-					m.Frame = f
-					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
+					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: j.beginning(s, f, to)}
 				}
 			}
 			if s.now >= t.wake {
@@ -555,9 +576,9 @@ func (s *State) returned() bool {
 
 // send hands a message to a task of this process, or logs it and has it sent.
 func (j *Job) send(s *State, t *task, f *Frame) {
-	has := f.Op >= 0 && t.spends(j.program, f)
+	has, free := t.spends(j.program, f)
 	if s.view.Owners[f.To] != s.self {
-		t.keep(f, has)
+		t.keep(f, has, free)
 		return
 	}
 	if j.moves && f.Epoch == 0 {

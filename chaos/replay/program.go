@@ -244,7 +244,7 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 	}
 	g := newProgram(m.Memory, m.tasks, seed, calls)
 	if x := protocol.Mix(seed, creditSalt); x%4 == 0 {
-		g.limits = credit.Limits{Operations: 1 + x>>32%2, Bytes: aheadBytes}
+		g.limits = credit.Limits{Operations: 1 + x>>32%2, Bytes: aheadBytes << (x >> 40 % 2 * 20)}
 	}
 	return g
 }
@@ -259,7 +259,7 @@ const correctedSalt = 0x636f7272656a
 // creditSalt is the same for bounds of how far tasks run ahead of each other.
 const (
 	creditSalt = 0x6372656469d9
-	aheadBytes = 1 << 20
+	aheadBytes = 40 // in half of these programs, in the others so many that nothing needs a grant
 )
 
 // partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
@@ -276,7 +276,7 @@ func (m *Menu) MessagesMax(n int) int {
 			most = max(most, p.Messages())
 		}
 	}
-	return n*most*2 + m.tasks*m.tasks // see Program.Messages
+	return n*most*4 + m.tasks*m.tasks // see Program.Messages
 }
 
 // elems draws a size: mostly small, sometimes nothing, sometimes so large that the log
@@ -295,13 +295,13 @@ func (p *Plan) elems(x uint64, tasks int) int {
 }
 
 // Messages is how many messages the tasks send each other. Where they must not run ahead, each may be answered with how far
-// its receiver is, and each task may tell all that it leaves an operation.
+// its receiver is, and be in two parts, the second of which is granted; and each task may tell all that it leaves an operation.
 func (g *Program) Messages() (n int) {
 	for i := range g.Calls {
 		n += g.Calls[i].messages
 	}
 	if g.limits.Operations > 0 {
-		n += n + g.Tasks*g.Tasks
+		n += 3*n + g.Tasks*g.Tasks
 	}
 	return n
 }

@@ -15,6 +15,8 @@ const (
 	PassedOnEarly                   // a broadcast is passed on for a task that has not come to it
 	HeldBack                        // a task waits for others that are far behind
 	NotSentAgain                    // a task that is run again does not send what an earlier attempt has sent
+	Refused                         // the rest of a message is not wanted
+	NoRoom                          // there is no room for a message that nobody has asked for
 	RepeatsWait                     // what is to be sent again waits until its receiver has come far enough
 	AskedInVain                     // a task that is run again is asked for a value that it had promised before
 )

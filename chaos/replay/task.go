@@ -218,7 +218,7 @@ func (t *task) last() uint64 { return t.digest }
 // frame is a message of the present operation.
 func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
 	f := t.memory.frames.one()
-	*f = Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
+	*f = Frame{Name: Name{t.count, t.number, to, lane, uint16(t.epoch)}, Value: value, Past: t.past}
 	return f
 }
 
@@ -354,10 +354,14 @@ func (t *task) over(g *Program, digest uint64) {
 	t.progress(g)
 }
 
-// keep logs a message that is to go to another process. has: that has it.
-func (t *task) keep(f *Frame, has bool) {
-	if t.record(f); !has {
-		t.leave(t.withheld(f))
+// keep logs a message that is to go to another process. has: that has it; free: all of it may go.
+func (t *task) keep(f *Frame, has, free bool) {
+	switch t.record(f); {
+	case has:
+	case f.Op == streamed:
+		t.leave(f)
+	default:
+		t.emitOn(t.withheld(f), free)
 	}
 }
 
