@@ -229,8 +229,8 @@ var mistakes = []mistake{
 	},
 	{
 		name: "who has entered aborts", file: "abort.go",
-		old:   `	if t.begun ||`,
-		new:   `	if t.begun && !wrong("who has entered aborts") ||`,
+		old:   `	if t.begun || t.voted ||`,
+		new:   `	if (t.begun || t.voted) && !wrong("who has entered aborts") ||`,
 		found: "two that abort",
 	},
 	{

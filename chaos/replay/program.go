@@ -254,17 +254,17 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 const streamsSalt = 0x737472656175
 
 // correctedSalt is the same for corrected operations.
-const correctedSalt = 0x636f7272656a
+const correctedSalt = 0x636f727265ae
 
 // creditSalt is the same for bounds of how far tasks run ahead of each other.
 const (
-	creditSalt = 0x6372656469d9
+	creditSalt = 0x637265646974
 	aheadBytes = 40 // in half of these programs, in the others so many that nothing needs a grant
 )
 
 // partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
 const (
-	partsSalt = 0x706172747319
+	partsSalt = 0x70617274730c
 	partsMax  = 2
 )
 
