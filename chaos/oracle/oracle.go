@@ -30,7 +30,7 @@ type Report struct {
 	Steps       int `json:"steps"`     // calls of machines
 	Effects     int `json:"effects"`
 	Letters     int `json:"letters"`  // of the membership, sent by one and received by another
-	Messages    int `json:"messages"` // of recovery, told by one and received by another
+	Messages    int `json:"messages"` // of recovery, sent by one and received by another
 	Views       int `json:"views"`
 	Epochs      int `json:"epochs"`      // that were committed
 	Adoptions   int `json:"adoptions"`   // tasks that were run again

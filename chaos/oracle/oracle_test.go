@@ -163,11 +163,11 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 		"an epoch that was not saved":  {without("Save", always), "the machine says"},
 		"a ring that was not asked":    {without("Ring", always), "which it did not before"},
 		"a ring that was asked again":  {twice("Ring", always), "which it did before"},
-		"a message that came twice":    {twice("Receive", of(recovery.Kept)), "which has not told it"},
+		"a message that came twice":    {twice("Receive", of(recovery.Kept)), "which has not sent it"},
 		"a message that is another": {other("Receive", of(recovery.Keep), 1, func(m recovery.Message) recovery.Message {
 			m.Key.Epoch++
 			return m
-		}), "which has not told it"},
+		}), "which has not sent it"},
 		"an effect that nobody wanted": {other("Effects", always, 0, func(all []recovery.Effect) []recovery.Effect {
 			all[0].To = 5
 			return all

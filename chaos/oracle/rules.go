@@ -32,18 +32,18 @@ type rules struct {
 	last    string            // the call before
 	rings   [][]protocol.Rank // what Config.Ring has said in the call that comes next
 	nobodys []string          // the same for Config.Nobodys
-	told    map[route][]told
+	sent    map[route][]sentMessage
 	arrived map[arrival]int // how many of them
-	number  int             // of messages that it has told
+	number  int             // of messages that it has sent
 	coming  map[coming]bool
 	drew    []recovery.Key            // values of Once that it knows, in order
 	knows   map[membership.Member]int // how many of them another one knows
 }
 
-// told is a message.
-type told struct {
+// sentMessage is a message that a process has sent.
+type sentMessage struct {
 	recovery.Message
-	to     membership.Member // in the view of who told it
+	to     membership.Member // in the view of who sent it
 	number int
 	drew   int    // so many values of Once were known
 	epoch  uint64 // was committed: what is of earlier ones is forgotten
@@ -72,7 +72,7 @@ func (q *life) Recovery(cfg *recovery.Config, self membership.Member) *rules {
 	if q.rules != nil {
 		q.c.fail("a process begins twice")
 	}
-	r := &rules{life: q, told: map[route][]told{}, arrived: map[arrival]int{}, coming: map[coming]bool{}, knows: map[membership.Member]int{}}
+	r := &rules{life: q, sent: map[route][]sentMessage{}, arrived: map[arrival]int{}, coming: map[coming]bool{}, knows: map[membership.Member]int{}}
 	cfg.Ring = func(*membership.View, membership.Member) []protocol.Rank { return next(r, &r.rings) }
 	cfg.Nobodys = func(*membership.View) string { return next(r, &r.nobodys) }
 	r.Machine = recovery.New(cfg, self)
@@ -165,26 +165,26 @@ func (r *rules) arrives(from *rules, by membership.Member, msg recovery.Message,
 	r.c.Messages++
 	who := r.who
 	way, end := route{who.ID, msg.Kind}, arrival{who, msg.Kind}
-	all := from.told[way]
+	all := from.sent[way]
 	n, begun := from.arrived[end]
-	at := slices.IndexFunc(all[n:], func(t told) bool { return t.Message == msg && (!copies || t.to == who) })
+	at := slices.IndexFunc(all[n:], func(t sentMessage) bool { return t.Message == msg && (!copies || t.to == who) })
 	switch {
 	case at < 0:
-		r.c.fail("%v comes from process %v, which has not told it", msg, by)
+		r.c.fail("%v comes from process %v, which has not sent it", msg, by)
 		return
 	case begun && at > 0:
-		r.c.fail("%v comes from process %v, but not %v, which it told before", msg, by, all[n])
+		r.c.fail("%v comes from process %v, but not %v, which it sent before", msg, by, all[n])
 		return
 	}
 	t := all[n+at]
 	if copies {
-		from.told[way] = slices.Delete(all, at, at+1)
+		from.sent[way] = slices.Delete(all, at, at+1)
 		delete(r.coming, coming{by, msg.Key})
 	} else {
 		from.arrived[end] = n + at + 1
 	}
 	if msg.Kind == recovery.Word {
-		for _, h := range from.told[route{who.ID, recovery.Have}] {
+		for _, h := range from.sent[route{who.ID, recovery.Have}] {
 			if h.to == who && h.number < t.number && !h.Key.Backup() && !r.coming[coming{by, h.Key}] && !r.dropped(h.Key, 0) {
 				r.c.fail("%v comes from process %v, but not the %v, which it sent before", msg, by, h.Key)
 			}
@@ -199,9 +199,9 @@ func (r *rules) dropped(k recovery.Key, there uint64) bool {
 	return 0 < k.Epoch && k.Epoch < max(r.Committed(), there)
 }
 
-// informs reports a value of Once that was known to who told a message, and is not to who
+// informs reports a value of Once that was known to who sent a message, and is not to who
 // receives it. That a copy is kept does not depend on any.
-func (r *rules) informs(to *rules, by membership.Member, t told) {
+func (r *rules) informs(to *rules, by membership.Member, t sentMessage) {
 	if t.Kind == recovery.Kept {
 		return
 	}
@@ -232,7 +232,7 @@ func (r *rules) effect(e *recovery.Effect) {
 			to, _ = v.Find(e.To)
 		}
 		r.number++
-		r.told[way] = append(r.told[way], told{e.Msg, to, r.number, len(r.drew), r.Committed()})
+		r.sent[way] = append(r.sent[way], sentMessage{e.Msg, to, r.number, len(r.drew), r.Committed()})
 	case recovery.Lose:
 		r.c.lost[e.Task] = true
 	case recovery.Adopt:

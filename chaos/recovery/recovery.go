@@ -246,12 +246,12 @@ func (r Job) Plans() (all []*replay.Plan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Cancels == 0 || plans[0].Symmetric() {
+		if r.Cancels == 0 || plans[0].Agreeable() {
 			all = append(all, plans...)
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("chaos: %v cannot be aborted, allowed are barrier, allgather, alltoall and allreduce", ops)
+		return nil, fmt.Errorf("chaos: %v cannot be aborted, allowed are all but send and stream", ops)
 	}
 	return all, nil
 }
@@ -402,7 +402,7 @@ func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner f
 func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 	var agreed []int
 	for at := range g.Calls {
-		if g.Calls[at].Agreed {
+		if g.Begins(at) {
 			agreed = append(agreed, at)
 		}
 	}

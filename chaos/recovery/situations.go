@@ -42,6 +42,16 @@ const (
 	creditOfOther
 	fromFile
 	diesHalfway
+	abortedInParts
+	passedOnEarly
+	askedInVain
+	diesCorrecting
+	heldBack
+	notSentAgain
+	repeatsWait
+	refused
+	noRoom
+	diesGranted
 	situations // how many there are
 )
 
@@ -69,6 +79,16 @@ var situationNames = [situations]string{
 	creditOfOther:   "credit comes from a process that does not run the receiver",
 	fromFile:        "a task goes on from the file of another process",
 	diesHalfway:     "a sender dies between the parts of a message",
+	abortedInParts:  "an operation is aborted for a task that has completed a part of it",
+	passedOnEarly:   "a broadcast is passed on for a task that has not come to it",
+	askedInVain:     "a task that is run again is asked for a value that it has not yet",
+	heldBack:        "a task waits for others that are far behind",
+	notSentAgain:    "a task that is run again does not send what an earlier attempt has sent",
+	repeatsWait:     "what is sent again waits until its receiver has come far enough",
+	refused:         "the rest of a message is refused",
+	noRoom:          "there is no room for a message that nobody has asked for",
+	diesGranted:     "a sender dies before the rest of a message has come that was granted",
+	diesCorrecting:  "a process dies that corrects what its task has got",
 }
 
 // tally counts the runs in which each has occurred.
@@ -89,7 +109,7 @@ type recorder struct {
 	counts *tally
 	strict bool              // otherwise values of Once may be drawn anew, and there are other bits then
 	said   map[uint64]uint64 // the bits of all messages; see says
-	seen   uint32            // situations, a bit each
+	seen   uint64            // situations, a bit each
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
@@ -140,6 +160,22 @@ func (l *recorder) itself() *recorder { return l }
 // saw takes note of a situation.
 func (l *recorder) saw(s situation) { l.seen |= 1 << s }
 
+// looks takes note of the situations that a process has been in.
+func (l *recorder) looks(s *replayState) {
+	for i, seen := range sights {
+		if s.Seen()&seen != 0 {
+			l.saw(situation(i))
+		}
+	}
+}
+
+// sights are the situations that processes themselves take note of.
+var sights = [situations]replay.Seen{
+	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
+	heldBack: replay.HeldBack, notSentAgain: replay.NotSentAgain, repeatsWait: replay.RepeatsWait,
+	refused: replay.Refused, noRoom: replay.NoRoom,
+}
+
 // Init is the job's.
 func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 	l.Job.Init(s, self, seed)
@@ -174,7 +210,7 @@ func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank
 func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
 	a := l.Job.Next(s, now)
 	switch {
-	case a.Kind == protocol.Send && a.Msg.Kind == replay.Data:
+	case a.Kind == protocol.Send && (a.Msg.Kind == replay.Data || a.Msg.Kind == replay.Rest):
 		l.says(s, a.Msg)
 	case a.Kind == protocol.Send && a.Msg.Kind == replay.Credit:
 		l.procs[s.Members().Self().ID].credits++
@@ -297,6 +333,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		}
 	}
 	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
+	l.looks(p.state)
 	if p.opened == nil {
 		return
 	}
@@ -312,6 +349,9 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		}
 		if p.state.Halfway(t) {
 			l.saw(diesHalfway)
+		}
+		if p.state.Correcting(t) {
+			l.saw(diesCorrecting)
 		}
 	}
 	if p.credits > 0 {
@@ -354,6 +394,9 @@ func (l *recorder) bereaves(s *replayState) {
 		joiner = joiner || i >= l.run.P
 		if p.state.Rules().Awaits(self) {
 			l.saw(diesSending)
+		}
+		if p.state.Begun(self) {
+			l.saw(diesGranted)
 		}
 		if l.movesTo(p.opened, s) {
 			l.saw(targetDies)
@@ -401,6 +444,9 @@ func (l *recorder) ends(w *replayWorld) {
 	}
 	if len(left) == 1 && int(left[0]) >= l.run.P && len(l.procs[left[0]].opened.Members) == 1 {
 		l.saw(joinerAlone)
+	}
+	for i := range l.procs {
+		l.looks(l.procs[i].state)
 	}
 	for i := range l.counts {
 		if l.seen>>i&1 == 1 {

@@ -19,8 +19,9 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	if t.returned || t.op == len(j.program.Calls) || !j.program.Calls[t.op].Agreed {
 		return recovery.Enter
 	}
-	op := recovery.Op{Epoch: t.epoch, Seq: uint64(t.count)}
-	if t.begun {
+	part := j.program.Calls[t.op].part
+	op := recovery.Op{Epoch: t.epoch, Seq: uint64(t.count) - uint64(part)} // named by its first part
+	if t.begun || t.voted || part > 0 {
 		if s.rules.Aborted(op) {
 			return recovery.Abandon
 		}
@@ -28,6 +29,7 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	}
 	v := s.rules.Vote(t.number, op, slices.Contains(s.cancels, Cancel{s.self, t.number, t.op}.Notice().Value))
 	j.carryOut(s)
+	t.voted = v == recovery.Enter
 	return v
 }
 
@@ -61,6 +63,11 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if m.To != 0 && m.To != s.members.Self().Incarnation {
 		return true
 	}
+	return s.outdated(from, m.From)
+}
+
+// outdated tells whether a life was in a view and is not in the present one.
+func (s *State) outdated(from protocol.Rank, incarnation uint32) bool {
 	if s.view == nil {
 		return false
 	}
@@ -69,7 +76,7 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if !in {
 		last = s.view.Last(from)
 	}
-	return m.From < last || m.From == last && !in && last > 0
+	return incarnation < last || incarnation == last && !in && last > 0
 }
 
 // mailed reports whether there is a parcel, and drops those before it to processes that are out.

@@ -134,7 +134,7 @@ func newStage(t *testing.T, d *directed) *stage {
 	for r := range protocol.Rank(cfg.Processes) {
 		cfg.Cancels = append(cfg.Cancels, Cancel{r, d.cancels, 0})
 	}
-	cfg.Program = NewProgram(n, 1, Call{barriers[2], 0, true, false}, Call{shifts(n)[n-2], 2, false, false}, Call{shifts(n)[0], 2, false, false})
+	cfg.Program = NewProgram(n, 1, Call{Plan: barriers[2], Agreed: true}, Call{Plan: shifts(n)[n-2], Elems: 2}, Call{Plan: shifts(n)[0], Elems: 2})
 	job, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

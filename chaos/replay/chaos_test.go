@@ -65,11 +65,19 @@ var recoveries = []struct {
 		P: 4, Joiners: 2, Tasks: 5, Operations: 3, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 2,
 		LossyCrashes: true, OneWay: true, Stored: true, Swarm: true, Ops: loose,
 	}, 20000},
+	{"three agreed in parts", recovery.Job{P: 3, Crashes: 2, Operations: 3, Cancels: 2, LossyCrashes: true, Ops: oneSided}, 8000},
+	{"four that correct", recovery.Job{P: 4, Crashes: 3, Operations: 3, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.AllToAll}}, 6000},
+	{"three that correct and save", recovery.Job{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.Send}}, 3000},
+	{"four that wait for each other", recovery.Job{P: 4, Crashes: 3, Operations: 8, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Reduce, replay.Scatter, replay.Gather, replay.Send}}, 8000},
+	{"six tasks that correct and wait", recovery.Job{P: 5, Tasks: 6, Crashes: 1, Operations: 6, Ops: []replay.Op{replay.Corrected}}, 12000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 
 // loose are operations that can be agreed, and some after which tasks go on alone.
 var loose = []replay.Op{replay.Barrier, replay.AllReduce, replay.AllGather, replay.AllToAll, replay.Send, replay.Broadcast, replay.Gather}
+
+// oneSided are operations that need parts to be agreed.
+var oneSided = []replay.Op{replay.Broadcast, replay.Scatter, replay.Gather, replay.Reduce, replay.Scan}
 
 // flows are streams, an operation after which tasks go on alone, and one after which they do not.
 var flows = []replay.Op{replay.Stream, replay.Broadcast, replay.AllReduce}

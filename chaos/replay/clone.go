@@ -27,7 +27,15 @@ func (s *State) Clone() State {
 		c.tasks[i] = t.clone(s.job.program)
 	}
 	c.held, c.parcels, c.events, c.kept = slices.Clip(s.held), slices.Clone(s.parcels), slices.Clone(s.events), slices.Clone(s.kept)
-	c.rules, c.effects = s.rules.Clone(), nil
+	c.asked, c.pieces = slices.Clone(s.asked), slices.Clone(s.pieces)
+	for i := range c.asked {
+		c.asked[i] = s.asked[i].Clone()
+	}
+	for i, p := range c.pieces {
+		one := *p
+		c.pieces[i] = &one
+	}
+	c.rules, c.effects, c.resent = s.rules.Clone(), nil, slices.Clone(s.resent)
 	return c
 }
 
@@ -47,6 +55,15 @@ func (s *State) Fingerprint() [2]uint64 {
 	loose := uint64(0) // what is in no order
 	for _, c := range s.kept {
 		loose += c.print()
+	}
+	for r := range s.asked {
+		f = f.with(uint64(s.asked[r].Len()))
+	}
+	for _, p := range s.pieces {
+		f = f.with(p.frame.Key()).with(uint64(p.by.ID)<<32 | uint64(p.number)).with(bit(p.Answered()))
+	}
+	for _, v := range s.resent {
+		f = f.with(v)
 	}
 	for _, e := range s.cancels {
 		loose += protocol.Mix(e, 2)

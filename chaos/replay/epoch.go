@@ -35,9 +35,11 @@ var (
 	errOtherPast = errors.New("a task that is run again comes to its first Save with other operations aborted than when it saved")
 )
 
-// drop drops the log and the streams of the epochs before one.
+// drop drops the log, the broadcasts and the streams of the epochs before one.
 func (t *task) drop(epoch uint64) {
 	t.logs = slices.DeleteFunc(t.logs, func(l epochLog) bool { return 0 < l.epoch && l.epoch < epoch })
+	t.accounts = slices.DeleteFunc(t.accounts, func(a *ahead) bool { return 0 < a.epoch && a.epoch < epoch })
+	t.casts = slices.DeleteFunc(t.casts, func(c *cast) bool { return 0 < c.name.Epoch && uint64(c.name.Epoch) < epoch })
 	t.streams = slices.DeleteFunc(t.streams, func(st *stream) bool { return 0 < st.epoch && st.epoch < epoch })
 }
 

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -17,6 +18,9 @@ type Memory struct {
 	rules    *arena[recovery.Message]
 	machines *arena[recovery.Machine]
 	streams  *arena[stream]
+	casts    *arena[cast]
+	accounts *arena[ahead]
+	pieces   *arena[piece]
 	logs     *arena[recovery.Log]
 	letters  *arena[membership.Letter]
 	ends     *arena[end]
@@ -31,6 +35,8 @@ type Memory struct {
 	ints     *arena[int]
 	ranks    *arena[protocol.Rank]
 	members  *arena[membership.Member]
+	shelves  map[*Plan]*shelf
+	resets   uint64
 	all      []interface{ reset() }
 	room     func(n int) []byte        // of a log; nil: it allocates
 	letter   func() *membership.Letter // likewise
@@ -38,10 +44,10 @@ type Memory struct {
 
 // NewMemory returns memory that is used again after each Reset.
 func NewMemory() *Memory {
-	m := new(Memory)
+	m := &Memory{shelves: map[*Plan]*shelf{}}
 	m.all = []interface{ reset() }{
 		begin(&m.contents), begin(&m.frames), begin(&m.tasks), begin(&m.copies), begin(&m.attempts),
-		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.logs), begin(&m.letters),
+		begin(&m.rules), begin(&m.machines), begin(&m.streams), begin(&m.casts), begin(&m.accounts), begin(&m.pieces), begin(&m.logs), begin(&m.letters),
 		begin(&m.ends), begin(&m.programs), begin(&m.calls), begin(&m.plans), begin(&m.bytes),
 		begin(&m.blocks), begin(&m.results), begin(&m.words), begin(&m.lists), begin(&m.ints),
 		begin(&m.ranks), begin(&m.members),
@@ -52,6 +58,7 @@ func NewMemory() *Memory {
 
 // Reset frees everything: nothing may be used any more that was made in this memory.
 func (m *Memory) Reset() {
+	m.resets++
 	for _, a := range m.all {
 		a.reset()
 	}
@@ -75,6 +82,33 @@ func (m *Memory) clone(b []byte) []byte {
 	c := m.bytes.list(len(b))
 	copy(c, b)
 	return c
+}
+
+// shelf is the machines of one plan's broadcasts.
+type shelf struct {
+	runners []broadcast.Runner
+	used    int
+	reset   uint64 // after which they were
+}
+
+// runner returns a machine of a plan, in any state.
+func (m *Memory) runner(p *Plan) broadcast.Runner {
+	if !m.again() {
+		return p.runners()
+	}
+	s := m.shelves[p]
+	if s == nil {
+		s = new(shelf)
+		m.shelves[p] = s
+	}
+	if s.reset != m.resets {
+		s.used, s.reset = 0, m.resets
+	}
+	if s.used == len(s.runners) {
+		s.runners = append(s.runners, p.runners())
+	}
+	s.used++
+	return s.runners[s.used-1]
 }
 
 // arena hands out values of one type. A nil arena allocates each.

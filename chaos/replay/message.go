@@ -58,13 +58,14 @@ func logged(head, value []byte) Frame {
 	} else if value == nil {
 		value = []byte{}
 	}
-	return Frame{n, value, binary.LittleEndian.Uint64(head[15:])}
+	return Frame{Name: n, Value: value, Past: binary.LittleEndian.Uint64(head[15:])}
 }
 
 // Frame is a message between two tasks. It is never changed, and shared.
 type Frame struct {
 	Name
 	Value []byte // nil: a block that is absent
+	asks  bool   // it is to be sent in parts, of which the second has to be granted
 	Past  uint64 // stands for what was aborted before, as its sender knows it; of credit: the view in which its attempt began
 }
 
@@ -76,18 +77,22 @@ type Kind uint8
 
 // The kinds of messages.
 const (
-	View     Kind = iota // of the membership
-	Data                 // between two tasks
-	Credit               // the same, of a stream: what its receiver has taken
-	Returned             // to the coordinator: all tasks that this process owns in a view have returned
-	End                  // from the coordinator: so it is everywhere
-	Result               // Deliver: a task has returned
-	Rule                 // of package recovery
-	Begins               // the same, but only the beginning of the copy
-	Wants                // the rest of it is asked for
-	Loss                 // Deliver: a task is lost, since nobody has a copy of its state
-	Complete             // Deliver: there are as many copies as there must be
-	Resumed              // Deliver: a task that is run again goes on from a copy
+	View      Kind = iota // of the membership
+	Data                  // between two tasks
+	Credit                // the same, of a stream: what its receiver has taken
+	Returned              // to the coordinator: all tasks that this process owns in a view have returned
+	End                   // from the coordinator: so it is everywhere
+	Result                // Deliver: a task has returned
+	Rule                  // of package recovery
+	Begins                // the same, but only the beginning of the copy
+	Wants                 // the rest of it is asked for
+	Beginning             // of a message between two tasks
+	Grant                 // the rest of it is wanted
+	Refusal               // or is not
+	Rest                  // it comes
+	Loss                  // Deliver: a task is lost, since nobody has a copy of its state
+	Complete              // Deliver: there are as many copies as there must be
+	Resumed               // Deliver: a task that is run again goes on from a copy
 )
 
 // Message is what processes send each other, and what they deliver: one word, since every step of a
@@ -97,13 +102,15 @@ type Message struct{ *Content }
 // Content is what is in a message. It is never changed once the message is on its way, and shared.
 type Content struct {
 	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
-	Frame   *Frame              // Data, Credit
+	Frame   *Frame              // Data, Credit, Beginning, Rest
 	Result  *Attempt            // Result
 	Rule    *recovery.Message   // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
 	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
 	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
 	View    uint64              // Complete, Resumed, Loss: in which
+	Size    int64               // Beginning: of the whole value
+	Number  uint32              // Beginning, Grant, Refusal, Rest: of the copy
 	Kind    Kind
 }
 
@@ -148,6 +155,7 @@ func (m Message) Fingerprint() [2]uint64 {
 	default:
 		f = f.and(m.Letter.Fingerprint())
 	}
+	f = f.with(uint64(m.Number))
 	for _, k := range m.Drawn {
 		f = f.with(uint64(k.Task)).with(k.Epoch).with(k.Name)
 	}
@@ -158,6 +166,14 @@ func (m Message) String() string {
 	switch m.Kind {
 	case Data, Credit:
 		return fmt.Sprintf("message %v", m.Frame.Name)
+	case Beginning:
+		return fmt.Sprintf("the beginning of message %v, copy %d", m.Frame.Name, m.Number)
+	case Rest:
+		return fmt.Sprintf("the rest of message %v, copy %d", m.Frame.Name, m.Number)
+	case Grant:
+		return fmt.Sprintf("go on with copy %d", m.Number)
+	case Refusal:
+		return fmt.Sprintf("do not go on with copy %d", m.Number)
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)
 	case End:

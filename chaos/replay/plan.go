@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -25,10 +26,12 @@ const (
 	Scan
 	Send   // to a task some ranks on, and receive from the one as far back
 	Stream // the same with a few messages, of which only a window is on its way
+
+	Corrected // stands for corrected ones of the others
 	ops
 )
 
-var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream"}
+var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream", "corrected"}
 
 func (o Op) String() string {
 	if o < ops {
@@ -63,12 +66,15 @@ type Plan struct {
 	Root      protocol.Rank // Send, Stream: the distance
 	Spans     int           // Stream: the messages
 
-	exact    bool // sums of integers, in any order; otherwise of floats
+	failures int                     // that a corrected operation outlives where the dead stay dead
+	exact    bool                    // sums of integers, in any order; otherwise of floats
+	runners  func() broadcast.Runner // of a broadcast by package broadcast
 	barrier  *collective.Barrier
 	schedule *collective.Schedule
 	programs []collective.Program // by task
 	kind     collective.Kind      // of what they work on
 	messages int                  // that the tasks send each other
+	parts    []*Plan              // of which it is made if it is agreed, itself included; nil: it cannot be
 }
 
 func (p *Plan) String() string {
@@ -80,6 +86,9 @@ func (p *Plan) String() string {
 		return fmt.Sprintf("send %d on", p.Root)
 	case Stream:
 		return fmt.Sprintf("stream of %d messages %d on", p.Spans, p.Root)
+	}
+	if p.failures > 0 {
+		s += fmt.Sprintf(" root %d against %d failures", p.Root, p.failures)
 	}
 	if p.Spans > 1 {
 		s += fmt.Sprintf(" in %d pieces", p.Spans)
@@ -96,6 +105,8 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		return shifts(tasks), nil
 	case Stream:
 		return streams(tasks), nil
+	case Corrected:
+		return corrected(tasks)
 	}
 	var all []*Plan
 	of := collective.Op(op)
@@ -106,18 +117,32 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		}
 		for _, n := range spans {
 			for root := range roots(op, tasks) {
-				exact := op == AllReduce && a == collective.Ring // which keeps no association
-				spec := collective.Spec{Op: of, Algorithm: a, P: tasks, Root: root, Spans: n, AnyOrder: exact}
-				schedule, err := collective.New(spec)
+				p, err := scheduled(collective.Spec{Op: of, Algorithm: a, P: tasks, Root: root, Spans: n})
+				if err == nil {
+					err = p.agreeable(tasks, len(all))
+				}
 				if err != nil {
 					return nil, err
 				}
-				p := &Plan{Op: op, Algorithm: a.String(), Root: root, Spans: n, exact: exact, schedule: schedule}
-				all = append(all, p.programmed(tasks))
+				all = append(all, p)
 			}
 		}
 	}
 	return all, nil
+}
+
+// scheduled is the plan of an operation by schedule.
+func scheduled(spec collective.Spec) (*Plan, error) {
+	spec.AnyOrder = spec.Op == collective.AllReduce && spec.Algorithm == collective.Ring // which keeps no association
+	schedule, err := collective.New(spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{
+		Op: Op(spec.Op), Algorithm: spec.Algorithm.String(), Root: spec.Root, Spans: spec.Spans,
+		exact: spec.AnyOrder, failures: spec.Failures, schedule: schedule,
+	}
+	return p.programmed(spec.P), nil
 }
 
 // roots is how many tasks may be the root of an operation.
@@ -153,7 +178,9 @@ func barriers(tasks int) (all []*Plan, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b, messages: barrierMessages(b)})
+		p := &Plan{Op: Barrier, Algorithm: shape.String(), Spans: 1, barrier: b, messages: barrierMessages(b)}
+		p.parts = []*Plan{p}
+		all = append(all, p)
 	}
 	return all, nil
 }
@@ -178,18 +205,52 @@ func shifts(tasks int) (all []*Plan) {
 	return all
 }
 
-// Symmetric tells whether every task's result needs that all tasks have entered the
-// operation: then it can be agreed.
-func (p *Plan) Symmetric() bool {
-	switch p.Op {
-	case Barrier, AllGather, AllToAll, AllReduce:
-		return true
+// agreeable gives an operation the parts of which it is made if it is agreed. Which algorithms they have follows
+// from a number.
+func (p *Plan) agreeable(tasks, number int) error {
+	for _, part := range collective.Parts(collective.Op(p.Op)) {
+		one, err := p.part(part, tasks, number)
+		if err != nil {
+			return err
+		}
+		p.parts = append(p.parts, one)
 	}
-	return false
+	return nil
 }
 
-// Messages is how many messages the tasks send each other.
-func (p *Plan) Messages() int { return p.messages }
+func (p *Plan) part(part collective.Part, tasks, number int) (*Plan, error) {
+	op := Broadcast
+	switch part {
+	case collective.PartItself:
+		return p, nil
+	case collective.PartMeet:
+		all, err := barriers(tasks)
+		return all[number%len(all)], err
+	case collective.PartUp:
+		op = Reduce
+	}
+	algorithms := collective.Algorithms(collective.Op(op), tasks, true)
+	return scheduled(collective.Spec{Op: collective.Op(op), Algorithm: algorithms[number%len(algorithms)], P: tasks, Root: p.Root, Spans: 1})
+}
+
+// Agreeable tells whether the operation can be agreed.
+func (p *Plan) Agreeable() bool { return p.parts != nil }
+
+// Symmetric tells whether it can be, and is not made of several parts then: every task's result needs that all
+// tasks have entered the operation.
+func (p *Plan) Symmetric() bool { return len(p.parts) == 1 }
+
+// Messages is how many messages the tasks send each other, at most.
+func (p *Plan) Messages() int {
+	if p.parts == nil {
+		return p.messages
+	}
+	sum := 0
+	for _, part := range p.parts {
+		sum += part.messages
+	}
+	return sum
+}
 
 func barrierMessages(b *collective.Barrier) int {
 	if b.Shape != collective.Dissemination {

@@ -60,8 +60,8 @@ var streamMistakes = []mistake{
 	},
 	{
 		name: "credit of an attempt that is over counts", file: "stream.go",
-		old:   `	case f.Past == s.view.Since[f.From]:`,
-		new:   `	case f.Past == s.view.Since[f.From] || wrong("credit of an attempt that is over counts"):`,
+		old:   `	case f.Past < s.view.Since[f.From]:`,
+		new:   `	case f.Past < s.view.Since[f.From] && !wrong("credit of an attempt that is over counts"):`,
 		found: "a swarm with streams", by: noEnd,
 	},
 	{

@@ -36,8 +36,8 @@ type mistake struct {
 var mistakes = []mistake{
 	{
 		name: "the log is not sent again", file: "effect.go",
-		old:   `t.again(e.Task)`,
-		new:   `t.againUnless("the log is not sent again", e.Task)`,
+		old:   `t.again(j.program, e.Task, again)`,
+		new:   `t.againUnless("the log is not sent again", j.program, e.Task, again)`,
 		found: "two", by: noEnd,
 	},
 	{
@@ -67,14 +67,14 @@ var mistakes = []mistake{
 	},
 	{
 		name: "messages to the dead are not logged", file: "process.go",
-		old: `	t.keep(f)
+		old: `	t.keep(f, has, free)
 `,
 		new: `	for _, m := range s.members.Failed() {
 		if m.ID == s.view.Owners[f.To] && wrong("messages to the dead are not logged") {
 			return
 		}
 	}
-	t.keep(f)
+	t.keep(f, has, free)
 `,
 		found: "three that lose what is on its way", by: noEnd,
 	},
@@ -229,8 +229,8 @@ var mistakes = []mistake{
 	},
 	{
 		name: "who has entered aborts", file: "abort.go",
-		old:   `	if t.begun {`,
-		new:   `	if t.begun && !wrong("who has entered aborts") {`,
+		old:   `	if t.begun || t.voted ||`,
+		new:   `	if (t.begun || t.voted) && !wrong("who has entered aborts") ||`,
 		found: "two that abort",
 	},
 	{
@@ -249,9 +249,9 @@ var mistakes = []mistake{
 
 // help is what the mistakes need.
 const help = `
-func (t *task) againUnless(name string, to protocol.Rank) {
+func (t *task) againUnless(name string, g *Program, to protocol.Rank, again bool) {
 	if !wrong(name) {
-		t.again(to)
+		t.again(g, to, again)
 	}
 }
 `
@@ -269,18 +269,26 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
 	}
 	streams := plant.Garden{Machine: "../../protocol/flow", Package: "flow", Help: flowHelp, Healthy: test("two with streams")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes) {
+	parts := plant.Garden{Machine: "../../protocol/collective", Package: "collective", Healthy: test("three agreed in parts")}
+	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
+	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
+	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
 	machine.Find(t)
 	streams.Find(t)
+	parts.Find(t)
+	casts.Find(t)
+	accounts.Find(t)
+	grants.Find(t)
 	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",

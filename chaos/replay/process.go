@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/grant"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -132,6 +133,7 @@ type State struct {
 type part struct {
 	job     *Job
 	self    protocol.Rank
+	now     protocol.Time
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
 	view    *membership.View // open, or the last that was; nil: not in yet
 	tasks   []*task          // that it owns, by number
@@ -141,14 +143,19 @@ type part struct {
 	ended   bool
 
 	rules   *recovery.Machine
-	effects []recovery.Effect // memory for those of the rules
-	kept    []*Copy           // what the rules want kept
-	parcels []parcel          // what is to go before messages of tasks
-	events  []Message         // to be delivered
-	cancels []uint64          // contexts that have ended
-	wish    bool              // a view was asked for that moves tasks
-	lost    *Copy             // of a task that nobody can run any more
+	effects []recovery.Effect   // memory for those of the rules
+	kept    []*Copy             // what the rules want kept
+	asked   []grant.Out[*Frame] // by process: messages of which the rest waits for a grant
+	pieces  []*piece            // messages of which the rest has not come
+	room    grant.Room          // for those that nobody has asked for
+	parcels []parcel            // what is to go before messages of tasks
+	events  []Message           // to be delivered
+	cancels []uint64            // contexts that have ended
+	wish    bool                // a view was asked for that moves tasks
+	lost    *Copy               // of a task that nobody can run any more
+	resent  []uint64            // by task, the view that gave it to whom it was last sent its messages again
 
+	seen   Seen
 	over   error // why there is nothing more to hope for
 	left   bool  // it has wished itself dead since
 	called bool  // it may run tasks
@@ -205,7 +212,11 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	s.part = part{
 		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
-		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0],
+		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0], resent: s.resent[:0],
+		asked: s.asked, pieces: s.pieces[:0], room: grant.Room{Max: roomMax},
+	}
+	for i := range s.asked {
+		s.asked[i].Reset()
 	}
 	if self == j.Coordinator() {
 		s.end = j.memory.ends.one()
@@ -274,6 +285,12 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 		}
 	case m.Kind == Data || m.Kind == Credit:
 		j.accept(s, said{m.Frame, membership.Member{ID: from, Incarnation: m.Letter.From}})
+	case m.Kind == Beginning:
+		j.beginningCame(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Rest:
+		j.restCame(s, membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+	case m.Kind == Grant || m.Kind == Refusal:
+		j.answered(s, from, m)
 	case m.Kind == Returned:
 		s.end.returned(from, m.Letter.Base)
 	case m.Kind == End:
@@ -297,11 +314,29 @@ func (j *Job) accept(s *State, f said) {
 	case t != nil && f.Op < 0:
 		j.flows(s, t, f)
 		return
+	case t != nil && j.program.limits.Operations > 0 && !j.counts(s, t, f):
+		return
 	case t != nil:
 		t.accept(j.program, f.Frame)
 		return
 	}
 	s.held = append(s.held, f)
+}
+
+// counts takes note of a message, for the account of its epoch. It returns false if the message is not to be taken: its epoch
+// is over, or is to come.
+func (j *Job) counts(s *State, t *task, f said) bool {
+	switch epoch := uint64(f.Epoch); {
+	case 0 < epoch && epoch < t.epoch:
+		return false
+	case epoch > t.epoch:
+		t.later = append(t.later, f)
+		return false
+	}
+	if f.by.ID == s.view.Owners[f.From] { // how far another attempt is says nothing of this one
+		t.heeds(j.program, s.view, f.Frame)
+	}
+	return true
 }
 
 // Notify implements protocol.Protocol.
@@ -338,6 +373,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	case s.over != nil:
 		return s.leave()
 	}
+	s.now = now
 	for {
 		if len(s.events) > 0 {
 			return s.happened()
@@ -357,6 +393,7 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 				return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 			}
 		}
+		at := s.rest
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
 				return s.addressed(b)
@@ -364,11 +401,14 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 			if j.wishes(s) {
 				continue
 			}
+			for _, t := range s.tasks {
+				at = min(at, t.wake)
+			}
 		}
-		if s.rest == protocol.Never {
+		if at == protocol.Never {
 			return protocol.Action[Message]{Kind: protocol.Idle}
 		}
-		return protocol.Action[Message]{Kind: protocol.Wait, At: s.rest}
+		return protocol.Action[Message]{Kind: protocol.Wait, At: at}
 	}
 }
 
@@ -402,10 +442,19 @@ func (s *State) leave() protocol.Action[Message] {
 
 // opened does what a view asks for.
 func (j *Job) opened(s *State, v *membership.View) {
+	before := s.view
 	s.view, s.wish = v, false
 	s.changes++
+	for r := range s.asked {
+		if m, in := v.Find(protocol.Rank(r)); !in || before == nil || !before.Has(m) {
+			s.asked[r].Reset() // nobody will answer
+		}
+	}
 	s.rules.Opened(v, s.hold())
 	j.carryOut(s)
+	for _, t := range s.tasks {
+		t.askInView()
+	}
 	held := s.held
 	s.held = nil
 	for _, f := range held {
@@ -421,7 +470,7 @@ func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
 	if a.Kind == protocol.Send {
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
-		if a.Msg.Kind == Data {
+		if a.Msg.Kind == Data || a.Msg.Kind == Beginning {
 			a.Msg.Drawn = s.rules.Owes(a.To)
 		}
 	}
@@ -437,6 +486,9 @@ func (s *State) happened() protocol.Action[Message] {
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
+		if len(s.pieces) > 0 {
+			j.lookPieces(s)
+		}
 		if len(s.events) > 0 {
 			return s.happened()
 		}
@@ -447,10 +499,11 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 			if len(t.out) > 0 {
 				moved = true
 				if f, to := j.post(s, t); f != nil {
-					m := j.memory.message(f.kind())
-					m.Frame = f
-					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: m}
+					return protocol.Action[Message]{Kind: protocol.Send, To: to, Msg: j.beginning(s, f, to)}
 				}
+			}
+			if s.now >= t.wake {
+				t.idle = 0
 			}
 			if t.idle == s.changes {
 				continue // nothing has come for it since
@@ -484,8 +537,11 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 
 // step makes a task's next step; false: it waits, or has returned.
 func (j *Job) step(s *State, t *task) bool {
-	if t.err != nil || s.lost != nil {
+	if t.wake = protocol.Never; t.err != nil || s.lost != nil {
 		return false
+	}
+	if len(t.casts) > 0 && t.spread(s.now, func(f *Frame) { j.send(s, t, f) }) {
+		return true
 	}
 	if !t.begun && !t.returned && j.program.keeps() {
 		if moved, ok := j.before(s, t); !ok {
@@ -501,9 +557,15 @@ func (j *Job) step(s *State, t *task) bool {
 			return false
 		case recovery.Abandon:
 			s.changes++
-			t.abort()
+			if j.program.Calls[t.op].part > 0 {
+				s.seen |= AbortedInParts
+			}
+			t.abort(j.program)
 			return true
 		}
+	}
+	if t.blocked(j.program) {
+		return false
 	}
 	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
@@ -515,18 +577,20 @@ func (s *State) returned() bool {
 
 // send hands a message to a task of this process, or logs it and has it sent.
 func (j *Job) send(s *State, t *task, f *Frame) {
+	has, free := t.spends(j.program, f)
 	if s.view.Owners[f.To] != s.self {
-		t.keep(f)
+		t.keep(f, has, free)
 		return
 	}
 	if j.moves && f.Epoch == 0 {
 		t.record(f)
 	}
-	if f.Op == streamed {
+	switch {
+	case f.Op == streamed:
 		t.leave(f)
-		return
+	case !has:
+		j.accept(s, said{f, s.members.Self()})
 	}
-	j.accept(s, said{Frame: f})
 }
 
 // post is what a task has to send next, and to whom, unless it is for a task that this process

@@ -8,6 +8,7 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/credit"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
@@ -21,24 +22,50 @@ type Program struct {
 	Seed  uint64
 	Calls []Call
 
-	memory *Memory    // that it is run in
-	agreed bool       // some operations are
-	onces  int        // operations before which tasks call Once
-	starts []int      // by epoch, the operation that it begins with
-	serial [][]uint64 // Serial, if nothing is aborted; nil: there are values of Once
+	limits credit.Limits // of how far tasks run ahead; zero: there are none
+	memory *Memory       // that it is run in
+	agreed bool          // some operations are
+	onces  int           // operations before which tasks call Once
+	starts []int         // by epoch, the operation that it begins with
+	serial [][]uint64    // Serial, if nothing is aborted; nil: there are values of Once
 }
 
-// Call is an operation of a program.
+// Call is an operation of a program, or a part of an agreed one.
 type Call struct {
 	*Plan
 	Elems  int  // of a vector; blocks have up to so many
-	Agreed bool // it may be aborted; see Plan.Symmetric
+	Agreed bool // it may be aborted; see Plan.Agreeable
 	Once   bool // every task calls Once before it, and its input depends on the value
+
+	part, last int // of an agreed operation: its number, and that of the last
+}
+
+// Begins tells whether a call is the beginning of an agreed operation.
+func (g *Program) Begins(at int) bool { return g.Calls[at].Agreed && g.Calls[at].part == 0 }
+
+// calls adds the call of an operation to a list: each part of an agreed one. Those that only say that all
+// take part carry next to nothing.
+func (c Call) calls(list []Call) []Call {
+	if !c.Agreed {
+		return append(list, c)
+	}
+	for i, plan := range c.parts {
+		one := Call{Plan: plan, Elems: 1 - i, Agreed: true, Once: c.Once && i == 0, part: i, last: len(c.parts) - 1}
+		if plan == c.Plan {
+			one.Elems = c.Elems
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // NewProgram returns a program, with its results computed without any message.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
-	return newProgram(new(Memory), tasks, seed, calls)
+	var all []Call
+	for _, c := range calls {
+		all = c.calls(all)
+	}
+	return newProgram(new(Memory), tasks, seed, all)
 }
 
 func newProgram(memory *Memory, tasks int, seed uint64, calls []Call) *Program {
@@ -63,7 +90,24 @@ func (g *Program) Saved(before ...int) *Program {
 	*c = *g
 	c.starts = append(g.memory.ints.zeros(len(before) + 1)[:1], before...)
 	slices.Sort(c.starts)
+	for i, op := range c.starts {
+		c.starts[i] = g.call(op)
+	}
 	return c
+}
+
+// call is the number of the call with which an operation begins.
+func (g *Program) call(op int) int {
+	for at := range g.Calls {
+		if g.Calls[at].part > 0 {
+			continue
+		}
+		if op == 0 {
+			return at
+		}
+		op--
+	}
+	return len(g.Calls)
 }
 
 // Saves is how often a task calls Save.
@@ -125,7 +169,8 @@ func (g *Program) compute(aborted []int, onces [][]uint64) [][]uint64 {
 
 // Menu is what random programs are made of.
 type Menu struct {
-	// Agreed lets two thirds of the operations be agreed that can be.
+	// Agreed lets two thirds of the operations be agreed that can be: in a quarter of the programs all
+	// that can be, in the others the symmetric ones.
 	Agreed bool
 
 	// Once lets tasks call Once before a third of the operations.
@@ -134,13 +179,14 @@ type Menu struct {
 	// Memory is what programs are run in.
 	Memory *Memory
 
-	tasks   int
-	plans   [][]*Plan // by operation
-	streams []*Plan   // half of the operations, in a quarter of the programs
+	tasks     int
+	plans     [][]*Plan // by operation
+	streams   []*Plan   // half of the operations, in a quarter of the programs
+	corrected []*Plan   // likewise
 }
 
 // NewMenu returns the menu of all plans among so many tasks, or of those of some
-// operations. On that of all, streams are apart: programs without them are those that the same
+// operations. On that of all, streams and corrected operations are apart: programs without them are those that the same
 // seeds drew when there were none.
 func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
@@ -148,6 +194,10 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	}
 	m := &Menu{tasks: tasks, Memory: new(Memory)}
 	if len(some) == 0 {
+		var err error
+		if m.corrected, err = corrected(tasks); err != nil {
+			return nil, err
+		}
 		some, m.streams = Ops()[:Stream], streams(tasks)
 	}
 	for _, op := range some {
@@ -175,34 +225,58 @@ func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
 // Random returns a program of n operations drawn from a seed: of most the same
 // number, each with any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {
-	calls, flows := m.Memory.calls.list(n), m.streams != nil && protocol.Mix(seed, streamsSalt)%4 == 0
-	for i := range calls {
+	calls, flows := m.Memory.calls.list(partsMax * n)[:0], m.streams != nil && protocol.Mix(seed, streamsSalt)%4 == 0
+	corrects := m.corrected != nil && protocol.Mix(seed, correctedSalt)%4 == 0
+	parts := m.Agreed && protocol.Mix(seed, partsSalt)%4 == 0
+	for i := range n {
 		x := protocol.Mix(seed, uint64(i))
 		plans := m.plans[protocol.Below(protocol.Mix(x, 1), uint64(len(m.plans)))]
 		if flows && protocol.Mix(x, 6)%2 == 0 {
 			plans = m.streams
 		}
+		if corrects && protocol.Mix(x, 7)%2 == 0 {
+			plans = m.corrected
+		}
 		plan := plans[protocol.Below(protocol.Mix(x, 2), uint64(len(plans)))]
-		agreed := m.Agreed && plan.Symmetric() && protocol.Mix(x, 4)%3 > 0
+		agreed := m.Agreed && (plan.Symmetric() || parts && plan.Agreeable()) && protocol.Mix(x, 4)%3 > 0
 		once := m.Once && protocol.Mix(x, 5)%3 == 0
-		calls[i] = Call{plan, plan.elems(protocol.Mix(x, 3), m.tasks), agreed, once}
+		calls = Call{Plan: plan, Elems: plan.elems(protocol.Mix(x, 3), m.tasks), Agreed: agreed, Once: once}.calls(calls)
 	}
-	return newProgram(m.Memory, m.tasks, seed, calls)
+	g := newProgram(m.Memory, m.tasks, seed, calls)
+	if x := protocol.Mix(seed, creditSalt); x%4 == 0 {
+		g.limits = credit.Limits{Operations: 1 + x>>32%2, Bytes: aheadBytes << (x >> 40 % 2 * 20)}
+	}
+	return g
 }
 
 // streamsSalt is what a seed is mixed with to draw whether there are streams: not in the runs of
 // which .ci/run has the seeds.
 const streamsSalt = 0x737472656175
 
+// correctedSalt is the same for corrected operations.
+const correctedSalt = 0x636f727265ae
+
+// creditSalt is the same for bounds of how far tasks run ahead of each other.
+const (
+	creditSalt = 0x637265646974
+	aheadBytes = 40 // in half of these programs, in the others so many that nothing needs a grant
+)
+
+// partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
+const (
+	partsSalt = 0x70617274730c
+	partsMax  = 2
+)
+
 // MessagesMax is how many messages there are at most in a program of n operations.
 func (m *Menu) MessagesMax(n int) int {
 	most := 0
-	for _, plans := range append(slices.Clip(m.plans), m.streams) {
+	for _, plans := range append(slices.Clip(m.plans), m.streams, m.corrected) {
 		for _, p := range plans {
 			most = max(most, p.Messages())
 		}
 	}
-	return n * most
+	return n*most*4 + m.tasks*m.tasks // see Program.Messages
 }
 
 // elems draws a size: mostly small, sometimes nothing, sometimes so large that the log
@@ -220,10 +294,14 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Messages is how many messages the tasks send each other.
+// Messages is how many messages the tasks send each other. Where they must not run ahead, each may be answered with how far
+// its receiver is, and be in two parts, the second of which is granted; and each task may tell all that it leaves an operation.
 func (g *Program) Messages() (n int) {
 	for i := range g.Calls {
 		n += g.Calls[i].messages
+	}
+	if g.limits.Operations > 0 {
+		n += 3*n + g.Tasks*g.Tasks
 	}
 	return n
 }

@@ -234,10 +234,10 @@ func TestNumbersAreFinite(t *testing.T) {
 
 func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 	for _, f := range []*Frame{
-		{Name{0, 0, 1, 0, 0}, nil, 0},
-		{Name{7, 2, 1, 65535, 3}, []byte{}, 1 << 63},
-		{Name{300, 11, 1, 3, 65535}, []byte("some bytes"), 5},
-		{Name{1 << 30, 1 << 20, 1, 9, 1}, make([]byte, recovery.Inline+1), 0},
+		{Name: Name{0, 0, 1, 0, 0}, Value: nil, Past: 0},
+		{Name: Name{7, 2, 1, 65535, 3}, Value: []byte{}, Past: 1 << 63},
+		{Name: Name{300, 11, 1, 3, 65535}, Value: []byte("some bytes"), Past: 5},
+		{Name: Name{1 << 30, 1 << 20, 1, 9, 1}, Value: make([]byte, recovery.Inline+1), Past: 0},
 	} {
 		l := recovery.NewLog(headLen)
 		head := f.head()

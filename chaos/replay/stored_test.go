@@ -14,7 +14,7 @@ func TestAFileOfAnAttemptThatIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := NewProgram(4, 1, Call{plans[0], 2, true, false}, Call{shifts(4)[0], 2, false, false}, Call{shifts(4)[1], 2, false, false}).Saved(1)
+	program := NewProgram(4, 1, Call{Plan: plans[0], Elems: 2, Agreed: true}, Call{Plan: shifts(4)[0], Elems: 2}, Call{Plan: shifts(4)[1], Elems: 2}).Saved(1)
 	c := newCrew(t, Config{Program: program, Processes: 4, Stored: true, Cancels: []Cancel{{At: slow, Task: slow}}})
 	c.dead[slow] = true // for a while
 	for r := range slow {

@@ -88,7 +88,7 @@ func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 		t.tell(st)
 	}
 	if len(t.got) == c.Spans {
-		t.over(digestOf(t.last(), t.got))
+		t.over(g, digestOf(t.last(), t.got))
 	}
 	return true
 }
@@ -188,11 +188,17 @@ func (j *Job) flows(s *State, t *task, f said) {
 	case 0 < epoch && epoch < t.epoch: // which is over
 	case epoch > t.epoch:
 		t.later = append(t.later, f)
+	case f.Op == asked && f.by.ID == s.view.Owners[f.From]: // another attempt does not wait any more
+		t.question(j.program, f.Frame)
+	case f.Op == asked || f.Op == counted && f.by.ID != s.view.Owners[f.From]:
 	case f.Op == streamed || f.Op == begun:
 		t.arrive(f)
 	case f.Past > s.view.Since[f.From]: // of an attempt that is news to come
 		s.held = append(s.held, f)
-	case f.Past == s.view.Since[f.From]:
+	case f.Past < s.view.Since[f.From]:
+	case f.Op == counted:
+		t.told(j.program, f.Frame)
+	default:
 		t.credit(f.Frame)
 	}
 }
@@ -208,7 +214,7 @@ func (j *Job) entered(s *State, t *task) {
 	later := t.later
 	t.later = nil
 	for _, f := range later {
-		j.flows(s, t, f)
+		j.accept(s, f)
 	}
 }
 
@@ -237,7 +243,7 @@ func (st *stream) sign(f fingerprint) fingerprint {
 
 // kind is that of a message that has the frame.
 func (f *Frame) kind() Kind {
-	if f.Op == credited {
+	if f.Op == credited || f.Op == counted {
 		return Credit
 	}
 	return Data

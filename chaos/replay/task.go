@@ -24,6 +24,7 @@ type task struct {
 	drawn   bool     // it has the value of Once that comes before the present operation
 	balance int64    // messages that it has sent in the epoch, less those that it has received
 	digest  uint64   // of all that it has got so far
+	entry   uint64   // of what it had when it came to the present operation, if that is in parts
 	begun   bool     // its input is in the store
 	digests []uint64 // after each operation that is over
 	aborted []int    // operations that were
@@ -44,10 +45,18 @@ type task struct {
 	logs  []epochLog // what went to others, by epoch
 	out   []*Frame   // what is to go, in order
 
+	casts   []*cast
+	pending []*Frame      // questions that wait for an answer
+	wake    protocol.Time // before it the task's broadcasts have nothing to do, unless something comes for them
+
+	accounts []*ahead
+	voted    bool // it takes part in the present operation, which is agreed
+
 	streams []*stream
 	later   []said // of streams of epochs to which it has not come
 
 	returned, announced bool
+	seen                Seen
 	err                 error
 }
 
@@ -59,6 +68,9 @@ type move struct {
 
 // errPast: what is aborted here is not what is aborted there.
 var errPast = errors.New("a message of one who knows of other aborts")
+
+// errUnreached: a corrected operation comes to nothing although all tasks take part in it.
+var errUnreached = errors.New("a result that nobody has")
 
 // firstView is the number of the view in which all first attempts begin.
 const firstView = 1
@@ -73,6 +85,7 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 	*t = task{
 		memory: j.memory, number: number, view: view, first: view == firstView, early: early, digests: j.memory.words.list(n)[:0],
 		steps: t.steps, store: t.store, lent: t.lent, moves: t.moves[:0], logs: t.logs[:0], out: t.out[:0], streams: t.streams[:0],
+		casts: t.casts[:0], accounts: t.accounts[:0], wake: protocol.Never,
 	}
 	return t
 }
@@ -81,6 +94,8 @@ func (j *Job) newTask(number protocol.Rank, view uint64) *task {
 func (t *task) accept(g *Program, f *Frame) {
 	t.idle = 0
 	switch at := g.index(f.Name); {
+	case at < len(g.Calls) && g.Calls[at].runners != nil:
+		t.hear(g, at, f)
 	case t.returned || at < t.op: // it has come before, or the operation could not be over
 	case at == t.op && t.begun && (g.Calls[at].barrier != nil || t.fits(f)):
 		t.put(g, f)
@@ -132,10 +147,10 @@ func (t *task) put(g *Program, f *Frame) {
 	c.schedule.Receive(&t.steps, 0, f.From, collective.StepMessage{Lane: f.Lane})
 }
 
-// counts adds to the balance of the epoch, unless the operation may be aborted: then not
+// counts adds to the balance of the epoch, unless the operation may be aborted or is corrected: then not
 // all is received that is sent.
 func (t *task) counts(c *Call, messages int64) {
-	if !c.Agreed {
+	if !c.Agreed && c.failures == 0 {
 		t.balance += messages
 	}
 }
@@ -170,14 +185,22 @@ func (t *task) redo(c *Call, m move) error {
 // begin begins the present operation.
 func (t *task) begin(g *Program) {
 	c := &g.Calls[t.op]
-	t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0
-	if c.barrier != nil {
+	if t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0; c.part == 0 {
+		t.entry = t.digest
+	}
+	if len(t.pending) > 0 {
+		t.lookPending(g)
+	}
+	if c.runners != nil {
+		t.enterCast(g)
+	} else if c.barrier != nil {
 		c.barrier.Init(&t.barrier, t.number, 0)
 		c.barrier.Notify(&t.barrier, 0, protocol.Notice{Kind: protocol.Begin})
 	} else if c.Op == Stream {
 		t.input, t.got = g.blocks(t.op, t.number, t.last(), c.Spans), t.memory.blocks.list(c.Spans)[:0]
 	} else {
 		t.steps.Reset(c.programs[t.number].Steps)
+		t.steps.Patient = true // it is run again when its process dies
 		t.input = g.given(t.op, t.number, t.last())
 		t.supply(c)
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.Begin})
@@ -195,7 +218,7 @@ func (t *task) last() uint64 { return t.digest }
 // frame is a message of the present operation.
 func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
 	f := t.memory.frames.one()
-	*f = Frame{Name{t.count, t.number, to, lane, uint16(t.epoch)}, value, t.past}
+	*f = Frame{Name: Name{t.count, t.number, to, lane, uint16(t.epoch)}, Value: value, Past: t.past}
 	return f
 }
 
@@ -204,7 +227,7 @@ func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 	c := &g.Calls[at]
 	p := &c.programs[task]
 	switch {
-	case p.Segments == 0:
+	case p.Segments == 0 && c.failures == 0:
 		return g.blocks(at, task, digest, len(p.In))
 	case len(p.In) == 0:
 		return nil
@@ -245,14 +268,17 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	}
 	c := &g.Calls[t.op]
 	if c.barrier != nil {
-		return t.pass(c, send)
+		return t.pass(g, c, send)
 	}
 	if c.Op == Stream {
 		return t.converse(g, c, send)
 	}
+	if c.runners != nil {
+		return t.receives(g)
+	}
 	a := c.schedule.Next(&t.steps, 0)
 	switch a.Kind {
-	case protocol.Send:
+	case protocol.Send, protocol.Correct:
 		st := &c.programs[t.number].Steps[a.Msg.Step]
 		t.moves = append(t.moves, move{step: a.Msg.Step})
 		v, copied := t.store.Take(st, t.memory.bytes.list(t.store.Bundle(st)))
@@ -265,7 +291,9 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 		t.do(c, move{step: a.Msg.Step})
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.WorkDone})
 	case protocol.Deliver:
-		t.finish(c)
+		if t.finish(g, c); c.programs[t.number].Steps[a.Msg.Step].Kind == collective.UnreachedStep {
+			t.err = errUnreached
+		}
 	default:
 		return t.catchUp(g)
 	}
@@ -273,14 +301,14 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 }
 
 // pass makes the next step of a barrier.
-func (t *task) pass(c *Call, send func(f *Frame)) bool {
+func (t *task) pass(g *Program, c *Call, send func(f *Frame)) bool {
 	a := c.barrier.Next(&t.barrier, 0)
 	switch a.Kind {
 	case protocol.Send:
 		t.sends++
 		send(t.frame(a.To, uint16(a.Msg), nil))
 	case protocol.Deliver:
-		t.finish(c)
+		t.finish(g, c)
 	default:
 		return false
 	}
@@ -288,7 +316,7 @@ func (t *task) pass(c *Call, send func(f *Frame)) bool {
 }
 
 // finish ends the present operation.
-func (t *task) finish(c *Call) {
+func (t *task) finish(g *Program, c *Call) {
 	var got [][]byte
 	if c.barrier == nil {
 		if p := &c.programs[t.number]; p.Segments == 0 {
@@ -298,30 +326,43 @@ func (t *task) finish(c *Call) {
 			got = append(t.memory.blocks.list(1)[:0], present(v))
 		}
 	}
-	t.over(digestOf(t.last(), got))
+	t.over(g, digestOf(t.last(), got))
 }
 
-// abort ends the present operation, or passes it, without a result.
-func (t *task) abort() {
-	t.aborted = append(t.aborted, t.op)
-	t.past = protocol.Mix(t.past, uint64(t.op)+1)
-	t.early[t.op] = t.early[t.op][:0]
-	t.over(abortedOf(t.last()))
+// abort ends the present operation, with all its parts, or passes it, without a result.
+func (t *task) abort(g *Program) {
+	if part := g.Calls[t.op].part; part > 0 {
+		t.op, t.count, t.digest = t.op-part, t.count-int32(part), t.entry
+		t.digests = slices.Clip(t.digests[:t.op]) // a copy of the task may have the others
+	}
+	t.leaves(g)
+	for range g.Calls[t.op].last + 1 {
+		t.aborted = append(t.aborted, t.op)
+		t.past = protocol.Mix(t.past, uint64(t.op)+1)
+		t.early[t.op] = t.early[t.op][:0]
+		t.over(g, abortedOf(t.last()))
+	}
 }
 
 // over goes on to the next operation.
-func (t *task) over(digest uint64) {
+func (t *task) over(g *Program, digest uint64) {
 	t.digest = digest
 	t.digests = append(t.digests, digest)
 	t.op++
 	t.count++
-	t.begun, t.drawn = false, false
+	t.begun, t.drawn, t.voted = false, false, false
+	t.progress(g)
 }
 
-// keep logs a message that is to go to another process.
-func (t *task) keep(f *Frame) {
-	t.record(f)
-	t.leave(f)
+// keep logs a message that is to go to another process. has: that has it; free: all of it may go.
+func (t *task) keep(f *Frame, has, free bool) {
+	switch t.record(f); {
+	case has:
+	case f.Op == streamed:
+		t.leave(f)
+	default:
+		t.emitOn(t.withheld(f), free)
+	}
 }
 
 // record logs a message.
@@ -339,8 +380,9 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 }
 
 // again has everything sent again that ever went to a task: it has a new owner.
-func (t *task) again(to protocol.Rank) {
+func (t *task) again(g *Program, to protocol.Rank, again bool) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
+	t.restart(g, to, again)
 	var held []*Frame
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {
@@ -350,9 +392,13 @@ func (t *task) again(to protocol.Rank) {
 				held = append(held, f)
 				continue
 			}
+			if t.repeats(g, f) {
+				continue
+			}
 			t.out = append(t.out, f)
 		}
 	}
+	t.repeatAll(to)
 	t.reopen(to, held)
 }
 
@@ -370,6 +416,14 @@ func (t *task) clone(g *Program) *task {
 	c.got, c.later, c.streams = slices.Clip(t.got), slices.Clip(t.later), slices.Clone(t.streams)
 	for i, st := range c.streams {
 		c.streams[i] = st.clone()
+	}
+	c.accounts = slices.Clone(t.accounts)
+	for i, a := range c.accounts {
+		c.accounts[i] = a.clone()
+	}
+	c.casts, c.pending = slices.Clone(t.casts), slices.Clip(t.pending)
+	for i, one := range c.casts {
+		c.casts[i] = one.clone()
 	}
 	c.steps, c.store, c.lent = t.steps.Clone(), collective.Store{}, nil
 	if !t.begun || t.returned || g.Calls[t.op].schedule == nil {
@@ -389,7 +443,7 @@ func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.past).with(t.came)
 	f = f.with(t.epoch).with(uint64(t.balance))
 	flags := uint64(0)
-	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil, t.saving, t.drawn} {
+	for i, flag := range []bool{t.begun, t.returned, t.announced, t.err != nil, t.saving, t.drawn, t.voted} {
 		if flag {
 			flags |= 1 << i
 		}
@@ -416,6 +470,15 @@ func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(sum).with(uint64(len(t.got)))
 	for _, st := range t.streams {
 		f = st.sign(f)
+	}
+	for _, c := range t.casts {
+		f = c.sign(f)
+	}
+	for _, a := range t.accounts {
+		f = a.sign(f)
+	}
+	for _, e := range t.pending {
+		f = f.with(e.Key())
 	}
 	for _, e := range t.out {
 		f = f.with(e.Key())

@@ -11,10 +11,8 @@ import (
 
 // DoAgreed carries out an operation that all tasks complete or none.
 //
-// With replay nobody fails, so tasks need only know that all take part. What
-// all-reduce, all-gather, all-to-all and barrier bring needs all; reduce and gather
-// are followed by a word of the root, broadcast and scatter are preceded by one to
-// it, scan by a barrier.
+// With replay nobody fails, so tasks need only know that all take part: collective.Parts
+// says how they learn it.
 //
 // Without, any operation may fail at some: it is followed by an agreement.
 func (m *Member) DoAgreed(ctx context.Context, c Call) (Result, error) {
@@ -43,24 +41,26 @@ func (m *Member) together(ctx, patient context.Context, c Call, name string) (r 
 // parts carries out an operation, and what it needs before or after.
 func (m *Member) parts(ctx context.Context, c Call, name string) (r Result, err error) {
 	root := int(c.Plan.root)
-	switch c.Plan.op {
-	case opBroadcast, opScatter, opScan:
-		first := Call{Plan: BarrierPlan(), Sign: c.Sign, Name: name}
-		if c.Plan.op != opScan {
-			first = m.upCall(root, c.Sign, name)
+	for i, part := range collective.Parts(ops[c.Plan.op].schedule) {
+		call := c
+		switch part {
+		case collective.PartUp:
+			call = m.upCall(root, c.Sign, name)
+		case collective.PartMeet:
+			call = Call{Plan: BarrierPlan(), Sign: c.Sign, Name: name}
+		case collective.PartDown:
+			call = m.downCall(root, c.Sign, name)
 		}
-		if _, err = m.Do(ctx, first); err == nil {
-			c.Again = true
-			r, err = m.Do(ctx, c)
+		call.Again = call.Again || i > 0
+		got, err := m.Do(ctx, call)
+		if err != nil {
+			return Result{}, err
 		}
-	case opGather, opReduce:
-		if r, err = m.Do(ctx, c); err == nil {
-			_, err = m.Do(ctx, m.downCall(root, c.Sign, name))
+		if part == collective.PartItself {
+			r = got
 		}
-	default:
-		r, err = m.Do(ctx, c)
 	}
-	return r, err
+	return r, nil
 }
 
 // upCall tells the root that all are there.
@@ -76,7 +76,7 @@ func (m *Member) upCall(root int, sign uint64, name string) Call {
 func (m *Member) downCall(root int, sign uint64, name string) Call {
 	c := Call{
 		Plan: m.Choose(collective.Broadcast, Choice{Root: root, Pieces: true, Decides: root == m.rank}),
-		Sign: sign, Name: name, Again: true, Keep: true,
+		Sign: sign, Name: name, Keep: true,
 	}
 	if root == m.rank {
 		c.Value = []byte{}

@@ -50,8 +50,7 @@ func drivenBy[S, M any](p protocol.Protocol[S, M], pack func(M) word, unpack fun
 	}
 }
 
-// reset makes it a new machine. The seed is always the same: so are partners in
-// gossip, in every broadcast.
+// reset makes it a new machine. The seed is always the same.
 func (d *driven[S, M]) reset(self protocol.Rank) { d.protocol.Init(&d.state, self, 0) }
 
 func (d *driven[S, M]) receive(now protocol.Time, from protocol.Rank, w word) {
@@ -79,27 +78,29 @@ func (d *driven[S, M]) awaits() []protocol.Rank {
 	return d.awaited(&d.state)
 }
 
-// pack and unpack translate a broadcast's messages; extra does so for what its
-// correction adds, if that is anything.
-func pack[E any](extra func(E) uint64) func(broadcast.Message[E]) word {
-	return func(m broadcast.Message[E]) word {
-		w := word{kind: uint8(m.Kind), round: m.Round, value: m.Kind.Payload()}
-		if extra != nil {
-			w.extra = extra(m.Extra)
-		}
-		return w
-	}
+// casts is the machine of a broadcast, whose messages are words as they are.
+type casts struct{ broadcast.Runner }
+
+// reset makes it a new machine. The seed is always the same: so are partners in
+// gossip, in every broadcast.
+func (c casts) reset(self protocol.Rank) { c.Init(self, 0) }
+
+func (c casts) receive(now protocol.Time, from protocol.Rank, w word) {
+	c.Receive(now, from, broadcast.Word{Extra: w.extra, Round: w.round, Kind: broadcast.MessageKind(w.kind)})
 }
 
-func unpack[E any](extra func(uint64) E) func(word) broadcast.Message[E] {
-	return func(w word) broadcast.Message[E] {
-		m := broadcast.Message[E]{Kind: broadcast.MessageKind(w.kind), Round: w.round}
-		if extra != nil {
-			m.Extra = extra(w.extra)
-		}
-		return m
+func (casts) notify(protocol.Time, protocol.Notice) {} // there is none that matters to a broadcast
+
+func (c casts) next(now protocol.Time) action {
+	a := c.Next(now)
+	out := action{kind: a.Kind, at: a.At, to: a.To}
+	if a.Kind.Sends() {
+		out.word = word{extra: a.Msg.Extra, round: a.Msg.Round, kind: uint8(a.Msg.Kind), value: a.Msg.Kind.Payload()}
 	}
+	return out
 }
+
+func (casts) awaits() []protocol.Rank { return nil }
 
 func packBarrier(m collective.BarrierMessage) word { return word{kind: uint8(m)} }
 

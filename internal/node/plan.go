@@ -160,26 +160,15 @@ func broadcasts(plan Plan, p int) (factory, error) {
 	if correctionNames[min(int(plan.correction), len(correctionNames)-1)] == "delayed" {
 		spec.Correction = fmt.Sprintf("delayed:%d", int(plan.fixArg)*1000)
 	}
-	built, err := spec.Build()
+	make, err := spec.Runners()
 	if err != nil {
 		return nil, err
 	}
-	switch b := built.(type) {
-	case *broadcast.Plain:
-		return drivenBy(b, pack[broadcast.None](nil), unpack[broadcast.None](nil), nil), nil
-	case *broadcast.Delays:
-		return drivenBy(b, pack[broadcast.None](nil), unpack[broadcast.None](nil), nil), nil
-	case *broadcast.Provers:
-		brief, ok := broadcast.Brief(b)
-		if !ok {
-			return nil, fmt.Errorf("failure-proof:%d among %d tasks; allowed: up to %d tasks", plan.fixArg, p, 1<<min(64/(int(plan.fixArg)+1), 31))
-		}
-		return drivenBy(brief,
-			pack(func(n broadcast.Names) uint64 { return uint64(n) }),
-			unpack(func(v uint64) broadcast.Names { return broadcast.Names(v) }), nil), nil
-	default:
-		return nil, fmt.Errorf("tree %s does not run on sockets", plan.treeName())
-	}
+	return func(self protocol.Rank) machine {
+		c := casts{make()}
+		c.reset(self)
+		return c
+	}, nil
 }
 
 // ancestors returns whom a task waits for in a broadcast along a tree without

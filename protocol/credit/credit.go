@@ -20,6 +20,8 @@
 //     and Loose.
 package credit
 
+import "slices"
+
 // Limits are the same at all tasks.
 type Limits struct {
 	Operations uint64 // that a task is ahead of those it sends to
@@ -49,6 +51,7 @@ type rank struct {
 	loose bool   // it has left operations without their result
 	gone  bool   // nobody waits for it
 	due   bool   // it is to be told when this task has completed more
+	asked bool   // it was asked to wait for this task, and stays due
 
 	sentBytes  int // since it last told what it has completed
 	heardBytes int // since it was last told
@@ -62,6 +65,41 @@ const never = 1 << 62
 func (a *Account) Fit(n int) {
 	if a.ranks == nil {
 		a.ranks = make([]rank, n)
+	}
+}
+
+// Reset makes it the account of a task in a group of n ranks, in the memory that it has.
+func (a *Account) Reset(l Limits, n int) {
+	ranks := append(a.ranks[:0], make([]rank, n)...)
+	*a = Account{Limits: l, ranks: ranks, dues: a.dues[:0]}
+}
+
+// Clone returns a copy that shares nothing that changes.
+func (a *Account) Clone() Account {
+	c := *a
+	c.ranks, c.dues = slices.Clone(a.ranks), slices.Clone(a.dues)
+	return c
+}
+
+// Sign hands out what tells accounts of one task apart.
+func (a *Account) Sign(with func(uint64)) {
+	flags := func(all ...bool) (sum uint64) {
+		for i, f := range all {
+			if f {
+				sum |= 1 << i
+			}
+		}
+		return sum
+	}
+	with(a.completed<<1 | flags(a.loose))
+	for i := range a.ranks {
+		r := &a.ranks[i]
+		for _, x := range []uint64{r.sent, r.done, r.told, r.heard, uint64(r.sentBytes), uint64(r.heardBytes), flags(r.loose, r.gone, r.due, r.asked)} {
+			with(x)
+		}
+	}
+	for _, d := range a.dues {
+		with(uint64(d))
 	}
 }
 
@@ -157,12 +195,19 @@ func (a *Account) Hear(from int, seq uint64, bytes int) {
 	r.heard = max(r.heard, min(seq, never))
 	r.heardBytes += bytes
 	if seq >= r.told+a.step() || a.much(r) {
-		a.Owe(from)
+		a.makeDue(from)
 	}
 }
 
-// Owe says that a rank waits for this task although it sends nothing.
+// Owe says that a rank waits for this task although it sends nothing. It is told from now on: how far it waits is not known
+// here.
 func (a *Account) Owe(to int) {
+	a.ranks[to].asked = true
+	a.makeDue(to)
+}
+
+// makeDue has a rank told when this task has completed more.
+func (a *Account) makeDue(to int) {
 	if r := &a.ranks[to]; !r.due {
 		r.due = true
 		a.dues = append(a.dues, to)
@@ -181,7 +226,7 @@ func (a *Account) ripe(r *rank) bool {
 // send nothing more before it hears from this task again.
 func (a *Account) telling(r *rank) {
 	r.told, r.heardBytes = a.completed, 0
-	r.due = r.heard >= a.completed+a.step()
+	r.due = r.asked || r.heard >= a.completed+a.step()
 }
 
 // Completed says that the task has completed an operation.
@@ -250,6 +295,6 @@ func (a *Account) Restart(to int, again bool) (tell bool) {
 	}
 	*r = now
 	a.settle(r, was)
-	a.Owe(to)
+	a.makeDue(to)
 	return a.completed > 0 || a.loose
 }

@@ -19,9 +19,9 @@ func TestMistakesAreFound(t *testing.T) {
 		{
 			Name: "who is run again is told only when it is heard", File: "credit.go",
 			Old: `	a.settle(r, was)
-	a.Owe(to)`,
+	a.makeDue(to)`,
 			New: `	a.settle(r, was)
-	if !wrong("who is run again is told only when it is heard") { a.Owe(to) }`,
+	if !wrong("who is run again is told only when it is heard") { a.makeDue(to) }`,
 			Test: in("run_again,_one_sends"), By: []string{hang},
 		},
 		{
@@ -50,8 +50,8 @@ func TestMistakesAreFound(t *testing.T) {
 		},
 		{
 			Name: "who has sent much more is not due", File: "credit.go",
-			Old:  `	r.due = r.heard >= a.completed+a.step()`,
-			New:  `	r.due = r.heard >= a.completed+a.step() && !wrong("who has sent much more is not due")`,
+			Old:  `	r.due = r.asked || r.heard >= a.completed+a.step()`,
+			New:  `	r.due = r.asked || r.heard >= a.completed+a.step() && !wrong("who has sent much more is not due")`,
 			Test: in("chain"), By: []string{hang},
 		},
 		{

@@ -127,6 +127,15 @@ func (o *Out[V]) Answered(number uint32) (v V, ok bool) {
 	return v, ok
 }
 
+// Reset forgets all, in the memory that there is.
+func (o *Out[V]) Reset() {
+	clear(o.waits)
+	o.last = 0
+}
+
+// Clone returns a copy that shares nothing that changes.
+func (o *Out[V]) Clone() Out[V] { return Out[V]{last: o.last, waits: maps.Clone(o.waits)} }
+
 // Len is how many wait.
 func (o *Out[V]) Len() int { return len(o.waits) }
 

@@ -1,0 +1,258 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/credit"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// How far tasks run ahead of each other in operations: package credit says it. Not in this model: that a task which has
+// returned is not waited for.
+
+// counted is what a Name has in the place of an operation that says how many From has completed. Its lane is the
+// number, and whether From has left some without their result.
+const (
+	counted = -5
+	loosely = 1 << 15
+)
+
+// ahead is a task's account with the others, in an epoch.
+type ahead struct {
+	credit.Account
+	epoch  uint64
+	again  []repeat // by task
+	beyond []uint64 // by task: the last operation in which it was too far ahead
+}
+
+// repeat is what is to be sent to a task again.
+type repeat struct {
+	frames []*Frame
+	sent   uint64 // the operation of the last that was
+}
+
+// account is the task's in an epoch, if tasks of the program must not run ahead.
+func (t *task) account(g *Program, epoch uint64) *ahead {
+	if g.limits.Operations == 0 {
+		return nil
+	}
+	for _, a := range t.accounts {
+		if a.epoch == epoch {
+			return a
+		}
+	}
+	a := t.memory.accounts.one()
+	again, beyond := a.again[:0], a.beyond[:0]
+	for range g.Tasks {
+		again, beyond = append(again, repeat{}), append(beyond, 0)
+	}
+	*a = ahead{Account: a.Account, epoch: epoch, again: again, beyond: beyond}
+	a.Reset(g.limits, g.Tasks)
+	t.accounts = append(t.accounts, a)
+	return a
+}
+
+// sequence is the number of an operation in its account.
+func (n Name) sequence() uint64 { return uint64(n.Op) + 1 }
+
+// spends takes note that a message is sent. has: an earlier attempt has sent it, and it need not be; free: it goes
+// without a grant.
+func (t *task) spends(g *Program, f *Frame) (has, free bool) {
+	a := t.account(g, uint64(f.Epoch))
+	if a == nil || f.Op < 0 {
+		return false, true
+	}
+	if !t.first && a.Has(int(f.To), f.sequence()) {
+		t.seen |= NotSentAgain
+		return true, false
+	}
+	return false, a.Send(int(f.To), f.sequence(), len(f.Value))
+}
+
+// heeds takes note that a message of an operation has come from the process that runs its sender. Who sends in an operation that its task need not
+// have come to says nothing of that task, nor does one that is run again and may be sent what it was sent before.
+func (t *task) heeds(g *Program, v *membership.View, f *Frame) {
+	a := t.account(g, uint64(f.Epoch))
+	if a == nil {
+		return
+	}
+	a.Hear(int(f.From), f.sequence(), len(f.Value))
+	t.tellDue(a)
+	at := g.index(f.Name)
+	if at == len(g.Calls) || v.Since[f.From] > firstView {
+		return
+	}
+	unasked := g.Calls[at].unasked()
+	if !unasked || g.Calls[at].Root == f.From {
+		t.bounds(a, f)
+	}
+	if unasked {
+		return
+	}
+	if a.Entered(int(f.From), f.sequence(), t.called(a)) {
+		t.advanced(a, f.From)
+	}
+}
+
+// called is the last operation that the task has come to.
+func (t *task) called(a *ahead) uint64 {
+	if a.epoch == t.epoch && t.begun {
+		return a.Count() + 1
+	}
+	return a.Count()
+}
+
+// bounds demands of a task that it does not run ahead: with the first message beyond the limit it waits. A task that
+// is run again may have been sent what it is far behind with.
+func (t *task) bounds(a *ahead, f *Frame) {
+	limit, seq := a.Count()+a.Operations, f.sequence()
+	if !t.first || seq <= limit {
+		return
+	}
+	last := &a.beyond[f.From]
+	if *last > limit && *last != seq && t.err == nil {
+		t.err = fmt.Errorf("%w: operation %d of task %d, after %d, with %d completed here", errRanAhead, seq, f.From, *last, a.Count())
+	}
+	*last = max(*last, seq)
+}
+
+// errRanAhead: how far tasks are ahead is not bounded.
+var errRanAhead = errors.New("a task runs ahead of another")
+
+// unasked tells whether the operation begins with its root: who has not come to it passes it on.
+func (p *Plan) unasked() bool { return p.Op == Broadcast || p.Op == Scatter }
+
+// advanced goes on with what waits for another task.
+func (t *task) advanced(a *ahead, other protocol.Rank) {
+	t.idle = 0
+	t.repeatMore(a, other)
+}
+
+// tellDue tells those who are due how far the task is.
+func (t *task) tellDue(a *ahead) {
+	for r, ok := a.Tell(); ok; r, ok = a.Tell() {
+		t.tellCount(a, protocol.Rank(r))
+	}
+}
+
+// tellCount tells another task how far this one is. That may overtake what waits to be sent.
+func (t *task) tellCount(a *ahead, to protocol.Rank) {
+	f := t.memory.frames.one()
+	*f = Frame{Name: Name{counted, t.number, to, uint16(a.Count()), uint16(a.epoch)}, Past: t.view}
+	if a.Loose() {
+		f.Lane |= loosely
+	}
+	if a.Count()%2 == 0 {
+		t.out = append(t.out, f)
+	} else {
+		t.out = slices.Insert(t.out, 0, f)
+	}
+}
+
+// progress tells others that operations are over.
+func (t *task) progress(g *Program) {
+	if a := t.account(g, t.epoch); a != nil {
+		a.Skip(uint64(t.count))
+		t.tellDue(a)
+	}
+}
+
+// leaves tells all that the task leaves an operation without its result.
+func (t *task) leaves(g *Program) {
+	a := t.account(g, t.epoch)
+	if a == nil || !a.Leave() {
+		return
+	}
+	for r := range protocol.Rank(g.Tasks) {
+		if r != t.number {
+			t.tellCount(a, r)
+		}
+	}
+}
+
+// blocked tells whether the task must wait before it comes to its present operation.
+func (t *task) blocked(g *Program) bool {
+	if t.begun || t.returned || t.op == len(g.Calls) {
+		return false
+	}
+	a := t.account(g, t.epoch)
+	if a == nil || !a.Blocks(uint64(t.count)) {
+		return false
+	}
+	t.seen |= HeldBack
+	return true
+}
+
+// told learns how far another task is.
+func (t *task) told(g *Program, f *Frame) {
+	if a := t.account(g, uint64(f.Epoch)); a != nil {
+		a.Credited(int(f.From), uint64(f.Lane&^loosely), f.Lane&loosely != 0)
+		t.advanced(a, f.From)
+	}
+}
+
+// restart begins anew with a task that is run again; again: it knew nothing before, either.
+func (t *task) restart(g *Program, to protocol.Rank, again bool) {
+	t.account(g, 0)
+	t.account(g, t.epoch)
+	for _, a := range t.accounts {
+		if a.Restart(int(to), again) {
+			t.tellCount(a, to)
+		}
+		a.again[to] = repeat{}
+		t.idle = 0
+	}
+}
+
+// repeats has a message of an operation sent again, when the task that it goes to has come far enough.
+func (t *task) repeats(g *Program, f *Frame) bool {
+	a := t.account(g, uint64(f.Epoch))
+	if a != nil {
+		r := &a.again[f.To]
+		r.frames = append(r.frames, f)
+	}
+	return a != nil
+}
+
+// repeatMore sends what may go of what is to be sent again.
+func (t *task) repeatMore(a *ahead, to protocol.Rank) {
+	for r := &a.again[to]; len(r.frames) > 0 && a.Repeats(int(to), r.sent); {
+		f := r.frames[0]
+		r.frames, r.sent = r.frames[1:], f.sequence()
+		t.emitOn(f, a.Send(int(to), r.sent, len(f.Value)))
+	}
+	if len(a.again[to].frames) > 0 {
+		t.seen |= RepeatsWait
+	}
+}
+
+// repeatAll begins to send a task again what it was sent. What was passed on for this task was logged before what
+// the task sent.
+func (t *task) repeatAll(to protocol.Rank) {
+	for _, a := range t.accounts {
+		slices.SortStableFunc(a.again[to].frames, func(f, g *Frame) int { return int(f.Op - g.Op) })
+		t.repeatMore(a, to)
+	}
+}
+
+func (a *ahead) clone() *ahead {
+	c := *a
+	c.Account, c.again, c.beyond = a.Account.Clone(), slices.Clone(a.again), slices.Clone(a.beyond)
+	for i := range c.again {
+		c.again[i].frames = slices.Clone(c.again[i].frames)
+	}
+	return &c
+}
+
+// sign adds what stands for the account.
+func (a *ahead) sign(f fingerprint) fingerprint {
+	f = f.with(a.epoch)
+	a.Sign(func(x uint64) { f = f.with(x) })
+	for _, r := range a.again {
+		f = f.with(r.sent).with(uint64(len(r.frames)))
+	}
+	return f
+}

@@ -1,0 +1,29 @@
+package replay_test
+
+// Mistakes that corrected operations invite, in packages collective (collective/) and broadcast (broadcast/) and in
+// the model that runs them. See planted_test.go.
+
+var correctedMistakes = []mistake{
+	{
+		name: "who has the result leaves out what others need", file: "collective/deaths.go",
+		old:   `	if s.any > s.at && !s.Patient &&`,
+		new:   `	if s.any > s.at && (!s.Patient || wrong("who has the result leaves out what others need")) &&`,
+		found: "four that correct", by: noEnd,
+	},
+	{
+		name: "who is corrected serves nobody", file: "broadcast/broadcast.go",
+		old: `			s.byCorrection = true
+`,
+		new: `			if s.byCorrection = true; wrong("who is corrected serves nobody") {
+				s.stage = closing
+			}
+`,
+		found: "four that correct", by: noEnd,
+	},
+	{
+		name: "a correction without its value counts as the value", file: "cast.go",
+		old:   `	case withheld && !c.has:`,
+		new:   `	case withheld && !c.has && !wrong("a correction without its value counts as the value"):`,
+		found: "four that correct",
+	},
+}

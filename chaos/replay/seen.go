@@ -1,0 +1,37 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// Seen is a set of situations that a process has been in, for observers.
+type Seen uint16
+
+// The situations.
+const (
+	AbortedInParts Seen = 1 << iota // a task leaves an agreed operation of which it has completed a part
+	PassedOnEarly                   // a broadcast is passed on for a task that has not come to it
+	HeldBack                        // a task waits for others that are far behind
+	NotSentAgain                    // a task that is run again does not send what an earlier attempt has sent
+	Refused                         // the rest of a message is not wanted
+	NoRoom                          // there is no room for a message that nobody has asked for
+	RepeatsWait                     // what is to be sent again waits until its receiver has come far enough
+	AskedInVain                     // a task that is run again is asked for a value that it had promised before
+)
+
+// Seen is what the process has been in.
+func (s *State) Seen() Seen {
+	seen := s.seen
+	for _, t := range s.tasks {
+		seen |= t.seen
+	}
+	return seen
+}
+
+// Correcting reports whether the process runs a task that has the result of a broadcast, and still corrects.
+func (s *State) Correcting(task protocol.Rank) bool {
+	t := s.find(task)
+	return t != nil && slices.ContainsFunc(t.casts, func(c *cast) bool { return c.over && !c.done && c.at < t.op })
+}
