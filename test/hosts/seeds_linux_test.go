@@ -20,6 +20,7 @@ func seeded(t *testing.T, pause time.Duration, ranks ...int) *spread {
 
 // TestSeedsInAnyOrder: whoever is there first or last, the processes find each other.
 func TestSeedsInAnyOrder(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		pause time.Duration
@@ -41,6 +42,7 @@ func TestSeedsInAnyOrder(t *testing.T) {
 
 // TestSeedsWithoutAHost: a host that is not there at the start, with the first seed, is done without.
 func TestSeedsWithoutAHost(t *testing.T) {
+	t.Parallel()
 	s := seeded(t, 0, 2, 3, 4)
 	agree(t, "2 3 4", s.guests...)
 	s.oneHistory(t)
@@ -49,6 +51,7 @@ func TestSeedsWithoutAHost(t *testing.T) {
 
 // TestSeedsMinority: where a majority never comes, all end with an error that says so.
 func TestSeedsMinority(t *testing.T) {
+	t.Parallel()
 	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
 	for _, rank := range []int{0, 2} {
 		s.guests = append(s.guests, s.start(t, rank, 1))
@@ -63,6 +66,7 @@ func TestSeedsMinority(t *testing.T) {
 
 // TestSeedsLoseTheCoordinatorsHost cuts off the host with the coordinator: the others go on.
 func TestSeedsLoseTheCoordinatorsHost(t *testing.T) {
+	t.Parallel()
 	s := seeded(t, 0, 0, 1, 2, 3, 4)
 	s.part(t, []int{hostA}, []int{hostB, hostC})
 	agree(t, "2 3 4", s.some(2, 3, 4)...)
