@@ -127,5 +127,36 @@ func byHandRows() (all []row) {
 		add(fmt.Sprintf("the coordinator's host cut off for %v", d), across{lasts: d + 8*s, harm: cutOff(first, d), may: nobody})
 	}
 	add("the coordinator's host cut off for 10s", across{lasts: 18 * s, harm: cutOff(first, 10*s), may: firstHost, must: true, stall: 5 * s})
-	return all
+	return append(all, row{name: "by hand: two of four hosts cut from the others", hosts: true, takes: 20 * s, run: cutInHalves})
+}
+
+// cutInHalves is a job that is cut in two halves: neither has a majority, and every process has to end and say so.
+func cutInHalves(ctx context.Context, l *lab, i int) (o outcome) {
+	n, err := l.newNetwork()
+	if err != nil {
+		return failed(err)
+	}
+	defer n.Close()
+	j, err := l.startByHand(ctx, n, time.Minute)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { o.log = j.log() }()
+	o.add(j.awaitSteps(firstStep + i*7%20))
+	var ways []way
+	for _, a := range []int{0, 1} {
+		for _, b := range []int{2, 3} {
+			ways = append(ways, way{From: a, To: b}, way{From: b, To: a})
+		}
+	}
+	o.add(n.Cut(ways...))
+	began := time.Now()
+	o.add(j.leavesNothing(goneTime, process.ours))
+	o.extra = map[string]float64{"gone s": time.Since(began).Seconds()}
+	<-j.over
+	if said, all := strings.Count(j.err.String(), "program: "), len(j.hands); said != all || strings.Count(j.err.String(), "no quorum to follow") < all {
+		o.addf("%d of %d processes have ended with an error for want of a quorum", said, all)
+	}
+	o.right = len(o.problems) == 0
+	return o
 }
