@@ -111,7 +111,7 @@ func start(t testing.TB, rank uint32, change func(*transport.Config), at ...tran
 // dial connects to process 1.
 func (n node) dial(t testing.TB, a transport.Address) (*transport.Conn, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := n.Dial(ctx, a, wire.Identity{To: 1, Link: 5})
 	if err == nil {
