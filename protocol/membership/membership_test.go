@@ -283,6 +283,18 @@ func TestWhoAccusesRightlyStays(t *testing.T) {
 	c.agreed("view 2 {2 3 4}", 0, 1)
 }
 
+// A process that is found silent while it joins is silent in the view that lets it in, too: nobody tells it again.
+func TestSilentJoinerIsSuspectedInTheView(t *testing.T) {
+	c := newCluster(t, 3, 0)
+	s, joiner := &c.states[1], Member{7, 1}
+	c.p.failed(s, c.now, failure{who: joiner})
+	c.p.install(s, c.now, s.view.Without(func(m Member) bool { return m.ID == 0 }, false))
+	c.p.install(s, c.now, s.view.With([]Member{joiner}, false))
+	if failed := s.Failed(); len(failed) != 1 || failed[0] != joiner {
+		t.Errorf("failed: %v, want the joiner", failed)
+	}
+}
+
 // One of two has to go, the accused or the accuser, and not both.
 func TestAccuserStaysWhenTheAccusedIsOut(t *testing.T) {
 	c := newCluster(t, 5, 0)
