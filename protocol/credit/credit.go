@@ -51,7 +51,7 @@ type rank struct {
 	loose bool   // it has left operations without their result
 	gone  bool   // nobody waits for it
 	due   bool   // it is to be told when this task has completed more
-	asked bool   // it was asked to wait for this task, and stays due
+	asked bool   // it may wait for more than was heard of it, and stays due
 
 	sentBytes  int // since it last told what it has completed
 	heardBytes int // since it was last told
@@ -285,11 +285,11 @@ func (a *Account) Died(rank int) {
 }
 
 // Restart says that a rank is run again; tell: it is to be told now. It has completed nothing, and
-// stays due: what it sent before that was known here did not count as heard. again: that was known, but
+// stays due from now on: what it sent before that was known here did not count as heard. again: that was known, but
 // the rank may have dropped what it was sent; what it has told since is true.
 func (a *Account) Restart(to int, again bool) (tell bool) {
 	r := &a.ranks[to]
-	was, now := a.late(r), rank{told: a.completed, due: r.due}
+	was, now := a.late(r), rank{told: a.completed, due: r.due, asked: true}
 	if again {
 		now.done, now.loose = r.done, r.loose
 	}

@@ -704,3 +704,28 @@ func TestOneThatWasAskedToWaitIsToldAgainAndAgain(t *testing.T) {
 		}
 	}
 }
+
+// A task that is run again may have sent something before its receiver knew of that: it waits for more than the receiver
+// has heard of it.
+func TestOneThatIsRunAgainIsToldAgainAndAgain(t *testing.T) {
+	for operations := uint64(1); operations <= 16; operations *= 2 {
+		var receives, runs Account
+		receives.Reset(Limits{Operations: operations}, 2)
+		runs.Reset(Limits{Operations: operations}, 2)
+		const sent = 40
+		runs.Skip(sent)
+		runs.Send(0, sent, 0) // which comes before the view
+		receives.Restart(1, false)
+		for range sent {
+			receives.Completed()
+			for to, ok := receives.Tell(); ok; to, ok = receives.Tell() {
+				if to == 1 {
+					runs.Credited(0, receives.Count(), false)
+				}
+			}
+		}
+		if runs.Blocks(sent) {
+			t.Errorf("with a limit of %d it waits for one that has completed as much: %+v", operations, runs)
+		}
+	}
+}
