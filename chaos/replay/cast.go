@@ -60,7 +60,9 @@ func casts(tasks int) (all []*Plan, err error) {
 			}
 			all = append(all, &Plan{
 				Op: Broadcast, Algorithm: w[0] + " and " + w[1], Root: root, Spans: 1, runners: make,
-				messages: 5 * tasks, // one, two to each side, and a question
+				// Each task: one, or two rounds of gossip; to every other from both sides, if nobody is found who
+				// has the value; a question and its answer.
+				messages: tasks * (2 + 2*(tasks-1) + 2),
 			})
 		}
 	}
