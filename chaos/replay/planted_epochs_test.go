@@ -36,15 +36,6 @@ var epochMistakes = []mistake{
 		found: "three that save",
 	},
 	{
-		name: "who is sent a state is not told that it is committed", file: "recovery/copies.go",
-		old: `	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved`,
-		new: `	if wrong("who is sent a state is not told that it is committed") {
-		return
-	}
-	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved`,
-		found: "a swarm that joins", by: otherPast, seed: 9379770894524486447,
-	},
-	{
 		name: "that an epoch is committed counts before the view that moves tasks", file: "recovery/sweep.go",
 		old: `	if m.View > s.view {
 `,

@@ -19,7 +19,6 @@ const (
 	otherBits = "a task returns with other bits"
 	noEnd     = "a live process does not come to the end"
 	outcomes  = "an operation is aborted for some and not for others"
-	otherPast = "a message of one who knows of other aborts"
 	early     = "the job has ended, and a task has returned nowhere"
 )
 
