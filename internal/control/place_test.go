@@ -103,7 +103,7 @@ func TestBadVariablesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ vars, want string }{
 		"no name":         {"PMI_RANK=0 PMI_SIZE=1", "nothing names the job; allowed: COPPICE_JOB=NAME"},
 		"many hosts":      {"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=1 COPPICE_JOB=x", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
-		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
+		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_LOCALID is not set, though the step has 2 nodes; allowed: what srun sets; or set COPPICE_COORDINATOR=HOST:PORT"},
 		"no port":         {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h", `COPPICE_COORDINATOR="h"; allowed: HOST:PORT`},
 		"no key":          {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1", "allowed: COPPICE_KEY_FILE=FILE"},
 		"short key":       {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY=abc", "COPPICE_KEY: a key of 3 bytes; allowed: 16 or more"},
