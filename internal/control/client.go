@@ -128,6 +128,9 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
 	}
+	if p.How != RunHow && p.LocalRank == 0 { // no launcher has done it (MakeDir)
+		sweep(filepath.Dir(p.Dir))
+	}
 	var err error
 	if c.users, err = lock(p.Dir, usersName, posix.LOCK_SH); err != nil {
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)

@@ -232,6 +232,42 @@ func TestKilledJobsAreSweptAway(t *testing.T) {
 	s.Close()
 }
 
+// TestKilledJobsOfSchedulersAreSweptAway: where there is no launcher, the processes of the next job do it.
+func TestKilledJobsOfSchedulersAreSweptAway(t *testing.T) {
+	parent, err := os.MkdirTemp("", "p") // short: for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(parent)
+	killed := filepath.Join(parent, "coppice-killed")
+	if err := os.Mkdir(killed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(killed, "users.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := find(split("PMI_RANK=0 PMI_SIZE=1 COPPICE_JOB=next COPPICE_JOBS_DIR=" + parent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, p, err := control.Host(p, control.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, _, err := control.Join(t.Context(), p, newRecorder(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", killed, err)
+	}
+	if _, err := os.Stat(p.Dir); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDirectoryIsSharedInTurn: runs of one job follow each other at once, in a
 // directory that each of them removes.
 func TestDirectoryIsSharedInTurn(t *testing.T) {
