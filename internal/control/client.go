@@ -74,6 +74,7 @@ type Client struct {
 	became  bool                   // the client has begun it, and ends it; the reading goroutine's
 	ownSeed int                    // the number of the seed on this host; −1: none is
 	shut    error                  // why it cannot listen there; Join's
+	judge   seedJudge              // the same
 	doorway sync.Mutex             // for door, and held while it is decided who gathers on this host
 	door    net.Listener           // at that seed; nil: this process does not listen there
 	host    *process               // that has the coordinator, if it is on this host; the same

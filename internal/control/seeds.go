@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -49,9 +48,6 @@ func (e *elsewhere) Error() string {
 	return fmt.Sprintf("the coordinator is in the process of rank %v", e.coordinator)
 }
 
-// seedPatience is how long a process looks for others at seeds none of which is of use.
-const seedPatience = 10 * time.Second
-
 // ownSeed is the number of the seed that is on this host, by its name where the scheduler says that, otherwise by
 // its address; −1: none is.
 func ownSeed(ctx context.Context, seeds []string, node string) int {
@@ -81,45 +77,9 @@ func ownSeed(ctx context.Context, seeds []string, node string) int {
 	})
 }
 
-// unusable reports whether the one who listens at a seed is none of the job, or the seed is nowhere. A name that the user gave
-// may come to mean something.
-func (p Place) unusable(err error) bool {
-	var unknown *net.DNSError
-	var clear tls.RecordHeaderError
-	return p.SeedsFrom != "" && errors.As(err, &unknown) && unknown.IsNotFound ||
-		errors.Is(err, wire.ErrUnanswered) || errors.Is(err, wire.ErrStranger) || errors.As(err, &clear)
-}
-
-// blame is the error of a seed, with what names it.
-func (p Place) blame(seed string, err error) error {
-	var unknown *net.DNSError
-	if p.SeedsFrom != "" && errors.As(err, &unknown) {
-		host, _, _ := net.SplitHostPort(seed)
-		return fmt.Errorf("%s names %s, which does not resolve here (%w); allowed: names that do, or %s=ADDRESS:PORT,... of some nodes", p.SeedsFrom, host, err, VarCoordinator)
-	}
-	return fmt.Errorf("seed %s: %w", seed, err)
-}
-
-// seedsError is that no seed has led to the coordinator.
-type seedsError struct {
-	errs     []error
-	remedy   string
-	hopeless bool // none of them is of use
-}
-
-func (e *seedsError) Unwrap() []error { return e.errs }
-
-func (e *seedsError) Error() string {
-	var words []string
-	for _, err := range e.errs {
-		words = append(words, err.Error())
-	}
-	return strings.Join(words, "; ") + e.remedy
-}
-
 // connectSeeds tries the seeds in their order.
 func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welcome, err error) {
-	failed := &seedsError{hopeless: true}
+	failed := &seedsError{place: c.place}
 	for i, seed := range c.place.Seeds {
 		if i == c.ownSeed {
 			continue // who is there is found in the directory
@@ -134,21 +94,15 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 				return l, w, nil
 			}
 		}
-		e, strange := c.place.blame(seed, e), c.place.unusable(e)
 		if final(e) {
-			return nil, w, e
+			return nil, w, fmt.Errorf("seed %s: %w", seed, e)
 		}
-		failed.errs = append(failed.errs, e)
-		failed.hopeless = failed.hopeless && strange
-		if strange {
-			failed.remedy = c.place.remedy()
-		}
+		failed.add(seed, e)
 	}
+	failed.hopeless = c.judge.hopeless(failed)
 	if c.shut != nil {
-		failed.errs = append(failed.errs, fmt.Errorf("this host's own: %w", c.shut))
-		failed.remedy = c.place.remedy()
+		failed.add(c.place.Seeds[c.ownSeed], c.shut)
 	}
-	failed.hopeless = failed.hopeless && len(failed.errs) > 0
 	return nil, w, failed
 }
 
@@ -316,6 +270,7 @@ func (s *Server) lookAround() {
 	ticker := time.NewTicker(gatherEvery)
 	defer ticker.Stop()
 	hoped := time.Now() // that others may come
+	var judge seedJudge
 	for {
 		select {
 		case <-s.quit:
@@ -331,7 +286,7 @@ func (s *Server) lookAround() {
 		if !gathering {
 			return
 		}
-		failed := &seedsError{remedy: s.cfg.gatherer.remedy()}
+		failed := &seedsError{place: s.cfg.gatherer}
 		for i, seed := range s.cfg.seeds {
 			if i == s.cfg.seed {
 				continue
@@ -340,10 +295,10 @@ func (s *Server) lookAround() {
 			if err == nil && (begun || i < s.cfg.seed) && s.yield(seed) {
 				return
 			}
-			if !s.cfg.gatherer.unusable(err) {
-				hoped = time.Now()
-			}
-			failed.errs = append(failed.errs, s.cfg.gatherer.blame(seed, err))
+			failed.add(seed, err)
+		}
+		if !judge.hopeless(failed) {
+			hoped = time.Now()
 		}
 		if time.Since(hoped) > seedPatience && s.despair(failed) {
 			return

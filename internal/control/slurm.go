@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -174,16 +173,4 @@ func (e environment) keyOrHome(p *Place) ([]byte, error) {
 	}
 	p.KeyFile = file
 	return key, nil
-}
-
-// remedy is what to do about a seed that cannot be used.
-func (p Place) remedy() string {
-	switch {
-	case p.SeedsFrom == "":
-		return ""
-	case p.KeyFile != "":
-		host, _ := os.Hostname()
-		return fmt.Sprintf("; if nodes do not share %s (this is %s), set %s to a file that they do; if another program has the port, set %s", p.KeyFile, cmp.Or(p.Node, host), VarKeyFile, VarPort)
-	}
-	return fmt.Sprintf("; if the key (%s or %s) is not the same on all nodes, make it so; if another program has the port, set %s", VarKeyFile, VarKey, VarPort)
 }

@@ -3,6 +3,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,4 +172,95 @@ func TestSlurmNodesDie(t *testing.T) {
 			c.leavesNothing(t)
 		})
 	}
+}
+
+// TestSlurmBadStarts: what is wrong before a job begins is said in a line that names it, soon, by every process, and all end.
+func TestSlurmBadStarts(t *testing.T) {
+	c := newCluster(t)
+	for _, h := range c.Hosts {
+		if err := h.Run(exec.Command("mkdir", "-m", "700", "/tmp/home")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []struct {
+		name   string
+		before func() error
+		env    []string
+		want   string // in a line of each process
+	}{
+		{"the home directory is not shared", nil, []string{"HOME=/tmp/home"}, "turned away: it has another key, or is ending: EOF; if nodes do not share /tmp/home/.coppice/key (this is node"},
+		{
+			"others can read the key",
+			func() error { return os.Chmod(filepath.Join(c.home(), ".coppice", "key"), 0o644) }, nil,
+			"home/.coppice/key has mode 0644, so others than its owner can reach the key; allowed: 0600 or 0400 (chmod 600",
+		},
+		{"the port is no port", nil, []string{"COPPICE_PORT=x"}, `COPPICE_PORT="x"; allowed: an integer from 1 to 65535`},
+		{"names do not resolve", c.forgetNames, []string{"HOME=/tmp/home"}, ", but that does not resolve on this node; allowed: names that do, or COPPICE_COORDINATOR=ADDRESS:PORT"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			if r.name == "others can read the key" { // it has to be there
+				srunCase{lasts: time.Second}.run(t, c)
+			}
+			if r.before != nil {
+				if err := r.before(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j, err := c.srun(t.Context(), time.Second, srunFlags, r.env...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-j.over
+			if j.killed != "" || j.cmd.ProcessState.ExitCode() != 1 || time.Since(j.began) > badStartMax {
+				t.Errorf("srun: %v %s after %v; want exit code 1 within %v", j.cmd.ProcessState, j.killed, time.Since(j.began), badStartMax)
+			}
+			lines := 0
+			for line := range strings.Lines(j.err.String()) {
+				if strings.Contains(line, r.want) {
+					lines++
+				}
+			}
+			if lines != workHosts*perHost {
+				t.Errorf("%d lines have %q, not one of each process:\n%s", lines, r.want, j.err.String())
+			}
+			t.Logf("after %.1f s: %s", time.Since(j.began).Seconds(), strings.SplitAfter(j.err.String(), "\n")[0])
+			c.leavesNothing(t)
+		})
+	}
+}
+
+// badStartMax is how long a job may take that cannot begin: seeds of no use are looked at for 10 s.
+const badStartMax = 20 * time.Second
+
+// forgetNames has no host know the names of nodes.
+func (c *slurmCluster) forgetNames() error {
+	for i := range c.Hosts {
+		if err := os.WriteFile(filepath.Join(c.dir, "hosts."+fmt.Sprint(i)), []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestSlurmUsedPort: where another program has the port of the first node, the others gather without it.
+func TestSlurmUsedPort(t *testing.T) {
+	c := newCluster(t)
+	const port = "7777"
+	var l net.Listener
+	var err error
+	c.Hosts[0].Do(func() { l, err = net.Listen("tcp", ":"+port) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	j, err := c.srun(t.Context(), 2*time.Second, srunFlags, "COPPICE_PORT="+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-j.over
+	if n := j.right(); n != stepTasks || !j.cmd.ProcessState.Success() {
+		t.Errorf("srun: %v; %d of %d tasks were right\n%s", j.cmd.ProcessState, n, stepTasks, j.err.String())
+	}
+	t.Logf("the job took %v", time.Since(j.began))
+	c.leavesNothing(t)
 }
