@@ -27,6 +27,7 @@ type Place struct {
 	KeyFile     string        // where Key comes from, if the user has not said so
 	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
 	JoinTimeout time.Duration // the same
+	Restarted   bool          // the scheduler has started the same before, and its processes are gone
 	Host        bool          // this process hosts the coordinator
 	LocalRank   int
 	LocalSize   int
@@ -110,7 +111,7 @@ func FromEnvironment(getenv func(string) string) (Place, error) {
 	case e.has(VarRank) || e.has(VarSize) || e.has(VarCoordinator):
 		return e.manual()
 	}
-	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow}, nil
+	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow, Restarted: e.restarted()}, nil
 }
 
 // fromSlurm reports whether the variables of PMI are srun's own (--mpi=pmi2), which says more in others. An mpirun in a step
@@ -236,7 +237,7 @@ var jobNames = []string{
 
 // scheduled is the place of a process that a scheduler started.
 func (e environment) scheduled(s scheduler) (Place, error) {
-	p := Place{How: s.how, Incarnation: 1}
+	p := Place{How: s.how, Incarnation: 1, Restarted: e.restarted()}
 	if s == slurm && e.has("SLURM_STEP_NUM_TASKS") {
 		s.size = "SLURM_STEP_NUM_TASKS"
 	}

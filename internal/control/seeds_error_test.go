@@ -16,14 +16,14 @@ func TestErrorsOfSeedsAreOneLine(t *testing.T) {
 	turned := fmt.Errorf("%w: EOF", wire.ErrUnanswered)
 	nowhere := &net.DNSError{Err: "no such host", Name: "b", IsNotFound: true}
 	refused := fmt.Errorf("dial: %w", syscall.ECONNREFUSED)
-	slurm := Place{SeedsFrom: "SLURM_STEP_NODELIST", KeyFile: "/home/me/.coppice/key", Node: "n1"}
+	slurm := Place{SeedsFrom: "SLURM_STEP_NODELIST", KeyFile: "/shared/.coppice/key", Node: "n1"}
 	for _, c := range []struct {
 		place    Place
 		errs     []error
 		want     string
 		hopeless bool
 	}{
-		{slurm, []error{turned, turned}, "at a:1, b:1: turned away: it has another key, or is ending: EOF; if nodes do not share /home/me/.coppice/key (this is n1), set COPPICE_KEY_FILE to a file that they do; if another program has the port, set another with COPPICE_PORT", true},
+		{slurm, []error{turned, turned}, "at a:1, b:1: turned away: it has another key, or is ending: EOF; if nodes do not share /shared/.coppice/key (this is n1), set COPPICE_KEY_FILE to a file that they do; if another program has the port, set another with COPPICE_PORT", true},
 		{Place{}, []error{turned, refused}, "at a:1: turned away: it has another key, or is ending: EOF; at b:1: dial: connection refused; if the key (COPPICE_KEY_FILE or COPPICE_KEY) is not the same on all hosts, make it so; if another program has the port, set another with COPPICE_COORDINATOR", false},
 		{slurm, []error{nowhere, nowhere}, "SLURM_STEP_NODELIST names a, b, but that does not resolve on this node; allowed: names that do, or COPPICE_COORDINATOR=ADDRESS:PORT,… of some nodes", true},
 		{Place{}, []error{nowhere, nowhere}, "at a:1, b:1: lookup b: no such host", false},

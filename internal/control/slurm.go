@@ -174,3 +174,9 @@ func (e environment) keyOrHome(p *Place) ([]byte, error) {
 	p.KeyFile = file
 	return key, nil
 }
+
+// restarted reports whether Slurm has requeued the job.
+func (e environment) restarted() bool {
+	n, err := strconv.Atoi(e.get("SLURM_RESTART_COUNT"))
+	return err == nil && n > 0
+}

@@ -77,6 +77,19 @@ func TestStepsAreStrangersToEachOther(t *testing.T) {
 	}
 }
 
+func TestRequeuedJobsAreRestarted(t *testing.T) {
+	home := t.TempDir()
+	for changes, want := range map[string]bool{"": false, "SLURM_RESTART_COUNT=0": false, "SLURM_RESTART_COUNT=2": true} {
+		if p, err := stepWith(home, changes); err != nil || p.Restarted != want {
+			t.Errorf("%s: %v, %v", changes, p.Restarted, err)
+		}
+		// A batch script that starts a program without srun.
+		if p, err := find(split("SLURM_JOB_ID=1 SLURM_PROCID=0 " + changes)); err != nil || p.How != control.AloneHow || p.Restarted != want {
+			t.Errorf("alone, %s: %+v, %v", changes, p, err)
+		}
+	}
+}
+
 func TestHalfOfSlurmsVariablesIsNamed(t *testing.T) {
 	home := t.TempDir()
 	for name, c := range map[string]struct{ changes, want string }{

@@ -150,7 +150,8 @@ func (c *slurmCluster) settings() string {
 	lines := []string{
 		"ClusterName=coppice",
 		fmt.Sprintf("SlurmctldHost=%s(%s)", c.Hosts[launcherHost].Name, addressOf(launcherHost)),
-		"SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge", "CredType=cred/munge", "AuthInfo=socket=/run/munge.sock",
+		"SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge", "CredType=cred/munge",
+		"AuthInfo=socket=/run/munge.sock,cred_expire=10", // a requeued job waits for so long
 		"StateSaveLocation=" + filepath.Join(c.dir, "state"), "SlurmdSpoolDir=/run/slurmd",
 		"SlurmctldPidFile=/run/slurmctld.pid", "SlurmdPidFile=/run/slurmd.pid",
 		"ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres", "SchedulerType=sched/backfill",
