@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -51,7 +53,9 @@ func program(args []string) int {
 	case "idle":
 		f = idle(time.Duration(number(1))*time.Second, args[2])
 	}
-	if err := job.Run(context.Background(), f); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as coppice.Main does
+	context.AfterFunc(ctx, stop)
+	if err := job.Run(ctx, f); err != nil {
 		fmt.Fprintln(os.Stderr, "program:", err)
 		return 1
 	}

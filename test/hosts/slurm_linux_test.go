@@ -22,7 +22,7 @@ type slurmCluster struct {
 }
 
 // slurmCommands are what a cluster needs besides what a network does.
-var slurmCommands = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "squeue"}
+var slurmCommands = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "sinfo"}
 
 // newCluster starts a cluster, or skips the test.
 func newCluster(t *testing.T) *slurmCluster {

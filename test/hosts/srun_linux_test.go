@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -32,10 +34,11 @@ type srunCase struct {
 	lasts time.Duration
 	harm  func(*job, int) error
 	exit  int // of srun
+	flags []string
 }
 
 func (c srunCase) run(t *testing.T, cluster *slurmCluster) {
-	j, err := cluster.srun(t.Context(), c.lasts, srunFlags)
+	j, err := cluster.srun(t.Context(), c.lasts, slices.Concat(srunFlags, c.flags))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +105,9 @@ func TestSlurmTasksDie(t *testing.T) {
 		{name: "coordinator killed", lasts: 6 * s, harm: killCoordinator(1), exit: 137},
 		{name: "coordinators killed, five in a row", lasts: 20 * s, harm: killCoordinator(5), exit: 137},
 		{name: "nothing happens after that", lasts: 2 * s},
+		{name: "with variables of PMI", lasts: 2 * s, flags: []string{"--mpi=pmi2"}},
+		{name: "more processes on one node than on others", lasts: 2 * s, flags: []string{"-N", "3", "-n", "7", "--ntasks-per-node", "3"}},
+		{name: "one node", lasts: 2 * s, flags: []string{"-N", "1", "-n", "4", "--ntasks-per-node", "4"}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			r.run(t, c)
@@ -218,4 +224,57 @@ func TestSlurmUsedPort(t *testing.T) {
 	}
 	t.Logf("the job took %v", time.Since(j.began))
 	c.leavesNothing(t)
+}
+
+// TestSlurmJobsEnd: jobs that cannot go on, or may not, end by themselves and leave nothing.
+func TestSlurmJobsEnd(t *testing.T) {
+	c := newCluster(t)
+	for _, r := range []struct {
+		name string
+		harm func(*job) error
+		exit int    // of srun; -1: a signal has ended it
+		want string // that it shows
+	}{
+		{"cancelled", func(*job) error {
+			_, err := c.call("scancel", "--user", "root")
+			return err
+		}, 1, "terminated signal received"},
+		{"srun killed", func(j *job) error { return j.cmd.Process.Kill() }, -1, ""},
+		{"one process told to end", func(j *job) error { return signalAll(j.of(3), syscall.SIGTERM) }, 1, "terminated signal received"},
+		{"two of four nodes lose power", func(j *job) error {
+			if err := c.Part([]int{0, 1, launcherHost}, []int{2}, []int{3}); err != nil {
+				return err
+			}
+			c.Hosts[2].PowerOff()
+			c.Hosts[3].PowerOff()
+			return nil
+		}, 1, "no quorum"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			j, err := c.srun(t.Context(), 30*time.Second, srunFlags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.awaitSteps(firstStep); err != nil {
+				j.interrupt()
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := r.harm(j); err != nil {
+				t.Fatal(err)
+			}
+			gone := time.Duration(0)
+			for ; gone < time.Minute && len(j.of()) > 0; gone = time.Since(began) {
+				time.Sleep(20 * time.Millisecond)
+			}
+			<-j.over
+			if j.killed != "" || j.cmd.ProcessState.ExitCode() != r.exit || !strings.Contains(j.err.String(), r.want) || gone > time.Minute {
+				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.err.String())
+			}
+			t.Logf("processes gone after %.1f s, srun after %.1f s: %v", gone.Seconds(), time.Since(began).Seconds(), j.cmd.ProcessState)
+			if r.exit >= 0 { // slurmstepd kills all when srun is gone: what they leave, the next job removes
+				c.leavesNothing(t)
+			}
+		})
+	}
 }
