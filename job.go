@@ -16,6 +16,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/node"
+	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -89,7 +90,7 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if j.Local != 0 {
-		return runLocal(ctx, j.Local, cfg, f, j.Recovery, j.Resume)
+		return runLocal(ctx, j.Local, cfg, f, j.Recovery, newArchive(store.Run{Resume: j.Resume}))
 	}
 	return runJoined(ctx, cfg, f, j.Recovery, j.Resume)
 }
@@ -190,9 +191,8 @@ func overrule(cfg *node.Config, resume *bool, given json.RawMessage) error {
 }
 
 // runLocal runs a job of goroutines.
-func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Recovery, resume bool) error {
+func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Recovery, files *archive) error {
 	crews := make([]*crew, n)
-	files := newArchive(resume)
 	if recovery == Replay {
 		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
 	}

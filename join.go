@@ -36,7 +36,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if place.How == control.AloneHow {
-		return runLocal(ctx, 1, cfg, f, recovery, resume)
+		return runLocal(ctx, 1, cfg, f, recovery, newArchive(store.Run{Resume: resume, Restarted: place.Restarted}))
 	}
 	if !joined.CompareAndSwap(false, true) {
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
@@ -74,7 +74,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return fmt.Errorf("coppice: %w", err)
 	}
 	files := &archive{
-		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked},
+		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked, Restarted: place.Restarted},
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
 	}
 	c := newCrew(ctx, cfg.Logger, f, files)

@@ -80,7 +80,7 @@ func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 // Save, what *state is set to.
 func saved[S any](ctx context.Context, t *Task, c *codec.Codec[S], state *S, f *files) (s node.Saving, err error) {
 	s = node.Saving{Sign: c.Signature(), Type: c.Name(), Stored: f != nil}
-	if f != nil && t.m.Epoch() == 0 && t.trunk.archive.run.Resume {
+	if f != nil && t.m.Epoch() == 0 && (t.trunk.archive.run.Resume || t.trunk.archive.run.Restarted) {
 		if s.Epoch, s.State, err = t.takeUp(ctx, f, s.Sign); err != nil {
 			return s, err
 		}

@@ -27,8 +27,8 @@ import (
 // When the whole job is gone, coppice run --resume (or Job.Resume) takes it up again, with the same
 // number of tasks: functions run from the top to their first Save, which sets the
 // states of all tasks to those of the last epoch that all have saved. Until then Once, if it
-// is Stored, returns what it returned before. Without resume, a directory with the states of
-// a job that has not finished is an error.
+// is Stored, returns what it returned before. A job that Slurm has requeued is taken up without asking. In all
+// other cases a directory with the states of a job that has not finished is an error.
 func Stored(dir string) Option { return Option{kind: storedOption, dir: dir} }
 
 // storedIn is the directory that the options of Save or Once name; "": none.
@@ -58,8 +58,8 @@ type archive struct {
 }
 
 // newArchive is that of a job in this process alone.
-func newArchive(resume bool) *archive {
-	a := &archive{run: store.Run{Resume: resume}}
+func newArchive(run store.Run) *archive {
+	a := &archive{run: run}
 	rand.Read(a.run.ID[:]) // never fails
 	return a
 }

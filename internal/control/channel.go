@@ -67,13 +67,20 @@ func bind(c *tls.Conn) (net.Conn, []byte, error) {
 }
 
 // listenTCP listens at an address or, if that is not one of this host's own but
-// leads to it, at its port.
+// leads to it, at its port: so it does for a name that means nothing here, or only this host, as
+// the host's own name does where it is in /etc/hosts with 127.0.1.1.
 func listenTCP(address string) (net.Listener, error) {
+	host, port, e := net.SplitHostPort(address)
 	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		if _, port, e := net.SplitHostPort(address); e == nil {
-			return net.Listen("tcp", ":"+port)
-		}
+	var unknown *net.DNSError
+	switch {
+	case e != nil:
+		return l, err
+	case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.As(err, &unknown):
+		return net.Listen("tcp", ":"+port)
+	case err == nil && host != "" && host != "localhost" && net.ParseIP(host) == nil && l.Addr().(*net.TCPAddr).IP.IsLoopback():
+		l.Close()
+		return net.Listen("tcp", ":"+port)
 	}
 	return l, err
 }

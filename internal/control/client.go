@@ -73,6 +73,10 @@ type Client struct {
 	server  atomic.Pointer[Server] // the coordinator, if it is part of this process
 	became  bool                   // the client has begun it, and ends it; the reading goroutine's
 	ownSeed int                    // the number of the seed on this host; −1: none is
+	shut    error                  // why it cannot listen there; Join's
+	judge   seedJudge              // the same
+	doorway sync.Mutex             // for door, and held while it is decided who gathers on this host
+	door    net.Listener           // at that seed; nil: this process does not listen there
 	host    *process               // that has the coordinator, if it is on this host; the same
 	users   *lease
 	page    *detect.Page  // in which this process beats; nil: there is none
@@ -125,12 +129,15 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
 	}
+	if p.How != RunHow && p.LocalRank == 0 { // no launcher has done it (MakeDir)
+		sweep(filepath.Dir(p.Dir))
+	}
 	var err error
 	if c.users, err = lock(p.Dir, usersName, posix.LOCK_SH); err != nil {
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if c.ownSeed = ownSeed(ctx, p.Seeds); c.ownSeed >= 0 {
+	if c.ownSeed = ownSeed(ctx, p.Seeds, p.Node); c.ownSeed >= 0 {
 		c.wg.Go(c.keepDoor)
 	}
 	l, w, err := c.join(ctx)
@@ -173,8 +180,8 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	ctx, cancel := context.WithTimeout(caller, max(joinTimeout, 2*c.place.JoinTimeout))
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
-	var told error // the latest that says more than that the time was up
-	try := handshakeMax
+	var told error                         // the latest that says more than that the time was up
+	try, hoped := handshakeMax, time.Now() // hoped: that a seed may be of use
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
 		l, w, err := c.connect(ctx, try)
 		if err == nil {
@@ -186,6 +193,10 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		if timedOut(err) {
 			try *= 2
 		}
+		var seeds *seedsError
+		if !errors.As(err, &seeds) || !seeds.hopeless {
+			hoped = time.Now()
+		}
 		switch {
 		case cancelled(): // whatever the connection made of it
 			return nil, w, context.Cause(caller)
@@ -195,6 +206,8 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 			return nil, w, fmt.Errorf("no coordinator at %s: %w", c.place.Coordinator, err)
 		case (c.place.How == MpirunHow || c.place.How == SrunHow) && os.Getppid() != parent:
 			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
+		case time.Since(hoped) > seedPatience:
+			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, seedPatience, err)
 		case c.place.Seeds != nil:
 			c.gather(began)
 		}

@@ -22,8 +22,12 @@ type Place struct {
 	Incarnation uint64
 	Coordinator string        // a path (Unix) or host:port (TCP), or several of these
 	Seeds       []string      // those, if they are several
+	SeedsFrom   string        // the scheduler's variable that names their hosts; "": the user has named them
+	Node        string        // what the scheduler calls this host: a seed with that name is its own; "": that is not known
+	KeyFile     string        // where Key comes from, if the user has not said so
 	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
 	JoinTimeout time.Duration // the same
+	Restarted   bool          // the scheduler has started the same before, and its processes are gone
 	Host        bool          // this process hosts the coordinator
 	LocalRank   int
 	LocalSize   int
@@ -91,7 +95,7 @@ func (p Place) Vars() []string {
 
 // FromEnvironment finds a process's place: that of a job of `coppice run`, of
 // mpirun, of srun or of one started by hand, and alone if there is none. It
-// changes nothing.
+// changes nothing, but makes the user's key where a step of srun on several nodes needs one.
 func FromEnvironment(getenv func(string) string) (Place, error) {
 	e := environment{getenv}
 	switch {
@@ -99,7 +103,7 @@ func FromEnvironment(getenv func(string) string) (Place, error) {
 		return e.started()
 	case e.has("OMPI_COMM_WORLD_RANK"):
 		return e.scheduled(openMPI)
-	case e.has("PMI_RANK"):
+	case e.has("PMI_RANK") && !e.fromSlurm():
 		return e.scheduled(hydra)
 	// A batch script has SLURM_PROCID too, but no step: what it starts is alone.
 	case e.has("SLURM_PROCID") && e.has("SLURM_STEP_ID"):
@@ -107,7 +111,13 @@ func FromEnvironment(getenv func(string) string) (Place, error) {
 	case e.has(VarRank) || e.has(VarSize) || e.has(VarCoordinator):
 		return e.manual()
 	}
-	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow}, nil
+	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow, Restarted: e.restarted()}, nil
+}
+
+// fromSlurm reports whether the variables of PMI are srun's own (--mpi=pmi2), which says more in others. An mpirun in a step
+// of its own numbers otherwise, or it does not matter.
+func (e environment) fromSlurm() bool {
+	return e.has("SLURM_STEP_ID") && e.get("PMI_RANK") == e.get("SLURM_PROCID") && e.get("PMI_SIZE") == e.get("SLURM_STEP_NUM_TASKS")
 }
 
 // environment reads variables and names them in its errors.
@@ -227,15 +237,12 @@ var jobNames = []string{
 
 // scheduled is the place of a process that a scheduler started.
 func (e environment) scheduled(s scheduler) (Place, error) {
-	p := Place{How: s.how, Incarnation: 1}
+	p := Place{How: s.how, Incarnation: 1, Restarted: e.restarted()}
 	if s == slurm && e.has("SLURM_STEP_NUM_TASKS") {
 		s.size = "SLURM_STEP_NUM_TASKS"
 	}
 	if err := e.ranks(&p, s.rank, s.size, s.localRank, s.localSize); err != nil {
 		return p, err
-	}
-	if here := e.tasksHere(); s.how == SrunHow && here > p.LocalRank && here <= p.Size {
-		p.LocalSize = here
 	}
 	name := []string{strconv.Itoa(os.Getuid()), s.how, starter()}
 	named := starter() != ""
@@ -246,13 +253,23 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	if !named {
 		return p, fmt.Errorf("%s is set, but nothing names the job; allowed: %s=NAME, the same in all its processes", s.rank, VarJob)
 	}
-	err := e.joinTimeout(&p)
-	switch {
-	case err != nil:
+	if err := e.joinTimeout(&p); err != nil {
 		return p, err
+	}
+	var step slurmStep
+	if s.how == SrunHow {
+		var err error
+		if step, err = e.step(&p); err != nil && !e.has(VarCoordinator) {
+			return p, err
+		}
+	}
+	switch {
 	case e.has(VarCoordinator):
 		return e.spread(p, name)
+	case step.nodes > 1:
+		return e.acrossNodes(p, step, name)
 	}
+	var err error
 	if p.Dir, err = derivedDir(e.get, name); err != nil {
 		return p, err
 	}
@@ -261,25 +278,6 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	}
 	p.Coordinator, p.Host = controlPath(p.Dir), p.Rank == 0
 	return p, nil
-}
-
-// tasksHere is how many tasks of a Slurm step are on this node, by a list such
-// as 4(x2),3: nodes 0 and 1 have 4 each, node 2 has 3. 0: it does not say.
-func (e environment) tasksHere() int {
-	node, err := strconv.Atoi(e.get("SLURM_NODEID"))
-	if err != nil {
-		return 0
-	}
-	for part := range strings.SplitSeq(e.get("SLURM_STEP_TASKS_PER_NODE"), ",") {
-		tasks, times := 0, 1
-		if n, _ := fmt.Sscanf(part, "%d(x%d)", &tasks, &times); n == 0 {
-			return 0
-		}
-		if node -= times; node < 0 {
-			return tasks
-		}
-	}
-	return 0
 }
 
 // manual is the place of a process of a job that was started by hand.
@@ -320,7 +318,12 @@ func (e environment) spread(p Place, name []string) (Place, error) {
 		return p, err
 	}
 	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
-	p.Key = sum[:]
+	return e.settle(p, sum[:], name)
+}
+
+// settle completes a place with a key and the directory that follows from it.
+func (e environment) settle(p Place, key []byte, name []string) (_ Place, err error) {
+	p.Key = key
 	named := sha256.Sum256(append([]byte("directory of the job with the key "), p.Key...))
 	p.Dir, err = derivedDir(e.get, append(name, string(named[:])))
 	return p, err

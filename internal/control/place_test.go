@@ -103,7 +103,7 @@ func TestBadVariablesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ vars, want string }{
 		"no name":         {"PMI_RANK=0 PMI_SIZE=1", "nothing names the job; allowed: COPPICE_JOB=NAME"},
 		"many hosts":      {"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=1 COPPICE_JOB=x", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
-		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
+		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_LOCALID is not set, though the step has 2 nodes; allowed: what srun sets; or set COPPICE_COORDINATOR=HOST:PORT"},
 		"no port":         {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h", `COPPICE_COORDINATOR="h"; allowed: HOST:PORT`},
 		"no key":          {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1", "allowed: COPPICE_KEY_FILE=FILE"},
 		"short key":       {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY=abc", "COPPICE_KEY: a key of 3 bytes; allowed: 16 or more"},
@@ -230,6 +230,42 @@ func TestKilledJobsAreSweptAway(t *testing.T) {
 		}
 	}
 	s.Close()
+}
+
+// TestKilledJobsOfSchedulersAreSweptAway: where there is no launcher, the processes of the next job do it.
+func TestKilledJobsOfSchedulersAreSweptAway(t *testing.T) {
+	parent, err := os.MkdirTemp("", "p") // short: for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(parent)
+	killed := filepath.Join(parent, "coppice-killed")
+	if err := os.Mkdir(killed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(killed, "users.lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := find(split("PMI_RANK=0 PMI_SIZE=1 COPPICE_JOB=next COPPICE_JOBS_DIR=" + parent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, p, err := control.Host(p, control.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, _, err := control.Join(t.Context(), p, newRecorder(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", killed, err)
+	}
+	if _, err := os.Stat(p.Dir); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestDirectoryIsSharedInTurn: runs of one job follow each other at once, in a

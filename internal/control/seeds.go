@@ -48,8 +48,15 @@ func (e *elsewhere) Error() string {
 	return fmt.Sprintf("the coordinator is in the process of rank %v", e.coordinator)
 }
 
-// ownSeed is the number of the seed that is an address of this host; −1: none is.
-func ownSeed(ctx context.Context, seeds []string) int {
+// ownSeed is the number of the seed that is on this host, by its name where the scheduler says that, otherwise by
+// its address; −1: none is.
+func ownSeed(ctx context.Context, seeds []string, node string) int {
+	if node != "" {
+		return slices.IndexFunc(seeds, func(seed string) bool {
+			host, _, _ := net.SplitHostPort(seed)
+			return host == node
+		})
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*seedTry)
 	defer cancel()
 	var here []string
@@ -72,6 +79,7 @@ func ownSeed(ctx context.Context, seeds []string) int {
 
 // connectSeeds tries the seeds in their order.
 func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welcome, err error) {
+	failed := &seedsError{place: c.place}
 	for i, seed := range c.place.Seeds {
 		if i == c.ownSeed {
 			continue // who is there is found in the directory
@@ -89,9 +97,13 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 		if final(e) {
 			return nil, w, fmt.Errorf("seed %s: %w", seed, e)
 		}
-		err = errors.Join(err, fmt.Errorf("seed %s: %w", seed, e))
+		failed.add(seed, e)
 	}
-	return nil, w, err
+	failed.hopeless = c.judge.hopeless(failed)
+	if c.shut != nil {
+		failed.add(c.place.Seeds[c.ownSeed], c.shut)
+	}
+	return nil, w, failed
 }
 
 // redirected connects with a coordinator of which a door has told.
@@ -118,11 +130,17 @@ func (c *Client) gather(began time.Time) {
 	if c.ownSeed < 0 || c.server.Load() != nil || time.Since(began) < time.Duration(c.ownSeed)*seedWait {
 		return
 	}
+	c.doorway.Lock()
+	defer c.doorway.Unlock()
+	if c.shut = c.openDoor(); c.shut != nil { // another one of this host has it, or none of the job does: then others gather
+		c.log.Debug("control: the seed of this host is taken", "error", c.shut)
+		return
+	}
 	s, err := Serve(ServerConfig{
 		Dir: c.place.Dir, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
 		JoinTimeout: c.place.JoinTimeout,
 		Command:     strings.Join(os.Args, " "), Logger: c.log,
-		shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed,
+		shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed, gatherer: c.place,
 	})
 	if err != nil {
 		c.log.Debug("control: another one of this host gathers", "error", err)
@@ -132,19 +150,48 @@ func (c *Client) gather(began time.Time) {
 	c.became = true
 }
 
+// openDoor listens at the seed of this host, if this process does not yet. c.doorway is held.
+func (c *Client) openDoor() (err error) {
+	if c.door == nil {
+		c.door, err = listenTCP(c.place.Seeds[c.ownSeed])
+	}
+	return err
+}
+
+// takeDoor is where this process listens for others; nil: it does not.
+func (c *Client) takeDoor() net.Listener {
+	c.doorway.Lock()
+	defer c.doorway.Unlock()
+	if c.guides() {
+		_ = c.openDoor()
+	}
+	return c.door
+}
+
+// closeDoor ends what takeDoor has begun.
+func (c *Client) closeDoor() {
+	c.doorway.Lock()
+	defer c.doorway.Unlock()
+	if c.door != nil {
+		c.door.Close()
+		c.door = nil
+	}
+}
+
 // keepDoor listens at the seed of this host, as soon as nobody else does, until the client is closed: who has
 // the coordinator, or knows where it is.
 func (c *Client) keepDoor() {
+	defer c.closeDoor()
 	for {
 		wait := gatherEvery / 10
+		if l := c.takeDoor(); l != nil {
+			stop := context.AfterFunc(c.ctx, func() { l.Close() })
+			c.admitAt(l)
+			stop()
+			c.closeDoor()
+		}
 		if c.guides() {
 			wait = 4 * gatherEvery
-			if l, err := listenTCP(c.place.Seeds[c.ownSeed]); err == nil {
-				stop := context.AfterFunc(c.ctx, func() { l.Close() })
-				c.admitAt(l)
-				stop()
-				l.Close()
-			}
 		}
 		select {
 		case <-c.ctx.Done():
@@ -222,6 +269,8 @@ func (c *Client) direct(conn net.Conn) {
 func (s *Server) lookAround() {
 	ticker := time.NewTicker(gatherEvery)
 	defer ticker.Stop()
+	hoped := time.Now() // that others may come
+	var judge seedJudge
 	for {
 		select {
 		case <-s.quit:
@@ -237,32 +286,62 @@ func (s *Server) lookAround() {
 		if !gathering {
 			return
 		}
+		failed := &seedsError{place: s.cfg.gatherer}
 		for i, seed := range s.cfg.seeds {
-			if begun, there := s.probe(seed, i); there && (begun || i < s.cfg.seed) && s.yield(seed) {
+			if i == s.cfg.seed {
+				continue
+			}
+			begun, err := s.probe(seed)
+			if err == nil && (begun || i < s.cfg.seed) && s.yield(seed) {
 				return
 			}
+			failed.add(seed, err)
+		}
+		if !judge.hopeless(failed) {
+			hoped = time.Now()
+		}
+		if time.Since(hoped) > seedPatience && s.despair(failed) {
+			return
 		}
 	}
 }
 
-// probe asks whether somebody gathers at another seed, or a job has begun there.
-func (s *Server) probe(seed string, number int) (begun, there bool) {
-	if number == s.cfg.seed {
-		return false, false
+// despair ends the gathering since no other seed is of use, unless the job has begun.
+func (s *Server) despair(why error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sessions {
+		if !c.member.local { // others may follow
+			return false
+		}
 	}
+	if s.gathering {
+		s.disband(fmt.Sprintf("nobody of another seed has come within %v: %v", seedPatience, why))
+	}
+	return s.gathering
+}
+
+// disband tells those who have come that the job does not begin. s.mu is held.
+func (s *Server) disband(why string) {
+	s.tellAll(message{Type: tellClosing, Why: why})
+	s.closing = true // until its own client has heard it, too
+}
+
+// probe asks at another seed whether a job has begun there, or somebody gathers.
+func (s *Server) probe(seed string) (begun bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), seedTry)
 	defer cancel()
 	conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID})
 	if err != nil {
-		return false, false
+		return false, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(seedTry))
 	if _, err := conn.Write(message{Type: sayProbe}.line()); err != nil {
-		return false, false
+		return false, err
 	}
 	m, err := readMessage(newLines(conn, sayMax))
-	return m.Type == tellBegun, err == nil
+	return m.Type == tellBegun, err
 }
 
 // yield gives way to who is at another seed, unless the job has begun here.
@@ -313,8 +392,7 @@ func (s *Server) gathered(late bool) {
 		return
 	}
 	if 2*came <= s.cfg.Size {
-		s.tellAll(message{Type: tellClosing, Why: fmt.Sprintf("%d of %d have come within %v; a majority is needed", came, s.cfg.Size, s.cfg.JoinTimeout)})
-		s.closing = true // until its own client has heard it, too
+		s.disband(fmt.Sprintf("%d of %d have come within %v; a majority is needed", came, s.cfg.Size, s.cfg.JoinTimeout))
 		return
 	}
 	s.gathering = false

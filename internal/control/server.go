@@ -60,6 +60,8 @@ type ServerConfig struct {
 	spread bool     // processes may be on other hosts
 	seeds  []string // where processes look for it; nil: at TCP
 	seed   int      // the one of this host
+
+	gatherer Place // of the process that gathers the others at the seeds
 }
 
 // Defaults and bounds.

@@ -9,9 +9,10 @@ import (
 
 // Run is one start of a job's processes, as far as its directories need to know.
 type Run struct {
-	ID     ID // all its processes have the same, and no other run has it
-	Tasks  int
-	Resume bool // it takes up a job that was not finished
+	ID        ID // all its processes have the same, and no other run has it
+	Tasks     int
+	Resume    bool // it takes up a job that was not finished
+	Restarted bool // a scheduler has started the same again: it takes such a job up, or begins
 }
 
 // Dir is a directory that a run keeps states in.
@@ -31,7 +32,7 @@ const (
 )
 
 // Open makes a directory the run's: it makes it if there is none, takes it from a job that is
-// finished, and with Resume from an earlier run of a job that is not. All processes of
+// finished, and with Resume or Restarted from an earlier run of a job that is not. All processes of
 // the run may do so at once: they write the same. Another user's directory is refused.
 func Open(path string, run Run) (*Dir, error) {
 	f, err := openFolder(path)
@@ -67,7 +68,7 @@ func Open(path string, run Run) (*Dir, error) {
 		return nil, fmt.Errorf("%s holds the state of a job that is finished; allowed: to begin anew, without resume", path)
 	case over:
 		return d, d.write(jobFile, d.record(unfinished))
-	case !run.Resume:
+	case !run.Resume && !run.Restarted:
 		return nil, fmt.Errorf("%s holds the state of an unfinished job; allowed: coppice run --resume, or another directory", path)
 	case old.Tasks != uint64(run.Tasks):
 		return nil, fmt.Errorf("%s holds the state of a job of %d tasks, and this one has %d; allowed: the same number", path, old.Tasks, run.Tasks)

@@ -76,6 +76,8 @@ func TestWhoMayOpen(t *testing.T) {
 		"a new job, finished":            {finished: true, next: Run{ID: ID{2}, Tasks: 3}, job: ID{2}},
 		"a new job of other size":        {finished: true, next: Run{ID: ID{2}, Tasks: 9}, job: ID{2}},
 		"a finished one cannot be taken": {finished: true, next: Run{ID: ID{2}, Tasks: 3, Resume: true}, words: "a job that is finished"},
+		"started again, unfinished":      {next: Run{ID: ID{2}, Tasks: 3, Restarted: true}, job: ID{1}},
+		"started again, finished":        {finished: true, next: Run{ID: ID{2}, Tasks: 3, Restarted: true}, job: ID{2}},
 		"nobody knows whose it is":       {damaged: true, next: Run{ID: ID{2}, Tasks: 3, Resume: true}, words: "job: damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,6 +68,8 @@ var (
 	ErrStranger = errors.New("stranger")
 	// ErrVersion: the peer speaks another version.
 	ErrVersion = errors.New("other version")
+	// ErrUnanswered: the peer ended the connection instead of an answer to our proof. It has another key, or was ending.
+	ErrUnanswered = errors.New("turned away: it has another key, or is ending")
 )
 
 // Refusal is why a process of the job turns a connection away. It is part of
@@ -105,7 +107,9 @@ func Connect(conn io.ReadWriter, key, binding []byte, me Identity) (peer Identit
 		return Identity{}, err
 	}
 	said, err := t.hear("server", 4+identityLen)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnanswered, err)
+	} else if err != nil {
 		return Identity{}, err
 	}
 	verdict := Refusal(binary.LittleEndian.Uint32(said))

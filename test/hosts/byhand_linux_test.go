@@ -3,12 +3,10 @@ package hosts
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -24,22 +22,22 @@ const handSeeds = 3
 
 // startByHand starts the program of steps on all hosts, without a launcher.
 func (l *lab) startByHand(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
-	dir, err := os.MkdirTemp(l.dir, "job-")
+	j, err := l.newJob(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{ctx: ctx, lab: l, network: n, steps: filepath.Join(dir, "steps"), over: make(chan struct{}), began: time.Now()}
+	j.began = time.Now()
+	dir := filepath.Dir(j.steps)
 	var seeds []string
 	for i := range handSeeds {
 		seeds = append(seeds, addressOf(i)+":7070")
 	}
-	out := &oneWriter{to: &j.err}
 	var ended sync.WaitGroup
 	for rank := range workHosts * perHost {
 		args := stepsProgram(lasts, stepTasks)
 		args[len(args)-1] = j.steps
 		cmd := exec.Command(l.path("bin", args[0]), args[1:]...)
-		cmd.Stdout, cmd.Stderr = out, out
+		cmd.Stdout, cmd.Stderr = &j.err, &j.err
 		cmd.Env = []string{
 			"PATH=" + l.searchPath(), "HOME=" + dir, logVariable + "=1", fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", workHosts*perHost),
 			"COPPICE_COORDINATOR=" + strings.Join(seeds, ","), "COPPICE_KEY=a key of " + dir,
@@ -67,18 +65,6 @@ func (l *lab) startByHand(ctx context.Context, n *hostNetwork, lasts time.Durati
 	return j, nil
 }
 
-// oneWriter lets several write, a line at a time.
-type oneWriter struct {
-	mu sync.Mutex
-	to interface{ Write([]byte) (int, error) }
-}
-
-func (w *oneWriter) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(b)
-}
-
 // handReport says how the processes have ended.
 func (j *job) handReport() *report {
 	r := &report{Exit: 1, Cause: "no process has ended well"}
@@ -93,22 +79,6 @@ func (j *job) handReport() *report {
 	return r
 }
 
-// coordinators kills the process that has the coordinator, and, when the others go on, the one that has it then, and so
-// on: those of the lowest ranks, one after the other.
-func coordinators(count int) func(*job, int) error {
-	return func(j *job, _ int) error {
-		for rank := range count {
-			if err := signalAll(j.of(rank), syscall.SIGKILL); err != nil {
-				return err
-			}
-			if err := j.awaitSteps(len(j.times()) + 10); err != nil {
-				return fmt.Errorf("after %d was killed: %w", rank, err)
-			}
-		}
-		return nil
-	}
-}
-
 // byHandRows are those of jobs that were started by hand.
 func byHandRows() (all []row) {
 	const s = time.Second
@@ -120,7 +90,7 @@ func byHandRows() (all []row) {
 	firstHost := func(int) [][]int { return [][]int{ranksOf(0)} }
 	add("one process killed", across{lasts: 8 * s, harm: killRank(oneProcess), may: theOneProcess, must: true, stall: 4 * s})
 	add("process of rank 0 killed", across{lasts: 8 * s, harm: killRank(first), may: rankZero, must: true, stall: 4 * s})
-	add("five coordinators killed, one after the other", across{lasts: 30 * s, harm: coordinators(5), may: func(int) [][]int { return [][]int{{0, 1, 2, 3, 4}} }, must: true, stall: 6 * s})
+	add("five coordinators killed, one after the other", across{lasts: 30 * s, harm: killCoordinator(5), may: func(int) [][]int { return [][]int{{0, 1, 2, 3, 4}} }, must: true, stall: 6 * s})
 	add("one host loses power", across{lasts: 12 * s, harm: powerOff(victim), may: theVictim, must: true, stall: 5 * s})
 	add("the coordinator's host loses power", across{lasts: 12 * s, harm: powerOff(first), may: firstHost, must: true, stall: 5 * s})
 	for _, d := range []time.Duration{2 * s, 2900 * time.Millisecond} {

@@ -26,7 +26,7 @@ type job struct {
 	began   time.Time
 	cmd     *exec.Cmd
 	out     bytes.Buffer
-	err     bytes.Buffer
+	err     lockedBuffer
 	over    chan struct{}
 	cut     time.Duration // the network, at most: on a busy machine it is healed late
 	atEnd   func()        // of the run; nil: nothing is to do
@@ -62,29 +62,42 @@ func (r *report) evicted() []int {
 	return slices.Compact(all)
 }
 
-// start starts a job, on the launcher's host or, without a network, on this one.
-// {steps} in an argument stands for the file of steps.
-func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, args ...string) (*job, error) {
+// newJob makes the directory of a job.
+func (l *lab) newJob(ctx context.Context, n *hostNetwork) (*job, error) {
 	dir, err := os.MkdirTemp(l.dir, "job-")
 	if err != nil {
 		return nil, err
 	}
-	j := &job{ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}
+	return &job{ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
+}
+
+// start starts a job, on the launcher's host or, without a network, on this one.
+// {steps} in an argument stands for the file of steps.
+func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, args ...string) (*job, error) {
+	j, err := l.newJob(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	words := []string{"run", "--json", "-v", "--timeout", timeout.String()}
 	for _, a := range args {
 		words = append(words, strings.ReplaceAll(a, "{steps}", j.steps))
 	}
 	j.cmd = exec.Command(l.path("bin", "coppice"), words...)
 	j.cmd.Stdout, j.cmd.Stderr = &j.out, &j.err
-	j.cmd.Env = []string{"PATH=" + l.searchPath(), "HOME=" + dir, j.token}
+	j.cmd.Env = []string{"PATH=" + l.searchPath(), "HOME=" + filepath.Dir(j.steps), j.token}
+	return j, j.begin(timeout + patience)
+}
+
+// begin starts the launcher, and watches that it ends within a limit.
+func (j *job) begin(limit time.Duration) (err error) {
 	j.began = time.Now()
-	if n != nil {
-		err = n.Hosts[launcherHost].Start(j.cmd)
+	if j.network != nil {
+		err = j.network.Hosts[launcherHost].Start(j.cmd)
 	} else {
 		err = startHere(j.cmd)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -93,12 +106,12 @@ func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, 
 	}()
 	go func() {
 		defer close(j.over)
-		if j.killed = j.watch(ended, timeout+patience); j.killed != "" {
+		if j.killed = j.watch(ended, limit); j.killed != "" {
 			j.kill()
 			<-ended
 		}
 	}()
-	return j, nil
+	return nil
 }
 
 // watch waits for the end of the launcher, or says why it has to be killed.
@@ -179,7 +192,8 @@ func inspect(pid, host int, variable string) (process, bool) {
 		return process{}, false
 	}
 	for _, v := range vars {
-		if text, ok := strings.CutPrefix(v, "COPPICE_RANK="); ok && filepath.Base(p.args[0]) == "program" {
+		name, text, _ := strings.Cut(v, "=")
+		if (name == "COPPICE_RANK" || name == "SLURM_PROCID") && filepath.Base(p.args[0]) == "program" {
 			p.rank, _ = strconv.Atoi(text)
 		}
 	}

@@ -180,5 +180,5 @@ func awaitPort(from *host, address string) error {
 			return c.Close()
 		}
 	}
-	return fmt.Errorf("sshd does not listen: %w", err)
+	return fmt.Errorf("nobody listens: %w", err)
 }

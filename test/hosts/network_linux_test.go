@@ -3,6 +3,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -136,10 +137,11 @@ func (n *hostNetwork) CutOff(host int) error {
 // errNoRight is returned to a process that may not make namespaces.
 var errNoRight = errors.New("no right to make network namespaces: be root, or run this under unshare --user --map-root-user")
 
-// missingCommands names the commands that a network needs and that are not installed.
-func missingCommands() (all []string) {
-	for _, name := range []string{"ip", "mount", "sh"} {
-		if _, err := exec.LookPath(name); err != nil {
+// missingCommands names the commands that a network needs, and these, as far as they are not installed.
+func missingCommands(more ...string) (all []string) {
+	for _, name := range append([]string{"ip", "mount", "sh"}, more...) {
+		_, err := exec.LookPath(name)
+		if _, err2 := os.Stat("/usr/sbin/" + name); err != nil && err2 != nil {
 			all = append(all, name)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -41,13 +43,19 @@ func program(args []string) int {
 	switch args[0] {
 	case "steps":
 		job.Tasks = number(2)
-		f = steps(number(1), args[3])
+		var save []coppice.Option
+		if len(args) > 4 {
+			save = append(save, coppice.Stored(args[4]))
+		}
+		f = steps(number(1), args[3], save...)
 	case "broadcast":
 		f = broadcast(number(1))
 	case "idle":
 		f = idle(time.Duration(number(1))*time.Second, args[2])
 	}
-	if err := job.Run(context.Background(), f); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as coppice.Main does
+	context.AfterFunc(ctx, stop)
+	if err := job.Run(ctx, f); err != nil {
 		fmt.Fprintln(os.Stderr, "program:", err)
 		return 1
 	}
@@ -68,11 +76,11 @@ func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
 // steps is a program that saves, reduces and gathers in every step, and checks every
 // value. Task 0 writes the time of each step into a file, which whoever runs it next
 // goes on with.
-func steps(count int, file string) coppice.Func {
+func steps(count int, file string, save ...coppice.Option) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		var w walk
 		for ; w.Step < count; w.Step++ {
-			if err := coppice.Save(ctx, t, &w); err != nil {
+			if err := coppice.Save(ctx, t, &w, save...); err != nil {
 				return err
 			}
 			if err := w.step(ctx, t); err != nil {

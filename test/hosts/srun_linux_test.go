@@ -1,0 +1,280 @@
+package hosts
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Jobs that srun starts on four nodes, without any variable of the user's. What becomes of one is judged by the answers of its
+// tasks, by srun's exit code, and by what is left.
+
+// srunFlags have srun and Slurm leave a job alone that loses a task or a node, whatever slurm.conf says. docs/running.md explains them.
+var srunFlags = []string{"--no-kill", "--kill-on-bad-exit=0", "--wait=0"}
+
+// powerOffCoordinator has the host of the coordinator lose its power.
+func powerOffCoordinator(j *job, i int) error {
+	p, err := j.coordinator()
+	if err != nil {
+		return err
+	}
+	return powerOff(func(int) int { return p.host })(j, i)
+}
+
+// srunCase is something that happens to a job of srun.
+type srunCase struct {
+	name  string
+	lasts time.Duration
+	harm  func(*job, int) error
+	exit  int // of srun
+	flags []string
+}
+
+func (c srunCase) run(t *testing.T, cluster *slurmCluster) {
+	j, err := cluster.srun(t.Context(), c.lasts, slices.Concat(srunFlags, c.flags))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(j.log())
+		}
+	}()
+	err = j.awaitSteps(firstStep)
+	if err == nil && c.harm != nil {
+		err = c.harm(j, 0)
+	}
+	if err != nil {
+		j.interrupt()
+		t.Fatal(err)
+	}
+	err = j.await("end of all processes", c.lasts+time.Minute, func() bool { return len(j.of()) == 0 })
+	ended := time.Now()
+	<-j.over
+	if err != nil && j.killed != "" {
+		t.Error(err)
+	}
+	if j.killed != "" || j.cmd.ProcessState.ExitCode() != c.exit {
+		t.Errorf("srun: %v %s; want exit code %d", j.cmd.ProcessState, j.killed, c.exit)
+	}
+	if n := j.right(); n != stepTasks {
+		t.Errorf("%d of %d tasks were right", n, stepTasks)
+	}
+	t.Logf("stall %.2f s, the job took %.1f s, srun ended %.1f s later", longest(j.times()).Seconds(), ended.Sub(j.began).Seconds(), time.Since(ended).Seconds())
+}
+
+// leavesNothing reports what a cluster has left on the hosts that are there: processes, and directories of jobs.
+func (c *slurmCluster) leavesNothing(t *testing.T) {
+	t.Helper()
+	for i, h := range c.Hosts {
+		var left []string
+		for deadline := time.Now().Add(leaveTime); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			left = nil
+			for _, pid := range h.Processes() {
+				if p, ok := inspect(pid, i, ""); ok && filepath.Base(p.args[0]) == "program" {
+					left = append(left, strings.Join(p.args, " "))
+				}
+			}
+			if out, err := c.output(i, exec.Command("ls", "-A", "/dev/shm")); err == nil {
+				left = append(left, strings.Fields(out)...)
+			}
+			if left == nil {
+				break
+			}
+		}
+		if left != nil {
+			t.Errorf("left on %s: %q", h.Name, left)
+		}
+	}
+}
+
+func TestSlurmTasksDie(t *testing.T) {
+	c := newCluster(t)
+	const s = time.Second
+	for _, r := range []srunCase{
+		{name: "nothing happens", lasts: 4 * s},
+		{name: "one task killed", lasts: 6 * s, harm: killRank(func(int) int { return 5 }), exit: 137},
+		{name: "rank 0 killed", lasts: 6 * s, harm: killRank(func(int) int { return 0 }), exit: 137},
+		{name: "coordinator killed", lasts: 6 * s, harm: killCoordinator(1), exit: 137},
+		{name: "coordinators killed, five in a row", lasts: 20 * s, harm: killCoordinator(5), exit: 137},
+		{name: "nothing happens after that", lasts: 2 * s},
+		{name: "with variables of PMI", lasts: 2 * s, flags: []string{"--mpi=pmi2"}},
+		{name: "more processes on one node than on others", lasts: 2 * s, flags: []string{"-N", "3", "-n", "7", "--ntasks-per-node", "3"}},
+		{name: "one node", lasts: 2 * s, flags: []string{"-N", "1", "-n", "4", "--ntasks-per-node", "4"}},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			r.run(t, c)
+			// Where all processes of a host were killed, nobody was there to remove their directory; the next job does.
+			if !strings.Contains(r.name, "five") {
+				c.leavesNothing(t)
+			}
+		})
+	}
+}
+
+func TestSlurmNodesDie(t *testing.T) {
+	const s = time.Second
+	for _, r := range []srunCase{
+		{name: "a node loses power", lasts: 12 * s, harm: powerOff(func(int) int { return 3 })},
+		{name: "a node loses power, and is given up while the job runs", lasts: 40 * s, harm: powerOff(func(int) int { return 2 })},
+		{name: "the coordinator's node loses power", lasts: 12 * s, harm: powerOffCoordinator},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			r.run(t, c)
+			c.leavesNothing(t)
+		})
+	}
+}
+
+// TestSlurmBadStarts: what is wrong before a job begins is said in a line that names it, soon, by every process, and all end.
+func TestSlurmBadStarts(t *testing.T) {
+	c := newCluster(t)
+	for _, h := range c.Hosts {
+		if err := h.Run(exec.Command("mkdir", "-m", "700", "/tmp/home")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []struct {
+		name   string
+		before func() error
+		env    []string
+		want   string // in a line of each process
+	}{
+		{"the home directory is not shared", nil, []string{"HOME=/tmp/home"}, "turned away: it has another key, or is ending: EOF; if nodes do not share /tmp/home/.coppice/key (this is node"},
+		{
+			"others can read the key",
+			func() error { return os.Chmod(filepath.Join(c.home(), ".coppice", "key"), 0o644) }, nil,
+			"home/.coppice/key has mode 0644, so others than its owner can reach the key; allowed: 0600 or 0400 (chmod 600",
+		},
+		{"the port is no port", nil, []string{"COPPICE_PORT=x"}, `COPPICE_PORT="x"; allowed: an integer from 1 to 65535`},
+		{"names do not resolve", c.forgetNames, []string{"HOME=/tmp/home"}, ", but that does not resolve on this node; allowed: names that do, or COPPICE_COORDINATOR=ADDRESS:PORT"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			if r.name == "others can read the key" { // it has to be there
+				srunCase{lasts: time.Second}.run(t, c)
+			}
+			if r.before != nil {
+				if err := r.before(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j, err := c.srun(t.Context(), time.Second, srunFlags, r.env...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-j.over
+			if j.killed != "" || j.cmd.ProcessState.ExitCode() != 1 || time.Since(j.began) > badStartMax {
+				t.Errorf("srun: %v %s after %v; want exit code 1 within %v", j.cmd.ProcessState, j.killed, time.Since(j.began), badStartMax)
+			}
+			lines := 0
+			for line := range strings.Lines(j.err.String()) {
+				if strings.Contains(line, r.want) {
+					lines++
+				}
+			}
+			if lines != workHosts*perHost {
+				t.Errorf("%d lines have %q, not one of each process:\n%s", lines, r.want, j.err.String())
+			}
+			t.Logf("after %.1f s: %s", time.Since(j.began).Seconds(), strings.SplitAfter(j.err.String(), "\n")[0])
+			c.leavesNothing(t)
+		})
+	}
+}
+
+// badStartMax is how long a job may take that cannot begin: seeds of no use are looked at for 10 s.
+const badStartMax = 20 * time.Second
+
+// forgetNames has no host know the names of nodes.
+func (c *slurmCluster) forgetNames() error {
+	for i := range c.Hosts {
+		if err := os.WriteFile(filepath.Join(c.dir, "hosts."+fmt.Sprint(i)), []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestSlurmUsedPort: where another program has the port of the first node, the others gather without it.
+func TestSlurmUsedPort(t *testing.T) {
+	c := newCluster(t)
+	const port = "7777"
+	var l net.Listener
+	var err error
+	c.Hosts[0].Do(func() { l, err = net.Listen("tcp", ":"+port) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	j, err := c.srun(t.Context(), 2*time.Second, srunFlags, "COPPICE_PORT="+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-j.over
+	if n := j.right(); n != stepTasks || !j.cmd.ProcessState.Success() {
+		t.Errorf("srun: %v; %d of %d tasks were right\n%s", j.cmd.ProcessState, n, stepTasks, j.err.String())
+	}
+	t.Logf("the job took %v", time.Since(j.began))
+	c.leavesNothing(t)
+}
+
+// TestSlurmJobsEnd: jobs that cannot go on, or may not, end by themselves and leave nothing.
+func TestSlurmJobsEnd(t *testing.T) {
+	c := newCluster(t)
+	for _, r := range []struct {
+		name string
+		harm func(*job) error
+		exit int    // of srun; -1: a signal has ended it
+		want string // that it shows
+	}{
+		{"cancelled", func(*job) error {
+			_, err := c.call("scancel", "--user", "root")
+			return err
+		}, 1, "terminated signal received"},
+		{"srun killed", func(j *job) error { return j.cmd.Process.Kill() }, -1, ""},
+		{"one process told to end", func(j *job) error { return signalAll(j.of(3), syscall.SIGTERM) }, 1, "terminated signal received"},
+		{"two of four nodes lose power", func(j *job) error {
+			if err := c.Part([]int{0, 1, launcherHost}, []int{2}, []int{3}); err != nil {
+				return err
+			}
+			c.Hosts[2].PowerOff()
+			c.Hosts[3].PowerOff()
+			return nil
+		}, 1, "no quorum"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			j, err := c.srun(t.Context(), 30*time.Second, srunFlags)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.awaitSteps(firstStep); err != nil {
+				j.interrupt()
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := r.harm(j); err != nil {
+				t.Fatal(err)
+			}
+			gone := time.Duration(0)
+			for ; gone < time.Minute && len(j.of()) > 0; gone = time.Since(began) {
+				time.Sleep(20 * time.Millisecond)
+			}
+			<-j.over
+			if j.killed != "" || j.cmd.ProcessState.ExitCode() != r.exit || !strings.Contains(j.err.String(), r.want) || gone > time.Minute {
+				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.err.String())
+			}
+			t.Logf("processes gone after %.1f s, srun after %.1f s: %v", gone.Seconds(), time.Since(began).Seconds(), j.cmd.ProcessState)
+			if r.exit >= 0 { // slurmstepd kills all when srun is gone: what they leave, the next job removes
+				c.leavesNothing(t)
+			}
+		})
+	}
+}
