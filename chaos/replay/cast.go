@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"hash/maphash"
 	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -325,11 +324,17 @@ func (c *cast) clone() *cast {
 	return &d
 }
 
-var castSeed = maphash.MakeSeed()
+// printed stands for a state that has no pointers: it is compared by its text.
+func printed(state any) (sum uint64) {
+	for _, b := range fmt.Append(nil, state) {
+		sum = protocol.Mix(sum, uint64(b))
+	}
+	return sum
+}
 
 // sign adds what stands for the broadcast.
 func (c *cast) sign(f fingerprint) fingerprint {
-	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(maphash.Comparable(castSeed, c.run.State()))
+	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(printed(c.run.State()))
 	for _, p := range c.promises {
 		f = f.with(p.Key())
 	}
