@@ -251,7 +251,7 @@ func (r Job) Plans() (all []*replay.Plan, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("chaos: %v cannot be aborted, allowed are all but send and stream", ops)
+		return nil, fmt.Errorf("chaos: %v cannot be aborted, allowed are all but send, stream and corrected", ops)
 	}
 	return all, nil
 }
