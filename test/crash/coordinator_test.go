@@ -3,11 +3,11 @@ package crash_test
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -84,7 +84,7 @@ func TestTheCoordinatorIsStopped(t *testing.T) {
 	for _, g := range stages {
 		g.Await(t, "ready", 1)
 	}
-	if err := all[0].Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := all[0].Process.Signal(posix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for _, cmd := range all[1:] {
