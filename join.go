@@ -230,31 +230,15 @@ func startDetector(name string, p *node.Process, w control.Welcome) (detect.Dete
 	})
 }
 
-// listenVariable says where a process listens besides its Unix socket: such as
-// tls:7000-7099 or tls:10.0.0.0/8:0.
-const listenVariable = "COPPICE_LISTEN"
-
 // listenAt is where a process listens: for its own host on a Unix socket, and
 // for others, if there are any, on one port.
 func listenAt(place control.Place) ([]transport.Place, error) {
 	at := []transport.Place{{Kind: transport.Unix, Path: filepath.Join(place.Dir, strconv.Itoa(place.Rank)+".sock")}}
-	given, forced := os.Getenv(listenVariable), os.Getenv(transport.ChooseVariable)
-	switch {
-	case forced != "" && forced != transport.Unix && forced != transport.TCP && forced != transport.TLS:
-		return nil, fmt.Errorf("%s=%q; allowed: %s, %s, %s", transport.ChooseVariable, forced, transport.Unix, transport.TCP, transport.TLS)
-	case given != "":
-		p, err := transport.ParsePlace(given)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", listenVariable, err)
-		}
-		return append(at, p), nil
-	case forced == transport.TCP || forced == transport.TLS:
-		return append(at, transport.Place{Kind: forced}), nil
-	case place.LocalSize < place.Size:
-		return append(at, transport.Place{Kind: transport.TLS}), nil
-	default:
-		return at, nil
+	p, listens, err := transport.ListenPlace(os.Getenv, place.LocalSize < place.Size)
+	if listens {
+		at = append(at, p)
 	}
+	return at, err
 }
 
 // host is what the runtime asks of the coordinator and of the machine it is on.
@@ -416,7 +400,7 @@ func (m *mediator) Peers(peers []control.Peer) {
 		case err == nil:
 			found = append(found, node.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
 		case peer.Rank < m.size:
-			m.cancel(fmt.Errorf("process %d: %w; set %s there, such as %s:10.0.0.0/8:0", peer.Rank, err, listenVariable, transport.TLS))
+			m.cancel(fmt.Errorf("process %d: %w; set %s there, such as %s:10.0.0.0/8:0", peer.Rank, err, transport.ListenVariable, transport.TLS))
 		default: // without one that joins the job goes on
 			m.tell(func(p *node.Process) { p.Logger().Error("no way to a peer", "peer", peer.Rank, "error", err) })
 		}

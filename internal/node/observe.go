@@ -2,11 +2,13 @@ package node
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
@@ -77,7 +79,7 @@ func (o *observation) openDatagrams(s Socket) {
 			continue
 		}
 		at := netip.AddrPortFrom(netip.Addr{}, a.Host.Port()) // all interfaces
-		if a.Host.Addr().IsLoopback() {
+		if a.Host.Addr().IsLoopback() || slices.ContainsFunc(s.Places, func(p transport.Place) bool { return p.Net.IsValid() }) {
 			at = a.Host
 		}
 		var err error

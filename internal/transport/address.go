@@ -71,6 +71,7 @@ func checkPath(path string) error {
 //	tls:7000                 this port
 //	tls:7000-7099            the first free one of these
 //	tls:10.0.0.0/8:7000      on the first interface with an address in the network
+//	tls:10.0.0.0/8           the same, any port
 //	tcp:[2001:db8::/32]:0    the same for IPv6; port 0: any
 type Place struct {
 	Kind      string
@@ -80,21 +81,23 @@ type Place struct {
 }
 
 func (p Place) String() string {
-	if p.Kind == Unix {
-		return Unix + ":" + p.Path
-	}
-	ports := strconv.Itoa(int(p.Low))
-	if p.High > p.Low {
-		ports += "-" + strconv.Itoa(int(p.High))
-	}
 	switch {
+	case p.Kind == Unix:
+		return Unix + ":" + p.Path
 	case !p.Net.IsValid():
-		return p.Kind + ":" + ports
+		return p.Kind + ":" + p.ports()
 	case p.Net.Addr().Is6():
-		return p.Kind + ":[" + p.Net.String() + "]:" + ports
+		return p.Kind + ":[" + p.Net.String() + "]:" + p.ports()
 	default:
-		return p.Kind + ":" + p.Net.String() + ":" + ports
+		return p.Kind + ":" + p.Net.String() + ":" + p.ports()
 	}
+}
+
+func (p Place) ports() string {
+	if p.High > p.Low {
+		return fmt.Sprintf("%d-%d", p.Low, p.High)
+	}
+	return strconv.Itoa(int(p.Low))
 }
 
 // ParsePlace reads the text of a place.
@@ -109,7 +112,9 @@ func ParsePlace(s string) (Place, error) {
 	case ok && (kind == TCP || kind == TLS):
 		p := Place{Kind: kind}
 		network, ports := "", rest
-		if i := strings.LastIndexByte(rest, ':'); i >= 0 {
+		if i := strings.LastIndexByte(rest, ':'); strings.HasSuffix(rest, "]") || i < 0 && strings.Contains(rest, "/") {
+			network, ports = rest, ""
+		} else if i >= 0 {
 			network, ports = rest[:i], rest[i+1:]
 		}
 		if err := cmp.Or(p.parseNet(network), p.parsePorts(ports)); err != nil {
@@ -128,12 +133,20 @@ func (p *Place) parseNet(s string) (err error) {
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
 		bare = s[1 : len(s)-1]
 	}
-	p.Net, err = netip.ParsePrefix(bare)
+	p.Net, err = ParseNetwork(bare)
 	if err != nil || p.Net.Addr().Is6() != (bare != s) {
 		return fmt.Errorf("network %q; allowed: such as 10.0.0.0/8 or [2001:db8::/32]", s)
 	}
-	p.Net = p.Net.Masked()
 	return nil
+}
+
+// ParseNetwork reads a network in CIDR notation.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf("network %q; allowed: such as 10.0.0.0/8 or 2001:db8::/32", s)
+	}
+	return p.Masked(), nil
 }
 
 func (p *Place) parsePorts(s string) error {

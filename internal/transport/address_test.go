@@ -47,6 +47,8 @@ func TestPlaceComesBack(t *testing.T) {
 		"tls:7000-7099":             "",
 		"tls:7000-7000":             "tls:7000",
 		"tcp:10.0.0.0/8:7000":       "",
+		"tls:10.0.0.0/8":            "tls:10.0.0.0/8:0",
+		"tls:[fd00::/8]":            "tls:[fd00::/8]:0",
 		"tcp:10.1.2.3/8:0":          "tcp:10.0.0.0/8:0",
 		"tcp:127.0.0.0/8:":          "tcp:127.0.0.0/8:0",
 		"tls:[2001:db8::/32]:1-2":   "",
@@ -65,7 +67,7 @@ func TestPlaceComesBack(t *testing.T) {
 func TestBadPlacesAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "tls", "unix:a", "udp:5", "tls:70000", "tls:5-4", "tls:0-4", "tls:-4", "tls:x", "tls:10.0.0.0:5",
-		"tls:10.0.0.0/33:5", "tls:[10.0.0.0/8]:5", "tls:::1/128:5",
+		"tls:10.0.0.0/33:5", "tls:[10.0.0.0/8]:5", "tls:::1/128:5", "tls:fd00::/8", "tls:10.0.0.0", "tls:[]", "tls:/8",
 	} {
 		if p, err := transport.ParsePlace(text); err == nil || !strings.Contains(err.Error(), "allowed: ") {
 			t.Errorf("%q: %v, %v", text, p, err)

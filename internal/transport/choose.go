@@ -2,6 +2,8 @@ package transport
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -24,31 +26,127 @@ var HostID = sync.OnceValue(func() string {
 // tls.
 const ChooseVariable = "COPPICE_TRANSPORT"
 
+// ListenVariable is the environment variable with the text of a Place.
+const ListenVariable = "COPPICE_LISTEN"
+
+// ListenPlace is where the environment has a process listen besides its Unix socket: by
+// default over TLS if there are other hosts; false: nowhere.
+func ListenPlace(getenv func(string) string, otherHosts bool) (p Place, listens bool, err error) {
+	given := getenv(ListenVariable)
+	forced, err := forcedKind(getenv)
+	switch {
+	case err != nil:
+		return Place{}, false, err
+	case given != "":
+		if p, err = ParsePlace(given); err != nil {
+			return Place{}, false, fmt.Errorf("%s: %w", ListenVariable, err)
+		}
+		return p, true, nil
+	case forced == TCP || forced == TLS:
+		return Place{Kind: forced}, true, nil
+	}
+	return Place{Kind: TLS}, otherHosts, nil
+}
+
+func forcedKind(getenv func(string) string) (string, error) {
+	kind := getenv(ChooseVariable)
+	if kind != "" && !slices.Contains([]string{Unix, TCP, TLS}, kind) {
+		return "", fmt.Errorf("%s=%q; allowed: %s, %s, %s", ChooseVariable, kind, Unix, TCP, TLS)
+	}
+	return kind, nil
+}
+
+// ForLauncher is where a launcher listens whose processes on other hosts listen at p: in the same network,
+// if this host is in it, and at one of the same ports, if they are several. A single port is a process's.
+func (p Place) ForLauncher() Place {
+	at := Place{Kind: TLS, Net: p.Net}
+	if p.High > p.Low {
+		at.Low, at.High = p.Low, p.High
+	}
+	if _, err := hosts(at.Net); err != nil {
+		at.Net = netip.Prefix{}
+	}
+	return at
+}
+
+// HostPorts is where to listen as HOST:PORTS; without HOST on all interfaces. Of a network it is the
+// address that this host has there.
+func (p Place) HostPorts() (string, error) {
+	on := ""
+	if p.Net.IsValid() {
+		found, err := hosts(p.Net)
+		if err != nil {
+			return "", err
+		}
+		on = found[0].String()
+	}
+	return net.JoinHostPort(on, p.ports()), nil
+}
+
 // Choose returns the address at which to reach a peer: a Unix socket on the same
 // host, TLS on any other. Nothing goes to another host in clear unless
 // COPPICE_TRANSPORT says so.
 func Choose(local, remote string, of []Address) (Address, error) {
+	if local == remote && local != "" {
+		return choose(true, nil, of)
+	}
+	own, err := interfaces()
+	if err != nil {
+		return Address{}, err
+	}
+	return choose(false, own, of)
+}
+
+// interfaces are the addresses of this host that others may reach.
+func interfaces() (own []netip.Addr, err error) {
+	prefixes, err := prefixes()
+	for _, p := range prefixes {
+		if h := p.Addr().Unmap(); !h.IsLoopback() {
+			own = append(own, h)
+		}
+	}
+	return own, err
+}
+
+// choose is Choose on a host with these addresses.
+func choose(same bool, own []netip.Addr, of []Address) (Address, error) {
 	kinds := []string{TLS}
-	same := local == remote && local != ""
 	if same {
 		kinds = []string{Unix, TLS, TCP}
 	}
-	if want := os.Getenv(ChooseVariable); want != "" {
-		if !slices.Contains([]string{Unix, TCP, TLS}, want) {
-			return Address{}, fmt.Errorf("%s=%q; allowed: %s, %s, %s", ChooseVariable, want, Unix, TCP, TLS)
-		}
+	want, err := forcedKind(os.Getenv)
+	if err != nil {
+		return Address{}, err
+	}
+	if want != "" {
 		kinds = []string{want}
 	}
+	var second Address
 	for _, kind := range kinds {
 		for _, a := range of {
-			if a.Kind == kind && (same || !a.Host.Addr().IsLoopback()) {
+			if a.Kind != kind || !same && a.Host.Addr().IsLoopback() {
+				continue
+			}
+			if same || kind == Unix || leadsAway(a.Host.Addr(), own) {
 				return a, nil
 			}
+			if second.Kind == "" {
+				second = a
+			}
 		}
+	}
+	if second.Kind != "" { // there may be a way that the interfaces do not show
+		return second, nil
 	}
 	wanted := strings.Join(kinds, " or ")
 	if !same {
 		wanted += " at an address that other hosts reach"
 	}
 	return Address{}, fmt.Errorf("no way to a peer at %v; wanted: %s", of, wanted)
+}
+
+// leadsAway reports whether an address leads from a host with the addresses own to another: it is of a family that the host has, and none
+// of its own. Bridges for containers have the same address on many hosts.
+func leadsAway(a netip.Addr, own []netip.Addr) bool {
+	return !slices.Contains(own, a) && slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })
 }

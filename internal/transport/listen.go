@@ -177,29 +177,35 @@ func told(l net.Listener, kind string, hosts []netip.Addr) listener {
 // can reach first, IPv4 before IPv6. Of all networks (the zero value) it returns
 // loopback addresses only if there is nothing else.
 func hosts(in netip.Prefix) (found []netip.Addr, err error) {
-	addrs, err := net.InterfaceAddrs()
+	all, err := prefixes()
 	if err != nil {
 		return nil, err
 	}
-	var all []string
-	for _, a := range addrs {
-		p, err := netip.ParsePrefix(a.String())
-		if err != nil || p.Addr().IsLinkLocalUnicast() {
-			continue // a link-local one means nothing without its interface
-		}
-		all = append(all, p.String())
+	for _, p := range all {
 		if h := p.Addr().Unmap(); !in.IsValid() || in.Contains(h) {
 			found = append(found, h)
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no interface has an address in %v; allowed: a network of %s", in, strings.Join(all, ", "))
+		return nil, fmt.Errorf("no interface has an address in %v; allowed: a network of %s", in, strings.Trim(fmt.Sprint(all), "[]"))
 	}
 	slices.SortStableFunc(found, func(a, b netip.Addr) int { return rank(a) - rank(b) })
 	if !in.IsValid() && !found[0].IsLoopback() {
 		found = slices.DeleteFunc(found, netip.Addr.IsLoopback)
 	}
 	return found, nil
+}
+
+// prefixes are the addresses of this host's interfaces, each with its network. A link-local one means nothing
+// without its interface, and is left out.
+func prefixes() (all []netip.Prefix, err error) {
+	addrs, err := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLinkLocalUnicast() {
+			all = append(all, p)
+		}
+	}
+	return all, err
 }
 
 func rank(a netip.Addr) (r int) {
