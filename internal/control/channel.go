@@ -11,6 +11,8 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -64,6 +66,26 @@ func bind(c *tls.Conn) (net.Conn, []byte, error) {
 	state := c.ConnectionState()
 	binding, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
 	return c, binding, err
+}
+
+// listenPorts listens at the first free port of HOST:PORT or HOST:LOW-HIGH.
+func listenPorts(address string) (net.Listener, error) {
+	host, ports, err := net.SplitHostPort(address)
+	low, high, ranged := strings.Cut(ports, "-")
+	if err != nil || !ranged {
+		return listenTCP(address)
+	}
+	first, err1 := strconv.ParseUint(low, 10, 16)
+	last, err2 := strconv.ParseUint(high, 10, 16)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	for port := first; ; port++ {
+		l, err := listenTCP(net.JoinHostPort(host, strconv.FormatUint(port, 10)))
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || port >= last {
+			return l, err
+		}
+	}
 }
 
 // listenTCP listens at an address or, if that is not one of this host's own but

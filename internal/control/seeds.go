@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -73,8 +74,17 @@ func ownSeed(ctx context.Context, seeds []string, node string) int {
 			return true
 		}
 		found, _ := net.DefaultResolver.LookupHost(ctx, host) // it may come to have a name later
-		return slices.ContainsFunc(found, func(a string) bool { return slices.Contains(here, a) })
+		return slices.ContainsFunc(found, func(a string) bool { return slices.Contains(here, canonical(a)) })
 	})
+}
+
+// canonical is an address as Go writes it, without a zone: fd00:0::2 and fd00::2 are the same.
+func canonical(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	return a.Unmap().WithZone("").String()
 }
 
 // connectSeeds tries the seeds in their order.

@@ -35,7 +35,7 @@ type ServerConfig struct {
 	Command   string          // what the processes run, as people write it: observers tell jobs apart by it
 	LocalSize int             // of them on this host; 0: all
 	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
-	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere; ":0": at a free port
+	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere; ":0": at a free port; HOST:LOW-HIGH: at the first free one of these
 
 	// Silence is how long a process of this host may be silent before it is fenced,
 	// if another one can take over; 0: 3 s.
@@ -261,7 +261,7 @@ func (s *Server) open() (err error) {
 	if err := s.listenHere(); err != nil || s.cfg.TCP == "" {
 		return err
 	}
-	l, err := listenTCP(s.cfg.TCP)
+	l, err := listenPorts(s.cfg.TCP)
 	if err != nil {
 		return err
 	}
