@@ -2,22 +2,40 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/transport"
 )
 
 // hostFlags are those of every command that starts processes.
 type hostFlags struct {
-	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4 or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
+	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4, an IPv6 address as [fd00::2]:4, or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
 	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
+
+	Interface string `placeholder:"NETWORK" group:"Start:" help:"With --hosts: processes listen, and the launcher does for them, on the interface with an address in this network, such as 10.0.0.0/8 or fd00::/8."`
 }
 
 // spread puts the processes on other hosts, if there are some.
 func (f *hostFlags) spread(config *launch.Config) (err error) {
 	if f.Hosts == "" {
+		if f.Interface != "" {
+			return errors.New("--interface without --hosts; allowed: with --hosts")
+		}
 		return nil
+	}
+	at, err := f.listen()
+	if err != nil {
+		return err
+	}
+	if f.Interface != "" {
+		config.Env = append(slices.Clip(config.Env), transport.ListenVariable+"="+at.String())
+	}
+	if config.Coordinator, err = at.ForLauncher().HostPorts(); err != nil {
+		return err
 	}
 	if config.Hosts, err = launch.ParseHosts(f.Hosts); err != nil {
 		return err
@@ -31,6 +49,18 @@ func (f *hostFlags) spread(config *launch.Config) (err error) {
 		return errors.New("no command to call hosts with; allowed: --ssh COMMAND, such as ssh")
 	}
 	return nil
+}
+
+// listen is where the processes listen, as far as is known here: their hosts may have variables of their own.
+func (f *hostFlags) listen() (transport.Place, error) {
+	at, _, err := transport.ListenPlace(os.Getenv, true)
+	if err == nil && f.Interface != "" {
+		if at.Kind == transport.Unix {
+			return at, fmt.Errorf("--interface with %s=%v; allowed: with tls: or tcp:", transport.ListenVariable, at)
+		}
+		at.Net, err = transport.ParseNetwork(f.Interface)
+	}
+	return at, err
 }
 
 // agentCmd is what `coppice run --hosts` calls on other hosts, through ssh.

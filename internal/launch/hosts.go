@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -14,7 +15,7 @@ type Host struct {
 	Slots int
 }
 
-// ParseHosts reads a:4,b:4 (a host without a number takes one process), or with
+// ParseHosts reads a:4,b:4,[fd00::2]:4 (a host without a number takes one process), or with
 // @file a file with one host a line, where # begins a comment.
 func ParseHosts(text string) ([]Host, error) {
 	entries := strings.Split(text, ",")
@@ -51,8 +52,16 @@ func ParseHosts(text string) ([]Host, error) {
 }
 
 func parseHost(entry string) (Host, error) {
-	malformed := fmt.Errorf("host %q; allowed: HOST or HOST:SLOTS with 1 slot or more, such as node1:4", entry)
+	malformed := fmt.Errorf("host %q; allowed: HOST or HOST:SLOTS with 1 slot or more, such as node1:4 or [fd00::2]:4", entry)
 	name, slots, numbered := strings.Cut(entry, ":")
+	if user, rest, ok := strings.Cut(entry, "["); ok { // an IPv6 address, which ssh takes without brackets
+		address, after, closed := strings.Cut(rest, "]")
+		ip, err := netip.ParseAddr(address)
+		if !closed || err != nil || !ip.Is6() || user != "" && !strings.HasSuffix(user, "@") || after != "" && after[0] != ':' {
+			return Host{}, malformed
+		}
+		name, slots, numbered = user+address, strings.TrimPrefix(after, ":"), after != ""
+	}
 	host := Host{Name: name, Slots: 1}
 	if numbered {
 		var ok bool

@@ -22,6 +22,7 @@ func TestHostsAreRead(t *testing.T) {
 		{"a", []Host{{"a", 1}}},
 		{"a:4,b:4", []Host{{"a", 4}, {"b", 4}}},
 		{"user@a.example:12", []Host{{"user@a.example", 12}}},
+		{"[fd00::2]:3,me@[fd00::3],[fe80::1%eth0]", []Host{{"fd00::2", 3}, {"me@fd00::3", 1}, {"fe80::1%eth0", 1}}},
 		{"@" + file, []Host{{"node1", 4}, {"node2", 1}, {"me@node3", 2}}},
 	} {
 		if got, err := ParseHosts(c.text); err != nil || !slices.Equal(got, c.want) {
@@ -37,6 +38,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", ",", "a,,b", "a:0", "a:-1", "a:x", "a:", ":4", "a:4:4", "a,a", "a:1,a:2", "-oProxyCommand=x", "a b", "a;b", "$(a)",
+		"fd00::2", "[fd00::2", "[fd00::2]4", "[fd00::2]:", "[fd00::2]:0", "me[fd00::2]", "[10.0.0.1]", "[]", "[fd00::2],[fd00::2]:2", "-o@[fd00::2]",
 		"@" + empty, "@" + empty + ".not", "@" + filepath.Dir(empty), "@",
 	} {
 		got, err := ParseHosts(text)

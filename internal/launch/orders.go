@@ -17,7 +17,10 @@ import (
 
 // agentGreeting is the agent's first line. What a login shell may print before
 // is skipped.
-const agentGreeting = "coppice agent 2"
+const agentGreeting = agentName + "2"
+
+// agentName begins the greeting of agents of all versions.
+const agentName = "coppice agent "
 
 // agentOrders are the launcher's first line: what to start on a host.
 type agentOrders struct {

@@ -48,6 +48,10 @@ type Config struct {
 	SSH   []string // the command that runs one on another host: SSH… HOST AGENT…; required with Hosts
 	Agent []string // the command that runs Agent there; required with Hosts
 
+	// Coordinator is where the processes of Hosts find it, as HOST:PORT or HOST:LOW-HIGH. Without HOST it is on all
+	// interfaces, and a process calls it at the address from which its agent was called. "": on all, at any port.
+	Coordinator string
+
 	Respawn    Respawn // processes that die are started again; "": never
 	RespawnMax int     // so often at most in all; 0: N times
 

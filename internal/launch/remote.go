@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -136,9 +137,12 @@ func (r *remote) begun(err error) { offer(r.started, err) }
 // greet waits for the agent and gives it its orders.
 func (r *remote) greet(said *bufio.Scanner) error {
 	for said.Scan() {
-		if said.Text() == agentGreeting {
+		switch text := said.Text(); {
+		case text == agentGreeting:
 			defer func() { go r.beat() }() // the orders come first, however long the login takes
 			return r.say.say(r.orders)
+		case strings.HasPrefix(text, agentName):
+			return InputError{fmt.Errorf("it has another version of coppice: it says %q, and this one %q; allowed: the same version on all hosts", text, agentGreeting)}
 		}
 	}
 	return nil

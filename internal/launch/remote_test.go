@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -294,6 +296,55 @@ func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*")) // the launcher's and, the fake ssh being killed with it, the agents'
 	for _, d := range left {
 		os.RemoveAll(d)
+	}
+}
+
+// TestAnAgentOfAnotherVersionIsRefused: at once, and not when nobody has answered for a minute.
+func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
+	r := &remote{host: "old", ended: func(ending) {}, orders: agentOrders{Patience: time.Hour}}
+	callers := newThreads(1)
+	defer callers.close()
+	var called error
+	callers.each(1, func(int) {
+		called = r.call([]string{"sh", "-c", "echo Welcome; echo coppice agent 1; read -r line"}, nil)
+	})
+	if called != nil {
+		t.Fatal(called)
+	}
+	select {
+	case err := <-r.started:
+		want := `host old: it has another version of coppice: it says "coppice agent 1", and this one "` + agentGreeting + `"; allowed: the same version on all hosts`
+		if !errors.As(err, new(InputError)) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the launcher waits")
+	}
+}
+
+// TestTheCoordinatorListensWhereItIsTold: on one interface, at one of some ports, and agents are told where.
+func TestTheCoordinatorListensWhereItIsTold(t *testing.T) {
+	shelf(t)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		taken, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		if err != nil {
+			t.Skipf("no %s here: %v", host, err)
+		}
+		defer taken.Close()
+		low := taken.Addr().(*net.TCPAddr).Port
+		if low > 65535-9 {
+			t.Skip("the last ports were drawn")
+		}
+		c := shell(1, `echo at $COPPICE_COORDINATOR`)
+		c.onHosts(t, Host{"a", 1})
+		c.Coordinator = net.JoinHostPort(host, fmt.Sprintf("%d-%d", low, low+9))
+		c.run(t)
+		_, said, _ := strings.Cut(strings.TrimSpace(c.out.String()), "at ")
+		at, port, err := net.SplitHostPort(said)
+		number, _ := strconv.Atoi(port)
+		if err != nil || at != host || number <= low || number > low+9 {
+			t.Errorf("said %q, %v; want %s and a port from %d to %d", c.out.String(), err, host, low+1, low+9)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package launch
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -22,7 +24,7 @@ func (j *job) open() error {
 	}
 	tcp := ""
 	if j.Hosts != nil {
-		tcp = ":0"
+		tcp = cmp.Or(j.Coordinator, ":0")
 	}
 	dir, err := control.MakeDir(os.Getenv)
 	if err != nil {
@@ -206,10 +208,12 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 		here = "localhost"
 	}
 	place := j.server.Place(0, firstIncarnation)
+	on, _, _ := net.SplitHostPort(j.Coordinator)
+	_, port, _ := net.SplitHostPort(j.server.Port())
 	return &remote{
 		host: host, server: j.server, relays: map[int][streams]*relay{}, ended: j.end,
 		orders: agentOrders{
-			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: j.server.Port(), Fallback: here,
+			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: net.JoinHostPort(on, port), Fallback: here,
 			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
 			Patience: max(patienceMin, 3*j.Silence),
 		},
