@@ -34,6 +34,7 @@ type commands struct {
 	Chaos           chaosCmd           `cmd:"" set:"sync=overlapped" help:"Attack broadcasts, or what --protocol names (views, agreement, recovery, reductions), with hostile schedules and crashes."`
 	Completion      completionCmd      `cmd:"" help:"Print the script that lets a shell complete commands and flags."`
 	Demo            demoCmd            `cmd:"" help:"See processes answer a query although some of them are killed."`
+	Doctor          doctorCmd          `cmd:"" help:"Say what hosts lack for a job: reachability, versions, clocks, ports, limits."`
 	Help            helpCmd            `cmd:"" help:"Show the help of a command."`
 	Join            joinCmd            `cmd:"" help:"Add processes to a running job."`
 	Members         membersCmd         `cmd:"" help:"Show who is in which view of a running job."`
@@ -58,6 +59,7 @@ type processes struct {
 	BenchFloorProcess      benchFloorProcessCmd      `cmd:"" hidden:"" help:"Be one of the processes that it compares them with."`
 	BenchRecoveryProcess   benchRecoveryProcessCmd   `cmd:"" hidden:"" help:"Be one of the processes that coppice bench recovery starts."`
 	BenchProcess           benchProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice bench starts."`
+	DoctorProcess          doctorProcessCmd          `cmd:"" hidden:"" help:"Examine a host for coppice doctor."`
 	SortProcess            sortProcessCmd            `cmd:"" hidden:"" help:"Be one of the processes that coppice sort starts."`
 	TpchProcess            tpchProcessCmd            `cmd:"" hidden:"" help:"Be one of the processes that coppice tpch starts."`
 	ProbeProcess           probeProcessCmd           `cmd:"" hidden:"" help:"Be one of the processes that coppice probe starts."`

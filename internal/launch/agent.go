@@ -102,7 +102,7 @@ type agent struct {
 
 func (a *agent) start() (err error) {
 	n := len(a.orders.Ranks)
-	if err := errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)); err != nil {
+	if err := CheckLimits(n); err != nil {
 		return err
 	}
 	path, err := findProgram(a.orders.Program, a.orders.Program)
@@ -162,7 +162,7 @@ func (a *agent) prepare() error {
 		return fmt.Errorf("orders: %w", err)
 	}
 	if host == "" {
-		host = caller(a.orders.Fallback)
+		host = Caller(a.orders.Fallback)
 	}
 	dir, err := control.MakeDir(os.Getenv)
 	if err != nil {
@@ -183,8 +183,8 @@ func (a *agent) prepare() error {
 	return nil
 }
 
-// caller is the host that called this one by ssh, as this one knows it.
-func caller(otherwise string) string {
+// Caller is the host that called this one by ssh, as this one knows it.
+func Caller(otherwise string) string {
 	if from, _, ok := strings.Cut(os.Getenv("SSH_CONNECTION"), " "); ok {
 		return from
 	}

@@ -25,9 +25,9 @@ func inherited() []string {
 	})
 }
 
-// carried is what other hosts get of the launcher's environment: what is said
+// Carried is what other hosts get of the launcher's environment: what is said
 // to the library in it.
-func carried() []string {
+func Carried() []string {
 	return slices.DeleteFunc(inherited(), func(v string) bool { return !strings.HasPrefix(v, "COPPICE_") })
 }
 

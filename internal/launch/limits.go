@@ -1,6 +1,9 @@
 package launch
 
-import "runtime"
+import (
+	"errors"
+	"runtime"
+)
 
 // What a job takes of what the kernel allows the launcher is checked before anything is
 // started: a job that runs out of it half-way would end in an error that says nothing of
@@ -39,6 +42,16 @@ func (p *Plan) files() int {
 
 // crewFiles is how many files somebody has open who starts processes here.
 func crewFiles(n int) int { return filesOwn + filesChild*n + filesStart*starters(n) }
+
+// CheckLimits says what is wrong if the kernel does not allow so many processes to be started on this host. Limits
+// that may be raised are.
+func CheckLimits(n int) error { return errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)) }
+
+// CheckLauncher says what is wrong if the kernel does not allow the launcher of a job on these hosts what it takes.
+func CheckLauncher(hosts []Host) error {
+	p := &Plan{Config: Config{N: slots(hosts), Hosts: hosts}}
+	return p.checkLimits()
+}
 
 // checkLimits says what is wrong if the kernel does not allow what the plan takes here.
 // Limits that may be raised are.

@@ -19,6 +19,9 @@ import (
 // is skipped.
 const agentGreeting = agentName + "2"
 
+// AgentVersion is what a launcher and its agents must have in common.
+func AgentVersion() string { return agentGreeting }
+
 // agentName begins the greeting of agents of all versions.
 const agentName = "coppice agent "
 

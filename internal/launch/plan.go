@@ -136,6 +136,9 @@ func (p *Plan) checkProgram() (err error) {
 	return err
 }
 
+// FindProgram is the path of a program on this host, by the name that coppice run is given.
+func FindProgram(name string) (string, error) { return findProgram(name, name) }
+
 // findProgram is the path of a program that the user has called by a name.
 func findProgram(program, name string) (string, error) {
 	path, err := exec.LookPath(program)

@@ -214,7 +214,7 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 		host: host, server: j.server, relays: map[int][streams]*relay{}, ended: j.end,
 		orders: agentOrders{
 			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: net.JoinHostPort(on, port), Fallback: here,
-			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(carried(), j.Env),
+			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(Carried(), j.Env),
 			Patience: max(patienceMin, 3*j.Silence),
 		},
 	}

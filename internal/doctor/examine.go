@@ -1,0 +1,305 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
+)
+
+// Config is what to examine.
+type Config struct {
+	Hosts   []launch.Host // nil: this host alone
+	SSH     []string      // the command that runs one on another host: SSH… HOST Command…; required with Hosts
+	Command []string      // runs Serve on another host
+	Self    []string      // the same on this one
+	Slots   int           // processes that this host takes, if there are no others
+	Listen  transport.Place
+	Env     []string // K=V, for all hosts
+	Program string   // that the job is to run; "": nobody looks for it
+	Version string   // of this command
+}
+
+// Report is what was found.
+type Report struct {
+	Exit     int       `json:"exit"` // 0: a job can run
+	Findings []Finding `json:"findings"`
+	Seconds  float64   `json:"seconds"`
+}
+
+// here is the name of this host in findings.
+const here = "this host"
+
+// patient is a host that is examined.
+type patient struct {
+	name    string
+	words   []string // the command that talks with it
+	orders  orders
+	session *session // nil: it cannot be examined any more
+	facts   facts
+	took    time.Duration // to call it
+	ahead   time.Duration // its clock, of ours
+	within  time.Duration // at most so much more or less
+	reached []reached
+	heard   []uint32
+}
+
+// examination is one run.
+type examination struct {
+	Config
+	all    []*patient // this host first
+	report Report
+	mu     sync.Mutex // for report
+}
+
+// Examine calls all hosts and says what it finds.
+func Examine(ctx context.Context, c Config) *Report {
+	e := &examination{Config: c}
+	began := time.Now()
+	e.prepare()
+	defer func() {
+		for _, p := range e.all {
+			if p.session != nil {
+				p.session.close()
+			}
+		}
+	}()
+	for _, step := range []func(context.Context, *patient){e.call, e.examine, e.compareClocks, e.connect, e.listen} {
+		e.each(ctx, step)
+	}
+	e.judgeHosts()
+	e.judgeWays()
+	e.report.Seconds = time.Since(began).Seconds()
+	return &e.report
+}
+
+// prepare writes the orders of all hosts.
+func (e *examination) prepare() {
+	key, job := make([]byte, 32), [16]byte{}
+	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(job[:])
+	size := e.Slots
+	if e.Hosts != nil {
+		size = 0
+		for _, h := range e.Hosts {
+			size += h.Slots
+		}
+	}
+	add := func(name string, words []string, slots int, env ...string) {
+		e.all = append(e.all, &patient{name: name, words: words, orders: orders{
+			Number: uint32(len(e.all)), Job: job, Key: key, Env: append(slices.Clip(e.Env), env...), Slots: slots, Size: size, Program: e.Program,
+		}})
+	}
+	if e.Hosts == nil {
+		add(here, e.Self, e.Slots)
+		return
+	}
+	add(here, e.Self, 0, transport.ListenVariable+"="+e.Listen.ForLauncher().String())
+	e.all[0].orders.Program = "" // it runs on the others
+	for _, h := range e.Hosts {
+		add(h.Name, slices.Concat(e.SSH, []string{h.Name}, e.Command), h.Slots)
+	}
+}
+
+// each does a step for all hosts that can be examined, at once.
+func (e *examination) each(ctx context.Context, step func(context.Context, *patient)) {
+	var running sync.WaitGroup
+	for _, p := range e.all {
+		running.Go(func() { step(ctx, p) })
+	}
+	running.Wait()
+}
+
+// find adds a finding.
+func (e *examination) find(state, check, where, text, advice string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if state == Fail {
+		e.report.Exit = 1
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	e.report.Findings = append(e.report.Findings, Finding{State: state, Check: check, Where: where, Text: text, Advice: advice})
+}
+
+// lose ends the examination of a host.
+func (e *examination) lose(p *patient, check string, err error, advice string) {
+	if p.session != nil {
+		p.session.kill()
+		p.session.close()
+		p.session = nil
+	}
+	e.find(Fail, check, p.name, err.Error(), advice)
+}
+
+func (e *examination) call(ctx context.Context, p *patient) {
+	began := time.Now()
+	var err error
+	if p.session, err = call(p.words); err == nil {
+		_, err = p.session.ask(ctx, CallTime, nil)
+	}
+	p.took = time.Since(began)
+	if err == nil {
+		return
+	}
+	command := strings.Join(p.words, " ")
+	advice := fmt.Sprintf("see that this works without a password or a question: %s", command)
+	switch {
+	case errors.Is(err, errNoCommand):
+		advice = "install coppice there, in the PATH that a command through ssh has"
+	case strings.Contains(err.Error(), "unknown command"):
+		advice = "install the same version of coppice there: " + e.Version
+	}
+	e.lose(p, "call", err, advice)
+}
+
+func (e *examination) examine(ctx context.Context, p *patient) {
+	if p.session == nil {
+		return
+	}
+	a, err := p.session.ask(ctx, StepTime, &request{Examine: &p.orders})
+	if err == nil && a.Facts == nil {
+		err = errors.New("it has examined nothing")
+	}
+	if err != nil {
+		e.lose(p, "examine", err, "install the same version of coppice there: "+e.Version)
+		return
+	}
+	p.facts = *a.Facts
+}
+
+// clockTries is how often a host is asked for the time. The fastest answer counts.
+const clockTries = 5
+
+// compareClocks asks for the time: it was taken in the middle of the round trip, or at most half of that earlier or later.
+func (e *examination) compareClocks(ctx context.Context, p *patient) {
+	ctx, cancel := context.WithTimeout(ctx, StepTime)
+	defer cancel()
+	for i := 0; i < clockTries && p.session != nil; i++ {
+		began := time.Now()
+		a, err := p.session.ask(ctx, StepTime, &request{})
+		if err != nil {
+			e.lose(p, "clock", err, "look at the connection with it")
+			return
+		}
+		if half := time.Since(began) / 2; i == 0 || half < p.within {
+			p.within, p.ahead = half, a.Time.Sub(began.Add(half))
+		}
+	}
+}
+
+// connect has a host connect with all others.
+func (e *examination) connect(ctx context.Context, p *patient) {
+	if p.session == nil || p.facts.Addresses == nil {
+		return
+	}
+	var others []target
+	for _, o := range e.all {
+		if o == p || o.session == nil || o.facts.Addresses == nil {
+			continue
+		}
+		t := target{Number: o.orders.Number, Host: o.facts.Host, Addresses: o.facts.Addresses}
+		if o.name == here && !e.Listen.ForLauncher().Net.IsValid() {
+			name, _ := os.Hostname()
+			t.Fallback = cmp.Or(name, "localhost")
+		}
+		others = append(others, t)
+	}
+	if others == nil {
+		return
+	}
+	a, err := p.session.ask(ctx, 3*ConnectTime+StepTime, &request{Reach: others})
+	if err != nil {
+		e.lose(p, "connect", err, "look at the connection with it")
+		return
+	}
+	p.reached = a.Reached
+}
+
+// listen asks a host whose datagrams have come.
+func (e *examination) listen(ctx context.Context, p *patient) {
+	if p.session == nil || p.reached == nil {
+		return
+	}
+	time.Sleep(datagrams * gapTime) // the last ones
+	a, err := p.session.ask(ctx, StepTime, &request{Heard: true})
+	if err != nil {
+		e.lose(p, "datagrams", err, "look at the connection with it")
+		return
+	}
+	p.heard = a.Heard
+}
+
+// clockOff is from when on a clock is worth a note.
+const clockOff = time.Second
+
+// judgeHosts says what there is to say of each host by itself.
+func (e *examination) judgeHosts() {
+	first := "" // hash of the program
+	for _, p := range e.all {
+		f := p.facts
+		if f.Version == "" {
+			continue // that it could not be called was said
+		}
+		if p.name != here {
+			e.judgeVersion(p)
+		}
+		if p.name == here && e.Hosts != nil {
+			e.judgeLauncher()
+		}
+		for _, finding := range f.Findings {
+			e.find(finding.State, finding.Check, p.name, finding.Text, finding.Advice)
+		}
+		if p.name != here {
+			e.judgeClock(p)
+		}
+		if f.Program != "" && first != "" && f.Program != first {
+			e.find(Note, "program", p.name, "another program than on the hosts before it, by its content", "copy the same to all hosts: a job runs one program")
+		}
+		first = cmp.Or(first, f.Program)
+	}
+}
+
+// judgeLauncher says whether this host can have the launcher.
+func (e *examination) judgeLauncher() {
+	if err := launch.CheckLauncher(e.Hosts); err != nil {
+		e.find(Fail, "limits", here, err.Error(), raise)
+		return
+	}
+	e.find(OK, "limits", here, fmt.Sprintf("open files are enough to launch %d processes on %d hosts", e.all[0].orders.Size, len(e.Hosts)), "")
+}
+
+func (e *examination) judgeVersion(p *patient) {
+	e.find(OK, "call", p.name, fmt.Sprintf("answers after %.2f s", p.took.Seconds()), "")
+	same := "install the same version of coppice on all hosts"
+	switch f := p.facts; {
+	case f.Agent != launch.AgentVersion() || f.Wire != wire.Version:
+		e.find(Fail, "version", p.name, fmt.Sprintf("%s (%s, wire %d); here %s (%s, wire %d)", f.Version, f.Agent, f.Wire, e.Version, launch.AgentVersion(), wire.Version), same)
+	case f.Version != e.Version:
+		e.find(Note, "version", p.name, fmt.Sprintf("%s; here %s", f.Version, e.Version), same+", and programs that were built with it")
+	default:
+		e.find(OK, "version", p.name, f.Version, "")
+	}
+}
+
+func (e *examination) judgeClock(p *patient) {
+	word := "ahead"
+	if p.ahead < 0 {
+		word = "behind"
+	}
+	text := fmt.Sprintf("%.1f ms %s, ± %.1f ms; no decision of a job depends on it", 1e3*p.ahead.Abs().Seconds(), word, 1e3*p.within.Seconds())
+	if p.ahead.Abs()-p.within > clockOff {
+		e.find(Note, "clock", p.name, text, "times in logs and events of this host mislead: have it keep time (NTP)")
+		return
+	}
+	e.find(OK, "clock", p.name, text, "")
+}
