@@ -83,6 +83,35 @@ func addressOf(host int) string { return address(host, 2) }
 // These networks are for tests between networks (RFC 2544).
 func address(host, number int) string { return fmt.Sprintf("198.18.%d.%d", host, number) }
 
+// address6 is an IPv6 address in the network of a host.
+func address6(host, number int) string { return fmt.Sprintf("fd00:18:%d::%d", host, number) }
+
+// onlyIPv6 gives the hosts IPv6 addresses, and takes the others from them. Cut does not cut these.
+func (n *hostNetwork) onlyIPv6() error {
+	var router strings.Builder
+	for i, h := range n.Hosts {
+		fmt.Fprintf(&router, "address add %s/64 dev h%d nodad\n", address6(i, 1), i)
+		lines := fmt.Sprintf("address flush dev net0 scope global\naddress add %s/64 dev net0 nodad\nroute add default via %s\n", address6(i, 2), address6(i, 1))
+		if err := h.ip(lines); err != nil {
+			return err
+		}
+	}
+	if err := n.router.ip(router.String()); err != nil {
+		return err
+	}
+	return n.router.Run(exec.Command("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/forwarding"))
+}
+
+// Rule has the router treat what a selector of ip-rule(8) selects as an action says, such as blackhole.
+func (n *hostNetwork) Rule(selector, action string) error {
+	return n.router.ip(fmt.Sprintf("rule add %s %s\n", selector, action))
+}
+
+// Unrule takes a rule back.
+func (n *hostNetwork) Unrule(selector, action string) error {
+	return n.router.ip(fmt.Sprintf("rule del %s %s\n", selector, action))
+}
+
 // Cut makes these ways, and no others, lose what is sent along them. Nobody is told.
 func (n *hostNetwork) Cut(ways ...way) error {
 	n.mu.Lock()

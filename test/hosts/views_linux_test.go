@@ -156,6 +156,7 @@ type spread struct {
 	guests []*guest
 	server *control.Server // nil: in a process of the job
 	seeds  []int           // hosts where the processes look for each other
+	six    bool            // by their IPv6 addresses
 }
 
 // spreadOut starts the job. Its coordinator is in the process of rank 0, or, if apart,
@@ -240,7 +241,11 @@ func (s *spread) start(t *testing.T, rank int, incarnation uint64) *guest {
 // addresses are where processes look for each other.
 func (s *spread) addresses() (all []string) {
 	for _, h := range s.seeds {
-		all = append(all, fmt.Sprintf("%s:%d", addressOf(h), networkPort))
+		at := addressOf(h)
+		if s.six {
+			at = "[" + address6(h, 2) + "]"
+		}
+		all = append(all, fmt.Sprintf("%s:%d", at, networkPort))
 	}
 	return all
 }
