@@ -28,6 +28,8 @@ func completion(t *testing.T, shell string) (path string) {
 var completions = []struct{ words, want string }{
 	{"coppice si", "sim"},
 	{"coppice t", "tpch tree tune"},
+	{"coppice do", "doctor"},
+	{"coppice doctor --int", "--interface"},
 	{"coppice --v", "--version"},
 	{"coppice bench mem", "membership"},
 	{"coppice tpch d", "dbgen"},
@@ -94,7 +96,7 @@ func TestShellsReadTheirCompletion(t *testing.T) {
 				t.Errorf("%s: no %s in the script", shell, word)
 			}
 		}
-		for _, word := range []string{"bench-process", "agent"} { // what people do not call
+		for _, word := range []string{"bench-process", "doctor-process", "agent"} { // what people do not call
 			if strings.Contains(string(text), word+"'") {
 				t.Errorf("%s: %s in the script", shell, word)
 			}

@@ -86,12 +86,15 @@ func address(host, number int) string { return fmt.Sprintf("198.18.%d.%d", host,
 // address6 is an IPv6 address in the network of a host.
 func address6(host, number int) string { return fmt.Sprintf("fd00:18:%d::%d", host, number) }
 
-// onlyIPv6 gives the hosts IPv6 addresses, and takes the others from them. Cut does not cut these.
-func (n *hostNetwork) onlyIPv6() error {
+// onlyIPv6 gives all hosts IPv6 addresses, and takes the others from some of them; none named: from all. Cut does not cut these.
+func (n *hostNetwork) onlyIPv6(some ...int) error {
 	var router strings.Builder
 	for i, h := range n.Hosts {
 		fmt.Fprintf(&router, "address add %s/64 dev h%d nodad\n", address6(i, 1), i)
-		lines := fmt.Sprintf("address flush dev net0 scope global\naddress add %s/64 dev net0 nodad\nroute add default via %s\n", address6(i, 2), address6(i, 1))
+		lines := fmt.Sprintf("address add %s/64 dev net0 nodad\nroute add default via %s\n", address6(i, 2), address6(i, 1))
+		if some == nil || slices.Contains(some, i) {
+			lines = "address flush dev net0 scope global\n" + lines
+		}
 		if err := h.ip(lines); err != nil {
 			return err
 		}

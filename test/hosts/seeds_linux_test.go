@@ -50,21 +50,26 @@ func TestSeedsWithoutAHost(t *testing.T) {
 	release(t, s.guests...)
 }
 
-// TestSeedsOverIPv6: hosts that have no other addresses.
+// TestSeedsOverIPv6: hosts that have no other addresses, all or one of them.
 func TestSeedsOverIPv6(t *testing.T) {
 	t.Parallel()
-	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}, six: true}
-	if err := s.onlyIPv6(); err != nil {
-		t.Fatal(err)
+	for name, only := range map[string][]int{"all": nil, "one": {hostB}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}, six: true}
+			if err := s.onlyIPv6(only...); err != nil {
+				t.Fatal(err)
+			}
+			for _, rank := range []int{0, 1, 2, 3, 4} {
+				s.guests = append(s.guests, s.start(t, rank, 1))
+			}
+			s.begun(t)
+			s.guests[0].signal(t, syscall.SIGKILL)
+			agree(t, "1 2 3 4", s.some(1, 2, 3, 4)...)
+			s.oneHistory(t)
+			release(t, s.some(1, 2, 3, 4)...)
+		})
 	}
-	for _, rank := range []int{0, 1, 2, 3, 4} {
-		s.guests = append(s.guests, s.start(t, rank, 1))
-	}
-	s.begun(t)
-	s.guests[0].signal(t, syscall.SIGKILL)
-	agree(t, "1 2 3 4", s.some(1, 2, 3, 4)...)
-	s.oneHistory(t)
-	release(t, s.some(1, 2, 3, 4)...)
 }
 
 // TestSeedsMinority: where a majority never comes, all end with an error that says so.
