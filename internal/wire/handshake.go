@@ -174,13 +174,15 @@ func greet(conn io.ReadWriter, key, binding []byte, first bool) (*talk, error) {
 	if !bytes.Equal(theirs[:8], magic[:]) {
 		return nil, fmt.Errorf("%w: no greeting", ErrStranger)
 	}
-	if v := binary.LittleEndian.Uint32(theirs[8:]); v != Version {
-		return nil, fmt.Errorf("%w: %d, ours is %d", ErrVersion, v, Version)
-	}
-	if !first {
+	if !first { // whatever the peer's version: it is to learn ours, and not that nobody has answered
 		if _, err := conn.Write(mine); err != nil {
 			return nil, err
 		}
+	}
+	if v := binary.LittleEndian.Uint32(theirs[8:]); v != Version {
+		return nil, fmt.Errorf("%w: %d, ours is %d; allowed: one version of coppice in the command and the program, on all hosts", ErrVersion, v, Version)
+	}
+	if !first {
 		mine, theirs = theirs, mine
 	}
 	t := &talk{conn: conn, key: key}

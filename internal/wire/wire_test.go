@@ -211,6 +211,25 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
+// TestBothSidesLearnOfAnotherVersion: a process that is turned away for it must not take the job for gone.
+func TestBothSidesLearnOfAnotherVersion(t *testing.T) {
+	greeting := make([]byte, 8+4+32)
+	copy(greeting, "coppice\x00")
+	greeting[8] = wire.Version + 1
+	var said bytes.Buffer
+	conn := struct {
+		io.Reader
+		io.Writer
+	}{bytes.NewReader(greeting), &said}
+	_, err := wire.Accept(conn, key, nil, func(wire.Identity) (wire.Identity, wire.Refusal) { return left, wire.Accepted })
+	if !errors.Is(err, wire.ErrVersion) {
+		t.Errorf("accepted: %v", err)
+	}
+	if _, err := wire.Connect(&scripted{in: bytes.NewReader(said.Bytes())}, key, nil, left); errors.Is(err, wire.ErrVersion) || said.Len() != len(greeting) {
+		t.Errorf("%d bytes were said: %v", said.Len(), err)
+	}
+}
+
 func TestShortKeyIsRefused(t *testing.T) {
 	if _, err := wire.Connect(&scripted{in: strings.NewReader("")}, key[:8], nil, left); err == nil || !strings.Contains(err.Error(), "allowed: 16 or more") {
 		t.Error(err)
