@@ -80,7 +80,8 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	c := newCrew(ctx, cfg.Logger, f, files)
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
-		cfg.Moves = cfg.Moves || welcome.Grow > 0
+		// By hand, or by Kubernetes, a process may be started again, without any notice.
+		cfg.Moves = cfg.Moves || welcome.Grow > 0 || place.How == control.ManualHow
 	}
 	p, err := newJoined(cfg, host{client, &m.near}, welcome, client.Page())
 	if err != nil {

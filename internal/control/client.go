@@ -38,15 +38,16 @@ type Handler interface {
 
 // Welcome is what a process learns when it joins.
 type Welcome struct {
-	Place     Place           // complete: with the job's id and key
-	Size      int             // of the job
-	LocalSize int             // of it on the coordinator's host
-	Silence   time.Duration   // after which a process is fenced
-	Settings  json.RawMessage // the launcher's
-	Grow      int             // so many may join beyond Size while the job runs
-	Joins     bool            // this process is one of them, or has come back
-	Live      []Peer          // then: who is there to be asked. The handler is told of them as well
-	Before    []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
+	Place       Place           // complete: with the job's id and key
+	Size        int             // of the job
+	incarnation uint64          // of this process: 0: as its place says
+	LocalSize   int             // of it on the coordinator's host
+	Silence     time.Duration   // after which a process is fenced
+	Settings    json.RawMessage // the launcher's
+	Grow        int             // so many may join beyond Size while the job runs
+	Joins       bool            // this process is one of them, or has come back
+	Live        []Peer          // then: who is there to be asked. The handler is told of them as well
+	Before      []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
 
 	Coordinator Identity // the process that has the coordinator; zero: it is none of the job's
 }
@@ -123,7 +124,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	}
 	c := &Client{
 		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
-		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
+		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: drawNumber()},
 	}
 	var err error
 	if c.users, err = lock(p.Dir, usersName, posix.LOCK_SH); err != nil {
@@ -138,7 +139,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		c.giveUp()
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
-	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
+	if c.record, err = OpenRecord(p.Dir, p.Rank, w.Place.Incarnation); err != nil {
 		l.conn.Close()
 		c.host.close()
 		c.giveUp()
@@ -295,6 +296,9 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 	c.id.Job, c.id.Link = job, instance
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.place.Incarnation == 0 {
+		c.place.Incarnation, c.id.Incarnation = w.incarnation, w.incarnation
+	}
 	c.place.Job, c.place.Key = job, key
 	w.Place = c.place
 	c.holder = w.Coordinator
@@ -351,11 +355,11 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	case m.Type == tellElsewhere:
 		return Welcome{}, &elsewhere{coordinator: m.Coordinator, peers: m.Peers}
 	}
-	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
+	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 || m.Incarnation < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
 	}
 	return Welcome{
-		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
+		incarnation: m.Incarnation, Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
 		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before, Coordinator: m.Coordinator,
 	}, nil
 }

@@ -81,7 +81,7 @@ const (
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
+	tellWelcome  = "welcome"  // Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told

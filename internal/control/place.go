@@ -19,7 +19,7 @@ type Place struct {
 	Job         [16]byte // zero: the coordinator tells
 	Key         []byte   // the job's secret; nil: it lies in Dir
 	Rank, Size  int
-	Incarnation uint64
+	Incarnation uint64        // 0: the coordinator chooses it
 	Coordinator string        // a path (Unix) or host:port (TCP), or several of these
 	Seeds       []string      // those, if they are several
 	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
@@ -149,7 +149,7 @@ func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (e
 
 // started is the place of a process that `coppice run` started.
 func (e environment) started() (Place, error) {
-	p := Place{Dir: e.get(VarDir), How: RunHow}
+	p := Place{Dir: e.get(VarDir), How: RunHow, Incarnation: 1}
 	if !filepath.IsAbs(p.Dir) {
 		return p, fmt.Errorf("%s=%q; allowed: the absolute path of a job's directory", VarDir, p.Dir)
 	}
@@ -185,7 +185,6 @@ func (e environment) started() (Place, error) {
 }
 
 func (e environment) incarnation(p *Place) error {
-	p.Incarnation = 1
 	if !e.has(VarIncarnation) {
 		return nil
 	}

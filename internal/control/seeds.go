@@ -122,7 +122,7 @@ func (c *Client) gather(began time.Time) {
 		Dir: c.place.Dir, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
 		JoinTimeout: c.place.JoinTimeout,
 		Command:     strings.Join(os.Args, " "), Logger: c.log,
-		shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed,
+		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.place.Seeds, seed: c.ownSeed,
 	})
 	if err != nil {
 		c.log.Debug("control: another one of this host gathers", "error", err)

@@ -174,7 +174,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
-	cfg.self, cfg.JoinTimeout = Identity{uint64(p.Rank), p.Incarnation}, p.JoinTimeout
+	cfg.self, cfg.JoinTimeout = Identity{uint64(p.Rank), max(p.Incarnation, 1)}, p.JoinTimeout
 	cfg.Command = strings.Join(os.Args, " ")
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator

@@ -249,7 +249,7 @@ func (c *Client) findHere() (*link, error) {
 
 // visit connects with the coordinator if it is in a process of another host.
 func (c *Client) visit(ctx context.Context, v Visitor, self Place, p Peer) (*link, Welcome, error) {
-	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link})
+	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link, Life: c.id.Life})
 	if err != nil {
 		return nil, Welcome{}, err
 	}

@@ -1,7 +1,10 @@
 package hosts
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -73,4 +76,51 @@ func TestSeedsLoseTheCoordinatorsHost(t *testing.T) {
 	endsWith(t, []string{"no quorum"}, s.some(0, 1)...)
 	s.oneHistory(t)
 	release(t, s.some(2, 3, 4)...)
+}
+
+// again starts the process of a rank again with the same variables, and waits until all are in a view with it.
+func (s *spread) again(t *testing.T, rank int) *guest {
+	t.Helper()
+	g := s.start(t, rank, 1)
+	witness := s.guests[(rank+1)%len(s.guests)]
+	number := 0
+	witness.until(t, fmt.Sprintf("a view in which rank %d is again", rank), func() bool {
+		for _, l := range witness.views() {
+			members := strings.Fields(l.Text)
+			if len(members) == len(hostOf) && strings.HasPrefix(members[rank], fmt.Sprint(rank, ".")) {
+				number = l.Value
+			}
+		}
+		return number > 0
+	})
+	g.opens(t, number, len(hostOf))
+	return g
+}
+
+// TestSeedsProcessComesAgain kills a process, perhaps the one with the coordinator, and starts it again with the same
+// variables: it is taken for the next incarnation of its rank.
+func TestSeedsProcessComesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rank  int
+		after time.Duration
+	}{
+		{"at once", 3, 0},
+		{"when the others go on without it", 3, 3 * networkSilence},
+		{"with the coordinator, at once", 0, 0},
+		{"with the coordinator, later", 0, 3 * networkSilence},
+		{"alone on the host of a seed", 4, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := seeded(t, 0, 0, 1, 2, 3, 4)
+			s.guests[c.rank].signal(t, syscall.SIGKILL)
+			<-s.guests[c.rank].over
+			time.Sleep(c.after)
+			next := s.again(t, c.rank)
+			s.oneHistory(t, next)
+			release(t, slices.Delete(slices.Clone(s.guests), c.rank, c.rank+1)...)
+			endsWith(t, []string{"well"}, next)
+		})
+	}
 }
