@@ -40,7 +40,7 @@ type Handler interface {
 type Welcome struct {
 	Place       Place           // complete: with the job's id and key
 	Size        int             // of the job
-	incarnation uint64          // of this process: 0: as its place says
+	incarnation uint64          // of this process
 	LocalSize   int             // of it on the coordinator's host
 	Silence     time.Duration   // after which a process is fenced
 	Settings    json.RawMessage // the launcher's
@@ -65,27 +65,28 @@ const clientRoom = 8 << 20
 // Client is a process's connection with the coordinator. It survives broken
 // connections as long as the coordinator does.
 type Client struct {
-	place   Place
-	handler Handler
-	log     *slog.Logger
-	id      wire.Identity
-	silence time.Duration
-	welcome Welcome
-	server  atomic.Pointer[Server] // the coordinator, if it is part of this process
-	became  bool                   // the client has begun it, and ends it; the reading goroutine's
-	ownSeed int                    // the number of the seed on this host; −1: none is
-	host    *process               // that has the coordinator, if it is on this host; the same
-	users   *lease
-	page    *detect.Page  // in which this process beats; nil: there is none
-	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
-	record  *Record
-	kept    func() error // the caller's part of keepDir
-	keeping error        // what came of that last; the writing goroutine's
-	out     *mailbox[[]byte]
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	once    sync.Once
+	place    Place
+	handler  Handler
+	log      *slog.Logger
+	id       wire.Identity
+	silence  time.Duration
+	welcome  Welcome
+	server   atomic.Pointer[Server] // the coordinator, if it is part of this process
+	became   bool                   // the client has begun it, and ends it; the reading goroutine's
+	ownSeed  int                    // the number of the seed on this host; −1: none is, or that is not known yet
+	searched time.Time              // when it was looked for; the joining goroutine's
+	host     *process               // that has the coordinator, if it is on this host; the same
+	users    *lease
+	page     *detect.Page  // in which this process beats; nil: there is none
+	quiet    chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
+	record   *Record
+	kept     func() error // the caller's part of keepDir
+	keeping  error        // what came of that last; the writing goroutine's
+	out      *mailbox[[]byte]
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	once     sync.Once
 
 	mu       sync.Mutex
 	conn     net.Conn
@@ -131,9 +132,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if c.ownSeed = ownSeed(ctx, p.Seeds); c.ownSeed >= 0 {
-		c.wg.Go(c.keepDoor)
-	}
+	c.ownSeed = -1
 	l, w, err := c.join(ctx)
 	if err != nil {
 		c.giveUp()
@@ -177,6 +176,7 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	var told error // the latest that says more than that the time was up
 	try := handshakeMax
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
+		c.findDoor(ctx)
 		l, w, err := c.connect(ctx, try)
 		if err == nil {
 			return l, w, nil

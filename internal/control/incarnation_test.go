@@ -30,6 +30,20 @@ func comes(t *testing.T, p control.Place) (*control.Client, control.Welcome) {
 	return c, w
 }
 
+// awaitConnected waits until rank 1 has joined and is connected, or is not.
+func awaitConnected(t *testing.T, s *control.Server, want bool) {
+	t.Helper()
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		st := s.Status()[1]
+		if st.State != control.Absent && st.Connected == want {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("connected: %v; want %v", st.Connected, want)
+		}
+	}
+}
+
 // TestProcessComesAgainAsTheNextIncarnation: with the same variables, whether its end was said, or only its connection broke.
 func TestProcessComesAgainAsTheNextIncarnation(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0"})
@@ -40,7 +54,7 @@ func TestProcessComesAgainAsTheNextIncarnation(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close() // killed, where no kernel tells
-	notes.await(t, "broken connection", func() bool { return !s.Status()[1].Connected })
+	awaitConnected(t, s, false)
 	c, w := comes(t, p)
 	if w.Place.Incarnation != 2 || !w.Joins || len(w.Before) != 1 {
 		t.Errorf("after a broken connection: incarnation %d, joins: %v, before: %v", w.Place.Incarnation, w.Joins, w.Before)
@@ -63,7 +77,7 @@ func TestProcessComesBackAsItself(t *testing.T) {
 	}
 	for range 3 {
 		c.Break()
-		notes.await(t, "new connection", func() bool { return s.Status()[1].Connected })
+		awaitConnected(t, s, true)
 	}
 	if st := s.Status()[1]; st.Incarnation != 1 || notes.has("died") {
 		t.Errorf("%+v, %q", st, notes.notes)
@@ -100,7 +114,6 @@ func TestProcessInThePlaceOfALiveOneWaits(t *testing.T) {
 // first is broken.
 func TestAnotherProcessIsNotTakenForTheOneThatJoined(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0"})
-	_, notes := join(t, s.Place(0, 1))
 	p := uncounted(t, s)
 	p.Incarnation = 1
 	conn, err := control.ShakeAs(t.Context(), p.Coordinator, p, 11)
@@ -108,7 +121,7 @@ func TestAnotherProcessIsNotTakenForTheOneThatJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	notes.await(t, "broken connection", func() bool { return !s.Status()[1].Connected })
+	awaitConnected(t, s, false)
 	if _, err := control.ShakeAs(t.Context(), p.Coordinator, p, 12); err == nil || !strings.Contains(err.Error(), "excluded") {
 		t.Errorf("%v; want: excluded", err)
 	}

@@ -58,6 +58,7 @@ type message struct {
 	Tasks       int             `json:"tasks,omitempty"`  // that it can own
 	Bytes       int64           `json:"bytes,omitempty"`  // that one takes
 	Coordinator Identity        `json:"coordinator,omitzero"`
+	Job         []byte          `json:"job,omitempty"` // its id
 }
 
 // What a client says.
@@ -77,6 +78,7 @@ const (
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
 	sayProbe    = "probe"    // an observer: has the job begun?
+	sayRecall   = "recall"   // another coordinator: Job, Coordinator, Peers: it has, here
 )
 
 // What the coordinator tells.
