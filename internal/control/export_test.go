@@ -117,7 +117,8 @@ func NoStatus() (restore func()) {
 func ServeInside(t interface {
 	Fatal(...any)
 	Cleanup(func())
-}, cfg ServerConfig) *Server {
+}, cfg ServerConfig,
+) *Server {
 	cfg.self = Identity{0, 1}
 	s, err := Serve(cfg)
 	if err != nil {
