@@ -133,3 +133,6 @@ func (c *Client) KnowOver(view uint64) {
 	c.hearOver(view)
 	c.Break()
 }
+
+// ListenDoor listens at the seed of this host.
+func ListenDoor(ctx context.Context, seed string) (net.Listener, error) { return listenDoor(ctx, seed) }

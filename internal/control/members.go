@@ -99,8 +99,8 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 
 // same tells whether a connection comes from the process that joined.
 func (m *member) same(id wire.Identity, p *process) bool {
-	if m.life != 0 && id.Life != 0 && m.life != id.Life {
-		return false
+	if m.life != 0 && id.Life != 0 {
+		return m.life == id.Life
 	}
 	if m.process != nil && p != nil {
 		return m.process.pid == p.pid

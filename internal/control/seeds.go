@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/wire"
@@ -175,7 +176,7 @@ func (c *Client) keepDoor() {
 		wait := gatherEvery / 10
 		if c.guides() {
 			wait = 4 * gatherEvery
-			if l, err := listenDoor(c.place.Seeds[c.ownSeed]); err == nil {
+			if l, err := listenDoor(c.ctx, c.place.Seeds[c.ownSeed]); err == nil {
 				stop := context.AfterFunc(c.ctx, func() { l.Close() })
 				c.admitAt(l)
 				stop()
@@ -190,11 +191,14 @@ func (c *Client) keepDoor() {
 	}
 }
 
-// listenDoor listens at the seed of this host, at all of its addresses if the name leads nowhere yet.
-func listenDoor(seed string) (net.Listener, error) {
-	l, err := listenTCP(seed)
+// listenDoor listens at the seed of this host, at all of its addresses if the name leads nowhere yet, or not here. Others wait for
+// it, and a server of names may be long in answering.
+func listenDoor(ctx context.Context, seed string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(ctx, seedTry)
+	defer cancel()
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", seed)
 	var unknown *net.DNSError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) || errors.Is(err, syscall.EADDRNOTAVAIL) || ctx.Err() != nil {
 		_, port, _ := net.SplitHostPort(seed)
 		return net.Listen("tcp", ":"+port)
 	}

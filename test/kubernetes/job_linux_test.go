@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -80,6 +81,13 @@ func harmed(t *testing.T, c *cluster, n *node, job *batch.Job) {
 	n.mu.Lock()
 	n.log.Reset()
 	n.mu.Unlock()
+	if dir := os.Getenv("COPPICE_KUBERNETES_LOGS"); dir != "" {
+		t.Cleanup(func() {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(seed, ".log")), []byte(n.said()), 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	began := time.Now()
 	if _, err := c.BatchV1().Jobs("default").Create(t.Context(), job, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -117,7 +125,7 @@ func harmed(t *testing.T, c *cluster, n *node, job *batch.Job) {
 			next = time.Now().Add(harmLeast + time.Duration(random.Int64N(int64(harmMost-harmLeast))))
 		}
 	}
-	t.Logf("%s after %v; harms: %v", end, time.Since(began).Round(time.Millisecond), harms)
+	t.Logf("%s after %v; harms: %v; longest stall %v", end, time.Since(began).Round(time.Millisecond), harms, stall(n.said()))
 	if end != string(batch.JobComplete) {
 		t.Errorf("the Job ended %s", end)
 	}
@@ -140,6 +148,19 @@ func harmed(t *testing.T, c *cluster, n *node, job *batch.Job) {
 		list, err := c.CoreV1().Pods("default").List(t.Context(), meta.ListOptions{})
 		return err == nil && len(list.Items) == 0
 	})
+}
+
+// stall is the longest time between two steps in a log.
+func stall(log string) (most time.Duration) {
+	var last time.Time
+	for _, m := range regexp.MustCompile(`(?m)^(\S+) \S+: step \d+$`).FindAllStringSubmatch(log, -1) {
+		at, err := time.Parse("15:04:05.000", m[1])
+		if err == nil && !last.IsZero() {
+			most = max(most, at.Sub(last))
+		}
+		last = at
+	}
+	return most
 }
 
 // harm does something to a pod, and says what.
