@@ -179,6 +179,7 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		c.findDoor(ctx)
 		l, w, err := c.connect(ctx, try)
 		if err == nil {
+			c.stopGathering()
 			return l, w, nil
 		}
 		if told == nil || !timedOut(err) {

@@ -145,12 +145,18 @@ func (c *Client) redirected(ctx context.Context, to *elsewhere, key []byte) (*li
 	return c.visit(ctx, v, self, to.peers[i])
 }
 
-// gather makes this process the one that the others meet at, if it is its turn and nobody else of this host is faster.
-func (c *Client) gather(began time.Time) {
+// stopGathering ends the coordinator of this process if that has given way: it holds the directory, in which this process
+// may have to take the place of the other one some day.
+func (c *Client) stopGathering() {
 	if s := c.server.Load(); s != nil && s.yielded() {
 		s.Close()
 		c.server.Store(nil)
 	}
+}
+
+// gather makes this process the one that the others meet at, if it is its turn and nobody else of this host is faster.
+func (c *Client) gather(began time.Time) {
+	c.stopGathering()
 	if c.ownSeed < 0 || c.server.Load() != nil || c.recall() != nil || time.Since(began) < time.Duration(c.ownSeed)*seedWait {
 		return
 	}

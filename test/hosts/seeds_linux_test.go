@@ -152,3 +152,20 @@ func TestSeedsWithoutProcesses(t *testing.T) {
 	release(t, s.some(2, 3)...)
 	endsWith(t, []string{"well"}, next)
 }
+
+// TestSeedsSecondGathererTakesOver has a process at the second seed gather while it cannot reach the first one, and give way to
+// that; when the first one's host is lost, the one that gave way takes the coordinator's place.
+func TestSeedsSecondGathererTakesOver(t *testing.T) {
+	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
+	s.part(t, []int{hostA}, []int{hostB, hostC})
+	for rank := range hostOf {
+		s.guests = append(s.guests, s.start(t, rank, 1))
+	}
+	time.Sleep(2500 * time.Millisecond)
+	s.heal(t)
+	s.begun(t)
+	s.kill(t, 0)
+	s.kill(t, 1)
+	agree(t, "2 3 4", s.some(2, 3, 4)...)
+	release(t, s.some(2, 3, 4)...)
+}
