@@ -174,8 +174,11 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error // the latest that says more than that the time was up
-	try := handshakeMax
-	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
+	try, pause := handshakeMax, 50*time.Millisecond
+	if c.place.Seeds != nil { // every try asks a server of names for each of them
+		pause = gatherEvery
+	}
+	for wait := time.Millisecond; ; wait = min(wait*3/2, pause) {
 		c.findDoor(ctx)
 		l, w, err := c.connect(ctx, try)
 		if err == nil {

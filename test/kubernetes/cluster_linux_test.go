@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -34,6 +36,10 @@ const (
 type cluster struct {
 	*kubernetes.Clientset
 	dir string
+
+	mu     sync.Mutex
+	slices []discovery.EndpointSlice // the latest that the API server told
+	asked  time.Time                 // when
 }
 
 // newCluster starts one, and waits until it answers.

@@ -5,8 +5,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	discovery "k8s.io/api/discovery/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -64,6 +66,29 @@ func (c *cluster) answer(b []byte) []byte {
 	return answer
 }
 
+// endpointsTime is how long an answer of the API server counts: pods ask often.
+const endpointsTime = 100 * time.Millisecond
+
+// endpoints are those of a service.
+func (c *cluster) endpoints(service string) []discovery.EndpointSlice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) > endpointsTime {
+		list, err := c.DiscoveryV1().EndpointSlices("default").List(background, meta.ListOptions{})
+		if err != nil {
+			return nil
+		}
+		c.slices, c.asked = list.Items, time.Now()
+	}
+	var all []discovery.EndpointSlice
+	for _, s := range c.slices {
+		if s.Labels[discovery.LabelServiceName] == service {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // lookUp finds POD.SERVICE.default.svc.cluster.local.
 func (c *cluster) lookUp(name string) (addresses []netip.Addr, known bool) {
 	name, ok := strings.CutSuffix(name, ".default.svc.cluster.local")
@@ -71,11 +96,7 @@ func (c *cluster) lookUp(name string) (addresses []netip.Addr, known bool) {
 	if !ok || !two {
 		return nil, false
 	}
-	slices, err := c.DiscoveryV1().EndpointSlices("default").List(background, meta.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
-	if err != nil {
-		return nil, false
-	}
-	for _, s := range slices.Items {
+	for _, s := range c.endpoints(service) {
 		for _, e := range s.Endpoints {
 			if e.Hostname == nil || *e.Hostname != host {
 				continue
