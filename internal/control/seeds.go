@@ -300,6 +300,12 @@ func (c *Client) direct(conn net.Conn) {
 func (s *Server) lookAround() {
 	ticker := time.NewTicker(gatherEvery)
 	defer ticker.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.wg.Go(func() {
+		<-s.quit
+		cancel()
+	})
+	try := seedTry // twice as long each time, while nobody is found: names, networks and hosts may be slow
 	for turn := 0; ; turn++ {
 		select {
 		case <-s.quit:
@@ -319,10 +325,11 @@ func (s *Server) lookAround() {
 			continue
 		}
 		for i, seed := range s.cfg.seeds {
-			if begun, there := s.probe(seed, i); there && (begun || i < s.cfg.seed) && s.yield(seed) {
+			if begun, there := s.probe(ctx, seed, i, try); there && (begun || i < s.cfg.seed) && s.yield(seed) {
 				return
 			}
 		}
+		try = min(2*try, handshakeMax)
 	}
 }
 
@@ -366,11 +373,11 @@ func (s *Server) recalled(m message) {
 }
 
 // probe asks whether somebody gathers at another seed, or a job has begun there.
-func (s *Server) probe(seed string, number int) (begun, there bool) {
+func (s *Server) probe(ctx context.Context, seed string, number int, try time.Duration) (begun, there bool) {
 	if number == s.cfg.seed {
 		return false, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), seedTry)
+	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
 	conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID})
 	if err != nil {

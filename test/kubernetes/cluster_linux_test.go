@@ -39,7 +39,6 @@ type cluster struct {
 
 	mu     sync.Mutex
 	slices []discovery.EndpointSlice // the latest that the API server told
-	asked  time.Time                 // when
 }
 
 // newCluster starts one, and waits until it answers.

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"strings"
@@ -20,7 +21,12 @@ func serveNames(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	ctx, cancel := context.WithCancel(background)
+	t.Cleanup(func() {
+		cancel()
+		conn.Close()
+	})
+	go c.follow(ctx)
 	go func() {
 		buf := make([]byte, 1500)
 		for {
@@ -66,21 +72,25 @@ func (c *cluster) answer(b []byte) []byte {
 	return answer
 }
 
-// endpointsTime is how long an answer of the API server counts: pods ask often.
+// endpointsTime is how often the API server is asked, whoever asks for names meanwhile.
 const endpointsTime = 100 * time.Millisecond
 
+// follow keeps the EndpointSlices up to date.
+func (c *cluster) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if list, err := c.DiscoveryV1().EndpointSlices("default").List(ctx, meta.ListOptions{}); err == nil {
+			c.mu.Lock()
+			c.slices = list.Items
+			c.mu.Unlock()
+		}
+		time.Sleep(endpointsTime)
+	}
+}
+
 // endpoints are those of a service.
-func (c *cluster) endpoints(service string) []discovery.EndpointSlice {
+func (c *cluster) endpoints(service string) (all []discovery.EndpointSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.asked) > endpointsTime {
-		list, err := c.DiscoveryV1().EndpointSlices("default").List(background, meta.ListOptions{})
-		if err != nil {
-			return nil
-		}
-		c.slices, c.asked = list.Items, time.Now()
-	}
-	var all []discovery.EndpointSlice
 	for _, s := range c.slices {
 		if s.Labels[discovery.LabelServiceName] == service {
 			all = append(all, s)
