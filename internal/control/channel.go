@@ -84,6 +84,9 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	if filepath.IsAbs(address) {
 		network = "unix"
 	}
-	var d net.Dialer
+	// Two who ask one resolver for a name at the same time share the answer, and who comes later does, too, for as long as that is
+	// awaited: over half a minute if a server of names is silent, whatever their contexts say. So each has its own.
+	shared := net.DefaultResolver
+	d := net.Dialer{Resolver: &net.Resolver{PreferGo: shared.PreferGo, StrictErrors: shared.StrictErrors, Dial: shared.Dial}}
 	return d.DialContext(ctx, network, address)
 }
