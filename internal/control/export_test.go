@@ -136,3 +136,14 @@ func (c *Client) KnowOver(view uint64) {
 
 // ListenDoor listens at the seed of this host.
 func ListenDoor(seed string) (net.Listener, error) { return listenTCP(seed) }
+
+// ConnectOwnSeed looks for the coordinator at the seed of this host alone.
+func ConnectOwnSeed(ctx context.Context, p Place) error {
+	p.Seeds = []string{p.Coordinator}
+	c := &Client{place: p, id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}}
+	l, _, err := c.connectSeeds(ctx, p.Key)
+	if err == nil {
+		l.conn.Close()
+	}
+	return err
+}

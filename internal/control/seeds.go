@@ -114,11 +114,10 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 		c.recalled(nil) // it has moved, or is gone
 	}
 	for i, seed := range c.place.Seeds {
-		if i == c.ownSeed && c.server.Load() != nil {
-			continue // it is we who are there
-		}
 		var e error
-		if l, w, e = c.connectTo(ctx, seed, key, seedTry); e == nil {
+		if i == c.ownSeed {
+			e = c.askOwnSeed(ctx, key)
+		} else if l, w, e = c.connectTo(ctx, seed, key, seedTry); e == nil {
 			return l, w, nil
 		}
 		var other *elsewhere
@@ -139,6 +138,19 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 		failed.add(c.place.Seeds[c.ownSeed], c.shut)
 	}
 	return nil, w, failed
+}
+
+// askOwnSeed asks who listens at the seed of this host where the coordinator is. One on this host is not connected with there: it is
+// found in the directory, and sees more of who comes that way.
+func (c *Client) askOwnSeed(ctx context.Context, key []byte) error {
+	if c.server.Load() != nil {
+		return nil // it is we who are there
+	}
+	m, job, err := probe(ctx, c.place.Seeds[c.ownSeed], key, seedTry)
+	if err == nil && len(m.Peers) > 0 {
+		err = &elsewhere{job, m.Coordinator, m.Peers}
+	}
+	return err
 }
 
 // redirected connects with a coordinator of which a door has told.
@@ -322,7 +334,7 @@ func (c *Client) direct(conn net.Conn) {
 	}
 	answer := message{Type: tellElsewhere, Peers: known, Coordinator: holder}
 	if id.From == observerID {
-		answer = message{Type: tellBegun}
+		answer.Type = tellBegun
 	}
 	if _, err := talk.Write(answer.line()); err == nil {
 		closeWrite(talk)
@@ -365,8 +377,8 @@ func (s *Server) lookAround() {
 			if i == s.cfg.seed {
 				continue
 			}
-			begun, err := s.probe(ctx, seed, try)
-			if err == nil && (begun || i < s.cfg.seed) && s.yield(seed) {
+			m, _, err := probe(ctx, seed, s.cfg.Key, try)
+			if err == nil && (m.Type == tellBegun || i < s.cfg.seed) && s.yield(seed) {
 				return
 			}
 			failed.add(seed, err)
@@ -441,21 +453,22 @@ func (s *Server) disband(why string) {
 	s.closing = true // until its own client has heard it, too
 }
 
-// probe asks at another seed whether a job has begun there, or somebody gathers.
-func (s *Server) probe(ctx context.Context, seed string, try time.Duration) (begun bool, err error) {
+// probe asks at a seed whether a job has begun there, or somebody gathers, for as long as try. Who knows where the coordinator of
+// its job is tells that, too.
+func probe(ctx context.Context, seed string, key []byte, try time.Duration) (m message, job [16]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
-	conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID})
+	conn, peer, err := shake(ctx, seed, key, wire.Identity{From: observerID, To: coordinatorID})
 	if err != nil {
-		return false, err
+		return m, job, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(seedTry))
-	if _, err := conn.Write(message{Type: sayProbe}.line()); err != nil {
-		return false, err
+	if _, err = conn.Write(message{Type: sayProbe}.line()); err != nil {
+		return m, job, err
 	}
-	m, err := readMessage(newLines(conn, sayMax))
-	return m.Type == tellBegun, err
+	m, err = readMessage(newLines(conn, tellMax))
+	return m, peer.Job, err
 }
 
 // yield gives way to who is at another seed, unless the job has begun here.

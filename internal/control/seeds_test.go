@@ -63,3 +63,19 @@ func TestNamesAreAskedForAgain(t *testing.T) {
 		t.Error("nobody was asked again")
 	}
 }
+
+// TestNobodyJoinsAtTheSeedOfItsHost: the coordinator of this host knows nothing of how processes end that join over the network, and takes them for those of
+// another host, so they join where it sees them.
+func TestNobodyJoinsAtTheSeedOfItsHost(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0"})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p := uncounted(t, s)
+	p.Incarnation = 1
+	if err := control.ConnectOwnSeed(ctx, p); err == nil {
+		t.Error("joined")
+	}
+	if state := s.Status()[1].State; state != control.Absent {
+		t.Errorf("the coordinator takes it for %v", state)
+	}
+}
