@@ -26,9 +26,22 @@ type Func func(ctx context.Context, t *Task) error
 
 // Main is Run for package main: it prints the error and exits with 1. The first
 // interrupt ends the context, a second one the process.
+//
+// SIGTERM is an interrupt, too, unless nobody but its host looks after the process: one that was started
+// by hand, or by Kubernetes, leaves the job at once and exits with 143. The others go on with its tasks.
 func Main(f Func) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, cancel)
+	go func() {
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		<-terminated
+		signal.Stop(terminated) // a second one ends the process
+		if leave := leaves.Load(); leave != nil {
+			(*leave)()
+		}
+		cancel()
+	}()
 	err := Run(ctx, f)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

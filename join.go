@@ -80,13 +80,32 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	c := newCrew(ctx, cfg.Logger, f, files)
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
-		cfg.Moves = cfg.Moves || welcome.Grow > 0
+		// By hand, or by Kubernetes, a process may be started again, without any notice.
+		cfg.Moves = cfg.Moves || welcome.Grow > 0 || place.How == control.ManualHow
 	}
 	p, err := newJoined(cfg, host{client, &m.near}, welcome, client.Page())
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	m.connect(p)
+	var left atomic.Bool
+	if place.How == control.ManualHow {
+		leave := func() {
+			select {
+			case <-m.finished: // it is about to end
+				return
+			default:
+			}
+			left.Store(true)
+			cfg.Logger.Warn("leaves the job: terminated")
+			time.AfterFunc(leaveTime, func() { os.Exit(exitTerminated) }) // it is dead for the others, then
+			_ = p.Leave()
+			client.Close()
+			os.Exit(exitTerminated)
+		}
+		leaves.Store(&leave)
+		defer leaves.Store(nil)
+	}
 	client.Keep(p.KeepSockets)
 	client.Follow(meshOf(p))
 	go func() {
@@ -117,7 +136,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 			for _, task := range p.Missing() {
 				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": p.WhyMissing(task)}})
 			}
-			client.Returned(v.Number, text(err), recovery == Report)
+			if !left.Load() { // then what its tasks return is its own doing
+				client.Returned(v.Number, text(err), recovery == Report)
+			}
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
 	last := m.lastView()
@@ -139,6 +160,15 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 
 // refusedTime is how long the launcher has to end a process that cannot do what it wants.
 const refusedTime = 10 * time.Second
+
+// leaves has this process leave its job; nil: it cannot, without harm to the job.
+var leaves atomic.Pointer[func()]
+
+// leaveTime is how long it may take to leave: who is gone by then without a word is found out, too.
+const leaveTime = time.Second
+
+// exitTerminated is the exit code of a process that has left, as of one that SIGTERM has killed.
+const exitTerminated = 128 + int(syscall.SIGTERM)
 
 // joined tells that this process takes part in a job.
 var joined atomic.Bool

@@ -303,6 +303,17 @@ func (t *task) askInView() {
 	}
 }
 
+// askAgain asks a task that is run again for what it has promised: the question went to an earlier attempt, or to its
+// process, if the promise of this attempt came before the view.
+func (t *task) askAgain(of protocol.Rank) {
+	for _, c := range t.casts {
+		i := slices.IndexFunc(c.promises[:c.asked], func(f *Frame) bool { return f.From == of })
+		if i >= 0 {
+			t.ask(c, c.promises[i])
+		}
+	}
+}
+
 // receives takes the result of the present broadcast, if it is there.
 func (t *task) receives(g *Program) bool {
 	c := t.cast(t.op)

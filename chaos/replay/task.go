@@ -383,6 +383,7 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 func (t *task) again(g *Program, to protocol.Rank, again bool) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
 	t.restart(g, to, again)
+	t.askAgain(to)
 	var held []*Frame
 	for _, l := range t.logs {
 		for head, value := range l.To(int(to)) {

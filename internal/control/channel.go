@@ -90,15 +90,18 @@ func listenPorts(address string) (net.Listener, error) {
 
 // listenTCP listens at an address or, if that is not one of this host's own but
 // leads to it, at its port: so it does for a name that means nothing here, or only this host, as
-// the host's own name does where it is in /etc/hosts with 127.0.1.1.
+// the host's own name does where it is in /etc/hosts with 127.0.1.1. Others wait for it, and a server of
+// names may be long in answering.
 func listenTCP(address string) (net.Listener, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), seedTry)
+	defer cancel()
 	host, port, e := net.SplitHostPort(address)
-	l, err := net.Listen("tcp", address)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	var unknown *net.DNSError
 	switch {
 	case e != nil:
 		return l, err
-	case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.As(err, &unknown):
+	case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.As(err, &unknown) || err != nil && ctx.Err() != nil:
 		return net.Listen("tcp", ":"+port)
 	case err == nil && host != "" && host != "localhost" && net.ParseIP(host) == nil && l.Addr().(*net.TCPAddr).IP.IsLoopback():
 		l.Close()
@@ -113,6 +116,9 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	if filepath.IsAbs(address) {
 		network = "unix"
 	}
-	var d net.Dialer
+	// Two who ask one resolver for a name at the same time share the answer, and who comes later does, too, for as long as that is
+	// awaited: over half a minute if a server of names is silent, whatever their contexts say. So each has its own.
+	shared := net.DefaultResolver
+	d := net.Dialer{Resolver: &net.Resolver{PreferGo: shared.PreferGo, StrictErrors: shared.StrictErrors, Dial: shared.Dial}}
 	return d.DialContext(ctx, network, address)
 }

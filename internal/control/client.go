@@ -38,15 +38,16 @@ type Handler interface {
 
 // Welcome is what a process learns when it joins.
 type Welcome struct {
-	Place     Place           // complete: with the job's id and key
-	Size      int             // of the job
-	LocalSize int             // of it on the coordinator's host
-	Silence   time.Duration   // after which a process is fenced
-	Settings  json.RawMessage // the launcher's
-	Grow      int             // so many may join beyond Size while the job runs
-	Joins     bool            // this process is one of them, or has come back
-	Live      []Peer          // then: who is there to be asked. The handler is told of them as well
-	Before    []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
+	Place       Place           // complete: with the job's id and key
+	Size        int             // of the job
+	incarnation uint64          // of this process
+	LocalSize   int             // of it on the coordinator's host
+	Silence     time.Duration   // after which a process is fenced
+	Settings    json.RawMessage // the launcher's
+	Grow        int             // so many may join beyond Size while the job runs
+	Joins       bool            // this process is one of them, or has come back
+	Live        []Peer          // then: who is there to be asked. The handler is told of them as well
+	Before      []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
 
 	Coordinator Identity // the process that has the coordinator; zero: it is none of the job's
 }
@@ -64,31 +65,32 @@ const clientRoom = 8 << 20
 // Client is a process's connection with the coordinator. It survives broken
 // connections as long as the coordinator does.
 type Client struct {
-	place   Place
-	handler Handler
-	log     *slog.Logger
-	id      wire.Identity
-	silence time.Duration
-	welcome Welcome
-	server  atomic.Pointer[Server] // the coordinator, if it is part of this process
-	became  bool                   // the client has begun it, and ends it; the reading goroutine's
-	ownSeed int                    // the number of the seed on this host; −1: none is
-	shut    error                  // why it cannot listen there; Join's
-	judge   seedJudge              // the same
-	doorway sync.Mutex             // for door, and held while it is decided who gathers on this host
-	door    net.Listener           // at that seed; nil: this process does not listen there
-	host    *process               // that has the coordinator, if it is on this host; the same
-	users   *lease
-	page    *detect.Page  // in which this process beats; nil: there is none
-	quiet   chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
-	record  *Record
-	kept    func() error // the caller's part of keepDir
-	keeping error        // what came of that last; the writing goroutine's
-	out     *mailbox[[]byte]
-	ctx     context.Context // ends with Close
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	once    sync.Once
+	place    Place
+	handler  Handler
+	log      *slog.Logger
+	id       wire.Identity
+	silence  time.Duration
+	welcome  Welcome
+	server   atomic.Pointer[Server] // the coordinator, if it is part of this process
+	became   bool                   // the client has begun it, and ends it; the reading goroutine's
+	ownSeed  int                    // the number of the seed on this host; −1: none is, or that is not known yet
+	searched time.Time              // when it was looked for; Join's
+	shut     error                  // why it cannot listen there; the same
+	judge    seedJudge              // the same
+	doorway  sync.Mutex             // for door, and held while it is decided who gathers on this host
+	door     net.Listener           // at that seed; nil: this process does not listen there
+	host     *process               // that has the coordinator, if it is on this host; the reading goroutine's
+	users    *lease
+	page     *detect.Page  // in which this process beats; nil: there is none
+	quiet    chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
+	record   *Record
+	kept     func() error // the caller's part of keepDir
+	keeping  error        // what came of that last; the writing goroutine's
+	out      *mailbox[[]byte]
+	ctx      context.Context // ends with Close
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+	once     sync.Once
 
 	mu       sync.Mutex
 	conn     net.Conn
@@ -127,7 +129,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	}
 	c := &Client{
 		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
-		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation},
+		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: drawNumber()},
 	}
 	if p.How != RunHow && p.LocalRank == 0 { // no launcher has done it (MakeDir)
 		sweep(filepath.Dir(p.Dir))
@@ -137,15 +139,13 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		return nil, Welcome{}, fmt.Errorf("join: %w", err)
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	if c.ownSeed = ownSeed(ctx, p.Seeds, p.Node); c.ownSeed >= 0 {
-		c.wg.Go(c.keepDoor)
-	}
+	c.ownSeed = -1
 	l, w, err := c.join(ctx)
 	if err != nil {
 		c.giveUp()
 		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
 	}
-	if c.record, err = OpenRecord(p.Dir, p.Rank, p.Incarnation); err != nil {
+	if c.record, err = OpenRecord(p.Dir, p.Rank, w.Place.Incarnation); err != nil {
 		l.conn.Close()
 		c.host.close()
 		c.giveUp()
@@ -182,9 +182,15 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error                         // the latest that says more than that the time was up
 	try, hoped := handshakeMax, time.Now() // hoped: that a seed may be of use
-	for wait := time.Millisecond; ; wait = min(wait*3/2, 50*time.Millisecond) {
+	pause := 50 * time.Millisecond
+	if c.place.Seeds != nil { // every try asks a server of names for each of them
+		pause = gatherEvery
+	}
+	for wait := time.Millisecond; ; wait = min(wait*3/2, pause) {
+		c.findDoor(ctx)
 		l, w, err := c.connect(ctx, try)
 		if err == nil {
+			c.stopGathering()
 			return l, w, nil
 		}
 		if told == nil || !timedOut(err) {
@@ -308,6 +314,9 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 	c.id.Job, c.id.Link = job, instance
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.place.Incarnation == 0 {
+		c.place.Incarnation, c.id.Incarnation = w.incarnation, w.incarnation
+	}
 	c.place.Job, c.place.Key = job, key
 	w.Place = c.place
 	c.holder = w.Coordinator
@@ -364,11 +373,11 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	case m.Type == tellElsewhere:
 		return Welcome{}, &elsewhere{coordinator: m.Coordinator, peers: m.Peers}
 	}
-	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 {
+	if m.Type != tellWelcome || m.Silence <= 0 || m.Size < 1 || m.Incarnation < 1 {
 		return Welcome{}, fmt.Errorf("first word %q; allowed: %q", m.Type, tellWelcome)
 	}
 	return Welcome{
-		Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
+		incarnation: m.Incarnation, Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
 		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before, Coordinator: m.Coordinator,
 	}, nil
 }

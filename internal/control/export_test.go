@@ -24,9 +24,24 @@ func (c *Client) Break() {
 // Shake makes the handshake of a process that then says only what the test
 // writes.
 func Shake(ctx context.Context, address string, p Place) (net.Conn, error) {
-	id := wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}
+	return ShakeAs(ctx, address, p, 0)
+}
+
+// ShakeAs is Shake of a process that has drawn a life.
+func ShakeAs(ctx context.Context, address string, p Place, life uint64) (net.Conn, error) {
+	id := wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: life}
 	conn, _, err := shake(ctx, address, p.Key, id)
 	return conn, err
+}
+
+// Inherits has a coordinator begin in the place of another one, with what a process knows of the job.
+func (c ServerConfig) Inherits(peers ...Peer) ServerConfig {
+	h := &heir{peers: make([]Peer, c.Size), deaths: make([]Death, c.Size)}
+	for _, p := range peers {
+		h.peers[p.Rank] = p
+	}
+	c.heir = h
+	return c
 }
 
 // Connect makes one try to connect; over a network it may take as long as try says.
@@ -117,4 +132,18 @@ func ServeInside(t interface {
 func (c *Client) KnowOver(view uint64) {
 	c.hearOver(view)
 	c.Break()
+}
+
+// ListenDoor listens at the seed of this host.
+func ListenDoor(seed string) (net.Listener, error) { return listenTCP(seed) }
+
+// ConnectOwnSeed looks for the coordinator at the seed of this host alone.
+func ConnectOwnSeed(ctx context.Context, p Place) error {
+	p.Seeds = []string{p.Coordinator}
+	c := &Client{place: p, id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}}
+	l, _, err := c.connectSeeds(ctx, p.Key)
+	if err == nil {
+		l.conn.Close()
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"iter"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 type member struct {
 	rank        int
 	incarnation uint64   // 0: nothing is known of the rank yet
+	life        uint64   // that its process has drawn; 0: unknown
+	numbered    bool     // this coordinator has chosen the incarnation
+	gap         uint64   // from 1: to the next, if another coordinator has chosen this one
 	process     *process // that made the handshake; nil: not joined, or on another host
 	pid         int      // its number, by its own account on another host
 	joined      bool
@@ -51,7 +55,7 @@ type member struct {
 }
 
 func newMember(rank int, incarnation uint64) *member {
-	return &member{rank: rank, incarnation: incarnation, heard: time.Now(), named: make(chan struct{})}
+	return &member{rank: rank, incarnation: incarnation, heard: time.Now(), named: make(chan struct{}), gap: 1 + rand.Uint64N(incarnationGap)}
 }
 
 // Peer is where a process can be reached.
@@ -76,14 +80,15 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 		return wire.Accepted
 	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance && s.cfg.heir == nil:
 		return wire.OtherJob
-	case int64(id.From) >= int64(len(s.members)) || id.Incarnation == 0:
+	case int64(id.From) >= int64(len(s.members)) || id.Incarnation == 0 && id.Life == 0:
 		return wire.Excluded
 	}
-	switch m := s.members[id.From]; {
-	case id.Incarnation < m.incarnation:
+	m := s.members[id.From]
+	switch incarnation := s.incarnation(id, p); {
+	case incarnation < m.incarnation:
 		return wire.Excluded
-	case id.Incarnation > m.incarnation:
-		if m.joined && m.death == nil && (m.process == nil || !m.process.exited()) {
+	case incarnation > m.incarnation:
+		if !m.vacant(id.Incarnation == 0) {
 			return wire.Crossed // the incarnation before is alive
 		}
 	case m.death != nil || m.joined && !m.same(id, p):
@@ -94,6 +99,9 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 
 // same tells whether a connection comes from the process that joined.
 func (m *member) same(id wire.Identity, p *process) bool {
+	if m.life != 0 && id.Life != 0 {
+		return m.life == id.Life
+	}
 	if m.process != nil && p != nil {
 		return m.process.pid == p.pid
 	}
@@ -109,12 +117,12 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 		return nil
 	}
 	m := s.members[id.From]
-	if id.Incarnation > m.incarnation {
-		if m.joined && m.death == nil {
-			s.die(m, Death{Certain: true, How: m.how()})
-		}
-		m = s.renew(m.rank, id.Incarnation)
+	if incarnation := s.incarnation(id, p); incarnation > m.incarnation {
+		s.replaced(m, incarnation)
+		m = s.renew(m.rank, incarnation)
+		m.numbered = id.Incarnation == 0
 	}
+	m.life = id.Life
 	if m.session != nil {
 		m.session.raw.Close()
 		delete(s.sessions, m.session)
@@ -148,6 +156,9 @@ func (s *Server) admit(m *member, p *process) {
 		}
 	}
 	m.joined, m.process = true, p
+	if p != nil && p.own() && s.cfg.self != (Identity{}) && int(s.cfg.self[0]) == m.rank {
+		s.cfg.self = m.identity()
+	}
 	s.guard.Join(protocol.Rank(m.rank), p != nil && !p.own())
 	if p != nil {
 		m.pid = p.pid

@@ -58,6 +58,7 @@ type message struct {
 	Tasks       int             `json:"tasks,omitempty"`  // that it can own
 	Bytes       int64           `json:"bytes,omitempty"`  // that one takes
 	Coordinator Identity        `json:"coordinator,omitzero"`
+	Job         []byte          `json:"job,omitempty"` // its id
 }
 
 // What a client says.
@@ -77,11 +78,12 @@ const (
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
 	sayProbe    = "probe"    // an observer: has the job begun?
+	sayRecall   = "recall"   // another coordinator: Job, Coordinator, Peers: it has, here
 )
 
 // What the coordinator tells.
 const (
-	tellWelcome  = "welcome"  // Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
+	tellWelcome  = "welcome"  // Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: it was suspected by whom this is told

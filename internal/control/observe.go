@@ -61,6 +61,9 @@ func (s *Server) observe(conn, raw net.Conn) {
 	case err == nil && m.Type == sayProbe:
 		s.probed(conn)
 		return
+	case err == nil && m.Type == sayRecall:
+		s.recalled(m)
+		return
 	case err == nil && m.Type == sayJoin:
 		s.answer(conn, m.Request)
 		return

@@ -19,7 +19,7 @@ type Place struct {
 	Job         [16]byte // zero: the coordinator tells
 	Key         []byte   // the job's secret; nil: it lies in Dir
 	Rank, Size  int
-	Incarnation uint64
+	Incarnation uint64        // 0: the coordinator chooses it
 	Coordinator string        // a path (Unix) or host:port (TCP), or several of these
 	Seeds       []string      // those, if they are several
 	SeedsFrom   string        // the scheduler's variable that names their hosts; "": the user has named them
@@ -40,7 +40,7 @@ const (
 	RunHow    = "coppice run"
 	MpirunHow = "mpirun"
 	SrunHow   = "srun"
-	ManualHow = "by hand" // COPPICE_RANK, COPPICE_SIZE and COPPICE_COORDINATOR
+	ManualHow = "by hand" // COPPICE_RANK, COPPICE_SIZE and COPPICE_COORDINATOR; a pod, too
 	AloneHow  = "alone"
 )
 
@@ -59,6 +59,9 @@ const (
 	VarParent      = "COPPICE_JOBS_DIR"
 	VarJoinTimeout = "COPPICE_JOIN_TIMEOUT"
 )
+
+// indexName is the variable in which Kubernetes tells a pod of an Indexed Job its number.
+const indexName = "JOB_COMPLETION_INDEX"
 
 // SizeMax bounds the processes of a job.
 const SizeMax = 1 << 20
@@ -159,7 +162,7 @@ func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (e
 
 // started is the place of a process that `coppice run` started.
 func (e environment) started() (Place, error) {
-	p := Place{Dir: e.get(VarDir), How: RunHow}
+	p := Place{Dir: e.get(VarDir), How: RunHow, Incarnation: 1}
 	if !filepath.IsAbs(p.Dir) {
 		return p, fmt.Errorf("%s=%q; allowed: the absolute path of a job's directory", VarDir, p.Dir)
 	}
@@ -195,7 +198,6 @@ func (e environment) started() (Place, error) {
 }
 
 func (e environment) incarnation(p *Place) error {
-	p.Incarnation = 1
 	if !e.has(VarIncarnation) {
 		return nil
 	}
@@ -280,11 +282,21 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	return p, nil
 }
 
-// manual is the place of a process of a job that was started by hand.
+// manual is the place of a process of a job that was started by hand, or by Kubernetes.
 func (e environment) manual() (Place, error) {
 	p := Place{How: ManualHow}
-	if err := e.ranks(&p, VarRank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
+	rank := VarRank
+	if !e.has(VarRank) && e.has(indexName) {
+		rank = indexName
+		if !e.has(VarSize) {
+			return p, fmt.Errorf("%s is set, but not %s; allowed: the completions of the Job", indexName, VarSize)
+		}
+	}
+	if err := e.ranks(&p, rank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
 		return p, err
+	}
+	if rank == indexName && !e.has("LOCAL_WORLD_SIZE") { // a pod is a host
+		p.LocalRank, p.LocalSize = 0, 1
 	}
 	if err := e.incarnation(&p); err != nil {
 		return p, err
@@ -293,7 +305,7 @@ func (e environment) manual() (Place, error) {
 		return p, err
 	}
 	if !e.has(VarCoordinator) {
-		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", VarRank, VarDir, VarCoordinator, VarCoordinator)
+		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", rank, VarDir, VarCoordinator, VarCoordinator)
 	}
 	return e.spread(p, []string{strconv.Itoa(os.Getuid()), p.How, e.get(VarCoordinator), e.get(VarJob)})
 }
@@ -316,6 +328,9 @@ func (e environment) spread(p Place, name []string) (Place, error) {
 	key, err := e.key()
 	if err != nil {
 		return p, err
+	}
+	if e.has(VarJob) { // two jobs at the same seeds, one after the other, may have the same secret
+		key = fmt.Appendf(key, "\x00 of the job %s", e.get(VarJob))
 	}
 	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
 	return e.settle(p, sum[:], name)

@@ -45,13 +45,15 @@ func TestPlaces(t *testing.T) {
 		"its batch": {"SLURM_PROCID=0 SLURM_NTASKS=9 SLURM_JOB_ID=77", control.Place{Size: 1, Host: true, LocalSize: 1, How: control.AloneHow}},
 		"two hosts": {"OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=a COPPICE_COORDINATOR=h:1 COPPICE_KEY_FILE=" + secret, control.Place{Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2, Coordinator: "h:1", How: control.MpirunHow}},
 		"by hand":   {"COPPICE_RANK=0 COPPICE_SIZE=4 COPPICE_INCARNATION=2 COPPICE_COORDINATOR=h:1 COPPICE_KEY=0123456789abcdef", control.Place{Size: 4, LocalSize: 4, Incarnation: 2, Host: true, Coordinator: "h:1", How: control.ManualHow}},
+		"a pod":     {"JOB_COMPLETION_INDEX=3 COPPICE_SIZE=8 COPPICE_COORDINATOR=j-0.s:1,j-1.s:1 COPPICE_KEY=0123456789abcdef", control.Place{Rank: 3, Size: 8, LocalSize: 1, Coordinator: "j-0.s:1,j-1.s:1", How: control.ManualHow}},
+		"one alone": {"JOB_COMPLETION_INDEX=3", control.Place{Size: 1, Host: true, LocalSize: 1, How: control.AloneHow}},
 	} {
 		p, err := find(split(c.vars))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if c.want.Incarnation == 0 {
+		if c.want.Incarnation == 0 && c.want.How != control.ManualHow { // the coordinator chooses it there
 			c.want.Incarnation = 1
 		}
 		if local := filepath.Join(p.Dir, "control.sock"); c.want.Coordinator == "" && p.Dir != "" {
@@ -110,6 +112,9 @@ func TestBadVariablesAreNamed(t *testing.T) {
 		"short file":      {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY_FILE=" + keyFile(t, 3), "COPPICE_KEY_FILE: a key of 3 bytes; allowed: 16 or more"},
 		"no file":         {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY_FILE=/nowhere", "COPPICE_KEY_FILE: open /nowhere"},
 		"only a rank":     {"COPPICE_RANK=0 COPPICE_SIZE=1", "neither COPPICE_DIR nor COPPICE_COORDINATOR"},
+		"no completions":  {"JOB_COMPLETION_INDEX=0 COPPICE_COORDINATOR=h:1", "JOB_COMPLETION_INDEX is set, but not COPPICE_SIZE; allowed: the completions of the Job"},
+		"no seeds":        {"JOB_COMPLETION_INDEX=0 COPPICE_SIZE=4", "JOB_COMPLETION_INDEX is set, but neither COPPICE_DIR nor COPPICE_COORDINATOR"},
+		"too few":         {"JOB_COMPLETION_INDEX=4 COPPICE_SIZE=4 COPPICE_COORDINATOR=h:1", `JOB_COMPLETION_INDEX="4"; allowed: an integer from 0 to 3`},
 		"not a number":    {"OMPI_COMM_WORLD_RANK=x OMPI_COMM_WORLD_SIZE=1", `OMPI_COMM_WORLD_RANK="x"; allowed:`},
 		"size is missing": {"SLURM_PROCID=0 SLURM_STEP_ID=1", `SLURM_NTASKS=""; allowed:`},
 	} {
@@ -309,5 +314,20 @@ func TestDirectoryIsSharedInTurn(t *testing.T) {
 	}
 	if _, err := os.Stat(p.Dir); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", p.Dir, err)
+	}
+}
+
+// TestJobsOfOneSecretKeepApart: a job of the next name cannot take part in the one before, which may not be gone yet.
+func TestJobsOfOneSecretKeepApart(t *testing.T) {
+	keys := map[string]bool{}
+	for _, job := range []string{"", "COPPICE_JOB=a", "COPPICE_JOB=b"} {
+		p, err := find(split("COPPICE_RANK=0 COPPICE_SIZE=2 COPPICE_COORDINATOR=h:1,i:1 COPPICE_KEY=0123456789abcdef " + job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[string(p.Key)] = true
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d keys of 3 jobs", len(keys))
 	}
 }

@@ -72,7 +72,7 @@ func TestOtherHosts(t *testing.T) {
 	place := func(rank int) control.Place {
 		p, err := find(map[string]string{
 			"COPPICE_RANK": fmt.Sprint(rank), "COPPICE_SIZE": "3", "COPPICE_COORDINATOR": address, "COPPICE_KEY": "0123456789abcdef",
-			"COPPICE_JOB": fmt.Sprint(rank), // so each has a directory of its own, as on hosts of their own
+			"COPPICE_JOBS_DIR": elsewhere(t), // so each has a directory of its own, as on hosts of their own
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,10 @@ import (
 // at the first seed at once, at the next ones after seedWait each. Who gathers welcomes nobody before all have come, or a
 // majority within JoinTimeout: until then nothing has happened, and it gives way to another one that gathers at a seed before its own,
 // or whose job has begun (yields).
+//
+// While the job runs, those who come again ask at the seeds, too. If nobody is there who knows, since all of a seed's
+// processes have died, they gather; so a coordinator whose job lacks processes looks after the seeds, and tells those who
+// gather there where the job is (recall).
 
 // seedWait is how long a process waits for each seed before its own.
 const seedWait = time.Second
@@ -49,8 +53,21 @@ func (e *elsewhere) Error() string {
 	return fmt.Sprintf("the coordinator is in the process of rank %v", e.coordinator)
 }
 
-// ownSeed is the number of the seed that is on this host, by its name where the scheduler says that, otherwise by
-// its address; −1: none is.
+// findDoor finds out which seed is on this host, and has this process listen there. A host may come to have its name a while
+// after its processes have begun: with Kubernetes it is so.
+func (c *Client) findDoor(ctx context.Context) {
+	if c.place.Seeds == nil || c.ownSeed >= 0 || time.Since(c.searched) < gatherEvery {
+		return
+	}
+	if c.ownSeed = ownSeed(ctx, c.place.Seeds, c.place.Node); c.ownSeed >= 0 {
+		c.wg.Go(c.keepDoor)
+	}
+	c.searched = time.Now()
+}
+
+// ownSeed is the number of the seed that is this host; −1: none is, as far as is known. Where the scheduler says what it
+// calls the host, that is the name to look for. Otherwise it is a seed that has the host's name, or
+// begins with it and no other seed does, or an address of the host.
 func ownSeed(ctx context.Context, seeds []string, node string) int {
 	if node != "" {
 		return slices.IndexFunc(seeds, func(seed string) bool {
@@ -60,6 +77,20 @@ func ownSeed(ctx context.Context, seeds []string, node string) int {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*seedTry)
 	defer cancel()
+	name, _ := os.Hostname()
+	var named []int
+	for i, seed := range seeds {
+		host, _, _ := net.SplitHostPort(seed)
+		if host == name {
+			return i
+		}
+		if strings.HasPrefix(host, name+".") && name != "" {
+			named = append(named, i)
+		}
+	}
+	if len(named) == 1 {
+		return named[0]
+	}
 	var here []string
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {
@@ -67,12 +98,8 @@ func ownSeed(ctx context.Context, seeds []string, node string) int {
 			here = append(here, n.IP.String())
 		}
 	}
-	name, _ := os.Hostname()
 	return slices.IndexFunc(seeds, func(seed string) bool {
 		host, _, _ := net.SplitHostPort(seed)
-		if host == name {
-			return true
-		}
 		found, _ := net.DefaultResolver.LookupHost(ctx, host) // it may come to have a name later
 		return slices.ContainsFunc(found, func(a string) bool { return slices.Contains(here, canonical(a)) })
 	})
@@ -90,12 +117,17 @@ func canonical(address string) string {
 // connectSeeds tries the seeds in their order.
 func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welcome, err error) {
 	failed := &seedsError{place: c.place}
-	for i, seed := range c.place.Seeds {
-		if i == c.ownSeed {
-			continue // who is there is found in the directory
+	if to := c.recall(); to != nil {
+		if l, w, err = c.redirected(ctx, to, key); err == nil {
+			return l, w, nil
 		}
+		c.recalled(nil) // it has moved, or is gone
+	}
+	for i, seed := range c.place.Seeds {
 		var e error
-		if l, w, e = c.connectTo(ctx, seed, key, seedTry); e == nil {
+		if i == c.ownSeed {
+			e = c.askOwnSeed(ctx, key)
+		} else if l, w, e = c.connectTo(ctx, seed, key, seedTry); e == nil {
 			return l, w, nil
 		}
 		var other *elsewhere
@@ -107,13 +139,28 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 		if final(e) {
 			return nil, w, fmt.Errorf("seed %s: %w", seed, e)
 		}
-		failed.add(seed, e)
+		if i != c.ownSeed { // what is wrong there c.shut says
+			failed.add(seed, e)
+		}
 	}
 	failed.hopeless = c.judge.hopeless(failed)
 	if c.shut != nil {
 		failed.add(c.place.Seeds[c.ownSeed], c.shut)
 	}
 	return nil, w, failed
+}
+
+// askOwnSeed asks who listens at the seed of this host where the coordinator is. One on this host is not connected with there: it is
+// found in the directory, and sees more of who comes that way.
+func (c *Client) askOwnSeed(ctx context.Context, key []byte) error {
+	if c.server.Load() != nil {
+		return nil // it is we who are there
+	}
+	m, job, err := probe(ctx, c.place.Seeds[c.ownSeed], key, seedTry)
+	if err == nil && len(m.Peers) > 0 {
+		err = &elsewhere{job, m.Coordinator, m.Peers}
+	}
+	return err
 }
 
 // redirected connects with a coordinator of which a door has told.
@@ -128,16 +175,24 @@ func (c *Client) redirected(ctx context.Context, to *elsewhere, key []byte) (*li
 	}
 	self := c.place
 	self.Job, self.Key = to.job, key
+	ctx, cancel := context.WithTimeout(ctx, 2*seedTry)
+	defer cancel()
 	return c.visit(ctx, v, self, to.peers[i])
 }
 
-// gather makes this process the one that the others meet at, if it is its turn and nobody else of this host is faster.
-func (c *Client) gather(began time.Time) {
+// stopGathering ends the coordinator of this process if that has given way: it holds the directory, in which this process
+// may have to take the place of the other one some day.
+func (c *Client) stopGathering() {
 	if s := c.server.Load(); s != nil && s.yielded() {
 		s.Close()
 		c.server.Store(nil)
 	}
-	if c.ownSeed < 0 || c.server.Load() != nil || time.Since(began) < time.Duration(c.ownSeed)*seedWait {
+}
+
+// gather makes this process the one that the others meet at, if it is its turn and nobody else of this host is faster.
+func (c *Client) gather(began time.Time) {
+	c.stopGathering()
+	if c.ownSeed < 0 || c.server.Load() != nil || c.recall() != nil || time.Since(began) < time.Duration(c.ownSeed)*seedWait {
 		return
 	}
 	c.doorway.Lock()
@@ -150,7 +205,8 @@ func (c *Client) gather(began time.Time) {
 		Dir: c.place.Dir, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
 		JoinTimeout: c.place.JoinTimeout,
 		Command:     strings.Join(os.Args, " "), Logger: c.log,
-		shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed, gatherer: c.place,
+		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.place.Seeds, seed: c.ownSeed,
+		gatherer: c.place, recalled: c.recalled,
 	})
 	if err != nil {
 		c.log.Debug("control: another one of this host gathers", "error", err)
@@ -211,6 +267,26 @@ func (c *Client) keepDoor() {
 	}
 }
 
+// recalled keeps what a coordinator has said of where it is, which the door tells others; nil: that is not true any more.
+func (c *Client) recalled(to *elsewhere) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.holder = nil, Identity{}
+	if to != nil {
+		c.known, c.holder, c.place.Job = to.peers, to.coordinator, to.job
+	}
+}
+
+// recall is what recalled keeps; nil: nothing.
+func (c *Client) recall() *elsewhere {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) == 0 || c.id.Link != 0 { // or it has joined
+		return nil
+	}
+	return &elsewhere{c.place.Job, c.holder, c.known}
+}
+
 // guides reports whether this process has the coordinator or knows where it is.
 func (c *Client) guides() bool {
 	c.mu.Lock()
@@ -268,20 +344,27 @@ func (c *Client) direct(conn net.Conn) {
 	}
 	answer := message{Type: tellElsewhere, Peers: known, Coordinator: holder}
 	if id.From == observerID {
-		answer = message{Type: tellBegun}
+		answer.Type = tellBegun
 	}
 	if _, err := talk.Write(answer.line()); err == nil {
 		closeWrite(talk)
 	}
 }
 
-// lookAround looks after the other seeds while this coordinator gathers, and gives way if it must.
+// lookAround looks after the other seeds: while this coordinator gathers, it gives way if it must; later it tells those who
+// gather there where it is.
 func (s *Server) lookAround() {
 	ticker := time.NewTicker(gatherEvery)
 	defer ticker.Stop()
 	hoped := time.Now() // that others may come
 	var judge seedJudge
-	for {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.wg.Go(func() {
+		<-s.quit
+		cancel()
+	})
+	try := seedTry // twice as long each time, while nobody is found: names, networks and hosts may be slow
+	for turn := 0; ; turn++ {
 		select {
 		case <-s.quit:
 			return
@@ -294,15 +377,18 @@ func (s *Server) lookAround() {
 		}
 		s.mu.Unlock()
 		if !gathering {
-			return
+			if turn%recallEvery == 0 {
+				s.recall()
+			}
+			continue
 		}
 		failed := &seedsError{place: s.cfg.gatherer}
 		for i, seed := range s.cfg.seeds {
 			if i == s.cfg.seed {
 				continue
 			}
-			begun, err := s.probe(seed)
-			if err == nil && (begun || i < s.cfg.seed) && s.yield(seed) {
+			m, _, err := probe(ctx, seed, s.cfg.Key, try)
+			if err == nil && (m.Type == tellBegun || i < s.cfg.seed) && s.yield(seed) {
 				return
 			}
 			failed.add(seed, err)
@@ -313,6 +399,46 @@ func (s *Server) lookAround() {
 		if time.Since(hoped) > seedPatience && s.despair(failed) {
 			return
 		}
+		try = min(2*try, handshakeMax)
+	}
+}
+
+// recallEvery is how many times gatherEvery lie between two looks of a coordinator whose job runs.
+const recallEvery = 4
+
+// recall tells who gathers at another seed where this coordinator is, if processes are missing.
+func (s *Server) recall() {
+	s.mu.Lock()
+	missing := slices.ContainsFunc(s.members[:s.cfg.Size], func(m *member) bool { return m.death != nil || !m.joined })
+	self := s.members[s.cfg.self.Rank()]
+	if !missing || s.finished || s.closing || self.peer == nil {
+		s.mu.Unlock()
+		return
+	}
+	line := message{Type: sayRecall, Job: s.cfg.Job[:], Coordinator: s.cfg.self, Peers: []Peer{*self.peer}}.line()
+	s.mu.Unlock()
+	for i, seed := range s.cfg.seeds {
+		if i == s.cfg.seed {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), seedTry)
+		if conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID}); err == nil {
+			conn.SetDeadline(time.Now().Add(seedTry))
+			_, _ = conn.Write(line) // if it has gone, it comes again
+			conn.Close()
+		}
+		cancel()
+	}
+}
+
+// recalled gives way to the coordinator of a job that has begun, unless this one has.
+func (s *Server) recalled(m message) {
+	to := &elsewhere{coordinator: m.Coordinator, peers: m.Peers}
+	if copy(to.job[:], m.Job) != len(to.job) || s.cfg.recalled == nil || len(m.Peers) != 1 || m.Peers[0].Rank != m.Coordinator.Rank() {
+		return
+	}
+	if s.yield(fmt.Sprintf("the coordinator in the process of rank %v", m.Coordinator)) {
+		s.cfg.recalled(to)
 	}
 }
 
@@ -337,21 +463,22 @@ func (s *Server) disband(why string) {
 	s.closing = true // until its own client has heard it, too
 }
 
-// probe asks at another seed whether a job has begun there, or somebody gathers.
-func (s *Server) probe(seed string) (begun bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), seedTry)
+// probe asks at a seed whether a job has begun there, or somebody gathers, for as long as try. Who knows where the coordinator of
+// its job is tells that, too.
+func probe(ctx context.Context, seed string, key []byte, try time.Duration) (m message, job [16]byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
-	conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID})
+	conn, peer, err := shake(ctx, seed, key, wire.Identity{From: observerID, To: coordinatorID})
 	if err != nil {
-		return false, err
+		return m, job, err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(seedTry))
-	if _, err := conn.Write(message{Type: sayProbe}.line()); err != nil {
-		return false, err
+	if _, err = conn.Write(message{Type: sayProbe}.line()); err != nil {
+		return m, job, err
 	}
-	m, err := readMessage(newLines(conn, sayMax))
-	return m.Type == tellBegun, err
+	m, err = readMessage(newLines(conn, tellMax))
+	return m, peer.Job, err
 }
 
 // yield gives way to who is at another seed, unless the job has begun here.

@@ -59,9 +59,10 @@ type ServerConfig struct {
 	heir   *heir    // what it begins with in another's place; nil: it is the first
 	spread bool     // processes may be on other hosts
 	seeds  []string // where processes look for it; nil: at TCP
-	seed   int      // the one of this host
+	seed   int      // the one of this host; −1: none is
 
-	gatherer Place // of the process that gathers the others at the seeds
+	gatherer Place            // of the process that gathers the others at the seeds
+	recalled func(*elsewhere) // is told where the job is, if it was this one that gave way to it
 }
 
 // Defaults and bounds.
@@ -134,7 +135,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
-		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil,
+		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil && cfg.heir == nil,
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)
@@ -153,7 +154,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	s.wg.Go(s.watchSilence)
 	s.wg.Go(s.watchDir)
 	s.wg.Go(s.reportEvents)
-	if s.gathering {
+	if s.cfg.seeds != nil {
 		s.wg.Go(s.lookAround)
 	}
 	for _, l := range s.listeners {
@@ -176,7 +177,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize
-	cfg.self, cfg.JoinTimeout = Identity{uint64(p.Rank), p.Incarnation}, p.JoinTimeout
+	cfg.self, cfg.JoinTimeout = Identity{uint64(p.Rank), max(p.Incarnation, 1)}, p.JoinTimeout
 	cfg.Command = strings.Join(os.Args, " ")
 	if p.Coordinator != "" && p.Coordinator != controlPath(p.Dir) {
 		cfg.TCP = p.Coordinator

@@ -113,7 +113,7 @@ func (s *Server) tellAll(m message) {
 // book, which comes with the next batch. s.mu is held.
 func (s *Server) welcome(c *session) {
 	first := message{
-		Type: tellWelcome, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
+		Type: tellWelcome, Incarnation: c.member.incarnation, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
 		Grow: s.cfg.Grow, Joins: s.joins(c.member), Coordinator: s.cfg.self,
 	}

@@ -249,7 +249,7 @@ func (c *Client) findHere() (*link, error) {
 
 // visit connects with the coordinator if it is in a process of another host.
 func (c *Client) visit(ctx context.Context, v Visitor, self Place, p Peer) (*link, Welcome, error) {
-	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link})
+	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link, Life: c.id.Life})
 	if err != nil {
 		return nil, Welcome{}, err
 	}
@@ -303,7 +303,7 @@ func (c *Client) serve(h *heir) {
 		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
 		Settings: w.Settings, Silence: w.Silence, JoinTimeout: max(5*w.Silence, lostMin),
 		Command: strings.Join(os.Args, " "), Logger: c.log,
-		TCP: tcp, shared: true, self: c.self(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
+		TCP: tcp, shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed, heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
 	if err != nil {
 		c.log.Info("control: another one is coordinator, or will be", "error", err)

@@ -483,6 +483,17 @@ func (p *Process) Close() error {
 	return err
 }
 
+// Leave is Close before the job's end: the others take the process for dead, as soon as they are told. Its tasks
+// get no further, and hear nothing.
+func (p *Process) Leave() error {
+	p.engine.Lock()
+	if p.ended == nil {
+		p.ended = errOver
+	}
+	p.engine.Unlock()
+	return p.Close()
+}
+
 // someDown reports whether there is a peer that cannot be reached.
 func (p *Process) someDown() bool {
 	p.mesh.linksDown = p.mesh.linksDown && slices.ContainsFunc(p.mesh.peers, func(q *peer) bool { return q.way.down != 0 && !q.dead && !q.left })

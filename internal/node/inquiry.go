@@ -2,6 +2,7 @@ package node
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -73,6 +74,14 @@ func (o *operation) promised(from int, in *incoming) {
 		}
 	})
 	o.start(nil)
+}
+
+// askAgain asks a rank that is run again for what it has promised: the question went to an earlier attempt, or to its
+// process, if the promise of this attempt came before the view.
+func (o *operation) askAgain(rank int) {
+	if !o.hasValue && o.err == nil && slices.ContainsFunc(o.promises, func(a arrival) bool { return a.from == rank }) {
+		o.ask(rank, inquiry.Nobody)
+	}
 }
 
 // keepPromises hands over the messages whose value is here now.

@@ -3,6 +3,11 @@ package node
 import (
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/inquiry"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Values of operations that end long after later ones, as timers make them do, are
@@ -36,5 +41,45 @@ func TestLateValuesAreNotKept(t *testing.T) {
 	}
 	if m.recentBytes != len(m.recent) {
 		t.Errorf("%d bytes in %d values", m.recentBytes, len(m.recent))
+	}
+}
+
+// TestPromiseIsAskedForInTheView: task 1 is run again by process 2, which corrects a broadcast without its value before process 0 has
+// opened the view. Process 0 asks the process that is dead; when the view opens it asks the other one.
+func TestPromiseIsAskedForInTheView(t *testing.T) {
+	job, err := NewLocal(3, Config{Tasks: 3, Adopt: func(int, int, int) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	p, heir := job.Processes[0], job.Processes[2]
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	p.mesh.peers[1].dead = true
+	m := p.member(scope{group: world}, 0)
+	e := envelope{scope: m.scope, from: 1, seq: 1, plan: mustPlan(t, "gossip:2", "checked").WithRoot(2), kind: uint8(broadcast.Left) | withheld}
+	m.dispatch(&incoming{envelope: e, source: p.mesh.peers[2], In: whole()})
+	m.ops.get(1).ask(1, inquiry.Nobody) // the timer's
+
+	asked := func() (n int) {
+		heir.mesh.post.Lock()
+		defer heir.mesh.post.Unlock()
+		for _, letter := range heir.mesh.inbox {
+			if letter.plan.op == opAsk {
+				n++
+			}
+		}
+		return n
+	}
+	if n := asked(); n != 0 {
+		t.Fatalf("%d questions before the view", n)
+	}
+	view := *p.view()
+	view.Number++
+	view.Members = []membership.Member{{ID: 0, Incarnation: 1}, {ID: 2, Incarnation: 1}}
+	view.Owners, view.Since = []protocol.Rank{0, 2, 2}, []uint64{1, view.Number, 1}
+	p.viewOpened(&view)
+	if n := asked(); n != 1 {
+		t.Errorf("%d questions in the view, want 1", n)
 	}
 }

@@ -242,6 +242,7 @@ func (m *Member) reopen(rank int, again bool) {
 				o.needs()
 			}
 		}
+		o.askAgain(rank)
 	}
 	for key, s := range m.in {
 		if key.rank == rank {

@@ -26,14 +26,14 @@ import (
 
 // Version is the protocol's version. Peers must agree on it: a job runs one
 // build of the library.
-const Version = 1
+const Version = 2
 
 var magic = [8]byte{'c', 'o', 'p', 'p', 'i', 'c', 'e', 0}
 
 const (
 	nonceLen    = 32
 	greetingLen = 8 + 4 + nonceLen
-	identityLen = 16 + 4 + 4 + 8 + 8 + 8 + 8
+	identityLen = 16 + 4 + 4 + 8 + 8 + 8 + 8 + 8
 	proofLen    = sha256.Size
 )
 
@@ -49,6 +49,7 @@ type Identity struct {
 	View        uint64 // the latest that From knows
 	Link        uint64 // From's own: tells this connection of the two from others
 	Received    uint64 // all of the peer's frames up to this number have arrived on it
+	Life        uint64 // drawn by From when it begins: tells two processes of one rank apart; 0: it does not say
 }
 
 func (id Identity) append(b []byte) []byte {

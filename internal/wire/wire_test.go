@@ -205,7 +205,7 @@ func TestRefusalsArriveWithTheirReason(t *testing.T) {
 }
 
 func TestOtherVersion(t *testing.T) {
-	greeting := append([]byte("coppice\x00\x02\x00\x00\x00"), make([]byte, 32)...)
+	greeting := append([]byte("coppice\x00\x01\x00\x00\x00"), make([]byte, 32)...)
 	if _, err := wire.Connect(&scripted{in: bytes.NewReader(greeting)}, key, nil, left); !errors.Is(err, wire.ErrVersion) {
 		t.Error(err)
 	}
@@ -238,7 +238,7 @@ func TestShortKeyIsRefused(t *testing.T) {
 
 // FuzzAccept lets a stranger say anything.
 func FuzzAccept(f *testing.F) {
-	f.Add([]byte("coppice\x00\x01\x00\x00\x00"))
+	f.Add([]byte("coppice\x00\x02\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, says []byte) {
 		conn := &scripted{in: bytes.NewReader(says)}
 		if _, err := wire.Accept(conn, key, nil, acceptAll); err == nil {

@@ -317,10 +317,22 @@ func (j *job) end() (*report, error) {
 // right is how many tasks said that they had all values right.
 func (j *job) right() int {
 	said := map[string]bool{}
-	for line := range strings.Lines(j.err.String()) {
+	for line := range strings.Lines(j.said()) {
 		if _, rank, ok := strings.Cut(line, rightLine); ok {
 			said[strings.TrimSpace(rank)] = true
 		}
 	}
 	return len(said)
+}
+
+// said is what the job and its processes have written to stderr, and what srun has had processes write to files: what goes through srun
+// is lost if it is on its way when the last process ends, and one was killed.
+func (j *job) said() string {
+	said := j.err.String()
+	files, _ := filepath.Glob(j.steps + ".*")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		said += string(b)
+	}
+	return said
 }

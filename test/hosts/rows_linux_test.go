@@ -155,7 +155,7 @@ var sampled = []string{
 func (j *job) log() string {
 	<-j.over
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n%s", strings.Join(j.cmd.Args, " "), j.err.String(), j.out.String())
+	fmt.Fprintf(&b, "%s\n%s\n%s", strings.Join(j.cmd.Args, " "), j.said(), j.out.String())
 	return b.String()
 }
 

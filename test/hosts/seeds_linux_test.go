@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,7 +12,12 @@ import (
 // seeded starts the processes of some ranks of a job that has a seed on each of three hosts, in an order, with a pause between them.
 func seeded(t *testing.T, pause time.Duration, ranks ...int) *spread {
 	t.Helper()
-	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
+	return seededAt(t, []int{hostA, hostB, hostC}, pause, ranks...)
+}
+
+func seededAt(t *testing.T, seeds []int, pause time.Duration, ranks ...int) *spread {
+	t.Helper()
+	s := &spread{network: newNetwork(t, hostCount), seeds: seeds}
 	for _, rank := range ranks {
 		s.guests = append(s.guests, s.start(t, rank, 1))
 		time.Sleep(pause)
@@ -95,5 +102,92 @@ func TestSeedsLoseTheCoordinatorsHost(t *testing.T) {
 	agree(t, "2 3 4", s.some(2, 3, 4)...)
 	endsWith(t, []string{"no quorum"}, s.some(0, 1)...)
 	s.oneHistory(t)
+	release(t, s.some(2, 3, 4)...)
+}
+
+// again starts the process of a rank again with the same variables, and waits until all are in a view with it.
+func (s *spread) again(t *testing.T, rank int, with ...*guest) *guest {
+	t.Helper()
+	g := s.start(t, rank, 1)
+	number := 0
+	with[0].until(t, fmt.Sprintf("a view in which rank %d is again", rank), func() bool {
+		for _, l := range with[0].views() {
+			members := strings.Fields(l.Text)
+			isAgain := func(m string) bool { return strings.HasPrefix(m, fmt.Sprint(rank, ".")) }
+			if len(members) == len(with)+1 && slices.ContainsFunc(members, isAgain) {
+				number = l.Value
+			}
+		}
+		return number > 0
+	})
+	g.opens(t, number, len(with)+1)
+	return g
+}
+
+// kill kills the process of a rank.
+func (s *spread) kill(t *testing.T, rank int) {
+	t.Helper()
+	s.guests[rank].signal(t, syscall.SIGKILL)
+	<-s.guests[rank].over
+}
+
+// TestSeedsProcessComesAgain kills a process, perhaps the one with the coordinator, and starts it again with the same
+// variables: it is taken for the next incarnation of its rank.
+func TestSeedsProcessComesAgain(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rank  int
+		after time.Duration
+	}{
+		{"at once", 3, 0},
+		{"when the others go on without it", 3, 3 * networkSilence},
+		{"with the coordinator, at once", 0, 0},
+		{"with the coordinator, later", 0, 3 * networkSilence},
+		{"alone on the host of a seed", 4, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := seeded(t, 0, 0, 1, 2, 3, 4)
+			s.kill(t, c.rank)
+			time.Sleep(c.after)
+			others := slices.Delete(slices.Clone(s.guests), c.rank, c.rank+1)
+			next := s.again(t, c.rank, others...)
+			s.oneHistory(t, next)
+			release(t, others...)
+			endsWith(t, []string{"well"}, next)
+		})
+	}
+}
+
+// TestSeedsWithoutProcesses kills, one after the other, all processes on the hosts of the seeds, and starts one again: it finds
+// nobody there who knows of the job, and is found by the job.
+func TestSeedsWithoutProcesses(t *testing.T) {
+	s := seededAt(t, []int{hostA, hostC}, 0, 0, 1, 2, 3, 4)
+	s.kill(t, 4)
+	agree(t, "0 1 2 3", s.some(0, 1, 2, 3)...)
+	s.kill(t, 1)
+	agree(t, "0 2 3", s.some(0, 2, 3)...)
+	s.kill(t, 0)
+	agree(t, "2 3", s.some(2, 3)...)
+	next := s.again(t, 0, s.some(2, 3)...)
+	s.oneHistory(t, next)
+	release(t, s.some(2, 3)...)
+	endsWith(t, []string{"well"}, next)
+}
+
+// TestSeedsSecondGathererTakesOver has a process at the second seed gather while it cannot reach the first one, and give way to
+// that; when the first one's host is lost, the one that gave way takes the coordinator's place.
+func TestSeedsSecondGathererTakesOver(t *testing.T) {
+	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
+	s.part(t, []int{hostA}, []int{hostB, hostC})
+	for rank := range hostOf {
+		s.guests = append(s.guests, s.start(t, rank, 1))
+	}
+	time.Sleep(2500 * time.Millisecond)
+	s.heal(t)
+	s.begun(t)
+	s.kill(t, 0)
+	s.kill(t, 1)
+	agree(t, "2 3 4", s.some(2, 3, 4)...)
 	release(t, s.some(2, 3, 4)...)
 }

@@ -17,7 +17,7 @@ import (
 // tasks, by srun's exit code, and by what is left.
 
 // srunFlags have srun and Slurm leave a job alone that loses a task or a node, whatever slurm.conf says. docs/running.md explains them.
-var srunFlags = []string{"--no-kill", "--kill-on-bad-exit=0", "--wait=0"}
+var srunFlags = []string{"--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--output={steps}.%t"}
 
 // powerOffCoordinator has the host of the coordinator lose its power.
 func powerOffCoordinator(j *job, i int) error {
@@ -176,15 +176,15 @@ func TestSlurmBadStarts(t *testing.T) {
 				t.Errorf("srun: %v %s after %v; want exit code 1 within %v", j.cmd.ProcessState, j.killed, time.Since(j.began), badStartMax)
 			}
 			lines := 0
-			for line := range strings.Lines(j.err.String()) {
+			for line := range strings.Lines(j.said()) {
 				if strings.Contains(line, r.want) {
 					lines++
 				}
 			}
 			if lines != workHosts*perHost {
-				t.Errorf("%d lines have %q, not one of each process:\n%s", lines, r.want, j.err.String())
+				t.Errorf("%d lines have %q, not one of each process:\n%s", lines, r.want, j.said())
 			}
-			t.Logf("after %.1f s: %s", time.Since(j.began).Seconds(), strings.SplitAfter(j.err.String(), "\n")[0])
+			t.Logf("after %.1f s: %s", time.Since(j.began).Seconds(), strings.SplitAfter(j.said(), "\n")[0])
 			c.leavesNothing(t)
 		})
 	}
@@ -269,7 +269,7 @@ func TestSlurmJobsEnd(t *testing.T) {
 			}
 			<-j.over
 			if j.killed != "" || j.cmd.ProcessState.ExitCode() != r.exit || !strings.Contains(j.err.String(), r.want) || gone > time.Minute {
-				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.err.String())
+				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.said())
 			}
 			t.Logf("processes gone after %.1f s, srun after %.1f s: %v", gone.Seconds(), time.Since(began).Seconds(), j.cmd.ProcessState)
 			if r.exit >= 0 { // slurmstepd kills all when srun is gone: what they leave, the next job removes
