@@ -69,7 +69,7 @@ func (d *doctorCmd) config() (*doctor.Config, error) {
 // writeFindings prints a line for each finding.
 func writeFindings(w *bufio.Writer, r *doctor.Report) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "state\twhere\tcheck\t")
+	fmt.Fprintln(t, "state\twhere\tcheck\tfinding")
 	for _, f := range r.Findings {
 		text := f.Text
 		if f.Advice != "" {
