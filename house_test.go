@@ -55,7 +55,7 @@ var rooms = []room{
 	{in: "internal/detect", may: "internal/posix"},
 	{in: "swim", may: "internal/detect"},
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect protocol"},
-	{in: "internal/doctor", may: "internal/launch internal/transport"},
+	{in: "internal/doctor", may: "internal/control internal/launch internal/transport"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "test", may: ". internal chaos"},               // jobs of real processes
 	{in: "dashboard"},
