@@ -56,7 +56,7 @@ func (f *hostFlags) listen() (transport.Place, error) {
 	at, _, err := transport.ListenPlace(os.Getenv, true)
 	if err == nil && f.Interface != "" {
 		if at.Kind == transport.Unix {
-			return at, fmt.Errorf("--interface with %s=%v; allowed: with tls: or tcp:", transport.ListenVariable, at)
+			return at, fmt.Errorf("--interface with %s=%v; allowed: with tls or tcp", transport.ListenVariable, at)
 		}
 		at.Net, err = transport.ParseNetwork(f.Interface)
 	}
