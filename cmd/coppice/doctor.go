@@ -20,6 +20,9 @@ type doctorCmd struct {
 }
 
 func (d *doctorCmd) Run(c *console) error {
+	if err := launch.Supported(); err != nil {
+		return err
+	}
 	config, err := d.config()
 	if err != nil {
 		return badInput{err}

@@ -13,11 +13,12 @@ import "time"
 
 // What each step may take.
 const (
-	CallTime    = 10 * time.Second // until a host that was called answers
-	StepTime    = 5 * time.Second  // until a host has examined itself, or says what time it is
-	ConnectTime = 3 * time.Second  // for a connection with another host, and as long again for the handshake
-	datagrams   = 3                // sent to each host
-	gapTime     = 50 * time.Millisecond
+	CallTime    = 10 * time.Second      // until a host that was called answers
+	StepTime    = 5 * time.Second       // until a host has examined itself, or says what time it is
+	ConnectTime = 3 * time.Second       // for a connection with another host, and as long again for the handshake
+	datagrams   = 3                     // sent to each host
+	gapTime     = 50 * time.Millisecond // between two of them
+	heardTime   = time.Second           // for the last of them to come
 )
 
 // greeting is the first line that Serve says. What a login shell may print before is skipped.

@@ -230,7 +230,6 @@ func (e *examination) listen(ctx context.Context, p *patient) {
 	if p.session == nil || p.reached == nil {
 		return
 	}
-	time.Sleep(datagrams * gapTime) // the last ones
 	a, err := p.session.ask(ctx, StepTime, &request{Heard: true})
 	if err != nil {
 		e.lose(p, "datagrams", err, "look at the connection with it")

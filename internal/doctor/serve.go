@@ -46,9 +46,10 @@ func Serve(ctx context.Context, version string, in io.Reader, out io.Writer) err
 			h.orders = *r.Examine
 			a.Facts = h.examine()
 		case r.Reach != nil && h.endpoint != nil:
+			h.others = len(r.Reach)
 			a.Reached = h.reachAll(ctx, r.Reach)
 		case r.Heard:
-			a.Heard = h.whoWasHeard()
+			a.Heard = h.awaitHeard()
 		}
 		if err := to.Encode(a); err != nil {
 			return err
@@ -70,6 +71,7 @@ type host struct {
 	endpoint *transport.Endpoint // nil: it cannot listen
 	udp      *detect.Datagrams   // nil: the same
 	findings []Finding
+	others   int // hosts that send datagrams
 
 	mu    sync.Mutex
 	heard []uint32
@@ -252,6 +254,16 @@ func (h *host) receive(place transport.Place, first netip.AddrPort) {
 			h.mu.Unlock()
 		}
 	}()
+}
+
+// awaitHeard says whose datagrams have come, when all have, or after heardTime.
+func (h *host) awaitHeard() []uint32 {
+	for late := time.Now().Add(heardTime); h.udp != nil; time.Sleep(gapTime / 10) {
+		if all := h.whoWasHeard(); len(all) >= h.others || time.Now().After(late) {
+			return all
+		}
+	}
+	return nil
 }
 
 func (h *host) whoWasHeard() []uint32 {

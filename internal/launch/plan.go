@@ -80,7 +80,7 @@ type place struct {
 // New checks what the user asked for, before anything starts.
 func New(c Config) (*Plan, error) {
 	p := &Plan{Config: c}
-	if err := supported(runtime.GOOS); err != nil {
+	if err := Supported(); err != nil {
 		return nil, err
 	}
 	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkRestart, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
@@ -91,6 +91,9 @@ func New(c Config) (*Plan, error) {
 	p.place()
 	return p, nil
 }
+
+// Supported says what is wrong if jobs of several processes do not run on this operating system.
+func Supported() error { return supported(runtime.GOOS) }
 
 // supported says what is wrong if jobs of several processes do not run on an operating system.
 func supported(goos string) error {
