@@ -39,7 +39,20 @@ func newDoctorsLab(t *testing.T) (*lab, *hostNetwork) {
 // examined is what coppice doctor finds, called on the launcher's host.
 func (l *lab) examined(t *testing.T, n *hostNetwork, listen string, args ...string) (r doctor.Report) {
 	t.Helper()
-	cmd := exec.Command(l.path("bin", "coppice"), append([]string{"doctor", "--json"}, args...)...)
+	exit := l.calls(t, n, listen, &r, append([]string{"doctor", "--json"}, args...)...)
+	if exit != r.Exit {
+		t.Errorf("exit code %d, though the report says %d", exit, r.Exit)
+	}
+	if r.Seconds > 40 {
+		t.Errorf("took %.1f s", r.Seconds)
+	}
+	return r
+}
+
+// calls calls coppice on the launcher's host, and reads the JSON that it prints.
+func (l *lab) calls(t *testing.T, n *hostNetwork, listen string, report any, args ...string) (exit int) {
+	t.Helper()
+	cmd := exec.Command(l.path("bin", "coppice"), args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.Env = []string{"PATH=" + l.searchPath(), "HOME=" + l.dir, "COPPICE_LISTEN=" + listen}
@@ -47,16 +60,10 @@ func (l *lab) examined(t *testing.T, n *hostNetwork, listen string, args ...stri
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(out.Bytes(), report); err != nil {
 		t.Fatalf("%v: %s%s", err, out.String(), said.String())
 	}
-	if cmd.ProcessState.ExitCode() != r.Exit {
-		t.Errorf("%v, though the report says %d", cmd.ProcessState, r.Exit)
-	}
-	if r.Seconds > 40 {
-		t.Errorf("took %.1f s", r.Seconds)
-	}
-	return r
+	return cmd.ProcessState.ExitCode()
 }
 
 // wrong are the findings that are not well, each as its state, check and place.
@@ -140,5 +147,33 @@ func TestHostsOverIPv6(t *testing.T) {
 		if err != nil || ran.Exit != 0 || len(ran.evicted()) > 0 {
 			t.Errorf("network %q: %v, %+v\n%s", network, err, ran, j.log())
 		}
+	}
+}
+
+// TestHostsNeedThesePortsOnly: a firewall that lets through ssh and as many ports as the guide says, docs/operations.md, is open enough.
+func TestHostsNeedThesePortsOnly(t *testing.T) {
+	l, n := newDoctorsLab(t)
+	// Two processes on each host, and the launcher's coordinator on its own.
+	const ports = "7000-7001"
+	var rules strings.Builder
+	for _, open := range []string{"tcp dport 22", "tcp sport 22", "tcp dport " + ports, "tcp sport " + ports, "udp dport " + ports} {
+		fmt.Fprintf(&rules, "rule add pref 100 ipproto %s lookup main\n", open)
+	}
+	rules.WriteString("rule add pref 200 from 198.18.0.0/15 to 198.18.0.0/15 blackhole\n")
+	if err := n.router.ip(rules.String()); err != nil {
+		t.Fatal(err)
+	}
+	const hosts = "host0:2,host1:2,host2:2"
+	if r := l.examined(t, n, "tls:"+ports, "--hosts", hosts); wrong(r) != nil {
+		t.Fatalf("%+v", r.Findings)
+	}
+	if r := l.examined(t, n, "", "--hosts", hosts); r.Exit != 1 {
+		t.Errorf("any ports: %+v", r.Findings)
+	}
+	var r report
+	words := append([]string{"run", "--json", "--timeout", "1m", "--hosts", hosts, "--"}, stepsProgram(2*time.Second, stepTasks)...)
+	words[len(words)-1] = l.path("ports-steps")
+	if exit := l.calls(t, n, "tls:"+ports, &r, words...); exit != 0 || len(r.evicted()) > 0 {
+		t.Errorf("exit code %d, %+v", exit, r)
 	}
 }
