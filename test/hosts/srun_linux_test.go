@@ -220,7 +220,7 @@ func TestSlurmUsedPort(t *testing.T) {
 	}
 	<-j.over
 	if n := j.right(); n != stepTasks || !j.cmd.ProcessState.Success() {
-		t.Errorf("srun: %v; %d of %d tasks were right\n%s", j.cmd.ProcessState, n, stepTasks, j.err.String())
+		t.Errorf("srun: %v; %d of %d tasks were right\n%s", j.cmd.ProcessState, n, stepTasks, j.said())
 	}
 	t.Logf("the job took %v", time.Since(j.began))
 	c.leavesNothing(t)
@@ -268,7 +268,7 @@ func TestSlurmJobsEnd(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			}
 			<-j.over
-			if j.killed != "" || j.cmd.ProcessState.ExitCode() != r.exit || !strings.Contains(j.err.String(), r.want) || gone > time.Minute {
+			if j.killed != "" || j.cmd.ProcessState.ExitCode() != r.exit || !strings.Contains(j.said(), r.want) || gone > time.Minute {
 				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.said())
 			}
 			t.Logf("processes gone after %.1f s, srun after %.1f s: %v", gone.Seconds(), time.Since(began).Seconds(), j.cmd.ProcessState)

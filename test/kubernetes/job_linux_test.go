@@ -22,23 +22,18 @@ import (
 // manifests are in the repository, as users take them.
 const manifests = "../../deploy/kubernetes/"
 
-// jobManifest reads the Service and the Job of job.yaml.
-func jobManifest(t *testing.T) (*core.Service, *batch.Job) {
+// readManifest reads the parts of a file.
+func readManifest(t *testing.T, name string, parts ...any) {
 	t.Helper()
-	b, err := os.ReadFile(manifests + "job.yaml")
+	b, err := os.ReadFile(manifests + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := bytes.Split(b, []byte("\n---\n"))
-	var service core.Service
-	var job batch.Job
-	if err := yaml.UnmarshalStrict(parts[0], &service); err != nil {
-		t.Fatal(err)
+	for i, part := range bytes.Split(b, []byte("\n---\n")) {
+		if err := yaml.UnmarshalStrict(part, parts[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := yaml.UnmarshalStrict(parts[1], &job); err != nil {
-		t.Fatal(err)
-	}
-	return &service, &job
 }
 
 // Harm comes to one pod after another, at random, with so much time between.
@@ -58,9 +53,11 @@ func TestIndexedJobUnderHarm(t *testing.T) {
 			t.Log(n.said())
 		}
 	})
-	service, job := jobManifest(t)
+	var service core.Service
+	var job batch.Job
+	readManifest(t, "job.yaml", &service, &job)
 	c.secret(t, "steps")
-	if _, err := c.CoreV1().Services("default").Create(t.Context(), service, meta.CreateOptions{}); err != nil {
+	if _, err := c.CoreV1().Services("default").Create(t.Context(), &service, meta.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	runs := 1

@@ -56,6 +56,7 @@ func newNode(t *testing.T, c *cluster) *node {
 	t.Helper()
 	n := &node{t: t, cluster: c, dir: t.TempDir(), pods: map[types.UID]*pod{}}
 	run(t, "ip", "link", "add", "pods", "type", "bridge")
+	t.Cleanup(func() { run(t, "ip", "link", "delete", "pods") })
 	run(t, "ip", "address", "add", nodeAddress+"/16", "dev", "pods")
 	run(t, "ip", "link", "set", "pods", "up")
 	if err := os.WriteFile(filepath.Join(n.dir, "resolv.conf"), []byte("nameserver "+nodeAddress+"\nsearch default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"), 0o644); err != nil {
