@@ -44,6 +44,16 @@ func MakeDir(getenv func(string) string) (string, error) {
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
 
+// NamedDir is the directory of a new job that has its name from elsewhere (JobName). Nobody has made it yet.
+func NamedDir(getenv func(string) string, name string) (string, error) {
+	parent, err := parentDir(getenv)
+	if err != nil {
+		return "", err
+	}
+	sweep(parent)
+	return filepath.Join(parent, dirPrefix+name), nil
+}
+
 // Keep keeps a directory that MakeDir made from being swept until remove is called,
 // which removes it: for an agent, which reads there what the dead have left.
 func Keep(dir string) (remove func(), err error) {

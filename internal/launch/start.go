@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -24,12 +25,12 @@ func (j *job) open() error {
 	if j.Hosts != nil {
 		tcp = ":0"
 	}
-	dir, err := control.MakeDir(os.Getenv)
+	dir, err := j.makeDir()
 	if err != nil {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
-		Dir: dir, Size: j.N, Command: j.command(), Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
+		Dir: dir, Size: j.N, Command: j.Command(), Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
 		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {
@@ -38,8 +39,22 @@ func (j *job) open() error {
 	return err
 }
 
-// command is the program and its arguments, as a shell reads them.
-func (p *Plan) command() string {
+// makeDir makes the job's directory on this host.
+func (p *Plan) makeDir() (string, error) {
+	if p.Name != "" {
+		dir, err := control.NamedDir(os.Getenv, p.Name)
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if !errors.Is(err, fs.ErrExist) { // of another job
+			return dir, err
+		}
+	}
+	return control.MakeDir(os.Getenv)
+}
+
+// Command is the program and its arguments, as a shell reads them.
+func (p *Plan) Command() string {
 	words := []string{quote(p.Program)}
 	for _, arg := range p.Args {
 		words = append(words, quote(arg))
