@@ -42,7 +42,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
 	}
 	defer joined.Store(false)
-	place.Silence = cfg.Silence
+	place.Silence = cmp.Or(place.Silence, cfg.Silence)
 	var server *control.Server
 	if place.Host {
 		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
@@ -35,19 +38,44 @@ func (a *attachCmd) Run(c *console) error {
 	if a.FromStart {
 		s.at = map[string]int64{}
 	}
+	if s.about, err = job.About(); err != nil {
+		return err
+	}
 	result, err := s.follow()
-	if result != nil && a.JSON && result.Report != nil {
-		if err := c.printJSON(result.Report); err != nil {
-			return err
-		}
+	if err == nil {
+		err = tellResult(c, s.about, result, a.JSON)
 	}
 	return concluded(job, result, err, s.passed)
 }
+
+// tellResult tells how a job ended. The output of one that had a keeper here ends with it.
+func tellResult(c *console, about spool.About, result *spool.Result, asJSON bool) error {
+	if about.Hosts != nil && result.Error != "" {
+		c.notice(result.Error)
+	}
+	if asJSON && result.Report != nil {
+		return c.printJSON(result.Report)
+	}
+	return nil
+}
+
+// attachment is what follows a job on other hosts.
+func attachment(c *console, job *spool.Job, about spool.About) *launch.Attachment {
+	a := &launch.Attachment{Job: job.Name, Hosts: about.Hosts, SSH: about.SSH, Agent: about.Agent, Notice: c.notice}
+	if job.Result() != nil { // so they were looked for
+		a.Patience = briefPatience
+	}
+	return a
+}
+
+// briefPatience is that with hosts of a job which is known to have ended.
+const briefPatience = 3 * time.Second
 
 // show shows the output of a job.
 type show struct {
 	*console
 	job    *spool.Job
+	about  spool.About
 	json   bool
 	at     map[string]int64 // by host: how far it was shown
 	saved  time.Time        // when the job's directory was told that
@@ -66,9 +94,20 @@ func (s *show) follow() (*spool.Result, error) {
 		result *spool.Result
 		err    error
 	}
+	follow, pass := s.followHere, s.job.Signal
+	if s.about.Hosts != nil {
+		there := attachment(s.console, s.job, s.about)
+		there.From, there.Emit = maps.Clone(s.at), s.emit
+		follow = func(ctx context.Context) (*spool.Result, error) { return followHosts(ctx, s.job, there) }
+		pass = func(sig syscall.Signal) error {
+			s.notice(control.SignalName(sig) + ": passed on to all hosts; once more kills")
+			there.Signal(sig)
+			return nil
+		}
+	}
 	ended := make(chan end, 1)
 	go func() {
-		result, err := s.job.Follow(ctx, s.at[""], func(stream int, data []byte, next int64) error { return s.emit("", stream, data, next) })
+		result, err := follow(ctx)
 		ended <- end{result, errors.Join(err, s.save())}
 	}()
 	for {
@@ -83,9 +122,26 @@ func (s *show) follow() (*spool.Result, error) {
 				return nil, context.Cause(ctx)
 			}
 			s.passed = sig.(syscall.Signal)
-			_ = s.job.Signal(s.passed) // who is gone needs none
+			_ = pass(s.passed) // who is gone needs none
 		}
 	}
+}
+
+// followHere follows a job of this host.
+func (s *show) followHere(ctx context.Context) (*spool.Result, error) {
+	return s.job.Follow(ctx, s.at[""], func(stream int, data []byte, next int64) error { return s.emit("", stream, data, next) })
+}
+
+// followHosts follows a job of other hosts, and keeps how it ended.
+func followHosts(ctx context.Context, job *spool.Job, a *launch.Attachment) (*spool.Result, error) {
+	result, err := a.Follow(ctx)
+	switch known := job.Result(); {
+	case known != nil && ctx.Err() == nil: // by who could ask more of its hosts, perhaps
+		return known, nil
+	case err != nil:
+		return nil, err
+	}
+	return result, job.SetResult(result)
 }
 
 // saveEvery is how often the directory is told how far the output was shown.
@@ -122,11 +178,20 @@ func (w *waitCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	result, err := job.Follow(context.Background(), 0, nil)
-	if result != nil && w.JSON && result.Report != nil {
-		if err := c.printJSON(result.Report); err != nil {
-			return err
-		}
+	about, err := job.About()
+	if err != nil {
+		return err
+	}
+	result := job.Result()
+	switch {
+	case result != nil:
+	case about.Hosts != nil:
+		result, err = followHosts(context.Background(), job, attachment(c, job, about))
+	default:
+		result, err = job.Follow(context.Background(), 0, nil)
+	}
+	if err == nil && (w.JSON || about.Hosts != nil) {
+		err = tellResult(c, about, result, w.JSON)
 	}
 	return concluded(job, result, err, 0)
 }

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -38,6 +37,20 @@ func (r *runCmd) checkDetached() error {
 		return fmt.Errorf("--stdin %s with --detach: nobody reads standard input of a job in the background; allowed: --stdin none", r.Stdin)
 	}
 	r.Stdin = "none"
+	if r.Hosts == "" {
+		return nil
+	}
+	for _, f := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--grow", r.Grow != 0}, {"--respawn", r.Respawn != "" && r.Respawn != launch.RespawnNever}, {"--restart", r.Restart != 0}, {"--timeout", r.Timeout != nil},
+		{"--kill at a time", slices.ContainsFunc(r.Kill, func(k control.Kill) bool { return k.Op == "" })}, {"--log-dir", r.LogDir != ""}, {"--verbose", r.Verbose},
+	} {
+		if f.given {
+			return fmt.Errorf("%s with --detach and --hosts: it needs a launcher, which such a job has not; allowed: without one of these flags", f.flag)
+		}
+	}
 	return nil
 }
 
@@ -48,13 +61,20 @@ func (r *runCmd) detach(c *console, plan *launch.Plan) error {
 		return err
 	}
 	spool.Sweep(root)
-	job, err := spool.New(root, "", spool.About{Command: plan.Command(), Began: time.Now()})
+	about := spool.About{Command: plan.Command(), Began: time.Now()}
+	if plan.Hosts != nil {
+		about.Hosts, about.SSH, about.Agent = plan.KeptHosts(), plan.SSH, plan.Agent
+	}
+	job, err := spool.New(root, "", about)
 	if err != nil {
 		return err
 	}
-	result, err := startKeeper(job)
-	if err == nil && result != nil && !result.Started {
-		err = &unstarted{result}
+	if plan.Hosts != nil {
+		ctx, stop := untilSignal()
+		err = plan.Detach(ctx, job.Name)
+		stop()
+	} else {
+		err = startKeeper(job)
 	}
 	if err != nil {
 		return errors.Join(err, job.Remove())
@@ -79,16 +99,16 @@ func (u *unstarted) As(target any) bool {
 	return false
 }
 
-// startKeeper starts the keeper of a job, and waits until that has started the processes, or has ended: then it has a result. A
+// startKeeper starts the keeper of a job, and waits until that has started the processes. A
 // signal that comes meanwhile is the keeper's.
-func startKeeper(job *spool.Job) (*spool.Result, error) {
+func startKeeper(job *spool.Job) error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	log, err := os.OpenFile(filepath.Join(job.Path(), "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := job.Log()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 	keeper := exec.Command(self)
@@ -96,12 +116,12 @@ func startKeeper(job *spool.Job) (*spool.Result, error) {
 	keeper.Stderr, keeper.SysProcAttr = log, launch.Detached()
 	ready, err := keeper.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, stop := untilSignal()
 	defer stop()
 	if err := keeper.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	defer context.AfterFunc(ctx, func() {
 		i := launch.Interrupted{}
@@ -112,9 +132,12 @@ func startKeeper(job *spool.Job) (*spool.Result, error) {
 	result := job.Result()
 	if len(said) == 0 && result == nil {
 		text, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("the job's keeper has ended before it had started the processes: %v: %s", keeper.Wait(), text)
+		return fmt.Errorf("the job's keeper has ended before it had started the processes: %v: %s", keeper.Wait(), text)
 	}
-	return result, nil
+	if result != nil && !result.Started {
+		return &unstarted{result}
+	}
+	return nil
 }
 
 // keep is the keeper of a detached job: it does what run does, and writes to the job's directory what that would show.

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
@@ -27,7 +28,7 @@ type jobReport struct {
 func (j *jobsCmd) Run(c *console) error {
 	if len(j.Remove) > 0 {
 		for _, name := range j.Remove {
-			if err := remove(name); err != nil {
+			if err := remove(c, name); err != nil {
 				return err
 			}
 		}
@@ -37,9 +38,15 @@ func (j *jobsCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	all := []jobReport{}
+	all, parts := []jobReport{}, map[string]bool{}
 	for _, job := range spool.List(root) {
-		all = append(all, describeJob(job))
+		about, _ := job.About()
+		for _, h := range about.Hosts { // they may have the same home directory
+			parts[launch.KeptName(job.Name, h.Name)] = true
+		}
+		if !parts[job.Name] {
+			all = append(all, describeJob(job, about))
+		}
 	}
 	report := struct {
 		Jobs []jobReport `json:"jobs"`
@@ -59,9 +66,11 @@ func (j *jobsCmd) Run(c *console) error {
 }
 
 // describeJob tells what is known of a job here.
-func describeJob(job *spool.Job) jobReport {
-	about, _ := job.About()
-	r := jobReport{Job: job.Name, Command: about.Command, Began: about.Began, Hosts: about.Hosts, State: "killed"}
+func describeJob(job *spool.Job, about spool.About) jobReport {
+	r := jobReport{Job: job.Name, Command: about.Command, Began: about.Began, State: "killed"}
+	for _, h := range about.Hosts {
+		r.Hosts = append(r.Hosts, h.Name)
+	}
 	runs := job.Runs()
 	switch result := job.Result(); {
 	case result != nil:
@@ -76,13 +85,24 @@ func describeJob(job *spool.Job) jobReport {
 }
 
 // remove removes a job that has ended.
-func remove(name string) error {
+func remove(c *console, name string) error {
 	job, err := found(name)
 	if err != nil {
 		return err
 	}
 	if job.Runs() {
 		return badInput{fmt.Errorf("job %s runs; allowed: one that has ended (Ctrl-C in coppice attach ends it)", name)}
+	}
+	about, err := job.About()
+	if err != nil {
+		return err
+	}
+	if about.Hosts != nil {
+		ctx, stop := untilSignal()
+		defer stop()
+		if err := attachment(c, job, about).Remove(ctx); err != nil {
+			return err
+		}
 	}
 	return job.Remove()
 }

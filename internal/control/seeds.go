@@ -137,9 +137,9 @@ func (c *Client) gather(began time.Time) {
 		return
 	}
 	s, err := Serve(ServerConfig{
-		Dir: c.place.Dir, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
-		JoinTimeout: c.place.JoinTimeout,
-		Command:     strings.Join(os.Args, " "), Logger: c.log,
+		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
+		Settings: c.place.Settings, JoinTimeout: c.place.JoinTimeout,
+		Command: strings.Join(os.Args, " "), Logger: c.log,
 		shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed, gatherer: c.place,
 	})
 	if err != nil {

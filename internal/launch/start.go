@@ -54,9 +54,11 @@ func (p *Plan) makeDir() (string, error) {
 }
 
 // Command is the program and its arguments, as a shell reads them.
-func (p *Plan) Command() string {
-	words := []string{quote(p.Program)}
-	for _, arg := range p.Args {
+func (p *Plan) Command() string { return commandLine(p.Program, p.Args) }
+
+func commandLine(program string, args []string) string {
+	words := []string{quote(program)}
+	for _, arg := range args {
 		words = append(words, quote(arg))
 	}
 	return strings.Join(words, " ")

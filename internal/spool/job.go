@@ -43,9 +43,15 @@ type Job struct {
 type About struct {
 	Command string    `json:"command"`
 	Began   time.Time `json:"began"`
-	Hosts   []string  `json:"hosts,omitempty"` // where its keepers are; nil: here
+	Hosts   []Host    `json:"hosts,omitempty"` // where its keepers are; nil: here
 	SSH     []string  `json:"ssh,omitempty"`   // how they are called
 	Agent   []string  `json:"agent,omitempty"`
+}
+
+// Host is one of the hosts of a job.
+type Host struct {
+	Name  string `json:"name"`
+	Ranks []int  `json:"ranks"`
 }
 
 // Result is how a job ended.
@@ -283,6 +289,11 @@ func (j *Job) Signal(s syscall.Signal) error {
 		return ErrKilled
 	}
 	return detect.KillPidfd(pidfd, s)
+}
+
+// Log is a file for what the keeper itself writes, should it crash.
+func (j *Job) Log() (*os.File, error) {
+	return os.OpenFile(filepath.Join(j.path, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 // Remove removes the job.
