@@ -83,7 +83,7 @@ type show struct {
 }
 
 // follow shows the output until the job ends. Signals that end a run are passed on; one that says that the terminal is gone, or that
-// comes again and again after the job's keeper has gone, ends this command only.
+// nobody is there to take, ends this command only.
 func (s *show) follow() (*spool.Result, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
@@ -94,15 +94,17 @@ func (s *show) follow() (*spool.Result, error) {
 		result *spool.Result
 		err    error
 	}
-	follow, pass := s.followHere, s.job.Signal
+	follow, pass := s.followHere, func(sig syscall.Signal) bool { return s.job.Signal(sig) == nil }
 	if s.about.Hosts != nil {
 		there := attachment(s.console, s.job, s.about)
 		there.From, there.Emit = maps.Clone(s.at), s.emit
 		follow = func(ctx context.Context) (*spool.Result, error) { return followHosts(ctx, s.job, there) }
-		pass = func(sig syscall.Signal) error {
-			s.notice(control.SignalName(sig) + ": passed on to all hosts; once more kills")
-			there.Signal(sig)
-			return nil
+		pass = func(sig syscall.Signal) bool {
+			heard := there.Signal(sig)
+			if heard {
+				s.notice(control.SignalName(sig) + ": passed on to all hosts; once more kills")
+			}
+			return heard
 		}
 	}
 	ended := make(chan end, 1)
@@ -115,14 +117,21 @@ func (s *show) follow() (*spool.Result, error) {
 		case e := <-ended:
 			return e.result, e.err
 		case sig := <-signals:
-			if sig == syscall.SIGHUP {
-				stop(errors.New("the terminal is gone"))
-				<-ended
-				endBy(syscall.SIGHUP)
-				return nil, context.Cause(ctx)
+			got := sig.(syscall.Signal)
+			if got != syscall.SIGHUP {
+				if pass(got) {
+					s.passed = got
+					continue
+				}
+				select {
+				case e := <-ended: // just now
+					return e.result, e.err
+				case <-time.After(lastWords):
+				}
 			}
-			s.passed = sig.(syscall.Signal)
-			_ = pass(s.passed) // who is gone needs none
+			stop(launch.Interrupted{Signal: got})
+			e := <-ended
+			return e.result, e.err
 		}
 	}
 }

@@ -37,8 +37,10 @@ type Attachment struct {
 
 // hostEnd is how the processes of a host ended.
 type hostEnd struct {
-	result *spool.Result
-	gone   string // otherwise: why that is not known
+	result   *spool.Result
+	report   hostReport
+	finished bool   // a process knew of the job's end
+	gone     string // otherwise: why that is not known
 }
 
 // retryTime is how long after a failed call a host is called again.
@@ -62,26 +64,53 @@ func (a *Attachment) Follow(parent context.Context) (*spool.Result, error) {
 		})
 	}
 	var late <-chan time.Time // when those that do not answer are given up; nil: others are there, and not done
+	var since time.Time       // they do not answer
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late:
-			return a.conclude()
+			result, err := a.conclude()
+			if !errors.Is(err, errUnsure) || time.Since(since) > unsureMax {
+				return result, err
+			}
+			late = time.After(patienceMin)
 		case <-a.changed:
-		}
-		a.mu.Lock()
-		open, missing := len(a.Hosts)-len(a.ended), len(a.missing)
-		a.mu.Unlock()
-		switch {
-		case open == 0:
-			return a.conclude()
-		case missing < open:
-			late = nil
-		case late == nil:
-			late = time.After(cmp.Or(a.Patience, patienceMin))
+			open, patience := a.rest()
+			switch {
+			case open == 0:
+				return a.conclude()
+			case patience == 0:
+				late = nil
+			case late == nil:
+				late, since = time.After(patience), time.Now()
+			}
 		}
 	}
+}
+
+// unsureMax is how long hosts are called that do not answer, if it is not known without them how the job ended.
+const unsureMax = 10 * time.Minute
+
+// finishedPatience is that with hosts that do not answer, if it is known without them how the job ended.
+const finishedPatience = 10 * time.Second
+
+// rest is on how many hosts the job has not ended, as far as is known, and how long they are waited for; 0: some of them
+// answer.
+func (a *Attachment) rest() (open int, patience time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	open = len(a.Hosts) - len(a.ended)
+	if len(a.missing) < open {
+		return open, 0
+	}
+	patience = patienceMin
+	for _, end := range a.ended {
+		if end.finished {
+			patience = finishedPatience
+		}
+	}
+	return open, cmp.Or(a.Patience, patience)
 }
 
 // followHost follows the processes of one host to their end. An error is one of Emit.
@@ -137,7 +166,7 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		return nil, err
 	}
 	defer c.hangUp()
-	if _, err := c.next(ctx, patienceMin/2); err != nil { // the greeting
+	if _, err := c.next(ctx, patienceMin/3); err != nil { // the greeting
 		return nil, err
 	}
 	if err := c.say.say(agentOrders{Follow: &followOrders{Name: KeptName(a.Job, host), From: *from, Wait: a.Emit == nil}}); err != nil {
@@ -161,21 +190,31 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		case noticeSpool:
 			emit(n)
 		case noticeResult:
-			return &hostEnd{result: n.Result}, nil
+			end := &hostEnd{result: n.Result}
+			if n.Result == nil || json.Unmarshal(n.Result.Report, &end.report) != nil {
+				return nil, fmt.Errorf("host %s has a result that is none", host)
+			}
+			end.finished = len(end.report.Ended) > 0
+			return end, nil
 		case noticeGone:
 			return &hostEnd{gone: n.Text}, nil
 		}
 	}
 }
 
-// Signal passes a signal on to all hosts, also to those that answer later.
-func (a *Attachment) Signal(s syscall.Signal) {
+// Signal passes a signal on to all hosts, also to those that answer later. If none answers now, it does nothing and
+// reports that.
+func (a *Attachment) Signal(s syscall.Signal) (heard bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if len(a.calls) == 0 {
+		return false
+	}
 	a.signals = append(a.signals, s)
 	for _, c := range a.calls {
 		_ = c.say.say(command{Signal: s}) // it may be lost: then it is called again
 	}
+	return true
 }
 
 // conclude is how the job ended, by what the hosts have told.
@@ -189,11 +228,8 @@ func (a *Attachment) conclude() (*spool.Result, error) {
 		all += len(h.Ranks)
 		end, ok := a.ended[h.Name]
 		if ok && end.result != nil {
-			knew, err := r.add(end.result)
-			if err != nil {
-				return nil, fmt.Errorf("host %s: %w", h.Name, err)
-			}
-			finished = finished || knew
+			r.add(end)
+			finished = finished || end.finished
 			continue
 		}
 		why := fmt.Sprintf("host %s: %s", h.Name, end.gone)
@@ -214,22 +250,17 @@ func (a *Attachment) conclude() (*spool.Result, error) {
 	return &spool.Result{Exit: r.Exit, Signal: r.received, Started: true, Error: r.Cause, Report: text}, err
 }
 
-// add adds what came of the processes of a host, and reports whether one of them knew of the job's end.
-func (r *Report) add(result *spool.Result) (knewEnd bool, err error) {
-	var h hostReport
-	if err := json.Unmarshal(result.Report, &h); err != nil {
-		return false, err
-	}
-	for _, t := range h.Tasks {
-		t.left = slices.Contains(h.Ended, t.Rank)
+// add adds what came of the processes of a host.
+func (r *Report) add(end hostEnd) {
+	for _, t := range end.report.Tasks {
+		t.left = slices.Contains(end.report.Ended, t.Rank)
 		t.ended = time.Unix(0, 0).Add(time.Duration(t.Seconds * float64(time.Second))) // hosts have begun at about the same time
 		r.Tasks = append(r.Tasks, t)
 	}
-	r.Seconds = max(r.Seconds, h.Seconds)
-	if result.Signal != 0 {
-		r.interrupt(result.Signal)
+	r.Seconds = max(r.Seconds, end.report.Seconds)
+	if end.result.Signal != 0 {
+		r.interrupt(end.result.Signal)
 	}
-	return len(h.Ended) > 0, nil
 }
 
 // Remove removes what the hosts keep of the job, once it has ended. Hosts that do not answer are told of.

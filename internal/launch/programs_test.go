@@ -46,7 +46,7 @@ var programs = map[string]func(args []string) (exit int){
 	"stuck":     func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
 	"launcher":  launcher,
 	"agent":     agentProgram,
-	"keeper":    keeperProgram,
+	"kept":      keeperProgram,
 }
 
 func TestMain(m *testing.M) {
@@ -506,7 +506,7 @@ func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
 
 func agentProgram([]string) int {
 	keeper := exec.Command(os.Args[0])
-	keeper.Env = append(os.Environ(), programVar+"=keeper")
+	keeper.Env = append(os.Environ(), programVar+"=kept")
 	if err := Agent(context.Background(), os.Stdin, os.Stdout, keeper); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
