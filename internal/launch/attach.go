@@ -27,6 +27,8 @@ type Attachment struct {
 
 	Patience time.Duration // for hosts that do not answer, when all others have ended; 0: 30 s
 
+	emitting sync.Mutex // held while Emit works, which may take its time
+
 	mu      sync.Mutex
 	calls   map[string]*agentCall // by host: those that are open
 	signals []syscall.Signal      // that were passed on
@@ -122,8 +124,8 @@ func (a *Attachment) followHost(ctx context.Context, host string) error {
 			if a.Emit == nil || failed != nil {
 				return
 			}
-			a.mu.Lock()
-			defer a.mu.Unlock()
+			a.emitting.Lock()
+			defer a.emitting.Unlock()
 			if failed = a.Emit(host, n.Stream, n.Data, n.At); failed == nil {
 				from = n.At
 			}

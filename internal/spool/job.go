@@ -320,10 +320,17 @@ func sweep(root string, before time.Time, most int64) {
 	}
 }
 
+// openMax is how long a job may run on other hosts without anybody asking for it, so that it can be found after that.
+const openMax = 365 * 24 * time.Hour
+
 // open reports whether the job may go on, for all that is known here.
 func (j *Job) open() bool {
 	about, _ := j.About()
-	return j.Runs() || locked(filepath.Join(j.path, attachedName)) || j.Result() == nil && about.Hosts == nil && time.Since(about.Began) < time.Minute
+	start := time.Minute // until its keeper has begun
+	if about.Hosts != nil {
+		start = openMax
+	}
+	return j.Runs() || locked(filepath.Join(j.path, attachedName)) || j.Result() == nil && time.Since(about.Began) < start
 }
 
 // size is how much a job takes, and when something was written last.
