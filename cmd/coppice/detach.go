@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
@@ -44,8 +43,13 @@ func (r *runCmd) checkDetached() error {
 		flag  string
 		given bool
 	}{
-		{"--grow", r.Grow != 0}, {"--respawn", r.Respawn != "" && r.Respawn != launch.RespawnNever}, {"--restart", r.Restart != 0}, {"--timeout", r.Timeout != nil},
-		{"--kill at a time", slices.ContainsFunc(r.Kill, func(k control.Kill) bool { return k.Op == "" })}, {"--log-dir", r.LogDir != ""}, {"--verbose", r.Verbose},
+		{"--grow", r.Grow != 0},
+		{"--respawn", r.Respawn != "" && r.Respawn != launch.RespawnNever},
+		{"--restart", r.Restart != 0},
+		{"--timeout", r.Timeout != nil},
+		{"--kill at a time", slices.ContainsFunc(r.Kill, func(k control.Kill) bool { return k.Op == "" })},
+		{"--log-dir", r.LogDir != ""},
+		{"--verbose", r.Verbose},
 	} {
 		if f.given {
 			return fmt.Errorf("%s with --detach and --hosts: it needs a launcher, which such a job has not; allowed: without one of these flags", f.flag)
@@ -61,17 +65,14 @@ func (r *runCmd) detach(c *console, plan *launch.Plan) error {
 		return err
 	}
 	spool.Sweep(root)
-	about := spool.About{Command: plan.Command(), Began: time.Now()}
-	if plan.Hosts != nil {
-		about.Hosts, about.SSH, about.Agent = plan.KeptHosts(), plan.SSH, plan.Agent
-	}
+	about := plan.About()
 	job, err := spool.New(root, "", about)
 	if err != nil {
 		return err
 	}
 	if plan.Hosts != nil {
 		ctx, stop := untilSignal()
-		err = plan.Detach(ctx, job.Name)
+		err = plan.Detach(ctx, job.Name, about)
 		stop()
 	} else {
 		err = startKeeper(job)

@@ -98,6 +98,9 @@ func remove(c *console, name string) error {
 		return err
 	}
 	if about.Hosts != nil {
+		if job.Result() == nil {
+			return badInput{fmt.Errorf("job %s has not ended, as far as is known here; allowed: one that has (coppice wait %s asks its hosts)", name, name)}
+		}
 		ctx, stop := untilSignal()
 		defer stop()
 		if err := attachment(c, job, about).Remove(ctx); err != nil {

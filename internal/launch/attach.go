@@ -171,7 +171,7 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 	if _, err := c.next(ctx, patienceMin/3); err != nil { // the greeting
 		return nil, err
 	}
-	if err := c.say.say(agentOrders{Follow: &followOrders{Name: KeptName(a.Job, host), From: *from, Wait: a.Emit == nil}}); err != nil {
+	if err := c.say.say(agentOrders{Follow: &followOrders{Job: a.Job, Host: host, From: *from, Wait: a.Emit == nil}}); err != nil {
 		return nil, c.lost(ctx, err)
 	}
 	a.note(func() {
@@ -276,7 +276,7 @@ func (a *Attachment) Remove(ctx context.Context) error {
 		defer c.hangUp()
 		n, err := c.next(ctx, patienceMin/3)
 		if err == nil {
-			err = c.say.say(agentOrders{Follow: &followOrders{Name: KeptName(a.Job, host), Remove: true}})
+			err = c.say.say(agentOrders{Follow: &followOrders{Job: a.Job, Host: host, Remove: true}})
 		}
 		if err == nil {
 			n, err = c.next(ctx, patienceMin/3)

@@ -17,8 +17,17 @@ import (
 // seedHosts is how many hosts have an address at which processes look for each other.
 const seedHosts = 3
 
-// KeptHosts are those of the plan that have processes.
-func (p *Plan) KeptHosts() (hosts []spool.Host) {
+// About is what a job of the plan is that outlives its launcher.
+func (p *Plan) About() spool.About {
+	a := spool.About{Command: p.Command(), Began: time.Now()}
+	if p.Hosts != nil {
+		a.Hosts, a.SSH, a.Agent = p.keptHosts(), p.SSH, p.Agent
+	}
+	return a
+}
+
+// keptHosts are those of the plan that have processes.
+func (p *Plan) keptHosts() (hosts []spool.Host) {
 	for rank := range p.N {
 		if p.places[rank].local == 0 {
 			hosts = append(hosts, spool.Host{Name: p.hostName(rank)})
@@ -31,8 +40,8 @@ func (p *Plan) KeptHosts() (hosts []spool.Host) {
 
 // Detach starts the processes on other hosts, where they outlive this process. If one host cannot, none does. If
 // this process is killed meanwhile, those that were started wait for the others, and end if a majority does not come.
-func (p *Plan) Detach(ctx context.Context, name string) error {
-	hosts := p.KeptHosts()
+func (p *Plan) Detach(ctx context.Context, name string, about spool.About) error {
+	hosts := about.Hosts
 	calls := make([]*agentCall, len(hosts))
 	err := forEach(calls, func(i int) (err error) {
 		calls[i], err = callAgent(p.SSH, p.Agent, hosts[i].Name)
@@ -56,7 +65,7 @@ func (p *Plan) Detach(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	orders, err := p.keptOrders(name, seeds)
+	orders, err := p.keptOrders(name, about, seeds)
 	if err != nil {
 		return err
 	}
@@ -103,7 +112,7 @@ func forEach[T any](all []T, f func(i int) error) error {
 }
 
 // keptOrders are what all hosts are told.
-func (p *Plan) keptOrders(name string, seeds []string) (agentOrders, error) {
+func (p *Plan) keptOrders(name string, about spool.About, seeds []string) (agentOrders, error) {
 	settings, err := json.Marshal(p.Settings)
 	if err != nil {
 		return agentOrders{}, err
@@ -116,7 +125,7 @@ func (p *Plan) keptOrders(name string, seeds []string) (agentOrders, error) {
 		Key: make([]byte, 32), Size: p.N, Coordinator: strings.Join(seeds[:min(len(seeds), seedHosts)], ","), Life: firstIncarnation,
 		Program: p.Program, Args: p.Args, Dir: p.Dir, Env: env,
 		Keep: &keepOrders{
-			Name: name, Settings: settings, Grace: p.Grace, Prefix: p.Output.Prefix,
+			Name: name, About: about, Settings: settings, Grace: p.Grace, Prefix: p.Output.Prefix,
 			Hidden: p.Output.Stdout == nil && p.Output.Stderr == nil, Shown: p.Output.Ranks,
 		},
 	}

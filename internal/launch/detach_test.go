@@ -24,13 +24,14 @@ func (c *test) detach(t *testing.T, hosts ...Host) (a *Attachment, ssh string) {
 	ssh = c.onHosts(t, hosts...)
 	c.StdinRank = -1
 	p, err := New(c.Config)
-	if err == nil {
-		err = p.Detach(context.Background(), "7")
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Attachment{Job: "7", Hosts: p.KeptHosts(), SSH: c.SSH, Agent: c.Agent, Notice: func(string) {}}, ssh
+	about := p.About()
+	if err := p.Detach(context.Background(), "7", about); err != nil {
+		t.Fatal(err)
+	}
+	return &Attachment{Job: "7", Hosts: about.Hosts, SSH: c.SSH, Agent: c.Agent, Notice: func(string) {}}, ssh
 }
 
 func TestDetachedProcessesFindEachOther(t *testing.T) {
@@ -115,7 +116,7 @@ func TestLauncherThatIsGoneLeavesTooFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orders, err := p.keptOrders("7", []string{seed, "127.0.0.1:1"})
+	orders, err := p.keptOrders("7", p.About(), []string{seed, "127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (a *agent) kept() (*spool.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spool.Open(root, a.orders.Follow.Name)
+	return spool.Open(root, KeptName(a.orders.Follow.Job, a.orders.Follow.Host))
 }
 
 // removeKept removes what is kept of a job that has ended.
@@ -76,7 +76,7 @@ func (a *agent) removeKept(job *spool.Job) error {
 		return a.to.say(notice{Type: noticeRefused, Text: "it runs there; allowed: a job that has ended (Ctrl-C in coppice attach ends it)"})
 	}
 	control.Sweep(os.Getenv)
-	if err := job.Remove(); err != nil {
+	if err := forget(job, a.orders.Follow.Job); err != nil {
 		return a.to.say(notice{Type: noticeRefused, Text: err.Error()})
 	}
 	return a.to.say(notice{Type: noticeGone, Text: "removed"})

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -62,10 +64,15 @@ func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd)
 			_ = job.Signal(syscall.SIGKILL) // who is gone needs none
 			_, _ = job.Follow(ctx, 0, nil)
 			control.Sweep(os.Getenv)
-			return job.Remove()
+			return forget(job, a.orders.Keep.Name)
 		}
 	}
 	return nil
+}
+
+// forget removes what is kept of a job on this host, and that it is known here.
+func forget(kept *spool.Job, job string) error {
+	return errors.Join(kept.Remove(), spool.At(filepath.Join(filepath.Dir(kept.Path()), job)).Remove())
 }
 
 // startKeeper starts the keeper of the processes, and returns what that has to say of their start.
@@ -75,8 +82,11 @@ func (a *agent) startKeeper(keeper *exec.Cmd) (job *spool.Job, answer notice, er
 		return nil, answer, err
 	}
 	spool.Sweep(root)
-	about := spool.About{Command: commandLine(a.orders.Program, a.orders.Args), Began: time.Now()}
-	if job, err = spool.New(root, KeptName(a.orders.Keep.Name, a.orders.Keep.Host), about); err != nil {
+	keep := a.orders.Keep
+	if _, err := spool.New(root, keep.Name, keep.About); err != nil && !errors.Is(err, fs.ErrExist) { // it is where hosts have one home directory
+		return nil, answer, err
+	}
+	if job, err = spool.New(root, KeptName(keep.Name, keep.Host), spool.About{Command: keep.About.Command, Began: time.Now()}); err != nil {
 		return nil, answer, err
 	}
 	text, err := json.Marshal(a.orders)
@@ -85,7 +95,7 @@ func (a *agent) startKeeper(keeper *exec.Cmd) (job *spool.Job, answer notice, er
 	}
 	answer, err = runKeeper(keeper, job, text)
 	if err != nil || answer.Type == noticeRefused {
-		err = errors.Join(err, job.Remove())
+		err = errors.Join(err, forget(job, keep.Name))
 	}
 	return job, answer, err
 }

@@ -46,6 +46,7 @@ type agentOrders struct {
 type keepOrders struct {
 	Name     string          `json:"name"`     // of the job
 	Host     string          `json:"host"`     // as the user calls this one
+	About    spool.About     `json:"about"`    // what every host knows of the job: who asks may ask there
 	Settings json.RawMessage `json:"settings"` // for the processes
 	Grace    time.Duration   `json:"grace"`    // in ns
 	Prefix   bool            `json:"prefix"`
@@ -55,7 +56,8 @@ type keepOrders struct {
 
 // followOrders are about processes that have outlived their launcher.
 type followOrders struct {
-	Name   string `json:"name"`           // of the job on this host
+	Job    string `json:"job"`
+	Host   string `json:"host"`           // as the user calls this one
 	From   int64  `json:"from,omitempty"` // a position in its spool
 	Wait   bool   `json:"wait,omitempty"` // the output is of no interest
 	Remove bool   `json:"remove,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (l *lab) startDetached(ctx context.Context, n *hostNetwork, lasts time.Dura
 // coppice is a call of the command, as the user who has started the job.
 func (j *job) coppice(args ...string) *exec.Cmd {
 	cmd := exec.Command(j.lab.path("bin", "coppice"), args...)
-	cmd.Env = []string{"PATH=" + j.lab.searchPath(), "HOME=" + filepath.Dir(j.steps), j.token}
+	cmd.Env = []string{"PATH=" + j.lab.searchPath(), "HOME=" + j.home, j.token}
 	return cmd
 }
 
@@ -79,7 +80,7 @@ func (j *job) forget() error {
 	if err := j.network.Hosts[j.from].Run(remove); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(j.steps), ".coppice", "jobs", j.id)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(j.steps), ".coppice", "jobs", j.id)); j.from == launcherHost && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("something is left of job %s: %w", j.id, err)
 	}
 	const list = `ls -d /dev/shm/coppice-* /tmp/coppice-* "$HOME"/.coppice/jobs/* 2>/dev/null || true`
@@ -142,9 +143,13 @@ func killKeeper(j *job, i int) error {
 	return signalAll(pids, syscall.SIGKILL)
 }
 
-// launcherLost has the launcher's host lose its power: who attaches does so from another one.
+// launcherLost has the launcher's host lose its power: who attaches does so on a host of the job, which has a home directory of its own.
 func launcherLost(j *job, i int) error {
-	j.from = victim(i)
+	who, err := user.Current()
+	if err != nil {
+		return err
+	}
+	j.from, j.home = victim(i), who.HomeDir
 	return powerOff(theLauncher)(j, i)
 }
 

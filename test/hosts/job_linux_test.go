@@ -35,6 +35,7 @@ type job struct {
 	id      string        // of a detached job
 	struck  bool          // its launcher was killed, and had not ended by itself
 	from    int           // the host from which such a job is attached
+	home    string        // of who attaches
 }
 
 // patience is how long a job may take beyond its own time-out.
@@ -71,7 +72,7 @@ func (l *lab) newJob(ctx context.Context, n *hostNetwork) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{from: launcherHost, ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
+	return &job{from: launcherHost, home: dir, ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
 }
 
 // start starts a job, on the launcher's host or, without a network, on this one.
