@@ -78,9 +78,6 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	if j.cut > 0 {
 		o.extra["cut s"] = j.cut.Seconds()
 	}
-	if j.struck {
-		o.extra["launcher killed"] = 1
-	}
 	if r != nil {
 		o.judge(j, r, stepTasks)
 		o.judgeEvicted(r.evicted(), a.may(i), a.must)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// startDetached starts the program of steps on all hosts with coppice run --detach. Its launcher is killed as
-// soon as all processes run, if it has not ended before.
+// startDetached starts the program of steps on all hosts with coppice run --detach. Its launcher is stopped as soon as it has
+// given its orders, which is when the first agent has begun to carry them out, and killed when all processes run, if it has not ended before.
 func (l *lab) startDetached(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
 	j, err := l.newJob(ctx, n)
 	if err != nil {
@@ -35,6 +35,9 @@ func (l *lab) startDetached(ctx context.Context, n *hostNetwork, lasts time.Dura
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- launcher.Wait() }()
+	for len(ended) == 0 && len(j.keepers(0)) == 0 { // as often as possible
+	}
+	_ = launcher.Process.Signal(syscall.SIGSTOP) // it may have ended
 	err = j.await("processes", time.Minute, func() bool { return len(j.of()) == workHosts*perHost || len(ended) > 0 })
 	_ = launcher.Process.Kill()
 	<-ended
@@ -124,6 +127,14 @@ func (j *job) followers() (pids []int) {
 	return pids
 }
 
+// wasStruck wants the launcher to have been killed while it was at work.
+func wasStruck(j *job, _ int) error {
+	if !j.struck {
+		return fmt.Errorf("%w: the launcher had ended before it could be killed", errLate)
+	}
+	return nil
+}
+
 // killAttached kills who is attached; the next one goes on from there.
 func killAttached(j *job, _ int) error {
 	_ = j.cmd.Process.Kill()
@@ -133,14 +144,16 @@ func killAttached(j *job, _ int) error {
 }
 
 // killKeeper kills the agent of the victim.
-func killKeeper(j *job, i int) error {
-	var pids []int
-	for _, p := range j.processes() {
-		if p.host == victim(i) && slices.Contains(p.args, "--keep") {
-			pids = append(pids, p.pid)
+func killKeeper(j *job, i int) error { return signalAll(j.keepers(victim(i)), syscall.SIGKILL) }
+
+// keepers are the agents of a host that keep processes.
+func (j *job) keepers(host int) (pids []int) {
+	for _, pid := range j.network.Hosts[host].Processes() {
+		if p, ok := inspect(pid, host, ""); ok && slices.Contains(p.args, "--keep") {
+			pids = append(pids, pid)
 		}
 	}
-	return signalAll(pids, syscall.SIGKILL)
+	return pids
 }
 
 // launcherLost has the launcher's host lose its power: who attaches does so on a host of the job, which has a home directory of its own.
@@ -161,7 +174,7 @@ func detachedRows() (all []row) {
 		all = append(all, row{name: "detached: " + name, hosts: true, takes: a.lasts + 3*s, run: a.run})
 	}
 	first := func(int) int { return 0 }
-	add("launcher killed as soon as the processes run", across{lasts: 6 * s, may: nobody})
+	add("launcher killed when it has given its orders", across{lasts: 6 * s, harm: wasStruck, may: nobody})
 	add("who is attached killed", across{lasts: 8 * s, harm: attached(killAttached), may: nobody})
 	add("one agent killed", across{lasts: 10 * s, harm: killKeeper, may: theVictim, must: true, stall: 5 * s})
 	add("one process killed", across{lasts: 8 * s, harm: killRank(oneProcess), may: theOneProcess, must: true, stall: 4 * s})

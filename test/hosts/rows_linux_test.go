@@ -150,7 +150,7 @@ func rows() (all []row) {
 var sampled = []string{
 	"launcher's host cut off for 2s", "one host cut off for 2s", "one host cut off for 5s", "one process killed",
 	"one host loses power", "launcher killed", "by hand: five coordinators killed, one after the other", "by hand: the coordinator's host loses power",
-	"detached: launcher killed as soon as the processes run", "detached: one agent killed", "detached: launcher's host cut off for 10s",
+	"detached: launcher killed when it has given its orders", "detached: one agent killed", "detached: launcher's host cut off for 10s",
 }
 
 // log is what the job wrote, for who looks for the reason of a failure.
