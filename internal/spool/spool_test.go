@@ -265,3 +265,30 @@ func TestRootIsTheUsersAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReaderMissesNothingBetweenTwoFiles: the keeper writes to the end of a file and begins the next one after a reader has
+// found nothing more in the first, and before that looks for the next.
+func TestReaderMissesNothingBetweenTwoFiles(t *testing.T) {
+	j := newJob(t)
+	k := keep(t, j, 100*parts)
+	fmt.Fprint(k.Stream(Stdout), "one")
+	r := &reader{job: j}
+	defer r.close()
+	if _, data, err := r.next(); string(data) != "one" || err != nil {
+		t.Fatal(string(data), err)
+	}
+	if _, data, err := r.record(); data != nil || err != nil {
+		t.Fatal(string(data), err)
+	}
+	fmt.Fprint(k.Stream(Stdout), "two")
+	fmt.Fprint(k.Stream(Stdout), strings.Repeat("x", 100))
+	if starts := j.starts(); len(starts) != 2 {
+		t.Fatal(starts)
+	}
+	if missed, ok, err := r.turn(); missed > 0 || !ok || err != nil {
+		t.Error(missed, ok, err)
+	}
+	if _, data, err := r.next(); string(data) != "two" || err != nil {
+		t.Error(string(data), err)
+	}
+}
