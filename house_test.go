@@ -51,10 +51,11 @@ var rooms = []room{
 	{in: "internal/codec internal/fold", may: "internal/large"},
 	{in: "internal/explore internal/extent internal/plant internal/posix"},
 	{in: "internal/store", may: "internal/posix"},
+	{in: "internal/spool", may: "internal/detect"},
 	{in: "internal/large"},
 	{in: "internal/detect", may: "internal/posix"},
 	{in: "swim", may: "internal/detect"},
-	{in: "internal/control internal/launch", may: "internal/wire internal/detect protocol"},
+	{in: "internal/control internal/launch", may: "internal/wire internal/detect internal/spool protocol"},
 	{in: "internal/doctor", may: "internal/control internal/launch internal/transport"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "test", may: ". internal chaos"},               // jobs of real processes

@@ -42,7 +42,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
 	}
 	defer joined.Store(false)
-	place.Silence = cfg.Silence
+	place.Silence = cmp.Or(place.Silence, cfg.Silence)
 	var server *control.Server
 	if place.Host {
 		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {
@@ -89,7 +89,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	m.connect(p)
 	var left atomic.Bool
-	if place.How == control.ManualHow {
+	if place.How == control.ManualHow && place.Settings == nil { // otherwise it belongs to a detached job, whose keeper ends all
 		leave := func() {
 			select {
 			case <-m.finished: // it is about to end

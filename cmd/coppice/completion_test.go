@@ -45,6 +45,10 @@ var completions = []struct{ words, want string }{
 	{"coppice help rep", "reproduce"},
 	{"coppice run --res", "--respawn --respawn-max --restart --resume"},
 	{"coppice run -- --res", ""}, // a flag of the program
+	{"coppice run --det", "--detach"},
+	{"coppice run --kee", ""}, // what people do not use
+	{"coppice at", "attach"},
+	{"coppice attach --fr", "--from-start"},
 }
 
 // completes checks what a shell proposes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -64,10 +65,23 @@ func (f *hostFlags) listen() (transport.Place, error) {
 }
 
 // agentCmd is what `coppice run --hosts` calls on other hosts, through ssh.
-type agentCmd struct{}
+type agentCmd struct {
+	Keep string `hidden:"" help:"Be the keeper of a detached job, in its directory."`
+}
 
-func (agentCmd) Run(c *console) error {
+func (a agentCmd) Run(c *console) error {
+	if a.Keep != "" {
+		signals, stop := received()
+		defer stop()
+		return launch.Keep(a.Keep, os.Stdin, c.stdout, signals)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	keeper := exec.Command(self)
+	keeper.Args = []string{os.Args[0], "agent", "--keep"}
 	ctx, stop := untilSignal()
 	defer stop()
-	return launch.Agent(ctx, os.Stdin, c.stdout)
+	return launch.Agent(ctx, os.Stdin, c.stdout, keeper)
 }

@@ -28,6 +28,7 @@ var words = kong.Vars{"trees": "binomial, kary:k, lame:k, optimal, gossip:T, big
 type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 
+	Attach          attachCmd          `cmd:"" help:"Show the output of a detached job, from where it was, until the job ends."`
 	Bench           benchCmd           `cmd:"" help:"Measure collective operations between processes: latency and throughput."`
 	BenchMembership benchMembershipCmd `cmd:"" name:"bench membership" help:"Measure how fast the survivors of a death have a new view."`
 	BenchRecovery   benchRecoveryCmd   `cmd:"" name:"bench recovery" help:"Measure how fast the survivors of a death have finished what it happened in."`
@@ -36,6 +37,7 @@ type commands struct {
 	Demo            demoCmd            `cmd:"" help:"See processes answer a query although some of them are killed."`
 	Doctor          doctorCmd          `cmd:"" help:"Say what hosts lack for a job: reachability, versions, clocks, ports, limits."`
 	Help            helpCmd            `cmd:"" help:"Show the help of a command."`
+	Jobs            jobsCmd            `cmd:"" help:"List detached jobs, or remove one that has ended."`
 	Join            joinCmd            `cmd:"" help:"Add processes to a running job."`
 	Members         membersCmd         `cmd:"" help:"Show who is in which view of a running job."`
 	Probe           probeCmd           `cmd:"" help:"Measure L, o, g of this machine or of hosts, and choose the tree that fits."`
@@ -48,6 +50,7 @@ type commands struct {
 	Tree            treeCmd            `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune            tuneCmd            `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	VersionCmd      versionCmd         `cmd:"" name:"version" help:"Print the version."`
+	Wait            waitCmd            `cmd:"" help:"Wait until a detached job ends."`
 
 	processes
 }
@@ -81,6 +84,11 @@ type badInput struct{ error }
 
 // told is an error that the process has told who started it, who says it.
 type told struct{ error }
+
+// exitCode is that a job has ended with an exit code other than 0, and all was said of it.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -151,12 +159,21 @@ func fail(stderr io.Writer, err error) (exit int) {
 	if errors.As(err, new(told)) {
 		return exitFailed
 	}
+	if e := exitCode(0); errors.As(err, &e) {
+		return int(e)
+	}
+	exit = complain(stderr, err)
+	if i := (launch.Interrupted{}); errors.As(err, &i) {
+		endBy(i.Signal)
+	}
+	return exit
+}
+
+// complain says in one line what is wrong, and has the exit code for it.
+func complain(stderr io.Writer, err error) (exit int) {
 	fmt.Fprintln(stderr, "coppice:", oneLine(err))
 	if errors.As(err, new(badInput)) || errors.As(err, new(launch.InputError)) {
 		return exitInput
-	}
-	if i := (launch.Interrupted{}); errors.As(err, &i) {
-		endBy(i.Signal)
 	}
 	return exitFailed
 }

@@ -69,9 +69,14 @@ const commandShown = 60
 
 // aboutText says what a job runs, so many characters of it at most, who started it, and when.
 func aboutText(about control.About, most int) string {
-	command := []rune(about.Command)
-	if len(command) > most {
-		command = append(command[:most], '…')
+	return fmt.Sprintf("%s, pid %d, since %s", dash(shortened(about.Command, most)), about.Pid, about.Began.Local().Format(time.DateTime))
+}
+
+// shortened is so much of a text at most.
+func shortened(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) > most {
+		runes = append(runes[:most], '…')
 	}
-	return fmt.Sprintf("%s, pid %d, since %s", dash(string(command)), about.Pid, about.Began.Local().Format(time.DateTime))
+	return string(runes)
 }

@@ -46,6 +46,9 @@ type runCmd struct {
 
 	Resume bool `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
 
+	Detach bool   `group:"Start:" help:"Print the job's id and return; the job goes on in the background. coppice attach shows its output, coppice wait waits for its end."`
+	Keeper string `hidden:"" help:"Be the keeper of a detached job, in its directory."`
+
 	DryRun  bool `help:"Print what would be started, and start nothing."`
 	Verbose bool `short:"v" help:"Log the name of the job and what the coordinator sees."`
 	JSON    bool `name:"json" help:"Print JSON; what the processes write goes to standard error."`
@@ -54,9 +57,18 @@ type runCmd struct {
 }
 
 func (r *runCmd) Run(c *console) error {
+	if r.Keeper != "" {
+		return r.keep(c)
+	}
+	if err := r.checkDetached(); err != nil {
+		return badInput{err}
+	}
 	plan, err := r.plan(c)
 	if err != nil {
 		return badInput{err}
+	}
+	if r.Detach && !r.DryRun {
+		return r.detach(c, plan)
 	}
 	if r.DryRun {
 		return c.show(r.JSON, plan.Preview(), func(w *bufio.Writer) { plan.Preview().Write(w) })

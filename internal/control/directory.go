@@ -24,6 +24,8 @@ const (
 	usersName  = "users.lock"   // locked, shared, by every process that uses the directory
 	hostName   = "control.lock" // locked by the coordinator
 	dirPrefix  = "coppice-"
+
+	settingsName = "settings" // of a launcher that has gone
 )
 
 // dirMax is the longest path of a directory whose sockets have paths that the
@@ -44,17 +46,51 @@ func MakeDir(getenv func(string) string) (string, error) {
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
 
-// Keep keeps a directory that MakeDir made from being swept until remove is called,
-// which removes it: for an agent, which reads there what the dead have left.
-func Keep(dir string) (remove func(), err error) {
+// NamedDir is the directory of a new job that has its name from elsewhere (JobName). Nobody has made it yet.
+func NamedDir(getenv func(string) string, name string) (string, error) {
+	parent, err := parentDir(getenv)
+	if err != nil {
+		return "", err
+	}
+	sweep(parent)
+	return filepath.Join(parent, dirPrefix+name), nil
+}
+
+// Sweep removes what jobs have left on this host all of whose processes were killed.
+func Sweep(getenv func(string) string) {
+	if parent, err := parentDir(getenv); err == nil {
+		sweep(parent)
+	}
+}
+
+// Keep keeps a directory from being swept until leave is called, which removes it unless somebody else
+// uses it: for an agent, which reads there what the dead have left.
+func Keep(dir string) (leave func(), err error) {
 	users, err := lock(dir, usersName, posix.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}
-	return func() {
-		users.release()
-		removeDir(dir)
-	}, nil
+	return func() { users.leave(keepPatience) }, nil
+}
+
+// keepPatience is how long who has kept a directory tries to be the last to leave it.
+const keepPatience = time.Second
+
+// Furnish makes the directory of a job whose launcher is about to go, with the key and the launcher's settings. It keeps it like Keep.
+// Two agents of a job on one host have one directory.
+func Furnish(dir string, key, settings []byte) (leave func(), err error) {
+	if leave, err = Keep(dir); err != nil {
+		return nil, err
+	}
+	err = writeFile(dir, keyName, key, os.Rename)
+	if err == nil {
+		err = writeFile(dir, settingsName, settings, os.Rename)
+	}
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // sweep removes the directories that were in use and no longer are.
@@ -159,16 +195,20 @@ func readKey(dir string) ([]byte, error) {
 // writeKey puts the key into a directory, all of it at once: by os.Rename in place of
 // the one a dead job may have left, by os.Link only if there is none.
 func writeKey(dir string, key []byte, put func(from, to string) error) error {
-	f, err := os.CreateTemp(dir, keyName+"-*") // mode 0600
+	return writeFile(dir, keyName, key, put)
+}
+
+func writeFile(dir, name string, content []byte, put func(from, to string) error) error {
+	f, err := os.CreateTemp(dir, name+"-*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(key)
+	_, err = f.Write(content)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return put(f.Name(), filepath.Join(dir, keyName))
+	return put(f.Name(), filepath.Join(dir, name))
 }
 
 func newKey() []byte {

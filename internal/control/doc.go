@@ -2,7 +2,7 @@
 // it listens, who has died, who has returned, and whether all have.
 //
 // The coordinator (Serve) lives in the launcher or, where a scheduler or a user started the processes, in one of
-// them: that of rank 0 (Host), or one on the host of a seed (seeds.go). Every process, that one
+// them: that of rank 0 (Host), or one on the host of a seed (seeds.go), as also where agents outlive the launcher. Every process, that one
 // included, finds its place (FromEnvironment) and joins (Join).
 //
 // # The connection

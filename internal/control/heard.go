@@ -70,10 +70,14 @@ func (c *Client) hear(m message) error {
 			c.hearResumed(rank, m.Turn)
 		}
 	case tellOver:
+		c.noteEnd()
 		c.hearOver(m.View)
 	case tellFinished:
 		if !h.finished {
 			h.finished = true
+			if m.Why == "" {
+				c.noteEnd()
+			}
 			c.handler.Finished(m.View, m.Why)
 		}
 	case tellStop:

@@ -3,8 +3,11 @@ package control
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,6 +30,7 @@ type Place struct {
 	KeyFile     string        // where Key comes from, if the user has not said so
 	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
 	JoinTimeout time.Duration // the same
+	Settings    []byte        // the launcher's, if it has left them and gone: whoever begins to coordinate passes them on
 	Restarted   bool          // the scheduler has started the same before, and its processes are gone
 	Host        bool          // this process hosts the coordinator
 	LocalRank   int
@@ -194,7 +198,25 @@ func (e environment) started() (Place, error) {
 	if p.Key, err = readKey(p.Dir); err != nil {
 		return p, fmt.Errorf("%s: %w", VarDir, err)
 	}
-	return p, nil
+	return p, e.detached(&p)
+}
+
+// detached completes the place of a process whose launcher has gone, and has left its settings: the processes look
+// for each other at seeds, as those that were started by hand.
+func (e environment) detached(p *Place) error {
+	text, err := os.ReadFile(filepath.Join(p.Dir, settingsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var s Settings
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: the launcher's settings: %w", VarDir, err)
+	}
+	p.How, p.Seeds, p.Settings, p.Silence = ManualHow, strings.Split(p.Coordinator, ","), text, s.Silence
+	return e.joinTimeout(p)
 }
 
 func (e environment) incarnation(p *Place) error {

@@ -331,3 +331,55 @@ func TestJobsOfOneSecretKeepApart(t *testing.T) {
 		t.Errorf("%d keys of 3 jobs", len(keys))
 	}
 }
+
+// TestPlacesWithoutTheirLauncher: a launcher that has gone has left its settings in the directory, and processes look for each
+// other at seeds, of which there may be but one. Agents of one host share the directory, and the last to leave removes it.
+func TestPlacesWithoutTheirLauncher(t *testing.T) {
+	parent, err := os.MkdirTemp("", "p") // short: for the paths of sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(parent)
+	dir, err := control.NamedDir(func(name string) string { return map[string]string{control.VarParent: parent}[name] }, "17")
+	if err != nil || dir != filepath.Join(parent, "coppice-17") {
+		t.Fatal(dir, err)
+	}
+	key := []byte(strings.Repeat("k", 32))
+	settings := `{"silence":7000000000,"resume":true}`
+	first, err := control.Furnish(dir, key, []byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := control.Furnish(dir, key, []byte(settings))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, coordinator := range []string{"a:1", "a:1,b:2,c:3"} {
+		given := control.Place{Dir: dir, Job: [16]byte{9}, Rank: 3, Size: 5, Incarnation: 1, Coordinator: coordinator, LocalRank: 1, LocalSize: 2}
+		p, err := find(split(strings.Join(given.Vars(), " ") + " COPPICE_JOIN_TIMEOUT=9s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Join(p.Seeds, ",") != coordinator || p.How != control.ManualHow || p.Host || p.Job != given.Job || p.Rank != 3 || string(p.Key) != string(key) ||
+			string(p.Settings) != settings || p.Silence != 7*time.Second || p.JoinTimeout != 9*time.Second {
+			t.Errorf("%+v", p)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "settings"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := find(split(strings.Join(given.Vars(), " "))); err == nil || !strings.Contains(err.Error(), "COPPICE_DIR: the launcher's settings") {
+			t.Error(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "settings"), []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first()
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+	second()
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}

@@ -106,6 +106,35 @@ func Ended(dir string, rank int, incarnation uint64) bool {
 	return flock(f, posix.LOCK_SH|posix.LOCK_NB) == nil
 }
 
+// HasJoined reports whether one incarnation of a rank has joined the job on this host.
+func HasJoined(dir string, rank int, incarnation uint64) bool {
+	_, err := os.Lstat(filepath.Join(dir, recordName(rank, incarnation)))
+	return err == nil
+}
+
+// endSuffix is that of the file by which a process says that it knows of the job's end. Without a launcher nobody else can
+// tell one that has failed from one that the others went on without.
+const endSuffix = ".end"
+
+// noteEnd says, to the agent of this host, that this process knows of the job's end.
+func (c *Client) noteEnd() {
+	if c.place.Settings == nil {
+		return
+	}
+	name := filepath.Join(c.place.Dir, recordName(c.place.Rank, c.place.Incarnation)+endSuffix)
+	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|posix.O_NOFOLLOW, 0o600); err == nil {
+		f.Close()
+	} else {
+		c.log.Warn("control: the end of the job cannot be noted", "error", err)
+	}
+}
+
+// KnewEnd reports whether one incarnation of a rank, which was on this host, knew of the job's end.
+func KnewEnd(dir string, rank int, incarnation uint64) bool {
+	_, err := os.Lstat(filepath.Join(dir, recordName(rank, incarnation)+endSuffix))
+	return err == nil
+}
+
 // Write puts b in the place of what was written before. When it has returned, b
 // outlives the process. After an error the record is the one before.
 func (r *Record) Write(b []byte) error {

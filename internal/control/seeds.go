@@ -202,9 +202,9 @@ func (c *Client) gather(began time.Time) {
 		return
 	}
 	s, err := Serve(ServerConfig{
-		Dir: c.place.Dir, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
-		JoinTimeout: c.place.JoinTimeout,
-		Command:     strings.Join(os.Args, " "), Logger: c.log,
+		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
+		Settings: c.place.Settings, JoinTimeout: c.place.JoinTimeout,
+		Command: strings.Join(os.Args, " "), Logger: c.log,
 		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.place.Seeds, seed: c.ownSeed,
 		gatherer: c.place, recalled: c.recalled,
 	})

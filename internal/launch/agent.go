@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,19 +25,25 @@ import (
 // of the processes is killed. If the launcher's host is lost, in never ends: then
 // processes that have joined the job end by themselves, and the agent, if nobody takes what it
 // has to say, when it has not heard of the launcher for the patience of its orders.
-func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
+//
+// Processes that shall outlive the launcher get a keeper (Keep), which is started by a command to which the path of a directory is
+// added.
+func Agent(ctx context.Context, in io.Reader, out io.Writer, keeper *exec.Cmd) error {
 	if _, err := io.WriteString(out, agentGreeting+"\n"); err != nil {
 		return err
 	}
 	said := newLineReader(in)
-	if !said.Scan() {
-		return errors.Join(errors.New("no orders; allowed: those of coppice run --hosts"), said.Err())
-	}
 	a := &agent{to: &lineWriter{w: out}}
-	if err := json.Unmarshal(said.Bytes(), &a.orders); err != nil {
-		return fmt.Errorf("orders: %w; allowed: those of coppice run --hosts", err)
+	if err := a.read(said); err != nil {
+		return err
 	}
-	if err := a.start(); err != nil {
+	switch {
+	case a.orders.Seed:
+		return a.seed(ctx, said, keeper)
+	case a.orders.Follow != nil:
+		return a.follow(ctx, said)
+	}
+	if err := a.start(a.relays, a.tellEnd); err != nil {
 		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
 	}
 	defer a.remove()
@@ -52,6 +60,18 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer) error {
 		}
 	}()
 	a.attend(ctx, heard, gone)
+	return nil
+}
+
+// read reads orders.
+func (a *agent) read(said *bufio.Scanner) error {
+	if !said.Scan() {
+		return errors.Join(errors.New("no orders; allowed: those of coppice run --hosts"), said.Err())
+	}
+	a.orders = agentOrders{}
+	if err := json.Unmarshal(said.Bytes(), &a.orders); err != nil {
+		return fmt.Errorf("orders: %w; allowed: those of coppice run --hosts", err)
+	}
 	return nil
 }
 
@@ -100,7 +120,8 @@ type agent struct {
 	crew   *crew
 }
 
-func (a *agent) start() (err error) {
+// start starts the processes. hear says who gets what each of them writes; ended is called when one has.
+func (a *agent) start(hear func(rank int, o *order) error, ended func(ending)) (err error) {
 	n := len(a.orders.Ranks)
 	if err := CheckLimits(n); err != nil {
 		return err
@@ -127,13 +148,9 @@ func (a *agent) start() (err error) {
 			env:   merge(common, at.Vars()),
 			stdin: none,
 		}
-		for s := range streams {
-			list[i].take[s] = func(b []byte) error {
-				return a.to.say(notice{Type: noticeOutput, Rank: rank, Stream: s, Data: b})
-			}
-			list[i].end[s] = func() error {
-				return a.to.say(notice{Type: noticeClosed, Rank: rank, Stream: s})
-			}
+		if err := hear(rank, &list[i]); err != nil {
+			a.remove()
+			return err
 		}
 	}
 	a.crew = newCrew(list)
@@ -141,22 +158,46 @@ func (a *agent) start() (err error) {
 		a.remove()
 		return programError(a.orders.Program, err)
 	}
-	a.crew.out.Go(func() { // who does not read keeps nobody waiting
-		for i, p := range a.crew.procs {
-			if a.to.say(notice{Type: noticeStarted, Rank: list[i].rank, PID: p.pid}) != nil {
-				return // the launcher is gone, as the end of its orders will tell
-			}
-		}
-	})
-	a.crew.watch(func(int) {}, func(e ending) {
-		will := control.ReadWill(a.place.Dir, e.rank, e.life)
-		_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // the same
-	})
+	if a.orders.Keep == nil {
+		a.crew.out.Go(a.tellStarts) // who does not read keeps nobody waiting
+	}
+	a.crew.watch(func(int) {}, ended)
 	return nil
+}
+
+// relays has the launcher told what a process writes.
+func (a *agent) relays(rank int, o *order) error {
+	for s := range streams {
+		o.take[s] = func(b []byte) error {
+			return a.to.say(notice{Type: noticeOutput, Rank: rank, Stream: s, Data: b})
+		}
+		o.end[s] = func() error {
+			return a.to.say(notice{Type: noticeClosed, Rank: rank, Stream: s})
+		}
+	}
+	return nil
+}
+
+// tellStarts tells the launcher of the processes.
+func (a *agent) tellStarts() {
+	for i, p := range a.crew.procs {
+		if a.to.say(notice{Type: noticeStarted, Rank: a.crew.orders[i].rank, PID: p.pid}) != nil {
+			return // the launcher is gone, as the end of its orders will tell
+		}
+	}
+}
+
+// tellEnd tells the launcher how a process ended.
+func (a *agent) tellEnd(e ending) {
+	will := control.ReadWill(a.place.Dir, e.rank, e.life)
+	_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // it may be gone, as the end of its orders will tell
 }
 
 // prepare makes the job's directory on this host, with the key.
 func (a *agent) prepare() error {
+	if a.orders.Keep != nil {
+		return a.furnish()
+	}
 	host, port, err := net.SplitHostPort(a.orders.Coordinator)
 	if err != nil {
 		return fmt.Errorf("orders: %w", err)

@@ -23,4 +23,6 @@
 //  5. A signal to the launcher is passed on; the second one kills, and so does
 //     time (Grace). The time-out is kept whatever hangs: a few processes are asked
 //     for goroutines, unless it is Abrupt, the others killed, and Run returns.
+//  6. Processes of other hosts may outlive the launcher (Detach). Then the agent on each host keeps what they
+//     write and how they end (Keep), until somebody asks (Attachment). They die with their agent.
 package launch

@@ -3,12 +3,15 @@ package launch
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/spool"
 )
 
 // What a launcher and the agent on another host say to each other, as JSON, one
@@ -17,13 +20,21 @@ import (
 
 // agentGreeting is the agent's first line. What a login shell may print before
 // is skipped.
-const agentGreeting = agentName + "2"
+const agentGreeting = agentName + "3"
 
 // AgentVersion is what a launcher and its agents must have in common.
 func AgentVersion() string { return agentGreeting }
 
 // agentName begins the greeting of agents of all versions.
 const agentName = "coppice agent "
+
+// greets tells whether a line is an agent's greeting.
+func greets(line string) (bool, error) {
+	if line != agentGreeting && strings.HasPrefix(line, agentName) {
+		return false, InputError{fmt.Errorf("it has another version of coppice: it says %q, and this one %q; allowed: the same version on all hosts", line, agentGreeting)}
+	}
+	return line == agentGreeting, nil
+}
 
 // agentOrders are the launcher's first line: what to start on a host.
 type agentOrders struct {
@@ -41,7 +52,35 @@ type agentOrders struct {
 	Env         []string `json:"env"`
 
 	Patience time.Duration `json:"patience"` // in ns: an agent that has not heard of the launcher for so long may take it for gone
+
+	Seed   bool          `json:"seed,omitempty"`   // only this: tell where others may look for processes of this host; the orders come then
+	Keep   *keepOrders   `json:"keep,omitempty"`   // the processes outlive the launcher
+	Follow *followOrders `json:"follow,omitempty"` // only this: tell of those that did
 }
+
+// keepOrders are about a job that outlives its launcher. Coordinator has its seeds then.
+type keepOrders struct {
+	Name     string          `json:"name"`     // of the job
+	Host     string          `json:"host"`     // as the user calls this one
+	About    spool.About     `json:"about"`    // what every host knows of the job: who asks may ask there
+	Settings json.RawMessage `json:"settings"` // for the processes
+	Grace    time.Duration   `json:"grace"`    // in ns
+	Prefix   bool            `json:"prefix"`
+	Hidden   bool            `json:"hidden,omitempty"` // what they write is not kept
+	Shown    []int           `json:"shown,omitempty"`  // only of these ranks; nil: of all
+}
+
+// followOrders are about processes that have outlived their launcher.
+type followOrders struct {
+	Job    string `json:"job"`
+	Host   string `json:"host"`           // as the user calls this one
+	From   int64  `json:"from,omitempty"` // a position in its spool
+	Wait   bool   `json:"wait,omitempty"` // the output is of no interest
+	Remove bool   `json:"remove,omitempty"`
+}
+
+// KeptName is the name of what is kept of a job on a host. The home directory may be on all of them.
+func KeptName(job, host string) string { return job + "." + host }
 
 // patienceMin is the least patience of agents. The launcher is heard of six times in that time.
 const patienceMin = 30 * time.Second
@@ -51,6 +90,7 @@ const patienceMin = 30 * time.Second
 type command struct {
 	Signal syscall.Signal `json:"signal,omitempty"` // to send
 	Rank   *int           `json:"rank,omitempty"`   // to the process of this rank; nil: to all that still run
+	Undo   bool           `json:"undo,omitempty"`   // kill what was to outlive the launcher, and forget it
 }
 
 // notice is what an agent says.
@@ -63,6 +103,9 @@ type notice struct {
 	Status *status `json:"status,omitempty"`
 	Text   string  `json:"text,omitempty"`
 	control.Will
+
+	At     int64         `json:"at,omitempty"`
+	Result *spool.Result `json:"result,omitempty"`
 }
 
 // The types of notices.
@@ -72,6 +115,12 @@ const (
 	noticeClosed  = "closed"  // Rank, Stream: no more of that
 	noticeExited  = "exited"  // Rank, Status, Will
 	noticeRefused = "refused" // Text: nothing could be started, and why
+
+	noticeSeed   = "seed"   // Text: an address
+	noticeSpool  = "spool"  // Stream, Data, At: after that
+	noticeResult = "result" // Result
+	noticeGone   = "gone"   // Text: there will be no result, and why
+	noticeAlive  = "alive"
 )
 
 // lineWriter writes messages, from any goroutine.

@@ -57,6 +57,8 @@ type Config struct {
 
 	Restart int // so often all processes are started again, when one has died or failed; 0: never
 
+	Name string // of the job, as in that of its directory; "": one is drawn
+
 	Signals <-chan os.Signal    // those the launcher received: the first is passed on, the second kills
 	Notice  func(line string)   // what the user should know at once; called by one goroutine; nil: nobody
 	Events  func(control.Event) // told all that the coordinator tells of, in order; nil: nobody

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ var programs = map[string]func(args []string) (exit int){
 	"stuck":     func([]string) int { fmt.Println("stuck"); time.Sleep(time.Hour); return 0 }, // an empty select would be seen as a deadlock
 	"launcher":  launcher,
 	"agent":     agentProgram,
+	"kept":      keeperProgram,
 }
 
 func TestMain(m *testing.M) {
@@ -503,7 +505,9 @@ func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
 }
 
 func agentProgram([]string) int {
-	if err := Agent(context.Background(), os.Stdin, os.Stdout); err != nil {
+	keeper := exec.Command(os.Args[0])
+	keeper.Env = append(os.Environ(), programVar+"=kept")
+	if err := Agent(context.Background(), os.Stdin, os.Stdout, keeper); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -554,4 +558,15 @@ func tellDeath(d control.Death) {
 		word = "dead"
 	}
 	fmt.Printf("death: rank %d (incarnation %d) is %s: %s\n", d.Rank, d.Incarnation, word, d.How)
+}
+
+// keeperProgram is what agentProgram starts for processes that outlive their launcher.
+func keeperProgram(args []string) int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	if err := Keep(args[0], os.Stdin, os.Stdout, signals); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }

@@ -2,15 +2,12 @@ package launch
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,11 +24,7 @@ type remote struct {
 	relays map[int][streams]*relay
 	ended  func(ending)
 
-	ssh     *exec.Cmd
-	say     *lineWriter
-	stdin   io.WriteCloser
-	stdout  io.ReadCloser
-	stderr  tail
+	connection
 	pids    map[int]int
 	held    []notice   // said before all had started
 	started chan error // one: nil when all processes have started
@@ -55,23 +48,9 @@ func (j *job) call(r *remote) error {
 // call calls the host. It must be called on a thread that outlives the call;
 // started tells what came of it.
 func (r *remote) call(ssh, agent []string) error {
-	words := append(append(ssh[:len(ssh):len(ssh)], r.host), agent...)
-	r.ssh = exec.Command(words[0], words[1:]...)
-	// Its own group: Ctrl-C is the launcher's to pass on.
-	r.ssh.SysProcAttr = attributes()
-	r.ssh.Stderr = &r.stderr
-	r.ssh.WaitDelay = time.Second
-	var err error
-	if r.stdin, err = r.ssh.StdinPipe(); err != nil {
+	if err := r.open(ssh, r.host, agent, attributes()); err != nil { // its own group: Ctrl-C is the launcher's to pass on
 		return err
 	}
-	if r.stdout, err = r.ssh.StdoutPipe(); err != nil {
-		return err
-	}
-	if err := r.ssh.Start(); err != nil {
-		return err
-	}
-	r.say = &lineWriter{w: r.stdin}
 	r.pids, r.running = map[int]int{}, map[int]bool{}
 	r.started, r.left = make(chan error, 1), make(chan struct{})
 	go r.listen()
@@ -105,7 +84,7 @@ func (r *remote) listen() {
 	}
 	r.stdin.Close()
 	_, _ = io.Copy(io.Discard, r.stdout)
-	lost := r.explain(errors.Join(err, said.Err(), r.ssh.Wait()))
+	lost := r.explain(r.host, errors.Join(err, said.Err(), r.ssh.Wait()))
 	for _, rank := range r.alive() {
 		r.ended(ending{rank: rank, life: r.orders.Life, at: time.Now(), lost: lost.Error()})
 	}
@@ -116,33 +95,17 @@ func (r *remote) listen() {
 	r.begun(lost)
 }
 
-// explain says why a host was lost.
-func (r *remote) explain(err error) error {
-	if refused := (InputError{}); errors.As(err, &refused) {
-		return InputError{fmt.Errorf("host %s: %w", r.host, refused)}
-	}
-	text := fmt.Sprintf("host %s lost", r.host)
-	if err != nil {
-		text += ": " + oneLine(err.Error())
-	}
-	if last := r.stderr.last(); last != "" {
-		text += ": " + last
-	}
-	return errors.New(text)
-}
-
 // begun tells once whether all processes have started.
 func (r *remote) begun(err error) { offer(r.started, err) }
 
 // greet waits for the agent and gives it its orders.
 func (r *remote) greet(said *bufio.Scanner) error {
 	for said.Scan() {
-		switch text := said.Text(); {
-		case text == agentGreeting:
+		if ok, err := greets(said.Text()); err != nil {
+			return err
+		} else if ok {
 			defer func() { go r.beat() }() // the orders come first, however long the login takes
 			return r.say.say(r.orders)
-		case strings.HasPrefix(text, agentName):
-			return InputError{fmt.Errorf("it has another version of coppice: it says %q, and this one %q; allowed: the same version on all hosts", text, agentGreeting)}
 		}
 	}
 	return nil
@@ -268,25 +231,3 @@ func (r *remote) hangUp() {
 
 // hangUpTime is how long an agent has to end before its call is ended.
 const hangUpTime = time.Second
-
-// tail keeps the end of what ssh says.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, b...)
-	t.kept = t.kept[max(0, len(t.kept)-4096):]
-	return len(b), nil
-}
-
-// last is the last line of it.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := bytes.Split(bytes.TrimSpace(t.kept), []byte("\n"))
-	return oneLine(string(all[len(all)-1]))
-}

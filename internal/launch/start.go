@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -26,12 +27,12 @@ func (j *job) open() error {
 	if j.Hosts != nil {
 		tcp = cmp.Or(j.Coordinator, ":0")
 	}
-	dir, err := control.MakeDir(os.Getenv)
+	dir, err := j.makeDir()
 	if err != nil {
 		return fmt.Errorf("the job's directory: %w", err)
 	}
 	j.server, err = control.Serve(control.ServerConfig{
-		Dir: dir, Size: j.N, Command: j.command(), Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
+		Dir: dir, Size: j.N, Command: j.Command(), Settings: settings, Silence: j.Silence, JoinTimeout: j.JoinTimeout, TCP: tcp, Logger: j.Logger,
 		Events: j.observe, Grow: j.Grow, Join: j.requestJoin, Kill: j.agentKill(),
 	})
 	if err != nil {
@@ -40,10 +41,26 @@ func (j *job) open() error {
 	return err
 }
 
-// command is the program and its arguments, as a shell reads them.
-func (p *Plan) command() string {
-	words := []string{quote(p.Program)}
-	for _, arg := range p.Args {
+// makeDir makes the job's directory on this host.
+func (p *Plan) makeDir() (string, error) {
+	if p.Name != "" {
+		dir, err := control.NamedDir(os.Getenv, p.Name)
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if !errors.Is(err, fs.ErrExist) { // of another job
+			return dir, err
+		}
+	}
+	return control.MakeDir(os.Getenv)
+}
+
+// Command is the program and its arguments, as a shell reads them.
+func (p *Plan) Command() string { return commandLine(p.Program, p.Args) }
+
+func commandLine(program string, args []string) string {
+	words := []string{quote(program)}
+	for _, arg := range args {
 		words = append(words, quote(arg))
 	}
 	return strings.Join(words, " ")

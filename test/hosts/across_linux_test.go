@@ -23,7 +23,8 @@ type across struct {
 	stall time.Duration // at most between two steps; 0: it is recorded only
 	hogs  int           // that compute beside it, for each processor
 
-	byHand bool // there is no launcher
+	byHand   bool // there is no launcher
+	detached bool // it has gone
 }
 
 // silence is that of the jobs.
@@ -47,6 +48,9 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	start := l.startAcross
 	if a.byHand {
 		start = l.startByHand
+	}
+	if a.detached {
+		start = l.startDetached
 	}
 	j, err := start(ctx, n, a.lasts)
 	if err != nil {
@@ -82,6 +86,9 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 		o.slow = append(o.slow, fmt.Sprintf("stall of %.1f s, more than %v", o.stall.Seconds(), a.stall))
 	}
 	o.add(n.Heal())
+	if a.detached {
+		o.add(j.forget())
+	}
 	o.add(j.leavesNothing(leaveTime, func(process) bool { return true }))
 	return o
 }

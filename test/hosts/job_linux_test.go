@@ -32,6 +32,10 @@ type job struct {
 	atEnd   func()        // of the run; nil: nothing is to do
 	killed  string        // why it was killed: it did not end, or took all memory
 	hands   []hand        // its processes, if it was started by hand
+	id      string        // of a detached job
+	struck  bool          // its launcher was killed, and had not ended by itself
+	from    int           // the host from which such a job is attached
+	home    string        // of who attaches
 }
 
 // patience is how long a job may take beyond its own time-out.
@@ -68,7 +72,7 @@ func (l *lab) newJob(ctx context.Context, n *hostNetwork) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
+	return &job{from: launcherHost, home: dir, ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
 }
 
 // start starts a job, on the launcher's host or, without a network, on this one.
@@ -92,7 +96,7 @@ func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, 
 func (j *job) begin(limit time.Duration) (err error) {
 	j.began = time.Now()
 	if j.network != nil {
-		err = j.network.Hosts[launcherHost].Start(j.cmd)
+		err = j.network.Hosts[j.from].Start(j.cmd)
 	} else {
 		err = startHere(j.cmd)
 	}
@@ -135,7 +139,12 @@ func (j *job) watch(ended <-chan struct{}, limit time.Duration) string {
 
 // kill kills the launcher and, on this host, the processes.
 func (j *job) kill() {
-	_ = j.cmd.Process.Kill()
+	if j.cmd != nil {
+		_ = j.cmd.Process.Kill()
+	}
+	if j.id != "" {
+		_ = signalAll(j.of(), syscall.SIGKILL)
+	}
 	for _, h := range j.hands {
 		_ = h.cmd.Process.Kill()
 	}
@@ -300,6 +309,11 @@ func (j *job) lastLine() string {
 
 // end waits for the end of the job and returns its report.
 func (j *job) end() (*report, error) {
+	if j.id != "" && j.cmd == nil {
+		if err := j.attach(); err != nil {
+			return nil, err
+		}
+	}
 	<-j.over
 	if j.killed != "" {
 		return nil, errors.New(j.killed)

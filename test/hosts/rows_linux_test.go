@@ -138,6 +138,7 @@ func rows() (all []row) {
 		row{name: "launcher's host loses power", hosts: true, takes: 20 * s, run: launcherGone(powerOff(theLauncher))},
 		row{name: "launcher killed", hosts: true, takes: 6 * s, run: launcherGone(killLauncher)})
 	all = append(all, byHandRows()...)
+	all = append(all, detachedRows()...)
 	all = append(all, oneHostRows()...)
 	for _, name := range sampled {
 		all[slices.IndexFunc(all, func(r row) bool { return r.name == name })].sample = true
@@ -149,6 +150,7 @@ func rows() (all []row) {
 var sampled = []string{
 	"launcher's host cut off for 2s", "one host cut off for 2s", "one host cut off for 5s", "one process killed",
 	"one host loses power", "launcher killed", "by hand: five coordinators killed, one after the other", "by hand: the coordinator's host loses power",
+	"detached: launcher killed when it has given its orders", "detached: one agent killed", "detached: launcher's host cut off for 10s",
 }
 
 // log is what the job wrote, for who looks for the reason of a failure.

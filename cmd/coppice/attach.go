@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/spool"
+)
+
+type attachCmd struct {
+	Job       string `arg:"" placeholder:"JOB" help:"The job: what coppice run --detach has printed."`
+	FromStart bool   `help:"Show all of the output that is kept, also what was shown before."`
+	JSON      bool   `name:"json" help:"Print the report as JSON; the output goes to standard error."`
+}
+
+func (a *attachCmd) Run(c *console) error {
+	job, err := found(a.Job)
+	if err != nil {
+		return err
+	}
+	detach, err := job.Attach()
+	if errors.Is(err, spool.ErrAttached) {
+		return badInput{fmt.Errorf("job %s is %w; allowed: one coppice attach at a time, and coppice wait beside it", job.Name, err)}
+	}
+	if err != nil {
+		return err
+	}
+	defer detach()
+	s := &show{console: c, job: job, json: a.JSON, at: job.Seen()}
+	if a.FromStart {
+		s.at = map[string]int64{}
+	}
+	if s.about, err = job.About(); err != nil {
+		return err
+	}
+	result, err := s.follow()
+	if err == nil {
+		err = tellResult(c, s.about, result, a.JSON)
+	}
+	return concluded(job, result, err, s.passed)
+}
+
+// tellResult tells how a job ended. The output of one that had a keeper here ends with it.
+func tellResult(c *console, about spool.About, result *spool.Result, asJSON bool) error {
+	if about.Hosts != nil && result.Error != "" {
+		c.notice(result.Error)
+	}
+	if asJSON && result.Report != nil {
+		return c.printJSON(result.Report)
+	}
+	return nil
+}
+
+// attachment is what follows a job on other hosts.
+func attachment(c *console, job *spool.Job, about spool.About) *launch.Attachment {
+	a := &launch.Attachment{Job: job.Name, Hosts: about.Hosts, SSH: about.SSH, Agent: about.Agent, Notice: c.notice}
+	if job.Result() != nil { // so they were looked for
+		a.Patience = briefPatience
+	}
+	return a
+}
+
+// briefPatience is that with hosts of a job which is known to have ended.
+const briefPatience = 3 * time.Second
+
+// show shows the output of a job.
+type show struct {
+	*console
+	job    *spool.Job
+	about  spool.About
+	json   bool
+	at     map[string]int64 // by host: how far it was shown
+	saved  time.Time        // when the job's directory was told that
+	passed syscall.Signal   // the latest that was passed on; 0: none
+}
+
+// follow shows the output until the job ends. Signals that end a run are passed on; one that says that the terminal is gone, or that
+// nobody is there to take, ends this command only.
+func (s *show) follow() (*spool.Result, error) {
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	type end struct {
+		result *spool.Result
+		err    error
+	}
+	follow, pass := s.followHere, func(sig syscall.Signal) bool { return s.job.Signal(sig) == nil }
+	if s.about.Hosts != nil {
+		there := attachment(s.console, s.job, s.about)
+		there.From, there.Emit = maps.Clone(s.at), s.emit
+		follow = func(ctx context.Context) (*spool.Result, error) { return followHosts(ctx, s.job, there) }
+		pass = func(sig syscall.Signal) bool {
+			heard := there.Signal(sig)
+			if heard {
+				s.notice(control.SignalName(sig) + ": passed on to all hosts; once more kills")
+			}
+			return heard
+		}
+	}
+	ended := make(chan end, 1)
+	go func() {
+		result, err := follow(ctx)
+		ended <- end{result, errors.Join(err, s.save())}
+	}()
+	for {
+		select {
+		case e := <-ended:
+			return e.result, e.err
+		case sig := <-signals:
+			got := sig.(syscall.Signal)
+			if got != syscall.SIGHUP {
+				if pass(got) {
+					s.passed = got
+					continue
+				}
+				select {
+				case e := <-ended: // just now
+					return e.result, e.err
+				case <-time.After(lastWords):
+				}
+			}
+			stop(launch.Interrupted{Signal: got})
+			e := <-ended
+			return e.result, e.err
+		}
+	}
+}
+
+// followHere follows a job of this host.
+func (s *show) followHere(ctx context.Context) (*spool.Result, error) {
+	return s.job.Follow(ctx, s.at[""], func(stream int, data []byte, next int64) error { return s.emit("", stream, data, next) })
+}
+
+// followHosts follows a job of other hosts, and keeps how it ended.
+func followHosts(ctx context.Context, job *spool.Job, a *launch.Attachment) (*spool.Result, error) {
+	result, err := a.Follow(ctx)
+	switch known := job.Result(); {
+	case known != nil && ctx.Err() == nil: // by who could ask more of its hosts, perhaps
+		return known, nil
+	case err != nil:
+		return nil, err
+	}
+	return result, job.SetResult(result)
+}
+
+// saveEvery is how often the directory is told how far the output was shown.
+const saveEvery = 100 * time.Millisecond
+
+// emit shows some output.
+func (s *show) emit(host string, stream int, data []byte, next int64) error {
+	to := s.stdout
+	if stream == spool.Stderr || s.json {
+		to = s.stderr
+	}
+	if _, err := to.Write(data); err != nil {
+		return err
+	}
+	s.at[host] = next
+	if time.Since(s.saved) < saveEvery {
+		return nil
+	}
+	return s.save()
+}
+
+func (s *show) save() error {
+	s.saved = time.Now()
+	return s.job.SetSeen(s.at)
+}
+
+type waitCmd struct {
+	Job  string `arg:"" placeholder:"JOB" help:"The job: what coppice run --detach has printed."`
+	JSON bool   `name:"json" help:"Print the report as JSON."`
+}
+
+func (w *waitCmd) Run(c *console) error {
+	job, err := found(w.Job)
+	if err != nil {
+		return err
+	}
+	about, err := job.About()
+	if err != nil {
+		return err
+	}
+	result := job.Result()
+	switch {
+	case result != nil:
+	case about.Hosts != nil:
+		result, err = followHosts(context.Background(), job, attachment(c, job, about))
+	default:
+		result, err = job.Follow(context.Background(), 0, nil)
+	}
+	if err == nil && (w.JSON || about.Hosts != nil) {
+		err = tellResult(c, about, result, w.JSON)
+	}
+	return concluded(job, result, err, 0)
+}

@@ -1,0 +1,289 @@
+package launch
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/spool"
+)
+
+// Processes that outlive their launcher have a keeper on each host: an agent in a session of its own, which spools
+// what they write and how they end. The launcher's connection may break as soon as it has given its orders. Nobody
+// decides anything there: the processes find each other at seeds, one of them has the coordinator, and a majority of them goes
+// on without those that are lost. If a keeper is killed, the kernel kills the processes that it started, and the
+// others take their tasks over.
+
+// seed tells the launcher where others may look for processes of this host. Then it starts a keeper with the orders that
+// come, and is at hand until the launcher has no more use for it.
+func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd) error {
+	door, err := net.Listen("tcp", ":0") // nobody else gets the port until the processes are started
+	if err != nil {
+		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
+	}
+	defer door.Close()
+	_, port, _ := net.SplitHostPort(door.Addr().String())
+	host := a.orders.Fallback
+	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 { // the address that the launcher has reached
+		host = words[2]
+	}
+	if err := a.to.say(notice{Type: noticeSeed, Text: net.JoinHostPort(host, port)}); err != nil {
+		return err
+	}
+	if err := a.read(said); err != nil {
+		return err
+	}
+	if a.orders.Keep == nil {
+		return errors.New("orders after a seed; allowed: those of coppice run --hosts --detach")
+	}
+	door.Close()
+	job, answer, err := a.startKeeper(keeper)
+	if err != nil {
+		answer = notice{Type: noticeRefused, Text: err.Error()}
+	}
+	if err := a.to.say(answer); err != nil || answer.Type == noticeRefused {
+		return err // the processes need nobody any more
+	}
+	for said.Scan() {
+		var c command
+		if json.Unmarshal(said.Bytes(), &c) == nil && c.Undo {
+			_ = job.Signal(syscall.SIGKILL) // who is gone needs none
+			_, _ = job.Follow(ctx, 0, nil)
+			control.Sweep(os.Getenv)
+			return forget(job, a.orders.Keep.Name)
+		}
+	}
+	return nil
+}
+
+// forget removes what is kept of a job on this host, and that it is known here.
+func forget(kept *spool.Job, job string) error {
+	return errors.Join(kept.Remove(), spool.At(filepath.Join(filepath.Dir(kept.Path()), job)).Remove())
+}
+
+// startKeeper starts the keeper of the processes, and returns what that has to say of their start.
+func (a *agent) startKeeper(keeper *exec.Cmd) (job *spool.Job, answer notice, err error) {
+	root, err := spool.Root()
+	if err != nil {
+		return nil, answer, err
+	}
+	spool.Sweep(root)
+	keep := a.orders.Keep
+	if _, err := spool.New(root, keep.Name, keep.About); err != nil && !errors.Is(err, fs.ErrExist) { // it is where hosts have one home directory
+		return nil, answer, err
+	}
+	if job, err = spool.New(root, KeptName(keep.Name, keep.Host), spool.About{Command: keep.About.Command, Began: time.Now()}); err != nil {
+		return nil, answer, err
+	}
+	text, err := json.Marshal(a.orders)
+	if err != nil {
+		return nil, answer, err
+	}
+	answer, err = runKeeper(keeper, job, text)
+	if err != nil || answer.Type == noticeRefused {
+		err = errors.Join(err, forget(job, keep.Name))
+	}
+	return job, answer, err
+}
+
+// runKeeper starts a keeper and waits for its answer.
+func runKeeper(keeper *exec.Cmd, job *spool.Job, orders []byte) (answer notice, err error) {
+	log, err := job.Log()
+	if err != nil {
+		return answer, err
+	}
+	defer log.Close()
+	keeper.Args = append(keeper.Args, job.Path())
+	keeper.Stdin, keeper.Stderr, keeper.SysProcAttr = strings.NewReader(string(orders)+"\n"), log, Detached()
+	out, err := keeper.StdoutPipe()
+	if err != nil {
+		return answer, err
+	}
+	if err := keeper.Start(); err != nil {
+		return answer, err
+	}
+	said := newLineReader(out)
+	if !said.Scan() {
+		text, _ := os.ReadFile(log.Name())
+		return answer, fmt.Errorf("the keeper of the processes has ended before it had started them: %w: %s", errors.Join(said.Err(), keeper.Wait()), oneLine(string(text)))
+	}
+	return answer, json.Unmarshal(said.Bytes(), &answer)
+}
+
+// Keep starts the processes of orders on in, and keeps what they write, and how they end, in the directory of a job. What came
+// of the start it says on ready. The first signal is passed on to the processes, the second kills them.
+func Keep(dir string, in io.Reader, ready io.WriteCloser, signals <-chan os.Signal) error {
+	k, err := spool.At(dir).Keep()
+	if err != nil {
+		return err
+	}
+	a := &agent{to: &lineWriter{w: ready}}
+	if err := a.read(newLineReader(in)); err != nil {
+		return err
+	}
+	kept := &hostKeeper{agent: a, spool: k, began: time.Now()}
+	kept.screen = &screen{to: [streams]io.Writer{k.Stream(spool.Stdout), k.Stream(spool.Stderr)}}
+	if err := a.start(kept.hear, kept.ended); err != nil {
+		return errors.Join(a.to.say(notice{Type: noticeRefused, Text: err.Error()}), k.End(&spool.Result{Exit: 1, Error: err.Error()}))
+	}
+	_ = a.to.say(notice{Type: noticeStarted}) // who has asked may be gone
+	ready.Close()
+	kept.attend(signals)
+	a.remove()
+	result, err := kept.result()
+	return errors.Join(err, k.End(result))
+}
+
+// hostKeeper keeps the processes of a job on this host.
+type hostKeeper struct {
+	*agent
+	spool  *spool.Keeper
+	screen *screen
+	began  time.Time
+
+	mu     sync.Mutex
+	report hostReport
+	said   map[int]*lastCry
+}
+
+// hostReport is what came of the processes on a host.
+type hostReport struct {
+	Report
+	Ended []int `json:"ended"` // ranks whose processes knew of the job's end
+}
+
+// furnish makes the job's directory on this host.
+func (a *agent) furnish() error {
+	dir, err := control.NamedDir(os.Getenv, a.orders.Keep.Name)
+	if err == nil {
+		a.remove, err = control.Furnish(dir, a.orders.Key, a.orders.Keep.Settings)
+	}
+	if err != nil {
+		return fmt.Errorf("the job's directory: %w", err)
+	}
+	a.place = control.Place{
+		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Incarnation: firstIncarnation,
+		Coordinator: a.orders.Coordinator, LocalSize: len(a.orders.Ranks),
+	}
+	return nil
+}
+
+// hear has what a process writes spooled, as a launcher would show it.
+func (k *hostKeeper) hear(rank int, o *order) error {
+	output := Output{Prefix: k.orders.Keep.Prefix, Ranks: k.orders.Keep.Shown}
+	if k.orders.Keep.Hidden {
+		output.Ranks = []int{}
+	}
+	relays, err := output.newRelays(k.screen, rank, false)
+	if err != nil {
+		return err
+	}
+	for s, r := range relays {
+		o.take[s], o.end[s] = r.take, r.end
+	}
+	if k.said == nil {
+		k.said = map[int]*lastCry{}
+	}
+	k.said[rank] = relays[stderr].cry
+	return nil
+}
+
+// ended takes note of the end of a process.
+func (k *hostKeeper) ended(e ending) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := TaskReport{
+		Rank: e.rank, Host: k.orders.Keep.Host, Core: e.status.Core, Peak: e.status.Peak, Seconds: e.at.Sub(k.began).Seconds(),
+		Joined: control.HasJoined(k.place.Dir, e.rank, e.life), ended: e.at, said: k.said[e.rank],
+	}
+	if t.left = control.KnewEnd(k.place.Dir, e.rank, e.life); t.left {
+		k.report.Ended = append(k.report.Ended, e.rank)
+	}
+	k.crew.each(func(p *process, rank int) {
+		if rank == e.rank {
+			t.PID = p.pid
+		}
+	})
+	if e.status.Signal != 0 {
+		t.Signal = control.SignalName(e.status.Signal)
+	} else {
+		t.Exit = &e.status.Exit
+	}
+	k.report.Tasks = append(k.report.Tasks, t)
+}
+
+// attend waits for the end of all processes.
+func (k *hostKeeper) attend(signals <-chan os.Signal) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.crew.close()
+	}()
+	var late <-chan time.Time
+	for {
+		select {
+		case <-done:
+			return
+		case <-late:
+			k.crew.signal(syscall.SIGKILL)
+		case s := <-signals:
+			sig, ok := s.(syscall.Signal)
+			switch {
+			case !ok:
+			case late != nil:
+				k.crew.signal(syscall.SIGKILL)
+			default:
+				k.mu.Lock()
+				k.report.interrupt(sig)
+				k.mu.Unlock()
+				late = time.After(cmp.Or(k.orders.Keep.Grace, graceDefault))
+				k.crew.signal(sig)
+			}
+		}
+	}
+}
+
+// result is what came of the processes.
+func (k *hostKeeper) result() (*spool.Result, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.report.Seconds = time.Since(k.began).Seconds()
+	k.report.broke = k.screen.failure()
+	k.report.settle()
+	text, err := json.Marshal(k.report)
+	return &spool.Result{Exit: k.report.Exit, Signal: k.report.received, Started: true, Error: k.report.Cause, Report: text}, err
+}
+
+// settle concludes a report on processes that had no launcher. A process that has joined the job and did not know of its end
+// was lost on the way, if another one knew: the others went on without it.
+func (r *Report) settle() {
+	joined, finished := false, false
+	for i := range r.Tasks {
+		joined, finished = joined || r.Tasks[i].Joined, finished || r.Tasks[i].left
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		t.out = finished && t.Joined && !t.left
+	}
+	if !finished {
+		r.inherit(nil, nil)
+	}
+	if joined && !finished {
+		r.abandoned = "no process has seen the end of the job"
+	}
+	r.conclude()
+}
