@@ -324,7 +324,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 	p := &l.procs[r]
 	if settled, sure := w.Settled(); settled {
 		switch {
-		case !w.Frozen(r) && sure && p.opened != nil && l.err == nil && w.Life(r) == 1:
+		case !w.Frozen(r) && sure && p.opened != nil && l.err == nil && w.Life(r) == 1 && w.Rest(r) != chaos.Done: // or it had ended
 			l.err = fmt.Errorf("%w: p%d, which nobody suspected, is killed", chaos.ErrStalled, r)
 		case w.Frozen(r) && w.Found():
 			l.saw(frozenDead)
