@@ -26,6 +26,9 @@ func (a *attachCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 16) // before anybody can see that it is attached
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	detach, err := job.Attach()
 	if errors.Is(err, spool.ErrAttached) {
 		return badInput{fmt.Errorf("job %s is %w; allowed: one coppice attach at a time, and coppice wait beside it", job.Name, err)}
@@ -41,7 +44,7 @@ func (a *attachCmd) Run(c *console) error {
 	if s.about, err = job.About(); err != nil {
 		return err
 	}
-	result, err := s.follow()
+	result, err := s.follow(signals)
 	if err == nil {
 		err = tellResult(c, s.about, result, a.JSON)
 	}
@@ -84,12 +87,9 @@ type show struct {
 
 // follow shows the output until the job ends. Signals that end a run are passed on; one that says that the terminal is gone, or that
 // nobody is there to take, ends this command only.
-func (s *show) follow() (*spool.Result, error) {
+func (s *show) follow(signals <-chan os.Signal) (*spool.Result, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	type end struct {
 		result *spool.Result
 		err    error
