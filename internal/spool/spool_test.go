@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -149,7 +150,10 @@ func TestMain(m *testing.M) {
 	fmt.Fprintln(k.Stream(Stdout), "before")
 	k.part.Write([]byte{Stdout, 9, 0, 0, 0, 'h', 'a'})
 	fmt.Println("up")
-	select {}
+	for {
+		time.Sleep(time.Hour)
+		runtime.KeepAlive(k) // and with it the lock
+	}
 }
 
 func TestAKeeperThatWasKilledIsFound(t *testing.T) {
@@ -167,7 +171,7 @@ func TestAKeeperThatWasKilledIsFound(t *testing.T) {
 		t.Fatal(err, j.Runs())
 	}
 	if _, err := j.Keep(); err == nil {
-		t.Error("a second keeper")
+		t.Fatal("a second keeper") // the signal would be for this process
 	}
 	if err := j.Signal(syscall.SIGKILL); err != nil {
 		t.Error(err)
