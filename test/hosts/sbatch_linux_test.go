@@ -25,8 +25,12 @@ func (c *slurmCluster) sbatch(t *testing.T, lasts time.Duration) *batchJob {
 		t.Fatal(err)
 	}
 	dir := filepath.Dir(j.steps)
-	script, err := filepath.Abs("../../examples/slurm/coppice.sbatch")
+	text, err := os.ReadFile("../../examples/slurm/coppice.sbatch")
 	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, "coppice.sbatch") // the hosts have a /tmp of their own, and the repository may be in that of this machine
+	if err := os.WriteFile(script, text, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	words := append([]string{"--parsable", "--output", filepath.Join(dir, "output"), script}, stepsProgram(lasts, stepTasks)...)
