@@ -12,7 +12,7 @@ import (
 // what is in it. Others call its methods.
 var nodeRooms = map[string]string{
 	"mesh":     "peer connect incoming lives local observe outgoing progress read settle",
-	"views":    "views lives moves",
+	"views":    "views drain lives moves",
 	"recovery": "rules abort backup copies epoch load logmemory lost moves outlive replay",
 	"groups": "member agree agreed ahead buffers call check choose dispatch inquiry kill machine mismatch operation plan release " +
 		"returned revoke scheduled step stored stream table",

@@ -55,10 +55,12 @@ var rooms = []room{
 	{in: "internal/large"},
 	{in: "internal/detect", may: "internal/posix"},
 	{in: "swim", may: "internal/detect"},
+	{in: "etcd", may: "internal/control"}, // a module of its own
 	{in: "internal/control internal/launch", may: "internal/wire internal/detect internal/spool protocol"},
 	{in: "internal/doctor", may: "internal/control internal/launch internal/transport"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only
 	{in: "test", may: ". internal chaos"},               // jobs of real processes
+	{in: "etcd/internal/program", may: "etcd test"},     // a program of these jobs
 	{in: "dashboard"},
 	{in: "cmd", may: everything},
 }

@@ -28,7 +28,9 @@ type Func func(ctx context.Context, t *Task) error
 // interrupt ends the context, a second one the process.
 //
 // SIGTERM is an interrupt, too, unless nobody but its host looks after the process: one that was started
-// by hand, or by Kubernetes, leaves the job at once and exits with 143. The others go on with its tasks.
+// by hand, by Kubernetes or by srun leaves the job and exits with 143. It hands its tasks over to the others before, in the
+// next Save, if that comes within COPPICE_GRACE (20 s) and before a second SIGTERM. If all processes of a job are to
+// leave, they do at once; those of srun take it for an interrupt then.
 func Main(f Func) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, cancel)
@@ -36,10 +38,10 @@ func Main(f Func) {
 		terminated := make(chan os.Signal, 1)
 		signal.Notify(terminated, syscall.SIGTERM)
 		<-terminated
-		signal.Stop(terminated) // a second one ends the process
-		if leave := leaves.Load(); leave != nil {
-			(*leave)()
+		if d := leaves.Load(); d != nil {
+			d.drain(terminated)
 		}
+		signal.Stop(terminated) // another one ends the process
 		cancel()
 	}()
 	err := Run(ctx, f)
@@ -143,6 +145,9 @@ func (j *Job) config() (cfg node.Config, err error) {
 		if cfg.Fanout, err = strconv.Atoi(text); err != nil || cfg.Fanout < 2 || cfg.Fanout&(cfg.Fanout-1) != 0 {
 			return cfg, fmt.Errorf("%s=%q; allowed: a power of two from 2", fanoutVariable, text)
 		}
+	}
+	if _, err = grace(os.Getenv(graceVariable)); err != nil { // before it is needed
+		return cfg, err
 	}
 	if name := os.Getenv(control.VarTrace); name != "" {
 		if cfg.Trace, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {

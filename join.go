@@ -42,7 +42,12 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
 	}
 	defer joined.Store(false)
-	place.Silence = cmp.Or(place.Silence, cfg.Silence)
+	place.Silence, place.HostID = cmp.Or(place.Silence, cfg.Silence), transport.HostID()
+	at, _, err := transport.ListenPlace(os.Getenv, place.Spread())
+	if err != nil {
+		return fmt.Errorf("coppice: %w", err)
+	}
+	place.Net = at.Net
 	var server *control.Server
 	if place.Host {
 		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {
@@ -62,6 +67,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		client.Serves(server)
 	}
 	cfg.Unwatched = place.How != control.RunHow
+	cfg.Arbiter = client.Arbiter()
 	var asked bool // by the launcher to resume; it tells what came of that
 	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
 	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
@@ -81,37 +87,32 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	if recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		// By hand, or by Kubernetes, a process may be started again, without any notice.
-		cfg.Moves = cfg.Moves || welcome.Grow > 0 || place.How == control.ManualHow
+		// One that is to end hands its tasks over; so does one of srun.
+		cfg.Moves = cfg.Moves || welcome.Grow > 0 || place.How == control.ManualHow || place.How == control.SrunHow
 	}
 	p, err := newJoined(cfg, host{client, &m.near}, welcome, client.Page())
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	m.connect(p)
-	var left atomic.Bool
-	if place.How == control.ManualHow && place.Settings == nil { // otherwise it belongs to a detached job, whose keeper ends all
-		leave := func() {
-			select {
-			case <-m.finished: // it is about to end
-				return
-			default:
-			}
-			left.Store(true)
-			cfg.Logger.Warn("leaves the job: terminated")
-			time.AfterFunc(leaveTime, func() { os.Exit(exitTerminated) }) // it is dead for the others, then
-			_ = p.Leave()
-			client.Close()
-			os.Exit(exitTerminated)
-		}
-		leaves.Store(&leave)
+	departs := &departure{p: p, client: client, finished: m.finished, log: cfg.Logger, jointly: place.How == control.SrunHow}
+	if departs.grace, err = grace(os.Getenv(graceVariable)); err != nil {
+		return errors.Join(fmt.Errorf("coppice: %w", err), p.Close())
+	}
+	// Otherwise it has a launcher, or belongs to a detached job, whose keeper ends all.
+	if place.Settings == nil && (place.How == control.ManualHow || place.How == control.SrunHow && recovery == Replay) {
+		leaves.Store(departs)
 		defer leaves.Store(nil)
 	}
 	client.Keep(p.KeepSockets)
 	client.Follow(meshOf(p))
 	go func() {
 		<-p.Out()
-		if view := client.Over(); view > 0 { // who is missing has left
+		if view := client.Sure(); view > 0 { // who is missing has left
 			m.Finished(view, "")
+			return
+		}
+		if departs.begun.Load() { // that is its own doing, or it leaves as well
 			return
 		}
 		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
@@ -136,14 +137,20 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 			for _, task := range p.Missing() {
 				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": p.WhyMissing(task)}})
 			}
-			if !left.Load() { // then what its tasks return is its own doing
+			if !departs.left.Load() { // then what its tasks return is its own doing
 				client.Returned(v.Number, text(err), recovery == Report)
 			}
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
+	if departs.begun.Load() { // it exits, unless the job ends before, or is interrupted
+		select {
+		case <-m.finished:
+		case <-ctx.Done():
+		}
+	}
 	last := m.lastView()
 	err = c.err(last)
-	if out := p.Ended(); err == nil && out != nil && out != errOver && client.Over() == 0 { // nobody waits for this process, nor is it of use to anybody
+	if out := p.Ended(); err == nil && out != nil && out != errOver && client.Sure() == 0 { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &node.Failure{Err: out})
 	}
 	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {
@@ -160,15 +167,6 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 
 // refusedTime is how long the launcher has to end a process that cannot do what it wants.
 const refusedTime = 10 * time.Second
-
-// leaves has this process leave its job; nil: it cannot, without harm to the job.
-var leaves atomic.Pointer[func()]
-
-// leaveTime is how long it may take to leave: who is gone by then without a word is found out, too.
-const leaveTime = time.Second
-
-// exitTerminated is the exit code of a process that has left, as of one that SIGTERM has killed.
-const exitTerminated = 128 + int(syscall.SIGTERM)
 
 // joined tells that this process takes part in a job.
 var joined atomic.Bool
@@ -195,7 +193,7 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 	}
 	return node.New(cfg, node.Socket{
 		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
-		Page: page, Datagrams: place.LocalSize < place.Size, Visit: h.Visit, Visited: h.Visited,
+		Page: page, Datagrams: place.Spread(), Visit: h.Visit, Visited: h.Visited,
 	})
 }
 
@@ -203,6 +201,7 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 func meshOf(p *node.Process) *control.Mesh {
 	return &control.Mesh{
 		Sight:       func() *control.View { return reported(p.Sight().View) },
+		Left:        p.HasLeft,
 		Coordinator: p.Coordinator,
 	}
 }
@@ -264,7 +263,7 @@ func startDetector(name string, p *node.Process, w control.Welcome) (detect.Dete
 // for others, if there are any, on one port.
 func listenAt(place control.Place) ([]transport.Place, error) {
 	at := []transport.Place{{Kind: transport.Unix, Path: filepath.Join(place.Dir, strconv.Itoa(place.Rank)+".sock")}}
-	p, listens, err := transport.ListenPlace(os.Getenv, place.LocalSize < place.Size)
+	p, listens, err := transport.ListenPlace(os.Getenv, place.Spread())
 	if listens {
 		at = append(at, p)
 	}
@@ -296,7 +295,11 @@ func reported(v *membership.View) *control.View {
 	for t, id := range v.Owners {
 		owners[t] = int(id)
 	}
-	return &control.View{Number: v.Number, Members: members, Owners: owners, Since: v.Since}
+	gone := make([]control.Identity, len(v.Gone))
+	for i, m := range v.Gone {
+		gone[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
+	}
+	return &control.View{Number: v.Number, Members: members, Owners: owners, Since: v.Since, Gone: gone}
 }
 
 func (h host) Opened(v *membership.View) {

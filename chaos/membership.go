@@ -28,6 +28,10 @@ type Membership struct {
 	// nobody is killed, and a majority is needed.
 	Agentless bool
 
+	// Arbiter adds an arbiter, which is asked when half of a view cannot be reached.
+	// Random only.
+	Arbiter bool
+
 	// Fanout is that of the tree, Report as in membership.Config.
 	Fanout int
 	Report protocol.Time
@@ -51,8 +55,13 @@ func (m Membership) Random(seed uint64, runs, workers int) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	if !m.Agentless {
-		cfg.Vary = leaveOrStay
+	cfg.Vary = func(s *Setup[memberState, memberMessage]) {
+		if m.Arbiter {
+			withArbiter(s, false)
+		}
+		if !m.Agentless {
+			leaveOrStay(s)
+		}
 	}
 	return Random(cfg, seed, runs, workers)
 }
@@ -80,7 +89,7 @@ func (m Membership) Config() (memberConfig, error) {
 		return memberConfig{}, fmt.Errorf("chaos: %d members and %d joiners, allowed are 1 and more, 0 and more", m.P, m.Joiners)
 	}
 	p, err := membership.New(membership.Config{
-		First: membership.First(m.P, nil), Fanout: m.Fanout, Report: m.Report, MajorityOnly: m.Agentless,
+		First: membership.First(m.P, nil), Fanout: m.Fanout, Report: m.Report, MajorityOnly: m.Agentless, Arbiter: m.Arbiter,
 	})
 	if err != nil {
 		return memberConfig{}, err

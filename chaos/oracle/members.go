@@ -31,7 +31,14 @@ func (q *life) Membership(cfg membership.Config, self protocol.Rank) *members {
 // Receive finds a letter among those that were sent to a process, behind the one that came before
 // it. Those between may be lost: nothing is sent to a life that has ended, or has not begun.
 func (m *members) Receive(now protocol.Time, by protocol.Rank, msg membership.Message) {
-	if msg.Kind != membership.Will {
+	switch msg.Kind {
+	case membership.Will, membership.Denied, membership.NoArbiter:
+	case membership.Granted:
+		if named, ok := m.c.named[msg.Number]; ok && named != m.who {
+			m.c.fail("two processes are named for view %d: %v and %v", msg.Number, named, m.who)
+		}
+		m.c.named[msg.Number] = m.who
+	default:
 		who := membership.Member{ID: by, Incarnation: msg.From}
 		from := m.c.lives[who]
 		if from == nil || from.members == nil {

@@ -48,7 +48,7 @@ type line = membership.Line[json.RawMessage]
 // error says what is wrong first, and where.
 func Check(r io.Reader) (Report, error) {
 	c := checker{
-		lives: map[membership.Member]*life{}, machines: map[key]any{},
+		lives: map[membership.Member]*life{}, machines: map[key]any{}, named: map[uint64]membership.Member{},
 		recovered: recovered{map[uint64]*membership.View{}, map[uint64]int64{}, map[protocol.Rank]uint64{}, map[protocol.Rank]bool{}, map[attempt]membership.Member{}},
 		tasks:     tasks{map[count]uint64{}, map[letter]bool{}, map[letter][]decision{}},
 	}
@@ -83,6 +83,7 @@ type checker struct {
 	wrong    error // the first
 	lives    map[membership.Member]*life
 	machines map[key]any
+	named    map[uint64]membership.Member // by view: by the arbiter
 	recovered
 	tasks
 }

@@ -48,7 +48,7 @@ func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 // as many others as there must be.
 func checkLoss(w *replayWorld, c *replay.Copy) error {
 	for r := range jobOf(w).Coordinator() {
-		if w.Alive(r) && w.State(r).Holds(c) {
+		if w.Alive(r) && !lingers(w, r) && w.State(r).Holds(c) {
 			return fmt.Errorf("%w: p%d has the %v", errLoss, r, c.Key)
 		}
 	}
@@ -67,13 +67,19 @@ func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
 			}
 			for _, m := range d.Msg.Holders {
 				all++
-				if lives(w, m) {
+				if lives(w, m) && !lingers(w, m.ID) {
 					left++
 				}
 			}
 		}
 	}
 	return all, left
+}
+
+// lingers reports whether a process has handed over its tasks and copies, and the view is without it: it ends soon.
+func lingers(w *replayWorld, r protocol.Rank) bool {
+	m := w.State(r).Members()
+	return m.Out() && m.Free()
 }
 
 // lives tells whether a life has not ended.

@@ -21,6 +21,14 @@ var (
 	errReturned = errors.New("the job has ended, and a task has returned nowhere")
 	errOutcomes = errors.New("an operation is aborted for some and not for others")
 	errSteps    = errors.New("a run takes more steps than it may")
+	errAfter    = errors.New("the job has ended twice, and not with the same")
+	errBadly    = errors.New("a process knows that all know that the job is over, and ends with an error")
+	errUnaware  = errors.New("a process leaves, and one that lives does not know that the job is over")
+	errLeft     = errors.New("a process leaves that owns a task")
+	errFree     = errors.New("a process departs, and what a task has saved is not where it should be")
+	errAgain    = errors.New("a task is run again from before, though processes have only left")
+	errGiven    = errors.New("a process that leaves is given a task, though another one stays")
+	errWithout  = errors.New("a task is lost, though processes have only left, or fewer have died than had copies")
 )
 
 // jobOf is the job of a run.
@@ -59,7 +67,7 @@ func without(w *replayWorld, frozen []bool) bool {
 	return true
 }
 
-// majority tells whether those of a view are one who live and do not stand still.
+// majority reports whether the live, unfrozen members that stay are a majority of a view, not counting the members that leave.
 func majority(w *replayWorld, v *membership.View, frozen []bool) bool {
 	core, all := 0, len(v.Members)
 	for r := range jobOf(w).Coordinator() {
@@ -67,6 +75,8 @@ func majority(w *replayWorld, v *membership.View, frozen []bool) bool {
 		switch {
 		case frozen[r] && !in:
 			all++
+		case in && !frozen[r] && lives(w, m) && !w.State(r).Out() && w.State(r).Members().Leaving():
+			all--
 		case in && !frozen[r] && lives(w, m) && !w.State(r).Out():
 			core++
 		}
@@ -97,6 +107,8 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 		return checkResumed(w, r, m)
 	case m.Kind == replay.Loss:
 		return checkLoss(w, m.Copy)
+	case m.Kind == replay.Ended:
+		return checkAware(w)
 	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
 		return checkAdopted(w, r, m.Letter.Base)
 	}
@@ -150,6 +162,19 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 	return nil
 }
 
+// checkAware demands that everybody who lives in a view knows that the job is over when one leaves for that reason.
+func checkAware(w *replayWorld) error {
+	for r := range jobOf(w).Coordinator() {
+		if !w.Alive(r) || w.Frozen(r) || w.State(r).KnowsOver() > 0 || w.State(r).Members().Free() { // it is out, and will be told
+			continue
+		}
+		if v := w.State(r).View(); v != nil && v.Has(membership.Member{ID: r, Incarnation: w.Life(r)}) {
+			return fmt.Errorf("%w: p%d, in %v", errUnaware, r, v)
+		}
+	}
+	return nil
+}
+
 // check says what is wrong at the end of a run.
 func (r Job) check(w *replayWorld) error {
 	if l := observer(w); l != nil {
@@ -168,7 +193,8 @@ func (r Job) check(w *replayWorld) error {
 // checkReturned says who has not come to the end, or with something else than others.
 func checkReturned(w *replayWorld) error {
 	settled, sure := w.Settled()
-	left := false // somebody of the job
+	views := endings(w)
+	left := len(views) > 0 // somebody of the job
 	for r := range jobOf(w).Coordinator() {
 		left = left || w.Alive(r) && !w.Frozen(r) && w.Life(r) == 1 && !w.State(r).Out() && w.State(r).View() != nil
 	}
@@ -178,12 +204,16 @@ func checkReturned(w *replayWorld) error {
 	lost := false // a task
 	for r := range protocol.Rank(w.P()) {
 		switch s := w.State(r); {
+		case w.Alive(r) && w.Frozen(r) && s.Lost() != nil && s.View() != nil && len(views) > 0 && views[0] <= s.View().Number: // and was there when the job ended
+			lost = true
 		case !w.Alive(r) || w.Frozen(r) || w.Life(r) > 1 || s.Out() && !calm(w) && !sure: // a later life may be too late
+		case jobOf(w).Inside() && s.View() == nil: // it has come too late
+		case s.Out() && s.Members().Leaving(): // others did, and had not to wait for it
 		case s.Out() && sure:
 			return fmt.Errorf("%w: p%d, which nobody suspected, is out: %w", chaos.ErrStalled, r, s.Err())
 		case s.Err() != nil:
 			return fmt.Errorf("p%d: %w", r, s.Err())
-		case s.Lost() != nil:
+		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // somebody could have told it that the job is over
 			lost = true
 		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
 			if settled {
@@ -195,11 +225,59 @@ func checkReturned(w *replayWorld) error {
 	if lost {
 		return nil
 	}
-	err := checkLast(jobOf(w).Program(), lastAttempts(w))
-	if l := observer(w); errors.Is(err, errReturned) && l != nil && l.lost {
-		return nil // the end does not wait for a lost task, and all who knew of it have died since
+	var first []attempt
+	for _, view := range views {
+		last := lastAttempts(w, view)
+		err := checkLast(jobOf(w).Program(), last)
+		if l := observer(w); errors.Is(err, errReturned) && l != nil && l.lost {
+			return nil // the end does not wait for a lost task, and all who knew of it have died since
+		}
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			first = last
+		}
+		if err := checkSame(w, first, last); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// endings are the views in which the job has ended, in order: for a coordinator that is apart, one. Where it is part of a process, some
+// may have found it to be over, and left, before others, who cannot know of them, have found it in a later view. Who was told before it
+// was let in has nothing to show for it.
+func endings(w *replayWorld) (views []uint64) {
+	if j := jobOf(w); !j.Inside() {
+		if view := w.State(j.Coordinator()).Ending(); view > 0 {
+			views = append(views, view)
+		}
+		return views
+	}
+	for r := range protocol.Rank(w.P()) {
+		for _, d := range w.Delivered(r) {
+			if d.Msg.Kind == replay.Ended && d.Msg.Letter.Base != nil && !slices.Contains(views, d.Msg.View) {
+				views = append(views, d.Msg.View)
+			}
+		}
+	}
+	slices.Sort(views)
+	return views
+}
+
+// checkSame demands that a job that has ended in two views has ended with the same. Newcomers that are more than those beyond a
+// cut, all of whom know what was aborted and that the job is over, may run it again without knowing either.
+func checkSame(w *replayWorld, one, other []attempt) error {
+	if l := observer(w); l != nil && (!l.strict || !calm(w) && l.run.Joiners+l.run.Restarts > 0) {
+		return nil // values may have been drawn anew
+	}
+	for t := range one {
+		if !slices.Equal(one[t].Digests, other[t].Digests) {
+			return fmt.Errorf("%w: task %d returns with other bits in view %d than in view %d", errAfter, t, other[t].View, one[t].View)
+		}
+	}
+	return nil
 }
 
 // attempt is one that has returned, and where.
@@ -210,8 +288,8 @@ type attempt struct {
 
 // lastAttempts are, by task, those that began in the latest view up to the one in which the job
 // has ended.
-func lastAttempts(w *replayWorld) []attempt {
-	last, end := make([]attempt, jobOf(w).Program().Tasks), w.State(jobOf(w).Coordinator()).Ending()
+func lastAttempts(w *replayWorld, end uint64) []attempt {
+	last := make([]attempt, jobOf(w).Program().Tasks)
 	for r := range protocol.Rank(w.P()) {
 		for _, d := range w.Delivered(r) {
 			if a := d.Msg.Result; a != nil && a.View <= end && (last[a.Task].Attempt == nil || last[a.Task].View < a.View) {
@@ -256,6 +334,10 @@ func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
 	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
 	k += r.Frozen + saves                             // which may move tasks
+	k += 3 * r.Drains                                 // a view that says so, one that moves tasks and one without it
+	if r.Inside {
+		k += n // who leaves is dead for the others
+	}
 	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
 	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
 		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels

@@ -71,11 +71,19 @@ type Job struct {
 	// to be run again is lost, and so is the task.
 	Logless bool
 
+	// Drains is the greatest number of processes that get an order to leave. They hand over their tasks and copies first. In a
+	// swarm a quarter of the runs have such orders.
+	Drains int
+
 	// Hosts is as in replay.Config.
 	Hosts int
 
 	// Stored lets what tasks save be kept in files, in a quarter of a swarm: no task is lost for want of its state.
 	Stored bool
+
+	// Inside makes the coordinator a part of a process, which may crash like any other. Otherwise it is apart, and
+	// never does. SomeInside: so it is in a quarter of a swarm.
+	Inside, SomeInside bool
 
 	// Swarm lets every run draw its own sizes, faults and options. Those above are what it
 	// draws at most.
@@ -172,17 +180,39 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 		panic(err) // the same but for the program was possible
 	}
 	if r.Swarm {
-		s.Shrink(int(job.Coordinator()) + 1)
+		s.Shrink(job.Ranks())
 		s.Faults = r.faults(s.Own.(*own).mayCrash)
 		s.Expect(1+g.Messages()/r.P, 1+g.Messages())
 	}
 	if r.Logless {
 		s.Inputs = append(slices.Clip(s.Inputs), chaos.Input{Rank: protocol.Rank(s.Choose(r.P)), Notice: replay.Logless})
 	}
+	if r.Drains > 0 {
+		s.Inputs = slices.Grow(slices.Clip(s.Inputs), r.Drains)
+	}
+	for range r.Drains { // some of them twice
+		s.Inputs = append(s.Inputs, chaos.Input{Rank: protocol.Rank(s.Choose(r.P + r.Joiners)), Notice: replay.Drain})
+	}
 	l := newRecorder(s.Own.(*own), r, job, counts)
 	// Who joined last may have no copy.
-	l.strict = g.Onces() == 0 || copies >= r.Crashes+r.Suspicions+r.Frozen && r.Cuts == 0 && r.Crashes+r.Frozen < r.P
+	l.strict = g.Onces() == 0 || copies >= r.deaths()+r.Suspicions && r.Cuts == 0 && r.deaths() < r.P
+	l.safe = r.keepsAll(copies)
 	s.Protocol = l
+}
+
+// deaths returns the greatest number of processes that die unsuspected. Leaving processes count only if no process may be left that stays.
+func (r Job) deaths() int {
+	n := r.Crashes + r.Frozen
+	if n+r.Drains >= r.P {
+		n += r.Drains
+	}
+	return n
+}
+
+// keepsAll reports whether nothing may be lost, with so many copies: fewer processes die than have one, and some are left that stay.
+func (r Job) keepsAll(copies int) bool {
+	n := r.Crashes + r.Frozen
+	return copies >= n && n+r.Drains < r.P && r.Suspicions+r.Cuts == 0 && !r.Logless
 }
 
 // own is what a worker uses in one run after the other.
@@ -387,7 +417,8 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-		Moves: r.Moves || r.Joiners+r.Restarts > 0, Whole: r.Whole, Hosts: r.Hosts, Stored: r.Stored && r.Swarm,
+		Moves: r.Moves || r.Joiners+r.Restarts+r.Drains > 0, Whole: r.Whole, Hosts: r.Hosts, Stored: r.Stored && r.Swarm,
+		Inside: r.Inside,
 	}
 	for range g.Tasks {
 		if r.Moves {
@@ -427,8 +458,8 @@ func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 
 // world is that of a job with a program.
 func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, error) {
-	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen) < 0 {
-		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen)
+	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains) < 0 {
+		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, %d that leave, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains)
 	}
 	if all := r.P + r.Joiners; r.P < 1 || r.Crashes < 0 || r.Crashes > all-1 {
 		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, all, all-1)
@@ -441,7 +472,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 		return replayConfig{}, err
 	}
 	return replayConfig{
-		Protocol: job, P: int(job.Coordinator()) + 1, Detect: true, Inputs: r.inputs(),
+		Protocol: job, P: job.Ranks(), Detect: true, Inputs: r.inputs(),
 		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes, MayCrash: func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, OneWay: r.OneWay, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,

@@ -39,7 +39,7 @@ func TestAbortsMeetWhatTheyAreToSurvive(t *testing.T) {
 
 // meet counts what happened in a run.
 func meet(w *replayWorld, met map[string]int) {
-	last := lastAttempts(w)
+	last := lastAttempts(w, w.State(jobOf(w).Coordinator()).Ending())
 	for r := range protocol.Rank(w.P()) {
 		for _, d := range w.Delivered(r) {
 			a := d.Msg.Result

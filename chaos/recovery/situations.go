@@ -52,6 +52,18 @@ const (
 	refused
 	noRoom
 	diesGranted
+	diesAfterOver
+	diesLettingLeave
+	onlyKnowerDies
+	toldByOther
+	endsAlone
+	givenAfterOver
+	joinsAfterOver
+	handedOver
+	holdersLeave
+	diesLeaving
+	proposerLeaves
+	allLeave
 	situations // how many there are
 )
 
@@ -89,6 +101,19 @@ var situationNames = [situations]string{
 	noRoom:          "there is no room for a message that nobody has asked for",
 	diesGranted:     "a sender dies before the rest of a message has come that was granted",
 	diesCorrecting:  "a process dies that corrects what its task has got",
+
+	diesAfterOver:    "the coordinator dies between Over and End",
+	diesLettingLeave: "the coordinator dies when it has told some to leave",
+	onlyKnowerDies:   "the only process dies that knows that the job is over",
+	toldByOther:      "who takes the coordinator's place learns from another process that the job is over",
+	endsAlone:        "a process that knows that the job is over has no quorum any more, and ends well",
+	givenAfterOver:   "a process that knows that the job is over is given a task",
+	handedOver:       "a process hands its tasks over in Save, and leaves",
+	holdersLeave:     "a task's owner leaves, and so do all others that have its state",
+	diesLeaving:      "a process dies before it has handed over what it has",
+	proposerLeaves:   "the lowest process of a view leaves",
+	allLeave:         "all processes of a view leave",
+	joinsAfterOver:   "a process is let in by one that knows that the job is over",
 }
 
 // tally counts the runs in which each has occurred.
@@ -114,6 +139,8 @@ type recorder struct {
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
 	lost   bool     // one who died knew that a task is
+	safe   bool     // no task may be lost
+	deaths int      // of processes that did not leave, or left since all did
 	err    error
 }
 
@@ -124,6 +151,8 @@ type process struct {
 	opened  *membership.View // last
 	resent  uint64           // the view in which it has last sent something again
 	credits int              // that it has sent and that have not arrived
+	owned   bool             // it has owned a task
+	free    uint64           // the view as of which it has said that nobody needs it
 }
 
 // said names bits: a message, and what its sender knows to be aborted.
@@ -173,7 +202,7 @@ func (l *recorder) looks(s *replayState) {
 var sights = [situations]replay.Seen{
 	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
 	heldBack: replay.HeldBack, notSentAgain: replay.NotSentAgain, repeatsWait: replay.RepeatsWait,
-	refused: replay.Refused, noRoom: replay.NoRoom,
+	refused: replay.Refused, noRoom: replay.NoRoom, toldByOther: replay.ToldByOther, endsAlone: replay.EndsAlone, allLeave: replay.Disbanded,
 }
 
 // Init is the job's.
@@ -181,6 +210,10 @@ func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 	l.Job.Init(s, self, seed)
 	if self < l.Coordinator() {
 		l.procs[self] = process{state: s, alive: true, opened: s.View()}
+		for t := range l.Program().Tasks {
+			_, owns := s.Runs(protocol.Rank(t))
+			l.procs[self].owned = l.procs[self].owned || owns
+		}
 	}
 }
 
@@ -209,6 +242,7 @@ func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank
 // Next is the job's. It notes what is said.
 func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
 	a := l.Job.Next(s, now)
+	l.frees(s)
 	switch {
 	case a.Kind == protocol.Send && (a.Msg.Kind == replay.Data || a.Msg.Kind == replay.Rest):
 		l.says(s, a.Msg)
@@ -217,6 +251,8 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	case a.Kind != protocol.Deliver:
 	case a.Msg.Result != nil:
 		l.returns(s)
+	case a.Msg.Kind == replay.Loss && (l.safe || l.onlyLeft()):
+		l.fails(fmt.Errorf("%w: the %v", errWithout, a.Msg.Copy.Key))
 	case a.Msg.Kind == replay.Loss && a.Msg.Copy.Name > 0:
 		l.saw(valueLost)
 	case a.Msg.Kind == replay.Loss:
@@ -261,8 +297,22 @@ func (l *recorder) opens(s *replayState, v *membership.View) {
 	if p.opened != nil && p.opened.Epoch < v.Epoch && v.Epoch == s.Rules().Committed() {
 		l.commits(s)
 	}
+	if knows := s.KnowsOver() > 0; knows && p.opened != nil {
+		for _, m := range v.Members {
+			if !p.opened.Has(m) {
+				l.saw(joinsAfterOver)
+			}
+		}
+		for t, owner := range v.Owners {
+			if owner == self.ID && v.Since[t] == v.Number {
+				l.saw(givenAfterOver)
+			}
+		}
+	}
+	l.leaving(s, p.opened, v)
 	p.opened = v
 	for t, owner := range v.Owners {
+		p.owned = p.owned || owner == self.ID
 		if v.Since[t] > max(l.since[t], 1) {
 			l.since[t] = v.Since[t]
 			if l.moves[t]++; l.moves[t] > 1 {
@@ -322,9 +372,17 @@ func later(s, than *replayState) []rules.Op {
 // dies looks at a process that is about to die.
 func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 	p := &l.procs[r]
+	if l.retires(r, p) {
+		return
+	}
+	if p.state.Leaves() > 0 {
+		p.alive, l.lost = false, l.lost || p.state.Lost() != nil
+		l.looks(p.state)
+		return
+	}
 	if settled, sure := w.Settled(); settled {
 		switch {
-		case !w.Frozen(r) && sure && p.opened != nil && l.err == nil && w.Life(r) == 1 && w.Rest(r) != chaos.Done: // or it had ended
+		case !w.Frozen(r) && sure && !p.state.Members().Leaving() && p.opened != nil && l.err == nil && w.Life(r) == 1 && w.Rest(r) != chaos.Done: // or it had ended
 			l.err = fmt.Errorf("%w: p%d, which nobody suspected, is killed", chaos.ErrStalled, r)
 		case w.Frozen(r) && w.Found():
 			l.saw(frozenDead)
@@ -332,10 +390,16 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 			l.saw(frozenOut)
 		}
 	}
+	if p.state.Sure() && p.state.Out() && l.err == nil {
+		l.err = fmt.Errorf("%w: p%d: %w", errBadly, r, p.state.Err())
+	}
 	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
 	l.looks(p.state)
 	if p.opened == nil {
 		return
+	}
+	if l.Inside() {
+		l.endsTelling(p)
 	}
 	if p.opened.Members[0].ID == r && p.resent == p.opened.Number && l.resends(p) {
 		l.saw(diesResending)
@@ -358,6 +422,20 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 		l.saw(diesTelling)
 	}
 	l.bereaves(p.state)
+}
+
+// endsTelling looks at what a process knows of the end that is about to die.
+func (l *recorder) endsTelling(p *process) {
+	over, leave := p.state.Telling()
+	if leave {
+		l.saw(diesLettingLeave)
+	} else if over {
+		l.saw(diesAfterOver)
+	}
+	if p.state.KnowsOver() > 0 && slices.ContainsFunc(l.procs, func(q process) bool { return q.alive && q.opened != nil }) &&
+		!slices.ContainsFunc(l.procs, func(q process) bool { return q.alive && q.state.KnowsOver() > 0 }) {
+		l.saw(onlyKnowerDies)
+	}
 }
 
 // resends tells whether a process is about to send again what a task has sent before.

@@ -41,6 +41,10 @@ func (r Job) draw(s *replaySetup) swarmed {
 		d.Hosts = s.Choose(r.Hosts + 1)
 	}
 	d.Stored = r.Stored && protocol.Mix(s.Seed, storedSalt)%4 == 0
+	d.Inside = r.Inside || r.SomeInside && protocol.Mix(s.Seed, insideSalt)%4 == 0
+	if d.Drains = 0; r.Drains > 0 && protocol.Mix(s.Seed, drainSalt)%4 == 0 {
+		d.Drains = 1 + s.Choose(r.Drains)
+	}
 	places := cmp.Or(len(r.Ops), int(replay.Stream)) // menus have streams besides
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d
@@ -49,6 +53,12 @@ func (r Job) draw(s *replaySetup) swarmed {
 // storedSalt is what a seed is mixed with to draw whether there are files: not in the runs of which .ci/run has the
 // seeds. The runs without are those that the same seeds drew when there were none.
 const storedSalt = 0x73746f726565
+
+// insideSalt is the same for where the coordinator is.
+const insideSalt = 0x696e736964655c
+
+// drainSalt is the same for whether processes leave.
+const drainSalt = 0x647261696e00d0
 
 // faults are those of a run.
 func (r Job) faults(mayCrash func(protocol.Rank) bool) chaos.Faults {

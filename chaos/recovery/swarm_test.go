@@ -2,6 +2,9 @@ package recovery
 
 import (
 	"errors"
+	"os"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
@@ -12,11 +15,11 @@ import (
 // everything is a swarm with all faults and options.
 var everything = Job{
 	P: 5, Tasks: 6, Joiners: 2, Operations: 5, Crashes: 6, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2,
-	Saves: Some, LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, Swarm: true,
+	Saves: Some, LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, SomeInside: true, Drains: 4, Swarm: true,
 }
 
 func TestSwarmMeetsEverySituation(t *testing.T) {
-	report, err := everything.Random(1, extent.Of(t, 5000, 40000), 0)
+	report, err := everything.Random(1, extent.Of(t, 10000, 40000), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +57,43 @@ func TestRunOfSwarmIsDrawnAgainByItsSeed(t *testing.T) {
 	again, err := chaos.Random(cfg, v.Seed, 1, 1)
 	if !errors.Is(err, rare) || v.Run == 0 || again.First.Script() != v.Script() {
 		t.Errorf("seed %d of run %d: %v", v.Seed, v.Run, err)
+	}
+}
+
+// A seed that once found a mistake draws the run that it drew then: not one with options that there were not at the time.
+func TestSeedsOfOldFindsKeepTheirRuns(t *testing.T) {
+	script, err := os.ReadFile("../../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, _, err := everything.random()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vary := cfg.Vary
+	var drawn Job
+	cfg.Vary = func(s *replaySetup) {
+		vary(s)
+		drawn = s.Protocol.(*recorder).run
+	}
+	found := regexp.MustCompile(`"--protocol replay --swarm --runs 1 --seed (\d+).*"`).FindAllStringSubmatch(string(script), -1)
+	if len(found) == 0 {
+		t.Fatal(".ci/run has no seeds of single runs")
+	}
+	for _, one := range found {
+		seed, err := strconv.ParseUint(one[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := chaos.Random(cfg, seed, 1, 1); err != nil {
+			t.Error(err)
+		}
+		if drawn.Inside {
+			t.Errorf("seed %d: the coordinator is inside", seed)
+		}
+		if drawn.Drains > 0 {
+			t.Errorf("seed %d: processes leave", seed)
+		}
 	}
 }
 

@@ -70,6 +70,25 @@ var recoveries = []struct {
 	{"three that correct and save", recovery.Job{P: 3, Tasks: 5, Joiners: 1, Crashes: 2, Operations: 3, Saves: 2, LossyCrashes: true, Ops: []replay.Op{replay.Corrected, replay.Send}}, 3000},
 	{"four that wait for each other", recovery.Job{P: 4, Crashes: 3, Operations: 8, LossyCrashes: true, Ops: []replay.Op{replay.Broadcast, replay.Reduce, replay.Scatter, replay.Gather, replay.Send}}, 8000},
 	{"six tasks that correct and wait", recovery.Job{P: 5, Tasks: 6, Crashes: 1, Operations: 6, Ops: []replay.Op{replay.Corrected}}, 12000},
+	{"four of whom two leave", recovery.Job{P: 4, Tasks: 5, Drains: 2, Operations: 4, Saves: 3, Copies: 1, Ops: loose}, 4000},
+	{"four of whom three leave", recovery.Job{P: 4, Drains: 3, Operations: 2, Saves: 3, Copies: 1, Ops: loose}, 30000},
+	{"five of whom two leave and one dies", recovery.Job{P: 5, Drains: 2, Crashes: 1, Operations: 3, Saves: 3, Copies: 1, Ops: loose}, 20000},
+	{"four of whom two leave and one dies", recovery.Job{P: 4, Tasks: 5, Joiners: 1, Crashes: 1, Drains: 2, Restarts: 1, Operations: 3, Saves: 3, LossyCrashes: true, Ops: loose}, 4000},
+	{"three inside of whom two leave", recovery.Job{P: 3, Tasks: 4, Joiners: 1, Crashes: 1, Drains: 2, Operations: 3, Saves: 2, LossyCrashes: true, Inside: true, Ops: loose}, 4000},
+	{"a swarm that leaves", recovery.Job{
+		P: 4, Joiners: 2, Tasks: 5, Operations: 3, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 3, Drains: 4,
+		LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, SomeInside: true, Swarm: true, Ops: loose,
+	}, 20000},
+	{"three inside", recovery.Job{P: 3, Crashes: 2, Operations: 2, LossyCrashes: true, Inside: true}, 4000},
+	{"three and joiners inside", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 2, Cancels: 2, LossyCrashes: true, Inside: true, Ops: loose}, 4000},
+	{"two that come back inside", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Restarts: 2, Operations: 1, Cancels: 2, LossyCrashes: true, Inside: true, Ops: []replay.Op{replay.Barrier, replay.AllReduce}}, 30000},
+	{"four inside that save", recovery.Job{P: 4, Crashes: 3, Operations: 2, Saves: 2, Copies: 1, LossyCrashes: true, Inside: true, Ops: loose}, 8000},
+	{"four inside of whom one has the task", recovery.Job{P: 4, Tasks: 1, Suspicions: 2, Cuts: 1, Operations: 1, Cancels: 2, Inside: true, Ops: []replay.Op{replay.Barrier}}, 60000},
+	{"four inside, suspected and cut", recovery.Job{P: 4, Crashes: 2, Suspicions: 1, Cuts: 1, Restarts: 1, Operations: 2, LossyCrashes: true, Inside: true, Ops: loose}, 4000},
+	{"a swarm inside", recovery.Job{
+		P: 4, Joiners: 2, Tasks: 5, Operations: 3, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 2,
+		LossyCrashes: true, OneWay: true, Logless: true, Stored: true, Inside: true, Swarm: true,
+	}, 20000},
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 
@@ -122,6 +141,8 @@ func TestTasksSurviveACrashAtEveryPointOfEveryOperation(t *testing.T) {
 		{P: 3, Tasks: 1, Crashes: 2},
 		{P: 2, Crashes: 1, Cancels: 1, LossyCrashes: true},
 		{P: 3, Crashes: 1, Cancels: 1, LossyCrashes: true},
+		{P: 2, Crashes: 1, LossyCrashes: true, Inside: true},
+		{P: 3, Crashes: 2, LossyCrashes: true, Inside: true, Ops: []replay.Op{replay.AllReduce, replay.Send}},
 	}
 	if !extent.Few(t, "more processes and tasks") {
 		cases = append(
@@ -148,6 +169,7 @@ func TestTasksSurviveACrashInEverySchedule(t *testing.T) {
 	for _, r := range []recovery.Job{
 		{P: 2, Crashes: 1, Ops: []replay.Op{replay.Barrier, replay.AllReduce, replay.Scan, replay.Send}},
 		{P: 2, Crashes: 1, Cancels: 1, LossyCrashes: true, Ops: []replay.Op{replay.Barrier}},
+		{P: 2, Crashes: 1, LossyCrashes: true, Inside: true, Ops: []replay.Op{replay.Barrier, replay.Send}},
 	} {
 		report, err := r.Exhaustive(0)
 		if err != nil {
@@ -158,12 +180,17 @@ func TestTasksSurviveACrashInEverySchedule(t *testing.T) {
 }
 
 func TestTasksSurviveCrashesWithDelays(t *testing.T) {
-	r := recovery.Job{P: 3, Crashes: 1, Ops: []replay.Op{replay.Scan, replay.Send}}
-	report, err := r.DelayBounded(2, 0)
-	if err != nil {
-		t.Fatal(err)
+	for _, r := range []recovery.Job{
+		{P: 3, Crashes: 1, Ops: []replay.Op{replay.Scan, replay.Send}},
+		{P: 3, Crashes: 2, Inside: true, Ops: []replay.Op{replay.Send}},
+		{P: 2, Joiners: 1, Crashes: 1, Inside: true, Ops: []replay.Op{replay.Send}},
+	} {
+		report, err := r.DelayBounded(2, 0)
+		if err != nil {
+			t.Fatalf("%+v: %v", r, err)
+		}
+		t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
 	}
-	t.Logf("%d schedules, %d states in %.1f s", report.Schedules, report.States, report.Seconds)
 }
 
 func TestRecoveryWithoutSurvivorsIsRefused(t *testing.T) {

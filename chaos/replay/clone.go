@@ -22,6 +22,7 @@ func (s *State) Clone() State {
 		return c
 	}
 	c.members = s.members.Clone()
+	c.inside = s.inside.clone()
 	c.tasks = make([]*task, len(s.tasks))
 	for i, t := range s.tasks {
 		c.tasks[i] = t.clone(s.job.program)
@@ -45,6 +46,9 @@ func (s *State) Fingerprint() [2]uint64 {
 		return s.end.sign(fingerprint{1, 0})
 	}
 	f := fingerprint{}.and(s.members.Fingerprint()).with(s.told)
+	if s.job.inside {
+		f = s.inside.sign(f)
+	}
 	s.rules.Sign(func(x uint64) { f = f.with(x) })
 	for _, p := range s.parcels {
 		f = f.with(uint64(p.to)).and(p.msg.Fingerprint())
@@ -79,7 +83,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	for _, h := range s.held {
 		sum += protocol.Mix(h.Key(), h.Sum()) ^ uint64(h.by.ID)<<32 ^ uint64(h.by.Incarnation)
 	}
-	f = f.with(sum).with(uint64(len(s.held))<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
+	f = f.with(sum).with(uint64(len(s.held))<<5 | bit(s.retired)<<4 | bit(s.called)<<3 | bit(s.left)<<2 | bit(s.ended)<<1 | bit(s.over != nil))
 	return f
 }
 

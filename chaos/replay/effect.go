@@ -39,6 +39,11 @@ func (j *Job) carryOut(s *State) {
 			j.balance(s, e.Epoch)
 		case recovery.Lose:
 			s.lost = &Copy{Key: recovery.Key{Task: e.Task}}
+		case recovery.Depart:
+			s.rest = 0
+			j.members.Leave(&s.members, s.now, e.Epoch)
+		case recovery.Disband:
+			s.retired, s.seen = true, s.seen|Disbanded
 		case recovery.Complete:
 			holders := s.rules.Holders(e.Key)
 			all := append(append(j.memory.members.list(len(holders) + 1)[:0], holders...), s.members.Self())

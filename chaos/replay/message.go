@@ -81,7 +81,10 @@ const (
 	Data                  // between two tasks
 	Credit                // the same, of a stream: what its receiver has taken
 	Returned              // to the coordinator: all tasks that this process owns in a view have returned
-	End                   // from the coordinator: so it is everywhere
+	Over                  // from the coordinator, if it is part of a process: so it is everywhere; or: all know that
+	Knows                 // to the coordinator: this process knows that; or: it knows that all do
+	End                   // from the coordinator: the process may leave
+	Ended                 // Deliver: it leaves, and all is well
 	Result                // Deliver: a task has returned
 	Rule                  // of package recovery
 	Begins                // the same, but only the beginning of the copy
@@ -101,16 +104,16 @@ type Message struct{ *Content }
 
 // Content is what is in a message. It is never changed once the message is on its way, and shared.
 type Content struct {
-	Letter  membership.Message  // View; Returned: the view is its Base; in all the lives of sender and receiver
+	Letter  membership.Message  // View; Returned, Knows, Ended: the view is its Base; in all the lives of sender and receiver
 	Frame   *Frame              // Data, Credit, Beginning, Rest
 	Result  *Attempt            // Result
 	Rule    *recovery.Message   // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
 	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
 	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
-	View    uint64              // Complete, Resumed, Loss: in which
+	View    uint64              // Complete, Resumed, Loss: in which; Over, Knows, End, Ended: in which the job was over
 	Size    int64               // Beginning: of the whole value
-	Number  uint32              // Beginning, Grant, Refusal, Rest: of the copy
+	Number  uint32              // Beginning, Grant, Refusal, Rest: of the copy; Over, Knows: whether all know it
 	Kind    Kind
 }
 
@@ -153,7 +156,7 @@ func (m Message) Fingerprint() [2]uint64 {
 			f = f.with(uint64(h.ID)<<32 | uint64(h.Incarnation))
 		}
 	default:
-		f = f.and(m.Letter.Fingerprint())
+		f = f.and(m.Letter.Fingerprint()).with(m.View)
 	}
 	f = f.with(uint64(m.Number))
 	for _, k := range m.Drawn {
@@ -176,8 +179,20 @@ func (m Message) String() string {
 		return fmt.Sprintf("do not go on with copy %d", m.Number)
 	case Returned:
 		return fmt.Sprintf("returned in %v", m.Letter.Base)
+	case Over:
+		if m.Number == allKnow {
+			return fmt.Sprintf("all know that the job is over in view %d", m.View)
+		}
+		return fmt.Sprintf("the job is over in view %d", m.View)
+	case Knows:
+		if m.Number == allKnow {
+			return fmt.Sprintf("knows that all know that the job is over in view %d", m.View)
+		}
+		return fmt.Sprintf("knows that the job is over in view %d", m.View)
 	case End:
 		return "the end"
+	case Ended:
+		return fmt.Sprintf("its end, the job being over in view %d", m.View)
 	case Rule:
 		return m.Rule.String()
 	case Begins:

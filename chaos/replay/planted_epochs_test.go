@@ -17,8 +17,8 @@ var epochMistakes = []mistake{
 	},
 	{
 		name: "what is stored waits for copies", file: "recovery/copies.go",
-		old:   `(r.stored || m.count(`,
-		new:   `(r.stored && !wrong("what is stored waits for copies") || m.count(`,
+		old:   `(r.stored || m.reaches(`,
+		new:   `(r.stored && !wrong("what is stored waits for copies") || m.reaches(`,
 		found: "a swarm that stores", by: noEnd,
 	},
 	{

@@ -272,13 +272,14 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
 	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
 	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes) {
+	owners := plant.Garden{Machine: "../../protocol/membership", Package: "membership", Healthy: test("two")}
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes, insideMistakes, leavingMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "membership/": &owners}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
@@ -288,7 +289,8 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts.Find(t)
 	accounts.Find(t)
 	grants.Find(t)
-	(&plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
+	owners.Find(t)
+	ends := plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",
 			Old:  `	return l.returned >= since`,
@@ -301,5 +303,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 			New:  `!j.done(m, j.view.Since[t]) && !(j.known(m).returned > 0 && wrong("the end does not ask since when tasks are whose"))`,
 			Test: test("two that move"), By: []string{early},
 		},
-	}}).Find(t)
+	}}
+	ends.Mistakes = append(ends.Mistakes, endingMistakes(test)...)
+	ends.Find(t)
 }

@@ -3,7 +3,8 @@
 // the views of package membership, the rules of package recovery, the end of package ending.
 //
 // A Job is a protocol.Protocol. Its programs have Saves, all tasks at the same points, and Once,
-// whose values depend on who draws them. The last rank is the coordinator, which never dies.
+// whose values depend on who draws them. The coordinator is part of a process, and moves when that dies (Config.Inside); or it
+// is the last rank, apart from all processes, and never dies.
 package replay
 
 import (
@@ -51,11 +52,14 @@ type Config struct {
 	// the job's: it is not for schedules that go back.
 	Stored bool
 
+	// Inside makes the coordinator a part of a process: of the lowest member of a view. Otherwise it is a rank of its own.
+	Inside bool
+
 	// Fanout is that of the membership.
 	Fanout int
 }
 
-// Job is the protocol of a job's processes and, at the rank that follows theirs, of
+// Job is the protocol of a job's processes and, at the rank that follows theirs unless it is Inside, of
 // its coordinator. It implements protocol.Protocol[State, Message].
 type Job struct {
 	program   *Program
@@ -68,6 +72,7 @@ type Job struct {
 	moves     bool
 	parts     bool // some copies are sent in parts
 	hosts     int
+	inside    bool
 	memory    *Memory
 	files     map[recovery.Key]*Copy // of each the latest attempt's; nil: there are none
 }
@@ -102,7 +107,7 @@ func New(cfg Config) (*Job, error) {
 	}
 	j := &Job{
 		program: cfg.Program, processes: cfg.Processes + cfg.Joiners, members: members, first: first, cancels: cfg.Cancels,
-		called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, memory: cfg.Program.memory,
+		called: cfg.Called, moves: cfg.Moves, parts: !cfg.Whole, hosts: cfg.Hosts, inside: cfg.Inside, memory: cfg.Program.memory,
 		rules: recovery.Config{First: first, Adopts: true, Copies: max(cfg.Copies, 1), Saves: cfg.Program.keeps(), Aborts: cfg.Program.agreed},
 	}
 	if cfg.Hosts > 0 {
@@ -120,8 +125,22 @@ func (j *Job) Program() *Program { return j.program }
 // Stored reports whether what tasks save is kept in files.
 func (j *Job) Stored() bool { return j.files != nil }
 
-// Coordinator is its rank.
+// Copies is how many processes keep what a task saves, besides its own.
+func (j *Job) Copies() int { return j.rules.Copies }
+
+// Coordinator is its rank, if it has one; it follows those of the processes.
 func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }
+
+// Inside reports whether the coordinator is part of a process.
+func (j *Job) Inside() bool { return j.inside }
+
+// Ranks is how many ranks there are: those of the processes, joiners included, and the coordinator's if it has one.
+func (j *Job) Ranks() int {
+	if j.inside {
+		return j.processes
+	}
+	return j.processes + 1
+}
 
 // State is that of one process.
 type State struct {
@@ -155,11 +174,13 @@ type part struct {
 	lost    *Copy               // of a task that nobody can run any more
 	resent  []uint64            // by task, the view that gave it to whom it was last sent its messages again
 
-	seen   Seen
-	over   error // why there is nothing more to hope for
-	left   bool  // it has wished itself dead since
-	called bool  // it may run tasks
-	end    *end  // the coordinator's
+	seen    Seen
+	over    error // why there is nothing more to hope for
+	left    bool  // it has wished itself dead since
+	retired bool  // it leaves, before the end
+	called  bool  // it may run tasks
+	end     *end  // the coordinator's, if it has a rank
+	inside  inside
 }
 
 // Members is the process's part in the membership, and Rules in recovery: to be looked at.
@@ -213,7 +234,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	s.part = part{
 		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
 		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0], resent: s.resent[:0],
-		asked: s.asked, pieces: s.pieces[:0], room: grant.Room{Max: roomMax},
+		asked: s.asked, pieces: s.pieces[:0], room: grant.Room{Max: roomMax}, inside: s.inside,
 	}
 	for i := range s.asked {
 		s.asked[i].Reset()
@@ -224,6 +245,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 		s.end.job.Reset(j.first)
 		return
 	}
+	s.inside.reset(j.first)
 	j.members.Init(&s.members, self, seed)
 	for _, c := range j.cancels {
 		if c.At == self {
@@ -267,6 +289,9 @@ func (j *Job) ring(v *membership.View, self membership.Member) []protocol.Rank {
 // Receive implements protocol.Protocol.
 func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message) {
 	switch {
+	case j.inside && m.Kind.concernsEnd():
+		s.endCame(membership.Member{ID: from, Incarnation: m.Letter.From}, m)
+		return
 	case m.Kind != View && s.gone(from, m.Letter):
 		return
 	}
@@ -280,6 +305,9 @@ func (j *Job) Receive(s *State, now protocol.Time, from protocol.Rank, m Message
 	switch {
 	case m.Kind == View:
 		if s.end == nil {
+			if l := m.Letter.Letter; j.inside && l != nil && l.Kind == membership.Join && s.inside.joinCame(l.Who) {
+				return
+			}
 			s.rest = 0
 			j.members.Receive(&s.members, now, from, m.Letter)
 		}
@@ -350,6 +378,8 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 		for _, t := range s.tasks {
 			t.logs = nil
 		}
+	case n == Drain:
+		j.members.Leave(&s.members, now, 0)
 	case n.Kind == protocol.Cancel:
 		s.cancels = append(slices.Clip(s.cancels), n.Value)
 	case n.Kind == protocol.Begin:
@@ -359,6 +389,9 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 		}
 		j.members.Notify(&s.members, now, n)
 	default:
+		if j.inside && n.Kind == protocol.Death {
+			s.inside.job.Died(membership.Member{ID: n.Rank, Incarnation: uint32(n.Value)})
+		}
 		j.members.Notify(&s.members, now, n)
 	}
 }
@@ -370,7 +403,9 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 		return s.end.next()
 	case s.ended:
 		return protocol.Action[Message]{Kind: protocol.Done}
-	case s.over != nil:
+	case s.inside.end > 0:
+		return s.depart()
+	case s.over != nil || s.retired:
 		return s.leave()
 	}
 	s.now = now
@@ -393,7 +428,15 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 				return protocol.Action[Message]{Kind: a.Kind, To: a.To, Msg: m}
 			}
 		}
+		if j.inside && s.called {
+			if a := j.finish(s); a.Kind != protocol.Idle {
+				return a
+			}
+		}
 		at := s.rest
+		if e := &s.inside; now < e.until {
+			at = min(at, e.until)
+		}
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {
 				return s.addressed(b)
@@ -424,6 +467,14 @@ func (j *Job) news(s *State, m membership.Message) {
 	case membership.Opened:
 		j.opened(s, m.Base)
 	case membership.Excluded, membership.NoQuorum:
+		if s.inside.end = s.inside.process.Sure(); s.inside.end > 0 { // who is missing has left
+			s.seen |= EndsAlone
+			return
+		}
+		if s.members.Free() && m.Kind == membership.Excluded { // as it wanted to be
+			s.retired = true
+			return
+		}
 		s.over = fmt.Errorf("process %d: %v", s.self, m.Kind)
 	}
 }
@@ -465,9 +516,15 @@ func (j *Job) opened(s *State, v *membership.View) {
 // Logless tells a process to give up its log, as one does whose log is too large.
 var Logless = protocol.Notice{Kind: protocol.Cancel, Value: math.MaxUint64}
 
+// Drain tells a process that it is to leave, and has time. One that is not in has nothing to hand over, and goes on.
+var Drain = protocol.Notice{Kind: protocol.Cancel, Value: math.MaxUint64 - 1}
+
+// Retired reports whether the process has left: nobody needed it any more, or all were to leave.
+func (s *State) Retired() bool { return s.retired }
+
 // addressed says of a message which lives it goes from and to, and from what it may follow.
 func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
-	if a.Kind == protocol.Send {
+	if a.Kind == protocol.Send && !(s.job.inside && a.Msg.Kind.concernsEnd()) { // that may go to one who is not in
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
 		if a.Msg.Kind == Data || a.Msg.Kind == Beginning {
@@ -527,6 +584,9 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 	}
 	if s.told < s.view.Number && s.returned() {
 		s.told = s.view.Number
+		if j.inside {
+			return j.saysReturned(s)
+		}
 		m := j.memory.message(Returned)
 		m.Letter.Letter = j.memory.letters.one()
 		*m.Letter.Letter = membership.Letter{Base: s.view}

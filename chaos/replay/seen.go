@@ -19,6 +19,9 @@ const (
 	NoRoom                          // there is no room for a message that nobody has asked for
 	RepeatsWait                     // what is to be sent again waits until its receiver has come far enough
 	AskedInVain                     // a task that is run again is asked for a value that it had promised before
+	ToldByOther                     // who takes the coordinator's place learns from another process that the job is over
+	Disbanded                       // all processes of a view leave
+	EndsAlone                       // a process that knows that the job is over has no quorum any more, and ends well
 )
 
 // Seen is what the process has been in.

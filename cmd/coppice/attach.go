@@ -26,8 +26,8 @@ func (a *attachCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 16) // before anybody can see that it is attached
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP)
+	signals := make(chan os.Signal, 16) // before the command is visible as attached
+	notifyOfEnds(signals)
 	defer signal.Stop(signals)
 	detach, err := job.Attach()
 	if errors.Is(err, spool.ErrAttached) {
@@ -51,7 +51,7 @@ func (a *attachCmd) Run(c *console) error {
 	return concluded(job, result, err, s.passed)
 }
 
-// tellResult tells how a job ended. The output of one that had a keeper here ends with it.
+// tellResult reports how a job ended. The output of a job that had a keeper here ends with that.
 func tellResult(c *console, about spool.About, result *spool.Result, asJSON bool) error {
 	if about.Hosts != nil && result.Error != "" {
 		c.notice(result.Error)
@@ -62,16 +62,16 @@ func tellResult(c *console, about spool.About, result *spool.Result, asJSON bool
 	return nil
 }
 
-// attachment is what follows a job on other hosts.
+// attachment returns what follows a job on other hosts.
 func attachment(c *console, job *spool.Job, about spool.About) *launch.Attachment {
 	a := &launch.Attachment{Job: job.Name, Hosts: about.Hosts, SSH: about.SSH, Agent: about.Agent, Notice: c.notice}
-	if job.Result() != nil { // so they were looked for
+	if job.Result() != nil { // its hosts were asked before
 		a.Patience = briefPatience
 	}
 	return a
 }
 
-// briefPatience is that with hosts of a job which is known to have ended.
+// briefPatience is the patience with hosts of a job that is known to have ended.
 const briefPatience = 3 * time.Second
 
 // show shows the output of a job.
@@ -80,13 +80,13 @@ type show struct {
 	job    *spool.Job
 	about  spool.About
 	json   bool
-	at     map[string]int64 // by host: how far it was shown
-	saved  time.Time        // when the job's directory was told that
-	passed syscall.Signal   // the latest that was passed on; 0: none
+	at     map[string]int64 // by host: how much of its output was shown
+	saved  time.Time        // when the job's directory last recorded that
+	passed syscall.Signal   // the latest signal that was forwarded; 0: none
 }
 
-// follow shows the output until the job ends. Signals that end a run are passed on; one that says that the terminal is gone, or that
-// nobody is there to take, ends this command only.
+// follow shows the output until the job ends. It forwards signals that end a run. A signal that says that the terminal is gone, or that
+// no host can take, ends this command only.
 func (s *show) follow(signals <-chan os.Signal) (*spool.Result, error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
@@ -145,7 +145,7 @@ func (s *show) followHere(ctx context.Context) (*spool.Result, error) {
 func followHosts(ctx context.Context, job *spool.Job, a *launch.Attachment) (*spool.Result, error) {
 	result, err := a.Follow(ctx)
 	switch known := job.Result(); {
-	case known != nil && ctx.Err() == nil: // by who could ask more of its hosts, perhaps
+	case known != nil && ctx.Err() == nil: // by a command that could perhaps ask more of its hosts
 		return known, nil
 	case err != nil:
 		return nil, err
@@ -153,7 +153,7 @@ func followHosts(ctx context.Context, job *spool.Job, a *launch.Attachment) (*sp
 	return result, job.SetResult(result)
 }
 
-// saveEvery is how often the directory is told how far the output was shown.
+// saveEvery is how often the directory records how much output was shown.
 const saveEvery = 100 * time.Millisecond
 
 // emit shows some output.
@@ -174,7 +174,10 @@ func (s *show) emit(host string, stream int, data []byte, next int64) error {
 
 func (s *show) save() error {
 	s.saved = time.Now()
-	return s.job.SetSeen(s.at)
+	if err := s.job.SetSeen(s.at); !errors.Is(err, syscall.ENOSPC) { // without it something is shown again
+		return err
+	}
+	return nil
 }
 
 type waitCmd struct {

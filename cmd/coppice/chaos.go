@@ -38,6 +38,7 @@ type chaosCmd struct {
 	Tasks      int    `placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
 
 	Frozen int  `placeholder:"K" help:"Replay: at a random moment all faults end and at most so many processes stand still; the others must come to the end."`
+	Inside bool `help:"Replay: the coordinator is part of a process, which may crash like any other. Otherwise it is apart, and never does; in a swarm it is inside in a quarter of the runs."`
 	Swarm  bool `help:"Replay: every run draws its own sizes, faults and options, up to those given."`
 
 	RequireSituations bool `name:"require-situations" help:"Replay: fail if one of the situations that are counted never occurs."`
@@ -200,8 +201,8 @@ func (x *chaosCmd) check() error {
 		return fmt.Errorf("--instances or --cancels with --protocol %s; allowed with: agreement, and --cancels with replay", x.Protocol)
 	case x.Protocol != rerun && (x.Op != "" || x.Tasks != 0 || x.Saves != nil || x.Operations != operationsDefault):
 		return fmt.Errorf("--op, --tasks, --saves or --operations with --protocol %s; allowed with: replay", x.Protocol)
-	case x.Protocol != rerun && (x.Swarm || x.Frozen != 0 || x.RequireSituations):
-		return fmt.Errorf("--swarm, --frozen or --require-situations with --protocol %s; allowed with: replay", x.Protocol)
+	case x.Protocol != rerun && (x.Swarm || x.Inside || x.Frozen != 0 || x.RequireSituations):
+		return fmt.Errorf("--swarm, --inside, --frozen or --require-situations with --protocol %s; allowed with: replay", x.Protocol)
 	case x.Protocol == rerun:
 		return x.checkReplay()
 	case !x.inViews() && (x.Joiners != 0 || x.Suspicions != 0 || x.Cuts != 0 || x.Restarts != 0 || x.Agentless || x.Delays != nil):

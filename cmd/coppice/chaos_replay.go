@@ -50,10 +50,10 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 		P: x.P, Tasks: x.Tasks, Joiners: x.Joiners, Operations: x.Operations, Crashes: x.P - 1,
 		LossyCrashes: x.Lossy, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
 		Cancels: x.Cancels, Suspicions: x.Suspicions, Cuts: x.Cuts, Restarts: x.Restarts, Saves: recovery.Some,
-		Frozen: x.Frozen,
+		Frozen: x.Frozen, Inside: x.Inside,
 	}
 	if x.Swarm {
-		r.Swarm, r.OneWay, r.Logless, r.Stored, r.Hosts = true, true, true, true, swarmHosts
+		r.Swarm, r.OneWay, r.Logless, r.Stored, r.SomeInside, r.Hosts, r.Drains = true, true, true, true, true, swarmHosts, x.P-1
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
 		r.Ops = []replay.Op{op}
@@ -117,6 +117,9 @@ func (x *chaosCmd) replay(name string, seed uint64) string {
 	}
 	if x.Op != "" {
 		s += " --op " + x.Op
+	}
+	if x.Inside {
+		s += " --inside"
 	}
 	return fmt.Sprintf("%s --runs 1 --seed %d", s, seed)
 }

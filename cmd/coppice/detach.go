@@ -19,7 +19,7 @@ import (
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
-// A detached job on this host has a keeper: the launcher, in a session of its own. It is this command, called again
+// A detached job on this host has a keeper: the launcher, in its own session. The keeper is this command, started again
 // with the same flags and the directory of the job, where it writes what a launcher would have shown.
 
 // detached is what run --detach prints.
@@ -27,7 +27,7 @@ type detached struct {
 	Job string `json:"job"`
 }
 
-// checkDetached says which flags a detached job cannot have.
+// checkDetached returns an error for flags that a detached job cannot have.
 func (r *runCmd) checkDetached() error {
 	if !r.Detach {
 		return nil
@@ -83,12 +83,12 @@ func (r *runCmd) detach(c *console, plan *launch.Plan) error {
 	return c.show(r.JSON, detached{job.Name}, func(w *bufio.Writer) { fmt.Fprintln(w, job.Name) })
 }
 
-// unstarted is that the processes of a job could not be started.
+// unstarted is the error that the processes of a job could not be started.
 type unstarted struct{ result *spool.Result }
 
 func (u *unstarted) Error() string { return u.result.Error }
 
-// As makes it bad input, or a signal, if the keeper has found that.
+// As makes it bad input, or a signal, if that is what the keeper found.
 func (u *unstarted) As(target any) bool {
 	switch to := target.(type) {
 	case *badInput:
@@ -100,8 +100,8 @@ func (u *unstarted) As(target any) bool {
 	return false
 }
 
-// startKeeper starts the keeper of a job, and waits until that has started the processes. A
-// signal that comes meanwhile is the keeper's.
+// startKeeper starts the keeper of a job, and waits until that has started the processes. It forwards a
+// signal that comes in the meantime to the keeper.
 func startKeeper(job *spool.Job) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -127,7 +127,7 @@ func startKeeper(job *spool.Job) error {
 	defer context.AfterFunc(ctx, func() {
 		i := launch.Interrupted{}
 		errors.As(context.Cause(ctx), &i)
-		_ = keeper.Process.Signal(i.Signal) // who is gone needs none
+		_ = keeper.Process.Signal(i.Signal) // a process that is gone needs none
 	})()
 	said, _ := io.ReadAll(ready) // to its end, whatever ends it
 	result := job.Result()
@@ -141,9 +141,9 @@ func startKeeper(job *spool.Job) error {
 	return nil
 }
 
-// keep is the keeper of a detached job: it does what run does, and writes to the job's directory what that would show.
+// keep is the keeper of a detached job: it does what run does, and writes to the job's directory what run would show.
 func (r *runCmd) keep(c *console) error {
-	signals, stop := received() // before anybody knows of us
+	signals, stop := received() // before other processes can find this one
 	defer stop()
 	k, err := spool.At(r.Keeper).Keep()
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *runCmd) runKept(c *console, k *spool.Keeper, signals <-chan os.Signal, 
 	return plan.Run(context.Background())
 }
 
-// found is the detached job of a name.
+// found returns the detached job of a name.
 func found(name string) (*spool.Job, error) {
 	root, err := spool.Root()
 	if err != nil {
@@ -216,7 +216,7 @@ func found(name string) (*spool.Job, error) {
 	return nil, badInput{fmt.Errorf("no detached job %s; allowed: %s", name, strings.Join(names, ", "))}
 }
 
-// concluded is how a command ends that stands for a job which has ended. Who has passed a signal on that ended the job ends by it, too.
+// concluded returns how a command ends that stands for a job that has ended. If this command forwarded the signal that ended the job, it ends by that signal, too.
 func concluded(job *spool.Job, result *spool.Result, err error, passed syscall.Signal) error {
 	switch {
 	case errors.Is(err, spool.ErrKilled):

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// hostFlags are those of every command that starts processes.
+// hostFlags are the flags of every command that starts processes.
 type hostFlags struct {
 	Hosts string `placeholder:"HOSTS" group:"Start:" help:"Start the processes on other hosts, through ssh: a:4,b:4, an IPv6 address as [fd00::2]:4, or @FILE with one HOST:SLOTS a line. Each needs coppice in its PATH. Nobody reads standard input then."`
 	SSH   string `name:"ssh" env:"COPPICE_SSH" default:"ssh -T -o BatchMode=yes -o ServerAliveInterval=5" placeholder:"COMMAND" group:"Start:" help:"How to call a host; also COPPICE_SSH (default ${default})."`
@@ -20,7 +20,7 @@ type hostFlags struct {
 	Interface string `placeholder:"NETWORK" group:"Start:" help:"With --hosts: processes listen, and the launcher does for them, on the interface with an address in this network, such as 10.0.0.0/8 or fd00::/8."`
 }
 
-// spread puts the processes on other hosts, if there are some.
+// spread puts the processes on other hosts, if there are any.
 func (f *hostFlags) spread(config *launch.Config) (err error) {
 	if f.Hosts == "" {
 		if f.Interface != "" {
@@ -35,6 +35,7 @@ func (f *hostFlags) spread(config *launch.Config) (err error) {
 	if f.Interface != "" {
 		config.Env = append(slices.Clip(config.Env), transport.ListenVariable+"="+at.String())
 	}
+	config.Listen = at.String()
 	if config.Coordinator, err = at.ForLauncher().HostPorts(); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (f *hostFlags) spread(config *launch.Config) (err error) {
 	return nil
 }
 
-// listen is where the processes listen, as far as is known here: their hosts may have variables of their own.
+// listen returns where the processes listen, as far as is known here: their hosts may set their own variables.
 func (f *hostFlags) listen() (transport.Place, error) {
 	at, _, err := transport.ListenPlace(os.Getenv, true)
 	if err == nil && f.Interface != "" {
@@ -83,5 +84,17 @@ func (a agentCmd) Run(c *console) error {
 	keeper.Args = []string{os.Args[0], "agent", "--keep"}
 	ctx, stop := untilSignal()
 	defer stop()
-	return launch.Agent(ctx, os.Stdin, c.stdout, keeper)
+	return launch.Agent(ctx, os.Stdin, c.stdout, keeper, seedAt)
+}
+
+// seedAt returns where processes look for each other if they listen at a place: in its network, and at one of its ports, if they are several.
+func seedAt(listen string) (string, error) {
+	p, err := transport.ParsePlace(listen)
+	if err != nil {
+		return "", err
+	}
+	if p.Low == p.High { // it is a process's
+		p.Low, p.High = 0, 0
+	}
+	return p.HostPorts()
 }

@@ -18,7 +18,7 @@ type jobsCmd struct {
 // jobReport is a detached job.
 type jobReport struct {
 	Job     string    `json:"job"`
-	State   string    `json:"state"`          // running, ended, killed, or started: on other hosts, which say more to attach and wait
+	State   string    `json:"state"`          // running, ended, killed, or started: on other hosts, which attach and wait ask for more
 	Exit    *int      `json:"exit,omitempty"` // if it has ended
 	Command string    `json:"command"`
 	Began   time.Time `json:"began"`
@@ -41,7 +41,7 @@ func (j *jobsCmd) Run(c *console) error {
 	all, parts := []jobReport{}, map[string]bool{}
 	for _, job := range spool.List(root) {
 		about, _ := job.About()
-		for _, h := range about.Hosts { // they may have the same home directory
+		for _, h := range about.Hosts { // hosts may share a home directory
 			parts[launch.KeptName(job.Name, h.Name)] = true
 		}
 		if !parts[job.Name] {
@@ -65,7 +65,7 @@ func (j *jobsCmd) Run(c *console) error {
 	})
 }
 
-// describeJob tells what is known of a job here.
+// describeJob returns what is known of a job here.
 func describeJob(job *spool.Job, about spool.About) jobReport {
 	r := jobReport{Job: job.Name, Command: about.Command, Began: about.Began, State: "killed"}
 	for _, h := range about.Hosts {

@@ -19,7 +19,7 @@ type joinCmd struct {
 	Program []string `arg:"" optional:"" name:"prog" placeholder:"[-- PROG ARGS]" passthrough:"partial" help:"The program and its arguments, after -- (default: the job's own)."`
 }
 
-// joinReport is what came of a request.
+// joinReport is the result of a request.
 type joinReport struct {
 	Job    string           `json:"job"`
 	Joined []control.Joiner `json:"joined"`

@@ -75,7 +75,7 @@ func (m *membersCmd) show(c *console, r *roster, news string) error {
 	return c.print(r.write)
 }
 
-// newsShown is how much of what happened last is shown below the table.
+// newsShown is how many of the latest changes are shown below the table.
 const newsShown = 10
 
 // write prints the roster for people.
@@ -105,7 +105,7 @@ func (r *roster) write(w *bufio.Writer) {
 	for _, p := range report.Members {
 		state := string(p.State)
 		if p.State == control.Returned && len(p.Tasks) == 0 {
-			state = "spare" // it has nothing to do, and is there if somebody dies
+			state = "spare" // it has no tasks, and takes some over if another process dies
 		}
 		if r.view != nil && !p.InView && p.State != ended {
 			state += ", not in the view"
@@ -127,7 +127,7 @@ func (r *roster) write(w *bufio.Writer) {
 
 func dash(text string) string { return cmp.Or(text, "-") }
 
-// number0 writes a number, and 0 as unknown.
+// number0 formats a number, and 0 as unknown.
 func number0(n int) string {
 	if n == 0 {
 		return "-"
@@ -142,7 +142,7 @@ func countOf(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// taskList writes tasks in order, spans of them as 3-5.
+// taskList formats tasks in order, ranges of them as 3-5.
 func taskList(tasks []int) string {
 	var parts []string
 	for i := 0; i < len(tasks); {

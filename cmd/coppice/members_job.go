@@ -19,7 +19,7 @@ type jobFlag struct {
 	Job string `placeholder:"JOB" help:"The job: its name or its directory (default: the one we are part of, or the only one of this user on this host)."`
 }
 
-// find is the directory of the job. That there is none is no mistake in the input; that it is not the one asked for is.
+// find returns the directory of the job. If there is no job at all, the input is not to blame; if the job is not the requested one, it is.
 func (f jobFlag) find() (dir string, err error) {
 	jobs := control.Jobs(os.Getenv)
 	names := each(jobs, control.JobName)
@@ -56,7 +56,7 @@ func describe(jobs []string) (texts []string) {
 	defer stop()
 	for _, dir := range jobs {
 		text := control.JobName(dir)
-		if about, err := control.Describe(ctx, dir); err == nil && !about.Began.IsZero() { // else it has ended meanwhile, or its launcher is of an earlier version
+		if about, err := control.Describe(ctx, dir); err == nil && !about.Began.IsZero() { // otherwise it has ended in the meantime, or its launcher is of an earlier version
 			text += " (" + aboutText(about, commandShown) + ")"
 		}
 		texts = append(texts, text)
@@ -67,12 +67,12 @@ func describe(jobs []string) (texts []string) {
 // commandShown is how much of a command is shown where several are in a line.
 const commandShown = 60
 
-// aboutText says what a job runs, so many characters of it at most, who started it, and when.
+// aboutText says what a job runs, up to a number of characters, which process started it, and when.
 func aboutText(about control.About, most int) string {
 	return fmt.Sprintf("%s, pid %d, since %s", dash(shortened(about.Command, most)), about.Pid, about.Began.Local().Format(time.DateTime))
 }
 
-// shortened is so much of a text at most.
+// shortened returns a text cut to a length.
 func shortened(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) > most {

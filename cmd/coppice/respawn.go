@@ -9,14 +9,14 @@ import (
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
-// respawnFlags say what becomes of processes that die.
+// respawnFlags say what happens to processes that die.
 type respawnFlags struct {
 	Respawn    launch.Respawn `placeholder:"WHEN" group:"Start:" help:"Start processes that die again: always, never, or auto, which is if it is estimated to be better than going on without them (default never; --respawn alone: auto)."`
 	RespawnMax *int           `placeholder:"MAX" group:"Start:" help:"Start so many again at most, in all (default: as many as processes)."`
 	Restart    int            `placeholder:"N" group:"Start:" help:"If a process dies or fails, kill the others and start all again, up to N times."`
 }
 
-// replace has processes that die replaced, if the user wants it.
+// replace makes the launcher replace processes that die, if the user wants it.
 func (f *respawnFlags) replace(config *launch.Config) error {
 	config.Respawn, config.Restart = f.Respawn, f.Restart
 	switch {
@@ -31,9 +31,9 @@ func (f *respawnFlags) replace(config *launch.Config) error {
 	return nil
 }
 
-// bareRespawn gives --respawn its value, which may be left out: kong has no flags of
-// that kind. What follows is the value if it can be one, or if the program comes after
-// a -- and so is not what follows.
+// bareRespawn gives --respawn its value, which may be omitted: kong has no flags of
+// that kind. The next word is the value if it can be one, or if the program comes after
+// a -- and so cannot be the next word.
 func bareRespawn(args []string) []string {
 	const flag = "--respawn"
 	end := slices.Index(args, "--")

@@ -80,7 +80,7 @@ func (r *runCmd) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	if report.Timeout { // nobody may read what is printed from here on, the last line of main included
+	if report.Timeout { // from here on there may be no reader of the output, including the last line of main
 		time.AfterFunc(lastWords, func() { os.Exit(exitFailed) })
 	}
 	if r.JSON {
@@ -95,7 +95,7 @@ func (r *runCmd) Run(c *console) error {
 	return err
 }
 
-// lastWords is how long a launcher whose time-out has struck may take to print what came of the job.
+// lastWords is how long a launcher whose timeout has expired may take to print the result of the job.
 const lastWords = 2 * time.Second
 
 // plan turns the flags into a plan.
@@ -146,7 +146,7 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	return launch.New(config)
 }
 
-// trace makes the file that the processes write their steps to.
+// trace creates the file to which the processes write their steps.
 func (r *runCmd) trace(config *launch.Config) error {
 	if r.Trace == "" {
 		return nil
@@ -162,7 +162,7 @@ func (r *runCmd) trace(config *launch.Config) error {
 	return nil
 }
 
-// duration takes what a flag says, if it was given.
+// duration returns the value of a flag, if it was given.
 func duration(to *time.Duration, what string, flag *time.Duration, example string) error {
 	if *to = given(flag, 0); flag != nil && *flag <= 0 {
 		return fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *flag, example)
@@ -170,7 +170,7 @@ func duration(to *time.Duration, what string, flag *time.Duration, example strin
 	return nil
 }
 
-// afterFlags is the program that follows the flags; nil: none does. Without --
+// afterFlags returns the program that follows the flags; nil: none does. Without --
 // before it, its own flags could have been changed on the way (joinValues).
 func afterFlags(words []string, allowed string) ([]string, error) {
 	if len(words) > 0 && words[0] == "--" {

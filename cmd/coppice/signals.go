@@ -11,20 +11,16 @@ import (
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
-// A command that has nothing to clean up leaves signals alone: they end it. One that has takes them by untilSignal, and
-// fails with the cause of the context; coppice run passes them on to its processes. The error is launch.Interrupted
-// then, and the command ends by the signal.
+// A command that has nothing to clean up leaves signals alone: they end it. Other commands catch them with untilSignal, and
+// fail with the cause of the context; coppice run forwards them to its processes. The error is then launch.Interrupted,
+// and the command ends by the signal.
 
-// received are the signals that end a run. What the launcher was started to
-// ignore stays ignored. SIGPIPE is taken so that it does not end the launcher:
-// whoever no longer reads the output ends the processes that write it.
+// received returns the signals that end a run. Signals that the launcher was started to
+// ignore stay ignored. SIGPIPE is caught so that it does not end the launcher:
+// when the reader of the output is gone, the processes that write it end.
 func received() (signals <-chan os.Signal, stop func()) {
 	all := make(chan os.Signal, 16)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(s) {
-			signal.Notify(all, s)
-		}
-	}
+	notifyOfEnds(all)
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	return all, func() {
@@ -33,9 +29,18 @@ func received() (signals <-chan os.Signal, stop func()) {
 	}
 }
 
-// untilSignal is a context that ends with the first signal that ends a run, which is its cause. The processes of an
+// notifyOfEnds has the signals that end a run sent to a channel, except those that the command was started to ignore.
+func notifyOfEnds(all chan<- os.Signal) {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(s) {
+			signal.Notify(all, s)
+		}
+	}
+}
+
+// untilSignal returns a context that ends with the first signal that ends a run, which is its cause. The processes of an
 // application have nothing to clean up: they are killed then. Other signals do nothing until stop is called, and after
-// the first never: the command is about to end.
+// the first signal they never do: the command is about to end.
 func untilSignal() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals, release := received()
@@ -54,7 +59,7 @@ func untilSignal() (ctx context.Context, stop func()) {
 	}
 }
 
-// untilFirstSignal is untilSignal for what may take long to end: a second signal ends the command at once.
+// untilFirstSignal is untilSignal for a command that may take long to end: a second signal ends it at once.
 func untilFirstSignal() (ctx context.Context, stop func()) {
 	ctx, stop = untilSignal()
 	context.AfterFunc(ctx, func() {
@@ -65,7 +70,7 @@ func untilFirstSignal() (ctx context.Context, stop func()) {
 	return ctx, stop
 }
 
-// interruptedOr is the signal that has ended the context, or else err.
+// interruptedOr returns the signal that has ended the context, or else err.
 func interruptedOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -73,9 +78,9 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// endBy ends the command by a signal that it has received, and dealt with: who called it sees that, and a
+// endBy ends the command by a signal that it has received and handled. The caller of the command sees that, and a
 // shell ends the loop that the command is in. SIGQUIT would dump core. Where a process cannot send itself a signal
-// (Windows) it returns.
+// (Windows), endBy returns.
 func endBy(s syscall.Signal) {
 	if s == syscall.SIGQUIT {
 		return
@@ -83,6 +88,6 @@ func endBy(s syscall.Signal) {
 	signal.Reset(s)
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil && self.Signal(s) == nil {
-		time.Sleep(time.Second) // it comes before
+		time.Sleep(time.Second) // the signal comes before
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// addressBook is where processes listen, in the order in which they said so. Each
-// session has been told a beginning of it.
+// addressBook says where processes listen, in the order in which they announced it. Each
+// session has received a prefix of it.
 //
-// Everybody is told of everybody, which is n² addresses for a job of n processes. On one
-// host they differ only in the rank, so that they are told as a group: a line for
+// Every process learns the address of every other, which is n² addresses for a job of n processes. On one
+// host they differ only in the rank, so they are sent as a group: a line for
 // thousands of processes is hardly longer than one for a single process.
 type addressBook struct {
 	entries []bookEntry
@@ -28,7 +28,7 @@ type bookEntry struct {
 	key   string    // tells it from other groups
 }
 
-// peerGroup is processes that differ only in their ranks.
+// peerGroup is a set of processes that differ only in their ranks.
 type peerGroup struct {
 	Ranks       []int    `json:"ranks,omitempty"` // the first and the last of each range, ascending
 	Incarnation uint64   `json:"incarnation"`
@@ -39,7 +39,7 @@ type peerGroup struct {
 // rankMark stands for the rank in an address of a group; no address has it.
 const rankMark = "\x00"
 
-// rankPath is how the address of a process that listens in a directory ends.
+// rankPath returns how the address of a process that listens in a directory ends.
 func rankPath(rank string) string { return "/" + rank + ".sock" }
 
 func (b *addressBook) add(p Peer) {
@@ -61,8 +61,8 @@ func (b *addressBook) stop() {
 // batchMax bounds the groups of one message in bytes, if they are several.
 const batchMax = 512 << 10
 
-// batches are the messages with all entries from one on. Of a rank that is there
-// twice the last one counts.
+// batches returns the messages with all entries from one on. If a rank occurs
+// twice, the last entry counts.
 func (b *addressBook) batches(from int) (lines [][]byte) {
 	latest := map[int]bookEntry{}
 	for _, e := range b.entries[from:] {
@@ -97,7 +97,7 @@ func (b *addressBook) batches(from int) (lines [][]byte) {
 	return lines
 }
 
-// ungroup returns the processes of groups; false: they are not such as batches makes.
+// ungroup returns the processes of groups; false: batches does not make such groups.
 func ungroup(groups []peerGroup) (peers []Peer, ok bool) {
 	for _, g := range groups {
 		next := 0
@@ -114,7 +114,7 @@ func ungroup(groups []peerGroup) (peers []Peer, ok bool) {
 	return peers, true
 }
 
-// peer is the process of a rank of the group.
+// peer returns the process of a rank of the group.
 func (g *peerGroup) peer(rank int) Peer {
 	addresses := make([]string, len(g.Addresses))
 	for i, a := range g.Addresses {

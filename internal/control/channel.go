@@ -2,96 +2,60 @@ package control
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"math/big"
 	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// What leaves the host is encrypted. The certificates prove nothing: they are
-// drawn for the occasion, and the handshake with the job's key, bound to the
-// channel by its exporter, shows each end that nobody sits between them.
-
-const exporterLabel = "EXPORTER-coppice-control"
-
-// certificate is this process's, made when it is first needed.
-var certificate = sync.OnceValues(func() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotAfter:     time.Now().AddDate(100, 0, 0),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
-})
-
-// secureAccepted makes a channel of a connection that a peer opened: what it is
-// for one on this host.
-func secureAccepted(conn net.Conn) (net.Conn, []byte, error) {
+// secure makes a channel of a connection, in the role of wire.Client or wire.Server, and returns what binds the handshake to it. A connection
+// on this host stays what it is.
+func secure(conn net.Conn, role func(net.Conn) (*tls.Conn, error)) (net.Conn, []byte, error) {
 	if _, local := conn.(*net.UnixConn); local {
 		return conn, nil, nil
 	}
-	cert, err := certificate()
+	secured, err := role(conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	return bind(tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13}))
+	binding, err := wire.Binding(secured)
+	return secured, binding, err
 }
 
-// secureOpened makes a channel of a connection that we opened.
-func secureOpened(conn net.Conn) (net.Conn, []byte, error) {
-	if _, local := conn.(*net.UnixConn); local {
-		return conn, nil, nil
-	}
-	return bind(tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}))
-}
-
-func bind(c *tls.Conn) (net.Conn, []byte, error) {
-	if err := c.Handshake(); err != nil {
-		return nil, nil, err
-	}
-	state := c.ConnectionState()
-	binding, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
-	return c, binding, err
-}
-
-// listenPorts listens at the first free port of HOST:PORT or HOST:LOW-HIGH.
-func listenPorts(address string) (net.Listener, error) {
+// ListenPorts listens at a free port of HOST:PORT or HOST:LOW-HIGH: at the first one, or at the last one.
+func ListenPorts(address string, last bool) (net.Listener, error) {
 	host, ports, err := net.SplitHostPort(address)
 	low, high, ranged := strings.Cut(ports, "-")
 	if err != nil || !ranged {
 		return listenTCP(address)
 	}
-	first, err1 := strconv.ParseUint(low, 10, 16)
-	last, err2 := strconv.ParseUint(high, 10, 16)
+	port, err1 := strconv.ParseUint(low, 10, 16)
+	end, err2 := strconv.ParseUint(high, 10, 16)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	for port := first; ; port++ {
+	step := uint64(1)
+	if last {
+		port, end, step = end, port, ^uint64(0) // −1
+	}
+	for ; ; port += step {
 		l, err := listenTCP(net.JoinHostPort(host, strconv.FormatUint(port, 10)))
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || port >= last {
+		if err == nil || port == end || !errors.Is(err, syscall.EADDRINUSE) {
 			return l, err
 		}
 	}
 }
 
-// listenTCP listens at an address or, if that is not one of this host's own but
-// leads to it, at its port: so it does for a name that means nothing here, or only this host, as
-// the host's own name does where it is in /etc/hosts with 127.0.1.1. Others wait for it, and a server of
-// names may be long in answering.
+// listenTCP listens at an address. If the address is not one of this host's own but
+// leads to it, listenTCP listens on its port on all interfaces. It does the same for a name that does not resolve here, or only to this host, as
+// the host's own name does if it is in /etc/hosts with 127.0.1.1. Other processes wait for the listener, and a DNS
+// server may be slow to answer.
 func listenTCP(address string) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), seedTry)
 	defer cancel()
@@ -111,14 +75,14 @@ func listenTCP(address string) (net.Listener, error) {
 }
 
 // dial opens a connection to a path or to host:port.
-func dial(ctx context.Context, address string) (net.Conn, error) {
+func dial(ctx context.Context, address string, reach time.Duration) (net.Conn, error) {
 	network := "tcp"
 	if filepath.IsAbs(address) {
 		network = "unix"
 	}
-	// Two who ask one resolver for a name at the same time share the answer, and who comes later does, too, for as long as that is
-	// awaited: over half a minute if a server of names is silent, whatever their contexts say. So each has its own.
+	// If two callers ask one resolver for a name at the same time, they share the answer, and so does a later caller, for as long as the answer is
+	// awaited: over half a minute if a DNS server is silent, whatever their contexts say. So each caller has its own resolver.
 	shared := net.DefaultResolver
-	d := net.Dialer{Resolver: &net.Resolver{PreferGo: shared.PreferGo, StrictErrors: shared.StrictErrors, Dial: shared.Dial}}
+	d := net.Dialer{Timeout: reach, Resolver: &net.Resolver{PreferGo: shared.PreferGo, StrictErrors: shared.StrictErrors, Dial: shared.Dial}}
 	return d.DialContext(ctx, network, address)
 }

@@ -20,50 +20,51 @@ import (
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol/ending"
 )
 
-// Handler is told what happens in the job. Its methods are called by one
-// goroutine, in order, perhaps before Join returns and never after Close has
-// returned. They do not block, and they do not call Close.
+// Handler is notified of what happens in the job. One goroutine calls its methods,
+// in order, perhaps before Join returns and never after Close has
+// returned. They must not block or call Close.
 type Handler interface {
-	Peers(peers []Peer)                                            // newly known
-	Died(d Death)                                                  // once; if it was a suspicion, perhaps once more when it is certain
-	Alive(rank int)                                                // a process that was suspected is, for all the coordinator knows
+	Peers(peers []Peer)                                            // newly known processes
+	Died(d Death)                                                  // called once; after a suspicion perhaps again when the death is certain
+	Alive(rank int)                                                // a suspected process is alive, as far as the coordinator knows
 	HeardOf(rank int, hears bool, silent time.Duration)            // the answer to Hears
-	PeersReturned(ranks []int, incarnation uint64, failure string) // their tasks have; failure "": well
-	Finished(view uint64, why string)                              // every task has returned, in that view or before; why: tasks are not done, and nobody can do them
-	Stop(reason string)                                            // a graceful end is asked for
+	PeersReturned(ranks []int, incarnation uint64, failure string) // their tasks have returned; failure "": without an error
+	Finished(view uint64, why string)                              // every task has returned, in that view or before; why: tasks are not done, and no process can do them
+	Stop(reason string)                                            // the coordinator asks for a graceful end
 	Lost(err error)                                                // the coordinator is gone: the job ends. Not called after Finished
 }
 
 // Welcome is what a process learns when it joins.
 type Welcome struct {
 	Place       Place           // complete: with the job's id and key
-	Size        int             // of the job
+	Size        int             // number of processes of the job
 	incarnation uint64          // of this process
-	LocalSize   int             // of it on the coordinator's host
+	LocalSize   int             // number of processes on the coordinator's host
 	Silence     time.Duration   // after which a process is fenced
 	Settings    json.RawMessage // the launcher's
-	Grow        int             // so many may join beyond Size while the job runs
+	Grow        int             // how many processes may join beyond Size while the job runs
 	Joins       bool            // this process is one of them, or has come back
-	Live        []Peer          // then: who is there to be asked. The handler is told of them as well
-	Before      []Death         // then: the ends of its own earlier incarnations, of which the handler is not told
+	Live        []Peer          // if Joins: the live processes. The handler is notified of them as well
+	Before      []Death         // if Joins: the ends of its own earlier incarnations, of which the handler is not notified
 
-	Coordinator Identity // the process that has the coordinator; zero: it is none of the job's
+	Coordinator Identity // the process that has the coordinator; zero: the coordinator is not part of the job
 }
 
-// joinTimeout is how long a process waits for the coordinator, and that for a process.
+// joinTimeout is how long a process waits for the coordinator, and the coordinator for a process.
 const joinTimeout = 60 * time.Second
 
 // leaveMax is how long a process that lost its coordinator tries to be the last
 // to leave the directory.
 const leaveMax = 100 * time.Millisecond
 
-// clientRoom bounds in bytes what waits to be said; events are dropped beyond.
+// clientRoom bounds the messages that wait to be sent, in bytes; beyond it, events are dropped.
 const clientRoom = 8 << 20
 
-// Client is a process's connection with the coordinator. It survives broken
-// connections as long as the coordinator does.
+// Client is a process's connection to the coordinator. It survives broken
+// connections as long as the coordinator lives.
 type Client struct {
 	place    Place
 	handler  Handler
@@ -72,20 +73,25 @@ type Client struct {
 	silence  time.Duration
 	welcome  Welcome
 	server   atomic.Pointer[Server] // the coordinator, if it is part of this process
-	became   bool                   // the client has begun it, and ends it; the reading goroutine's
-	ownSeed  int                    // the number of the seed on this host; −1: none is, or that is not known yet
-	searched time.Time              // when it was looked for; Join's
-	shut     error                  // why it cannot listen there; the same
-	judge    seedJudge              // the same
-	doorway  sync.Mutex             // for door, and held while it is decided who gathers on this host
-	door     net.Listener           // at that seed; nil: this process does not listen there
-	host     *process               // that has the coordinator, if it is on this host; the reading goroutine's
+	became   bool                   // whether the client started the server, and closes it; owned by the reading goroutine
+	ownSeed  int                    // the index of the seed on this host; −1: there is none, or it is not known yet
+	searched time.Time              // when it was last looked for; owned by Join
+	shut     error                  // why the client cannot listen there; owned by Join
+	judge    seedJudge              // owned by Join
+	begun    time.Time              // when a seed last said that a job has begun; owned by Join
+	doorway  sync.Mutex             // guards door, and is held while it is decided which process gathers on this host
+	door     net.Listener           // the listener at that seed; nil: this process does not listen there
+	meet     Rendezvous             // nil: there is none; set before anything is connected
+	drawn    bool                   // whether the rank was drawn; owned by Join
+	crossed  time.Time              // since when another process has the rank in the job; zero: none has; owned by Join
+	broken   int                    // how many connections broke because the coordinator said nothing, up to brokenMax; owned by the reading goroutine
+	host     *process               // the process that has the coordinator, if it is on this host; owned by the reading goroutine
 	users    *lease
 	page     *detect.Page  // in which this process beats; nil: there is none
-	quiet    chan struct{} // with room for one: the coordinator sees it there, or has lost the directory
+	quiet    chan struct{} // of capacity one: the coordinator sees the beats in the page, or has lost the directory
 	record   *Record
 	kept     func() error // the caller's part of keepDir
-	keeping  error        // what came of that last; the writing goroutine's
+	keeping  error        // its last result; owned by the writing goroutine
 	out      *mailbox[[]byte]
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
@@ -94,35 +100,57 @@ type Client struct {
 
 	mu       sync.Mutex
 	conn     net.Conn
-	announce []byte // said again on every connection
-	view     []byte // the latest that it has told of
-	viewed   uint64 // its number
-	standing []byte // the latest of Returned and Resumed
-	load     []byte // the latest of Load
-	resumed  uint64 // the latest view in which it has
-	over     uint64 // the view in which the job was over; 0: it is not, as far as this process knows
+	announce []byte         // sent again on every connection
+	view     []byte         // the latest view that the client has reported
+	viewed   uint64         // its number
+	standing []byte         // the latest message of Returned and Resumed
+	load     []byte         // the latest message of Load
+	resumed  uint64         // the latest view in which the process resumed
+	end      ending.Process // what this process knows of the job's end
 	closing  bool
 	mesh     *Mesh    // nil: there is none yet
 	holder   Identity // the process that has the coordinator
 	known    []Peer   // what the door tells
 	hostID   string   // as announced
 
-	heard       heard    // the reading goroutine's
-	coordinator Identity // the same: the process that has it; zero: it is none of the job's
-	looks       int      // the same: how often it was looked for elsewhere
-	local       bool     // the same: it is on this host
-	lost        bool     // the same, and Close's when that has ended
+	heard       heard    // owned by the reading goroutine, as are the next four
+	coordinator Identity // the process that has the coordinator; zero: the coordinator is not part of the job
+	looks       int      // how often the client has looked for it elsewhere
+	local       bool     // the coordinator is on this host
+	lost        bool     // also Close's, when the reading goroutine has ended
 }
 
-// link is one connection with the coordinator.
+// link is one connection to the coordinator.
 type link struct {
 	conn  net.Conn
 	lines *bufio.Scanner
-	local bool // with a coordinator on this host: the kernel tells when it is dead
+	local bool          // whether the coordinator is on this host: then the kernel reports its death
+	wait  time.Duration // how long the coordinator may say nothing; 0: as long as it likes
 }
 
-// Join connects a process with its coordinator. Where a scheduler started the
-// processes, it waits until the coordinator is there.
+func newLink(conn net.Conn, local bool) *link {
+	l := &link{conn: conn, local: local}
+	l.lines = newLines(l, tellMax)
+	return l
+}
+
+// Read implements io.Reader. Where the machine is busy, the time may be up before this process could read what has arrived: it
+// looks once more.
+func (l *link) Read(b []byte) (int, error) {
+	if l.wait == 0 {
+		return l.conn.Read(b)
+	}
+	l.conn.SetReadDeadline(time.Now().Add(l.wait))
+	n, err := l.conn.Read(b)
+	if n == 0 && timedOut(err) {
+		l.conn.SetReadDeadline(time.Now().Add(l.wait / 4))
+		n, err = l.conn.Read(b)
+	}
+	return n, err
+}
+
+// Join connects a process to its coordinator. If a scheduler started the
+// processes, Join waits until the coordinator listens.
 func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client, Welcome, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -131,7 +159,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: drawNumber()},
 	}
-	if p.How != RunHow && p.LocalRank == 0 { // no launcher has done it (MakeDir)
+	if p.How != RunHow && p.LocalRank == 0 { // no launcher has swept (MakeDir)
 		sweep(filepath.Dir(p.Dir))
 	}
 	var err error
@@ -140,12 +168,16 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ownSeed = -1
+	if err := c.register(ctx); err != nil {
+		c.giveUp()
+		return nil, Welcome{}, fmt.Errorf("join: %w", err)
+	}
 	l, w, err := c.join(ctx)
 	if err != nil {
 		c.giveUp()
-		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", p.Rank, err)
+		return nil, Welcome{}, fmt.Errorf("join as rank %d: %w", c.place.Rank, err)
 	}
-	if c.record, err = OpenRecord(p.Dir, p.Rank, w.Place.Incarnation); err != nil {
+	if c.record, err = OpenRecord(p.Dir, w.Place.Rank, w.Place.Incarnation); err != nil {
 		l.conn.Close()
 		c.host.close()
 		c.giveUp()
@@ -164,26 +196,27 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 	return c, w, nil
 }
 
-// giveUp ends what Join has begun.
+// giveUp releases what Join has begun.
 func (c *Client) giveUp() {
 	c.cancel()
 	c.wg.Wait()
+	c.unregister()
 	if c.became && c.server.Load() != nil {
 		c.server.Load().Close()
 	}
 	c.users.leave(0)
 }
 
-// join tries to connect until the coordinator is there.
+// join tries to connect until the coordinator answers.
 func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
 	ctx, cancel := context.WithTimeout(caller, max(joinTimeout, 2*c.place.JoinTimeout))
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
-	var told error                         // the latest that says more than that the time was up
-	try, hoped := handshakeMax, time.Now() // hoped: that a seed may be of use
+	var told error                         // the latest error that says more than that the time was up
+	try, hoped := handshakeMax, time.Now() // hoped: when a seed was last usable
 	pause := 50 * time.Millisecond
-	if c.place.Seeds != nil { // every try asks a server of names for each of them
+	if c.place.seeded() { // every try makes a DNS lookup for each seed
 		pause = gatherEvery
 	}
 	for wait := time.Millisecond; ; wait = min(wait*3/2, pause) {
@@ -203,8 +236,11 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		if !errors.As(err, &seeds) || !seeds.hopeless {
 			hoped = time.Now()
 		}
+		if e := c.redraw(ctx, err); e != nil && !cancelled() {
+			return nil, w, e
+		}
 		switch {
-		case cancelled(): // whatever the connection made of it
+		case cancelled(): // whatever error the connection returned
 			return nil, w, context.Cause(caller)
 		case final(err) || errors.Is(err, errTooFew):
 			return nil, w, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
@@ -214,7 +250,7 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
 		case time.Since(hoped) > seedPatience:
 			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, seedPatience, err)
-		case c.place.Seeds != nil:
+		case c.place.seeded():
 			c.gather(began)
 		}
 		select {
@@ -227,8 +263,8 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	}
 }
 
-// transient tells whether an error of a connection with a coordinator that
-// exists may pass: it had too much to do, or another process is about to die.
+// transient reports whether an error of a connection to an existing coordinator
+// may pass: the coordinator was busy, or another process is about to die.
 func transient(err error) bool {
 	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
@@ -241,13 +277,14 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// connect tries once, on this host first. On this host the try lasts as long as ctx: the kernel
-// reports a dead coordinator, and hundreds of processes that break off and try again would keep
-// the coordinator of a slow machine busy. Over a network TCP may take long to resend what was
-// lost, so a try has its own limit.
+// connect tries once, first on this host. On this host the try lasts as long as ctx: the kernel
+// reports a dead coordinator, and hundreds of processes that give up and try again would keep
+// the coordinator of a slow machine busy. Over a network, TCP may take long to resend what was
+// lost, so the coordinator's kernel has to answer within try. The handshake has more time, because a second
+// handshake gives a busy coordinator twice the work.
 func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome, error) {
 	key := c.place.Key
-	if key == nil { // the coordinator makes it, anew for every job
+	if key == nil { // the coordinator creates a new key for every job
 		if err := checkDir(c.place.Dir); err != nil {
 			return nil, Welcome{}, err
 		}
@@ -257,27 +294,32 @@ func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome
 		}
 	}
 	local := controlPath(c.place.Dir)
-	l, w, err := c.connectTo(ctx, local, key, 0)
+	l, w, err := c.connectTo(ctx, local, key, limits{})
 	switch {
 	case err == nil || c.place.Coordinator == local || final(err) || errors.Is(err, errTooFew):
-	case c.place.Seeds != nil:
-		return c.connectSeeds(ctx, key)
+	case c.place.seeded():
+		found, w, e := c.connectSeeds(ctx, key)
+		if e != nil && errors.Is(err, wire.Crossed) { // by the coordinator of this host
+			e = fmt.Errorf("%w; %w", err, e)
+		}
+		return found, w, e
 	default:
-		ctx, done := context.WithTimeout(ctx, try)
+		ctx, done := context.WithTimeout(ctx, try+max(try, handshakeMax))
 		defer done()
-		l, w, err = c.connectTo(ctx, c.place.Coordinator, key, 0)
+		l, w, err = c.connectTo(ctx, c.place.Coordinator, key, limits{reach: try})
 	}
 	return l, w, err
 }
 
-// connectTo connects with a coordinator at an address. The handshake has its own limit, unless try is 0.
-func (c *Client) connectTo(ctx context.Context, address string, key []byte, try time.Duration) (*link, Welcome, error) {
-	shaking, done := ctx, func() {}
-	if try > 0 {
-		shaking, done = context.WithTimeout(ctx, try)
-	}
-	conn, peer, err := shake(shaking, address, key, c.id)
-	done()
+// limits bound parts of a connection. 0: there is no limit but that of the context.
+type limits struct {
+	reach time.Duration // until the coordinator's kernel answers
+	shake time.Duration // until the end of the handshake
+}
+
+// connectTo connects to a coordinator at an address.
+func (c *Client) connectTo(ctx context.Context, address string, key []byte, most limits) (*link, Welcome, error) {
+	conn, peer, err := shake(ctx, address, key, c.id, most)
 	if err != nil {
 		return nil, Welcome{}, err
 	}
@@ -286,21 +328,24 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte, try 
 		conn.Close()
 		return nil, Welcome{}, err
 	}
-	l := &link{conn: conn, lines: newLines(conn, tellMax), local: filepath.IsAbs(address)}
+	l := newLink(conn, filepath.IsAbs(address))
 	w, err := c.began(ctx, l, host, peer.Job, peer.Incarnation, key)
 	return l, w, err
 }
 
-// began begins to talk with a coordinator, of which so much is known by now.
+// began begins the conversation with a coordinator after the handshake.
 func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte, instance uint64, key []byte) (Welcome, error) {
 	w, err := c.welcomed(ctx, l)
 	if other, ok := err.(*elsewhere); ok {
 		other.job = job
 	}
+	if err == nil && c.place.How == ManualHow && c.meet == nil && c.place.Size > 0 && c.place.Size != w.Size {
+		err = fmt.Errorf("%w: the job has %d processes, and here it is %s=%d; allowed: the same in all processes", errSize, w.Size, VarSize, c.place.Size)
+	}
 	if err == nil && c.id.Link != 0 && c.id.Link != instance {
 		if (w.Coordinator == Identity{}) {
 			err = wire.OtherJob
-		} else { // in the place of the one before
+		} else { // a successor of the previous coordinator
 			c.heard.begin()
 		}
 	}
@@ -325,15 +370,20 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 }
 
 // shake opens a connection and makes the handshake, within the time that ctx leaves.
-func shake(ctx context.Context, address string, key []byte, me wire.Identity) (net.Conn, wire.Identity, error) {
-	raw, err := dial(ctx, address)
+func shake(ctx context.Context, address string, key []byte, me wire.Identity, most limits) (net.Conn, wire.Identity, error) {
+	if most.shake > 0 {
+		var done context.CancelFunc
+		ctx, done = context.WithTimeout(ctx, most.shake)
+		defer done()
+	}
+	raw, err := dial(ctx, address, most.reach)
 	if err != nil {
 		return nil, wire.Identity{}, err
 	}
 	deadline, _ := ctx.Deadline()
 	raw.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	conn, binding, err := secureOpened(raw)
+	conn, binding, err := secure(raw, wire.Client)
 	var peer wire.Identity
 	if err == nil {
 		peer, err = wire.Connect(conn, key, binding, me)
@@ -354,9 +404,9 @@ func shake(ctx context.Context, address string, key []byte, me wire.Identity) (n
 func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	var m message
 	defer l.conn.SetReadDeadline(time.Time{})
-	for m.Type == "" || m.Type == tellBeat || m.Type == tellDied { // it waits for others, and tells it all once more
+	for m.Type == "" || m.Type == tellBeat || m.Type == tellDied { // the coordinator waits for other processes, and repeats everything in the welcome
 		deadline, _ := ctx.Deadline()
-		if soon := time.Now().Add(handshakeMax); c.place.Seeds != nil && !l.local && soon.Before(deadline) {
+		if soon := time.Now().Add(handshakeMax); c.place.seeded() && !l.local && soon.Before(deadline) {
 			deadline = soon
 		}
 		l.conn.SetReadDeadline(deadline)
@@ -382,8 +432,8 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	}, nil
 }
 
-// Close leaves the job. Before Finished that is a failure: the others are told
-// that this process is dead, and what it has recorded, which must be all.
+// Close leaves the job. Before Finished that is a failure: the others learn
+// that this process is dead, and what it has recorded, which must be complete.
 func (c *Client) Close() {
 	c.once.Do(func() {
 		c.mu.Lock()
@@ -395,6 +445,7 @@ func (c *Client) Close() {
 		c.cancel()
 	})
 	c.wg.Wait()
+	c.unregister()
 	if s := c.server.Load(); c.became && s != nil {
 		s.Close()
 	}
@@ -410,16 +461,16 @@ func (c *Client) Close() {
 	}
 }
 
-// Page is where the processes of this host beat; nil: there is none. Who takes it beats
-// there from before Announce until Close: to a coordinator that sees that, beats are not
-// sent any more.
+// Page returns the page in which the processes of this host beat; nil: there is none. A caller that uses it must beat
+// there from before Announce until Close: the client sends no beats to a coordinator that sees
+// the page.
 func (c *Client) Page() *detect.Page { return c.page }
 
-// Record puts b in the place of what was recorded before (Record.Write).
+// Record replaces what was recorded before with b (Record.Write).
 func (c *Client) Record(b []byte) error { return c.record.Write(b) }
 
-// bye says that this process leaves. On the coordinator's host that one reads the
-// record itself; a large one on another host is left to the agent there, which sees
+// bye says that this process leaves. A coordinator on the same host reads the
+// record itself. On another host, a large record is left to the agent there, which sees
 // the process exit. c.mu is held.
 func (c *Client) bye() {
 	last := message{Type: sayBye}
@@ -452,14 +503,14 @@ func (c *Client) run(l *link) {
 			l, err = c.reconnect()
 		}
 		if err != nil {
-			if view := c.Over(); view > 0 && !c.isClosing() { // who is missing has left
+			if view := c.Sure(); view > 0 && !c.isClosing() { // the missing processes have left
 				c.handler.Finished(view, "")
 				return
 			}
 			if !c.isClosing() {
 				c.lost = true
 				c.handler.Lost(err)
-				c.log.Warn("control: coordinator lost", "error", err) // may end the process: who read it is gone, too
+				c.log.Warn("control: coordinator lost", "error", err) // may end the process: the reader of its output is gone, too
 			}
 			return
 		}
@@ -473,14 +524,14 @@ func (c *Client) converse(l *link) (err error) {
 	var writer sync.WaitGroup
 	writer.Go(func() { c.write(l.conn, ended) })
 	for err == nil {
-		// On this host the kernel tells when the coordinator is dead; it may be stopped
-		// for as long as its user likes. On another one it answers beats. If it does not
-		// for a while, another connection may do better: what was lost on this one
-		// is sent again ever more rarely.
+		// On this host the kernel reports the coordinator's death, and the coordinator may be stopped
+		// for as long as its user likes. On another host the coordinator answers beats. If it does not
+		// for a while, a new connection may work better: TCP resends what was lost on this
+		// one ever more rarely. Or the coordinator is busy: then it has twice the time from now on.
 		if !l.local {
-			l.conn.SetReadDeadline(time.Now().Add(c.silence / 2))
+			l.wait = c.silence / 2 << c.broken
 			if c.isClosing() {
-				l.conn.SetReadDeadline(time.Now().Add(farewellMax))
+				l.wait = farewellMax
 			}
 		}
 		if !l.lines.Scan() {
@@ -493,13 +544,16 @@ func (c *Client) converse(l *link) (err error) {
 		}
 		err = c.hear(m)
 	}
+	if timedOut(l.lines.Err()) {
+		c.broken = min(c.broken+1, brokenMax)
+	}
 	l.conn.Close()
 	close(ended)
 	writer.Wait()
 	return err
 }
 
-// write says what is to be said on a connection, and that we are alive.
+// write sends what is queued on a connection, and beats.
 func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 	beat := time.NewTicker(max(c.silence/beatsPerSilence, time.Millisecond))
 	defer beat.Stop()
@@ -510,7 +564,7 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 		last := false
 		select {
 		case <-ended:
-			c.out.signal() // for the writer of the next connection
+			c.out.signal() // wake the writer of the next connection
 			return
 		case <-beat.C:
 			lines = [][]byte{alive}
@@ -534,11 +588,14 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 	}
 }
 
-// lostMin is how long a process looks for a coordinator on another host, at least.
+// brokenMax bounds the time for which a coordinator may say nothing: to four silences.
+const brokenMax = 3
+
+// lostMin is the least time for which a process looks for a coordinator on another host.
 const lostMin = 20 * time.Second
 
-// reconnect finds the coordinator again, if it is there. Its network may be cut off for a
-// while; each try is short at first, since what is lost of one takes long to be sent again.
+// reconnect finds the coordinator again, if it is alive. Its network may be cut off for a
+// while. Each try is short at first, since TCP takes long to resend what is lost.
 func (c *Client) reconnect() (*link, error) {
 	patience, try := max(c.silence, time.Second), time.Duration(0)
 	if c.place.Coordinator != controlPath(c.place.Dir) {
@@ -552,8 +609,8 @@ func (c *Client) reconnect() (*link, error) {
 		if err == nil {
 			return l, c.resume(l)
 		}
-		// On this host nobody listens where it did, or another job does: it
-		// is dead. A directory that is missing is about to be made again.
+		// On this host no coordinator listens at its address, or that of another job does: it
+		// is dead. A missing directory is about to be created again.
 		gone := errors.Is(err, syscall.ECONNREFUSED)
 		if final(err) || gone || c.replaced() || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return nil, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
@@ -565,14 +622,14 @@ func (c *Client) reconnect() (*link, error) {
 	}
 }
 
-// replaced tells whether the next run of the job, with a key of its own, has
+// replaced reports whether the next run of the job, with its own key, has
 // taken the directory.
 func (c *Client) replaced() bool {
 	key, err := readKey(c.place.Dir)
 	return err == nil && !bytes.Equal(key, c.place.Key)
 }
 
-// resume begins a further connection with what the coordinator must know.
+// resume begins a later connection with what the coordinator must know.
 func (c *Client) resume(l *link) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -585,8 +642,8 @@ func (c *Client) resume(l *link) error {
 			c.say(line)
 		}
 	}
-	if c.over > 0 {
-		c.say(message{Type: sayOver, View: c.over}.line())
+	if c.end.Over() > 0 {
+		c.sayOver()
 	}
 	return nil
 }

@@ -14,13 +14,13 @@ type Death struct {
 	Incarnation uint64
 	Certain     bool   // the kernel says so; otherwise it is a suspicion
 	How         string // "killed by SIGKILL", "exited with 3", "never joined: exited with 0", "fenced: silent for 3.0s", …
-	Record      []byte // what it has left; of the certainly dead only, and complete
+	Record      []byte // what it has left; only of the certainly dead, and complete
 }
 
 // Before the coordinator announces a death, it reads what the process still sent, which the
 // kernel has kept, and waits for the launcher to say how the process ended. These bound the two.
 const (
-	wordsMax = farewellMax // they come at once, unless the machine is busy
+	wordsMax = farewellMax // they arrive at once, unless the machine is busy
 	nameMax  = 2 * time.Millisecond
 )
 
@@ -36,7 +36,7 @@ func (s *Server) awaitExit(m *member, p *process) {
 		await(session.heardAll, wordsMax)
 	}
 	how := p.ending()
-	if how == "" && child == p.pid { // the launcher was faster, and is about to tell
+	if how == "" && child == p.pid { // the launcher was faster, and is about to say so
 		await(m.named, nameMax)
 	}
 	s.mu.Lock()
@@ -57,10 +57,10 @@ func await(c <-chan struct{}, atMost time.Duration) {
 	}
 }
 
-// exited is the end of a process of which nobody says more.
+// exited is the end of a process of which no more is known.
 const exited = "exited"
 
-// how names the end of a process that has exited.
+// how returns how a process that has exited ended.
 func (m *member) how() string {
 	switch {
 	case m.fenced != "":
@@ -73,10 +73,10 @@ func (m *member) how() string {
 	return m.exit
 }
 
-// die takes note of a death and tells everybody. s.mu is held.
+// die records a death and notifies all processes. s.mu is held.
 func (s *Server) die(m *member, d Death) {
 	d.Rank, d.Incarnation = m.rank, m.incarnation
-	if d.Certain && d.Record == nil && m.local && !s.finished { // then nobody decides any more
+	if d.Certain && d.Record == nil && m.local && !s.finished { // after the end no process decides anything
 		s.readRecord(&d, m.peer != nil)
 	}
 	m.death, m.diedAt, m.obituary = &d, time.Now(), d.message().line()
@@ -90,7 +90,7 @@ func (s *Server) die(m *member, d Death) {
 	if d.Certain && m.process != nil {
 		s.drop(m.process)
 	}
-	if s.finished || s.closing { // leaving is not failing
+	if s.finished || s.closing { // leaving is not a failure
 		m.left = s.finished
 		s.emit(EventLeft, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 		return
@@ -104,8 +104,8 @@ func (s *Server) die(m *member, d Death) {
 }
 
 // readRecord adds what the dead process has left on this host. If that cannot be
-// read, nobody may count on knowing what it has promised: then its death is no
-// better than a suspicion. Who never announced itself has promised nothing.
+// read, it is unknown what the process has promised, and its death counts only as
+// a suspicion. A process that never announced itself has promised nothing.
 func (s *Server) readRecord(d *Death, announced bool) {
 	record, err := ReadRecord(s.cfg.Dir, d.Rank, d.Incarnation)
 	d.Record = record
@@ -114,15 +114,15 @@ func (s *Server) readRecord(d *Death, announced bool) {
 	}
 }
 
-// unread makes a suspicion of a death without the record.
+// unread turns a death without the record into a suspicion.
 func (d *Death) unread(why string) {
 	d.Certain = false
 	d.How += ", but its record cannot be read: " + why
 }
 
-// tellDeath tells the process of the lowest rank of a death at once, since it is the
-// one who proposes the next view, and the others in a while: they learn it from the
-// view, and should not be kept from deciding it.
+// tellDeath notifies the process of the lowest rank of a death at once, since that
+// process proposes the next view, and the others a little later: they learn of the death from the
+// view, and the notice should not delay them in deciding it.
 func (s *Server) tellDeath(line []byte) {
 	for _, m := range s.members {
 		if m.session == nil {
@@ -145,10 +145,10 @@ func (s *Server) tellDeath(line []byte) {
 	s.deaths = append(s.deaths, line)
 }
 
-// deathsTime is how long the others wait for word of a death: who needs it asks.
+// deathsTime is how long the others wait for a death notice: a process that needs it earlier asks.
 const deathsTime = 100 * time.Millisecond
 
-// tellDeaths tells all processes of the deaths since the last batch. s.mu is held.
+// tellDeaths notifies all processes of the deaths since the last batch. s.mu is held.
 func (s *Server) tellDeaths() {
 	for c := range s.sessions {
 		for _, line := range s.deaths {

@@ -16,7 +16,7 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// The job's directory on a host. It holds the key, so it is its owner's alone.
+// The job's directory on a host. It holds the key, so only its owner may access it.
 
 const (
 	keyName    = "key"
@@ -29,14 +29,14 @@ const (
 )
 
 // dirMax is the longest path of a directory whose sockets have paths that the
-// kernel takes: 103 bytes everywhere, and names up to 12 bytes long.
+// kernel accepts: 103 bytes everywhere, and names up to 12 bytes long.
 const dirMax = 103 - 1 - len(socketName)
 
 func controlPath(dir string) string { return filepath.Join(dir, socketName) }
 
-// MakeDir makes the directory of a new job, for a launcher. The server removes
-// it when it is closed. Directories of jobs that were killed, all of their
-// processes, are removed on the occasion.
+// MakeDir creates the directory of a new job, for a launcher. The server removes
+// it when it is closed. MakeDir also removes the directories of jobs all of whose
+// processes were killed.
 func MakeDir(getenv func(string) string) (string, error) {
 	parent, err := parentDir(getenv)
 	if err != nil {
@@ -46,7 +46,7 @@ func MakeDir(getenv func(string) string) (string, error) {
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
 
-// NamedDir is the directory of a new job that has its name from elsewhere (JobName). Nobody has made it yet.
+// NamedDir returns the directory of a new job that has its name from elsewhere (JobName). It does not create the directory.
 func NamedDir(getenv func(string) string, name string) (string, error) {
 	parent, err := parentDir(getenv)
 	if err != nil {
@@ -56,14 +56,14 @@ func NamedDir(getenv func(string) string, name string) (string, error) {
 	return filepath.Join(parent, dirPrefix+name), nil
 }
 
-// Sweep removes what jobs have left on this host all of whose processes were killed.
+// Sweep removes what jobs whose processes were all killed have left on this host.
 func Sweep(getenv func(string) string) {
 	if parent, err := parentDir(getenv); err == nil {
 		sweep(parent)
 	}
 }
 
-// Keep keeps a directory from being swept until leave is called, which removes it unless somebody else
+// Keep keeps a directory from being swept until leave is called, which removes it unless another process
 // uses it: for an agent, which reads there what the dead have left.
 func Keep(dir string) (leave func(), err error) {
 	users, err := lock(dir, usersName, posix.LOCK_SH)
@@ -73,11 +73,11 @@ func Keep(dir string) (leave func(), err error) {
 	return func() { users.leave(keepPatience) }, nil
 }
 
-// keepPatience is how long who has kept a directory tries to be the last to leave it.
+// keepPatience is how long a process that has kept a directory tries to be the last to leave it.
 const keepPatience = time.Second
 
-// Furnish makes the directory of a job whose launcher is about to go, with the key and the launcher's settings. It keeps it like Keep.
-// Two agents of a job on one host have one directory.
+// Furnish creates the directory of a job whose launcher is about to go, with the key and the launcher's settings. It keeps the directory like Keep.
+// Two agents of a job on one host share one directory.
 func Furnish(dir string, key, settings []byte) (leave func(), err error) {
 	if leave, err = Keep(dir); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func sweep(parent string) {
 		if !strings.HasPrefix(e.Name(), dirPrefix) || checkDir(dir) != nil {
 			continue
 		}
-		if strings.HasSuffix(dir, goneSuffix) { // who began that was killed
+		if strings.HasSuffix(dir, goneSuffix) { // the process that was removing it was killed
 			os.RemoveAll(dir)
 			continue
 		}
@@ -109,16 +109,16 @@ func sweep(parent string) {
 		if err == nil {
 			(&lease{dir, f}).leave(0)
 		} else if info, e := e.Info(); errors.Is(err, fs.ErrNotExist) && e == nil && time.Since(info.ModTime()) > unusedMax {
-			os.Remove(dir) // if it is empty. Its maker, should it be alive after all, makes it again (lock)
+			os.Remove(dir) // if it is empty. Its creator, if it is alive after all, creates it again (lock)
 		}
 	}
 }
 
-// unusedMax is the age up to which a directory without the file of its users is about
-// to be used.
+// unusedMax is the age up to which a directory without a users file may be
+// about to be used.
 const unusedMax = 10 * time.Minute
 
-// derivedDir is the directory of a job that a scheduler started: the same for
+// derivedDir returns the directory of a job that a scheduler started: the same for
 // all of its processes on a host.
 func derivedDir(getenv func(string) string, name []string) (string, error) {
 	parent, err := parentDir(getenv)
@@ -129,13 +129,13 @@ func derivedDir(getenv func(string) string, name []string) (string, error) {
 // parentMax is the longest path of a directory in which directories of jobs are made.
 const parentMax = dirMax - 1 - len(dirPrefix) - 20
 
-// parents are where directories of jobs are made, the first that is usable: in memory
+// parents are where directories of jobs are created, in the first that is usable: in memory
 // rather than on a disk, for which the records would have to wait. TMPDIR and
-// XDG_RUNTIME_DIR do not count: slurmstepd sets the one for the first task of a node
-// alone, and the other is removed when its user logs out.
+// XDG_RUNTIME_DIR do not count: slurmstepd sets the first only for the first task of a node,
+// and the second is removed when its user logs out.
 var parents = []string{"/dev/shm", "/tmp"}
 
-// parentDir is where directories of jobs are made: the same for all processes of this
+// parentDir returns where directories of jobs are created: the same for all processes of this
 // user on this host that have the same VarParent.
 func parentDir(getenv func(string) string) (string, error) {
 	if dir := getenv(VarParent); dir != "" {
@@ -158,7 +158,7 @@ func usable(dir string) bool {
 	return filepath.IsAbs(dir) && err == nil && info.IsDir() && posix.Usable(dir)
 }
 
-// checkDir tells whether nobody else can have a hand in a directory.
+// checkDir reports an error if another user may have access to a directory.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -193,7 +193,7 @@ func readKey(dir string) ([]byte, error) {
 }
 
 // writeKey puts the key into a directory, all of it at once: by os.Rename in place of
-// the one a dead job may have left, by os.Link only if there is none.
+// the one a dead job may have left, or by os.Link only if there is none.
 func writeKey(dir string, key []byte, put func(from, to string) error) error {
 	return writeFile(dir, keyName, key, put)
 }
@@ -217,7 +217,7 @@ func newKey() []byte {
 	return key
 }
 
-// lease is a lock on a file of a directory. The kernel ends it with the
+// lease is a lock on a file of a directory. The kernel releases it with the
 // process.
 type lease struct {
 	dir  string
@@ -229,7 +229,7 @@ var errTaken = errors.New("taken")
 // triesMax bounds how often, and so for how many milliseconds, a lock is tried.
 const triesMax = 5000
 
-// lock makes the directory if need be and locks the named file in it.
+// lock creates the directory if needed and locks the named file in it.
 func lock(dir, name string, how int) (*lease, error) {
 	for tries := 0; ; tries++ {
 		if err := ensureDir(dir); err != nil && (!errors.Is(err, fs.ErrNotExist) || tries >= triesMax) {
@@ -248,7 +248,7 @@ func lock(dir, name string, how int) (*lease, error) {
 		f.Close()
 		switch {
 		case errors.Is(err, syscall.EWOULDBLOCK) && how == posix.LOCK_SH && tries < triesMax:
-			time.Sleep(time.Millisecond) // somebody is about to remove the directory
+			time.Sleep(time.Millisecond) // another process is about to remove the directory
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errTaken
 		case err != nil:
@@ -281,8 +281,8 @@ func (l *lease) release() {
 	}
 }
 
-// leave ends the use of the directory; the last to do so removes it. It tries
-// for a while to be the last: the locks of a process that was killed end a
+// leave ends the use of the directory; the last process to leave removes it. leave tries
+// for a while to be the last: the kernel releases the locks of a killed process a
 // little after its connections.
 func (l *lease) leave(patience time.Duration) {
 	if l == nil {
@@ -300,11 +300,11 @@ func (l *lease) leave(patience time.Duration) {
 	}
 }
 
-// goneSuffix is that of a directory which is about to be removed.
+// goneSuffix is the suffix of a directory that is being removed.
 const goneSuffix = ".gone"
 
-// removeDir removes a job's directory, and nothing that is not one. It loses its
-// name first: nobody finds half of it.
+// removeDir removes a job's directory, and nothing else. The directory loses its
+// name first, so no process finds half of it.
 func removeDir(dir string) {
 	if !strings.HasPrefix(filepath.Base(dir), dirPrefix) || checkDir(dir) != nil {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// Ending says in words how a process ended: by a signal, unless that is 0, or with
+// Ending returns in words how a process ended: by a signal, unless that is 0, or with
 // an exit code.
 func Ending(exit int, sig syscall.Signal) string {
 	if sig != 0 {
@@ -16,7 +16,7 @@ func Ending(exit int, sig syscall.Signal) string {
 	return fmt.Sprintf("exited with %d", exit)
 }
 
-// SignalName is SIGKILL for 9.
+// SignalName returns the name of a signal, SIGKILL for 9.
 func SignalName(s syscall.Signal) string {
 	if name := posix.SignalName(s); name != "" {
 		return name

@@ -37,15 +37,15 @@ const (
 	EventStop        = "stop"
 	EventView        = "view"    // a process's: it has opened one
 	EventEpoch       = "epoch"   // a process's: all tasks have saved one
-	EventTaken       = "taken"   // a process's: it goes on with what an earlier run has stored
+	EventTaken       = "taken"   // a process's: it continues with what an earlier run has stored
 	EventLost        = "lost"    // a process's: a task cannot be run again
 	EventRefused     = "refused" // a process's: it cannot do what the launcher's settings say
 	EventStatus      = "status"
 	EventEnd         = "end"
 )
 
-// eventMax bounds an event in bytes, viewMax one that tells a view, eventsKept how
-// many a newcomer can still see.
+// eventMax bounds an event in bytes, viewMax an event that reports a view, eventsKept how
+// many events a newcomer can still see.
 const (
 	eventMax   = 16 << 10
 	viewMax    = sayMax / 2
@@ -92,7 +92,7 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// line is the event as it goes over a connection.
+// line returns the event as it goes over a connection.
 func (e Event) line() ([]byte, error) {
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -123,7 +123,7 @@ func (h *history) add(line []byte) {
 	h.next = (h.next + 1) % eventsKept
 }
 
-// all is the history from the oldest on.
+// all returns the history from the oldest on.
 func (h *history) all() [][]byte {
 	return append(append([][]byte(nil), h.lines[h.next:]...), h.lines[:h.next]...)
 }

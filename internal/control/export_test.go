@@ -3,6 +3,7 @@
 package control
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
@@ -30,7 +31,7 @@ func Shake(ctx context.Context, address string, p Place) (net.Conn, error) {
 // ShakeAs is Shake of a process that has drawn a life.
 func ShakeAs(ctx context.Context, address string, p Place, life uint64) (net.Conn, error) {
 	id := wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: life}
-	conn, _, err := shake(ctx, address, p.Key, id)
+	conn, _, err := shake(ctx, address, p.Key, id, limits{})
 	return conn, err
 }
 
@@ -41,6 +42,12 @@ func (c ServerConfig) Inherits(peers ...Peer) ServerConfig {
 		h.peers[p.Rank] = p
 	}
 	c.heir = h
+	return c
+}
+
+// InView has it begin with the latest view of that process.
+func (c ServerConfig) InView(v *View) ServerConfig {
+	c.heir.view = v
 	return c
 }
 
@@ -130,12 +137,31 @@ func ServeInside(t interface {
 
 // KnowOver has the client know that the job was over in a view, and its connection break.
 func (c *Client) KnowOver(view uint64) {
-	c.hearOver(view)
+	c.hearOver(view, false)
 	c.Break()
 }
 
 // ListenDoor listens at the seed of this host.
 func ListenDoor(seed string) (net.Listener, error) { return listenTCP(seed) }
+
+// Guide listens as a process of a job that has begun does: it says that the coordinator is in another one, at that address.
+func Guide(t interface {
+	Fatal(...any)
+	Cleanup(func())
+}, key []byte, coordinator string,
+) (seed string) {
+	l, err := listenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	c := &Client{
+		place: Place{Key: key, Job: [16]byte{1}}, holder: Identity{0, 1},
+		known: []Peer{{Incarnation: 1, Addresses: []string{coordinator}, Host: "elsewhere"}},
+	}
+	go c.admitAt(l)
+	return l.Addr().String()
+}
 
 // ConnectOwnSeed looks for the coordinator at the seed of this host alone.
 func ConnectOwnSeed(ctx context.Context, p Place) error {
@@ -146,4 +172,11 @@ func ConnectOwnSeed(ctx context.Context, p Place) error {
 		l.conn.Close()
 	}
 	return err
+}
+
+// LinkLines returns the lines that come on a connection on which the coordinator may say nothing for so long.
+func LinkLines(conn net.Conn, wait time.Duration) *bufio.Scanner {
+	l := newLink(conn, false)
+	l.wait = wait
+	return l.lines
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
-// fenceAsked kills a process for another one, which cannot go on while it may be
-// alive: rule 1 of the design. A proposer that holds promises of a majority of the view
-// needs no more. Otherwise it is decided here, by what shows of the suspect: if it is
+// fenceAsked kills a process for another one, which cannot continue while the suspect may be
+// alive: rule 1 of the design. If a proposer holds promises of a majority of the view,
+// nothing more is needed. Otherwise the coordinator decides by what it sees of the suspect: if the suspect is
 // silent, and its death can be made certain, it is killed. With two processes left there
 // is no majority without the other: if both are alive, and do not hear each other, the
-// one of the higher rank goes, so that not both die. s.mu is held.
+// process of the higher rank is killed, so that not both die. s.mu is held.
 func (s *Server) fenceAsked(c *session, said message) {
 	m, by := s.members[said.Rank], c.member
 	silent := s.silent(m)
@@ -35,7 +35,7 @@ func (s *Server) fenceAsked(c *session, said message) {
 		s.execute(m, fmt.Sprintf("silent for %s, asked for by rank %d: %s", seconds(silent), by.rank, said.Why))
 	case !s.lastTwo(m, by):
 		s.suspected(c, said)
-	default: // both are heard of, and do not hear each other
+	default: // the coordinator hears both, but they do not hear each other
 		higher := m
 		if by.rank > m.rank {
 			higher = by
@@ -44,19 +44,19 @@ func (s *Server) fenceAsked(c *session, said message) {
 	}
 }
 
-// absent reports whether a suspect shows no life here. What does not show from another
-// host counts only where there is no other witness.
+// absent reports whether a suspect shows no life here. Silence of a process on another
+// host counts only if there is no other witness.
 func (s *Server) absent(m, by *member, silent time.Duration) bool {
 	if m.process == nil {
 		return s.lastTwo(m, by) && silent >= s.cfg.Silence
 	}
-	if !s.lastTwo(m, by) { // as long as others may come back, what counts is what the guard counts
+	if !s.lastTwo(m, by) { // as long as others may come back, the same evidence counts as for the guard
 		silent = time.Duration(s.guard.Counted(protocol.Rank(m.rank)))
 	}
 	return !m.process.own() && silent >= s.cfg.Silence/2 && s.inspect(protocol.Rank(m.rank)) != suspicion.Working
 }
 
-// lastTwo tells whether two processes are the only ones left: of the view, if one
+// lastTwo reports whether two processes are the only ones left: of the view, if one
 // is known, otherwise of all.
 func (s *Server) lastTwo(a, b *member) bool {
 	for _, m := range s.members {
@@ -71,9 +71,9 @@ func (s *Server) lastTwo(a, b *member) bool {
 	return a != b
 }
 
-// execute fences a process that another one has the right to see dead. On another
-// host its agent kills it, and tells when it is dead; if that takes too long, it is
-// given up like any suspect.
+// execute fences a process for another one that has the right to see it dead. On another
+// host its agent kills it, and reports when it is dead; if that takes too long, the coordinator
+// gives up on the process like on any suspect.
 func (s *Server) execute(m *member, why string) {
 	if m.process != nil || s.cfg.Kill == nil {
 		s.fence(m, why)

@@ -12,8 +12,8 @@ import (
 )
 
 // A job may grow while it runs: the launcher starts a process under a new id, or
-// under the id of a dead one with the next incarnation. Whether and when it becomes
-// a member is for the views to decide.
+// under the id of a dead process with the next incarnation. The views decide whether and when it becomes
+// a member.
 
 // JoinRequest asks a launcher for more processes.
 type JoinRequest struct {
@@ -31,22 +31,22 @@ type Joiner struct {
 	Host        string `json:"host,omitempty"` // "": the launcher's
 }
 
-// Refused is why a launcher does not start a process: what was asked for cannot be.
+// Refused is why a launcher does not start a process: the request cannot be met.
 type Refused string
 
 func (r Refused) Error() string { return string(r) }
 
-// joins tells whether a process joins a job that runs.
+// joins reports whether a process joins a running job.
 func (s *Server) joins(m *member) bool { return m.rank >= s.cfg.Size || m.incarnation > 1 }
 
-// awaited tells whether the job's end waits for a process: it lives, as far as is
-// known, or is about to.
+// awaited reports whether the job's end waits for a process: it is alive, as far as is
+// known, or about to start.
 func (s *Server) awaited(m *member) bool {
 	return m.death == nil && (m.rank < s.cfg.Size || m.incarnation > 0)
 }
 
-// idle tells whether a process joined and has no tasks: it has returned when all
-// others have. If nobody has said who owns what, it may have some.
+// idle reports whether a process joined and has no tasks: it has returned when all
+// others have. If no process has reported the owners, it may have some.
 func (s *Server) idle(m *member) bool {
 	if !s.joins(m) {
 		return false
@@ -56,7 +56,7 @@ func (s *Server) idle(m *member) bool {
 }
 
 // Reserve gives places to processes that a launcher is about to start: for a rank
-// of −1 so many new ids, otherwise that one, with its next incarnation. From then on
+// of −1 that many new ids, otherwise that rank, with its next incarnation. From then on
 // the job's end waits for them.
 func (s *Server) Reserve(count, rank int) ([]Place, error) {
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (s *Server) Reserve(count, rank int) ([]Place, error) {
 	return places, nil
 }
 
-// errOver refuses who comes after the job's end.
+// errOver refuses processes that join after the job's end.
 const errOver = Refused("the job has finished; allowed: one that runs")
 
 // Revive gives the place of a dead process to its next incarnation, which the launcher
@@ -104,8 +104,8 @@ func (s *Server) Revive(rank int) ([]Place, error) {
 	return s.reserveAgain(rank)
 }
 
-// Departed tells whether one life of a rank is over for the job: it is dead for
-// certain, or a view has gone on without it, so that it can never come back.
+// Departed reports whether one life of a rank is over for the job: it is dead for
+// certain, or a view has continued without it, so that it can never come back.
 func (s *Server) Departed(rank int, incarnation uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,12 +134,12 @@ func (s *Server) reserveAgain(rank int) ([]Place, error) {
 	return []Place{s.place(s.renew(rank, s.members[rank].incarnation+1))}, nil
 }
 
-// listed writes numbers with commas.
+// listed formats numbers with commas.
 func listed(numbers []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }
 
-// Withdraw takes a place back: its process could not be started.
+// Withdraw takes back a place whose process could not be started.
 func (s *Server) Withdraw(p Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *Server) answer(conn net.Conn, request *JoinRequest) {
 		}
 	}
 	conn.SetWriteDeadline(time.Now().Add(farewellMax))
-	_, _ = conn.Write(reply.line()) // who asked may have gone
+	_, _ = conn.Write(reply.line()) // the observer may have gone
 }
 
 // RequestJoin asks the launcher of the job in a directory for more processes, and
@@ -200,7 +200,7 @@ func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner
 	return reply.Joined, nil
 }
 
-// visit connects with the coordinator of the job in a directory as an observer.
+// visit connects to the coordinator of the job in a directory as an observer.
 func visit(ctx context.Context, dir string) (net.Conn, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func visit(ctx context.Context, dir string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, visitMax)
 	defer cancel()
 	for {
-		conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID})
+		conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID}, limits{})
 		if !transient(err) || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return conn, err
 		}

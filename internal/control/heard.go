@@ -1,12 +1,11 @@
 package control
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 )
 
-// heard is what the handler has been told: the last of each rank.
+// heard is what the handler has been notified of: the latest for each rank.
 type heard struct {
 	peers    []Peer  // incarnation 0: none
 	deaths   []Death // incarnation 0: none
@@ -23,7 +22,7 @@ type standing struct {
 
 var errClosing = errors.New("the coordinator has ended")
 
-// hear hands on what the coordinator tells, once.
+// hear passes on what the coordinator says, once.
 func (c *Client) hear(m message) error {
 	if c.isClosing() {
 		return nil
@@ -70,8 +69,10 @@ func (c *Client) hear(m message) error {
 			c.hearResumed(rank, m.Turn)
 		}
 	case tellOver:
-		c.noteEnd()
-		c.hearOver(m.View)
+		if m.Known {
+			c.noteEnd()
+		}
+		c.hearOver(m.View, m.Known)
 	case tellFinished:
 		if !h.finished {
 			h.finished = true
@@ -96,27 +97,40 @@ func (c *Client) hear(m message) error {
 	return nil
 }
 
-// hearOver takes note that the job was over in a view, and says so, now and to whatever coordinator comes next.
-func (c *Client) hearOver(view uint64) {
+// hearOver records that the job was over in a view, and whether all processes know it, and reports that to this coordinator and to its successors.
+func (c *Client) hearOver(view uint64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.over = cmp.Or(c.over, view)
-	c.say(message{Type: sayOver, View: c.over}.line())
+	c.end.Hear(view, known)
+	c.sayOver()
 }
 
-// Over is the view in which the job was over, as far as this process knows; 0: it was not.
+// sayOver reports what this process knows of the job's end. c.mu is held.
+func (c *Client) sayOver() {
+	c.say(message{Type: sayOver, View: c.end.Over(), Known: c.end.Sure() > 0}.line())
+}
+
+// Sure returns the view in which the job was over if this process knows that all processes know it, otherwise 0. If it is not 0, the process
+// ends successfully even without a quorum or a coordinator.
+func (c *Client) Sure() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.end.Sure()
+}
+
+// Over returns the view in which the job was over, as far as this process knows; 0: the job was not over.
 func (c *Client) Over() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.over
+	return c.end.Over()
 }
 
-// Resumer is a Handler that wants to know who is at work again.
+// Resumer is a Handler that is notified when a process works again.
 type Resumer interface {
-	PeerResumed(rank int) // it had returned, and has adopted tasks
+	PeerResumed(rank int) // the process had returned, and has adopted tasks
 }
 
-// hearResumed hands on that a process that had returned is at work again.
+// hearResumed passes on that a process that had returned works again.
 func (c *Client) hearResumed(rank, turn int) {
 	h := &c.heard
 	if !h.reach(rank) || rank == c.place.Rank || turn <= h.returned[rank].turn {
@@ -129,14 +143,14 @@ func (c *Client) hearResumed(rank, turn int) {
 	}
 }
 
-// begin begins with another coordinator, which does not know how often processes have resumed.
+// begin prepares for another coordinator, which does not know how often processes have resumed.
 func (h *heard) begin() {
 	for i := range h.returned {
 		h.returned[i].turn = 0
 	}
 }
 
-// reach makes room for a rank, if it can be one: a job may grow.
+// reach makes room for a rank, if it is valid: a job may grow.
 func (h *heard) reach(rank int) bool {
 	if rank < 0 || rank >= SizeMax {
 		return false
@@ -149,7 +163,7 @@ func (h *heard) reach(rank int) bool {
 	return true
 }
 
-// fresh are the peers that are news.
+// fresh returns the peers that are new.
 func (h *heard) fresh(peers []Peer) (fresh []Peer) {
 	for _, p := range peers {
 		if !h.reach(p.Rank) {
@@ -167,7 +181,7 @@ func (h *heard) fresh(peers []Peer) (fresh []Peer) {
 	return fresh
 }
 
-// newDeath tells whether a death is news: of a later incarnation, or certain
+// newDeath reports whether a death is new: of a later incarnation, or certain
 // where it was not.
 func (h *heard) newDeath(d Death) bool {
 	old := h.deaths[d.Rank]

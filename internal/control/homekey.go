@@ -12,12 +12,12 @@ import (
 // homeDir is in the home directory of a user, for the key of jobs on several hosts that have no launcher.
 const homeDir = ".coppice"
 
-// homeWait is how long a file that another host has made may not be seen on this one: network file systems keep for a while
+// homeWait is how long a file that another host has created may not be visible on this host: network file systems cache
 // what they know.
 const homeWait = 5 * time.Second
 
-// homeKey is the key in the user's home directory. Whoever comes first makes it, on whichever host: a link is made by one of all, and
-// is there with its content.
+// homeKey returns the key in the user's home directory. The first process that needs it creates it, on whichever host: only one process succeeds in
+// creating a link, and the link has its content from the start.
 func homeKey(home string) (key []byte, file string, err error) {
 	dir := filepath.Join(home, homeDir)
 	file = filepath.Join(dir, keyName)
@@ -42,7 +42,7 @@ func homeKey(home string) (key []byte, file string, err error) {
 	return key, file, nil
 }
 
-// linkSynced gives a file another name, unless there is a file of that name. Both are on the disk then.
+// linkSynced gives a file another name, unless there is a file of that name. Then both are on the disk.
 func linkSynced(from, to string) error {
 	if err := syncFile(from); err != nil {
 		return err

@@ -2,27 +2,27 @@ package control
 
 import "github.com/coppice-go/coppice/internal/wire"
 
-// Incarnations. A launcher counts the lives of a rank and tells each process its number. Where nobody does, a process comes
-// without one, and the coordinator chooses it: a process that was started again, with the same variables, is the next
-// incarnation of its rank. Every process draws a number when it begins, its life, and says it in each handshake: so the
-// coordinator tells one that comes back after a broken connection from another one in its place.
+// Incarnations. A launcher counts the lives of a rank and gives each process its number. Without a launcher, a process joins
+// without a number, and the coordinator chooses it: a process that was started again, with the same variables, is the next
+// incarnation of its rank. Every process draws a random number when it begins, its life, and sends it in each handshake. So the
+// coordinator can tell a process that comes back after a broken connection from another process in its place.
 //
-// The next process is let in when the one before is dead, as far as anybody knows: the kernel says so, a view has gone
-// on without it, or, on another host, its connection is broken. The last is a suspicion, on which the
+// The coordinator admits the next process when the previous one is dead, as far as is known: the kernel says so, a view has
+// continued without it, or, on another host, its connection is broken. The last is a suspicion, on which the
 // members of the view decide; until they have, the next process waits for a view to join.
 
-// incarnationGap bounds by how much the number that a coordinator chooses first for a rank is above the latest it knows, if
-// it has taken another's place: that one may have given numbers of which nobody has told, and one number must never
-// be that of two processes.
+// incarnationGap bounds the gap that a successor leaves between the latest incarnation of a rank that it knows and the first that it
+// chooses. Its predecessor may have chosen numbers that no process has reported, and two processes must never have
+// the same number.
 const incarnationGap = 1 << 16
 
-// incarnation is the one as which a process comes that has proven the key. s.mu is held.
+// incarnation returns the incarnation of a process that has proven the key. s.mu is held.
 func (s *Server) incarnation(id wire.Identity, p *process) uint64 {
 	m := s.members[id.From]
 	switch {
 	case id.Incarnation > 0:
 		return id.Incarnation
-	case m.joined && m.death == nil && m.life == id.Life && m.same(id, p): // it has not heard its number
+	case m.joined && m.death == nil && m.life == id.Life && m.same(id, p): // it has not received its number
 		return m.incarnation
 	case s.cfg.heir == nil && m.incarnation == 0:
 		return 1
@@ -32,7 +32,7 @@ func (s *Server) incarnation(id wire.Identity, p *process) uint64 {
 	return max(m.incarnation, 1) + m.gap
 }
 
-// vacant reports whether another process may come in the place of this one. counted: it is the coordinator that counts
+// vacant reports whether another process may take the place of this one. counted: the coordinator counts
 // the lives of the rank.
 func (m *member) vacant(counted bool) bool {
 	switch {

@@ -4,6 +4,7 @@ package control_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,51 @@ func TestHeirGivesNumbersThatNobodyHas(t *testing.T) {
 	if len(seen) < 10 {
 		t.Errorf("20 coordinators have given %v", seen)
 	}
+}
+
+// TestHeirLetsInWhoFollowsOneThatIsGone: a life that came after the first view, and that a view has removed since, keeps nobody out.
+func TestHeirLetsInWhoFollowsOneThatIsGone(t *testing.T) {
+	known := control.Peer{Rank: 1, Incarnation: 4, Addresses: []string{"x"}, Host: "there"}
+	view := &control.View{Number: 8, Members: []control.Identity{{0, 1}, {2, 1}}, Gone: []control.Identity{{1, 4}}}
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0"}.Inherits(known).InView(view))
+	if _, w := comes(t, uncounted(t, s)); w.Place.Incarnation < 5 || !w.Joins {
+		t.Errorf("incarnation %d, joins: %v", w.Place.Incarnation, w.Joins)
+	}
+}
+
+// TestHeirKnowsTheViewThatIsReported: a report does not say who is gone, and is that of the same view all the same.
+func TestHeirKnowsTheViewThatIsReported(t *testing.T) {
+	members := []control.Identity{{0, 1}, {1, 1}}
+	known := &control.View{Number: 8, Members: members, Owners: []int{0, 1, 0}, Since: []uint64{1, 1, 8}, Gone: []control.Identity{{2, 1}}}
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0"}.Inherits(control.Peer{Rank: 1, Incarnation: 1, Addresses: []string{"x"}, Host: "there"}).InView(known))
+	c, _ := join(t, s.Place(0, 1))
+	c.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
+		"number": 8, "members": members, "owners": known.Owners, "since": known.Since, "opened": true,
+	}})
+	c.Emit(control.Event{Type: "tick"})
+	for e, err := range control.Watch(t.Context(), s.Place(0, 1).Dir) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case e.Type == control.EventView:
+			t.Errorf("it is news: %v", e.Attrs)
+		case e.Type == "tick":
+			return
+		}
+	}
+}
+
+// TestAnotherSizeIsRefused: a process with another COPPICE_SIZE ends at once, and its error names both sizes.
+func TestAnotherSizeIsRefused(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0"})
+	for _, size := range []int{2, 4} {
+		p := uncounted(t, s)
+		p.Size = size
+		began := time.Now()
+		_, _, err := control.Join(t.Context(), p, newRecorder(), nil)
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the job has 3 processes, and here it is COPPICE_SIZE=%d", size)) || time.Since(began) > 10*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	}
+	comes(t, uncounted(t, s)) // the rank is still free
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Jobs are the directories of the user's jobs on this host whose coordinator runs,
+// Jobs returns the directories of the user's jobs on this host whose coordinator runs,
 // in the order in which they began. There is no list of them but the directories
-// themselves; those that dead jobs left have nobody who listens.
+// themselves. In a directory that a dead job left, no coordinator listens.
 func Jobs(getenv func(string) string) (dirs []string) {
 	began := map[string]time.Time{}
 	for _, socket := range controlSockets(getenv) {
@@ -26,8 +26,8 @@ func Jobs(getenv func(string) string) (dirs []string) {
 	return dirs
 }
 
-// controlSockets are the paths at which a coordinator may listen. Without VarParent
-// they are those of all jobs, also of those that were started with it.
+// controlSockets returns the paths at which a coordinator may listen. Without VarParent
+// they are those of all jobs, including jobs that were started with it.
 func controlSockets(getenv func(string) string) (found []string) {
 	in := parents
 	if dir := getenv(VarParent); dir != "" {
@@ -43,7 +43,7 @@ func controlSockets(getenv func(string) string) (found []string) {
 	return slices.Compact(found)
 }
 
-// boundSockets are the paths of the control sockets that the kernel lists, where it
+// boundSockets returns the paths of the control sockets that the kernel lists, where it
 // does (unix(7)).
 func boundSockets() (found []string) {
 	list, _ := os.ReadFile("/proc/net/unix")
@@ -58,7 +58,7 @@ func boundSockets() (found []string) {
 	return found
 }
 
-// JobName is how a job is called: what tells its directory from others.
+// JobName returns a job's name: what tells its directory from others.
 func JobName(dir string) string { return strings.TrimPrefix(filepath.Base(dir), dirPrefix) }
 
 // About is what tells a job from others.
@@ -89,7 +89,7 @@ func aboutOf(e Event) (about About, err error) {
 	return about, err
 }
 
-// Runs tells whether a directory is that of a job of this user whose coordinator
+// Runs reports whether a directory is that of a job of this user whose coordinator
 // runs.
 func Runs(dir string) bool {
 	if checkDir(dir) != nil {

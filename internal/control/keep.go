@@ -12,16 +12,16 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// A job outlives its directory. The coordinator looks, several times a second, whether it
-// still has its name, makes it again if somebody has removed it, and has the processes do
-// the same with what they have there. Where the coordinator is on another host, or cannot
-// see a process beat, that one looks with every beat. A process that is killed before it has done so leaves no
+// A job outlives its directory. Several times a second the coordinator checks whether the directory
+// still has its name. If somebody has removed it, the coordinator creates it again, and tells the processes to
+// recreate their files there. If the coordinator is on another host, or cannot
+// see a process beat, that process checks with every beat. A process that is killed before it has done so leaves no
 // record: then its death is a suspicion (Server.readRecord).
 
-// errReplaced: the directory is that of another run of the job, with another key.
+// errReplaced is returned if the directory is that of another run of the job, with another key.
 var errReplaced = errors.New("another run of the job has taken the directory")
 
-// keep makes the directory, the file and the key again if they were removed.
+// keep creates the directory, the file and the key again if they were removed.
 func (l *lease) keep(how int, key []byte) error {
 	if stillThere(l.file) {
 		return nil
@@ -49,7 +49,7 @@ func (l *lease) keep(how int, key []byte) error {
 	return nil
 }
 
-// Keep has f called with every beat, by one goroutine: to make again what the caller
+// Keep makes one goroutine call f with every beat, to recreate what the caller
 // has in the job's directory, if somebody has removed it.
 func (c *Client) Keep(f func() error) {
 	c.mu.Lock()
@@ -57,7 +57,7 @@ func (c *Client) Keep(f func() error) {
 	c.kept = f
 }
 
-// keepDir makes again what this process has in the job's directory.
+// keepDir recreates what this process has in the job's directory.
 func (c *Client) keepDir() {
 	c.mu.Lock()
 	kept, closing := c.kept, c.closing
@@ -78,10 +78,10 @@ func (c *Client) keepDir() {
 	c.keeping = err
 }
 
-// keepEvery is how often a coordinator looks after its directory.
+// keepEvery is how often a coordinator checks its directory.
 const keepEvery = 250 * time.Millisecond
 
-// watchDir looks after the job's directory until the coordinator closes.
+// watchDir checks the job's directory until the coordinator closes.
 func (s *Server) watchDir() {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
@@ -100,8 +100,8 @@ func (s *Server) watchDir() {
 	}
 }
 
-// keepDir makes again what the coordinator has in the job's directory: with it,
-// processes and observers to come find the job.
+// keepDir recreates what the coordinator has in the job's directory, through which
+// new processes and observers find the job.
 func (s *Server) keepDir() error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Kill says which task's process is to be killed, and when. Op empty: After that
-// time from the start, by the launcher. Otherwise the process that owns the task
+// Kill says which task's process is killed, and when. If Op is empty, the launcher kills it After that
+// time from the start. Otherwise the process that owns the task
 // kills itself, once per job, when the task begins its Seq-th operation of that
 // name (from 1); Step > 0: at the Step-th Receive or Action of that operation;
 // Half: in the middle of that write.
@@ -71,7 +71,7 @@ func ParseCount(text string, least int) (n int, ok bool) {
 	return n, err == nil && n >= least
 }
 
-// Operations are the names of those in which a task can be ordered to die.
+// Operations are the names of the operations at which a kill point may be.
 var Operations = []string{
 	"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall",
 	"reduce", "allreduce", "scan", "send", "recv", "split", "agree", "save", "once",

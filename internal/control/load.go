@@ -1,17 +1,17 @@
 package control
 
-// A process that may use only so much memory says how many tasks it can own, and how
-// much its own take. The coordinator decides nothing by it: the launcher wants to know
-// whether those that are left can do without the dead.
+// A process with limited memory reports how many tasks it can own, and how
+// much memory its own tasks take. The coordinator decides nothing by it: the launcher needs to know
+// whether the survivors can do without the dead processes.
 
-// load is what a process has said of its memory.
+// load is what a process has reported about its memory.
 type load struct {
-	most int   // tasks that it can own
-	each int64 // bytes that one takes
+	most int   // how many tasks it can own
+	each int64 // how many bytes one takes
 }
 
-// Load tells how many tasks this process can own, and how many bytes one of its own
-// takes. It is told again when that has changed.
+// Load reports how many tasks this process can own, and how many bytes one of its own
+// takes. Call it again when that has changed.
 func (c *Client) Load(most int, each int64) {
 	line := message{Type: sayLoad, Tasks: most, Bytes: each}.line()
 	c.mu.Lock()
@@ -20,16 +20,16 @@ func (c *Client) Load(most int, each int64) {
 	c.say(line)
 }
 
-// Room is what the processes that live have said of their memory.
+// Room is what the live processes have reported about their memory.
 type Room struct {
-	Known   bool  // all in the latest view have told
-	Free    int   // tasks that they can own beside those that they own
-	Orphans int   // tasks whose owner is dead, and those that nobody owns
-	Each    int64 // bytes that a task takes, the most that was told
+	Known   bool  // all processes in the latest view have reported
+	Free    int   // how many more tasks they can own
+	Orphans int   // tasks whose owner is dead, and tasks without an owner
+	Each    int64 // bytes that a task takes, the largest reported
 }
 
-// Room tells whether there is room for the tasks of the dead. What is not known of a
-// process counts as plenty.
+// Room reports whether there is room for the tasks of the dead. A process that has reported nothing
+// counts as having plenty.
 func (s *Server) Room() (r Room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Server) Room() (r Room) {
 		n := owned[m.rank]
 		delete(owned, m.rank)
 		if m.load == nil {
-			r.Known = r.Known && n == 0 // one without tasks cannot say, and has room
+			r.Known = r.Known && n == 0 // a process without tasks cannot know, and has room
 			r.Free = unlimited
 			continue
 		}
@@ -63,5 +63,5 @@ func (s *Server) Room() (r Room) {
 	return r
 }
 
-// unlimited is more tasks than there can be.
+// unlimited is more than any number of tasks.
 const unlimited = 1 << 30

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// lobby holds connections that have not proven the key yet, a bounded number of each
-// network: a crowd from elsewhere keeps nobody of this host out. When it is full the
-// one who is there longest has to go, unless it came just now: who knows the key needs
-// little time, but some. Then the newcomer has to, and comes again.
+// lobby holds connections that have not proven the key yet, a bounded number from each
+// network: a crowd from elsewhere keeps no process of this host out. When it is full, the
+// oldest connection is closed, unless it is very new: a process that knows the key needs
+// little time, but some. In that case the newcomer is closed, and tries again.
 type lobby struct {
 	mu     sync.Mutex
-	room   int                   // for each network
-	least  time.Duration         // for which a guest is left alone
+	room   int                   // limit for each network
+	least  time.Duration         // how long a guest is left alone
 	orders map[string]*list.List // by network: guests, the oldest first
 	places map[net.Conn]*list.Element
 	closed bool
@@ -53,7 +53,7 @@ func (l *lobby) enter(conn net.Conn) {
 	l.places[conn] = order.PushBack(guest{conn, time.Now()})
 }
 
-// order is the guests of a connection's network.
+// order returns the guests of a connection's network.
 func (l *lobby) order(conn net.Conn) *list.List {
 	network := conn.LocalAddr().Network()
 	if l.orders[network] == nil {
@@ -75,7 +75,7 @@ func (l *lobby) remove(conn net.Conn) {
 	}
 }
 
-// close turns everybody out.
+// close closes all connections.
 func (l *lobby) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

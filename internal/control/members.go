@@ -15,42 +15,42 @@ import (
 type member struct {
 	rank        int
 	incarnation uint64   // 0: nothing is known of the rank yet
-	life        uint64   // that its process has drawn; 0: unknown
+	life        uint64   // drawn by its process; 0: unknown
 	numbered    bool     // this coordinator has chosen the incarnation
-	gap         uint64   // from 1: to the next, if another coordinator has chosen this one
-	process     *process // that made the handshake; nil: not joined, or on another host
-	pid         int      // its number, by its own account on another host
+	gap         uint64   // from 1: the gap to the next incarnation, if another coordinator has chosen this one
+	process     *process // the process that made the handshake; nil: not joined, or on another host
+	pid         int      // its process id, as reported by itself if it is on another host
 	joined      bool
 	session     *session  // nil: not connected now
-	heard       time.Time // last; before it has joined: since when it is awaited
+	heard       time.Time // when last; before it has joined: since when it is awaited
 	peer        *Peer     // nil: it has not announced itself
 	returned    bool
-	turn        int    // so often it has resumed after that
-	view        uint64 // the latest in which it has returned or resumed
-	failure     string // of its tasks, the first
+	turn        int    // how often it has resumed
+	view        uint64 // the latest view in which it has returned or resumed
+	failure     string // the first failure of its tasks
 	failedAt    time.Time
 	death       *Death
-	diedAt      time.Time // when that was known
-	obituary    []byte    // the line that tells of it
-	left        bool      // it ended when the job had
-	unreturned  []int     // its tasks when it ended, which had not returned
-	quit        []int     // the same, if it has exited with 0
-	estate      []int     // the tasks it owned when a view removed it
-	removed     bool      // one has
+	diedAt      time.Time // when the coordinator learned of the death
+	obituary    []byte    // the line that reports the death
+	left        bool      // it ended after the job did
+	unreturned  []int     // its tasks that had not returned when it ended
+	quit        []int     // likewise, if it has exited with 0
+	estate      []int     // the tasks that it owned when a view removed it
+	removed     bool      // a view has removed it
 	removedAt   time.Time
-	load        *load   // that it told; nil: it has said nothing of its memory
-	before      *member // the incarnation before; nil: none is known
-	local       bool    // it is on this host, and in the directory that we serve
+	load        *load   // as it reported; nil: it has reported nothing about its memory
+	before      *member // the previous incarnation; nil: none is known
+	local       bool    // it is on this host, and uses the directory that this coordinator serves
 	hostName    string  // for people
 
-	child    int             // what the launcher started for it: the process or a wrapper; 0: unknown
-	exit     string          // how that ended, once the launcher has said so
-	named    chan struct{}   // closed then
+	child    int             // the pid of what the launcher started for it, the process or a wrapper; 0: unknown
+	exit     string          // how child ended, once the launcher has said so
+	named    chan struct{}   // closed when exit is set
 	fenced   string          // why it was killed
-	quiet    bool            // since it was silent, or does the work over which another fell silent
-	beats    uint64          // in the page, when last looked at
-	activity detect.Activity // the same
-	doubts   map[int]doubt   // by rank: who found it silent
+	quiet    bool            // fenced for silence, or has the work over which another process fell silent
+	beats    uint64          // in the page, at the last look
+	activity detect.Activity // likewise
+	doubts   map[int]doubt   // by rank: which processes found it silent
 	fencedAt time.Time
 }
 
@@ -66,7 +66,7 @@ type Peer struct {
 	Host        string   `json:"host,omitempty"`
 }
 
-// verdict decides about who has proven the key. s.mu is held.
+// verdict decides about a process that has proven the key. s.mu is held.
 func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 	switch {
 	case s.closing:
@@ -89,7 +89,7 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 		return wire.Excluded
 	case incarnation > m.incarnation:
 		if !m.vacant(id.Incarnation == 0) {
-			return wire.Crossed // the incarnation before is alive
+			return wire.Crossed // the previous incarnation is alive
 		}
 	case m.death != nil || m.joined && !m.same(id, p):
 		return wire.Excluded
@@ -97,7 +97,7 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 	return wire.Accepted
 }
 
-// same tells whether a connection comes from the process that joined.
+// same reports whether a connection comes from the process that joined.
 func (m *member) same(id wire.Identity, p *process) bool {
 	if m.life != 0 && id.Life != 0 {
 		return m.life == id.Life
@@ -108,7 +108,7 @@ func (m *member) same(id wire.Identity, p *process) bool {
 	return m.process == nil && p == nil && (id.Link != 0 || m.session == nil)
 }
 
-// enroll makes a connection that of its process. It returns nil if that is no
+// enroll makes a connection the session of its process. It returns nil if that is no
 // longer possible.
 func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *session {
 	s.mu.Lock()
@@ -146,8 +146,8 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 	return m.session
 }
 
-// admit takes note of a process that joins for the first time. The first of all makes
-// the others late.
+// admit records a process that joins for the first time. From the first one on, the time for the
+// others to join runs.
 func (s *Server) admit(m *member, p *process) {
 	if !s.begun {
 		s.begun = true
@@ -156,6 +156,7 @@ func (s *Server) admit(m *member, p *process) {
 		}
 	}
 	m.joined, m.process = true, p
+	s.ending.Joined(m.identity().member())
 	if p != nil && p.own() && s.cfg.self != (Identity{}) && int(s.cfg.self[0]) == m.rank {
 		s.cfg.self = m.identity()
 	}
@@ -169,7 +170,7 @@ func (s *Server) admit(m *member, p *process) {
 	s.emit(EventJoined, m.rank, "incarnation", m.incarnation, "pid", m.pid)
 }
 
-// name notes how what the launcher started has ended.
+// name records how what the launcher started has ended.
 func (m *member) name(how string) {
 	if m.exit == "" {
 		m.exit = how
@@ -177,7 +178,7 @@ func (m *member) name(how string) {
 	}
 }
 
-// lives are the incarnations of a rank that are known, the first one first.
+// lives yields the known incarnations of a rank, the first one first.
 func (m *member) lives() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if m.before != nil {
@@ -197,15 +198,15 @@ func (s *Server) drop(p *process) {
 	p.close()
 }
 
-// member is the latest incarnation of a rank, made if it is newer than what is
-// known; nil if it is older, or no rank. s.mu is held.
+// member returns the latest incarnation of a rank, created if it is newer than what is
+// known; nil if it is older, or the rank is invalid. s.mu is held.
 func (s *Server) member(rank int, incarnation uint64) *member {
 	if rank < 0 || rank >= len(s.members) || incarnation < s.members[rank].incarnation {
 		return nil
 	}
 	if incarnation > s.members[rank].incarnation {
 		if m := s.members[rank]; m.joined && m.death == nil && !(m.process != nil && m.process.exited()) {
-			return nil // it is alive: no launcher starts another
+			return nil // it is alive: no launcher starts another one
 		} else if m.joined && m.death == nil {
 			s.die(m, Death{Certain: true, How: m.how()})
 		}
@@ -214,7 +215,7 @@ func (s *Server) member(rank int, incarnation uint64) *member {
 	return s.members[rank]
 }
 
-// Started is told by a launcher which process it started for a rank, the
+// Started records which process a launcher started for a rank, the
 // process itself or a wrapper.
 func (s *Server) Started(rank int, incarnation uint64, pid int) {
 	s.mu.Lock()
@@ -256,7 +257,7 @@ func (s *Server) Exited(rank int, incarnation uint64, how string, w Will) {
 	m.name(how)
 	switch {
 	case m.death != nil && m.death.Certain:
-		if m.death.How == exited { // the notice could not wait: better late than never
+		if m.death.How == exited { // the notice could not wait: it now gets the reason
 			m.death.How = m.how()
 			m.obituary = m.death.message().line()
 			s.checkQuit(m)
@@ -266,22 +267,22 @@ func (s *Server) Exited(rank int, incarnation uint64, how string, w Will) {
 		s.die(m, Death{Certain: true, How: "never joined: " + how})
 	case m.process == nil && m.child != 0 && m.child == m.pid: // an agent on its host says so
 		d := Death{Certain: true, How: m.how(), Record: w.Record}
-		if w.Unread != "" && m.peer != nil { // who never announced itself has promised nothing
+		if w.Unread != "" && m.peer != nil { // a process that never announced itself has promised nothing
 			d.unread(w.Unread)
 		}
 		s.die(m, d)
 	}
 }
 
-// State is where a process stands.
+// State is the state of a process.
 type State string
 
 // The states, in their usual order.
 const (
 	Absent   State = "absent"   // not joined
-	Joined   State = "joined"   // and not announced where it listens
+	Joined   State = "joined"   // but has not announced where it listens
 	Present  State = "present"  // at work
-	Returned State = "returned" // its tasks have
+	Returned State = "returned" // its tasks have returned
 	Dead     State = "dead"     // or taken for dead
 )
 
@@ -299,7 +300,7 @@ type Status struct {
 	Certain     bool     `json:"certain,omitempty"` // of the dead
 	Left        bool     `json:"left,omitempty"`    // of the dead: when the job had finished
 	Failure     string   `json:"failure,omitempty"` // of the returned
-	Quit        []int    `json:"quit,omitempty"`    // of one that exited with 0 before they had returned: its tasks
+	Quit        []int    `json:"quit,omitempty"`    // of a process that exited with 0: its tasks that had not returned
 
 	FailedAt time.Time `json:"failed_at,omitzero"` // of those that returned a failure
 	DiedAt   time.Time `json:"died_at,omitzero"`   // when the coordinator learned of it
@@ -326,8 +327,8 @@ func (m *member) status() Status {
 	return st
 }
 
-// Status tells who is there, dead or returned, by rank: those of the job's size,
-// and those beyond up to the last that has been heard of.
+// Status returns the state of each rank: those of the job's size,
+// and those beyond up to the last known one.
 func (s *Server) Status() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +347,7 @@ func (s *Server) present() []Status {
 	return all
 }
 
-// former tells of the incarnations that others have followed.
+// former returns the status of the incarnations that others have followed.
 func (s *Server) former() (all []Status) {
 	for _, m := range s.members {
 		if m.before != nil {
@@ -358,7 +359,7 @@ func (s *Server) former() (all []Status) {
 	return all
 }
 
-// live tells where the processes are that have announced themselves and live, by rank.
+// live returns, by rank, where the live processes that have announced themselves are.
 func (s *Server) live() (peers []Peer) {
 	for _, m := range s.members {
 		if m.peer != nil && m.death == nil {

@@ -17,15 +17,15 @@ const (
 	observerID    = ^uint32(1)
 )
 
-// sayMax bounds what a client says, tellMax what the coordinator tells: a death
+// sayMax bounds what a client sends, tellMax what the coordinator sends: a death
 // with the largest record takes the most.
 const (
 	sayMax  = 1 << 20
 	tellMax = recordMax/3*4 + sayMax
 )
 
-// message is a line on a control connection, either way. Type says which of
-// the others count.
+// message is a line on a control connection, in either direction. Type says which of
+// the other fields count.
 type message struct {
 	Type        string          `json:"type"`
 	Rank        int             `json:"rank,omitempty"`
@@ -46,6 +46,7 @@ type message struct {
 	Record      []byte          `json:"record,omitempty"`
 	Quorum      bool            `json:"quorum,omitempty"`
 	Hears       bool            `json:"hears,omitempty"`
+	Known       bool            `json:"known,omitempty"` // whether all processes know it
 	Grow        int             `json:"grow,omitempty"`
 	Joins       bool            `json:"joins,omitempty"`
 	Before      []Death         `json:"before,omitempty"`
@@ -54,58 +55,58 @@ type message struct {
 	Joined      []Joiner        `json:"joined,omitempty"`
 	View        uint64          `json:"view,omitempty"`   // its number
 	Report      bool            `json:"report,omitempty"` // nothing is adopted
-	Turn        int             `json:"turn,omitempty"`   // so often a process has resumed
-	Tasks       int             `json:"tasks,omitempty"`  // that it can own
-	Bytes       int64           `json:"bytes,omitempty"`  // that one takes
+	Turn        int             `json:"turn,omitempty"`   // how often a process has resumed
+	Tasks       int             `json:"tasks,omitempty"`  // how many tasks the process can own
+	Bytes       int64           `json:"bytes,omitempty"`  // how many bytes one takes
 	Coordinator Identity        `json:"coordinator,omitzero"`
 	Job         []byte          `json:"job,omitempty"` // its id
 }
 
-// What a client says.
+// Messages of a client.
 const (
 	sayAnnounce = "announce" // Addresses, Host, Name, Pid: where it listens
 	sayBeat     = "beat"     // it is alive
 	sayReturned = "returned" // View, Why, Report: its tasks in that view have returned, how
 	sayResumed  = "resumed"  // View: it has adopted tasks there
-	sayAsk      = "ask"      // Rank: is it alive?
+	sayAsk      = "ask"      // Rank: is this process alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
-	sayHears    = "hears"    // Rank, Incarnation: does the coordinator hear it?
+	sayHears    = "hears"    // Rank, Incarnation: does the coordinator hear this process?
 	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
-	sayLoad     = "load"     // Tasks, Bytes: it can own so many, each takes so much
+	sayLoad     = "load"     // Tasks, Bytes: how many tasks it can own, how much memory each takes
 	sayEvent    = "event"    // Event
-	sayOver     = "over"     // View: it knows that the job was over there
+	sayOver     = "over"     // View: it knows that the job was over in this view; Known: and that all processes know it
 	sayBye      = "bye"      // Record: it leaves
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
 	sayProbe    = "probe"    // an observer: has the job begun?
-	sayRecall   = "recall"   // another coordinator: Job, Coordinator, Peers: it has, here
+	sayRecall   = "recall"   // from another coordinator: Job, Coordinator, Peers: the job has begun, and where
 )
 
-// What the coordinator tells.
+// Messages of the coordinator.
 const (
-	tellWelcome  = "welcome"  // Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins, and if it does Peers and Before: the first line
+	tellWelcome  = "welcome"  // the first line. Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins; if Joins, also Peers and Before
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
-	tellAlive    = "alive"    // Rank: it was suspected by whom this is told
-	tellHears    = "hears"    // Rank, Hears, Silence: for so long it has not been heard
+	tellAlive    = "alive"    // Rank: the process that the receiver suspected is alive
+	tellHears    = "hears"    // Rank, Hears, Silence: for how long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
 	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
-	tellOver     = "over"     // View: every task has returned there; wait for the others to know it, too
-	tellFinished = "finished" // View: every task has returned there; Why: who had tasks is dead
+	tellOver     = "over"     // View: every task has returned in this view; wait until the other processes know it, too; Known: they do
+	tellFinished = "finished" // View: every task has returned in this view; Why: the processes that had tasks are dead
 	tellStop     = "stop"     // Why
-	tellBeat     = "beat"     // the answer to one: the coordinator is alive
+	tellBeat     = "beat"     // the answer to a beat: the coordinator is alive
 	tellPaged    = "paged"    // the coordinator sees the beats of this process in the directory's page
 	tellKeep     = "keep"     // the directory was removed
-	tellClosing  = "closing"  // it ends: do not come back; Why: too few have come
+	tellClosing  = "closing"  // the coordinator ends: do not come back; Why: too few processes have joined
 	tellJoined   = "joined"   // Joined: the answer to an observer's request
-	tellRefused  = "refused"  // Why: the other one
+	tellRefused  = "refused"  // Why: likewise, if it is refused
 
-	tellElsewhere = "elsewhere" // Coordinator, Peers: it is not here
-	tellGathers   = "gathers"   // the answer to a probe: not yet
-	tellBegun     = "begun"     // the other one
+	tellElsewhere = "elsewhere" // Coordinator, Peers: the coordinator is not here
+	tellGathers   = "gathers"   // the answer to a probe: the job has not begun
+	tellBegun     = "begun"     // the answer to a probe: it has
 )
 
-// line is a message as it is written.
+// line returns the message as it is written.
 func (m message) line() []byte {
 	b, err := json.Marshal(m)
 	if err != nil { // raw parts were checked when they came in
@@ -114,10 +115,11 @@ func (m message) line() []byte {
 	return append(b, '\n')
 }
 
-// newLines reads lines of bounded length.
+// newLines reads lines of bounded length. It drops an incomplete line at the end of a broken connection.
 func newLines(r io.Reader, most int) *bufio.Scanner {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 4096), most)
+	s.Split(func(data []byte, _ bool) (int, []byte, error) { return bufio.ScanLines(data, false) })
 	return s
 }
 
@@ -129,8 +131,8 @@ func readMessage(lines *bufio.Scanner) (m message, err error) {
 	return m, json.Unmarshal(lines.Bytes(), &m)
 }
 
-// mailbox holds things until they are fetched. Putting never blocks; who does
-// not fetch is found out by how much is there.
+// mailbox holds things until they are fetched. Putting never blocks; a reader that does
+// not fetch is detected by how much waits.
 type mailbox[T any] struct {
 	mu     sync.Mutex
 	things []T
@@ -144,7 +146,7 @@ func newMailbox[T any](room int) *mailbox[T] {
 	return &mailbox[T]{room: room, filled: make(chan struct{}, 1)}
 }
 
-// put adds a thing of so many bytes. It returns false if there is no room.
+// put adds a thing of a number of bytes. It returns false if there is no room.
 func (m *mailbox[T]) put(thing T, bytes int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +159,7 @@ func (m *mailbox[T]) put(thing T, bytes int) bool {
 	return true
 }
 
-// take removes all. last means that there will be no more.
+// take removes all things. last means that no more will follow.
 func (m *mailbox[T]) take() (things []T, last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,14 +167,14 @@ func (m *mailbox[T]) take() (things []T, last bool) {
 	return things, m.closed
 }
 
-// empty tells whether nothing waits to be fetched.
+// empty reports whether nothing waits to be fetched.
 func (m *mailbox[T]) empty() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.things) == 0 && !m.closed
 }
 
-// close lets who fetches end when it has what is there.
+// close lets the reader end when it has fetched what is there.
 func (m *mailbox[T]) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,9 +204,12 @@ func writeLines(w io.Writer, lines [][]byte) error {
 	return nil
 }
 
-// final tells whether it is of no use to try again after an error of the
+// final reports whether it is of no use to try again after an error of the
 // handshake.
 func final(err error) bool {
 	var r wire.Refusal
-	return errors.As(err, &r) && r != wire.Crossed && r != wire.Closing || errors.Is(err, wire.ErrVersion)
+	return errors.As(err, &r) && r != wire.Crossed && r != wire.Closing || errors.Is(err, wire.ErrVersion) || errors.Is(err, errSize)
 }
+
+// errSize is the error of a process whose COPPICE_SIZE is not that of the job.
+var errSize = errors.New("another size")

@@ -17,7 +17,7 @@ const nodeListExample = "names such as node[1-4,7],gpu01"
 // nodesMax bounds the nodes of a list, so that numbers of them do not overflow.
 const nodesMax = SizeMax
 
-// expandNodes returns the first nodes that a list names, at most so many, and how many it names in all.
+// expandNodes returns the first nodes that a list names, up to a limit, and how many it names in all.
 func expandNodes(list string, most int) (first []string, count int, err error) {
 	for _, word := range splitNodes(list) {
 		parts, n, err := parseNodes(word)
@@ -49,13 +49,13 @@ func splitNodes(list string) (words []string) {
 	return append(words, list[begin:])
 }
 
-// nodePart is a piece of a name, followed by one of some numbers; without any, by nothing.
+// nodePart is a piece of a name, followed by one of some numbers, or by nothing if there are none.
 type nodePart struct {
 	text   string
 	ranges []nodeRange
 }
 
-// nodeRange is numbers from low to high, with at least so many digits.
+// nodeRange is numbers from low to high, with a least number of digits.
 type nodeRange struct{ low, high, digits int }
 
 // parseNodes parses a word of a list, and returns how many names it stands for.
@@ -127,7 +127,7 @@ func parseDigits(text string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// appendNodes appends the names that begin with a prefix and go on with the parts, until there are so many.
+// appendNodes appends the names that begin with a prefix and continue with the parts, up to a limit.
 func appendNodes(names []string, most int, prefix string, parts []nodePart) []string {
 	if len(names) >= most {
 		return names
@@ -147,7 +147,7 @@ func appendNodes(names []string, most int, prefix string, parts []nodePart) []st
 	return names
 }
 
-// tasksOfNodes returns, by a list such as 4(x2),3, how many tasks a node has, counted from 0, how many nodes there are,
+// tasksOfNodes returns, for a list such as 4(x2),3, how many tasks a node (counted from 0) has, how many nodes there are,
 // and how many tasks they have together.
 func tasksOfNodes(list string, node int) (here, nodes, tasks int, err error) {
 	for part := range strings.SplitSeq(list, ",") {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// emit publishes an event of the coordinator's own, with its attributes in
+// emit publishes an event of the coordinator itself, with its attributes in
 // pairs. s.mu is held.
 func (s *Server) emit(kind string, rank int, pairs ...any) {
 	attrs := make(map[string]any, len(pairs)/2)
@@ -37,7 +37,7 @@ func (s *Server) publish(e Event) {
 	}
 }
 
-// reportEvents hands events to who asked for them.
+// reportEvents passes events to the function that the configuration names.
 func (s *Server) reportEvents() {
 	for range s.events.filled {
 		events, last := s.events.take()
@@ -50,7 +50,7 @@ func (s *Server) reportEvents() {
 	}
 }
 
-// observe serves an observer: the past, the present, and then what happens.
+// observe serves an observer: the past events, the status, and then each event as it happens.
 func (s *Server) observe(conn, raw net.Conn) {
 	lines := newLines(conn, sayMax)
 	conn.SetReadDeadline(time.Now().Add(handshakeMax))
@@ -74,7 +74,7 @@ func (s *Server) observe(conn, raw net.Conn) {
 	if !s.addObserver(o) {
 		return
 	}
-	for lines.Scan() { // it has nothing more to say: this waits for its end
+	for lines.Scan() { // the observer sends nothing more: this waits for its end
 	}
 	close(o.heardAll)
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (s *Server) addObserver(o *session) bool {
 	}
 	now := map[string]any{
 		"members": s.present(), "former": s.former(), "view": s.view,
-		"size": s.cfg.Size, "pid": os.Getpid(), "began": s.began, "command": s.cfg.Command, // the event that told it may be forgotten
+		"size": s.cfg.Size, "pid": os.Getpid(), "began": s.began, "command": s.cfg.Command, // the event that had these may be forgotten
 	}
 	line, err := json.Marshal(Event{Time: time.Now(), Type: EventStatus, Rank: -1, Attrs: now})
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Server) addObserver(o *session) bool {
 // statusMax bounds a line of the event stream: the status of a million ranks.
 const statusMax = 256 << 20
 
-// Watch yields the events of the job in a directory: what is known of its past,
-// an event of type "status", and then what happens, until the job ends. An
+// Watch yields the events of the job in a directory: the known past,
+// an event of type "status", and then each event until the job ends. An
 // error is the last that it yields.
 func Watch(ctx context.Context, dir string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,27 +17,32 @@ import (
 	"time"
 )
 
-// Place is a process's place in its job, as its environment tells it.
+// Place is a process's place in its job, as its environment describes it.
 type Place struct {
-	Dir         string   // the job's directory on this host
-	Job         [16]byte // zero: the coordinator tells
-	Key         []byte   // the job's secret; nil: it lies in Dir
-	Rank, Size  int
+	Dir         string        // the job's directory on this host
+	Job         [16]byte      // zero: the coordinator says it
+	Key         []byte        // the job's secret; nil: it is in Dir
+	Rank, Size  int           // a Rank of −1: Rendezvous draws it
 	Incarnation uint64        // 0: the coordinator chooses it
 	Coordinator string        // a path (Unix) or host:port (TCP), or several of these
-	Seeds       []string      // those, if they are several
+	Seeds       []string      // the addresses in Coordinator, if there are several
 	SeedsFrom   string        // the scheduler's variable that names their hosts; "": the user has named them
-	Node        string        // what the scheduler calls this host: a seed with that name is its own; "": that is not known
-	KeyFile     string        // where Key comes from, if the user has not said so
-	Silence     time.Duration // that the process wants, if it begins to coordinate; 0: the default
-	JoinTimeout time.Duration // the same
-	Settings    []byte        // the launcher's, if it has left them and gone: whoever begins to coordinate passes them on
-	Restarted   bool          // the scheduler has started the same before, and its processes are gone
+	Rendezvous  string        // where processes find each other, if the user has listed no seeds: rendezvous.go
+	HostID      string        // with Rendezvous: names this host; set by the caller that runs the process
+	Net         netip.Prefix  // with Rendezvous: the network in which others reach this host; the zero value: any
+	Node        string        // what the scheduler calls this host: a seed with that name is this host; "": unknown
+	KeyFile     string        // where Key comes from, if the user has not set it
+	Silence     time.Duration // the silence that the process wants, if it becomes the coordinator; 0: the default
+	JoinTimeout time.Duration // likewise
+	Settings    []byte        // of a launcher that has gone: the process that becomes the coordinator passes them on
+	Restarted   bool          // the scheduler has started this job before, and the processes of that run are gone
 	Host        bool          // this process hosts the coordinator
 	LocalRank   int
 	LocalSize   int
-	Grow        int    // so many processes may join beyond Size: ranks go up to Size+Grow−1
+	Grow        int    // how many processes may join beyond Size: ranks go up to Size+Grow−1
 	How         string // RunHow, MpirunHow, SrunHow, ManualHow or AloneHow
+
+	getenv func(string) string // with Rendezvous: for the variables that the service needs
 }
 
 // How a process was started.
@@ -44,11 +50,11 @@ const (
 	RunHow    = "coppice run"
 	MpirunHow = "mpirun"
 	SrunHow   = "srun"
-	ManualHow = "by hand" // COPPICE_RANK, COPPICE_SIZE and COPPICE_COORDINATOR; a pod, too
+	ManualHow = "by hand" // COPPICE_RANK, COPPICE_SIZE and COPPICE_COORDINATOR, or COPPICE_RENDEZVOUS; a pod, too
 	AloneHow  = "alone"
 )
 
-// The variables of a started process.
+// Variables of a started process.
 const (
 	VarDir         = "COPPICE_DIR"
 	VarJob         = "COPPICE_JOB"
@@ -56,29 +62,30 @@ const (
 	VarSize        = "COPPICE_SIZE"
 	VarIncarnation = "COPPICE_INCARNATION"
 	VarGrow        = "COPPICE_GROW"
-	VarTrace       = "COPPICE_TRACE" // not a process's place: a file for the steps of its machines
+	VarTrace       = "COPPICE_TRACE" // not part of the place: a file for the steps of the machines
 	VarCoordinator = "COPPICE_COORDINATOR"
+	VarRendezvous  = "COPPICE_RENDEZVOUS"
 	VarKeyFile     = "COPPICE_KEY_FILE"
 	VarKey         = "COPPICE_KEY"
 	VarParent      = "COPPICE_JOBS_DIR"
 	VarJoinTimeout = "COPPICE_JOIN_TIMEOUT"
 )
 
-// indexName is the variable in which Kubernetes tells a pod of an Indexed Job its number.
+// indexName is the variable in which Kubernetes gives a pod of an Indexed Job its number.
 const indexName = "JOB_COMPLETION_INDEX"
 
 // SizeMax bounds the processes of a job.
 const SizeMax = 1 << 20
 
-// keyLen is the length of a key the coordinator makes; keyMin that of the
-// shortest a user may bring.
+// keyLen is the length of a key that the coordinator creates; keyMin is the length of the
+// shortest key that a user may provide.
 const (
 	keyLen = 32
 	keyMin = 16
 )
 
-// Vars is what a launcher adds to the environment of the process of this
-// place, which finds the key in the directory.
+// Vars returns the variables that a launcher adds to the environment of the process of this
+// place. The process finds the key in the directory.
 func (p Place) Vars() []string {
 	vars := []string{
 		VarDir + "=" + p.Dir,
@@ -100,9 +107,9 @@ func (p Place) Vars() []string {
 	return vars
 }
 
-// FromEnvironment finds a process's place: that of a job of `coppice run`, of
-// mpirun, of srun or of one started by hand, and alone if there is none. It
-// changes nothing, but makes the user's key where a step of srun on several nodes needs one.
+// FromEnvironment finds a process's place: in a job of `coppice run`, of
+// mpirun, of srun or in one started by hand. Without any of these the process is a job of its own. FromEnvironment
+// changes nothing, except that it creates the user's key if a step of srun on several nodes needs one.
 func FromEnvironment(getenv func(string) string) (Place, error) {
 	e := environment{getenv}
 	switch {
@@ -112,17 +119,17 @@ func FromEnvironment(getenv func(string) string) (Place, error) {
 		return e.scheduled(openMPI)
 	case e.has("PMI_RANK") && !e.fromSlurm():
 		return e.scheduled(hydra)
-	// A batch script has SLURM_PROCID too, but no step: what it starts is alone.
+	// A batch script has SLURM_PROCID too, but no step: a process that it starts is a job of its own.
 	case e.has("SLURM_PROCID") && e.has("SLURM_STEP_ID"):
 		return e.scheduled(slurm)
-	case e.has(VarRank) || e.has(VarSize) || e.has(VarCoordinator):
+	case e.has(VarRank) || e.has(VarSize) || e.has(VarCoordinator) || e.has(VarRendezvous):
 		return e.manual()
 	}
 	return Place{Size: 1, Incarnation: 1, Host: true, LocalSize: 1, How: AloneHow, Restarted: e.restarted()}, nil
 }
 
-// fromSlurm reports whether the variables of PMI are srun's own (--mpi=pmi2), which says more in others. An mpirun in a step
-// of its own numbers otherwise, or it does not matter.
+// fromSlurm reports whether the variables of PMI are srun's own (--mpi=pmi2); srun's other variables say more. An mpirun in a step
+// numbers its processes differently, or the difference does not matter.
 func (e environment) fromSlurm() bool {
 	return e.has("SLURM_STEP_ID") && e.get("PMI_RANK") == e.get("SLURM_PROCID") && e.get("PMI_SIZE") == e.get("SLURM_STEP_NUM_TASKS")
 }
@@ -149,7 +156,7 @@ func (e environment) numberOr(name string, low, high, missing int) (int, error) 
 	return e.number(name, low, high)
 }
 
-// ranks reads a rank and a size, and their local kin if those are named.
+// ranks reads a rank and a size, and the local rank and size if their variables are named.
 func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (err error) {
 	if p.Size, err = e.number(size, 1, SizeMax); err != nil {
 		return err
@@ -164,7 +171,7 @@ func (e environment) ranks(p *Place, rank, size, localRank, localSize string) (e
 	return err
 }
 
-// started is the place of a process that `coppice run` started.
+// started returns the place of a process that `coppice run` started.
 func (e environment) started() (Place, error) {
 	p := Place{Dir: e.get(VarDir), How: RunHow, Incarnation: 1}
 	if !filepath.IsAbs(p.Dir) {
@@ -201,8 +208,8 @@ func (e environment) started() (Place, error) {
 	return p, e.detached(&p)
 }
 
-// detached completes the place of a process whose launcher has gone, and has left its settings: the processes look
-// for each other at seeds, as those that were started by hand.
+// detached completes the place of a process whose launcher has gone and has left its settings: the processes look
+// for each other at seeds, like processes that were started by hand.
 func (e environment) detached(p *Place) error {
 	text, err := os.ReadFile(filepath.Join(p.Dir, settingsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -240,7 +247,7 @@ func (e environment) joinTimeout(p *Place) (err error) {
 	return nil
 }
 
-// scheduler is where one that knows nothing of us tells a process its place.
+// scheduler says in which variables a scheduler, which knows nothing of Coppice, gives a process its place.
 type scheduler struct {
 	how                              string
 	rank, size, localRank, localSize string
@@ -259,7 +266,7 @@ var jobNames = []string{
 	"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
 }
 
-// scheduled is the place of a process that a scheduler started.
+// scheduled returns the place of a process that a scheduler started.
 func (e environment) scheduled(s scheduler) (Place, error) {
 	p := Place{How: s.how, Incarnation: 1, Restarted: e.restarted()}
 	if s == slurm && e.has("SLURM_STEP_NUM_TASKS") {
@@ -283,12 +290,12 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	var step slurmStep
 	if s.how == SrunHow {
 		var err error
-		if step, err = e.step(&p); err != nil && !e.has(VarCoordinator) {
+		if step, err = e.step(&p); err != nil && !e.has(VarCoordinator) && !e.has(VarRendezvous) {
 			return p, err
 		}
 	}
 	switch {
-	case e.has(VarCoordinator):
+	case e.has(VarCoordinator) || e.has(VarRendezvous):
 		return e.spread(p, name)
 	case step.nodes > 1:
 		return e.acrossNodes(p, step, name)
@@ -304,7 +311,7 @@ func (e environment) scheduled(s scheduler) (Place, error) {
 	return p, nil
 }
 
-// manual is the place of a process of a job that was started by hand, or by Kubernetes.
+// manual returns the place of a process of a job that was started by hand, or by Kubernetes.
 func (e environment) manual() (Place, error) {
 	p := Place{How: ManualHow}
 	rank := VarRank
@@ -314,7 +321,15 @@ func (e environment) manual() (Place, error) {
 			return p, fmt.Errorf("%s is set, but not %s; allowed: the completions of the Job", indexName, VarSize)
 		}
 	}
-	if err := e.ranks(&p, rank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
+	drawn := e.has(VarRendezvous) && !e.has(rank)
+	if e.has(VarRendezvous) {
+		if err := e.rendezvousSize(&p, drawn); err != nil {
+			return p, err
+		}
+	}
+	if drawn {
+		p.Rank, p.LocalSize = -1, 1
+	} else if err := e.ranks(&p, rank, VarSize, "LOCAL_RANK", "LOCAL_WORLD_SIZE"); err != nil {
 		return p, err
 	}
 	if rank == indexName && !e.has("LOCAL_WORLD_SIZE") { // a pod is a host
@@ -326,27 +341,32 @@ func (e environment) manual() (Place, error) {
 	if err := e.joinTimeout(&p); err != nil {
 		return p, err
 	}
-	if !e.has(VarCoordinator) {
+	if !e.has(VarCoordinator) && !e.has(VarRendezvous) {
 		return p, fmt.Errorf("%s is set, but neither %s nor %s; allowed: %s=HOST:PORT, where rank 0 listens", rank, VarDir, VarCoordinator, VarCoordinator)
 	}
 	return e.spread(p, []string{strconv.Itoa(os.Getuid()), p.How, e.get(VarCoordinator), e.get(VarJob)})
 }
 
 // spread completes the place of a process whose job may be on several hosts. The
-// name of its directory is drawn from the key as well: nobody else can make that
+// name of its directory depends on the key, too: nobody else can create that
 // directory before the job does.
 func (e environment) spread(p Place, name []string) (Place, error) {
 	var err error
-	if p.Coordinator, err = e.coordinator(); err != nil {
-		return p, err
-	}
-	if seeds := strings.Split(p.Coordinator, ","); len(seeds) > 1 {
-		p.Seeds = seeds
-		if p.How == ManualHow && !e.has("LOCAL_WORLD_SIZE") { // on several hosts, for all we know
-			p.LocalRank, p.LocalSize = 0, 1
+	var m meeting
+	if e.has(VarRendezvous) {
+		if m, err = e.meets(&p); err != nil {
+			return p, err
 		}
+		p.getenv, name = e.get, append(name, VarRendezvous, m.job)
+	} else if p.Coordinator, err = e.coordinator(); err != nil {
+		return p, err
+	} else if seeds := strings.Split(p.Coordinator, ","); len(seeds) > 1 {
+		p.Seeds = seeds
 	}
-	p.Host = p.Rank == 0 && p.Seeds == nil
+	if p.seeded() && p.How == ManualHow && !e.has("LOCAL_WORLD_SIZE") { // several hosts, as far as is known
+		p.LocalRank, p.LocalSize = 0, 1
+	}
+	p.Host = p.Rank == 0 && !p.seeded()
 	key, err := e.key()
 	if err != nil {
 		return p, err
@@ -354,7 +374,10 @@ func (e environment) spread(p Place, name []string) (Place, error) {
 	if e.has(VarJob) { // two jobs at the same seeds, one after the other, may have the same secret
 		key = fmt.Appendf(key, "\x00 of the job %s", e.get(VarJob))
 	}
-	sum := sha256.Sum256(key) // whatever its length and alphabet, 32 bytes
+	if p.Rendezvous != "" {
+		key = fmt.Appendf(key, "\x00 of the rendezvous %s", m.job)
+	}
+	sum := sha256.Sum256(key) // 32 bytes, whatever its length and alphabet
 	return e.settle(p, sum[:], name)
 }
 
@@ -366,7 +389,7 @@ func (e environment) settle(p Place, key []byte, name []string) (_ Place, err er
 	return p, err
 }
 
-// coordinator is where the coordinator listens for other hosts.
+// coordinator returns where the coordinator listens for other hosts.
 func (e environment) coordinator() (string, error) {
 	address := e.get(VarCoordinator)
 	for seed := range strings.SplitSeq(address, ",") {
@@ -377,7 +400,7 @@ func (e environment) coordinator() (string, error) {
 	return address, nil
 }
 
-// key is the secret that the user has given all processes.
+// key returns the secret that the user has given to all processes.
 func (e environment) key() ([]byte, error) {
 	name, key, err := VarKeyFile, []byte(nil), error(nil)
 	switch {
@@ -386,7 +409,11 @@ func (e environment) key() ([]byte, error) {
 	case e.has(VarKey):
 		name, key = VarKey, []byte(strings.TrimSpace(e.get(VarKey)))
 	default:
-		return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", VarCoordinator, VarKeyFile)
+		set := VarCoordinator
+		if e.has(VarRendezvous) {
+			set = VarRendezvous
+		}
+		return nil, fmt.Errorf("%s is set, but no key; allowed: %s=FILE, a secret that all processes can read", set, VarKeyFile)
 	}
 	if err == nil && len(key) < keyMin {
 		err = fmt.Errorf("a key of %d bytes; allowed: %d or more", len(key), keyMin)
@@ -397,7 +424,7 @@ func (e environment) key() ([]byte, error) {
 	return key, nil
 }
 
-// readPrivate reads a file, unless others than its owner may.
+// readPrivate reads a file, unless users other than its owner may read it.
 func readPrivate(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

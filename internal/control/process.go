@@ -11,10 +11,10 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// process is one on this host, by its pidfd.
+// process is a process on this host, by its pidfd.
 type process struct {
 	pid  int
-	file *os.File // the pidfd, in the poller of the runtime: who waits for it blocks no thread
+	file *os.File // the pidfd, in the poller of the runtime: waiting for it blocks no thread
 	raw  syscall.RawConn
 }
 
@@ -54,7 +54,7 @@ func (p *process) wait() bool {
 	return p.raw.Read(func(fd uintptr) bool { return detect.ExitedPidfd(int(fd)) }) == nil
 }
 
-// waitFor waits for the exit of the process for a while, and says how it ended; "": that is not known.
+// waitFor waits for the exit of the process for a while, and returns how it ended; "": unknown.
 func (p *process) waitFor(d time.Duration) string {
 	done := make(chan struct{})
 	go func() {
@@ -65,16 +65,16 @@ func (p *process) waitFor(d time.Duration) string {
 	return p.ending()
 }
 
-// exited tells whether the process has exited.
+// exited reports whether the process has exited.
 func (p *process) exited() (yes bool) {
 	err := p.raw.Control(func(fd uintptr) { yes = detect.ExitedPidfd(int(fd)) })
 	return yes && err == nil
 }
 
-// statusOf is another function in tests: that of a system without it.
+// statusOf is replaced in tests by the function of a system without it.
 var statusOf = detect.StatusPidfd
 
-// ending says how the process, which has exited, ended; "": that is not known.
+// ending returns how the process, which has exited, ended; "": unknown.
 func (p *process) ending() (how string) {
 	_ = p.raw.Control(func(fd uintptr) {
 		if exit, sig, ok := statusOf(int(fd)); ok {
@@ -92,7 +92,7 @@ func (p *process) kill() (err error) {
 	return err
 }
 
-// own tells whether this is the process we are.
+// own reports whether this is the current process.
 func (p *process) own() bool { return p.pid == os.Getpid() }
 
 func (p *process) close() {

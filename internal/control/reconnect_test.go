@@ -3,6 +3,7 @@
 package control_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -155,30 +156,67 @@ func TestAgentMakesDeathCertain(t *testing.T) {
 	notes.expect(t, "died 2.1 true killed by SIGKILL")
 }
 
-// TestABusyCoordinatorIsAskedOnce: on one host a handshake is not broken off and begun again
+// TestABusyCoordinatorIsAskedOnce: a handshake is not broken off and begun again
 // because it takes long, which would give a busy coordinator the more to do.
 func TestABusyCoordinatorIsAskedOnce(t *testing.T) {
-	s := serve(t, control.ServerConfig{Size: 1})
-	p := s.Place(0, 1)
-	busy, err := net.Listen("unix", filepath.Join(t.TempDir(), filepath.Base(p.Coordinator)))
+	for _, network := range []string{"unix", "tcp"} {
+		t.Run(network, func(t *testing.T) {
+			s := serve(t, control.ServerConfig{Size: 1, TCP: "127.0.0.1:0"})
+			p, between := behind(t, s, 0, network, func() { time.Sleep(50 * time.Millisecond) })
+			if err := control.Connect(t.Context(), p, 10*time.Millisecond); err != nil || between.Load() != 1 {
+				t.Errorf("%v after %d tries, want success at the first", err, between.Load())
+			}
+		})
+	}
+}
+
+// TestSlowLine: a line that takes long to arrive breaks no connection, as long as something arrives; and a part of one is none.
+func TestSlowLine(t *testing.T) {
+	t.Parallel() // it waits
+	const wait = time.Second
+	here, there := net.Pipe()
+	go func() {
+		for range 5 {
+			time.Sleep(wait / 3)
+			there.Write([]byte("part "))
+		}
+		there.Write([]byte("\nbroken off"))
+	}()
+	lines := control.LinkLines(here, wait)
+	if !lines.Scan() || lines.Text() != strings.Repeat("part ", 5) {
+		t.Errorf("%q, %v; want 5 parts", lines.Text(), lines.Err())
+	}
+	if lines.Scan() || !errors.Is(lines.Err(), os.ErrDeadlineExceeded) {
+		t.Errorf("%q, %v; want that the time is up", lines.Text(), lines.Err())
+	}
+}
+
+// behind returns the place of a rank, from where the coordinator is reached through somebody else, and how many connections
+// were made there, for each of which before is called.
+func behind(t *testing.T, s *control.Server, rank int, network string, before func()) (control.Place, *atomic.Int32) {
+	t.Helper()
+	p := s.Place(rank, 1)
+	dir := elsewhere(t)
+	free, at := p.Coordinator, filepath.Join(dir, filepath.Base(p.Coordinator))
+	if network == "tcp" {
+		free, at = control.TCPAddress(s), "127.0.0.1:0"
+	}
+	l, err := net.Listen(network, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close()
-	free := p.Coordinator
-	p.Coordinator = busy.Addr().String()
-	p.Dir = filepath.Dir(p.Coordinator)
-	var asked atomic.Int32
+	p.Coordinator, p.Dir = l.Addr().String(), dir
+	var made atomic.Int32
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			from, err := busy.Accept()
+			from, err := l.Accept()
 			if err != nil {
 				return
 			}
-			asked.Add(1)
-			time.Sleep(50 * time.Millisecond)
-			to, err := net.Dial("unix", free)
+			made.Add(1)
+			before()
+			to, err := net.Dial(network, free)
 			if err != nil {
 				t.Error(err)
 				return
@@ -187,11 +225,12 @@ func TestABusyCoordinatorIsAskedOnce(t *testing.T) {
 			wg.Go(func() { io.Copy(from, to); from.Close() })
 		}
 	})
-	if err := control.Connect(t.Context(), p, time.Millisecond); err != nil || asked.Load() != 1 {
-		t.Errorf("%v after %d tries, want success at the first", err, asked.Load())
-	}
-	busy.Close()
-	wg.Wait()
+	t.Cleanup(func() {
+		l.Close()
+		s.Close()
+		wg.Wait()
+	})
+	return p, &made
 }
 
 func TestHundredsOfProcesses(t *testing.T) {
@@ -228,7 +267,8 @@ func TestHundredsOfProcesses(t *testing.T) {
 	if b, err := os.ReadFile("/proc/self/status"); err == nil {
 		var threads int
 		_, rest, _ := strings.Cut(string(b), "Threads:")
-		if _, err := fmt.Sscan(rest, &threads); err != nil || threads > n/4 {
+		// Files that are opened at the same time cost threads, too, which Go keeps; a thread for each process would be n more.
+		if _, err := fmt.Sscan(rest, &threads); err != nil || threads >= n {
 			t.Errorf("%d threads, %v: waiting for a process must not cost one", threads, err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// A record is what a process leaves behind of what it has promised (rule 2 of the
-// design): the view it accepted last. It lies in a file of the job's directory, so
-// the kernel keeps it when the process is killed, at whatever moment, and who sees
+// A record is what a process leaves behind of its promises (rule 2 of the
+// design): the view that it accepted last. It is a file in the job's directory, so
+// the kernel keeps it whenever the process is killed, and the process that sees
 // the death reads it there. It need not survive the host: a host that fails takes
-// its processes and their agent with it, and nobody calls those certainly dead.
+// its processes and their agent with it, and these are not certainly dead.
 //
 // The file has two slots, written in turn, so that one of them is whole at any
 // time:
@@ -29,11 +29,11 @@ import (
 //	sequence  8 bytes: the higher of the two slots counts
 //	record
 //
-// A write that was cut short shows as the record before. The second slot begins at
-// slotSize; what is between takes no space.
+// If a write was cut short, the previous record counts. The second slot begins at
+// slotSize; the space between takes no blocks.
 //
-// The process holds a lock on the file, from before it has its name. The kernel ends it with
-// the process: who gets the lock knows that the process is dead (Ended).
+// The process holds a lock on the file, from before the file has its name. The kernel releases it with
+// the process: a process that gets the lock knows that the owner is dead (Ended).
 
 const (
 	recordMax  = 16 << 20
@@ -46,7 +46,7 @@ var (
 	castagnoli  = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// recordName is the name of the file of one incarnation of a rank.
+// recordName returns the name of the file of one incarnation of a rank.
 func recordName(rank int, incarnation uint64) string {
 	return strconv.Itoa(rank) + "." + strconv.FormatUint(incarnation, 10) + recordSuffix
 }
@@ -62,7 +62,7 @@ type Record struct {
 	buf      []byte
 }
 
-// OpenRecord makes the record, still empty, of one incarnation of a rank in the
+// OpenRecord creates the record, which is empty at first, of one incarnation of a rank in the
 // job's directory.
 func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
 	path := filepath.Join(dir, recordName(rank, incarnation))
@@ -73,8 +73,8 @@ func OpenRecord(dir string, rank int, incarnation uint64) (*Record, error) {
 	return &Record{path: path, file: f}, nil
 }
 
-// newRecord makes the file of a record. It gets its name when it is whole, and locked: an empty one would
-// say that nothing was written, one that is not locked that its process is dead.
+// newRecord creates the file of a record. The file gets its name when it is complete and locked: an empty file would
+// mean that nothing was written, an unlocked file that its process is dead.
 func newRecord(path string, write func(f *os.File) error) (*os.File, error) {
 	dir, name := filepath.Split(path)
 	f, err := os.CreateTemp(dir, "*-"+name) // mode 0600
@@ -112,8 +112,8 @@ func HasJoined(dir string, rank int, incarnation uint64) bool {
 	return err == nil
 }
 
-// endSuffix is that of the file by which a process says that it knows of the job's end. Without a launcher nobody else can
-// tell one that has failed from one that the others went on without.
+// endSuffix is the suffix of the file by which a process says that it knows of the job's end. Without a launcher, only this
+// tells a process that has failed from one that the others continued without.
 const endSuffix = ".end"
 
 // noteEnd says, to the agent of this host, that this process knows of the job's end.
@@ -135,8 +135,8 @@ func KnewEnd(dir string, rank int, incarnation uint64) bool {
 	return err == nil
 }
 
-// Write puts b in the place of what was written before. When it has returned, b
-// outlives the process. After an error the record is the one before.
+// Write replaces what was written before with b. When it has returned, b
+// outlives the process. After an error the record is the previous one.
 func (r *Record) Write(b []byte) error {
 	if len(b) > recordMax {
 		return fmt.Errorf("record of %d bytes; allowed: up to %d", len(b), recordMax)
@@ -159,14 +159,14 @@ func (r *Record) Close() error {
 	return r.file.Close()
 }
 
-// read is what was written last.
+// read returns what was written last.
 func (r *Record) read() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return latest(r.file)
 }
 
-// keep makes the file again, with what it holds, if it has lost its name.
+// keep recreates the file, with its content, if it has lost its name.
 func (r *Record) keep() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,9 +203,9 @@ func appendSlot(b []byte, sequence uint64, record []byte) []byte {
 }
 
 // ReadRecord reads what one incarnation of a rank has left in the job's
-// directory; it is empty if that has written nothing. The incarnation must be
+// directory; the result is empty if that incarnation has written nothing. The incarnation must be
 // dead. If the file is missing (fs.ErrNotExist), the process has not joined, or
-// somebody has removed the directory: who does not know which cannot tell what was
+// somebody has removed the directory: a caller that does not know which cannot know what was
 // written.
 func ReadRecord(dir string, rank int, incarnation uint64) ([]byte, error) {
 	b, err := readRecord(filepath.Join(dir, recordName(rank, incarnation)))
@@ -226,8 +226,8 @@ func readRecord(path string) ([]byte, error) {
 
 var errDamaged = errors.New("neither slot is whole")
 
-// latest is the record of the slot that was written last and is whole. A slot
-// that was never written, or only in part while the other was empty, is none.
+// latest returns the record of the slot that was written last and is complete. A slot
+// that was never written, or only in part while the other was empty, has none.
 func latest(f io.ReaderAt) ([]byte, error) {
 	var (
 		best     []byte
@@ -245,7 +245,7 @@ func latest(f io.ReaderAt) ([]byte, error) {
 			best, sequence = record, n
 		}
 	}
-	if broken == 2 { // no process that is killed leaves that
+	if broken == 2 { // no killed process leaves that
 		return nil, errDamaged
 	}
 	return best, nil
@@ -277,8 +277,8 @@ func readSlot(f io.ReaderAt, at int64) (record []byte, sequence uint64, err erro
 	return record, binary.LittleEndian.Uint64(h[16:]), nil
 }
 
-// forgetRecords removes what the processes of a job that was killed have left
-// where the next one begins.
+// forgetRecords removes what the processes of a killed job have left
+// where the next job begins.
 func forgetRecords(dir string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
 	for _, name := range old {

@@ -9,12 +9,12 @@ import (
 	"github.com/coppice-go/coppice/protocol/ending"
 )
 
-// When a job is over package ending decides. A job cannot hang for want of a view: a live
-// process in the latest one gets the next, or ends because it can have none, and then it
-// leaves. If nobody who lives is left in the view, the job is abandoned.
+// Package ending decides when a job is over. A job cannot hang because a view is missing: a live
+// process in the latest view gets the next view, or ends because there can be none, and then it
+// leaves. If no live process is left in the view, the job is abandoned.
 
-// returned takes note of a process whose tasks have returned in a view. A view before
-// the one in which it resumed says nothing of its tasks now; a failure is final.
+// returned records that the tasks of a process have returned in a view. A view before
+// the one in which the process resumed says nothing about its tasks now; a failure is final.
 // s.mu is held.
 func (s *Server) returned(m *member, said message) {
 	failed := said.Why != "" && m.failure == ""
@@ -24,7 +24,7 @@ func (s *Server) returned(m *member, said message) {
 	if said.Report {
 		s.ending.Report()
 	}
-	s.ending.Returned(m.identity().member(), max(said.View, 1)) // the first, if it knows of none
+	s.ending.Returned(m.identity().member(), max(said.View, 1)) // the first view, if the process knows of none
 	if said.View >= m.view {
 		m.view = said.View
 		if !m.returned || failed {
@@ -35,7 +35,7 @@ func (s *Server) returned(m *member, said message) {
 	s.settle()
 }
 
-// noteReturn tells that a process has returned, soon if it is well.
+// noteReturn reports that a process has returned, with the next batch if there was no error.
 func (s *Server) noteReturn(m *member) {
 	s.log.Info("control: returned", "rank", m.rank, "view", m.view, "failure", m.failure)
 	s.emit(EventReturned, m.rank, "incarnation", m.incarnation, "number", m.view, "failure", m.failure)
@@ -47,14 +47,14 @@ func (s *Server) noteReturn(m *member) {
 	}
 }
 
-// resumed takes note of a process that has adopted tasks in a view: it has not
-// returned any more. s.mu is held.
+// resumed records that a process has adopted tasks in a view: it no longer counts as
+// returned. s.mu is held.
 func (s *Server) resumed(m *member, view uint64) {
 	if view < m.view || s.finished || s.over {
 		return
 	}
 	m.view = view
-	if !m.returned && (s.cfg.heir == nil || m.turn > 0) { // to the coordinator before it may have said so
+	if !m.returned && (s.cfg.heir == nil || m.turn > 0) { // the process may have told the previous coordinator
 		return
 	}
 	s.flush() // the others learn of its return first
@@ -65,7 +65,7 @@ func (s *Server) resumed(m *member, view uint64) {
 	s.tellAll(m.standing())
 }
 
-// standing is the message that tells whether a process has returned.
+// standing returns the message that says whether a process has returned.
 func (m *member) standing() message {
 	told := message{Type: tellResumed, Ranks: []int{m.rank}, Incarnation: m.incarnation, Turn: m.turn}
 	if m.returned {
@@ -74,7 +74,7 @@ func (m *member) standing() message {
 	return told
 }
 
-// tellReturns tells who has returned since the last batch. s.mu is held.
+// tellReturns reports the processes that have returned since the last batch. s.mu is held.
 func (s *Server) tellReturns() {
 	var well []int
 	for _, m := range s.news {
@@ -91,11 +91,11 @@ func (s *Server) tellReturns() {
 }
 
 // A process that exits with 0 before its tasks have returned has not died: its program has
-// ended it, by os.Exit, and would end whoever runs the tasks next. That is a failure of
-// theirs, and ends the job.
+// ended it, by os.Exit, and would end any process that runs the tasks next. That is a failure of
+// the tasks, and ends the job.
 
-// unreturned are the tasks of a process that has joined which have not returned, for all that
-// is known. The others may have noticed its end first, and a view have removed it.
+// unreturned returns the tasks of a process that has joined which, as far as is known, have not
+// returned. The others may have noticed the end of the process first, and a view may have removed it.
 func (s *Server) unreturned(m *member) []int {
 	switch {
 	case !m.joined || m.returned:
@@ -122,7 +122,7 @@ func (s *Server) checkQuit(m *member) {
 	s.stop(fmt.Sprintf("process %d %s", m.rank, why))
 }
 
-// exitUnknown reports whether the launcher has yet to say how one of its children ended. If that
+// exitUnknown reports whether the launcher has not said how one of its children ended. If that
 // child exited with 0 before its tasks returned, the job fails (checkQuit). The other processes may
 // notice the exit first, and remove the child in a view. If it is still alive, the coordinator
 // fences it after the silence, and then the job no longer waits for it. s.mu is held.
@@ -148,7 +148,7 @@ func taskList(tasks []int) string {
 	return "tasks " + listed(tasks)
 }
 
-// Abandoned says why the job has ended, or is about to, although not all of its tasks have
+// Abandoned returns why the job has ended, or is about to, although not all of its tasks have
 // returned; "": they have, or no process has joined.
 func (s *Server) Abandoned() string {
 	s.mu.Lock()
@@ -159,7 +159,7 @@ func (s *Server) Abandoned() string {
 	return "the job has not finished"
 }
 
-// noteLoss takes note of a task that cannot be run again, if that is what a process tells.
+// noteLoss records a task that cannot be run again, if the event reports one.
 func (s *Server) noteLoss(e Event) {
 	task, _ := e.Attrs["task"].(json.Number)
 	why, _ := e.Attrs["why"].(string)
@@ -170,13 +170,13 @@ func (s *Server) noteLoss(e Event) {
 	if s.lost == nil {
 		s.lost = map[int]string{}
 	}
-	// Who has heard it from a task that failed for want of it tells of that, too.
+	// A process that knows it from a task that failed because of the loss reports it, too.
 	if known, told := s.lost[int(n)]; !told || len(why) < len(known) {
 		s.lost[int(n)] = why
 	}
 }
 
-// Lost are the tasks that cannot be run again, and why.
+// Lost returns the tasks that cannot be run again, and why.
 func (s *Server) Lost() map[int]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,22 +188,26 @@ func (s *Server) settle() {
 	if s.finished || s.closing {
 		return
 	}
-	verdict := s.ending.Verdict()
-	if verdict == ending.Going || s.exitUnknown() {
+	if s.ending.Verdict() == ending.Going || s.exitUnknown() {
 		return
 	}
 	s.flush()
-	if inside := s.cfg.self != (Identity{}); inside && verdict == ending.Over && !s.told && !s.ending.Known() {
+	switch s.ending.Step() {
+	case ending.TellOver:
 		s.tellOver()
+		return
+	case ending.TellKnown:
+		s.tellOver() // a successor that learned of the end from another process may begin here
+		s.tellKnown()
 		return
 	}
 	s.finished = true
 	for _, m := range s.members {
-		if !m.joined { // it is not awaited for as long as before
+		if !m.joined { // from now on it is not awaited for as long as before
 			m.heard = time.Now()
 		}
 	}
-	if s.begun && verdict == ending.Abandoned {
+	if s.begun && s.ending.Verdict() == ending.Abandoned {
 		s.forlorn = "all processes that had tasks have ended"
 	}
 	s.log.Info("control: finished", "forlorn", s.forlorn)
@@ -212,8 +216,8 @@ func (s *Server) settle() {
 	close(s.done)
 }
 
-// tellOver tells the processes that the job is over, and gives them some time to say that they know it:
-// another coordinator can learn it from them if this one dies. s.mu is held.
+// tellOver tells the processes that the job is over, and gives them some time to confirm that they know it:
+// a successor can learn it from them if this coordinator dies. s.mu is held.
 func (s *Server) tellOver() {
 	if s.over {
 		return
@@ -223,14 +227,25 @@ func (s *Server) tellOver() {
 	time.AfterFunc(s.cfg.Silence, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.told = true
+		s.ending.Waited()
 		s.settle()
 	})
 }
 
-// end is the message that tells of the job's, and of the view in which every task had returned.
-// A process that has not acted on it yet may take the others, which exit, for dead: what it does
-// in a later view is of no use to anybody.
+// tellKnown tells the processes that all know that the job is over. s.mu is held.
+func (s *Server) tellKnown() {
+	line := message{Type: tellOver, View: s.ending.Latest(), Known: true}.line()
+	for session := range s.sessions {
+		if !session.known {
+			session.known = true
+			session.tell(line)
+		}
+	}
+}
+
+// end returns the message that reports the job's end, and the view in which every task had returned.
+// A process that has not acted on it may take the others, which exit, for dead: nothing needs what it
+// does in a later view.
 func (s *Server) end() message {
 	return message{Type: tellFinished, Why: s.forlorn, View: s.ending.Latest()}
 }

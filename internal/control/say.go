@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Announce tells where this process listens and on which host it is.
+// Announce reports where this process listens and on which host it is.
 func (c *Client) Announce(addresses []string, host string) {
 	name, _ := os.Hostname() // for people: it may be missing
 	line := message{Type: sayAnnounce, Addresses: addresses, Host: host, Name: name, Pid: os.Getpid()}.line()
@@ -17,10 +17,10 @@ func (c *Client) Announce(addresses []string, host string) {
 	c.say(line)
 }
 
-// Returned tells that all tasks which this process owns in a view have returned:
-// well, or with a failure, which is final. It is told again for every later view, as
-// soon as that holds there too. With report nothing is adopted in this job, and the
-// dead do not hold up its end.
+// Returned reports that all tasks that this process owns in a view have returned:
+// without an error, or with a failure, which is final. Call it again for every later view, as
+// soon as that holds there too. With report, this job adopts no tasks, and the
+// dead do not delay its end.
 func (c *Client) Returned(view uint64, failure string, report bool) {
 	line := message{Type: sayReturned, View: view, Why: brief(failure), Report: report}.line()
 	c.mu.Lock()
@@ -31,9 +31,9 @@ func (c *Client) Returned(view uint64, failure string, report bool) {
 	c.say(line)
 }
 
-// Resumed tells that this process has adopted tasks in a view: it has not returned
-// any more. The job's end does not depend on it, since a return in an earlier view
-// does not count in one that removed somebody: it is for the others to know.
+// Resumed reports that this process has adopted tasks in a view: it no longer counts as
+// returned. The job's end does not depend on it, since a return in an earlier view
+// does not count in one that removed a process: the other processes need to know it.
 func (c *Client) Resumed(view uint64) {
 	line := message{Type: sayResumed, View: view}.line()
 	c.mu.Lock()
@@ -55,33 +55,33 @@ func brief(text string) string {
 	return strings.ToValidUTF8(text[:textMax], "") + "…"
 }
 
-// Ask asks whether a rank is alive: the link to it broke. If it is dead, the
-// handler is told at once.
+// Ask asks whether a rank is alive, because the link to it broke. If it is dead, the
+// handler is notified at once.
 func (c *Client) Ask(rank int) { c.say(message{Type: sayAsk, Rank: rank}.line()) }
 
-// Suspect reports a process that is silent. On its own host the coordinator looks
-// itself, and tells the handler if it is alive.
+// Suspect reports a silent process. If the process is on the coordinator's host, the coordinator looks
+// itself, and notifies the handler if it is alive.
 func (c *Client) Suspect(rank int, incarnation uint64, why string) {
 	c.say(message{Type: saySuspect, Rank: rank, Incarnation: incarnation, Why: brief(why)}.line())
 }
 
-// Hears asks whether the coordinator hears a process. The handler is told.
+// Hears asks whether the coordinator hears a process. The handler gets the answer.
 func (c *Client) Hears(rank int, incarnation uint64) {
 	c.say(message{Type: sayHears, Rank: rank, Incarnation: incarnation}.line())
 }
 
-// Fence asks for the death of a process that this one suspects. With quorum this
-// process holds promises of a majority of those not certainly dead, and the suspect
-// is killed. Without, they must be the last two: the suspect is killed if it is
-// silent, and the one of the higher rank if both are heard of, which may be this
-// one. The handler is told of the death when it is certain.
+// Fence asks the coordinator to kill a process that this one suspects. With quorum this
+// process holds promises of a majority of those not certainly dead, and the coordinator kills the suspect.
+// Without quorum, the two must be the last: the coordinator kills the suspect if it is
+// silent, and the process of the higher rank if it hears both, which may be this
+// one. The handler is notified of the death when it is certain.
 func (c *Client) Fence(rank int, incarnation uint64, why string, quorum bool) {
 	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Quorum: quorum}.line())
 }
 
-// Emit puts an event into the event stream, under this process's rank. One that
-// is too large, or that finds no room, is dropped; a view that was opened never is,
-// but one that is too large goes without its owners.
+// Emit puts an event into the event stream, under this process's rank. It drops an event that
+// is too large, or for which there is no room. It never drops an opened view,
+// but sends one that is too large without its owners.
 func (c *Client) Emit(e Event) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
@@ -108,7 +108,7 @@ func (c *Client) Emit(e Event) {
 	}
 }
 
-// sayView tells of a view that this process has opened: the job's end may wait for it.
+// sayView reports a view that this process has opened: the job's end may wait for it.
 func (c *Client) sayView(v *View, line []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,5 +118,5 @@ func (c *Client) sayView(v *View, line []byte) {
 	c.say(line)
 }
 
-// say queues a line that is never dropped: it takes no room.
+// say queues a line that is never dropped: it does not count against the room.
 func (c *Client) say(line []byte) { c.out.put(line, 0) }

@@ -15,34 +15,73 @@ import (
 )
 
 // Seeds. A job that was started by hand on several hosts has several addresses at which its processes look for
-// each other. Each is that of a host, where one process listens, the door, for as long as the job runs. Whoever comes there meets
-// the coordinator, if it is in that process, or is told where it is.
+// each other. Each is the address of a host, where one process listens as long as the job runs; this listener is the door. A process that
+// connects to a door meets the coordinator, if that is in the same process, or learns where the coordinator is. With a rendezvous (rendezvous.go)
+// each process has its own door, and the seeds are the first registered doors.
 //
-// At the beginning there is none. A process of a seed's host begins to gather the others if it finds nobody who does,
-// at the first seed at once, at the next ones after seedWait each. Who gathers welcomes nobody before all have come, or a
-// majority within JoinTimeout: until then nothing has happened, and it gives way to another one that gathers at a seed before its own,
+// At the beginning there is no coordinator. A process of a seed's host begins to gather the others if it finds no process that does,
+// at the first seed at once, at each later seed after another seedWait. The gathering process welcomes no process before all have joined, or a
+// majority within JoinTimeout. Until then nothing has happened, and it gives way to a process that gathers at a seed before its own,
 // or whose job has begun (yields).
 //
-// While the job runs, those who come again ask at the seeds, too. If nobody is there who knows, since all of a seed's
-// processes have died, they gather; so a coordinator whose job lacks processes looks after the seeds, and tells those who
+// While the job runs, processes that are started again ask at the seeds, too. If all processes of the seeds' hosts have died, no process
+// there knows of the job, and the new processes gather. Therefore a coordinator whose job lacks processes checks the seeds, and tells processes that
 // gather there where the job is (recall).
 
 // seedWait is how long a process waits for each seed before its own.
 const seedWait = time.Second
 
-// gatherEvery is how often who gathers looks after the other seeds, and tells those who wait that it is there.
+// gatherEvery is how often the gathering process checks the other seeds, and tells waiting processes that it is alive.
 const gatherEvery = 250 * time.Millisecond
 
-// seedTry bounds a connection with a seed, but for the welcome.
+// seedTry bounds a connection to a seed, except for the welcome.
 const seedTry = time.Second
 
-// Visitor is a Handler that can connect with the coordinator in a process of another host, as a part of a job. me
-// says Link.
+// Visitor is a Handler that can connect to the coordinator in a process of another host, as a part of a job. me
+// contains the Link.
 type Visitor interface {
 	Visit(ctx context.Context, self Place, p Peer, me wire.Identity) (conn net.Conn, peer wire.Identity, err error)
 }
 
-// elsewhere is that the coordinator is in another process.
+// seedList says where the processes of a job look for each other, in the order in which they gather.
+type seedList struct {
+	at   []string
+	here []bool // whether the listener there is on this host
+	own  int    // the seed where this process may listen; −1: none
+}
+
+// seeds returns the seeds of the job: those that the user listed, or the registered doors.
+func (c *Client) seeds() seedList {
+	if c.meet == nil {
+		list := seedList{at: c.place.Seeds, here: make([]bool, len(c.place.Seeds)), own: c.ownSeed}
+		if list.own >= 0 {
+			list.here[list.own] = true
+		}
+		return list
+	}
+	list := seedList{own: -1}
+	for i, d := range c.meet.Doors() {
+		list.at, list.here = append(list.at, d.Address), append(list.here, d.Own || d.Host == c.place.HostID)
+		if d.Own {
+			list.own = i
+		}
+	}
+	return list
+}
+
+// seedSource returns how a coordinator of this process learns of the seeds; nil: there are none.
+func (c *Client) seedSource() func() seedList {
+	switch {
+	case !c.place.seeded():
+		return nil
+	case c.meet != nil:
+		return c.seeds
+	}
+	list := c.seeds()
+	return func() seedList { return list }
+}
+
+// elsewhere is the error that the coordinator is in another process.
 type elsewhere struct {
 	job         [16]byte
 	coordinator Identity
@@ -53,8 +92,8 @@ func (e *elsewhere) Error() string {
 	return fmt.Sprintf("the coordinator is in the process of rank %v", e.coordinator)
 }
 
-// findDoor finds out which seed is on this host, and has this process listen there. A host may come to have its name a while
-// after its processes have begun: with Kubernetes it is so.
+// findDoor finds out which seed is on this host, and starts to listen there. A host may get its name a while
+// after its processes have started: on Kubernetes it does.
 func (c *Client) findDoor(ctx context.Context) {
 	if c.place.Seeds == nil || c.ownSeed >= 0 || time.Since(c.searched) < gatherEvery {
 		return
@@ -65,9 +104,9 @@ func (c *Client) findDoor(ctx context.Context) {
 	c.searched = time.Now()
 }
 
-// ownSeed is the number of the seed that is this host; −1: none is, as far as is known. Where the scheduler says what it
-// calls the host, that is the name to look for. Otherwise it is a seed that has the host's name, or
-// begins with it and no other seed does, or an address of the host.
+// ownSeed returns the index of the seed that is this host; −1: none is, as far as is known. If the scheduler names
+// the host, ownSeed looks for that name. Otherwise it returns the seed that equals the host's name, or
+// the only seed that begins with it, or an address of the host.
 func ownSeed(ctx context.Context, seeds []string, node string) int {
 	if node != "" {
 		return slices.IndexFunc(seeds, func(seed string) bool {
@@ -100,12 +139,12 @@ func ownSeed(ctx context.Context, seeds []string, node string) int {
 	}
 	return slices.IndexFunc(seeds, func(seed string) bool {
 		host, _, _ := net.SplitHostPort(seed)
-		found, _ := net.DefaultResolver.LookupHost(ctx, host) // it may come to have a name later
+		found, _ := net.DefaultResolver.LookupHost(ctx, host) // the name may become known later
 		return slices.ContainsFunc(found, func(a string) bool { return slices.Contains(here, canonical(a)) })
 	})
 }
 
-// canonical is an address as Go writes it, without a zone: fd00:0::2 and fd00::2 are the same.
+// canonical returns an address as Go writes it, without a zone: fd00:0::2 and fd00::2 are the same.
 func canonical(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -121,13 +160,14 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 		if l, w, err = c.redirected(ctx, to, key); err == nil {
 			return l, w, nil
 		}
-		c.recalled(nil) // it has moved, or is gone
+		c.recalled(nil) // the coordinator has moved, or is gone
 	}
-	for i, seed := range c.place.Seeds {
+	seeds := c.seeds()
+	for i, seed := range seeds.at {
 		var e error
-		if i == c.ownSeed {
-			e = c.askOwnSeed(ctx, key)
-		} else if l, w, e = c.connectTo(ctx, seed, key, seedTry); e == nil {
+		if seeds.here[i] {
+			e = c.askHere(ctx, seed, i == seeds.own, key)
+		} else if l, w, e = c.connectTo(ctx, seed, key, limits{shake: seedTry}); e == nil {
 			return l, w, nil
 		}
 		var other *elsewhere
@@ -135,35 +175,36 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 			if l, w, e = c.redirected(ctx, other, key); e == nil {
 				return l, w, nil
 			}
+			c.begun = time.Now()
 		}
 		if final(e) {
 			return nil, w, fmt.Errorf("seed %s: %w", seed, e)
 		}
-		if i != c.ownSeed { // what is wrong there c.shut says
+		if !seeds.here[i] { // c.shut says what is wrong on this host
 			failed.add(seed, e)
 		}
 	}
 	failed.hopeless = c.judge.hopeless(failed)
 	if c.shut != nil {
-		failed.add(c.place.Seeds[c.ownSeed], c.shut)
+		failed.add(seeds.at[seeds.own], c.shut)
 	}
 	return nil, w, failed
 }
 
-// askOwnSeed asks who listens at the seed of this host where the coordinator is. One on this host is not connected with there: it is
-// found in the directory, and sees more of who comes that way.
-func (c *Client) askOwnSeed(ctx context.Context, key []byte) error {
-	if c.server.Load() != nil {
-		return nil // it is we who are there
+// askHere asks the listener at a seed of this host where the coordinator is. It does not connect there to a coordinator on this host:
+// the client finds that one in the directory, and a coordinator sees more of a process that connects that way.
+func (c *Client) askHere(ctx context.Context, seed string, own bool, key []byte) error {
+	if c.server.Load() != nil || own && c.meet != nil {
+		return nil // this process listens there itself
 	}
-	m, job, err := probe(ctx, c.place.Seeds[c.ownSeed], key, seedTry)
+	m, job, err := probe(ctx, seed, key, seedTry)
 	if err == nil && len(m.Peers) > 0 {
 		err = &elsewhere{job, m.Coordinator, m.Peers}
 	}
 	return err
 }
 
-// redirected connects with a coordinator of which a door has told.
+// redirected connects to a coordinator that a door has named.
 func (c *Client) redirected(ctx context.Context, to *elsewhere, key []byte) (*link, Welcome, error) {
 	v, ok := c.handler.(Visitor)
 	if !ok {
@@ -180,8 +221,8 @@ func (c *Client) redirected(ctx context.Context, to *elsewhere, key []byte) (*li
 	return c.visit(ctx, v, self, to.peers[i])
 }
 
-// stopGathering ends the coordinator of this process if that has given way: it holds the directory, in which this process
-// may have to take the place of the other one some day.
+// stopGathering closes the coordinator of this process if that has given way: it holds the directory, in which this process
+// may later have to replace the other coordinator.
 func (c *Client) stopGathering() {
 	if s := c.server.Load(); s != nil && s.yielded() {
 		s.Close()
@@ -189,23 +230,31 @@ func (c *Client) stopGathering() {
 	}
 }
 
-// gather makes this process the one that the others meet at, if it is its turn and nobody else of this host is faster.
+// begunPause is how long a process does not gather after it has heard that a job has begun.
+const begunPause = 4 * gatherEvery
+
+// gather makes this process the coordinator that gathers the others, if it is its turn and no other process of this host is faster. If a job
+// has begun, and its coordinator is not found, its processes are about to replace the coordinator. They may need the directory, which a gathering process would hold.
 func (c *Client) gather(began time.Time) {
 	c.stopGathering()
-	if c.ownSeed < 0 || c.server.Load() != nil || c.recall() != nil || time.Since(began) < time.Duration(c.ownSeed)*seedWait {
+	if time.Since(c.begun) < begunPause {
+		return
+	}
+	own := c.seeds().own
+	if own < 0 || c.server.Load() != nil || c.recall() != nil || time.Since(began) < time.Duration(own)*seedWait {
 		return
 	}
 	c.doorway.Lock()
 	defer c.doorway.Unlock()
-	if c.shut = c.openDoor(); c.shut != nil { // another one of this host has it, or none of the job does: then others gather
+	if c.shut = c.openDoor(); c.shut != nil { // another process of this host listens there, or another program does: then other hosts gather
 		c.log.Debug("control: the seed of this host is taken", "error", c.shut)
 		return
 	}
 	s, err := Serve(ServerConfig{
-		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: c.place.Size, LocalSize: c.place.LocalSize, Silence: c.place.Silence,
-		Settings: c.place.Settings, JoinTimeout: c.place.JoinTimeout,
+		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: c.place.Size, Grow: c.place.Grow, LocalSize: c.place.LocalSize,
+		Silence: c.place.Silence, Settings: c.place.Settings, JoinTimeout: c.place.JoinTimeout,
 		Command: strings.Join(os.Args, " "), Logger: c.log,
-		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.place.Seeds, seed: c.ownSeed,
+		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.seedSource(),
 		gatherer: c.place, recalled: c.recalled,
 	})
 	if err != nil {
@@ -216,7 +265,7 @@ func (c *Client) gather(began time.Time) {
 	c.became = true
 }
 
-// openDoor listens at the seed of this host, if this process does not yet. c.doorway is held.
+// openDoor listens at the seed of this host, unless this process already does. c.doorway is held.
 func (c *Client) openDoor() (err error) {
 	if c.door == nil {
 		c.door, err = listenTCP(c.place.Seeds[c.ownSeed])
@@ -224,7 +273,7 @@ func (c *Client) openDoor() (err error) {
 	return err
 }
 
-// takeDoor is where this process listens for others; nil: it does not.
+// takeDoor returns the listener of this process for others; nil: there is none.
 func (c *Client) takeDoor() net.Listener {
 	c.doorway.Lock()
 	defer c.doorway.Unlock()
@@ -234,7 +283,7 @@ func (c *Client) takeDoor() net.Listener {
 	return c.door
 }
 
-// closeDoor ends what takeDoor has begun.
+// closeDoor closes the listener that takeDoor has opened.
 func (c *Client) closeDoor() {
 	c.doorway.Lock()
 	defer c.doorway.Unlock()
@@ -244,8 +293,8 @@ func (c *Client) closeDoor() {
 	}
 }
 
-// keepDoor listens at the seed of this host, as soon as nobody else does, until the client is closed: who has
-// the coordinator, or knows where it is.
+// keepDoor listens at the seed of this host, as soon as no other process does, until the client is closed. It does so while this process has
+// the coordinator or knows where it is.
 func (c *Client) keepDoor() {
 	defer c.closeDoor()
 	for {
@@ -267,7 +316,7 @@ func (c *Client) keepDoor() {
 	}
 }
 
-// recalled keeps what a coordinator has said of where it is, which the door tells others; nil: that is not true any more.
+// recalled keeps what a coordinator has said about its place, which the door tells others; nil: that is no longer true.
 func (c *Client) recalled(to *elsewhere) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,11 +326,11 @@ func (c *Client) recalled(to *elsewhere) {
 	}
 }
 
-// recall is what recalled keeps; nil: nothing.
+// recall returns what recalled keeps; nil: nothing.
 func (c *Client) recall() *elsewhere {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.known) == 0 || c.id.Link != 0 { // or it has joined
+	if len(c.known) == 0 || c.id.Link != 0 { // or this process has joined
 		return nil
 	}
 	return &elsewhere{c.place.Job, c.holder, c.known}
@@ -294,9 +343,10 @@ func (c *Client) guides() bool {
 	return c.server.Load() != nil || len(c.known) > 0
 }
 
-// admitAt takes connections at the door until the listener is closed, or there is nothing to tell.
+// admitAt accepts connections at the door until the listener is closed, or there is nothing to tell. A process's own door stays
+// open, so that a process that connects too early is turned away at once, not when its time is up.
 func (c *Client) admitAt(l net.Listener) {
-	for c.guides() {
+	for c.meet != nil || c.guides() {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
@@ -312,7 +362,7 @@ func (c *Client) admitAt(l net.Listener) {
 	}
 }
 
-// admits serves who has come to the door, unless the coordinator is closing.
+// admits serves a connection to the door, unless the coordinator is closing.
 func (s *Server) admits(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +372,7 @@ func (s *Server) admits(conn net.Conn) bool {
 	return !s.closing
 }
 
-// direct tells who has come to the door where the coordinator is.
+// direct tells the process at the other end of a connection to the door where the coordinator is.
 func (c *Client) direct(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(handshakeMax))
@@ -330,9 +380,9 @@ func (c *Client) direct(conn net.Conn) {
 	holder, known, job := c.holder, c.known, c.place.Job
 	c.mu.Unlock()
 	if len(known) == 0 {
-		return // we are looking for it ourselves
+		return // this process is looking for the coordinator itself
 	}
-	talk, binding, err := secureAccepted(conn)
+	talk, binding, err := secure(conn, wire.Server)
 	if err != nil {
 		return
 	}
@@ -351,19 +401,19 @@ func (c *Client) direct(conn net.Conn) {
 	}
 }
 
-// lookAround looks after the other seeds: while this coordinator gathers, it gives way if it must; later it tells those who
+// lookAround checks the other seeds: while this coordinator gathers, it gives way if it must; later it tells processes that
 // gather there where it is.
 func (s *Server) lookAround() {
 	ticker := time.NewTicker(gatherEvery)
 	defer ticker.Stop()
-	hoped := time.Now() // that others may come
+	hoped := time.Now() // when there was last hope that other processes join
 	var judge seedJudge
 	ctx, cancel := context.WithCancel(context.Background())
 	s.wg.Go(func() {
 		<-s.quit
 		cancel()
 	})
-	try := seedTry // twice as long each time, while nobody is found: names, networks and hosts may be slow
+	try := seedTry // doubled each time while no process is found: names, networks and hosts may be slow
 	for turn := 0; ; turn++ {
 		select {
 		case <-s.quit:
@@ -383,12 +433,13 @@ func (s *Server) lookAround() {
 			continue
 		}
 		failed := &seedsError{place: s.cfg.gatherer}
-		for i, seed := range s.cfg.seeds {
-			if i == s.cfg.seed {
+		seeds := s.cfg.seeds()
+		for i, seed := range seeds.at {
+			if seeds.here[i] {
 				continue
 			}
 			m, _, err := probe(ctx, seed, s.cfg.Key, try)
-			if err == nil && (m.Type == tellBegun || i < s.cfg.seed) && s.yield(seed) {
+			if err == nil && (m.Type == tellBegun || i < seeds.own || seeds.own < 0) && s.yield(seed) {
 				return
 			}
 			failed.add(seed, err)
@@ -403,10 +454,10 @@ func (s *Server) lookAround() {
 	}
 }
 
-// recallEvery is how many times gatherEvery lie between two looks of a coordinator whose job runs.
+// recallEvery is the number of intervals of gatherEvery between two checks by a coordinator whose job runs.
 const recallEvery = 4
 
-// recall tells who gathers at another seed where this coordinator is, if processes are missing.
+// recall tells processes that gather at other seeds where this coordinator is, if processes are missing.
 func (s *Server) recall() {
 	s.mu.Lock()
 	missing := slices.ContainsFunc(s.members[:s.cfg.Size], func(m *member) bool { return m.death != nil || !m.joined })
@@ -417,21 +468,22 @@ func (s *Server) recall() {
 	}
 	line := message{Type: sayRecall, Job: s.cfg.Job[:], Coordinator: s.cfg.self, Peers: []Peer{*self.peer}}.line()
 	s.mu.Unlock()
-	for i, seed := range s.cfg.seeds {
-		if i == s.cfg.seed {
+	seeds := s.cfg.seeds()
+	for i, seed := range seeds.at {
+		if seeds.here[i] {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), seedTry)
-		if conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID}); err == nil {
+		if conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID}, limits{}); err == nil {
 			conn.SetDeadline(time.Now().Add(seedTry))
-			_, _ = conn.Write(line) // if it has gone, it comes again
+			_, _ = conn.Write(line) // if the process has gone, it asks again
 			conn.Close()
 		}
 		cancel()
 	}
 }
 
-// recalled gives way to the coordinator of a job that has begun, unless this one has.
+// recalled gives way to the coordinator of a job that has begun, unless this coordinator's job has.
 func (s *Server) recalled(m message) {
 	to := &elsewhere{coordinator: m.Coordinator, peers: m.Peers}
 	if copy(to.job[:], m.Job) != len(to.job) || s.cfg.recalled == nil || len(m.Peers) != 1 || m.Peers[0].Rank != m.Coordinator.Rank() {
@@ -442,12 +494,12 @@ func (s *Server) recalled(m message) {
 	}
 }
 
-// despair ends the gathering since no other seed is of use, unless the job has begun.
+// despair ends the gathering because no other seed is usable, unless the job has begun.
 func (s *Server) despair(why error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sessions {
-		if !c.member.local { // others may follow
+		if !c.member.local { // more may follow from that host
 			return false
 		}
 	}
@@ -457,18 +509,18 @@ func (s *Server) despair(why error) bool {
 	return s.gathering
 }
 
-// disband tells those who have come that the job does not begin. s.mu is held.
+// disband tells the processes that have joined that the job does not begin. s.mu is held.
 func (s *Server) disband(why string) {
 	s.tellAll(message{Type: tellClosing, Why: why})
-	s.closing = true // until its own client has heard it, too
+	s.closing = true // until its own client has received it, too
 }
 
-// probe asks at a seed whether a job has begun there, or somebody gathers, for as long as try. Who knows where the coordinator of
-// its job is tells that, too.
+// probe asks at a seed, for at most try, whether a job has begun there or a process gathers. A process that knows where the coordinator of
+// its job is says so in the answer.
 func probe(ctx context.Context, seed string, key []byte, try time.Duration) (m message, job [16]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
-	conn, peer, err := shake(ctx, seed, key, wire.Identity{From: observerID, To: coordinatorID})
+	conn, peer, err := shake(ctx, seed, key, wire.Identity{From: observerID, To: coordinatorID}, limits{})
 	if err != nil {
 		return m, job, err
 	}
@@ -481,7 +533,7 @@ func probe(ctx context.Context, seed string, key []byte, try time.Duration) (m m
 	return m, peer.Job, err
 }
 
-// yield gives way to who is at another seed, unless the job has begun here.
+// yield gives way to the process at another seed, unless the job has begun here.
 func (s *Server) yield(to string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -503,7 +555,7 @@ func (s *Server) yielded() bool {
 	return s.gathering && s.closing
 }
 
-// probed answers who asks whether the job has begun.
+// probed answers a probe: has the job begun?
 func (s *Server) probed(conn net.Conn) {
 	s.mu.Lock()
 	answer := message{Type: tellGathers}
@@ -514,7 +566,7 @@ func (s *Server) probed(conn net.Conn) {
 	_, _ = conn.Write(answer.line())
 }
 
-// gathered welcomes all that have come if they are all there, or a majority and it is late. s.mu is held.
+// gathered welcomes the processes that have joined if all have, or if a majority has and it is late. s.mu is held.
 func (s *Server) gathered(late bool) {
 	if !s.gathering || s.closing {
 		return
@@ -539,12 +591,12 @@ func (s *Server) gathered(late bool) {
 	}
 }
 
-// errTooFew is that too few processes have come.
+// errTooFew is the error that too few processes have joined.
 var errTooFew = errors.New("too few processes")
 
-// note keeps what the door tells.
+// note updates what the door tells.
 func (c *Client) note() {
-	if c.ownSeed < 0 {
+	if c.ownSeed < 0 && c.meet == nil {
 		return
 	}
 	var known []Peer

@@ -15,15 +15,15 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// seedPatience is how long a process looks for others at seeds none of which is of use.
+// seedPatience is how long a process looks for others when no seed is usable.
 const seedPatience = 10 * time.Second
 
-// seedsError is why seeds have not led to the coordinator, in one line that says what to do.
+// seedsError is why the seeds have not led to the coordinator, in one line that says what to do.
 type seedsError struct {
 	place    Place
 	seeds    []string
-	errs     []error // of each; nil: somebody of the job is there
-	hopeless bool    // none of them is of use
+	errs     []error // by seed; nil: a process of the job is there
+	hopeless bool    // no seed is usable
 }
 
 func (e *seedsError) add(seed string, err error) {
@@ -35,8 +35,11 @@ func (e *seedsError) Unwrap() []error {
 }
 
 func (e *seedsError) Error() string {
+	if len(e.seeds) == 0 {
+		return "nobody of another host is there"
+	}
 	var unknown, words []string
-	same := map[string][]string{} // seeds by what is wrong with them
+	same := map[string][]string{} // the seeds with the same error
 	strange := false
 	for i, err := range e.errs {
 		switch {
@@ -65,12 +68,15 @@ func (e *seedsError) Error() string {
 	return strings.Join(words, "; ")
 }
 
-// remedy is what to do about a seed where somebody else is.
+// remedy says what to do about a seed where another program listens.
 func (p Place) remedy() string {
 	host, _ := os.Hostname()
 	key := fmt.Sprintf("if the key (%s or %s) is not the same on all hosts, make it so", VarKeyFile, VarKey)
 	if p.KeyFile != "" {
 		key = fmt.Sprintf("if nodes do not share %s (this is %s), set %s to a file that they do", p.KeyFile, cmp.Or(p.Node, host), VarKeyFile)
+	}
+	if p.Rendezvous != "" { // the kernel chooses the ports
+		return key
 	}
 	port := VarCoordinator
 	if p.SeedsFrom != "" {
@@ -79,24 +85,24 @@ func (p Place) remedy() string {
 	return fmt.Sprintf("%s; if another program has the port, set another with %s", key, port)
 }
 
-// isStrange reports whether the one who listens at a seed is none of the job.
+// isStrange reports whether the listener at a seed does not belong to the job.
 func isStrange(err error) bool {
 	var clear tls.RecordHeaderError
 	return errors.Is(err, wire.ErrUnanswered) || errors.Is(err, wire.ErrStranger) || errors.As(err, &clear) || errors.Is(err, syscall.EADDRINUSE)
 }
 
-// isUnknown reports whether a seed has a name that means nothing.
+// isUnknown reports whether the name of a seed does not resolve.
 func isUnknown(err error) bool {
 	var e *net.DNSError
 	return errors.As(err, &e) && e.IsNotFound
 }
 
-// seedJudge judges seeds again and again.
+// seedJudge remembers its verdicts on seeds.
 type seedJudge struct{ useless map[string]error }
 
-// hopeless reports whether none of the seeds that were tried is of use: a stranger is there, or its name means nothing. A
-// name that the user gave may come to mean something, as in Kubernetes. Where a stranger was and nobody listens any more, one of the job
-// has given up, with another key: what was said of it counts on.
+// hopeless reports whether no seed that was tried is usable: a stranger listens there, or its name does not resolve. A
+// name that the user gave may resolve later, as in Kubernetes. If a stranger listened at a seed and nothing does any more, it was a process of the job with another key
+// that has given up: the earlier verdict still counts.
 func (j *seedJudge) hopeless(e *seedsError) bool {
 	if j.useless == nil {
 		j.useless = map[string]error{}

@@ -5,6 +5,9 @@ package control_test
 import (
 	"context"
 	"net"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,6 +64,47 @@ func TestNamesAreAskedForAgain(t *testing.T) {
 	try()
 	if asked.Load() == first {
 		t.Error("nobody was asked again")
+	}
+}
+
+// TestNobodyGathersBesideAJobThatHasBegun: while a job looks for another coordinator, a process that comes again leaves the directory to those of the
+// job: one that gathers would hold its lock, and keep them from it.
+func TestNobodyGathersBesideAJobThatHasBegun(t *testing.T) {
+	key := []byte("the key of a job that has begun")
+	free, err := control.ListenDoor("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := free.Addr().String()
+	free.Close()
+	seeds := []string{own, control.Guide(t, key, "tls:127.0.0.1:1")}
+	dir, err := control.MakeDir(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.RemoveDir(dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p := control.Place{Dir: dir, Key: key, Rank: 1, Size: 3, LocalSize: 1, Seeds: seeds, Coordinator: strings.Join(seeds, ","), How: control.ManualHow}
+		if c, _, err := control.Join(ctx, p, newRecorder(), nil); err == nil {
+			t.Error("joined")
+			c.Close()
+		}
+	}()
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "control.sock")); err == nil {
+			t.Error("it gathers")
+			<-done
+			return
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 }
 

@@ -24,57 +24,56 @@ import (
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
-// ServerConfig is what a coordinator needs to know.
+// ServerConfig configures a coordinator.
 type ServerConfig struct {
 	Dir  string   // the job's directory: the control socket, and the key if Key is nil
-	Job  [16]byte // zero: a new one is drawn
-	Key  []byte   // nil: a new one is drawn and put into Dir
+	Job  [16]byte // zero: Serve draws a new one
+	Key  []byte   // nil: Serve draws a new one and writes it to Dir
 	Size int      // processes, ranks 0 … Size−1
-	Grow int      // so many may join beyond them while the job runs, with ranks from Size on; the dead may come back on request if it is above 0
+	Grow int      // how many processes may join beyond Size while the job runs, with ranks from Size on; if it is above 0, dead processes may come back on request
 
-	Command   string          // what the processes run, as people write it: observers tell jobs apart by it
-	LocalSize int             // of them on this host; 0: all
-	Settings  json.RawMessage // for the processes: the launcher's wishes; up to 512 KiB
-	TCP       string          // where processes on other hosts find the coordinator; "" : nowhere; ":0": at a free port; HOST:LOW-HIGH: at the first free one of these
+	Command   string          // what the processes run, for people: observers tell jobs apart by it
+	LocalSize int             // processes on this host; 0: all
+	Settings  json.RawMessage // the launcher's settings for the processes; up to 512 KiB
+	TCP       string          // where processes on other hosts find the coordinator; "": nowhere; ":0": on a free port; HOST:LOW-HIGH: on the first free port of these
 
 	// Silence is how long a process of this host may be silent before it is fenced,
-	// if another one can take over; 0: 3 s.
+	// if another process can take over; 0: 3 s.
 	Silence time.Duration
-	// JoinTimeout is how long after the first, or after it was asked for, a process
+	// JoinTimeout is how long after the first process joined, or after it was requested, a process
 	// may join; then it counts as dead, though not certainly. 0: 60 s.
 	JoinTimeout time.Duration
 
-	// Kill has the agent on its host kill a process, for certain and soon; it does
+	// Kill makes the agent on its host kill a process, for certain and soon; it does
 	// not block. nil: there are no agents.
 	Kill func(rank int, incarnation uint64, why string)
 	// Join starts processes that an observer asks for; it may take its time. nil:
-	// nobody does.
+	// the job has no launcher that does.
 	Join func(JoinRequest) ([]Joiner, error)
 
-	Events func(Event)  // told every event, in order, by one goroutine; nil: nobody
+	Events func(Event)  // called with every event, in order, by one goroutine; may be nil
 	Logger *slog.Logger // nil: silent
 
-	shared bool     // the directory belongs to all processes: the last to leave removes it
-	self   Identity // the process of the job that it is part of; zero: none
-	heir   *heir    // what it begins with in another's place; nil: it is the first
-	spread bool     // processes may be on other hosts
-	seeds  []string // where processes look for it; nil: at TCP
-	seed   int      // the one of this host; −1: none is
+	shared bool            // the directory belongs to all processes: the last to leave removes it
+	self   Identity        // the process of the job that the coordinator is part of; zero: none
+	heir   *heir           // what a successor begins with; nil: this is the first coordinator
+	spread bool            // processes may be on other hosts
+	seeds  func() seedList // where processes look for the coordinator; nil: at TCP
 
-	gatherer Place            // of the process that gathers the others at the seeds
-	recalled func(*elsewhere) // is told where the job is, if it was this one that gave way to it
+	gatherer Place            // the place of the process that gathers the others at the seeds
+	recalled func(*elsewhere) // called with the place of the job that this coordinator gave way to
 }
 
 // Defaults and bounds.
 const (
 	SilenceDefault = 3 * time.Second
 	settingsMax    = 512 << 10
-	commandMax     = 1000                   // bytes of a command that observers are told
-	handshakeMax   = 5 * time.Second        // for a handshake over the network, at first
-	farewellMax    = 500 * time.Millisecond // for the last words on a connection
+	commandMax     = 1000                   // length of a command that observers see, in bytes
+	handshakeMax   = 5 * time.Second        // limit of a handshake over the network, at first
+	farewellMax    = 500 * time.Millisecond // limit for the last messages on a connection
 	observersMax   = 64
-	sessionRoom    = 16 << 20 // bytes that wait for a process
-	observerRoom   = 4 << 20  // and for an observer, beyond the past
+	sessionRoom    = 16 << 20 // bytes that may wait for a process
+	observerRoom   = 4 << 20  // bytes that may wait for an observer, beyond the past events
 	eventsRoom     = 64 << 20
 )
 
@@ -83,8 +82,8 @@ type Server struct {
 	cfg       ServerConfig
 	log       *slog.Logger
 	began     time.Time
-	instance  uint64         // drawn; a client that comes back tells whom it means
-	keeping   sync.Mutex     // for the listeners and the leases, which keepDir replaces
+	instance  uint64         // random; a client that comes back names the coordinator that it means
+	keeping   sync.Mutex     // guards the listeners and the leases, which keepDir replaces
 	socket    fs.FileInfo    // of the first listener
 	listeners []net.Listener // the first one in the directory
 	control   *lease         // proves that there is no other coordinator in the directory
@@ -98,32 +97,31 @@ type Server struct {
 
 	mu        sync.Mutex
 	begun     bool      // a process has joined
-	gathering bool      // not all have come, and nobody is welcomed
+	gathering bool      // not all processes have joined, and none is welcomed
 	members   []*member // by rank: the latest incarnation
 	sessions  map[*session]bool
 	observers map[*session]bool
 	processes map[*process]bool // whose pidfds are open
 	book      addressBook
-	view      *View             // the latest that a process told of; nil: none
+	view      *View             // the latest that a process reported; nil: none
 	in        map[Identity]bool // its members
 	ending    *ending.Job
-	first     *View     // the one that the job began with; nil: nobody has told of it
-	taken     bool      // a process goes on with what an earlier run has stored
-	news      []*member // have returned, and the others do not know
-	deaths    [][]byte  // that not all know
+	first     *View     // the view that the job began with; nil: no process has reported it
+	taken     bool      // a process continues with what an earlier run has stored
+	news      []*member // have returned, which the others do not know
+	deaths    [][]byte  // death notices that not all processes have
 	past      history
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
-	lost      map[int]string // by task that cannot be run again: why
-	over      bool           // every task has returned, and the others are told
-	told      bool           // those who have not said that they know it had time to
+	lost      map[int]string // why a task cannot be run again, by task
+	over      bool           // every task has returned, and the others are being told (tellOver)
 	finished  bool
-	forlorn   string  // why it finished although tasks are not done; "": they are
+	forlorn   string  // why the job finished although tasks are not done; "": they are done
 	stopping  *string // the reason
 	closing   bool
 }
 
-// Serve begins to coordinate a job.
+// Serve starts the coordinator of a job.
 func Serve(cfg ServerConfig) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("coordinator: %w", err)
@@ -136,6 +134,9 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		events: newMailbox[Event](eventsRoom),
 		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
 		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil && cfg.heir == nil,
+	}
+	if cfg.self != (Identity{}) {
+		s.ending.Inside()
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)
@@ -163,11 +164,11 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// Host begins to coordinate the job of a process whose place says that it hosts
-// the coordinator. cfg needs nothing that the place tells; the place that comes
-// back is complete.
+// Host starts the coordinator of the job of a process whose place says that it hosts
+// the coordinator. cfg need not contain what the place says. The returned place
+// is complete.
 func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
-	if p.Dir == "" { // alone
+	if p.Dir == "" { // a job of one process
 		dir, err := MakeDir(os.Getenv)
 		if err != nil {
 			return nil, p, fmt.Errorf("coordinator: %w", err)
@@ -189,7 +190,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 	return s, p, err
 }
 
-// complete checks and fills in.
+// complete checks the configuration and sets defaults.
 func (c *ServerConfig) complete() error {
 	switch {
 	case c.Size < 1 || c.Size > SizeMax:
@@ -231,9 +232,9 @@ func drawNumber() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }
 
-// open takes the directory and listens in it. What a dead coordinator left
-// there is replaced: its key above all, so that none of its processes can
-// mistake us for it.
+// open takes the directory and listens in it. It replaces what a dead coordinator left
+// there, above all its key, so that none of that coordinator's processes can
+// mistake this one for it.
 func (s *Server) open() (err error) {
 	dir := s.cfg.Dir
 	if s.users, err = lock(dir, usersName, posix.LOCK_SH); err != nil {
@@ -262,7 +263,7 @@ func (s *Server) open() (err error) {
 	if err := s.listenHere(); err != nil || s.cfg.TCP == "" {
 		return err
 	}
-	l, err := listenPorts(s.cfg.TCP)
+	l, err := ListenPorts(s.cfg.TCP, false)
 	if err != nil {
 		return err
 	}
@@ -270,19 +271,19 @@ func (s *Server) open() (err error) {
 	return nil
 }
 
-// Port is where processes on other hosts find the coordinator, as :PORT.
+// Port returns where processes on other hosts find the coordinator, as :PORT.
 func (s *Server) Port() string {
 	_, port, _ := net.SplitHostPort(s.listeners[1].Addr().String())
 	return ":" + port
 }
 
-// Place is that of a process which a launcher is about to start.
+// Place returns the place of a process that a launcher is about to start.
 func (s *Server) Place(rank int, incarnation uint64) Place {
 	return s.place(newMember(rank, incarnation))
 }
 
 func (s *Server) place(m *member) Place {
-	_ = s.keepDir() // who is about to start reads the key; if it cannot, it says so
+	_ = s.keepDir() // the new process reads the key; if it cannot, it says so
 	rank, incarnation := m.rank, m.incarnation
 	return Place{
 		Dir: s.cfg.Dir, Job: s.cfg.Job, Key: s.cfg.Key, Rank: rank, Size: s.cfg.Size,
@@ -291,7 +292,7 @@ func (s *Server) place(m *member) Place {
 	}
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (s *Server) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -316,13 +317,13 @@ func (s *Server) receive(conn net.Conn) {
 	defer conn.Close()
 	s.lobby.enter(conn)
 	defer s.lobby.leave(conn)
-	conn.SetDeadline(time.Now().Add(joinTimeout)) // the lobby is bounded: a crowd turns out who is slower
-	proc, err := takeProcess(conn)                // before the challenge: who answers it is this process
+	conn.SetDeadline(time.Now().Add(joinTimeout)) // the lobby is bounded: a full lobby turns out the slowest
+	proc, err := takeProcess(conn)                // before the challenge: the process that answers it is this one
 	if err != nil {
 		s.log.Debug("control: the peer has gone", "error", err)
 		return
 	}
-	talk, binding, err := secureAccepted(conn)
+	talk, binding, err := secure(conn, wire.Server)
 	if err != nil {
 		proc.close()
 		s.log.Debug("control: no secure channel", "error", err)
@@ -337,7 +338,7 @@ func (s *Server) receive(conn net.Conn) {
 	})
 	if err != nil {
 		proc.close()
-		if errors.Is(err, io.EOF) { // it wanted to know whether somebody listens (Runs), or has died
+		if errors.Is(err, io.EOF) { // the peer only checked whether a coordinator listens (Runs), or has died
 			s.log.Debug("control: the peer has gone", "error", err)
 			return
 		}
@@ -360,7 +361,7 @@ func (s *Server) receive(conn net.Conn) {
 // Done is closed when the job has finished: every live process has returned.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Stop asks all processes, those to come as well, to end gracefully.
+// Stop asks all processes, including those that join later, to end gracefully.
 func (s *Server) Stop(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,9 +379,9 @@ func (s *Server) stop(reason string) {
 	s.tellAll(message{Type: tellStop, Why: reason})
 }
 
-// Close ends the coordinator: clients that are still there lose it. A directory
-// that the launcher made is removed, one that the processes share is by the
-// last of them.
+// Close ends the coordinator: connected clients lose it. Close removes a directory
+// that the launcher created. The last process to leave removes a directory that the processes
+// share.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
 		s.mu.Lock()
@@ -404,7 +405,7 @@ func (s *Server) Close() {
 	})
 }
 
-// shut closes what open opened and waits for all that is under way.
+// shut closes what open opened and waits for everything in progress.
 func (s *Server) shut() {
 	s.keeping.Lock()
 	close(s.quit)

@@ -11,14 +11,15 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// session is a connection with a process or an observer.
+// session is a connection to a process or an observer.
 type session struct {
 	member   *member // nil: an observer
 	conn     net.Conn
-	raw      net.Conn // below it: closing that never blocks
+	raw      net.Conn // below conn: closing it never blocks
 	out      *mailbox[[]byte]
-	writing  sync.Mutex    // held by who writes
-	told     int           // entries of the address book
+	writing  sync.Mutex    // held while writing
+	told     int           // how many entries of the address book were sent
+	known    bool          // whether it was told that all processes know that the job is over
 	heardAll chan struct{} // closed when nothing more will be read
 }
 
@@ -26,12 +27,12 @@ func newSession(m *member, conn, raw net.Conn, room int) *session {
 	return &session{member: m, conn: conn, raw: raw, out: newMailbox[[]byte](room), heardAll: make(chan struct{})}
 }
 
-// tell queues a line. Who does not read loses its connection: a process comes
+// tell queues a line. A peer that does not read loses its connection: a process comes
 // back and is told everything again.
 func (c *session) tell(line []byte) { c.queue(line, len(line)) }
 
 // tellDeath queues the line of a death. All sessions share it, so it hardly counts
-// as what waits for this one.
+// towards the room of this one.
 func (c *session) tellDeath(line []byte) { c.queue(line, min(len(line), eventMax)) }
 
 func (c *session) queue(line []byte, bytes int) {
@@ -41,7 +42,7 @@ func (c *session) queue(line []byte, bytes int) {
 }
 
 // tellAtOnce writes a line itself, if nothing waits to be written, this cannot
-// block and there is no encryption below: a writer that has to be woken costs time.
+// block and there is no encryption below: waking a writer costs time.
 func (c *session) tellAtOnce(line []byte) bool {
 	conn, ok := c.conn.(*net.UnixConn)
 	if !ok || !c.writing.TryLock() {
@@ -92,7 +93,7 @@ func (c *session) writeQueued() (last bool, err error) {
 	return last, writeLines(c.conn, lines)
 }
 
-// closeWrite lets the peer read all and then the end.
+// closeWrite lets the peer read everything and then the end.
 func closeWrite(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -101,7 +102,7 @@ func closeWrite(conn net.Conn) {
 	conn.Close()
 }
 
-// tellAll tells all processes. s.mu is held.
+// tellAll sends a message to all processes. s.mu is held.
 func (s *Server) tellAll(m message) {
 	line := m.line()
 	for session := range s.sessions {
@@ -109,8 +110,8 @@ func (s *Server) tellAll(m message) {
 	}
 }
 
-// welcome tells a process that connects all there is to know but the address
-// book, which comes with the next batch. s.mu is held.
+// welcome sends a process that connects everything it must know except the address
+// book, which follows with the next batch. s.mu is held.
 func (s *Server) welcome(c *session) {
 	first := message{
 		Type: tellWelcome, Incarnation: c.member.incarnation, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
@@ -149,7 +150,7 @@ func (s *Server) welcome(c *session) {
 	}
 }
 
-// serve reads what a process says until its connection ends.
+// serve reads the messages of a process until its connection ends.
 func (s *Server) serve(c *session) {
 	lines := newLines(c.conn, sayMax)
 	for lines.Scan() {
@@ -169,7 +170,7 @@ func (s *Server) serve(c *session) {
 	if c.member.session != c {
 		return
 	}
-	// Whether the process is alive, its pidfd tells; if it is, it may come
+	// The pidfd says whether the process is alive. If it is, it may come
 	// back until it has been silent for too long.
 	c.member.session = nil
 	if c.member.death == nil && !s.finished && !s.closing {
@@ -178,7 +179,7 @@ func (s *Server) serve(c *session) {
 	}
 }
 
-// hear acts on what a process says. It returns false if that was its last word.
+// hear acts on a message of a process. It returns false if that was its last.
 func (s *Server) hear(c *session, said message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +190,7 @@ func (s *Server) hear(c *session, said message) bool {
 	m.heard = time.Now()
 	s.guard.Beat(protocol.Rank(m.rank))
 	if said.Rank < 0 || said.Rank >= len(s.members) {
-		return true // nobody is asked about
+		return true // it asks about no process
 	}
 	switch said.Type {
 	case sayBeat:
@@ -202,7 +203,9 @@ func (s *Server) hear(c *session, said message) bool {
 		s.resumed(m, said.View)
 	case sayOver:
 		s.ending.Learn(said.View)
-		s.ending.Knows(m.identity().member())
+		if s.ending.Knows(m.identity().member()); said.Known {
+			s.ending.Sure(m.identity().member())
+		}
 		s.settle()
 	case sayAsk:
 		s.asked(c, said.Rank)
@@ -236,7 +239,7 @@ func (s *Server) announced(m *member, said message) {
 	}
 	peer := Peer{Rank: m.rank, Incarnation: m.incarnation, Addresses: said.Addresses, Host: said.Host}
 	if m.peer != nil && m.peer.Host == peer.Host && slices.Equal(m.peer.Addresses, peer.Addresses) {
-		return // said again after a reconnect
+		return // sent again after a reconnect
 	}
 	m.peer, m.hostName = &peer, said.Name
 	s.emit(EventAnnounced, m.rank, "incarnation", m.incarnation, "addresses", said.Addresses, "host", said.Host, "host_name", said.Name)
@@ -248,15 +251,15 @@ func (s *Server) announced(m *member, said message) {
 	}
 }
 
-// asked tells of a death again to who asks.
+// asked reports a death again to a process that asks.
 func (s *Server) asked(c *session, rank int) {
-	// One that has exited just now is in awaitExit's hands, which tells all.
+	// awaitExit handles a process that has exited just now, and notifies all.
 	if m := s.members[rank]; m.death != nil {
 		c.tellDeath(m.obituary)
 	}
 }
 
-// left takes note of a process that leaves. Before the job's end that is as good
+// left records that a process leaves. Before the job's end that is the same
 // as its death: it has said, knowing the key, that it will never act again.
 func (s *Server) left(m *member, record []byte) {
 	if m.death == nil {
@@ -268,7 +271,7 @@ func (s *Server) left(m *member, record []byte) {
 	}
 }
 
-// TakenUp tells whether the job goes on with what an earlier run of it has stored.
+// TakenUp reports whether the job continues with what an earlier run of it has stored.
 func (s *Server) TakenUp() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +294,7 @@ func (s *Server) relay(m *member, raw json.RawMessage) {
 	s.publish(e)
 }
 
-// allThere tells whether every process that lives has announced itself.
+// allThere reports whether every live process has announced itself.
 func (s *Server) allThere() bool {
 	for _, m := range s.members {
 		if s.awaited(m) && m.peer == nil {
@@ -301,7 +304,7 @@ func (s *Server) allThere() bool {
 	return true
 }
 
-// flushSoon lets the next batch go out within 5 ms, or later in a large job: each batch
+// flushSoon sends the next batch within 5 ms, or later in a large job: each batch
 // wakes all its processes, and while hundreds start there would be dozens of batches a
 // second. The last announcement, a failure and the end do not wait for it. s.mu is held.
 func (s *Server) flushSoon() {
@@ -320,14 +323,14 @@ func (s *Server) flushSoon() {
 	})
 }
 
-// flush tells all sessions who has died, what they do not know of the address book,
-// and who has returned. s.mu is held.
+// flush sends all sessions the deaths, what they do not know of the address book,
+// and the returns. s.mu is held.
 func (s *Server) flush() {
 	s.book.pending = false
 	s.book.stop()
 	s.tellDeaths()
 	s.tellReturns()
-	encoded := map[int][][]byte{} // by what was told: most sessions share it
+	encoded := map[int][][]byte{} // by what was sent before: most sessions share it
 	for c := range s.sessions {
 		lines, ok := encoded[c.told]
 		if !ok {

@@ -5,8 +5,8 @@ import "time"
 // Settings are what the launcher passes on to the runtime in each process, as
 // JSON. Zero fields have the runtime's defaults.
 type Settings struct {
-	Kill    []Kill        `json:"kill,omitempty"`    // those by operation: the processes carry them out
+	Kill    []Kill        `json:"kill,omitempty"`    // kill points by operation: the processes carry them out
 	Joins   bool          `json:"joins,omitempty"`   // processes may join, though the job does not grow
-	Resume  bool          `json:"resume,omitempty"`  // the job takes up one whose processes are all gone
-	Silence time.Duration `json:"silence,omitempty"` // in nanoseconds: who is silent for so long is suspected
+	Resume  bool          `json:"resume,omitempty"`  // the job continues one whose processes are all gone
+	Silence time.Duration `json:"silence,omitempty"` // in nanoseconds: how long a process may be silent before it is suspected
 }

@@ -10,11 +10,11 @@ import (
 )
 
 // beatsPerSilence is how often a process on another host, or one that cannot beat in the
-// page, is heard of in the time it may be silent.
-const beatsPerSilence = 12
+// page, is heard of in the time for which it may be silent.
+const beatsPerSilence = 6
 
-// watchSilence looks for silent processes. Whether one is fenced, suspicion.Guard decides;
-// about those on other hosts their peers do, and the coordinator only answers who asks.
+// watchSilence looks for silent processes. suspicion.Guard decides which of them are fenced;
+// for processes on other hosts their peers decide, and the coordinator only answers questions.
 func (s *Server) watchSilence() {
 	every := time.Duration(s.guard.Every())
 	ticker := time.NewTicker(every)
@@ -48,7 +48,7 @@ func (s *Server) watchSilence() {
 	}
 }
 
-// forgive gives those that have not joined the time in which we did not run.
+// forgive gives processes that have not joined the time in which the coordinator did not run.
 func (s *Server) forgive(now time.Time, late time.Duration) {
 	for _, m := range s.members {
 		if m.heard = m.heard.Add(late); m.heard.After(now) {
@@ -57,7 +57,7 @@ func (s *Server) forgive(now time.Time, late time.Duration) {
 	}
 }
 
-// look takes note of who has beaten in the page, and of whether all could have begun.
+// look records which processes have beaten in the page, and whether all could have begun.
 func (s *Server) look(now time.Time) {
 	begun := s.begun
 	for _, m := range s.members {
@@ -104,7 +104,7 @@ func (s *Server) inspect(rank protocol.Rank) suspicion.Evidence {
 	return suspicion.Resting
 }
 
-// silent is for how long a process has not been heard, as far as that is its own doing.
+// silent returns for how long a process has not been heard, as far as that is its own doing.
 func (s *Server) silent(m *member) time.Duration {
 	if m.process != nil && m.joined {
 		return time.Duration(s.guard.Silent(protocol.Rank(m.rank)))
@@ -112,7 +112,7 @@ func (s *Server) silent(m *member) time.Duration {
 	return time.Since(m.heard)
 }
 
-// hears answers whether a process is heard here.
+// hears reports whether a process is heard here.
 func (s *Server) hears(c *session, said message) {
 	m := s.members[said.Rank]
 	switch {
@@ -123,14 +123,14 @@ func (s *Server) hears(c *session, said message) {
 		silent := s.silent(m)
 		before := m.activity
 		hears := silent <= s.cfg.Silence/4 || m.process != nil && s.inspect(protocol.Rank(m.rank)) == suspicion.Working
-		if before.Stopped { // whether it has run since is for the guard to see
+		if before.Stopped { // the guard finds out whether it has run since
 			m.activity = before
 		}
 		c.tell(message{Type: tellHears, Rank: m.rank, Hears: hears, Silence: silent}.line())
 	}
 }
 
-// listen does what has to be done about a process that is not there.
+// listen does what has to be done about an absent process.
 func (s *Server) listen(m *member, now time.Time) {
 	switch {
 	case !s.awaited(m) || s.closing:
@@ -141,13 +141,13 @@ func (s *Server) listen(m *member, now time.Time) {
 		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel, or its agent, cannot end it
 			s.die(m, Death{How: "fenced, but not gone: " + m.fenced})
 		}
-	case m.removed && now.Sub(m.removedAt) > s.cfg.Silence: // it had time to learn that, and to end
+	case m.removed && now.Sub(m.removedAt) > s.cfg.Silence: // it had time to learn of its removal, and to end
 		s.execute(m, fmt.Sprintf("view %d goes on without it", s.view.Number))
 		s.settle()
 	}
 }
 
-// missing gives a process up that has not joined: in time, before a view went on
+// missing gives up on a process that has not joined in time, before a view continued
 // without it, or before the job was over.
 func (s *Server) missing(m *member, silent time.Duration) {
 	switch {
@@ -165,7 +165,7 @@ func (s *Server) missing(m *member, silent time.Duration) {
 	}
 }
 
-// giveUp takes a process that has not joined for dead; who has started it will see to it.
+// giveUp takes a process that has not joined for dead; the launcher that started it ends it.
 func (s *Server) giveUp(m *member, how string) {
 	m.incarnation = max(m.incarnation, 1)
 	s.die(m, Death{How: how})
@@ -173,8 +173,8 @@ func (s *Server) giveUp(m *member, how string) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// suspected takes note of a process that another one suspects. If both are on this host,
-// whether it is alive shows here; between hosts the members of the view decide.
+// suspected records that a process suspects another one. If both are on this host,
+// the coordinator can see whether the suspect is alive; between hosts the members of the view decide.
 func (s *Server) suspected(c *session, said message) {
 	m := s.members[said.Rank]
 	if said.Incarnation != 0 && said.Incarnation != m.incarnation || !m.joined {
@@ -195,12 +195,12 @@ func (s *Server) suspected(c *session, said message) {
 	}
 }
 
-// doubtsMax is how often in a row a process of this host must report another one of it
-// that lives: there is no network between the two that could be cut, and a busy machine
-// makes many silent for a while.
+// doubtsMax is how often in a row a process of this host must report another live process
+// of this host. There is no network between the two that could be cut, and a busy machine
+// makes many processes silent for a while.
 const doubtsMax = 3
 
-// doubt is what one process has said of another.
+// doubt is what one process has reported about another.
 type doubt struct {
 	times int
 	last  time.Time
@@ -221,8 +221,8 @@ func (m *member) doubted(by int, silence time.Duration) int {
 	return d.times
 }
 
-// inherit notes who does the work of a process now that was fenced for silence: that one
-// may fall silent over it, too.
+// inherit records which processes now do the work of a process that was fenced for silence:
+// the same work may make them fall silent, too.
 func (s *Server) inherit(life *member, v *View) {
 	if !life.quiet {
 		return
@@ -236,8 +236,8 @@ func (s *Server) inherit(life *member, v *View) {
 }
 
 // fence turns a suspicion into certainty: it kills the process, and the kernel
-// tells when it is dead. Where that is impossible the suspicion is passed on:
-// on other hosts, and for the process we are part of ourselves.
+// reports its death. Where that is impossible, on other hosts and for the coordinator's own process,
+// fence passes the suspicion on.
 func (s *Server) fence(m *member, why string) {
 	if m.process == nil || m.process.own() {
 		s.die(m, Death{How: why})

@@ -12,13 +12,13 @@ import (
 
 // srun sets everything that the processes of a step on several nodes need to find each other: the names of its nodes, of
 // which the first seedsMax are the seeds; the numbers of the job, of the step and of its restarts, from which the port
-// is derived; and the name of this node. The key is derived from that in the user's home directory, which nodes share, and from those numbers: a
-// process of another step that comes to the same port is a stranger there.
+// is derived; and the name of this node. The key is derived from the key in the user's home directory, which nodes share, and from those numbers: a
+// process of another step that connects to the same port is a stranger there.
 
-// seedsMax is how many nodes of a step are seeds: a job finds its coordinator as long as one of them is there.
+// seedsMax is how many nodes of a step are seeds: a job finds its coordinator as long as one of them is up.
 const seedsMax = 3
 
-// Ports of steps. They are below those that Linux gives to connections (32768 and above), and those of 60 steps of a job,
+// Ports of steps. They are below the ports that Linux gives to connections (32768 and above). The ports of 60 steps of a job,
 // and of jobs whose numbers are close, differ.
 const (
 	portFirst       = 20000
@@ -30,10 +30,10 @@ const (
 // VarPort is the port of all seeds, instead of the derived one.
 const VarPort = "COPPICE_PORT"
 
-// fromSrun is what an error of srun's variables says in the end.
+// fromSrun is the end of an error about srun's variables.
 const fromSrun = "allowed: what srun sets; or set " + VarCoordinator + "=HOST:PORT"
 
-// slurmStep is what srun says of a step that may be on several nodes.
+// slurmStep is what srun says about a step that may be on several nodes.
 type slurmStep struct {
 	listName string // the variable with the names
 	list     string
@@ -41,7 +41,7 @@ type slurmStep struct {
 	node     string // what Slurm calls this node; "": it does not say
 }
 
-// step reads what srun says of the nodes of a step, completes the numbers of tasks on this one, and compares.
+// step reads what srun says about the nodes of a step, completes the numbers of tasks on this node, and checks them.
 func (e environment) step(p *Place) (s slurmStep, err error) {
 	s = slurmStep{listName: "SLURM_STEP_NODELIST", node: e.get("SLURMD_NODENAME")}
 	if !e.has(s.listName) {
@@ -88,7 +88,7 @@ func (e environment) needs(s slurmStep, names ...string) error {
 	return nil
 }
 
-// nodes is how many nodes a step has. Without that, a job of one node, or one that says nothing of nodes, has one.
+// nodes returns how many nodes a step has: one if nothing says otherwise.
 func (e environment) nodes() (int, error) {
 	for _, name := range []string{"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"} {
 		if !e.has(name) {
@@ -108,7 +108,7 @@ func (e environment) nodes() (int, error) {
 	return 1, nil
 }
 
-// acrossNodes completes the place of a process of a step on several nodes, of which the user has said nothing.
+// acrossNodes completes the place of a process of a step on several nodes, if the user has set nothing.
 func (e environment) acrossNodes(p Place, s slurmStep, name []string) (Place, error) {
 	if err := e.needs(s, "SLURM_JOB_ID", s.listName); err != nil {
 		return p, err
@@ -142,7 +142,7 @@ func (e environment) acrossNodes(p Place, s slurmStep, name []string) (Place, er
 // slurmNumbers name a run of a step.
 var slurmNumbers = []string{"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}
 
-// port is where the seeds of a step listen.
+// port returns where the seeds of a step listen.
 func (e environment) port() (int, error) {
 	if e.has(VarPort) {
 		return e.number(VarPort, 1, 1<<16-1)
@@ -158,7 +158,7 @@ func (e environment) port() (int, error) {
 	return int(portFirst + (portsPerJob*numbers[0]+numbers[1]+portsPerRestart*numbers[2])%portCount), nil
 }
 
-// keyOrHome is the secret that the user has given all processes, or else the one in the home directory.
+// keyOrHome returns the secret that the user has given to all processes, or else the key in the home directory.
 func (e environment) keyOrHome(p *Place) ([]byte, error) {
 	if e.has(VarKeyFile) || e.has(VarKey) {
 		return e.key()

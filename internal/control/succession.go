@@ -13,26 +13,28 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// A coordinator that is part of a process of the job dies with it, or with its host. Another process takes
-// its place. The coordinator stays on its host as long as the latest view has a member there: there the kernel tells who is
-// dead. When it has none, the coordinator moves to the host of the view's lowest member. A majority has decided that view, so
-// those who are cut off with the coordinator before have no quorum, and end. On the host it is the process of
-// the lowest rank, or the next if that one does not serve in time; the kernel ends the lock on the directory with the
-// process that held it, so there is never a second one on a host.
+// A coordinator that is part of a process of the job dies with it, or with its host. Another process then takes
+// its place. The coordinator stays on its host as long as the latest view has a member there, because there the kernel reports
+// exits. When the view has none, the coordinator moves to the host of the view's lowest member. A majority has decided that view, so
+// processes that are cut off with the old coordinator have no quorum, and end. On its host the process of
+// the lowest rank becomes the coordinator, or the next one if that process does not serve in time. The kernel releases the lock on the directory with the
+// process that held it, so a host never has two coordinators.
 //
-// The new coordinator knows what its own process knows; each of the others says again, as on any
-// further connection, where it listens, which view it has opened last and what its tasks have come to. Who
-// died meanwhile has left its record, which nobody locks any more.
+// The new coordinator knows what its own process knows. Every other process reports again, as on any
+// later connection, where it listens, which view it has opened last and how far its tasks are. A process that
+// died in the meantime has left its record, which is no longer locked.
 
-// Mesh is what a client needs of its process to follow the coordinator. Its functions are called by one goroutine.
+// Mesh is what a client needs of its process to follow the coordinator. One goroutine calls its functions.
 type Mesh struct {
-	// Sight is the latest view that the process has opened.
+	// Sight returns the latest view that the process has opened.
 	Sight func() *View
-	// Coordinator is told which process has the coordinator.
+	// Left reports whether a process is in no view any more because it left; such a process ends by itself. nil: none does.
+	Left func(rank int, incarnation uint64) bool
+	// Coordinator is called with the rank of the process that has the coordinator.
 	Coordinator func(rank int)
 }
 
-// Follow has the client use the mesh of its process from now on.
+// Follow makes the client use the mesh of its process from now on.
 func (c *Client) Follow(m *Mesh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +42,7 @@ func (c *Client) Follow(m *Mesh) {
 	c.tellHolder()
 }
 
-// tellHolder tells the process who has the coordinator. c.mu is held.
+// tellHolder tells the process which process has the coordinator. c.mu is held.
 func (c *Client) tellHolder() {
 	if c.mesh != nil && c.holder != (Identity{}) {
 		c.mesh.Coordinator(c.holder.Rank())
@@ -49,17 +51,17 @@ func (c *Client) tellHolder() {
 
 // heir is what a process knows that may take the place of a coordinator.
 type heir struct {
-	gone   Identity // whose place it takes
-	how    string   // that one ended; "": that is not known
+	gone   Identity // the coordinator that it replaces
+	how    string   // how that one ended; "": unknown
 	self   Identity
 	own    string  // the host of self; "": it has not announced itself
-	local  bool    // the coordinator before was on this host
+	local  bool    // the previous coordinator was on this host
 	peers  []Peer  // by rank, incarnation 0: unknown
-	deaths []Death // the same
+	deaths []Death // by rank, incarnation 0: alive, as far as is known
 	view   *View   // the latest that the process has opened; nil: none
 }
 
-// heir is what this process knows of the job.
+// heir returns what this process knows of the job.
 func (c *Client) heir() *heir {
 	h := &heir{gone: c.coordinator, self: c.self(), local: c.local, peers: c.heard.peers, deaths: c.heard.deaths}
 	if m := c.meshed(); m != nil {
@@ -71,14 +73,14 @@ func (c *Client) heir() *heir {
 	return h
 }
 
-// meshed is the mesh of the process; nil: there is none yet.
+// meshed returns the mesh of the process; nil: there is none yet.
 func (c *Client) meshed() *Mesh {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mesh
 }
 
-// host is that of a process. What the address book does not say yet, this process knows of itself and of who was on its host.
+// host returns the host of a process. This process knows its own host, and which processes were on it, before the address book does.
 func (h *heir) host(i Identity) string {
 	if i == h.self || i == h.gone && h.local {
 		return h.own
@@ -89,10 +91,10 @@ func (h *heir) host(i Identity) string {
 	return ""
 }
 
-// here reports whether the coordinator before was on this host.
+// here reports whether the previous coordinator was on this host.
 func (h *heir) here() bool { return h.local || h.host(h.gone) == h.own }
 
-// live yields the processes that are in the view and not known to be dead, as far as they are known.
+// live yields the known processes that are in the view and not known to be dead.
 func (h *heir) live(yield func(Identity) bool) {
 	for r, p := range h.peers {
 		i := Identity{uint64(r), p.Incarnation}
@@ -105,7 +107,7 @@ func (h *heir) live(yield func(Identity) bool) {
 	}
 }
 
-// seat is the host where the coordinator belongs; "": that is not known.
+// seat returns the host where the coordinator belongs; "": unknown.
 func (h *heir) seat() (host string) {
 	for i := range h.live {
 		switch {
@@ -118,7 +120,7 @@ func (h *heir) seat() (host string) {
 	return host
 }
 
-// turn counts the processes that come before this one as coordinators on its host.
+// turn counts the processes of this host that become the coordinator before this one.
 func (h *heir) turn() (n int) {
 	for i := range h.live {
 		if i[0] < h.self[0] && i != h.gone && h.host(i) == h.own {
@@ -136,8 +138,8 @@ func (h *heir) out() bool {
 // inside reports whether the coordinator is part of another process of the job.
 func (c *Client) inside() bool { return c.coordinator != Identity{} && c.coordinator != c.self() }
 
-// leaveRemoved has the client look for another coordinator when a view has removed the process of this one, which may be
-// stopped: then its connection does not break.
+// leaveRemoved makes the client look for another coordinator when a view has removed the coordinator's process. That process may be
+// stopped, and then its connection does not break.
 func (c *Client) leaveRemoved() {
 	ticker := time.NewTicker(max(c.silence/4, time.Millisecond))
 	defer ticker.Stop()
@@ -161,25 +163,25 @@ func (c *Client) leaveRemoved() {
 	}
 }
 
-// followMin is how long a process looks for the coordinator's next place, at least: it ends before if no quorum is left.
+// followMin is the least time for which a process looks for the next coordinator. The process ends earlier if no quorum is left.
 const followMin = time.Minute
 
-// follow connects with the coordinator again, or with the one that takes its place, which may be this process's
-// own.
+// follow connects to the coordinator again, or to its successor, which may be in this process.
 func (c *Client) follow() (*link, error) {
 	patience := max(5*c.silence, lostMin)
 	if c.meshed() != nil {
 		patience = max(20*c.silence, followMin)
 	}
 	var seat string
-	var since time.Time // when it was the seat first
+	var since time.Time // when the seat became what it is
+	began := time.Now()
 	c.log.Info("control: connection with the coordinator broken", "rank", c.coordinator.Rank())
 	for wait := time.Millisecond; ; wait = min(wait*3/2, 20*time.Millisecond) {
 		h := c.heir()
 		if s := h.seat(); s != seat || since.IsZero() {
 			seat, since = s, time.Now()
 		}
-		if h.out() && c.host != nil && !c.host.exited() { // a majority goes on without it: it must not hold the place
+		if h.out() && c.host != nil && !c.host.exited() && (!c.left(h.gone) || time.Since(began) > departMax) { // a majority continues without it: it must not hold the lock
 			_ = c.host.kill()
 		}
 		l, err := c.find(h)
@@ -198,8 +200,17 @@ func (c *Client) follow() (*link, error) {
 	}
 }
 
-// find tries once to connect with the coordinator, wherever it may be: on this host, at the seat, and, in case that
-// others know better, with some other process of the job.
+// departMax is how long a process that has left may take to end.
+const departMax = 2 * time.Second
+
+// left reports whether a process is in no view any more because it left.
+func (c *Client) left(i Identity) bool {
+	m := c.meshed()
+	return m != nil && m.Left != nil && m.Left(i.Rank(), i.Incarnation())
+}
+
+// find tries once to connect to the coordinator, wherever it may be: on this host, at the seat, and, since
+// others may know better, through another process of the job.
 func (c *Client) find(h *heir) (*link, error) {
 	v, ok := c.handler.(Visitor)
 	if !ok || c.meshed() == nil {
@@ -239,26 +250,26 @@ func (c *Client) find(h *heir) (*link, error) {
 	return nil, err
 }
 
-// findHere tries to connect with the coordinator on this host.
+// findHere tries to connect to the coordinator on this host.
 func (c *Client) findHere() (*link, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, handshakeMax)
 	defer cancel()
-	l, _, err := c.connectTo(ctx, controlPath(c.place.Dir), c.place.Key, 0)
+	l, _, err := c.connectTo(ctx, controlPath(c.place.Dir), c.place.Key, limits{})
 	return l, err
 }
 
-// visit connects with the coordinator if it is in a process of another host.
+// visit connects to the coordinator if it is in the process p of another host.
 func (c *Client) visit(ctx context.Context, v Visitor, self Place, p Peer) (*link, Welcome, error) {
 	conn, peer, err := v.Visit(ctx, self, p, wire.Identity{Link: c.id.Link, Life: c.id.Life})
 	if err != nil {
 		return nil, Welcome{}, err
 	}
-	l := &link{conn: conn, lines: newLines(conn, tellMax)}
+	l := newLink(conn, false)
 	w, err := c.began(ctx, l, nil, peer.Job, peer.Link, self.Key)
 	return l, w, err
 }
 
-// Visit answers a process of another host that looks for the coordinator in this one.
+// Visit answers a process of another host that looks for the coordinator in this process.
 func (c *Client) Visit(peer wire.Identity) (me wire.Identity, verdict wire.Refusal) {
 	s := c.server.Load()
 	if s == nil {
@@ -269,7 +280,7 @@ func (c *Client) Visit(peer wire.Identity) (me wire.Identity, verdict wire.Refus
 	return wire.Identity{Link: s.instance}, s.verdict(peer, nil)
 }
 
-// Visited serves who was let in.
+// Visited serves a process that Visit has admitted.
 func (c *Client) Visited(conn net.Conn, peer wire.Identity) { c.server.Load().visited(conn, peer) }
 
 func (s *Server) visited(conn net.Conn, peer wire.Identity) {
@@ -287,23 +298,23 @@ func (s *Server) visited(conn net.Conn, peer wire.Identity) {
 	})
 }
 
-// Serves says that the coordinator is s, a part of this process.
+// Serves sets the coordinator that is part of this process.
 func (c *Client) Serves(s *Server) { c.server.Store(s) }
 
-// serve makes this process's the coordinator, unless another one is faster.
+// serve starts a coordinator in this process, unless another process is faster.
 func (c *Client) serve(h *heir) {
 	w, tcp := c.welcome, ""
 	if c.host != nil {
 		h.how = c.host.waitFor(wordsMax)
 	}
-	if c.place.Coordinator != controlPath(c.place.Dir) && c.place.Seeds == nil && h.here() {
+	if c.place.Coordinator != controlPath(c.place.Dir) && !c.place.seeded() && h.here() {
 		tcp = c.place.Coordinator
 	}
 	s, err := Serve(ServerConfig{
 		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
 		Settings: w.Settings, Silence: w.Silence, JoinTimeout: max(5*w.Silence, lostMin),
 		Command: strings.Join(os.Args, " "), Logger: c.log,
-		TCP: tcp, shared: true, self: c.self(), seeds: c.place.Seeds, seed: c.ownSeed, heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
+		TCP: tcp, shared: true, self: c.self(), seeds: c.seedSource(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
 	if err != nil {
 		c.log.Info("control: another one is coordinator, or will be", "error", err)
@@ -313,7 +324,7 @@ func (c *Client) serve(h *heir) {
 	c.became = true
 }
 
-// self is this process.
+// self returns the identity of this process.
 func (c *Client) self() Identity { return Identity{uint64(c.place.Rank), c.place.Incarnation} }
 
 // succeed begins with what the heir knows. s.mu is held.
@@ -328,21 +339,27 @@ func (s *Server) succeed(h *heir) {
 		if p.Incarnation > d.Incarnation {
 			m = s.renew(rank, p.Incarnation)
 			m.peer, m.local = &p, p.Host == h.own
+			s.ending.Joined(m.identity().member()) // it may have been admitted since
 			s.book.add(p)
 		}
 	}
 	if h.view != nil {
 		s.install(h.view)
 		s.ending.Viewed(h.view.decided())
+		for _, i := range h.view.Gone { // also lives that no view has had that this coordinator knows of
+			if life := s.life(i); life != nil && !life.removed {
+				life.removed, life.removedAt = true, time.Now()
+			}
+		}
 	}
-	if m := s.life(h.gone); m != nil && m.death == nil && h.here() { // we hold its lock
+	if m := s.life(h.gone); m != nil && m.death == nil && h.here() { // this process holds its lock
 		m.incarnation, m.joined, m.local = h.gone.Incarnation(), true, true
 		s.die(m, Death{Certain: true, How: cmp.Or(h.how, exited)})
 	}
 	s.bury()
 }
 
-// bury finds the processes of this host that have died since the coordinator before was gone.
+// bury reports the processes of this host that have died since the previous coordinator was lost.
 func (s *Server) bury() {
 	if s.cfg.heir == nil {
 		return

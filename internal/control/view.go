@@ -3,7 +3,6 @@ package control
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -11,28 +10,29 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// View is what a process tells of a view that it has opened, in an event of type
-// "view". The coordinator takes no part in deciding views; it keeps the latest for
-// who asks, and needs it to know who has tasks and whether those of the dead have
+// View is what a process reports about a view that it has opened, in an event of type
+// "view". The coordinator takes no part in deciding views. It keeps the latest for
+// observers, and needs it to know which processes have tasks and whether the tasks of the dead have
 // been given to others.
 type View struct {
 	Number  uint64     `json:"number"`
 	Members []Identity `json:"members"`          // by id
-	Owners  []int      `json:"owners,omitempty"` // by task: the id of who owns it, −1: nobody
+	Owners  []int      `json:"owners,omitempty"` // by task: the id of its owner, −1: none
 	Since   []uint64   `json:"since,omitempty"`  // by task: the number of the view that gave it to its owner
+	Gone    []Identity `json:"-"`                // the last lives of ids that views have removed, for a successor of the coordinator
 }
 
 // Identity is a process: its id, which is its rank, and its incarnation. Its JSON
 // is [id, incarnation].
 type Identity [2]uint64
 
-// Rank is the id.
+// Rank returns the id.
 func (i Identity) Rank() int { return int(i[0]) }
 
 // Incarnation counts the lives of the id, from 1.
 func (i Identity) Incarnation() uint64 { return i[1] }
 
-// String is the id, and the incarnation if it is not the first.
+// String returns the id, and the incarnation if it is not the first.
 func (i Identity) String() string {
 	if i[1] == 1 {
 		return fmt.Sprint(i[0])
@@ -40,12 +40,12 @@ func (i Identity) String() string {
 	return fmt.Sprintf("%d.%d", i[0], i[1])
 }
 
-// Has tells whether a process is a member of the view.
+// Has reports whether a process is a member of the view.
 func (v *View) Has(rank int, incarnation uint64) bool {
 	return v != nil && slices.Contains(v.Members, Identity{uint64(rank), incarnation})
 }
 
-// Tasks are those that a member owns.
+// Tasks returns the tasks that a member owns.
 func (v *View) Tasks(rank int, incarnation uint64) (tasks []int) {
 	if !v.Has(rank, incarnation) {
 		return nil
@@ -58,8 +58,8 @@ func (v *View) Tasks(rank int, incarnation uint64) (tasks []int) {
 	return tasks
 }
 
-// ParseView reads the view of an event. It is nil if the event tells of none that
-// was opened.
+// ParseView reads the view of an event. It is nil if the event reports no opened
+// view.
 func ParseView(event []byte) *View {
 	var v struct {
 		View
@@ -71,8 +71,8 @@ func ParseView(event []byte) *View {
 	return &v.View
 }
 
-// viewed takes note of a view that a process tells of. It returns false if all
-// know it: several may tell. s.mu is held.
+// viewed records a view that a process reports. It returns false if the view is already
+// known: several processes may report it. s.mu is held.
 func (s *Server) viewed(m *member, event []byte) (news bool) {
 	v := ParseView(event)
 	if v != nil && v.Number == 1 {
@@ -84,7 +84,7 @@ func (s *Server) viewed(m *member, event []byte) (news bool) {
 	case s.view != nil && v.Number < s.view.Number:
 		return false
 	case s.view != nil && v.Number == s.view.Number:
-		if reflect.DeepEqual(v, s.view) {
+		if slices.Equal(v.Members, s.view.Members) && slices.Equal(v.Owners, s.view.Owners) && slices.Equal(v.Since, s.view.Since) { // a report has no Gone
 			return false
 		}
 		s.log.Error("control: two views of one number", "rank", m.rank, "number", v.Number, "view", v, "other", s.view)
@@ -118,7 +118,7 @@ func (s *Server) install(v *View) {
 	}
 }
 
-// decided is the view as its members have decided it.
+// decided returns the view as its members have decided it.
 func (v *View) decided() *membership.View {
 	members, owners := make([]membership.Member, len(v.Members)), make([]protocol.Rank, len(v.Owners))
 	for i, m := range v.Members {
@@ -141,8 +141,8 @@ func (i Identity) member() membership.Member {
 	return membership.Member{ID: protocol.Rank(i[0]), Incarnation: uint32(i[1])}
 }
 
-// firstView is the one that all processes begin with, if nobody has told of it. Who
-// owns what there is known if there are as many tasks as processes.
+// firstView returns the view that all processes begin with, if no process has reported it. Its
+// owners are known if there are as many tasks as processes.
 func (s *Server) firstView(tasks int) *View {
 	v := &View{Number: 1, Members: make([]Identity, s.cfg.Size)}
 	for rank := range v.Members {
@@ -154,7 +154,7 @@ func (s *Server) firstView(tasks int) *View {
 	return v
 }
 
-// life is what is known of a process; nil: nothing.
+// life returns what is known of a process; nil: nothing.
 func (s *Server) life(i Identity) *member {
 	if i[0] >= uint64(len(s.members)) {
 		return nil
@@ -167,11 +167,11 @@ func (s *Server) life(i Identity) *member {
 	return nil
 }
 
-// identity is whose life it is; one that has not come yet will be the first.
+// identity returns whose life it is; a process that has not joined yet will be the first incarnation.
 func (m *member) identity() Identity { return Identity{uint64(m.rank), max(m.incarnation, 1)} }
 
-// inView tells whether a process is in the latest view: if nobody has told of one, in
-// the first.
+// inView reports whether a process is in the latest view, or in the first if no process has reported
+// one.
 func (s *Server) inView(m *member) bool {
 	if s.view == nil {
 		return m.rank < s.cfg.Size && m.incarnation <= 1
@@ -179,21 +179,21 @@ func (s *Server) inView(m *member) bool {
 	return s.in[m.identity()]
 }
 
-// View is the latest that a process told of; nil: none.
+// View returns the latest view that a process reported; nil: none.
 func (s *Server) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view
 }
 
-// First is the view that the job began with; nil: no process has told of it.
+// First returns the view that the job began with; nil: no process has reported it.
 func (s *Server) First() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first
 }
 
-// Removed are the processes that were in a view and are no more, with the tasks that
+// Removed returns the processes that a view has removed, with the tasks that
 // each owned then.
 func (s *Server) Removed() map[Identity][]int {
 	s.mu.Lock()

@@ -77,15 +77,15 @@ func (d *Datagrams) sign(b []byte) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// Receive waits for a message to this process. The caller drops those whose number is
+// Receive waits for a message to this process, and says where it comes from. The caller drops those whose number is
 // not above the last one of the sender.
-func (d *Datagrams) Receive() (Datagram, error) {
+func (d *Datagrams) Receive() (Datagram, netip.AddrPort, error) {
 	var room [datagramLen + 1]byte
 	for {
-		n, _, err := d.conn.ReadFromUDPAddrPort(room[:])
+		n, from, err := d.conn.ReadFromUDPAddrPort(room[:])
 		switch {
 		case errors.Is(err, net.ErrClosed):
-			return Datagram{}, err
+			return Datagram{}, from, err
 		case err != nil: // an earlier one could not be delivered
 			time.Sleep(time.Millisecond)
 			continue
@@ -95,7 +95,7 @@ func (d *Datagrams) Receive() (Datagram, error) {
 		var m Datagram
 		_, _ = binary.Decode(room[:], binary.LittleEndian, &m) // it is long enough
 		if m.To == d.rank && (m.ToLife == 0 || m.ToLife == d.life) {
-			return m, nil
+			return m, from, nil
 		}
 	}
 }

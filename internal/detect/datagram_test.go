@@ -28,7 +28,7 @@ func TestDatagramsArriveAsTheyWereSent(t *testing.T) {
 	a, b := listen(t, testKey, 3), listen(t, testKey, 4)
 	sent := Datagram{To: 4, ToLife: 1, Kind: 3, Flags: 5, Of: 77, Time: 1 << 40}
 	a.Send(b.Address(), sent)
-	got, err := b.Receive()
+	got, _, err := b.Receive()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDatagramsArriveAsTheyWereSent(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, sent)
 	}
 	a.Send(b.Address(), sent)
-	if again, err := b.Receive(); err != nil || again.Number <= first {
+	if again, _, err := b.Receive(); err != nil || again.Number <= first {
 		t.Errorf("numbers do not grow: %d after %d, %v", again.Number, first, err)
 	}
 }
@@ -65,12 +65,12 @@ func TestStrangersAreNotHeard(t *testing.T) {
 		_, _ = raw.Write(b)
 	}
 	friend.Send(us.Address(), Datagram{To: 0, Of: 9})
-	got, err := us.Receive()
+	got, _, err := us.Receive()
 	if err != nil || got.From != 1 || got.Of != 9 {
 		t.Errorf("received %+v, %v; want the last one of process 1", got, err)
 	}
 	time.AfterFunc(10*time.Millisecond, func() { us.Close() })
-	if d, err := us.Receive(); err == nil {
+	if d, _, err := us.Receive(); err == nil {
 		t.Errorf("received %+v from a closed socket", d)
 	}
 }

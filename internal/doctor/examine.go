@@ -19,14 +19,14 @@ import (
 
 // Config is what to examine.
 type Config struct {
-	Hosts   []launch.Host // nil: this host alone
-	SSH     []string      // the command that runs one on another host: SSH… HOST Command…; required with Hosts
+	Hosts   []launch.Host // nil: only this host
+	SSH     []string      // the command that runs a command on another host: SSH… HOST Command…; required with Hosts
 	Command []string      // runs Serve on another host
-	Self    []string      // the same on this one
-	Slots   int           // processes that this host takes, if there are no others
+	Self    []string      // runs Serve on this host
+	Slots   int           // processes that this host runs, if there are no others
 	Listen  transport.Place
 	Env     []string // K=V, for all hosts
-	Program string   // that the job is to run; "": nobody looks for it
+	Program string   // the program of the job; "": it is not checked
 	Version string   // of this command
 }
 
@@ -43,13 +43,13 @@ const here = "this host"
 // patient is a host that is examined.
 type patient struct {
 	name    string
-	words   []string // the command that talks with it
+	words   []string // the command that talks to it
 	orders  orders
 	session *session // nil: it cannot be examined any more
 	facts   facts
 	took    time.Duration // to call it
-	ahead   time.Duration // its clock, of ours
-	within  time.Duration // at most so much more or less
+	ahead   time.Duration // how far its clock is ahead of ours
+	within  time.Duration // the uncertainty of ahead, in either direction
 	reached []reached
 	heard   []uint32
 }
@@ -59,10 +59,10 @@ type examination struct {
 	Config
 	all    []*patient // this host first
 	report Report
-	mu     sync.Mutex // for report
+	mu     sync.Mutex // guards report
 }
 
-// Examine calls all hosts and says what it finds.
+// Examine calls all hosts and reports what it finds.
 func Examine(ctx context.Context, c Config) *Report {
 	e := &examination{Config: c}
 	began := time.Now()
@@ -105,7 +105,7 @@ func (e *examination) prepare() {
 		return
 	}
 	add(here, e.Self, 0, transport.ListenVariable+"="+e.Listen.ForLauncher().String())
-	e.all[0].orders.Program = "" // it runs on the others
+	e.all[0].orders.Program = "" // the program runs on the other hosts
 	for _, h := range e.Hosts {
 		add(h.Name, slices.Concat(e.SSH, []string{h.Name}, e.Command), h.Slots)
 	}
@@ -180,7 +180,7 @@ func (e *examination) examine(ctx context.Context, p *patient) {
 // clockTries is how often a host is asked for the time. The fastest answer counts.
 const clockTries = 5
 
-// compareClocks asks for the time: it was taken in the middle of the round trip, or at most half of that earlier or later.
+// compareClocks asks for the time: the host took it in the middle of the round trip, or at most half of that earlier or later.
 func (e *examination) compareClocks(ctx context.Context, p *patient) {
 	ctx, cancel := context.WithTimeout(ctx, StepTime)
 	defer cancel()
@@ -197,7 +197,7 @@ func (e *examination) compareClocks(ctx context.Context, p *patient) {
 	}
 }
 
-// connect has a host connect with all others.
+// connect makes a host connect to all others.
 func (e *examination) connect(ctx context.Context, p *patient) {
 	if p.session == nil || p.facts.Addresses == nil {
 		return
@@ -225,7 +225,7 @@ func (e *examination) connect(ctx context.Context, p *patient) {
 	p.reached = a.Reached
 }
 
-// listen asks a host whose datagrams have come.
+// listen asks a host from which hosts datagrams have arrived.
 func (e *examination) listen(ctx context.Context, p *patient) {
 	if p.session == nil || p.reached == nil {
 		return
@@ -238,16 +238,16 @@ func (e *examination) listen(ctx context.Context, p *patient) {
 	p.heard = a.Heard
 }
 
-// clockOff is from when on a clock is worth a note.
+// clockOff is the offset from which on a clock is worth a note.
 const clockOff = time.Second
 
-// judgeHosts says what there is to say of each host by itself.
+// judgeHosts reports on each host by itself.
 func (e *examination) judgeHosts() {
 	first := "" // hash of the program
 	for _, p := range e.all {
 		f := p.facts
 		if f.Version == "" {
-			continue // that it could not be called was said
+			continue // it was reported that the host could not be called
 		}
 		if p.name != here {
 			e.judgeVersion(p)
@@ -268,7 +268,7 @@ func (e *examination) judgeHosts() {
 	}
 }
 
-// judgeLauncher says whether this host can have the launcher.
+// judgeLauncher reports whether the launcher can run on this host.
 func (e *examination) judgeLauncher() {
 	if err := launch.CheckLauncher(e.Hosts); err != nil {
 		e.find(Fail, "limits", here, err.Error(), raise)

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// reachAll connects with other hosts, all at once.
+// reachAll connects to other hosts, all at once.
 func (h *host) reachAll(ctx context.Context, all []target) []reached {
 	found := make([]reached, len(all))
 	var running sync.WaitGroup
@@ -26,7 +26,7 @@ func (h *host) reachAll(ctx context.Context, all []target) []reached {
 	return found
 }
 
-// reach connects with another host as a process does with one there.
+// reach connects to another host as a process connects to one there.
 func (h *host) reach(ctx context.Context, to target) (r reached) {
 	r = reached{To: to.Number}
 	a, err := h.way(ctx, to)
@@ -53,7 +53,7 @@ func (h *host) reach(ctx context.Context, to target) (r reached) {
 	return r
 }
 
-// way is the address that a process on this host would take.
+// way returns the address that a process on this host would use.
 func (h *host) way(ctx context.Context, to target) (transport.Address, error) {
 	var all []transport.Address
 	for _, text := range to.Addresses {
@@ -75,7 +75,7 @@ func (h *host) way(ctx context.Context, to target) (transport.Address, error) {
 	return transport.Address{Kind: all[0].Kind, Host: netip.AddrPortFrom(found[0].Unmap(), all[0].Host.Port())}, nil
 }
 
-// connect only connects: then it is known what a handshake that fails does not fail for.
+// connect only connects: if the handshake fails later, the connection was not the cause.
 func (h *host) connect(ctx context.Context, a transport.Address) error {
 	d := net.Dialer{Timeout: ConnectTime}
 	conn, err := d.DialContext(ctx, "tcp", a.Host.String())
@@ -89,7 +89,7 @@ func (h *host) connect(ctx context.Context, a transport.Address) error {
 func (h *host) shake(ctx context.Context, a transport.Address, number uint32) (how, text string) {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTime)
 	defer cancel()
-	c, err := h.endpoint.Dial(ctx, a, wire.Identity{To: number})
+	c, err := h.endpoint.Dial(ctx, a, wire.Identity{To: number}, 0)
 	var refusal wire.Refusal
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (h *host) shake(ctx context.Context, a transport.Address, number uint32) (h
 	return unfinished, err.Error()
 }
 
-// failure is why there is no connection.
+// failure returns why there is no connection.
 func failure(err error) string {
 	var timeout net.Error
 	switch {

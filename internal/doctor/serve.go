@@ -25,7 +25,7 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// Serve examines this host as the requests on in ask for, and answers on out, until in or ctx ends. version is that
+// Serve examines this host as the requests on in ask, and answers on out, until in or ctx ends. version is the version
 // of the command.
 func Serve(ctx context.Context, version string, in io.Reader, out io.Writer) error {
 	if _, err := fmt.Fprintln(out, greeting); err != nil {
@@ -64,12 +64,12 @@ func newLines(r io.Reader) *bufio.Scanner {
 	return s
 }
 
-// host is this one.
+// host is this host.
 type host struct {
 	orders
 	version  string
 	endpoint *transport.Endpoint // nil: it cannot listen
-	udp      *detect.Datagrams   // nil: the same
+	udp      *detect.Datagrams   // nil: it cannot listen
 	findings []Finding
 	others   int // hosts that send datagrams
 
@@ -91,11 +91,11 @@ func (h *host) find(state, check, text, advice string) {
 	h.findings = append(h.findings, Finding{State: state, Check: check, Text: text, Advice: advice})
 }
 
-// examine says what this host has of what a job needs.
+// examine checks what this host has of what a job needs.
 func (h *host) examine() *facts {
 	for _, variable := range h.Env {
 		name, value, _ := strings.Cut(variable, "=")
-		_ = os.Setenv(name, value) // one that cannot be set no process gets, either
+		_ = os.Setenv(name, value) // a variable that cannot be set reaches no process, either
 	}
 	h.examineLimits()
 	h.examineDirectory()
@@ -108,7 +108,7 @@ func (h *host) examine() *facts {
 	}
 }
 
-// raise is what to do about a limit.
+// raise returns what to do about a limit.
 const raise = "raise the limit in /etc/security/limits.conf, or take fewer processes"
 
 func (h *host) examineLimits() {
@@ -122,10 +122,10 @@ func (h *host) examineLimits() {
 	h.find(OK, "limits", fmt.Sprintf("open files and processes are enough for %d", h.Slots), "")
 }
 
-// roomEach is the room that a process may want in the job's directory. Its files there take some kilobytes, more in jobs of thousands.
+// roomEach is the space that a process may need in the job's directory. Its files there take some kilobytes, more in jobs of thousands.
 const roomEach = 256 << 10
 
-// examineDirectory makes the directory of a job, as an agent does, and the memory that processes share in it.
+// examineDirectory creates the directory of a job, as an agent does, and the memory that processes share in it.
 func (h *host) examineDirectory() {
 	const variable = "set " + control.VarParent + " to a directory, on this host, in which it can be"
 	dir, err := control.MakeDir(os.Getenv)
@@ -178,7 +178,7 @@ func (h *host) examineKernel() {
 	h.find(Note, "kernel", err.Error(), advice)
 }
 
-// examineProgram finds the program, and says what is in it.
+// examineProgram finds the program, and hashes it.
 func (h *host) examineProgram() (sum string) {
 	if h.Program == "" {
 		return ""
@@ -207,7 +207,7 @@ func (h *host) listen() (texts []string) {
 	if err == nil {
 		h.endpoint, err = transport.Listen(transport.Config{
 			Key: h.Key, Self: wire.Identity{Job: h.Job, From: h.Number, Incarnation: 1},
-			// Who is refused has proven the key, and so have we: there is nothing more to learn.
+			// A peer that is refused has proven the key, and so has this host: there is nothing more to learn.
 			Decide:      func(wire.Identity) (me wire.Identity, verdict wire.Refusal) { return me, wire.Closing },
 			Established: func(*transport.Conn) {},
 		}, at)
@@ -229,7 +229,7 @@ func (h *host) listen() (texts []string) {
 	return texts
 }
 
-// receive takes datagrams, at the port of the same number.
+// receive receives datagrams, on the port of the same number.
 func (h *host) receive(place transport.Place, first netip.AddrPort) {
 	at := netip.AddrPortFrom(netip.Addr{}, first.Port())
 	if place.Net.IsValid() || first.Addr().IsLoopback() {
@@ -243,7 +243,7 @@ func (h *host) receive(place transport.Place, first netip.AddrPort) {
 	h.udp = udp
 	go func() {
 		for {
-			m, err := udp.Receive()
+			m, _, err := udp.Receive()
 			if err != nil { // it is closed
 				return
 			}
@@ -256,7 +256,7 @@ func (h *host) receive(place transport.Place, first netip.AddrPort) {
 	}()
 }
 
-// awaitHeard says whose datagrams have come, when all have, or after heardTime.
+// awaitHeard reports from which hosts datagrams have arrived, when all have, or after heardTime.
 func (h *host) awaitHeard() []uint32 {
 	for late := time.Now().Add(heardTime); h.udp != nil; time.Sleep(gapTime / 10) {
 		if all := h.whoWasHeard(); len(all) >= h.others || time.Now().After(late) {

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// session is a talk with a host.
+// session is a conversation with a host.
 type session struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	stderr  lastLine
 	greeted chan struct{} // closed when it has greeted
 	answers chan answer   // closed when the command has ended
-	ended   error         // how, then
+	ended   error         // how it ended, when answers is closed
 }
 
 // call starts the command that talks.
 func call(words []string) (*session, error) {
 	s := &session{cmd: exec.Command(words[0], words[1:]...), greeted: make(chan struct{}), answers: make(chan answer, 1)}
-	s.cmd.WaitDelay = time.Second // whoever has inherited its output keeps nobody waiting
+	s.cmd.WaitDelay = time.Second // a process that inherited its output delays nothing
 	s.cmd.Stderr = &s.stderr
 	from, to := io.Pipe()
 	s.cmd.Stdout = to
@@ -44,7 +44,7 @@ func call(words []string) (*session, error) {
 	return s, nil
 }
 
-// listen hands on what the host says.
+// listen passes on the answers of the host.
 func (s *session) listen(from *io.PipeReader) {
 	defer close(s.answers)
 	lines := newLines(from)
@@ -70,11 +70,11 @@ func (s *session) listen(from *io.PipeReader) {
 
 func (s *session) kill() { _ = s.cmd.Process.Kill() }
 
-// ask waits for the answer to a request, or with none for the greeting, up to a limit. After an error the session is over.
+// ask waits for the answer to a request, or without a request for the greeting, up to a limit. After an error the session is over.
 func (s *session) ask(ctx context.Context, limit time.Duration, r *request) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	defer context.AfterFunc(ctx, s.kill)() // what is stuck ends, too
+	defer context.AfterFunc(ctx, s.kill)() // ends a command that hangs, too
 	if r == nil {
 		select {
 		case <-s.greeted:
@@ -95,7 +95,7 @@ func (s *session) ask(ctx context.Context, limit time.Duration, r *request) (a a
 	return a, nil
 }
 
-// why says how a session has ended too early.
+// why returns why a session has ended too early.
 func (s *session) why(ctx context.Context, limit time.Duration) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: no answer within %v", errSilent, limit)
@@ -110,7 +110,7 @@ func (s *session) why(ctx context.Context, limit time.Duration) error {
 	return errors.New(text)
 }
 
-// notFound is a shell's exit code for a command that there is not.
+// notFound is a shell's exit code for a command that does not exist.
 const notFound = 127
 
 var (
@@ -118,7 +118,7 @@ var (
 	errNoCommand = errors.New("no such command")
 )
 
-// close lets the command end, and waits for that.
+// close ends the command, and waits for that.
 func (s *session) close() {
 	_ = s.in.Close()
 	late := time.AfterFunc(time.Second, s.kill)

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// judgeWays says what there is to say of the ways between hosts.
+// judgeWays reports on the connections between hosts.
 func (e *examination) judgeWays() {
 	well, ways, slowest := 0, 0, time.Duration(0)
 	for _, p := range e.all {
@@ -30,7 +30,7 @@ func (e *examination) judgeWays() {
 	e.judgeDatagrams()
 }
 
-// judgeWay says what is wrong with a way on which there was no connection.
+// judgeWay reports what is wrong where there was no connection.
 func (e *examination) judgeWay(from, to *patient, r reached) {
 	way := from.name + " → " + to.name
 	state, needed := Fail, ""
@@ -70,10 +70,10 @@ func portOf(address string) string {
 	return port
 }
 
-// hears reports whether datagrams of another host have come.
+// hears reports whether datagrams of another host have arrived.
 func (p *patient) hears(other *patient) bool { return slices.Contains(p.heard, other.orders.Number) }
 
-// judgeDatagrams says where connections work and datagrams do not. The launcher's host needs none.
+// judgeDatagrams reports where connections work and datagrams do not. The launcher's host needs none.
 func (e *examination) judgeDatagrams() {
 	for _, p := range e.all {
 		for _, r := range p.reached {

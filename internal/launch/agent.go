@@ -20,15 +20,15 @@ import (
 )
 
 // Agent starts a launcher's processes on this host, as the orders on in say, and
-// relays what they write and how they end to out. It returns when that is done. When in
-// ends, the launcher is gone or has no more use for it; then, or when ctx ends, what is left
-// of the processes is killed. If the launcher's host is lost, in never ends: then
-// processes that have joined the job end by themselves, and the agent, if nobody takes what it
-// has to say, when it has not heard of the launcher for the patience of its orders.
+// relays their output and how they end to out. It returns when that is done. When in
+// ends, the launcher is gone or no longer needs the agent; then, or when ctx ends, the agent kills its remaining
+// processes. If the launcher's host is lost, in never ends: then
+// processes that have joined the job end by themselves. If nothing reads what the agent writes,
+// it ends when it has not heard from the launcher for the patience of its orders.
 //
-// Processes that shall outlive the launcher get a keeper (Keep), which is started by a command to which the path of a directory is
-// added.
-func Agent(ctx context.Context, in io.Reader, out io.Writer, keeper *exec.Cmd) error {
+// Processes that outlive the launcher get a keeper (Keep), which is started by a command to which the path of a directory is
+// added. They look for each other at addresses for which seedAt returns HOST:PORTS, as transport.Place has it, if processes are to listen at certain places.
+func Agent(ctx context.Context, in io.Reader, out io.Writer, keeper *exec.Cmd, seedAt func(listen string) (string, error)) error {
 	if _, err := io.WriteString(out, agentGreeting+"\n"); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func Agent(ctx context.Context, in io.Reader, out io.Writer, keeper *exec.Cmd) e
 	}
 	switch {
 	case a.orders.Seed:
-		return a.seed(ctx, said, keeper)
+		return a.seed(ctx, said, keeper, seedAt)
 	case a.orders.Follow != nil:
 		return a.follow(ctx, said)
 	}
@@ -75,7 +75,7 @@ func (a *agent) read(said *bufio.Scanner) error {
 	return nil
 }
 
-// attend waits for the end of the processes, and sees to it if need be.
+// attend waits for the end of the processes, and kills them if it must.
 func (a *agent) attend(ctx context.Context, heard, gone <-chan struct{}) {
 	childless, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -103,7 +103,7 @@ func (a *agent) attend(ctx context.Context, heard, gone <-chan struct{}) {
 		case <-heard:
 			silence.Reset(patience)
 		case <-silence.C:
-			if !alive { // nobody takes what is left to say
+			if !alive { // nothing reads the rest of the output
 				return
 			}
 			silence.Reset(patience)
@@ -111,16 +111,16 @@ func (a *agent) attend(ctx context.Context, heard, gone <-chan struct{}) {
 	}
 }
 
-// agent is the launcher's hand on another host.
+// agent acts for the launcher on another host.
 type agent struct {
 	orders agentOrders
 	place  control.Place // what all processes here have in common
-	remove func()        // the job's directory on this host
+	remove func()        // removes the job's directory on this host
 	to     *lineWriter
 	crew   *crew
 }
 
-// start starts the processes. hear says who gets what each of them writes; ended is called when one has.
+// start starts the processes. hear returns what receives the output of each process; ended is called when a process has ended.
 func (a *agent) start(hear func(rank int, o *order) error, ended func(ending)) (err error) {
 	n := len(a.orders.Ranks)
 	if err := CheckLimits(n); err != nil {
@@ -159,13 +159,13 @@ func (a *agent) start(hear func(rank int, o *order) error, ended func(ending)) (
 		return programError(a.orders.Program, err)
 	}
 	if a.orders.Keep == nil {
-		a.crew.out.Go(a.tellStarts) // who does not read keeps nobody waiting
+		a.crew.out.Go(a.tellStarts) // a launcher that does not read delays no process
 	}
 	a.crew.watch(func(int) {}, ended)
 	return nil
 }
 
-// relays has the launcher told what a process writes.
+// relays sends the output of a process to the launcher.
 func (a *agent) relays(rank int, o *order) error {
 	for s := range streams {
 		o.take[s] = func(b []byte) error {
@@ -178,11 +178,11 @@ func (a *agent) relays(rank int, o *order) error {
 	return nil
 }
 
-// tellStarts tells the launcher of the processes.
+// tellStarts reports the started processes to the launcher.
 func (a *agent) tellStarts() {
 	for i, p := range a.crew.procs {
 		if a.to.say(notice{Type: noticeStarted, Rank: a.crew.orders[i].rank, PID: p.pid}) != nil {
-			return // the launcher is gone, as the end of its orders will tell
+			return // the launcher is gone, as the end of its orders will show
 		}
 	}
 }
@@ -190,10 +190,10 @@ func (a *agent) tellStarts() {
 // tellEnd tells the launcher how a process ended.
 func (a *agent) tellEnd(e ending) {
 	will := control.ReadWill(a.place.Dir, e.rank, e.life)
-	_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // it may be gone, as the end of its orders will tell
+	_ = a.to.say(notice{Type: noticeExited, Rank: e.rank, Status: &e.status, Will: will}) // it may be gone, as the end of its orders will show
 }
 
-// prepare makes the job's directory on this host, with the key.
+// prepare creates the job's directory on this host, with the key.
 func (a *agent) prepare() error {
 	if a.orders.Keep != nil {
 		return a.furnish()
@@ -224,7 +224,7 @@ func (a *agent) prepare() error {
 	return nil
 }
 
-// Caller is the host that called this one by ssh, as this one knows it.
+// Caller returns the host that called this one by ssh, as this host knows it.
 func Caller(otherwise string) string {
 	if from, _, ok := strings.Cut(os.Getenv("SSH_CONNECTION"), " "); ok {
 		return from

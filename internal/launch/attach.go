@@ -15,26 +15,26 @@ import (
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
-// Attachment follows a job on other hosts that has outlived its launcher. A connection that breaks is made again.
+// Attachment follows a job on other hosts that has outlived its launcher. It restores broken connections.
 type Attachment struct {
 	Job        string
 	Hosts      []spool.Host
-	SSH, Agent []string         // how hosts are called
+	SSH, Agent []string         // the commands that call hosts
 	From       map[string]int64 // by host: a position in its spool
-	// Emit takes what was written, by one goroutine at a time; nil: that is of no interest.
+	// Emit receives the output, from one goroutine at a time; nil: the output is not needed.
 	Emit   func(host string, stream int, data []byte, next int64) error
-	Notice func(line string) // what the user should know
+	Notice func(line string) // reports to the user
 
-	Patience time.Duration // for hosts that do not answer, when all others have ended; 0: 30 s
+	Patience time.Duration // how long to wait for hosts that do not answer, when all others have ended; 0: 30 s
 
 	emitting sync.Mutex // held while Emit works, which may take its time
 
 	mu      sync.Mutex
-	calls   map[string]*agentCall // by host: those that are open
-	signals []syscall.Signal      // that were passed on
+	calls   map[string]*agentCall // open calls, by host
+	signals []syscall.Signal      // signals that were forwarded
 	missing map[string]string     // hosts that do not answer, and why
 	ended   map[string]hostEnd
-	changed chan struct{} // with room for one: something above has
+	changed chan struct{} // of capacity one: something above has changed
 }
 
 // hostEnd is how the processes of a host ended.
@@ -42,13 +42,13 @@ type hostEnd struct {
 	result   *spool.Result
 	report   hostReport
 	finished bool   // a process knew of the job's end
-	gone     string // otherwise: why that is not known
+	gone     string // otherwise: why that is unknown
 }
 
 // retryTime is how long after a failed call a host is called again.
 const retryTime = time.Second
 
-// errUnsure is why it is not known how a job ended.
+// errUnsure is returned if it is unknown how a job ended.
 var errUnsure = errors.New("the job may go on there; call again later")
 
 // Follow follows the job to its end.
@@ -65,8 +65,8 @@ func (a *Attachment) Follow(parent context.Context) (*spool.Result, error) {
 			}
 		})
 	}
-	var late <-chan time.Time // when those that do not answer are given up; nil: others are there, and not done
-	var since time.Time       // they do not answer
+	var late <-chan time.Time // when to give up on hosts that do not answer; nil: others answer, and have not ended
+	var since time.Time       // since when they do not answer
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,13 +91,13 @@ func (a *Attachment) Follow(parent context.Context) (*spool.Result, error) {
 	}
 }
 
-// unsureMax is how long hosts are called that do not answer, if it is not known without them how the job ended.
+// unsureMax is how long hosts that do not answer are called, if they are needed to know how the job ended.
 const unsureMax = 10 * time.Minute
 
-// finishedPatience is that with hosts that do not answer, if it is known without them how the job ended.
+// finishedPatience is how long hosts that do not answer are called, if it is known without them how the job ended.
 const finishedPatience = 10 * time.Second
 
-// rest is on how many hosts the job has not ended, as far as is known, and how long they are waited for; 0: some of them
+// rest returns on how many hosts the job has not ended, as far as is known, and how long to wait for them; 0: some of them
 // answer.
 func (a *Attachment) rest() (open int, patience time.Duration) {
 	a.mu.Lock()
@@ -115,7 +115,7 @@ func (a *Attachment) rest() (open int, patience time.Duration) {
 	return open, cmp.Or(a.Patience, patience)
 }
 
-// followHost follows the processes of one host to their end. An error is one of Emit.
+// followHost follows the processes of one host to their end. It returns only errors of Emit.
 func (a *Attachment) followHost(ctx context.Context, host string) error {
 	from := a.From[host]
 	for {
@@ -161,7 +161,7 @@ func (a *Attachment) note(change func()) {
 	offer(a.changed, struct{}{})
 }
 
-// callHost calls a host and hears it out.
+// callHost calls a host and reads its notices to the end.
 func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice), from *int64) (*hostEnd, error) {
 	c, err := callAgent(a.SSH, a.Agent, host)
 	if err != nil {
@@ -178,7 +178,7 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		delete(a.missing, host)
 		a.calls[host] = c
 		for _, s := range a.signals {
-			_ = c.say.say(command{Signal: s}) // it may be lost: then it is called again
+			_ = c.say.say(command{Signal: s}) // it may be lost: then the host is called again
 		}
 	})
 	defer a.note(func() { delete(a.calls, host) })
@@ -204,8 +204,8 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 	}
 }
 
-// Signal passes a signal on to all hosts, also to those that answer later. If none answers now, it does nothing and
-// reports that.
+// Signal forwards a signal to all hosts, including those that answer later. If none answers now, it does nothing and
+// returns false.
 func (a *Attachment) Signal(s syscall.Signal) (heard bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,12 +214,12 @@ func (a *Attachment) Signal(s syscall.Signal) (heard bool) {
 	}
 	a.signals = append(a.signals, s)
 	for _, c := range a.calls {
-		_ = c.say.say(command{Signal: s}) // it may be lost: then it is called again
+		_ = c.say.say(command{Signal: s}) // it may be lost: then the host is called again
 	}
 	return true
 }
 
-// conclude is how the job ended, by what the hosts have told.
+// conclude returns how the job ended, according to the reports of the hosts.
 func (a *Attachment) conclude() (*spool.Result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -243,7 +243,7 @@ func (a *Attachment) conclude() (*spool.Result, error) {
 			r.Tasks = append(r.Tasks, TaskReport{Rank: rank, Host: h.Name, Why: why})
 		}
 	}
-	if !finished && 2*lost >= all { // those who are silent may have a majority
+	if !finished && 2*lost >= all { // the silent hosts may have a majority
 		return nil, fmt.Errorf("%s: %w", strings.Join(silent, "; "), errUnsure)
 	}
 	slices.SortFunc(r.Tasks, func(a, b TaskReport) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -252,11 +252,11 @@ func (a *Attachment) conclude() (*spool.Result, error) {
 	return &spool.Result{Exit: r.Exit, Signal: r.received, Started: true, Error: r.Cause, Report: text}, err
 }
 
-// add adds what came of the processes of a host.
+// add adds the results of the processes of a host.
 func (r *Report) add(end hostEnd) {
 	for _, t := range end.report.Tasks {
 		t.left = slices.Contains(end.report.Ended, t.Rank)
-		t.ended = time.Unix(0, 0).Add(time.Duration(t.Seconds * float64(time.Second))) // hosts have begun at about the same time
+		t.ended = time.Unix(0, 0).Add(time.Duration(t.Seconds * float64(time.Second))) // hosts began at about the same time
 		r.Tasks = append(r.Tasks, t)
 	}
 	r.Seconds = max(r.Seconds, end.report.Seconds)
@@ -265,7 +265,7 @@ func (r *Report) add(end hostEnd) {
 	}
 }
 
-// Remove removes what the hosts keep of the job, once it has ended. Hosts that do not answer are told of.
+// Remove removes what the hosts keep of the job, once it has ended. It reports hosts that do not answer.
 func (a *Attachment) Remove(ctx context.Context) error {
 	return forEach(a.Hosts, func(i int) error {
 		host := a.Hosts[i].Name

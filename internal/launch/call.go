@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// agentCall is a connection with an agent that is heard by whoever asks.
+// agentCall is a connection to an agent whose notices the caller fetches one by one.
 type agentCall struct {
 	connection
 	host  string
-	heard chan notice   // what the agent says; closed at its end
-	err   error         // then: why
-	quit  chan struct{} // closed when nobody hears any more
+	heard chan notice   // notices of the agent; closed at its end
+	err   error         // set when heard is closed: why it ended
+	quit  chan struct{} // closed when the caller reads no more
 }
 
-// callAgent calls a host. The call outlives this process, if that is killed, until the agent notices.
+// callAgent calls a host. If this process is killed, the call lasts until the agent notices.
 func callAgent(ssh, agent []string, host string) (*agentCall, error) {
 	c := &agentCall{host: host, heard: make(chan notice), quit: make(chan struct{})}
 	if err := c.open(ssh, host, agent, Detached()); err != nil {
@@ -27,7 +27,7 @@ func callAgent(ssh, agent []string, host string) (*agentCall, error) {
 	return c, nil
 }
 
-// listen hears the agent to its end. The greeting is an empty notice.
+// listen reads the agent's notices to the end. The greeting is an empty notice.
 func (c *agentCall) listen() {
 	defer close(c.heard)
 	said := newLineReader(c.stdout)
@@ -36,7 +36,7 @@ func (c *agentCall) listen() {
 		var n notice
 		if greeted {
 			err = json.Unmarshal(said.Bytes(), &n)
-		} else if greeted, err = greets(said.Text()); err == nil && !greeted { // a login shell says it
+		} else if greeted, err = greets(said.Text()); err == nil && !greeted { // printed by a login shell
 			continue
 		}
 		if err == nil {
@@ -47,11 +47,11 @@ func (c *agentCall) listen() {
 			}
 		}
 	}
-	defer time.AfterFunc(hangUpTime, func() { _ = c.ssh.Process.Kill() }).Stop() // it has said all that it will
+	defer time.AfterFunc(hangUpTime, func() { _ = c.ssh.Process.Kill() }).Stop() // it has said everything
 	c.err = c.explain(c.host, errors.Join(err, said.Err(), c.ssh.Wait()))
 }
 
-// next is the next notice. It is waited for so long.
+// next returns the next notice. It waits for at most the given time.
 func (c *agentCall) next(ctx context.Context, limit time.Duration) (n notice, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -81,7 +81,7 @@ func (c *agentCall) hangUp() {
 	}
 }
 
-// beat lets the agent know that somebody asks, until the call ends.
+// beat tells the agent that the caller is alive, until the call ends.
 func (c *agentCall) beat() {
 	for c.say.say(command{}) == nil {
 		select {

@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Whether a process that died is worth a new one. Those that are left can run its
+// This file decides whether a process that died is worth a new one. The survivors can run its
 // tasks beside their own, which makes the busiest of them slower for the rest of the
-// job; or a new process is started, which costs its start, and takes tasks of the
-// living only when they next save. Stengler's thesis (Darmstadt 2017, section 6.2) names
+// job. Or the launcher starts a new process, which costs its start, and takes over tasks of
+// live processes only when they next save. Stengler's thesis (Darmstadt 2017, section 6.2) names
 // the two cases in which a new process is better, too little memory and too many
-// deaths, and leaves the choice to be built.
+// deaths, and leaves the choice as future work.
 
 // situation is what the launcher knows when a process has died.
 type situation struct {
-	tasks int           // of the job
-	live  int           // processes that are left; 1 or more
-	ran   time.Duration // so long the job has run; as long, it is assumed, it will go on
-	start time.Duration // that a process takes from its start until it is ready; 0: none ever was
-	state int64         // bytes that a new process would have to be sent; 0: not known
-	saves bool          // all tasks have saved: those of the living move, when they save next
+	tasks int           // tasks of the job
+	live  int           // surviving processes; 1 or more
+	ran   time.Duration // how long the job has run; the estimate is that it runs as long again
+	start time.Duration // from the start of a process until it is ready; 0: none ever was
+	state int64         // bytes that a new process would receive; 0: unknown
+	saves bool          // all tasks have saved: those of live processes move when they next save
 	save  time.Duration // until then
-	full  bool          // those that are left have no room for the tasks of the dead
-	alone bool          // nobody takes over anything: the processes do not know of each other
+	full  bool          // the survivors have no room for the tasks of the dead
+	alone bool          // no process takes over anything: the processes do not know of each other
 }
 
-// moveRate is how many bytes of state are taken to move in a second: what a network of
+// moveRate is the assumed rate at which state moves, in bytes a second: what a network of
 // 10 Gbit/s carries.
 const moveRate = 10e9 / 8
 
-// choose decides whether a new process is started, and says why.
+// choose decides whether to start a new process, and returns why.
 func (s situation) choose() (respawn bool, why string) {
 	switch {
 	case s.alone:
 		return true, "nobody takes its task over"
 	case s.full:
 		return true, "the others have no memory for its tasks"
-	case !s.saves: // the tasks of the dead are taken over, those of the living stay
+	case !s.saves: // survivors take over the tasks of the dead, and tasks of live processes stay
 		return false, "it would get no tasks before another one dies, since the tasks have saved nothing"
 	}
 	through, again := s.through(), s.again()
@@ -52,25 +52,25 @@ func (s situation) choose() (respawn bool, why string) {
 		would, seconds(through), counted(after, "task", "tasks"), before, start, seconds(again))
 }
 
-// busiest is how many tasks the process with the most has, before the death and after
-// it, if they are spread evenly.
+// busiest returns how many tasks the busiest process has, before the death and after
+// it, if tasks are spread evenly.
 func (s situation) busiest() (before, after int) {
 	return ceil(s.tasks, s.live+1), ceil(s.tasks, s.live)
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// slower is how much longer work takes without the dead, as a part of the time that it
+// slower returns how much longer work takes without the dead process, as a fraction of the time that it
 // takes with it.
 func (s situation) slower() float64 {
 	before, after := s.busiest()
 	return float64(after-before) / float64(max(before, 1))
 }
 
-// through is the time that the job loses if nothing is started.
+// through returns the time that the job loses if no process is started.
 func (s situation) through() time.Duration { return share(s.slower(), s.ran) }
 
-// again is the time that it loses if a process is started. If none was ever ready, one
+// again returns the time that the job loses if a process is started. If none was ever ready, a start
 // takes at least as long as the job has run.
 func (s situation) again() time.Duration {
 	start := s.start
@@ -83,7 +83,7 @@ func (s situation) again() time.Duration {
 
 func share(part float64, of time.Duration) time.Duration { return time.Duration(part * float64(of)) }
 
-// seconds writes a time with two digits that count.
+// seconds formats a time with two significant digits.
 func seconds(d time.Duration) string {
 	s := d.Seconds()
 	switch {

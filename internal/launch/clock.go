@@ -8,19 +8,19 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// clock measures what a job takes its time for: how long its processes take to be
-// ready, and how often its tasks save. It may be used by several goroutines.
+// clock measures how a job spends its time: how long its processes take to become
+// ready, and how often its tasks save. Several goroutines may use it.
 type clock struct {
 	mu     sync.Mutex
-	began  map[control.Identity]time.Time // starts of those that are not ready yet
-	took   []time.Duration                // of the others
-	saved  time.Time                      // when the tasks did last, or the job began
-	period time.Duration                  // from the Save before to that; 0: there was none
+	began  map[control.Identity]time.Time // starts of processes that are not ready yet
+	took   []time.Duration                // of the ready ones
+	saved  time.Time                      // when the tasks last saved, or the job began
+	period time.Duration                  // between the last two saves; 0: there was only one or none
 }
 
 func newClock() clock { return clock{began: map[control.Identity]time.Time{}} }
 
-// begin notes that processes are about to be started.
+// begin records that processes are about to be started.
 func (c *clock) begin(at time.Time, all ...control.Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,8 +32,8 @@ func (c *clock) begin(at time.Time, all ...control.Identity) {
 	}
 }
 
-// hear learns from what the coordinator tells. Events of processes have the time of
-// their hosts, so that of their arrival counts.
+// hear learns from events of the coordinator. Events of processes have the time of
+// their hosts, so the time of their arrival counts.
 func (c *clock) hear(e control.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *clock) hear(e control.Event) {
 	}
 }
 
-// start is how long a process takes from its start until the others can reach it: the
-// median of those that were seen; 0: none was.
+// start returns how long a process takes from its start until the others can reach it: the
+// median of those seen; 0: none was.
 func (c *clock) start() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,14 +62,14 @@ func (c *clock) start() time.Duration {
 	return slices.Sorted(slices.Values(c.took))[len(c.took)/2]
 }
 
-// saves tells whether all tasks have saved, once or more.
+// saves reports whether all tasks have saved at least once.
 func (c *clock) saves() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.period > 0
 }
 
-// save is how long it takes until the tasks save next, if they go on as before; 0: they
+// save returns how long it takes until the tasks save next, if they continue as before; 0: they
 // never have, or should have by now.
 func (c *clock) save() time.Duration {
 	c.mu.Lock()

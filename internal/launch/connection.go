@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// connection is one with an agent on another host, at the other end of ssh.
+// connection is a connection to an agent on another host, at the other end of ssh.
 type connection struct {
 	ssh    *exec.Cmd
 	say    *lineWriter
@@ -37,7 +37,7 @@ func (c *connection) open(ssh []string, host string, agent []string, how *syscal
 	return c.ssh.Start()
 }
 
-// explain says why a host was lost.
+// explain returns why a host was lost.
 func (c *connection) explain(host string, err error) error {
 	if refused := (InputError{}); errors.As(err, &refused) {
 		return InputError{fmt.Errorf("host %s: %w", host, refused)}
@@ -66,7 +66,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last is the last line of it.
+// last returns the last line of it.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// lastCry is why a Go program crashed, by its own account: the first line of what it writes to standard
-// error then.
+// lastCry is why a Go program crashed: the first line that it writes to standard
+// error when it does.
 type lastCry struct {
-	rest []byte // the beginning of an unfinished line
+	rest []byte // an unfinished line
 	line atomic.Pointer[string]
 }
 
 // cryMax is how much of a line is kept.
 const cryMax = 512
 
-// cries are what these lines begin with.
+// cries are the beginnings of such lines.
 var cries = []string{"panic: ", "fatal error: "}
 
-// take looks at what a process wrote next.
+// take examines the next output of a process.
 func (c *lastCry) take(b []byte) {
 	for len(b) > 0 {
 		part, rest, whole := bytes.Cut(b, []byte("\n"))
@@ -43,7 +43,7 @@ func (c *lastCry) hear(line string) {
 	}
 }
 
-// text is the last such line; "": there is none.
+// text returns the last such line; "": there is none.
 func (c *lastCry) text() string {
 	if line := c.line.Load(); line != nil {
 		return *line

@@ -10,12 +10,12 @@ import (
 )
 
 // crew is the processes of one host, seen from that host: it starts them, and
-// sees to it that none is left.
+// makes sure that none is left.
 type crew struct {
 	orders  []order
 	threads *threads
-	running sync.WaitGroup // one for each process: it has not exited
-	out     sync.WaitGroup // one for each process: all it wrote was taken
+	running sync.WaitGroup // one for each process that has not exited
+	out     sync.WaitGroup // one for each process whose output is not yet read completely
 
 	mu      sync.Mutex
 	procs   []*process // by order; nil: it was not started
@@ -25,10 +25,10 @@ type crew struct {
 // ending is the end of a process.
 type ending struct {
 	rank   int
-	life   uint64 // its incarnation
+	life   uint64 // the incarnation
 	status status
 	at     time.Time
-	lost   string // it is not known how: why its host is lost
+	lost   string // if it is unknown how it ended: why its host is lost
 }
 
 // newCrew prepares to start a process for each order.
@@ -67,7 +67,7 @@ func (c *crew) start() error {
 	return failed
 }
 
-// stop lets no more processes be started, unless why is nil, and returns the first reason for that.
+// stop prevents further starts, unless why is nil, and returns the first reason for that.
 func (c *crew) stop(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *crew) stop(why error) error {
 }
 
 // watch calls ended, from goroutines of its own, for each process that has
-// exited. linger is called before: until it returns, what is left of the
-// process's group lives on. It is called once.
+// exited. It calls linger before: until linger returns, the rest of the
+// process's group lives on. watch is called once.
 func (c *crew) watch(linger func(rank int), ended func(ending)) {
 	for i, p := range c.procs {
 		o := c.orders[i]
@@ -95,13 +95,13 @@ func (c *crew) watch(linger func(rank int), ended func(ending)) {
 	}
 }
 
-// signal sends a signal to all processes that still run, and to all that those
+// signal sends a signal to all running processes, and to everything that they
 // started in their groups.
 func (c *crew) signal(s syscall.Signal) {
 	c.each(func(p *process, _ int) { p.signal(s) })
 }
 
-// signalOne sends a signal to the process of a rank, and to all that it started in its group.
+// signalOne sends a signal to the process of a rank, and to everything that it started in its group.
 func (c *crew) signalOne(rank int, s syscall.Signal) {
 	c.each(func(p *process, of int) {
 		if of == rank {
@@ -122,7 +122,7 @@ func (c *crew) each(f func(p *process, rank int)) {
 	}
 }
 
-// alive are the ranks of processes that were started and that nobody has waited for.
+// alive returns the ranks of processes that were started and have not been waited for.
 func (c *crew) alive() (ranks []int) {
 	c.each(func(p *process, rank int) {
 		if !p.gone() {
@@ -132,7 +132,7 @@ func (c *crew) alive() (ranks []int) {
 	return ranks
 }
 
-// strike kills all processes at once, but for some, which get SIGQUIT. Nothing more is started.
+// strike kills all processes at once, except for some, which get SIGQUIT. It prevents further starts.
 func (c *crew) strike(spared []int) {
 	c.stop(errTimeout)
 	known := map[int]bool{}
@@ -144,14 +144,14 @@ func (c *crew) strike(spared []int) {
 			p.signal(syscall.SIGKILL)
 		}
 	})
-	for _, pid := range c.threads.children() { // those that do not come to run their program
+	for _, pid := range c.threads.children() { // processes that have not reached exec
 		if !known[pid] {
 			_ = posix.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// close waits until all processes have ended and all they wrote was taken.
+// close waits until all processes have ended and all their output was read.
 func (c *crew) close() {
 	c.out.Wait()
 	c.threads.close()

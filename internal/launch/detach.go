@@ -17,7 +17,7 @@ import (
 // seedHosts is how many hosts have an address at which processes look for each other.
 const seedHosts = 3
 
-// About is what a job of the plan is that outlives its launcher.
+// About describes a job of the plan that outlives its launcher.
 func (p *Plan) About() spool.About {
 	a := spool.About{Command: p.Command(), Began: time.Now()}
 	if p.Hosts != nil {
@@ -26,7 +26,7 @@ func (p *Plan) About() spool.About {
 	return a
 }
 
-// keptHosts are those of the plan that have processes.
+// keptHosts returns the hosts of the plan that have processes.
 func (p *Plan) keptHosts() (hosts []spool.Host) {
 	for rank := range p.N {
 		if p.places[rank].local == 0 {
@@ -38,8 +38,8 @@ func (p *Plan) keptHosts() (hosts []spool.Host) {
 	return hosts
 }
 
-// Detach starts the processes on other hosts, where they outlive this process. If one host cannot, none does. If
-// this process is killed meanwhile, those that were started wait for the others, and end if a majority does not come.
+// Detach starts the processes on other hosts, where they outlive this process. If one host cannot start its processes, Detach undoes the others. If
+// this process is killed in the meantime, the started processes wait for the others, and end if no majority joins.
 func (p *Plan) Detach(ctx context.Context, name string, about spool.About) error {
 	hosts := about.Hosts
 	calls := make([]*agentCall, len(hosts))
@@ -58,7 +58,7 @@ func (p *Plan) Detach(ctx context.Context, name string, about spool.About) error
 	seeds := make([]string, len(hosts))
 	if err == nil {
 		err = forEach(calls, func(i int) (err error) {
-			seeds[i], err = calls[i].seed(ctx)
+			seeds[i], err = calls[i].seed(ctx, p.Listen)
 			return err
 		})
 	}
@@ -81,12 +81,12 @@ func (p *Plan) Detach(ctx context.Context, name string, about spool.About) error
 	if err == nil {
 		return nil
 	}
-	_ = forEach(calls, func(i int) error { // what cannot be undone ends for want of a majority
+	_ = forEach(calls, func(i int) error { // processes that cannot be undone end because they have no majority
 		if !started[i] {
 			return nil
 		}
 		_ = calls[i].say.say(command{Undo: true})
-		_, _ = calls[i].next(context.Background(), undoTime) // it ends then
+		_, _ = calls[i].next(context.Background(), undoTime) // the host ends its part then
 		return nil
 	})
 	return err
@@ -95,7 +95,7 @@ func (p *Plan) Detach(ctx context.Context, name string, about spool.About) error
 // undoTime is how long a host has to end what it has started.
 const undoTime = 5 * time.Second
 
-// forEach calls f for all at once, and returns the first error by number.
+// forEach calls f for all at once, and returns the first error by index.
 func forEach[T any](all []T, f func(i int) error) error {
 	errs := make([]error, len(all))
 	var done sync.WaitGroup
@@ -111,7 +111,7 @@ func forEach[T any](all []T, f func(i int) error) error {
 	return nil
 }
 
-// keptOrders are what all hosts are told.
+// keptOrders returns the orders that all hosts get.
 func (p *Plan) keptOrders(name string, about spool.About, seeds []string) (agentOrders, error) {
 	settings, err := json.Marshal(p.Settings)
 	if err != nil {
@@ -135,12 +135,12 @@ func (p *Plan) keptOrders(name string, about spool.About, seeds []string) (agent
 }
 
 // seed asks a host for an address.
-func (c *agentCall) seed(ctx context.Context) (string, error) {
+func (c *agentCall) seed(ctx context.Context, listen string) (string, error) {
 	if _, err := c.next(ctx, callTime); err != nil { // the greeting
 		return "", err
 	}
 	name := c.host[strings.LastIndexByte(c.host, '@')+1:]
-	if err := c.say.say(agentOrders{Seed: true, Fallback: name}); err != nil {
+	if err := c.say.say(agentOrders{Seed: true, Fallback: name, Listen: listen}); err != nil {
 		return "", c.lost(ctx, err)
 	}
 	n, err := c.next(ctx, callTime)
@@ -169,7 +169,7 @@ func (c *agentCall) refused(n notice) error {
 	return fmt.Errorf("host %s says %q", c.host, n.Type)
 }
 
-// lost says why a host does not take what is said to it: it may have said so itself.
+// lost returns why a host does not accept messages: it may have said so itself.
 func (c *agentCall) lost(ctx context.Context, err error) error {
 	if n, e := c.next(ctx, hangUpTime); e != nil {
 		return e

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -112,7 +113,7 @@ func TestLauncherThatIsGoneLeavesTooFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed, err := call.seed(context.Background())
+	seed, err := call.seed(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +231,36 @@ func TestKeptJobsEndAsTheirHostsTell(t *testing.T) {
 		}
 		if want := map[bool]syscall.Signal{true: syscall.SIGINT}[c.name == "interrupted"]; r.Signal != want {
 			t.Errorf("%s: %v", c.name, r.Signal)
+		}
+	}
+}
+
+// TestSeedIsWhereProcessesListen: on an interface and among ports that a firewall lets through, and not the first one, which is a process's.
+func TestSeedIsWhereProcessesListen(t *testing.T) {
+	shelf(t)
+	c := own(1, "member")
+	c.onHosts(t, Host{"a", 1})
+	low, taken := 20000, net.Listener(nil) // three ports, of which the last one is taken
+	for ; taken == nil; low += 3 {
+		if free, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", low+4)); err == nil {
+			free.Close()
+			taken, _ = net.Listen("tcp", fmt.Sprint("127.0.0.1:", low+5))
+		}
+	}
+	defer taken.Close()
+	for listen, want := range map[string]string{
+		fmt.Sprintf("127.0.0.1:%d-%d", low, low+2): fmt.Sprint("127.0.0.1:", low+1),
+		fmt.Sprintf("127.0.0.1:%d", low+2):         "address already in use",
+		"127.0.0.1:0":                              "127.0.0.1:",
+	} {
+		call, err := callAgent(c.SSH, c.Agent, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := call.seed(t.Context(), listen)
+		call.hangUp()
+		if text := fmt.Sprint(got, err); !strings.Contains(text, want) {
+			t.Errorf("processes that listen at %q are looked for at %s, want %s", listen, text, want)
 		}
 	}
 }

@@ -4,5 +4,5 @@ package launch
 
 import "syscall"
 
-// Detached puts a process into a session of its own: it has no terminal, and no signal that is meant for our group reaches it.
+// Detached puts a process into its own session: it has no terminal, and signals to our group do not reach it.
 func Detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

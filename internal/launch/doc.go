@@ -1,28 +1,28 @@
-// Package launch starts the processes of a job and looks after them: what mpirun
-// is to MPI.
+// Package launch starts the processes of a job and looks after them, as mpirun
+// does for MPI.
 //
-// A Plan is a checked Config; its Run starts N processes, each with the variables
-// that tell it its place (package control), hosts the coordinator that they meet
-// at, and waits for them. What they write is shown line by line, each with its
-// rank. Any program can be started; one that never joins the job is just run.
+// A Plan is a checked Config. Its Run starts N processes, each with the variables
+// that give it its place (package control), hosts their coordinator,
+// and waits for them. It shows their output line by line, each line with its
+// rank. It can start any program; a program that never joins the job just runs.
 //
 // What the launcher promises:
 //
-//  1. Nothing that a process wrote is lost, however soon it ended and whatever
-//     ended it, and nobody who inherited its output keeps the launcher waiting.
-//  2. No process outlives the job. Each is in a process group of its own, which
+//  1. No output of a process is lost, however soon it ended and whatever
+//     ended it. A process that inherited the output does not keep the launcher waiting.
+//  2. No process outlives the job. Each is in its own process group, which
 //     is killed when the process has ended. If the launcher itself is killed,
-//     the kernel kills what it started; what those started (sh, go run) notices
+//     the kernel kills what it started; a process behind a wrapper (sh, go run) notices
 //     that the coordinator is gone, if it has joined the job.
-//  3. Death and failure are kept apart: a process that a signal ended has died,
-//     which the others may survive; one that ended with an exit code other than
-//     0 has failed, and with it the run. The report names the first.
-//  4. A job grows only if it was allowed to, and only on request; who died is
-//     started again only if that was asked for, and not for ever. The new
-//     processes are looked after like the first ones.
-//  5. A signal to the launcher is passed on; the second one kills, and so does
-//     time (Grace). The time-out is kept whatever hangs: a few processes are asked
-//     for goroutines, unless it is Abrupt, the others killed, and Run returns.
-//  6. Processes of other hosts may outlive the launcher (Detach). Then the agent on each host keeps what they
-//     write and how they end (Keep), until somebody asks (Attachment). They die with their agent.
+//  3. Death and failure are different: a process that a signal ended has died,
+//     which the others may survive; a process that ended with an exit code other than
+//     0 has failed, and so has the run. The report names the first.
+//  4. A job grows only if it was allowed to, and only on request. A dead process is
+//     started again only if the user asked for that, and not for ever. The launcher
+//     looks after the new processes as after the first ones.
+//  5. A signal to the launcher is forwarded; the second signal kills the processes, and so does
+//     the end of Grace. The timeout holds whatever hangs: a few processes print their
+//     goroutines, unless the job is Abrupt, the others are killed, and Run returns.
+//  6. Processes of other hosts may outlive the launcher (Detach). Then the agent on each host keeps their
+//     output and how they end (Keep), until somebody asks (Attachment). They die with their agent.
 package launch

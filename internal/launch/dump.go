@@ -6,16 +6,16 @@ import (
 	"regexp"
 )
 
-// dump shortens what a Go program prints of its goroutines when the time-out asks for them: most of them are the library's
-// own, hundreds of lines a process. It shows a few stacks, from the operation or the function of the program on that is in
-// them, and says how much more there is.
+// dump shortens what a Go program prints of its goroutines when the timeout asks for them: most of them belong to the
+// library, hundreds of lines a process. It shows a few stacks, each from the program's function or operation
+// on, and says how many lines it leaves out.
 type dump struct {
 	begun  bool
-	stack  [][]byte // of the present one what may be shown
-	lines  int      // of it so far
-	own    bool     // it has come to the program
-	waits  bool     // it only waits for the tasks, which have stacks of their own
-	first  [][]byte // the first one, in case none is the program's
+	stack  [][]byte // what may be shown of the current stack
+	lines  int      // lines of it so far
+	own    bool     // it has reached a frame of the program
+	waits  bool     // it only waits for the tasks, which have their own stacks
+	first  [][]byte // the first stack, in case none is the program's
 	shown  int      // stacks
 	hidden int      // lines
 }
@@ -31,10 +31,10 @@ var (
 	stackBegins = []byte("goroutine ")
 	idleBegins  = []byte("goroutine 0 ")
 	runFrame    = []byte("github.com/coppice-go/coppice.(*Job).Run(")
-	ownFrame    = regexp.MustCompile(`^(main\.|github\.com/coppice-go/coppice\.[A-Z])`) // the program, or a call of it
+	ownFrame    = regexp.MustCompile(`^(main\.|github\.com/coppice-go/coppice\.[A-Z])`) // the program, or its call of the library
 )
 
-// take takes a line and returns those that are to be shown now.
+// take takes a line and returns the lines to show now.
 func (d *dump) take(line []byte) (show [][]byte) {
 	if !d.begun {
 		d.begun = bytes.HasPrefix(line, dumpBegins)
@@ -62,12 +62,12 @@ func (d *dump) take(line []byte) (show [][]byte) {
 		d.hidden++
 		return show
 	}
-	line, _, _ = bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" fp=")) // of what follows, only a debugger makes sense
+	line, _, _ = bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" fp=")) // what follows makes sense only to a debugger
 	d.stack = append(d.stack, append(bytes.Clone(line), '\n'))
 	return show
 }
 
-// endStack returns the present stack, if it is to be shown.
+// endStack returns the current stack, if it is shown.
 func (d *dump) endStack() (show [][]byte) {
 	switch {
 	case d.own && !d.waits && d.shown < stacksShown:

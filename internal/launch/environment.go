@@ -9,14 +9,14 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// placeVars tell a process its place: the launcher sets them, and nobody else.
+// placeVars give a process its place: only the launcher sets them.
 var placeVars = []string{
 	control.VarDir, control.VarJob, control.VarRank, control.VarSize, control.VarIncarnation, control.VarGrow,
 	control.VarCoordinator, control.VarKeyFile, control.VarKey,
 	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 }
 
-// inherited is the launcher's environment without what tells a process its
+// inherited returns the launcher's environment without the variables that give a process its
 // place: the launcher may be part of a job itself.
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -25,13 +25,13 @@ func inherited() []string {
 	})
 }
 
-// Carried is what other hosts get of the launcher's environment: what is said
-// to the library in it.
+// Carried returns the part of the launcher's environment that other hosts get: the variables
+// of the library.
 func Carried() []string {
 	return slices.DeleteFunc(inherited(), func(v string) bool { return !strings.HasPrefix(v, "COPPICE_") })
 }
 
-// merge adds variables to others. Of several with one name the last stays.
+// merge adds variables to others. Of several with one name, the last stays.
 func merge(variables ...[]string) []string {
 	all := slices.Concat(variables...)
 	last := make(map[string]int, len(all))
@@ -48,7 +48,7 @@ func merge(variables ...[]string) []string {
 	return merged
 }
 
-// working is what a process's environment says of its working directory, if
+// working returns what a process's environment says about its working directory, if
 // that is not the launcher's.
 func working(dir string) []string {
 	if dir == "" {

@@ -14,8 +14,8 @@ type suspect struct {
 	how  string
 }
 
-// agentKill is what the coordinator calls to have a process on another host killed;
-// nil: there is no other.
+// agentKill returns the function by which the coordinator kills a process on another host;
+// nil: there is no other host.
 func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
 	if j.Hosts == nil {
 		return nil
@@ -25,8 +25,8 @@ func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
 	}
 }
 
-// hearSuspects has those ended that the coordinator has given up, and those of an Abrupt job
-// that linger. Suspects that have joined on this host the coordinator kills itself.
+// hearSuspects ends processes that the coordinator has given up on, and processes of an Abrupt job
+// that linger. The coordinator itself kills suspects that have joined on this host.
 func (j *job) hearSuspects(e control.Event) {
 	if e.Type == control.EventFinished && j.Abrupt {
 		time.AfterFunc(cmp.Or(j.Silence, control.SilenceDefault), func() {
@@ -58,9 +58,9 @@ func (j *job) fence(s suspect) {
 	j.checkForsaken()
 }
 
-// checkForsaken looks whether all that still run are processes of other hosts that were given up, and
-// the job has finished without them: then their agents have a moment more to answer, and nobody waits until the
-// connection to a lost host has timed out.
+// checkForsaken checks whether all running processes are on other hosts and were given up on, and
+// the job has finished without them. Then their agents have a moment more to answer, and the launcher does not wait until the
+// connection to a lost host times out.
 func (j *job) checkForsaken() {
 	if j.Hosts == nil || j.forsaken != nil || len(j.running) == 0 || len(j.calling) > 0 || !j.finished() {
 		return

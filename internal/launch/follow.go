@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
-// follow tells who has asked for it what a keeper of this host has spooled, and how its processes ended. It ends when that is
-// told, when who has asked is gone, or has not been heard of for a while.
+// follow sends the caller what a keeper of this host has spooled, and how its processes ended. It ends when everything is
+// sent, or when the caller is gone or has been silent for a while.
 func (a *agent) follow(caller context.Context, said *bufio.Scanner) error {
 	ctx, stop := context.WithCancelCause(caller)
 	defer stop(nil)
@@ -24,7 +24,7 @@ func (a *agent) follow(caller context.Context, said *bufio.Scanner) error {
 	if a.orders.Follow.Remove {
 		return a.removeKept(job)
 	}
-	silence := time.AfterFunc(patienceMin, func() { os.Exit(1) }) // what is written may be taken by nobody
+	silence := time.AfterFunc(patienceMin, func() { os.Exit(1) }) // writes may block for ever
 	defer silence.Stop()
 	go func() {
 		defer stop(errors.New("nobody asks any more"))
@@ -35,7 +35,7 @@ func (a *agent) follow(caller context.Context, said *bufio.Scanner) error {
 				return
 			}
 			if c.Signal != 0 {
-				_ = job.Signal(c.Signal) // who is gone needs none
+				_ = job.Signal(c.Signal) // a process that is gone needs none
 			}
 		}
 	}()
@@ -53,7 +53,7 @@ func (a *agent) follow(caller context.Context, said *bufio.Scanner) error {
 	result, err := job.Follow(ctx, a.orders.Follow.From, emit)
 	switch {
 	case errors.Is(err, spool.ErrKilled):
-		control.Sweep(os.Getenv) // what it has left
+		control.Sweep(os.Getenv) // what the job has left
 		return a.to.say(notice{Type: noticeGone, Text: "its agent was killed, and its processes with it"})
 	case err != nil:
 		return err

@@ -11,11 +11,11 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// joinCall is somebody's request for more processes.
+// joinCall is a request for more processes.
 type joinCall struct {
 	control.JoinRequest
-	revive bool            // it is the launcher's own, for the next life of a dead process
-	answer func(joinReply) // is told what came of it; it does not block
+	revive bool            // it is the launcher's own, for the next incarnation of a dead process
+	answer func(joinReply) // gets the result; it does not block
 }
 
 type joinReply struct {
@@ -23,7 +23,7 @@ type joinReply struct {
 	err    error
 }
 
-// growth is a request that is being carried out.
+// growth is a request in progress.
 type growth struct {
 	call   joinCall
 	places []control.Place
@@ -36,8 +36,8 @@ type growth struct {
 	err     error         // why they could not be started
 }
 
-// requestJoin hands a request to who oversees the job, and waits for the answer. The
-// coordinator calls it, from goroutines of its own.
+// requestJoin passes a request to the goroutine that oversees the job, and waits for the answer. The
+// coordinator calls it, from its own goroutines.
 func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
 	reply := make(chan joinReply, 1)
 	c := joinCall{JoinRequest: r, answer: func(a joinReply) { reply <- a }}
@@ -50,7 +50,7 @@ func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
 	return answer.joined, answer.err
 }
 
-// join does what somebody asks for, if it can be done.
+// join meets a request, if it can.
 func (j *job) join(c joinCall) {
 	g := &growth{call: c}
 	if err := j.reserve(g); err != nil {
@@ -72,13 +72,13 @@ func (j *job) join(c joinCall) {
 	}
 }
 
-// errEnding refuses who asks for processes too late.
+// errEnding refuses requests that come too late.
 const errEnding = control.Refused("the job is about to end; allowed: one that goes on")
 
-// ending tells whether the job is about to end.
+// ending reports whether the job is about to end.
 func (j *job) ending() bool { return j.calls.Err() != nil }
 
-// reserve gets places for the processes.
+// reserve reserves places for the processes.
 func (j *job) reserve(g *growth) (err error) {
 	rank, known := g.call.Rank, j.server.Status()
 	if j.ending() {
@@ -93,7 +93,7 @@ func (j *job) reserve(g *growth) (err error) {
 		g.places, err = j.server.Reserve(g.call.Count, rank)
 	}
 	if err == nil && rank >= 0 {
-		j.learn(known[rank]) // nobody will know it of the life before
+		j.learn(known[rank]) // the last chance to know it of the previous incarnation
 	}
 	now := time.Now()
 	for _, at := range g.places {
@@ -102,7 +102,7 @@ func (j *job) reserve(g *growth) (err error) {
 	return err
 }
 
-// refuse takes back what was prepared, and tells why.
+// refuse takes back what was prepared, and answers why.
 func (j *job) refuse(g *growth, err error) {
 	for _, r := range g.relays {
 		_ = closeLogs(r) // there is nothing in them
@@ -113,7 +113,7 @@ func (j *job) refuse(g *growth, err error) {
 	g.call.answer(joinReply{err: err})
 }
 
-// accept takes note of processes that were started, and tells who asked.
+// accept records processes that were started, and answers the request.
 func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 	var answer joinReply
 	for i, at := range g.places {
@@ -132,8 +132,8 @@ func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
 	g.call.answer(answer)
 }
 
-// program is what the processes of a request run on this host: the job's own
-// program, unless it names another.
+// program returns what the processes of a request run on this host: the job's own
+// program, unless the request names another.
 func (c joinCall) program(p *Plan) (program, error) {
 	argv := c.argv(p)
 	if len(c.Program) == 0 {
@@ -143,7 +143,7 @@ func (c joinCall) program(p *Plan) (program, error) {
 	return program{path, argv}, err
 }
 
-// argv is the program with its arguments. A relative path begins where the request
+// argv returns the program with its arguments. A relative path begins where the request
 // was made.
 func (c joinCall) argv(p *Plan) []string {
 	if len(c.Program) == 0 {
@@ -189,8 +189,8 @@ func (j *job) startMore(g *growth) (*local, error) {
 	return here, nil
 }
 
-// joinThere starts processes on other hosts, each through an agent of its own: what
-// came of it comes through j.grown.
+// joinThere starts processes on other hosts, each through its own agent. The result
+// arrives on j.grown.
 func (j *job) joinThere(g *growth) {
 	g.begun = make(chan struct{})
 	taken := j.taken()
@@ -222,7 +222,7 @@ func (j *job) joinThere(g *growth) {
 	}()
 }
 
-// taken counts the processes that run on each host, and those that are about to.
+// taken counts the processes that run, or are about to run, on each host.
 func (j *job) taken() map[string]int {
 	taken := map[string]int{}
 	for rank := range j.running {
@@ -238,8 +238,8 @@ func (j *job) taken() map[string]int {
 	return taken
 }
 
-// freeHost is a host with a free slot: that of the rank's last process if possible,
-// otherwise the one with the fewest processes.
+// freeHost returns a host with a free slot: that of the rank's last process if possible,
+// otherwise the host with the fewest processes.
 func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
 	lost := map[string]bool{}
 	for _, s := range j.stations {
@@ -288,7 +288,7 @@ func (g *growth) callAll(j *job) error {
 	return nil
 }
 
-// settleGrowth takes note of what came of processes on other hosts.
+// settleGrowth records the result of starting processes on other hosts.
 func (j *job) settleGrowth(g *growth) {
 	defer close(g.begun)
 	delete(j.calling, g)
@@ -311,7 +311,7 @@ func (j *job) settleGrowth(g *growth) {
 		}
 	}
 	if g.err != nil {
-		g.relays = nil // theirs to close
+		g.relays = nil // the remotes close them
 		j.refuse(g, g.err)
 		return
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// What became of the tasks of the dead. Whoever owns a task in the latest view runs
-// it, so a task is lost only if nobody owns it there, or if that process died, too,
+// What became of the tasks of the dead. The owner of a task in the latest view runs
+// it, so a task is lost only if it has no owner there, or if that process died, too,
 // before the job had finished.
 
-// inherit takes over who owned which task last: by the latest view that the
-// coordinator was told of, and by those from which views removed somebody.
+// inherit records which process owned which task last, by the latest view that the
+// coordinator knows, and by the views that removed processes.
 func (r *Report) inherit(v *control.View, removed map[control.Identity][]int) {
-	if v == nil || v.Owners == nil { // each rank that of its number, and nobody another
+	if v == nil || v.Owners == nil { // each rank owns the task of its number, and no other
 		for i := range r.Tasks {
 			if t := &r.Tasks[i]; !t.extra {
 				t.tasks = []int{t.Rank}
@@ -51,7 +51,7 @@ func (r *Report) inherit(v *control.View, removed map[control.Identity][]int) {
 	}
 }
 
-// heirs are the processes that own the tasks of one that is out.
+// heirs returns the processes that own the tasks of a process that is out.
 func (r *Report) heirs(t *TaskReport) (ids []int) {
 	if !t.out {
 		return nil
@@ -65,7 +65,7 @@ func (r *Report) heirs(t *TaskReport) (ids []int) {
 	return slices.Compact(ids)
 }
 
-// owner is the process that owned a task last; nil: nobody did, or it is not known.
+// owner returns the process that owned a task last; nil: none did, or it is unknown.
 func (r *Report) owner(task int) *TaskReport {
 	for i := range r.Tasks {
 		if t := &r.Tasks[i]; t.in && task < len(r.owners) && t.Rank == r.owners[task] {
@@ -75,7 +75,7 @@ func (r *Report) owner(task int) *TaskReport {
 	return nil
 }
 
-// unfinished are the tasks of a process that died which nobody finished.
+// unfinished returns the tasks of a dead process that no process finished.
 func (r *Report) unfinished(t *TaskReport) (tasks []int) {
 	for _, task := range t.tasks {
 		owner := r.owner(task)
@@ -89,8 +89,8 @@ func (r *Report) unfinished(t *TaskReport) (tasks []int) {
 	return tasks
 }
 
-// last is the last life of a process, if the program knows nothing of jobs: then that has
-// done it all again. Otherwise its tasks end with it, since nobody told of another owner.
+// last returns the last incarnation of a process, if the program never joins the job: that incarnation has
+// done the work again. Otherwise its tasks end with it, since no view names another owner.
 func (r *Report) last(t *TaskReport) *TaskReport {
 	last := t
 	for i := range r.Tasks {
@@ -101,17 +101,17 @@ func (r *Report) last(t *TaskReport) *TaskReport {
 	return last
 }
 
-// survived tells whether a process that ended with an exit code other than 0, and
-// without a word, was replaced: a view goes on without it, and others have all its
-// tasks. So a Go program ends that crashes, or that SIGSEGV strikes. Who was started
-// while the job ran, and never came to be in a view, had none.
+// survived reports whether a process that ended with an exit code other than 0, and
+// did not say why, was replaced: a view continues without it, and others have all its
+// tasks. A Go program ends like this if it crashes or gets SIGSEGV. A process that was started
+// while the job ran, and never was in a view, had no tasks.
 func (r *Report) survived(t *TaskReport) bool {
 	crashed := t.Exit != nil && *t.Exit != 0 && t.Failure == ""
 	useless := (t.extra || t.Again > 0) && !t.in && r.owners != nil
 	return crashed && (t.out || useless) && len(r.unfinished(t)) == 0
 }
 
-// aftermath says what came after the first death of a job that ended well.
+// aftermath describes what followed the first death of a job that ended well.
 func (r *Report) aftermath(first *TaskReport, others int) (text string) {
 	end := "; the others ended well"
 	if len(first.Heirs) > 0 && len(r.unfinished(first)) == 0 {
@@ -127,7 +127,7 @@ func (r *Report) aftermath(first *TaskReport, others int) (text string) {
 	return text + end
 }
 
-// legacy says who took the tasks of a process over.
+// legacy says which processes took over the tasks of a process.
 func (t *TaskReport) legacy() string {
 	was, processes := "was", "process "
 	if len(t.tasks) > 1 {

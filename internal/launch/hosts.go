@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// Host is a machine of the job and how many processes it takes.
+// Host is a machine of the job, and how many processes it takes.
 type Host struct {
 	Name  string
 	Slots int
@@ -76,7 +76,7 @@ func parseHost(entry string) (Host, error) {
 	return host, nil
 }
 
-// slots is how many processes the hosts take together.
+// slots returns how many processes the hosts take together.
 func slots(hosts []Host) (sum int) {
 	for _, h := range hosts {
 		sum += h.Slots

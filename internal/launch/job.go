@@ -16,22 +16,22 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// hurryTime is how long who reads the output has to take the rest of it when
-// the user has no patience left, or the time-out has struck.
+// hurryTime is how long the reader of the output has to take the rest of it when
+// the user has sent a second signal, or the timeout has expired.
 const hurryTime = time.Second
 
-// settleTime is how long the coordinator has to hear of the last ends.
+// settleTime is how long the coordinator has to learn of the last ends.
 const settleTime = time.Second
 
-// station is where some processes of the job run: here, or on a host with an
+// station is where some processes of the job run: on this host, or on a host with an
 // agent. It reports on job.endings.
 type station interface {
-	signal(syscall.Signal) // to all that still run, and to what they started
-	kill(rank int)         // the process of that rank, whatever started it
-	close()                // waits until all have ended and all they wrote was taken
+	signal(syscall.Signal) // to all running processes, and to what they started
+	kill(rank int)         // kills the process of that rank, whatever started it
+	close()                // waits until all have ended and all their output was read
 }
 
-// job is a Plan being carried out. Its methods are called by one goroutine.
+// job is a Plan in progress. One goroutine calls its methods.
 type job struct {
 	*Plan
 	screen   *screen
@@ -40,37 +40,37 @@ type job struct {
 	endings  chan ending
 	running  map[int]uint64              // ranks whose process has not ended, and its incarnation
 	at       map[int]station             // where each rank runs, or ran last
-	entry    map[int]int                 // where the report has it
-	called   map[int]control.JoinRequest // by rank: what those that joined were started with
-	joins    chan joinCall               // that somebody asks for
-	grown    chan *growth                // what came of those on other hosts
-	calling  map[*growth]bool            // those that are being carried out there
-	calls    context.Context             // ends when no process shall be started any more
+	entry    map[int]int                 // index of its entry in the report
+	called   map[int]control.JoinRequest // by rank: the request for which a joined process was started
+	joins    chan joinCall               // requests
+	grown    chan *growth                // results of starts on other hosts
+	calling  map[*growth]bool            // starts on other hosts in progress
+	calls    context.Context             // ends when no more processes may be started
 	hangUp   context.CancelFunc
-	dog      *watchdog            // keeps the time-out
-	over     chan struct{}        // closed when nobody is overseen any more
-	close    func()               // closes it
-	why      map[int]string       // the launcher ended it
-	kills    chan control.Kill    // that are due
-	victims  map[control.Kill]int // the ranks that those that were due were for
-	suspects chan suspect         // the coordinator gave them up
-	failed   chan struct{}        // with room for one: a task has returned an error
-	refusals chan string          // with room for one: why the processes cannot do what they are to
-	refused  string               // that
+	dog      *watchdog            // enforces the timeout
+	over     chan struct{}        // closed when the job is no longer overseen
+	close    func()               // closes over
+	why      map[int]string       // by rank: why the launcher ended it
+	kills    chan control.Kill    // kills that are due
+	victims  map[control.Kill]int // the ranks that due kills were for
+	suspects chan suspect         // the coordinator gave up on them
+	failed   chan struct{}        // of capacity one: a task has returned an error
+	refusals chan string          // of capacity one: why the processes cannot do what the settings say
+	refused  string               // the reason from refusals
 	began    time.Time
 	first    time.Time        // when the job was started for the first time
-	threads  []*threads       // that called them
-	early    os.Signal        // came while they were called; nil: none
-	grace    <-chan time.Time // when who was passed a signal has to be gone
-	forsaken <-chan time.Time // when agents that do not answer are given up
-	hurry    bool             // the user has no patience left
+	threads  []*threads       // that started the processes
+	early    os.Signal        // a signal that came while hosts were called; nil: none
+	grace    <-chan time.Time // when the processes must have ended after a signal
+	forsaken <-chan time.Time // when to give up on agents that do not answer
+	hurry    bool             // the user has sent a second signal
 	report   Report
 	notices  chan string // to be written
-	again    respawner   // of the dead
+	again    respawner   // starts dead processes again
 }
 
-// run carries the plan out once. The first start was then, if this is not it, and past
-// are all that were.
+// run carries the plan out once. If this is not the first start, first is the time of the first, and past
+// has all earlier ones.
 func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []Restart) (*job, error) {
 	j := &job{
 		Plan:    p,
@@ -121,7 +121,7 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 	return j, nil
 }
 
-// end tells that a process has ended.
+// end reports that a process has ended.
 func (j *job) end(e ending) {
 	select {
 	case j.endings <- e:
@@ -133,7 +133,7 @@ func (j *job) end(e ending) {
 func (j *job) finish(ctx context.Context) {
 	j.report.Seconds = time.Since(j.first).Seconds()
 	j.drain(ctx)
-	select { // the coordinator may have yet to hear of the last ends
+	select { // the coordinator may not have learned of the last ends
 	case <-j.server.Done():
 	case <-time.After(settleTime):
 	}
@@ -154,7 +154,7 @@ func (j *job) finish(ctx context.Context) {
 	}
 }
 
-// learn takes over into the report what the coordinator knows of a rank's latest
+// learn copies into the report what the coordinator knows of a rank's latest
 // process.
 func (j *job) learn(s control.Status) {
 	i, started := j.entry[s.Rank]
@@ -169,8 +169,8 @@ func (j *job) learn(s control.Status) {
 	j.report.Tasks[i].learn(s, kill)
 }
 
-// drain waits until all that the processes wrote is shown, or the user has no
-// patience with who reads it.
+// drain waits until all output of the processes is shown, or the user has no
+// patience with its reader.
 func (j *job) drain(ctx context.Context) {
 	drained := make(chan struct{})
 	go func() {
@@ -202,8 +202,8 @@ func (j *job) drain(ctx context.Context) {
 	}
 }
 
-// victim is the rank of the process that a kill is for: the one that began with the
-// task, or that owned it when the time had come.
+// victim returns the rank of the process that a kill is for: the one that began with the
+// task, or that owned it when the kill was due.
 func (j *job) victim(k control.Kill) int {
 	if rank, due := j.victims[k]; due {
 		return rank
@@ -214,7 +214,7 @@ func (j *job) victim(k control.Kill) int {
 	return k.Task
 }
 
-// killOf is the kill of a process that the user asked for; "": none.
+// killOf returns the kill of a process that the user asked for; "": none.
 func (j *job) killOf(rank int) string {
 	for _, k := range j.Kills {
 		if j.victim(k) == rank {
@@ -224,8 +224,8 @@ func (j *job) killOf(rank int) string {
 	return ""
 }
 
-// schedule lets the launcher's own kills come at their time, until the function
-// it returns is called.
+// schedule triggers the launcher's own kills at their time, until the caller calls the
+// returned function.
 func (j *job) schedule() (stop func()) {
 	var timers []*time.Timer
 	for _, k := range j.Kills {
@@ -240,7 +240,7 @@ func (j *job) schedule() (stop func()) {
 	}
 }
 
-// oversee does what is to be done while processes run.
+// oversee does what is needed while processes run.
 func (j *job) oversee(ctx context.Context) {
 	var patience <-chan time.Time
 	struck, cancelled := j.dog.struck, ctx.Done()
@@ -295,7 +295,7 @@ func (j *job) kill(rank int) {
 	}
 }
 
-// observe looks for what has to be done.
+// observe reacts to an event.
 func (j *job) observe(e control.Event) {
 	if j.Events != nil {
 		j.Events(e)
@@ -322,12 +322,12 @@ const (
 	whyKill        = "--kill "
 )
 
-// ended notes the end of a process.
+// ended records the end of a process.
 func (j *job) ended(e ending) {
 	if j.running[e.rank] != e.life {
 		return
 	}
-	if j.dog.hasStruck() { // it may be that which has ended it
+	if j.dog.hasStruck() { // the watchdog may have ended it
 		j.timeout()
 	}
 	delete(j.running, e.rank)
@@ -350,7 +350,7 @@ func (j *job) ended(e ending) {
 	j.checkForsaken()
 }
 
-// interrupt passes the first signal on and kills at the second.
+// interrupt forwards the first signal and kills at the second.
 func (j *job) interrupt(s os.Signal) {
 	sig, ok := s.(syscall.Signal)
 	if !ok {
@@ -378,7 +378,7 @@ const graceDefault = 30 * time.Second
 
 func (j *job) graceTime() time.Duration { return cmp.Or(j.Grace, graceDefault) }
 
-// timeout takes note of what the watchdog is doing.
+// timeout records what the watchdog is doing.
 func (j *job) timeout() {
 	if j.report.Timeout {
 		return
@@ -398,7 +398,7 @@ func (j *job) timeout() {
 	}
 }
 
-// killOne is a kill that the user asked for: of the process that owns the task now.
+// killOne carries out a kill that the user asked for: of the process that owns the task now.
 func (j *job) killOne(k control.Kill) {
 	rank := k.Task
 	if v := j.server.View(); v != nil && k.Task < len(v.Owners) {
@@ -412,7 +412,7 @@ func (j *job) killOne(k control.Kill) {
 	j.kill(rank)
 }
 
-// killAll kills all processes that still run.
+// killAll kills all running processes.
 func (j *job) killAll(why string) {
 	j.blame(why)
 	for _, s := range j.stations {
@@ -423,7 +423,7 @@ func (j *job) killAll(why string) {
 	}
 }
 
-// blame notes why those that still run are about to end.
+// blame records why the running processes are about to end.
 func (j *job) blame(why string) {
 	for rank := range j.running {
 		if j.why[rank] == "" {
@@ -432,13 +432,13 @@ func (j *job) blame(why string) {
 	}
 }
 
-// ranks are those that still run.
+// ranks returns the ranks that still run.
 func (j *job) ranks() []int { return slices.Sorted(maps.Keys(j.running)) }
 
 func (j *job) stillRunning() string { return tasks(j.ranks()) }
 
-// notice tells the user something. Whether anybody reads it must not hold up the job: it is
-// written by a goroutine of its own, and dropped if too much waits.
+// notice reports something to the user. A reader that is slow must not delay the job, so a separate goroutine
+// writes the notice, or drops it if too many wait.
 func (j *job) notice(format string, args ...any) {
 	if j.Notice == nil {
 		return

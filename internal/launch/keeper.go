@@ -22,25 +22,34 @@ import (
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
-// Processes that outlive their launcher have a keeper on each host: an agent in a session of its own, which spools
-// what they write and how they end. The launcher's connection may break as soon as it has given its orders. Nobody
-// decides anything there: the processes find each other at seeds, one of them has the coordinator, and a majority of them goes
-// on without those that are lost. If a keeper is killed, the kernel kills the processes that it started, and the
-// others take their tasks over.
+// Processes that outlive their launcher have a keeper on each host: an agent in its own session, which spools
+// their output and how they end. The launcher's connection may break as soon as it has given its orders. A keeper
+// decides nothing: the processes find each other at seeds, one of them has the coordinator, and a majority of them
+// continues without the lost ones. If a keeper is killed, the kernel kills the processes that it started, and the
+// others take over their tasks.
 
 // seed tells the launcher where others may look for processes of this host. Then it starts a keeper with the orders that
-// come, and is at hand until the launcher has no more use for it.
-func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd) error {
-	door, err := net.Listen("tcp", ":0") // nobody else gets the port until the processes are started
+// follow, and waits until the launcher no longer needs it.
+func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd, seedAt func(string) (string, error)) error {
+	at := ":0"
+	var err error
+	if a.orders.Listen != "" {
+		at, err = seedAt(a.orders.Listen)
+	}
+	var door net.Listener // no other process gets the port until the processes are started
+	if err == nil {
+		door, err = control.ListenPorts(at, true) // processes take the first ones
+	}
 	if err != nil {
 		return errors.Join(err, a.to.say(notice{Type: noticeRefused, Text: err.Error()}))
 	}
 	defer door.Close()
 	_, port, _ := net.SplitHostPort(door.Addr().String())
-	host := a.orders.Fallback
-	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); len(words) == 4 { // the address that the launcher has reached
+	host, _, _ := net.SplitHostPort(at)
+	if words := strings.Fields(os.Getenv("SSH_CONNECTION")); host == "" && len(words) == 4 { // the address that the launcher has reached
 		host = words[2]
 	}
+	host = cmp.Or(host, a.orders.Fallback)
 	if err := a.to.say(notice{Type: noticeSeed, Text: net.JoinHostPort(host, port)}); err != nil {
 		return err
 	}
@@ -56,12 +65,12 @@ func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd)
 		answer = notice{Type: noticeRefused, Text: err.Error()}
 	}
 	if err := a.to.say(answer); err != nil || answer.Type == noticeRefused {
-		return err // the processes need nobody any more
+		return err // the processes need this agent no more
 	}
 	for said.Scan() {
 		var c command
 		if json.Unmarshal(said.Bytes(), &c) == nil && c.Undo {
-			_ = job.Signal(syscall.SIGKILL) // who is gone needs none
+			_ = job.Signal(syscall.SIGKILL) // a process that is gone needs none
 			_, _ = job.Follow(ctx, 0, nil)
 			control.Sweep(os.Getenv)
 			return forget(job, a.orders.Keep.Name)
@@ -70,12 +79,12 @@ func (a *agent) seed(ctx context.Context, said *bufio.Scanner, keeper *exec.Cmd)
 	return nil
 }
 
-// forget removes what is kept of a job on this host, and that it is known here.
+// forget removes what is kept of a job on this host, and its entry here.
 func forget(kept *spool.Job, job string) error {
 	return errors.Join(kept.Remove(), spool.At(filepath.Join(filepath.Dir(kept.Path()), job)).Remove())
 }
 
-// startKeeper starts the keeper of the processes, and returns what that has to say of their start.
+// startKeeper starts the keeper of the processes, and returns its answer about their start.
 func (a *agent) startKeeper(keeper *exec.Cmd) (job *spool.Job, answer notice, err error) {
 	root, err := spool.Root()
 	if err != nil {
@@ -83,7 +92,7 @@ func (a *agent) startKeeper(keeper *exec.Cmd) (job *spool.Job, answer notice, er
 	}
 	spool.Sweep(root)
 	keep := a.orders.Keep
-	if _, err := spool.New(root, keep.Name, keep.About); err != nil && !errors.Is(err, fs.ErrExist) { // it is where hosts have one home directory
+	if _, err := spool.New(root, keep.Name, keep.About); err != nil && !errors.Is(err, fs.ErrExist) { // it exists if hosts share a home directory
 		return nil, answer, err
 	}
 	if job, err = spool.New(root, KeptName(keep.Name, keep.Host), spool.About{Command: keep.About.Command, Began: time.Now()}); err != nil {
@@ -124,8 +133,8 @@ func runKeeper(keeper *exec.Cmd, job *spool.Job, orders []byte) (answer notice, 
 	return answer, json.Unmarshal(said.Bytes(), &answer)
 }
 
-// Keep starts the processes of orders on in, and keeps what they write, and how they end, in the directory of a job. What came
-// of the start it says on ready. The first signal is passed on to the processes, the second kills them.
+// Keep starts the processes of the orders on in, and keeps their output, and how they end, in the directory of a job. It reports
+// on ready whether they have started. It forwards the first signal to the processes; the second kills them.
 func Keep(dir string, in io.Reader, ready io.WriteCloser, signals <-chan os.Signal) error {
 	k, err := spool.At(dir).Keep()
 	if err != nil {
@@ -140,7 +149,7 @@ func Keep(dir string, in io.Reader, ready io.WriteCloser, signals <-chan os.Sign
 	if err := a.start(kept.hear, kept.ended); err != nil {
 		return errors.Join(a.to.say(notice{Type: noticeRefused, Text: err.Error()}), k.End(&spool.Result{Exit: 1, Error: err.Error()}))
 	}
-	_ = a.to.say(notice{Type: noticeStarted}) // who has asked may be gone
+	_ = a.to.say(notice{Type: noticeStarted}) // the caller may be gone
 	ready.Close()
 	kept.attend(signals)
 	a.remove()
@@ -160,13 +169,13 @@ type hostKeeper struct {
 	said   map[int]*lastCry
 }
 
-// hostReport is what came of the processes on a host.
+// hostReport is the result of the processes on a host.
 type hostReport struct {
 	Report
 	Ended []int `json:"ended"` // ranks whose processes knew of the job's end
 }
 
-// furnish makes the job's directory on this host.
+// furnish creates the job's directory on this host.
 func (a *agent) furnish() error {
 	dir, err := control.NamedDir(os.Getenv, a.orders.Keep.Name)
 	if err == nil {
@@ -182,7 +191,7 @@ func (a *agent) furnish() error {
 	return nil
 }
 
-// hear has what a process writes spooled, as a launcher would show it.
+// hear spools the output of a process, as a launcher would show it.
 func (k *hostKeeper) hear(rank int, o *order) error {
 	output := Output{Prefix: k.orders.Keep.Prefix, Ranks: k.orders.Keep.Shown}
 	if k.orders.Keep.Hidden {
@@ -202,7 +211,7 @@ func (k *hostKeeper) hear(rank int, o *order) error {
 	return nil
 }
 
-// ended takes note of the end of a process.
+// ended records the end of a process.
 func (k *hostKeeper) ended(e ending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -257,7 +266,7 @@ func (k *hostKeeper) attend(signals <-chan os.Signal) {
 	}
 }
 
-// result is what came of the processes.
+// result returns the result of the processes.
 func (k *hostKeeper) result() (*spool.Result, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -269,7 +278,7 @@ func (k *hostKeeper) result() (*spool.Result, error) {
 }
 
 // settle concludes a report on processes that had no launcher. A process that has joined the job and did not know of its end
-// was lost on the way, if another one knew: the others went on without it.
+// was lost on the way, if another process knew: the others continued without it.
 func (r *Report) settle() {
 	joined, finished := false, false
 	for i := range r.Tasks {

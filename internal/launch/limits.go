@@ -5,17 +5,17 @@ import (
 	"runtime"
 )
 
-// What a job takes of what the kernel allows the launcher is checked before anything is
-// started: a job that runs out of it half-way would end in an error that says nothing of
-// the limit, and on the way kill what has begun.
+// The launcher checks what a job takes against what the kernel allows before it starts
+// anything. A job that reaches a limit half-way would end in an error that does not name
+// the limit, and would kill what has begun.
 
 // Open files of a launcher.
 const (
 	filesChild = 3  // for a process here: two pipes, and its pidfd
 	filesJoin  = 1  // for a process that joins the job: its session with the coordinator
-	filesPeer  = 1  // for one of this host that does: the coordinator's own pidfd
+	filesPeer  = 1  // for a process of this host that joins: the coordinator's own pidfd
 	filesHost  = 4  // for each host: ssh's three pipes and pidfd
-	filesStart = 4  // for each process that is being started: the other ends of its pipes, and the pipe that tells of exec
+	filesStart = 4  // for each process that is being started: the other ends of its pipes, and the pipe that reports exec
 	filesOwn   = 32 // whatever the job's size: listeners, pollers, observers
 )
 
@@ -25,7 +25,7 @@ const threadsOwn = 16
 // starters is how many processes are started at once.
 func starters(n int) int { return min(n, 2*runtime.GOMAXPROCS(0)) }
 
-// files is how many files the launcher of the plan has open at a time.
+// files returns how many files the launcher of the plan has open at a time.
 func (p *Plan) files() int {
 	n, each, more := p.N+p.Grow, filesJoin, 0
 	if p.Hosts == nil {
@@ -40,21 +40,21 @@ func (p *Plan) files() int {
 	return n*each + more
 }
 
-// crewFiles is how many files somebody has open who starts processes here.
+// crewFiles returns how many files a process that starts others here has open.
 func crewFiles(n int) int { return filesOwn + filesChild*n + filesStart*starters(n) }
 
-// CheckLimits says what is wrong if the kernel does not allow so many processes to be started on this host. Limits
-// that may be raised are.
+// CheckLimits returns an error if the kernel does not allow that many processes to be started on this host. It raises
+// limits that may be raised.
 func CheckLimits(n int) error { return errors.Join(checkFiles(n, crewFiles(n)), checkProcesses(n)) }
 
-// CheckLauncher says what is wrong if the kernel does not allow the launcher of a job on these hosts what it takes.
+// CheckLauncher returns an error if the kernel does not allow what the launcher of a job on these hosts takes.
 func CheckLauncher(hosts []Host) error {
 	p := &Plan{Config: Config{N: slots(hosts), Hosts: hosts}}
 	return p.checkLimits()
 }
 
-// checkLimits says what is wrong if the kernel does not allow what the plan takes here.
-// Limits that may be raised are.
+// checkLimits returns an error if the kernel does not allow what the plan takes here.
+// It raises limits that may be raised.
 func (p *Plan) checkLimits() error {
 	n := p.N + p.Grow
 	if err := checkFiles(n, p.files()); err != nil || p.Hosts != nil {

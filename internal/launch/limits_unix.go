@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkFiles says what is wrong if so many files may not be open for n processes.
+// checkFiles returns an error if that many files may not be open for n processes.
 func checkFiles(n, files int) error {
 	if err := allowed(unix.RLIMIT_NOFILE, uint64(files), 0, "open files in the process that starts them", "-n"); err != nil {
 		return InputError{fmt.Errorf("%d processes %w", n, err)}
@@ -16,8 +16,8 @@ func checkFiles(n, files int) error {
 	return nil
 }
 
-// checkProcesses says what is wrong if the user may not have so many processes more. A
-// thread counts as one, but how many threads a program has only it knows.
+// checkProcesses returns an error if the user may not have that many more processes. A
+// thread counts as one, but only a program knows how many threads it has.
 func checkProcesses(n int) error {
 	if unix.Getuid() == 0 { // may have any number
 		return nil
@@ -29,8 +29,8 @@ func checkProcesses(n int) error {
 	return nil
 }
 
-// allowed is an error if a limit is too low for what is needed beyond what is in use. If the
-// user may raise it, that is done.
+// allowed returns an error if a limit is too low for what is needed beyond what is in use. It raises
+// the limit if the user may.
 func allowed(limit int, need, used uint64, what, ulimit string) error {
 	var is unix.Rlimit
 	if unix.Getrlimit(limit, &is) != nil || need+used <= is.Cur {

@@ -9,12 +9,12 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// firstIncarnation is that of every process a launcher starts with the job.
+// firstIncarnation is the incarnation of every process that a launcher starts with the job.
 const firstIncarnation = 1
 
 // local is the station of the processes on this host. A process may start
-// another that joins the job in its place (sh, go run): then that one is the
-// task's, and what the launcher started is a wrapper.
+// another one that joins the job in its place (sh, go run). Then the other one runs the
+// task, and what the launcher started is a wrapper.
 type local struct {
 	server *control.Server
 	crew   *crew
@@ -40,7 +40,7 @@ func (j *job) startLocal(orders []order) (*local, error) {
 }
 
 // wrapped returns the process that joined in the place of the one that was
-// started, if it lives: its pidfd, to be closed.
+// started, if it is alive: its pidfd, which the caller closes.
 func (l *local) wrapped(rank int) (pidfd int, ok bool) {
 	pid := l.joined(rank)
 	if pid == 0 || pid == l.ranks[rank].pid {
@@ -50,14 +50,14 @@ func (l *local) wrapped(rank int) (pidfd int, ok bool) {
 	if err != nil {
 		return -1, false
 	}
-	if l.joined(rank) != pid { // it may have ended before, and its number be another's
+	if l.joined(rank) != pid { // it may have ended before, and another process may have its pid
 		posix.Close(pidfd)
 		return -1, false
 	}
 	return pidfd, true
 }
 
-// joined is the process of a rank that joined and is not known to be dead; 0:
+// joined returns the pid of the process of a rank that joined and is not known to be dead; 0:
 // there is none.
 func (l *local) joined(rank int) (pid int) {
 	s := l.server.Status()[rank]
@@ -84,7 +84,7 @@ func (l *local) signal(s syscall.Signal) { l.crew.signal(s) }
 func (l *local) kill(rank int) {
 	if pidfd, ok := l.wrapped(rank); ok {
 		defer posix.Close(pidfd)
-		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // who is gone needs none
+		_ = detect.KillPidfd(pidfd, syscall.SIGKILL) // a process that is gone needs none
 		return
 	}
 	l.ranks[rank].kill()

@@ -14,21 +14,21 @@ import (
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
-// What a launcher and the agent on another host say to each other, as JSON, one
-// message a line: the launcher on the agent's standard input, the agent on its
-// standard output. Nothing of it, the key above all, is on a command line.
+// Messages between a launcher and the agent on another host, as JSON, one
+// message a line: the launcher writes to the agent's standard input, the agent to its
+// standard output. Nothing of it, above all the key, is on a command line.
 
-// agentGreeting is the agent's first line. What a login shell may print before
-// is skipped.
+// agentGreeting is the agent's first line. The launcher skips what a login shell may print
+// before it.
 const agentGreeting = agentName + "3"
 
-// AgentVersion is what a launcher and its agents must have in common.
+// AgentVersion is the version that a launcher and its agents must have in common.
 func AgentVersion() string { return agentGreeting }
 
 // agentName begins the greeting of agents of all versions.
 const agentName = "coppice agent "
 
-// greets tells whether a line is an agent's greeting.
+// greets reports whether a line is an agent's greeting.
 func greets(line string) (bool, error) {
 	if line != agentGreeting && strings.HasPrefix(line, agentName) {
 		return false, InputError{fmt.Errorf("it has another version of coppice: it says %q, and this one %q; allowed: the same version on all hosts", line, agentGreeting)}
@@ -36,64 +36,65 @@ func greets(line string) (bool, error) {
 	return line == agentGreeting, nil
 }
 
-// agentOrders are the launcher's first line: what to start on a host.
+// agentOrders is the launcher's first line: what to start on a host.
 type agentOrders struct {
 	Job         [16]byte `json:"job"`
 	Key         []byte   `json:"key"`
 	Size        int      `json:"size"`
 	Grow        int      `json:"grow,omitempty"`
-	Coordinator string   `json:"coordinator"` // HOST:PORT; without HOST: where the agent was called from
-	Fallback    string   `json:"fallback"`    // HOST, should the agent not know that
+	Coordinator string   `json:"coordinator"` // HOST:PORT; without HOST: the host that called the agent
+	Fallback    string   `json:"fallback"`    // HOST, if the agent does not know that
 	Ranks       []int    `json:"ranks"`
-	Life        uint64   `json:"incarnation"` // of all of them
+	Life        uint64   `json:"incarnation"` // of all these processes
 	Program     string   `json:"program"`
 	Args        []string `json:"args"`
 	Dir         string   `json:"dir"`
 	Env         []string `json:"env"`
 
-	Patience time.Duration `json:"patience"` // in ns: an agent that has not heard of the launcher for so long may take it for gone
+	Patience time.Duration `json:"patience"` // in ns: how long an agent hears nothing from the launcher before it may take it for gone
 
-	Seed   bool          `json:"seed,omitempty"`   // only this: tell where others may look for processes of this host; the orders come then
+	Seed   bool          `json:"seed,omitempty"`   // only report where others may look for processes of this host; the orders follow then
+	Listen string        `json:"listen,omitempty"` // with Seed: where processes listen (Plan.Listen)
 	Keep   *keepOrders   `json:"keep,omitempty"`   // the processes outlive the launcher
-	Follow *followOrders `json:"follow,omitempty"` // only this: tell of those that did
+	Follow *followOrders `json:"follow,omitempty"` // only report on processes that have outlived their launcher
 }
 
-// keepOrders are about a job that outlives its launcher. Coordinator has its seeds then.
+// keepOrders describe a job that outlives its launcher. Coordinator then has its seeds.
 type keepOrders struct {
 	Name     string          `json:"name"`     // of the job
-	Host     string          `json:"host"`     // as the user calls this one
-	About    spool.About     `json:"about"`    // what every host knows of the job: who asks may ask there
+	Host     string          `json:"host"`     // this host, as the user calls it
+	About    spool.About     `json:"about"`    // what every host knows of the job, so that any host can be asked
 	Settings json.RawMessage `json:"settings"` // for the processes
 	Grace    time.Duration   `json:"grace"`    // in ns
 	Prefix   bool            `json:"prefix"`
-	Hidden   bool            `json:"hidden,omitempty"` // what they write is not kept
-	Shown    []int           `json:"shown,omitempty"`  // only of these ranks; nil: of all
+	Hidden   bool            `json:"hidden,omitempty"` // whether the output is dropped
+	Shown    []int           `json:"shown,omitempty"`  // the ranks whose output is kept; nil: all
 }
 
-// followOrders are about processes that have outlived their launcher.
+// followOrders describe processes that have outlived their launcher.
 type followOrders struct {
 	Job    string `json:"job"`
-	Host   string `json:"host"`           // as the user calls this one
+	Host   string `json:"host"`           // this host, as the user calls it
 	From   int64  `json:"from,omitempty"` // a position in its spool
-	Wait   bool   `json:"wait,omitempty"` // the output is of no interest
+	Wait   bool   `json:"wait,omitempty"` // the output is not needed
 	Remove bool   `json:"remove,omitempty"`
 }
 
-// KeptName is the name of what is kept of a job on a host. The home directory may be on all of them.
+// KeptName returns the name of what is kept of a job on a host. All hosts may share the home directory.
 func KeptName(job, host string) string { return job + "." + host }
 
-// patienceMin is the least patience of agents. The launcher is heard of six times in that time.
+// patienceMin is the least patience of agents. The launcher sends six messages in that time.
 const patienceMin = 30 * time.Second
 
-// command is what the launcher says then; an empty one says that it is there. The end of its input tells an agent
-// that the launcher is gone: it kills what it started, and ends.
+// command is a later line of the launcher; an empty one says that the launcher is alive. The end of its input tells an agent
+// that the launcher is gone: the agent kills what it started, and ends.
 type command struct {
 	Signal syscall.Signal `json:"signal,omitempty"` // to send
 	Rank   *int           `json:"rank,omitempty"`   // to the process of this rank; nil: to all that still run
 	Undo   bool           `json:"undo,omitempty"`   // kill what was to outlive the launcher, and forget it
 }
 
-// notice is what an agent says.
+// notice is a message of an agent.
 type notice struct {
 	Type   string  `json:"type"`
 	Rank   int     `json:"rank"`
@@ -112,12 +113,12 @@ type notice struct {
 const (
 	noticeStarted = "started" // Rank, PID
 	noticeOutput  = "output"  // Rank, Stream, Data
-	noticeClosed  = "closed"  // Rank, Stream: no more of that
+	noticeClosed  = "closed"  // Rank, Stream: end of the output
 	noticeExited  = "exited"  // Rank, Status, Will
 	noticeRefused = "refused" // Text: nothing could be started, and why
 
 	noticeSeed   = "seed"   // Text: an address
-	noticeSpool  = "spool"  // Stream, Data, At: after that
+	noticeSpool  = "spool"  // Stream, Data, At: the position after Data
 	noticeResult = "result" // Result
 	noticeGone   = "gone"   // Text: there will be no result, and why
 	noticeAlive  = "alive"

@@ -13,14 +13,14 @@ import (
 	"sync/atomic"
 )
 
-// Output says what becomes of what the processes write.
+// Output says what happens to the output of the processes.
 type Output struct {
 	Stdout, Stderr io.Writer // where it is shown; nil: nowhere
 	Prefix         bool      // each line is shown as [RANK] line
-	PaintStdout    bool      // that prefix is coloured, here
-	PaintStderr    bool      // and there
-	Ranks          []int     // only these are shown; nil: all
-	LogDir         string    // also written to RANK.out and RANK.err in this directory, byte for byte; "": no
+	PaintStdout    bool      // whether that prefix is colored on Stdout
+	PaintStderr    bool      // and on Stderr
+	Ranks          []int     // only these ranks are shown; nil: all
+	LogDir         string    // also write the output to RANK.out and RANK.err in this directory, byte for byte; "": no
 }
 
 // The streams of a process.
@@ -30,18 +30,18 @@ const (
 	streams
 )
 
-// lineMax bounds what is kept of an unfinished line; a longer one is broken.
+// lineMax bounds how much of an unfinished line is kept; a longer line is broken.
 const lineMax = 64 << 10
 
 // screen is where the lines of all processes meet.
 type screen struct {
 	mu    sync.Mutex
 	to    [streams]io.Writer    // nil: nowhere
-	late  <-chan struct{}       // closed when the time-out strikes; nil: never
+	late  <-chan struct{}       // closed when the timeout expires; nil: never
 	broke atomic.Pointer[error] // the first failure to write; a writer may block for ever
 }
 
-// write shows a text without letting another come between.
+// write shows a text that no other text interrupts.
 func (s *screen) write(stream int, text []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,17 +53,17 @@ func (s *screen) write(stream int, text []byte) error {
 	return err
 }
 
-// isLate reports whether the time-out has struck.
+// isLate reports whether the timeout has expired.
 func (s *screen) isLate() bool { return closed(s.late) }
 
-// fail notes a failure, if it is one.
+// fail records an error, if there is one.
 func (s *screen) fail(err error) {
 	if err != nil {
 		s.broke.CompareAndSwap(nil, &err)
 	}
 }
 
-// failure is the first failure to show or log something.
+// failure returns the first failure to show or log something.
 func (s *screen) failure() error {
 	if err := s.broke.Load(); err != nil {
 		return *err
@@ -71,23 +71,23 @@ func (s *screen) failure() error {
 	return nil
 }
 
-// relay takes one stream of one process, shows whole lines of it and writes its
-// log. It is used by one goroutine.
+// relay takes one stream of one process, shows its complete lines and writes its
+// log. One goroutine uses it.
 type relay struct {
 	screen *screen
-	shown  bool // there
+	shown  bool // whether it is shown there
 	stream int
-	prefix []byte // nil: bytes are shown as they came, and none is added
+	prefix []byte // nil: bytes are shown as they are, and none is added
 	log    *os.File
-	cry    *lastCry // nil: it is not standard error
-	dump   dump     // of goroutines, after the time-out
+	cry    *lastCry // nil: the stream is not standard error
+	dump   dump     // of goroutines, after the timeout
 
-	rest []byte // of an unfinished line
-	text []byte // about to be shown
+	rest []byte // an unfinished line
+	text []byte // the text to show next
 }
 
-// newRelays makes the relays of one process; again: its rank had one before, whose
-// logs it goes on with.
+// newRelays makes the relays of one process; again: its rank had one before, and the relays append to
+// its logs.
 func (o *Output) newRelays(s *screen, rank int, again bool) (relays [streams]*relay, err error) {
 	how := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if again {
@@ -122,7 +122,7 @@ func closeLogs(relays [streams]*relay) error {
 	return errors.Join(errs...)
 }
 
-// colours are those of the ranks, in turn: readable on dark and light.
+// colours are the colors of the ranks, in turn: readable on dark and light backgrounds.
 var colours = [...]int{36, 33, 32, 35, 34, 31, 96, 93, 92, 95, 94, 91}
 
 func prefix(rank int, paint bool) []byte {
@@ -132,7 +132,7 @@ func prefix(rank int, paint bool) []byte {
 	return fmt.Appendf(nil, "\x1b[%dm[%d]\x1b[0m ", colours[rank%len(colours)], rank)
 }
 
-// take takes what the process wrote next.
+// take takes the next output of the process.
 func (r *relay) take(b []byte) error {
 	if r.cry != nil {
 		r.cry.take(b)
@@ -163,7 +163,7 @@ func (r *relay) take(b []byte) error {
 	return errors.Join(logged, r.screen.write(r.stream, r.text))
 }
 
-// line adds a line, or a part of one, to what is about to be shown.
+// line adds a line, or a part of one, to the text to show next.
 func (r *relay) line(parts ...[]byte) {
 	if r.stream == stderr && r.screen.isLate() {
 		for _, line := range r.dump.take(bytes.Join(parts, nil)) {

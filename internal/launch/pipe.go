@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// heldOpen is how long a pipe is read after its process has ended, should
-	// somebody who outlived it hold the other end.
+	// heldOpen is how long a pipe is read after its process has ended, if another
+	// process holds the other end.
 	heldOpen = 100 * time.Millisecond
 	// pipeMax is the most that Linux keeps in a pipe of an ordinary user.
 	pipeMax = 1 << 20
@@ -20,12 +20,12 @@ const (
 // pipe reads one stream of one process.
 type pipe struct {
 	from *os.File
-	done chan struct{} // closed when everything was taken
+	done chan struct{} // closed when everything was read
 }
 
-// newPipe hands what is written to the file it returns to take; end is called
-// after the last of it. What take cannot get rid of closes the pipe, as it
-// would be closed for a process that writes to a reader who left.
+// newPipe passes what is written to the returned file to take; it calls end
+// after the last of it. If take fails, the pipe is closed, as it
+// would be for a process that writes to a reader that is gone.
 func newPipe(take func([]byte) error, end func() error) (*pipe, *os.File, error) {
 	from, to, err := os.Pipe()
 	if err != nil {
@@ -59,12 +59,12 @@ func (p *pipe) read(take func([]byte) error) {
 }
 
 // ended says that the process has ended: what it wrote is in the pipe, and
-// whatever others may still write is not waited for.
+// the pipe does not wait for output of others.
 func (p *pipe) ended() {
 	_ = p.from.SetReadDeadline(time.Now().Add(heldOpen)) // a closed pipe needs none
 }
 
-// drain takes what is in the pipe and does not wait for more.
+// drain reads what is in the pipe and does not wait for more.
 func (p *pipe) drain(buf []byte, take func([]byte) error) {
 	raw, err := p.from.SyscallConn()
 	if err != nil || p.from.SetReadDeadline(time.Time{}) != nil {

@@ -21,62 +21,64 @@ import (
 // processesMax bounds a job, whatever the limits of the launcher (limits.go) are.
 const processesMax = 4096
 
-// Config is what to run and how. The zero value of a field not marked otherwise
-// is its default.
+// Config is what to run and how. The zero value of a field is its default, unless the field
+// says otherwise.
 type Config struct {
 	N       int      // number of processes; required
-	Grow    int      // so many may join while the job runs
+	Grow    int      // how many processes may join while the job runs
 	Program string   // as the user names it; required
 	Args    []string // of the program
 	Dir     string   // working directory of the processes; "": the launcher's
 	Env     []string // K=V, beyond the launcher's environment
 
 	Input     *os.File // the launcher's standard input; nil: none
-	StdinRank int      // who gets it; −1: nobody. The others read nothing
+	StdinRank int      // the rank that gets it; −1: none. The other processes read nothing
 	Output    Output
 
-	Timeout time.Duration // when the job is to end at the latest; 0: never
-	Abrupt  bool          // then processes are killed at once, and nobody is asked for goroutines; so are those that linger when the job is over
-	Grace   time.Duration // how long processes have to end after a signal was passed on, before they are killed; 0: 30 s
-	// JoinTimeout is how long after the first a process may join the job, or after it
-	// was started if that was later, before it is killed; 0: 1 min.
+	Timeout time.Duration // when the job ends at the latest; 0: never
+	Abrupt  bool          // at the timeout, kill processes at once and ask none for goroutines; also kill processes that linger when the job is over
+	Grace   time.Duration // how long processes have to end after a signal was forwarded, before they are killed; 0: 30 s
+	// JoinTimeout is how long after the first process joined, or after its own start if that was
+	// later, a process may join the job before it is killed; 0: 1 min.
 	JoinTimeout time.Duration
 	Kills       []control.Kill
 	control.Settings
 
-	Hosts []Host   // processes go there, in this order; nil: all run here
-	SSH   []string // the command that runs one on another host: SSH… HOST AGENT…; required with Hosts
+	Hosts []Host   // where processes go, in this order; nil: all run here
+	SSH   []string // the command that runs a command on another host: SSH… HOST AGENT…; required with Hosts
 	Agent []string // the command that runs Agent there; required with Hosts
 
-	// Coordinator is where the processes of Hosts find it, as HOST:PORT or HOST:LOW-HIGH. Without HOST it is on all
-	// interfaces, and a process calls it at the address from which its agent was called. "": on all, at any port.
+	// Coordinator is where the processes of Hosts find the coordinator, as HOST:PORT or HOST:LOW-HIGH. Without HOST it listens on all
+	// interfaces, and a process calls it at the address from which its agent was called. "": on all, on any port.
 	Coordinator string
+	// Listen is where processes of Hosts listen, as their COPPICE_LISTEN says; "": anywhere.
+	Listen string
 
-	Respawn    Respawn // processes that die are started again; "": never
-	RespawnMax int     // so often at most in all; 0: N times
+	Respawn    Respawn // whether processes that die are started again; "": never
+	RespawnMax int     // how often at most, in all; 0: N times
 
-	Restart int // so often all processes are started again, when one has died or failed; 0: never
+	Restart int // how often all processes are started again, when one has died or failed; 0: never
 
-	Name string // of the job, as in that of its directory; "": one is drawn
+	Name string // of the job, as in the name of its directory; "": one is drawn
 
-	Signals <-chan os.Signal    // those the launcher received: the first is passed on, the second kills
-	Notice  func(line string)   // what the user should know at once; called by one goroutine; nil: nobody
-	Events  func(control.Event) // told all that the coordinator tells of, in order; nil: nobody
+	Signals <-chan os.Signal    // signals that the launcher received: it forwards the first, and kills at the second
+	Notice  func(line string)   // reports to the user at once; called by one goroutine; may be nil
+	Events  func(control.Event) // called with all events of the coordinator, in order; may be nil
 	Logger  *slog.Logger        // nil: nothing is logged
 }
 
 // Plan is a checked Config.
 type Plan struct {
 	Config
-	path   string // of the program; on other hosts each looks for itself
+	path   string // path of the program; other hosts look for it themselves
 	places []place
 }
 
 // place is where a rank runs.
 type place struct {
 	host       int // index of Hosts; −1: here
-	local      int // its number among those of its host
-	localCount int // how many those are
+	local      int // its number among the processes of its host
+	localCount int // how many processes its host has
 }
 
 // New checks what the user asked for, before anything starts.
@@ -94,10 +96,10 @@ func New(c Config) (*Plan, error) {
 	return p, nil
 }
 
-// Supported says what is wrong if jobs of several processes do not run on this operating system.
+// Supported returns an error if jobs of several processes do not run on this operating system.
 func Supported() error { return supported(runtime.GOOS) }
 
-// supported says what is wrong if jobs of several processes do not run on an operating system.
+// supported returns an error if jobs of several processes do not run on an operating system.
 func supported(goos string) error {
 	if goos != "windows" {
 		return nil
@@ -129,7 +131,7 @@ func (p *Plan) checkProgram() (err error) {
 	if p.Program == "" {
 		return errors.New("no program; allowed: coppice run [flags] -- PROG ARGS")
 	}
-	if p.Hosts != nil { // each looks for it itself
+	if p.Hosts != nil { // each host looks for it itself
 		if len(p.SSH) > 0 {
 			if _, err := exec.LookPath(p.SSH[0]); err != nil {
 				return programError(p.SSH[0], err)
@@ -141,10 +143,10 @@ func (p *Plan) checkProgram() (err error) {
 	return err
 }
 
-// FindProgram is the path of a program on this host, by the name that coppice run is given.
+// FindProgram returns the path of a program on this host, for the name given to coppice run.
 func FindProgram(name string) (string, error) { return findProgram(name, name) }
 
-// findProgram is the path of a program that the user has called by a name.
+// findProgram returns the path of a program for the name that the user has given.
 func findProgram(program, name string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
@@ -181,7 +183,7 @@ func programError(program string, err error) error {
 	return InputError{fmt.Errorf("program %s: %w; allowed: an executable file", program, err)}
 }
 
-// withoutPath is what went wrong with a file that is named otherwise.
+// withoutPath returns what went wrong with a file whose path the message already names.
 func withoutPath(err error) error {
 	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
 		return wrapped.Err
@@ -215,7 +217,7 @@ func (p *Plan) checkTimes() error {
 
 func (p *Plan) checkKills() error {
 	for _, k := range p.Kills {
-		if k.Op == "" && k.Task >= p.N { // how many tasks there are is known to the processes only
+		if k.Op == "" && k.Task >= p.N { // only the processes know how many tasks there are
 			return fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, p.N, p.N-1)
 		}
 		if k.Op != "" {
@@ -238,7 +240,7 @@ func (p *Plan) checkEnv() error {
 	return nil
 }
 
-// checkLogs makes the directory for logs.
+// checkLogs creates the directory for logs.
 func (p *Plan) checkLogs() error {
 	dir := p.Output.LogDir
 	if dir == "" {
@@ -250,7 +252,7 @@ func (p *Plan) checkLogs() error {
 	return nil
 }
 
-// place gives every rank its place: the hosts are filled in order.
+// place gives every rank its place: it fills the hosts in order.
 func (p *Plan) place() {
 	if p.Hosts == nil {
 		for r := range p.N {
@@ -266,7 +268,7 @@ func (p *Plan) place() {
 	}
 }
 
-// hostName names the host of a rank; "": here.
+// hostName returns the host of a rank; "": here.
 func (p *Plan) hostName(rank int) string {
 	if h := p.places[rank].host; h >= 0 {
 		return p.Hosts[h].Name

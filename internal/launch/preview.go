@@ -19,11 +19,11 @@ type PreviewedProcess struct {
 	Rank int      `json:"rank"`
 	Host string   `json:"host,omitempty"` // "": here
 	Dir  string   `json:"dir,omitempty"`  // "": where the launcher is
-	Env  []string `json:"env"`            // beyond the launcher's own; what the job draws is left out
+	Env  []string `json:"env"`            // beyond the launcher's own; without the values that the job draws
 	Argv []string `json:"argv"`
 }
 
-// Preview tells what the plan would start. There is no secret in it.
+// Preview returns what the plan would start. It contains no secret.
 func (p *Plan) Preview() Preview {
 	var v Preview
 	for rank := range p.N {
@@ -66,7 +66,7 @@ func (v Preview) Write(w *bufio.Writer) {
 	}
 }
 
-// quote writes a word so that a shell reads it as one.
+// quote quotes a word so that a shell reads it as one.
 func quote(word string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
 	if word != "" && strings.Trim(word, plain) == "" {

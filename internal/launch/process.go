@@ -15,19 +15,19 @@ type status struct {
 	Exit   int            `json:"exit"`             // its exit code, if no signal ended it
 	Signal syscall.Signal `json:"signal,omitempty"` // 0: none
 	Core   bool           `json:"core,omitempty"`   // it left a core dump
-	Peak   int64          `json:"peak,omitempty"`   // the most memory that it had, in bytes
+	Peak   int64          `json:"peak,omitempty"`   // its peak memory, in bytes
 }
 
 func (s status) String() string { return control.Ending(s.Exit, s.Signal) }
 
-// process is a started process, the leader of a group of its own.
+// process is a started process, the leader of its own group.
 type process struct {
 	pid   int
 	child child // what to wait for
 	pipes [streams]*pipe
 
 	mu     sync.Mutex
-	reaped bool // its id, and with it the group's, may belong to somebody else by now
+	reaped bool // its id, and with it the group's, may belong to another process by now
 }
 
 // order is what to start: one process.
@@ -39,8 +39,8 @@ type order struct {
 	env   []string
 	dir   string
 	stdin *os.File
-	take  [streams]func([]byte) error // gets what it writes
-	end   [streams]func() error       // is called after the last of it
+	take  [streams]func([]byte) error // called with its output
+	end   [streams]func() error       // called after the last of it
 }
 
 // start starts a process. It must be called on a thread that outlives it; see
@@ -68,7 +68,7 @@ func start(o order) (*process, error) {
 	return p, nil
 }
 
-// closePipes ends the pipes of a process that was not started.
+// closePipes closes the pipes of a process that was not started.
 func (p *process) closePipes(writers []*os.File) {
 	for i, f := range writers {
 		f.Close()
@@ -76,7 +76,7 @@ func (p *process) closePipes(writers []*os.File) {
 	}
 }
 
-// signal sends a signal to the process and all that it started in its group.
+// signal sends a signal to the process and everything that it started in its group.
 func (p *process) signal(s syscall.Signal) { p.send(-p.pid, s) }
 
 // kill kills the process alone.
@@ -86,7 +86,7 @@ func (p *process) send(to int, s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		_ = posix.Kill(to, s) // who is gone needs none
+		_ = posix.Kill(to, s) // a process that is gone needs none
 	}
 }
 
@@ -97,11 +97,11 @@ func (p *process) gone() bool {
 	return p.reaped
 }
 
-// exited waits until the process has exited, and leaves it to be reaped where that is
-// possible: until then its id and that of its group are nobody else's.
+// exited waits until the process has exited. Where possible it leaves the process to be
+// reaped, so that no other process gets its id or that of its group.
 func (p *process) exited() { p.child.exited(p.pid) }
 
-// reap ends what is left of the group of a process that has exited, and reports
+// reap kills what is left of the group of a process that has exited, and returns
 // how it ended.
 func (p *process) reap() status {
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func (p *process) reap() status {
 	return p.child.reap(p.pid)
 }
 
-// newStatus is what the kernel says of a process that has ended.
+// newStatus returns what the kernel says about a process that has ended.
 func newStatus(w syscall.WaitStatus, u *syscall.Rusage) status {
 	s := status{Exit: w.ExitStatus(), Peak: peak(u)}
 	if w.Signaled() {
@@ -120,10 +120,10 @@ func newStatus(w syscall.WaitStatus, u *syscall.Rusage) status {
 	return s
 }
 
-// unknownStatus is that of a process for which somebody else has waited.
+// unknownStatus is the status of a process that another process has waited for.
 var unknownStatus = status{Exit: -1}
 
-// drained waits until everything that the process wrote was taken.
+// drained waits until all output of the process was read.
 func (p *process) drained() {
 	for _, pipe := range p.pipes {
 		pipe.ended()
@@ -134,15 +134,15 @@ func (p *process) drained() {
 }
 
 // threads start processes. The kernel kills a process with the thread that
-// started it (attributes), so these live until close; there are several, since
-// each waits until the process it started runs its program.
+// started it (attributes), so these threads live until close. There are several, since
+// each waits until the process that it started runs its program.
 type threads struct {
 	work  chan func()
 	end   chan struct{}
 	ended sync.WaitGroup
 
 	mu  sync.Mutex
-	ids []int // the kernel's
+	ids []int // as the kernel numbers them
 }
 
 func newThreads(n int) *threads {
@@ -177,8 +177,8 @@ func (t *threads) each(n int, f func(int)) {
 	done.Wait()
 }
 
-// children are the processes that the threads have started, or are about to, and that
-// nobody has waited for; none where the kernel does not tell.
+// children returns the processes that the threads have started, or are about to, and that
+// have not been waited for; none if the kernel does not list them.
 func (t *threads) children() (pids []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,8 +188,8 @@ func (t *threads) children() (pids []int) {
 	return pids
 }
 
-// close lets the threads go. The processes they started must have ended. What the threads start from now on is
-// somebody else's.
+// close releases the threads. The processes that they started must have ended. What the threads start from now on belongs to
+// others.
 func (t *threads) close() {
 	t.mu.Lock()
 	t.ids = nil

@@ -13,16 +13,16 @@ import (
 	"github.com/coppice-go/coppice/internal/detect"
 )
 
-// maxrssUnit is that of Rusage.Maxrss, in bytes.
+// maxrssUnit is the unit of Rusage.Maxrss, in bytes.
 const maxrssUnit = 1024
 
-// attributes puts a process into a group of its own, and has it killed when the
-// thread that started it ends, however that happens.
+// attributes puts a process into its own group, and makes the kernel kill it when the
+// thread that started it ends, for whatever reason.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// child is a process by its pidfd, which is in the poller of Go's runtime: who waits
+// child is a process by its pidfd, which is in the poller of Go's runtime: waiting
 // for it blocks no thread. nil: the kernel has no pidfds.
 type child struct{ pidfd *os.File }
 
@@ -69,10 +69,10 @@ func (c child) reap(pid int) status {
 	return newStatus(w, &u)
 }
 
-// threadID is the number of the thread that the caller is locked to.
+// threadID returns the number of the thread that the caller is locked to.
 func threadID() int { return unix.Gettid() }
 
-// childrenOf are the processes that a thread of this process has started, by their numbers.
+// childrenOf returns the pids of the processes that a thread of this process has started.
 func childrenOf(thread int) (pids []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", thread))
 	for _, word := range strings.Fields(string(text)) {

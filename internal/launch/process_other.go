@@ -22,7 +22,7 @@ func startChild(o order, files []*os.File) (pid int, c child, err error) {
 	return p.Pid, child{p, new(*os.ProcessState)}, nil
 }
 
-// exited reaps the process, too: there is no way to wait and leave it.
+// exited also reaps the process: there is no way to wait without reaping.
 func (c child) exited(int) { *c.state, _ = c.Wait() }
 
 func (c child) reap(int) status {

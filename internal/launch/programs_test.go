@@ -507,7 +507,7 @@ func (c *test) apart(t *testing.T) (*exec.Cmd, *text) {
 func agentProgram([]string) int {
 	keeper := exec.Command(os.Args[0])
 	keeper.Env = append(os.Environ(), programVar+"=kept")
-	if err := Agent(context.Background(), os.Stdin, os.Stdout, keeper); err != nil {
+	if err := Agent(context.Background(), os.Stdin, os.Stdout, keeper, func(at string) (string, error) { return at, nil }); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -33,7 +33,7 @@ func ParseRanks(text string, n int) ([]int, error) {
 	return slices.Compact(ranks), nil
 }
 
-// rankList writes ranks in order as ParseRanks reads them, with spaces: 0, 3-5.
+// rankList formats ranks in order as ParseRanks reads them, with spaces: 0, 3-5.
 func rankList(ranks []int) string {
 	var b strings.Builder
 	for i := 0; i < len(ranks); {

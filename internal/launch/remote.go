@@ -26,17 +26,17 @@ type remote struct {
 
 	connection
 	pids    map[int]int
-	held    []notice   // said before all had started
+	held    []notice   // notices from before all had started
 	started chan error // one: nil when all processes have started
 	left    chan struct{}
 
 	mu      sync.Mutex
-	running map[int]bool // whose end was not told
+	running map[int]bool // ranks whose end was not reported
 
-	dismissed bool // we ended it: it could not start its processes, or too late
+	dismissed bool // the launcher ended it: it could not start its processes, or was too late
 }
 
-// call has a host called, and the time-out end the call.
+// call calls a host, and lets the timeout end the call.
 func (j *job) call(r *remote) error {
 	err := r.call(j.SSH, j.Agent)
 	if err == nil {
@@ -46,9 +46,9 @@ func (j *job) call(r *remote) error {
 }
 
 // call calls the host. It must be called on a thread that outlives the call;
-// started tells what came of it.
+// the result arrives on started.
 func (r *remote) call(ssh, agent []string) error {
-	if err := r.open(ssh, r.host, agent, attributes()); err != nil { // its own group: Ctrl-C is the launcher's to pass on
+	if err := r.open(ssh, r.host, agent, attributes()); err != nil { // its own group: the launcher forwards Ctrl-C
 		return err
 	}
 	r.pids, r.running = map[int]int{}, map[int]bool{}
@@ -57,7 +57,7 @@ func (r *remote) call(ssh, agent []string) error {
 	return nil
 }
 
-// beat lets the agent know that the launcher is there.
+// beat tells the agent that the launcher is alive.
 func (r *remote) beat() {
 	for {
 		select {
@@ -71,7 +71,7 @@ func (r *remote) beat() {
 	}
 }
 
-// listen does what the agent says until it ends.
+// listen acts on the agent's notices until it ends.
 func (r *remote) listen() {
 	defer close(r.left)
 	said := newLineReader(r.stdout)
@@ -89,13 +89,13 @@ func (r *remote) listen() {
 		r.ended(ending{rank: rank, life: r.orders.Life, at: time.Now(), lost: lost.Error()})
 	}
 	for _, relays := range r.relays {
-		_ = relays[stdout].end() // a failure is noted where it is shown
+		_ = relays[stdout].end() // a failure is recorded where the output is shown
 		_ = relays[stderr].end()
 	}
 	r.begun(lost)
 }
 
-// begun tells once whether all processes have started.
+// begun reports, once, whether all processes have started.
 func (r *remote) begun(err error) { offer(r.started, err) }
 
 // greet waits for the agent and gives it its orders.
@@ -111,7 +111,7 @@ func (r *remote) greet(said *bufio.Scanner) error {
 	return nil
 }
 
-// hear takes note of what the agent says.
+// hear acts on a notice of the agent.
 func (r *remote) hear(n notice) error {
 	relays, ours := r.relays[n.Rank]
 	if n.Type == noticeRefused {
@@ -141,8 +141,8 @@ func (r *remote) hear(n notice) error {
 	return nil
 }
 
-// begin takes note of a start. What was said before the last one is heard then:
-// a job that shows something has started.
+// begin records a start. Notices from before the last start are handled then:
+// a job that shows output has started.
 func (r *remote) begin(n notice) error {
 	if _, twice := r.pids[n.Rank]; twice {
 		return fmt.Errorf("the agent tells the start of rank %d twice", n.Rank)
@@ -163,7 +163,7 @@ func (r *remote) begin(n notice) error {
 	return nil
 }
 
-// runs takes note of whether a process runs, and reports whether it did.
+// runs records whether a process runs, and reports whether it did before.
 func (r *remote) runs(rank int, does bool) (did bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,22 +174,22 @@ func (r *remote) runs(rank int, does bool) (did bool) {
 	return did
 }
 
-// alive are the ranks whose processes run, as far as is known.
+// alive returns the ranks whose processes run, as far as is known.
 func (r *remote) alive() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.running))
 }
 
-// What an agent is told may not arrive: then its host is lost, and listen says
+// A message to an agent may not arrive. Then its host is lost, and listen says
 // so.
 
 func (r *remote) signal(s syscall.Signal) { _ = r.say.say(command{Signal: s}) }
 
 func (r *remote) kill(rank int) { _ = r.say.say(command{Signal: syscall.SIGKILL, Rank: &rank}) }
 
-// strike has all processes killed at once, but for some, which get SIGQUIT. Who does not
-// take what is said keeps nobody waiting.
+// strike kills all processes at once, except for some, which get SIGQUIT. It does not wait for an agent
+// that does not read.
 func (r *remote) strike(spared []int) {
 	go func() {
 		for _, rank := range r.orders.Ranks {
@@ -207,18 +207,18 @@ func (r *remote) strike(spared []int) {
 // abandon ends the call by force.
 func (r *remote) abandon() { _ = r.ssh.Process.Kill() }
 
-// close lets the agent go and waits for it.
+// close releases the agent and waits for it.
 func (r *remote) close() {
 	r.stdin.Close()
 	<-r.left
 }
 
-// lost reports whether the agent has ended before its processes had.
+// lost reports whether the agent ended before its processes did.
 func (r *remote) lost() bool {
 	return closed(r.left) && !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
 }
 
-// hangUp ends the call, if need be by force; the agent notices.
+// hangUp ends the call, by force if needed; the agent notices.
 func (r *remote) hangUp() {
 	r.stdin.Close()
 	select {

@@ -195,7 +195,7 @@ func TestAnAgentThatIsToldToEndLeavesNothing(t *testing.T) {
 	var out text
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Agent(ctx, in, &out, nil) }()
+	go func() { done <- Agent(ctx, in, &out, nil, nil) }()
 	say := &lineWriter{w: orders}
 	if err := say.say(agentOrders{Size: 1, Coordinator: "here:1", Ranks: []int{0}, Program: "sleep", Args: []string{"300"}}); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestAnAgentWithoutProcessesEnds(t *testing.T) {
 		in, orders := io.Pipe()
 		from, to := io.Pipe()
 		done := make(chan error, 1)
-		go func() { done <- Agent(context.Background(), in, to, nil) }()
+		go func() { done <- Agent(context.Background(), in, to, nil, nil) }()
 		greeted, release := make(chan struct{}), make(chan struct{})
 		go func() {
 			said := newLineReader(from)

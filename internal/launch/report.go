@@ -15,32 +15,32 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// Report is what came of a job. Its JSON is part of the command's contract.
+// Report is the result of a job. Its JSON is part of the command's contract.
 type Report struct {
 	Exit      int          `json:"exit"`              // 0: every surviving task ended well; 1: the run failed
-	Killed    []int        `json:"killed"`            // whose process died, but for those that the launcher killed for a restart
-	Lost      []int        `json:"lost"`              // tasks of those that nobody finished
+	Killed    []int        `json:"killed"`            // ranks whose process died, without those that the launcher killed for a restart
+	Lost      []int        `json:"lost"`              // tasks of these that no process finished
 	Joined    []int        `json:"joined"`            // ids of the processes that joined while the job ran, in the order of their start
-	Respawned []Respawned  `json:"respawned"`         // those of them that were started since they had died
-	Restarts  []Restart    `json:"restarts"`          // the starts before the last one, of which the rest tells
+	Respawned []Respawned  `json:"respawned"`         // those of them that replaced a dead process
+	Restarts  []Restart    `json:"restarts"`          // the starts before the last; the other fields describe the last
 	Seconds   float64      `json:"seconds"`           // from the first start of the first process to the end of the last
 	Cause     string       `json:"cause,omitempty"`   // what went wrong first
-	Timeout   bool         `json:"timeout,omitempty"` // the time-out struck
-	Signal    string       `json:"signal,omitempty"`  // that ended the run, received by the launcher
+	Timeout   bool         `json:"timeout,omitempty"` // the timeout expired
+	Signal    string       `json:"signal,omitempty"`  // the signal to the launcher that ended the run
 	Tasks     []TaskReport `json:"tasks"`
 
 	received  syscall.Signal // Signal
-	timeout   time.Duration  // that struck
-	late      []int          // who still ran then
+	timeout   time.Duration  // the timeout that expired
+	late      []int          // the ranks that still ran then
 	cancelled error          // why the caller of Run has ended it; nil: it has not
 	givenUp   bool           // the launcher killed the others when one had died or failed
-	broke     error          // what the processes wrote could not be shown
-	abandoned string         // why the job ended before all its tasks had returned; "": they have, or nobody has joined it
-	losses    map[int]string // by task that nobody could run again: why
-	owners    []int          // by task: who owned it last; −1: nobody; nil: each rank that of its number
+	broke     error          // why the output of the processes could not be shown
+	abandoned string         // why the job ended before all its tasks had returned; "": they have, or no process has joined it
+	losses    map[int]string // by task that no process could run again: why
+	owners    []int          // by task: the rank that owned it last; −1: none; nil: each rank owns the task of its number
 }
 
-// TaskReport is what came of one task's process.
+// TaskReport is the result of one task's process.
 type TaskReport struct {
 	Rank    int     `json:"rank"`
 	Again   uint64  `json:"incarnation,omitempty"` // if it is not the first of its rank
@@ -48,28 +48,28 @@ type TaskReport struct {
 	PID     int     `json:"pid"`
 	Joined  bool    `json:"joined"`               // it took part in the job's communication
 	Exit    *int    `json:"exit,omitempty"`       // its exit code, if no signal ended it
-	Signal  string  `json:"signal,omitempty"`     // that ended it
+	Signal  string  `json:"signal,omitempty"`     // the signal that ended it
 	Core    bool    `json:"core,omitempty"`       // it left a core dump
-	Peak    int64   `json:"peak_bytes,omitempty"` // the most memory that it, or one that it started, had
+	Peak    int64   `json:"peak_bytes,omitempty"` // the peak memory of it, or of a process that it started
 	Why     string  `json:"why,omitempty"`        // what the launcher did to it, or a lost host
-	Failure string  `json:"failure,omitempty"`    // what it said of its failure itself
+	Failure string  `json:"failure,omitempty"`    // how it described its failure itself
 	Panic   string  `json:"panic,omitempty"`      // of a Go program that crashed: the line that says why
-	Heirs   []int   `json:"heirs,omitempty"`      // who owned its tasks last
+	Heirs   []int   `json:"heirs,omitempty"`      // the processes that owned its tasks last
 	Seconds float64 `json:"seconds"`              // from the start of the first process to its end
 
 	ended  time.Time
-	failed time.Time // when it said so itself, or when the coordinator learned of its death
+	failed time.Time // when it reported its failure, or when the coordinator learned of its death
 	apart  bool      // tasks are not numbered as processes are
-	extra  bool      // beyond the job's tasks: it joined under an id of its own
-	left   bool      // it ended after all had returned
-	in     bool      // the latest view
-	out    bool      // of it: it was in one before
-	tasks  []int     // that it owned last
-	quit   []int     // that had not returned when it exited with 0
-	said   *lastCry  // what it wrote; nil: nothing is known of that
+	extra  bool      // beyond the job's tasks: it joined under a new id
+	left   bool      // it ended after all tasks had returned
+	in     bool      // it is in the latest view
+	out    bool      // it is out of the latest view, and was in an earlier one
+	tasks  []int     // the tasks that it owned last
+	quit   []int     // its tasks that had not returned when it exited with 0
+	said   *lastCry  // what it wrote; nil: unknown
 }
 
-// wrong is when a task went wrong: a process may live on for a while after.
+// wrong returns when a task went wrong: its process may live on for a while.
 func (t *TaskReport) wrong() time.Time {
 	if t.failed.IsZero() || !t.ended.IsZero() && t.ended.Before(t.failed) {
 		return t.ended
@@ -77,8 +77,8 @@ func (t *TaskReport) wrong() time.Time {
 	return t.failed
 }
 
-// learn takes over what the coordinator knows. kill is what the user wanted
-// the process to be killed by; "": nothing.
+// learn copies what the coordinator knows. kill is the kill that the user ordered
+// for the process; "": none.
 func (t *TaskReport) learn(s control.Status, kill string) {
 	if s.Pid == 0 {
 		return
@@ -111,17 +111,17 @@ func (t *TaskReport) unwrap(asked bool) {
 	}
 }
 
-// well tells whether a task's process ended by itself and with success.
+// well reports whether a task's process ended by itself and successfully.
 func (t *TaskReport) well() bool { return t.Exit != nil && *t.Exit == 0 && t.Failure == "" }
 
 // finished reports whether a process took part in the job until that had finished, or never did.
 func (t *TaskReport) finished() bool { return t.left || !t.Joined }
 
-// died tells whether the process died, which a job may survive; one that ended
+// died reports whether the process died, which a job may survive; a process that ended
 // with an exit code other than 0 has failed.
 func (t *TaskReport) died() bool { return t.Exit == nil }
 
-// name says whose process it is.
+// name names the process.
 func (t *TaskReport) name() string {
 	if t.extra || t.apart || len(t.Heirs) > 0 {
 		return fmt.Sprintf("process %d", t.Rank)
@@ -129,7 +129,7 @@ func (t *TaskReport) name() string {
 	return fmt.Sprintf("task %d", t.Rank)
 }
 
-// how says how a task's process ended.
+// how returns how a task's process ended.
 func (t *TaskReport) how() string {
 	text, why := "ended well", t.Why
 	switch {
@@ -163,7 +163,7 @@ func (t *TaskReport) blame() {
 	}
 }
 
-// oneLine is the beginning of a text, without line breaks.
+// oneLine returns the beginning of a text, without line breaks.
 func oneLine(text string) string {
 	const most = 500
 	text = strings.Join(strings.Fields(text), " ")
@@ -181,7 +181,7 @@ func (r *Report) conclude() {
 	for i := range r.Tasks {
 		r.Tasks[i].blame()
 		switch t := &r.Tasks[i]; {
-		case t.Why == whyRestart: // the run has failed, and not by it
+		case t.Why == whyRestart: // the run has failed, and not because of it
 		case t.died() || r.survived(t):
 			r.Killed = append(r.Killed, t.Rank)
 			r.Lost = append(r.Lost, r.unfinished(t)...)
@@ -210,7 +210,7 @@ func (r *Report) conclude() {
 	r.Cause = r.cause()
 }
 
-// cause says what went wrong first, and what then.
+// cause returns what went wrong first, and what followed.
 func (r *Report) cause() string {
 	first, others := r.firstFailed()
 	var text string
@@ -228,7 +228,7 @@ func (r *Report) cause() string {
 		text = fmt.Sprintf("%s %s; then %s", first.name(), first.how(), r.followers(first, others)) + r.failure(first)
 	}
 	text = strings.TrimPrefix(text+r.loss(), "; ")
-	if first != nil && r.unreturned() && !slices.Equal(r.Lost, []int{first.Rank}) { // of itself it was said
+	if first != nil && r.unreturned() && !slices.Equal(r.Lost, []int{first.Rank}) { // unless only its own task is lost, which text already says
 		text += fmt.Sprintf("; %s never returned", tasks(r.Lost))
 	}
 	var end string
@@ -257,14 +257,14 @@ func (r *Report) cause() string {
 	return end + "; " + text
 }
 
-// stopped reports whether somebody has ended the job, and not its processes.
+// stopped reports whether the job was ended from outside, not by its processes.
 func (r *Report) stopped() bool { return r.Timeout || r.Signal != "" || r.cancelled != nil }
 
-// unreturned reports whether the job ended by itself before all its tasks had returned. One that
-// was stopped did, too, but that is no news.
+// unreturned reports whether the job ended by itself before all its tasks had returned. A job that
+// was stopped did, too, but that is expected.
 func (r *Report) unreturned() bool { return r.abandoned != "" && len(r.Lost) > 0 && !r.stopped() }
 
-// followers says what became of those that failed after the first.
+// followers describes the processes that failed after the first.
 func (r *Report) followers(first *TaskReport, others int) string {
 	same, died := 0, 0
 	for i := range r.Tasks {
@@ -293,7 +293,7 @@ func (r *Report) followers(first *TaskReport, others int) string {
 	}
 }
 
-// failure says what went wrong first in a task, where a death that the others could have survived
+// failure describes what went wrong first in a task, if a death that the others could have survived
 // came before.
 func (r *Report) failure(first *TaskReport) string {
 	failed := r.complainant()
@@ -303,7 +303,7 @@ func (r *Report) failure(first *TaskReport) string {
 	return ": " + oneLine(failed.Failure)
 }
 
-// loss says which tasks nobody could run again, and why the first of them.
+// loss says which tasks no process could run again, and why for the first of them.
 func (r *Report) loss() string {
 	if len(r.losses) == 0 {
 		return ""
@@ -321,14 +321,14 @@ type Interrupted struct{ Signal syscall.Signal }
 
 func (i Interrupted) Error() string { return "interrupted by " + control.SignalName(i.Signal) }
 
-// interrupt takes note of the first signal that the launcher received.
+// interrupt records the first signal that the launcher received.
 func (r *Report) interrupt(s syscall.Signal) {
 	if r.received == 0 {
 		r.received, r.Signal = s, control.SignalName(s)
 	}
 }
 
-// Err is the cause as an error, if the run failed. It unwraps to Interrupted if that was by a signal.
+// Err returns the cause as an error, if the run failed. It unwraps to Interrupted if a signal ended the run.
 func (r *Report) Err() error {
 	if r.Exit == 0 {
 		return nil
@@ -349,7 +349,7 @@ func (f *failedRun) Error() string { return f.text }
 
 func (f *failedRun) Unwrap() error { return f.why }
 
-// firstFailed is the first process that did not end well by itself, and how
+// firstFailed returns the first process that did not end well by itself, and how
 // many others did not.
 func (r *Report) firstFailed() (first *TaskReport, others int) {
 	for i := range r.Tasks {
@@ -367,7 +367,7 @@ func (r *Report) firstFailed() (first *TaskReport, others int) {
 	return first, others
 }
 
-// Failure is what the first process that failed said of it; "": nobody did, or the cause says it.
+// Failure returns what the first failed process said about its failure; "": none did, or the cause says it.
 func (r *Report) Failure() string {
 	first, _ := r.firstFailed()
 	if first == nil || first.Failure != "" || len(r.losses) > 0 || r.failure(first) != "" {
@@ -379,7 +379,7 @@ func (r *Report) Failure() string {
 	return oneLine(first.Failure)
 }
 
-// complainant is the first process that said itself what went wrong; nil: none did.
+// complainant returns the first process that described what went wrong itself; nil: none did.
 func (r *Report) complainant() (first *TaskReport) {
 	for i := range r.Tasks {
 		if t := &r.Tasks[i]; t.Failure != "" && (first == nil || t.wrong().Before(first.wrong())) {

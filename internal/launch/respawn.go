@@ -12,26 +12,26 @@ import (
 )
 
 // Processes that die may be started again, as the next incarnation of their rank. The
-// others need not wait for that: they go on, and a view takes the new process in. It
-// is started only while others run, and not for ever:
+// others need not wait for that: they continue, and a view admits the new process. The launcher
+// starts a process again only while others run, and not for ever:
 //
 //   - in all at most RespawnMax times;
-//   - after a pause, if it is not the first time and the life before was short, each
+//   - after a pause, if it is not the first time and the previous life was short, each
 //     time twice as long;
-//   - once, if the process has ended with an error code: a program with a mistake makes
-//     it again. A failure that a task returned is final.
+//   - once, if the process has ended with an error code: a faulty program fails
+//     again. A failure that a task returned is final.
 
-// Respawn is when processes that die are started again.
+// Respawn says when processes that die are started again.
 type Respawn string
 
-// The ways to decide it; "" is RespawnNever.
+// The values of Respawn; "" is RespawnNever.
 const (
 	RespawnNever  Respawn = "never"
 	RespawnAuto   Respawn = "auto" // if that is estimated to be better (choice.go)
 	RespawnAlways Respawn = "always"
 )
 
-// UnmarshalText reads the name of a way.
+// UnmarshalText reads the name of a value.
 func (r *Respawn) UnmarshalText(text []byte) error {
 	*r = Respawn(text)
 	return r.check(RespawnAuto, RespawnAlways, RespawnNever)
@@ -58,12 +58,12 @@ func (p *Plan) checkRespawn() error {
 
 // Times of respawning.
 const (
-	lifeMin  = 10 * time.Second // a life that was shorter was short
+	lifeMin  = 10 * time.Second // a shorter life counts as short
 	pauseMin = 100 * time.Millisecond
 	pauseMax = 10 * time.Second
 )
 
-// pause is how long to wait after so many short lives in a row.
+// pause returns how long to wait after a number of short lives in a row.
 func pause(short int) time.Duration {
 	if short == 0 {
 		return 0
@@ -76,7 +76,7 @@ type Respawned struct {
 	Rank  int     `json:"rank"`
 	Why   string  `json:"why"`
 	Host  string  `json:"host,omitempty"` // "": here
-	After float64 `json:"after_ms"`       // from the death before to the start
+	After float64 `json:"after_ms"`       // from the previous death to the start
 }
 
 // fallen is a process that has died and may be started again.
@@ -84,24 +84,24 @@ type fallen struct {
 	life    uint64
 	died    time.Time
 	due     time.Time // not before
-	waits   bool      // until the tasks have saved: a new process would be of no use before
+	waits   bool      // until the tasks have saved: before that, a new process would be of no use
 	crashed bool      // it ended by itself, with an error code
-	how     string    // it ended, in words
+	how     string    // how it ended, in words
 }
 
-// comebacks is what became of a rank that died before.
+// comebacks is the history of a rank that died before.
 type comebacks struct {
-	began   time.Time // when the last was started; zero: none was
-	short   int       // so many in a row were short
-	crashes int       // so many were started after it had ended with an error code
+	began   time.Time // when the last one was started; zero: none was
+	short   int       // how many in a row were short
+	crashes int       // how many were started after an end with an error code
 }
 
-// respawner is what a job has to do with its dead.
+// respawner starts the dead processes of a job again.
 type respawner struct {
 	fallen map[int]*fallen
 	lives  map[int]*comebacks // by rank
-	count  int                // that were started, or are about to be
-	stirs  chan struct{}      // with room for one: something may have to be done
+	count  int                // how many were started, or are about to be
+	stirs  chan struct{}      // of capacity one: something may have to be done
 	clock  clock
 }
 
@@ -116,10 +116,10 @@ func (r *respawner) of(rank int) *comebacks {
 	return r.lives[rank]
 }
 
-// stir has the dead looked after soon, by whoever oversees the job.
+// stir makes the goroutine that oversees the job look after the dead soon.
 func (r *respawner) stir() { offer(r.stirs, struct{}{}) }
 
-// fall takes note of a process that has ended, if it has died.
+// fall records a process that has ended, if it has died.
 func (j *job) fall(e ending) {
 	byItself := e.lost == "" && e.status.Signal == 0
 	if !j.respawns() || j.ending() || byItself && e.status.Exit == 0 {
@@ -137,7 +137,7 @@ func (j *job) fall(e ending) {
 	time.AfterFunc(time.Until(f.due), j.again.stir)
 }
 
-// signalled tells whether an exit code is that of a wrapper whose process was ended by
+// signalled reports whether an exit code is that of a wrapper whose process was ended by
 // a signal.
 func (j *job) signalled(e ending) bool {
 	joined := j.server.Status()[e.rank].Pid
@@ -145,8 +145,8 @@ func (j *job) signalled(e ending) bool {
 	return wrapper && posix.SignalName(syscall.Signal(e.status.Exit-128)) != ""
 }
 
-// raise starts those again whose time has come. The coordinator must know that they
-// are dead: it may have yet to hear their last words, or to find out what became of a
+// raise starts the processes again whose time has come. The coordinator must know that they
+// are dead: it may not have received their last messages, or not know what became of a
 // lost host.
 func (j *job) raise() {
 	if j.ending() || j.finished() {
@@ -156,7 +156,7 @@ func (j *job) raise() {
 	for _, rank := range slices.Sorted(maps.Keys(j.again.fallen)) {
 		f := j.again.fallen[rank]
 		switch {
-		case j.running[rank] != 0: // somebody has asked for it (coppice join)
+		case j.running[rank] != 0: // another request has started it (coppice join)
 			delete(j.again.fallen, rank)
 		case len(j.running) == 0 || f.waits && !j.again.clock.saves() || time.Now().Before(f.due) || !j.server.Departed(rank, f.life):
 		default:
@@ -166,10 +166,10 @@ func (j *job) raise() {
 	}
 }
 
-// finished tells whether the job has: all tasks have returned.
+// finished reports whether the job has finished: all tasks have returned.
 func (j *job) finished() bool { return closed(j.server.Done()) }
 
-// succeed starts the next life of a rank, if it should be.
+// succeed starts the next life of a rank, if it should.
 func (j *job) succeed(rank int, f *fallen) {
 	if j.server.Status()[rank].Failure != "" {
 		return
@@ -210,7 +210,7 @@ func (j *job) succeed(rank int, f *fallen) {
 }
 
 // judge decides whether a dead process is started again, or whether that has to wait, and
-// says why.
+// returns why.
 func (j *job) judge(rank int, f *fallen) (respawn bool, why string) {
 	f.waits = false
 	switch {
@@ -227,7 +227,7 @@ func (j *job) judge(rank int, f *fallen) (respawn bool, why string) {
 	return respawn, why
 }
 
-// situation is that of the job now.
+// situation returns the situation of the job now.
 func (j *job) situation() situation {
 	s := situation{
 		tasks: j.N, live: len(j.running), ran: time.Since(j.began),

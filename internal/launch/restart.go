@@ -10,9 +10,9 @@ import (
 )
 
 // A job may be restarted as a whole, which is what a job script does for a program that
-// does not survive deaths: as soon as one of its processes has died or failed, the
-// others are killed, and all are started again, the same way. Nothing is waited for in
-// between but their ends. It is another job: nothing of the first one's views,
+// does not survive crashes: as soon as one of its processes has died or failed, the
+// launcher kills the others, and starts all again, in the same way. In between it waits for nothing
+// but their ends. The new start is another job: nothing of the first one's views,
 // directory or key is left.
 
 // Restart is a start of a job that was followed by another.
@@ -35,9 +35,9 @@ func (p *Plan) checkRestart() error {
 }
 
 // Run carries the plan out and waits until all processes have ended. An error
-// means that the job could not be started, and was not; how it went is in the
-// report, also if it could not be started again. When ctx ends, the processes are killed.
-// The time-out ends it in any case, whatever hangs.
+// means that the job could not be started, and was not. The report says how the job went,
+// even if it could not be started again. When ctx ends, the processes are killed.
+// The timeout ends the job in any case, whatever hangs.
 func (p *Plan) Run(ctx context.Context) (*Report, error) {
 	if err := p.checkLimits(); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 	}
 }
 
-// runAll carries the plan out as often as it takes.
+// runAll carries the plan out as often as needed.
 func (p *Plan) runAll(ctx context.Context, dog *watchdog) (*Report, error) {
 	j, err := p.run(ctx, dog, time.Time{}, nil)
 	if err != nil {
@@ -89,21 +89,21 @@ func (p *Plan) runAll(ctx context.Context, dog *watchdog) (*Report, error) {
 	return &j.report, nil
 }
 
-// restarts tells whether the job, which is over, is to be started again.
+// restarts reports whether the job, which is over, is started again.
 func (j *job) restarts() bool {
 	r := &j.report
 	return r.givenUp && len(r.Restarts) < j.Restart && !r.Timeout && r.Signal == "" && r.cancelled == nil && r.broke == nil
 }
 
-// attempt is the start that is over.
+// attempt returns the start that is over.
 func (j *job) attempt() Restart {
 	return Restart{Killed: j.report.Killed, Cause: j.report.Cause, Seconds: time.Since(j.began).Seconds()}
 }
 
-// bystander tells whether a process was killed only since another had died or failed.
+// bystander reports whether a process was killed only because another had died or failed.
 func (t *TaskReport) bystander() bool { return t.Why == whyRestart && t.Failure == "" }
 
-// hearFailure has the job given up when a task has returned an error: its process may
+// hearFailure gives up on the job when a task has returned an error: its process may
 // wait for the others.
 func (j *job) hearFailure(e control.Event) {
 	if failure, _ := e.Attrs["failure"].(string); j.Restart == 0 || e.Type != control.EventReturned || failure == "" {
@@ -112,7 +112,7 @@ func (j *job) hearFailure(e control.Event) {
 	offer(j.failed, struct{}{}) // one is enough
 }
 
-// outlasted tells whether a process that has died had nothing left to do: the job had finished, and well.
+// outlasted reports whether a process that has died had nothing left to do: the job had finished successfully.
 func (j *job) outlasted(rank int) bool {
 	had := false
 	for _, s := range j.server.Status() {
@@ -124,12 +124,12 @@ func (j *job) outlasted(rank int) bool {
 	return had
 }
 
-// left tells whether the job had finished when a process ended, of which the coordinator may not have heard yet.
+// left reports whether the job had finished when a process ended, which the coordinator may not know yet.
 func (j *job) left(s control.Status) bool {
 	return j.finished() && (s.Left || s.State == control.Returned)
 }
 
-// giveUp kills those that still run, since one of them has died or failed.
+// giveUp kills the running processes, because one of them has died or failed.
 func (j *job) giveUp() {
 	if j.Restart == 0 || j.ending() {
 		return
@@ -143,9 +143,9 @@ func (j *job) giveUp() {
 		if !started || s.State != control.Dead || s.Left {
 			continue
 		}
-		if j.why[s.Rank] == whyRestart { // it died by itself, and its end is yet to be heard of
+		if j.why[s.Rank] == whyRestart { // it died by itself, and its end has not been reported
 			delete(j.why, s.Rank)
 		}
-		j.report.Tasks[i].failed = j.began // before those that fail for want of it
+		j.report.Tasks[i].failed = j.began // before those that fail because of it
 	}
 }

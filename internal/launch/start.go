@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// open makes the job's directory and its coordinator.
+// open creates the job's directory and its coordinator.
 func (j *job) open() error {
 	given := j.Settings
 	given.Joins = given.Joins || j.respawns()
@@ -41,21 +41,21 @@ func (j *job) open() error {
 	return err
 }
 
-// makeDir makes the job's directory on this host.
+// makeDir creates the job's directory on this host.
 func (p *Plan) makeDir() (string, error) {
 	if p.Name != "" {
 		dir, err := control.NamedDir(os.Getenv, p.Name)
 		if err == nil {
 			err = os.Mkdir(dir, 0o700)
 		}
-		if !errors.Is(err, fs.ErrExist) { // of another job
+		if !errors.Is(err, fs.ErrExist) { // it belongs to another job
 			return dir, err
 		}
 	}
 	return control.MakeDir(os.Getenv)
 }
 
-// Command is the program and its arguments, as a shell reads them.
+// Command returns the program and its arguments, as a shell reads them.
 func (p *Plan) Command() string { return commandLine(p.Program, p.Args) }
 
 func commandLine(program string, args []string) string {
@@ -126,13 +126,13 @@ func (j *job) startHere(relays [][streams]*relay) error {
 	return nil
 }
 
-// program is what a process of this host runs.
+// program returns what a process of this host runs.
 type program struct {
 	path string
 	argv []string
 }
 
-// order is what to start here for a place; what it reads is left open.
+// order returns what to start here for a place, without its input.
 func (j *job) order(at control.Place, p program, relays [streams]*relay) order {
 	out, err := relays[stdout], relays[stderr]
 	return order{
@@ -195,7 +195,7 @@ func (j *job) await(r *remote) error {
 		return errTimeout
 	case s := <-j.Signals:
 		select {
-		case err := <-r.started: // so it was for the processes
+		case err := <-r.started: // the processes have started: the signal is for them
 			j.early = s
 			return err
 		default:

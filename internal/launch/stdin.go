@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// stdin is what the processes read: one of them the launcher's standard input,
+// stdin is what the processes read: one of them reads the launcher's standard input,
 // the others nothing.
 type stdin struct {
 	none *os.File
-	one  *os.File // nil: nobody reads
-	ours bool     // one was made here
+	one  *os.File // nil: no process reads
+	ours bool     // one was opened here
 }
 
-// newStdin prepares input for processes. One that is in a group of its own may
-// not read the terminal (the kernel would stop it), so the launcher does, as
+// newStdin prepares input for processes. A process in its own group may
+// not read the terminal (the kernel would stop it), so the launcher reads it, as
 // long as it is in the foreground itself.
 func newStdin(input *os.File) (*stdin, error) {
 	none, err := os.Open(os.DevNull)
@@ -45,7 +45,7 @@ func newStdin(input *os.File) (*stdin, error) {
 	return s, nil
 }
 
-// of is what a process reads.
+// of returns what a process reads.
 func (s *stdin) of(reads bool) *os.File {
 	if reads && s.one != nil {
 		return s.one
@@ -53,7 +53,7 @@ func (s *stdin) of(reads bool) *os.File {
 	return s.none
 }
 
-// close gives the files up; the processes have theirs.
+// close closes the files; the processes have theirs.
 func (s *stdin) close() {
 	s.none.Close()
 	if s.ours {

@@ -11,40 +11,40 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// watchdog keeps the time-out of a job, whatever else hangs: the coordinator, who reads
+// watchdog enforces the timeout of a job, whatever else hangs: the coordinator, the reader of
 // the output, the goroutine that oversees the job, a process between fork and exec. It
-// only sends signals, and lets go: what is to be said of it is said by others, if they
+// only sends signals, and ends the wait: others report what happened, if they
 // still can.
 //
-//  1. At the time-out a few processes are asked for their goroutines (SIGQUIT), and the
-//     others are killed. Nothing more is started.
-//  2. Those few are killed after dumpTime.
-//  3. After another lastTime whoever waits for the job gets a report without it.
+//  1. At the timeout the watchdog asks a few processes for their goroutines (SIGQUIT), and kills the
+//     others. Nothing more is started.
+//  2. It kills those few after dumpTime.
+//  3. After another lastTime, the caller that waits for the job gets a report without it.
 type watchdog struct {
 	after  time.Duration
-	abrupt bool          // nobody is asked
-	struck chan struct{} // closed at the time-out
-	gone   chan struct{} // closed when nothing is waited for any more
-	over   chan struct{} // closed when the job has come to its end
-	timer  *time.Timer   // nil: it never strikes
+	abrupt bool          // no process is asked
+	struck chan struct{} // closed at the timeout
+	gone   chan struct{} // closed when the watchdog waits for nothing more
+	over   chan struct{} // closed when the job has ended
+	timer  *time.Timer   // nil: the timeout never expires
 
 	mu      sync.Mutex // held for no longer than a copy takes
 	watched []watched
-	asked   []int // ranks
+	asked   []int // ranks asked for goroutines
 }
 
-// watched is who has processes that the time-out ends. Its methods do not block.
+// watched has processes that the timeout ends. Its methods do not block.
 type watched interface {
-	alive() []int        // ranks that run, as far as is known
+	alive() []int        // running ranks, as far as is known
 	strike(spared []int) // kills all but these, which get SIGQUIT
 	abandon()            // ends what is left, if that helps
 }
 
 const (
-	// dumpTime is how long processes have to say what they were doing when the
-	// time-out strikes.
+	// dumpTime is how long processes have to print their goroutines when the
+	// timeout expires.
 	dumpTime = 2 * time.Second
-	// lastTime is how long the launcher has then to come to its end.
+	// lastTime is how long the launcher then has to end.
 	lastTime = 3 * time.Second
 	// askedMax is how many processes are asked.
 	askedMax = 4
@@ -52,7 +52,7 @@ const (
 
 var errTimeout = errors.New("the time-out struck")
 
-// newWatchdog begins to watch. If the plan has no time-out, it never strikes.
+// newWatchdog begins to watch. If the plan has no timeout, it never strikes.
 func newWatchdog(p *Plan) *watchdog {
 	w := &watchdog{after: p.Timeout, abrupt: p.Abrupt, struck: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{})}
 	if w.after > 0 {
@@ -61,13 +61,13 @@ func newWatchdog(p *Plan) *watchdog {
 	return w
 }
 
-// end lets the watchdog go. It reports whether the time-out had come.
+// end stops the watchdog. It reports whether the timeout had expired.
 func (w *watchdog) end() (struck bool) {
 	close(w.over)
 	return w.timer != nil && !w.timer.Stop()
 }
 
-// watch has what somebody starts watched, too. After the time-out nothing more is.
+// watch adds processes to be watched. After the timeout it kills them at once.
 func (w *watchdog) watch(more watched) {
 	w.mu.Lock()
 	w.watched = append(w.watched, more)
@@ -77,7 +77,7 @@ func (w *watchdog) watch(more watched) {
 	}
 }
 
-// hasStruck reports whether the time-out has come.
+// hasStruck reports whether the timeout has expired.
 func (w *watchdog) hasStruck() bool { return closed(w.struck) }
 
 // closed reports whether a channel that nothing is sent on is closed.
@@ -90,7 +90,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// offer sends something to whoever can take it at once; otherwise it is dropped.
+// offer sends a value if a receiver can take it at once; otherwise it drops the value.
 func offer[T any](to chan<- T, what T) {
 	select {
 	case to <- what:
@@ -98,7 +98,7 @@ func offer[T any](to chan<- T, what T) {
 	}
 }
 
-// spared are the ranks that are asked for goroutines.
+// spared returns the ranks that are asked for goroutines.
 func (w *watchdog) spared() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +111,7 @@ func (w *watchdog) all() []watched {
 	return w.watched[:len(w.watched):len(w.watched)]
 }
 
-// choose chooses who is asked.
+// choose chooses which ranks are asked.
 func (w *watchdog) choose() (asked []int) {
 	if w.abrupt {
 		return nil
@@ -148,7 +148,7 @@ func (w *watchdog) strike() {
 	close(w.gone)
 }
 
-// pause waits, and reports whether the job has come to its end meanwhile.
+// pause waits, and reports whether the job has ended in the meantime.
 func (w *watchdog) pause(d time.Duration) bool {
 	select {
 	case <-w.over:
@@ -158,7 +158,7 @@ func (w *watchdog) pause(d time.Duration) bool {
 	}
 }
 
-// report is that of a job that has not come to its end.
+// report returns the report of a job that has not ended.
 func (w *watchdog) report(what string) *Report {
 	r := &Report{Timeout: true}
 	r.conclude()
@@ -167,12 +167,12 @@ func (w *watchdog) report(what string) *Report {
 	return r
 }
 
-// abandon does nothing: whoever does not die of SIGKILL dies of nothing else.
+// abandon does nothing: a process that survives SIGKILL survives anything.
 func (c *crew) abandon() {}
 
 func (t *threads) alive() []int { return nil }
 
-// strike spares those that carry the signals to other hosts.
+// strike spares the processes that carry the signals to other hosts.
 func (t *threads) strike([]int) {}
 
 // abandon kills what the threads have started.

@@ -34,6 +34,7 @@ type way struct {
 	accepting bool          // theirs is being made
 	pausing   bool          // until the next try
 	tries     int           // that failed in a row
+	late      int           // of these, handshakes that were not done in time
 	down      protocol.Time // since when there is no connection, though there was or should be one
 	suspected bool
 	turn      uint64 // changes with every connection, so that one that comes late is known
@@ -151,7 +152,8 @@ func (q *peer) connect() {
 		return
 	}
 	q.p.mesh.dials++
-	go q.dial(w.address, q.identity(), q.dialTime())
+	reach, whole := q.dialTimes()
+	go q.dial(w.address, q.identity(), reach, whole)
 }
 
 // dialsMax bounds the connections that a process makes at once: where hundreds of
@@ -169,14 +171,16 @@ func (p *Process) nextDial() {
 	}
 }
 
-// dialTime is how long a connection may take to be made. Over a network a try is short at
-// first: what is lost of it takes long to be sent again.
-func (q *peer) dialTime() time.Duration {
+// dialTimes returns how long the peer's kernel has to answer a try to connect, and how long the whole try may take. Over
+// a network both are short at first: what is lost takes long to be sent again. But a peer whose kernel answers may be busy, together
+// with hundreds of others, so that a handshake that was late is given twice the time when it is tried again.
+func (q *peer) dialTimes() (reach, whole time.Duration) {
 	const long = 10 * time.Second
 	if q.way.address.Kind == transport.Unix {
-		return long
+		return long, long
 	}
-	return min(max(q.p.cfg.Silence/8, 200*time.Millisecond)*time.Duration(4+q.way.tries)/4, long)
+	reach = max(q.p.cfg.Silence/8, 200*time.Millisecond) * time.Duration(4+q.way.tries) / 4
+	return reach, min(reach+q.p.stallTime()<<min(q.way.late, 10), long)
 }
 
 // identity is what a handshake tells the peer.
@@ -188,14 +192,18 @@ func (q *peer) identity() wire.Identity {
 	return id
 }
 
-func (q *peer) dial(at transport.Address, me wire.Identity, most time.Duration) {
+func (q *peer) dial(at transport.Address, me wire.Identity, reach, whole time.Duration) {
 	p := q.p
-	ctx, cancel := context.WithTimeout(p.mesh.sockets.ctx, most)
-	conn, err := p.mesh.sockets.endpoint.Dial(ctx, at, me)
+	ctx, cancel := context.WithTimeout(p.mesh.sockets.ctx, whole)
+	conn, err := p.mesh.sockets.endpoint.Dial(ctx, at, me, reach)
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	cancel()
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	q.way.dialing = false
+	if late {
+		q.way.late++
+	}
 	defer p.nextDial()
 	var refusal wire.Refusal
 	switch {
@@ -325,7 +333,7 @@ func (q *peer) attach(conn *transport.Conn) {
 		return
 	}
 	q.conn = conn
-	q.way.tries, q.way.down, q.way.suspected = 0, 0, false
+	q.way.tries, q.way.late, q.way.down, q.way.suspected = 0, 0, 0, false
 	for _, f := range again {
 		q.out = append(q.out, q.link.Stamp(f))
 	}

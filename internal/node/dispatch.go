@@ -14,7 +14,7 @@ func (p *Process) dispatch(in *incoming) {
 		p.observedBy(in)
 		return
 	}
-	if p.dead || p.engine.Stopped() {
+	if p.dead || p.engine.Stopped() || in.source.gone && in.plan.op != opView {
 		return
 	}
 	switch in.plan.op {

@@ -60,7 +60,7 @@ func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := end.Dial(t.Context(), p.Addresses()[0], wire.Identity{To: 0})
+		c, err := end.Dial(t.Context(), p.Addresses()[0], wire.Identity{To: 0}, 0)
 		if !errors.Is(err, want) {
 			t.Errorf("rank %d of 3 + 2: %v, want %v", from, err, want)
 		}
@@ -83,7 +83,7 @@ func (x *intruder) connect() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for {
-		c, err := x.end.Dial(ctx, x.at, wire.Identity{To: 0})
+		c, err := x.end.Dial(ctx, x.at, wire.Identity{To: 0}, 0)
 		if err == nil {
 			x.conn, x.next = c, c.Peer().Received+1
 			x.attached(ctx)

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -74,6 +75,13 @@ func (w *witness) Suspect(rank int, _ uint64, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.suspects = append(w.suspects, fmt.Sprintf("process %d: %s", rank, why))
+}
+
+// said returns whom the process suspects, and why.
+func (w *witness) said() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.suspects)
 }
 
 func (w *witness) Hears(int, uint64) {}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,10 +24,15 @@ func TestLostBeats(t *testing.T) {
 		silences = 6
 	}
 	want := silences * n * 2 // two beats a process in an eighth of the silence: at least so many silences
-	for name, part := range map[string]float64{"one in ten": 0.1, "all": 1} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		part      float64
+		datagrams bool // are sent as well, to where nobody takes them
+	}{{"one in ten", 0.1, false}, {"all", 1, false}, {"one in ten, and all datagrams", 0.1, true}} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			j, loss := startLossy(t, n, silence, part)
+			part := c.part
+			j, loss := startLossy(t, n, silence, part, c.datagrams)
 			for late := time.Now().Add(hangTime); loss.beats.Load() < want || loss.lost.Load() == 0; time.Sleep(silence) {
 				if time.Now().After(late) {
 					t.Fatalf("%d beats in %v; want %d", loss.beats.Load(), hangTime, want)
@@ -60,14 +64,11 @@ type lossy struct {
 
 // suspects are those of a process.
 func (l *lossy) suspects(rank int) []string {
-	w := l.witnesses[rank]
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.suspects)
+	return l.witnesses[rank].said()
 }
 
 // startLossy makes a job whose processes reach each other through a lossy.
-func startLossy(t *testing.T, n int, silence time.Duration, part float64) (*job, *lossy) {
+func startLossy(t *testing.T, n int, silence time.Duration, part float64, datagrams bool) (*job, *lossy) {
 	t.Helper()
 	l := &lossy{part: part}
 	j := &job{t: t, kind: transport.TCP}
@@ -76,7 +77,7 @@ func startLossy(t *testing.T, n int, silence time.Duration, part float64) (*job,
 		w := &witness{}
 		p, err := New(
 			Config{Rank: r, Size: n, Silence: silence, Host: w},
-			Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place("", transport.TCP, r)}},
+			Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place("", transport.TCP, r)}, Datagrams: datagrams},
 		)
 		if err != nil {
 			t.Fatal(err)

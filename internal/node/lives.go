@@ -60,7 +60,7 @@ func (p *Process) otherLife(q *peer) bool {
 // mute reports whether a message of a kind is not for the peer: it is dead, or has ended, or is
 // not the life that the message is for.
 func (q *peer) mute(op uint8) bool {
-	return q.dead || q.left || q.early && op != opView && op != opBeat
+	return q.dead || q.left || (q.early || q.gone) && op != opView && op != opBeat
 }
 
 // meet takes note of who has come with a view, and who is not in it any more.
@@ -72,6 +72,10 @@ func (p *Process) meet(before, v *membership.View) {
 		case in && !before.Has(m):
 			p.welcome(r, m)
 		case !in && !q.dead && uint64(v.Last(protocol.Rank(r))) >= max(q.incarnation, 1):
+			if before.Leaves(protocol.Rank(r)) { // it has to hear of the view
+				p.letGo(q)
+				break
+			}
 			if p.replays() {
 				p.died(r, true, fmt.Sprintf("view %d goes on without it", v.Number))
 				break

@@ -22,7 +22,8 @@ import (
 // Signs of life travel in three ways. Processes of one host count beats in a page of
 // shared memory (detect.Page), and the kernel is asked about one that does not. To other
 // hosts they are datagrams, for which nothing is ever sent again. Where neither is to
-// be had, and until the other side has confirmed a datagram, they are frames on the link.
+// be had, or the other side does not confirm datagrams, they are frames on the link. Only then is a connection made for them: hundreds of
+// processes that doubt each other, since the machine is busy, must not give it more to do.
 type observation struct {
 	p     *Process
 	began time.Time
@@ -45,6 +46,7 @@ type sign struct {
 	host      int
 	here      bool            // on this host, and it beats in the page
 	at        netip.AddrPort  // where it takes datagrams; not valid: nowhere
+	sent      protocol.Time   // the first to it; 0: none
 	confirmed bool            // it has got one
 	reached   bool            // one of its has come
 	number    uint64          // of the last
@@ -65,6 +67,9 @@ func (p *Process) observe(s Socket) *observation {
 	}
 	if s.Datagrams {
 		o.openDatagrams(s)
+	}
+	if s.Page != nil { // before anybody knows of this process: whoever finds no beat there expects messages
+		s.Page.Beat(p.cfg.Rank, p.cfg.Incarnation)
 	}
 	o.know(p.cfg.Rank, p.cfg.HostName, p.cfg.Incarnation, netip.AddrPort{})
 	return o
@@ -138,9 +143,7 @@ func (o *observation) know(rank int, host string, life uint64, at netip.AddrPort
 		_, pid := o.page.Beats(rank, life)
 		s.here = pid != 0
 	}
-	if !s.here {
-		s.at = at
-	}
+	s.at = at
 	o.machine.Know(protocol.Rank(rank), s.host, o.now())
 	return s
 }
@@ -221,7 +224,7 @@ func (o *observation) look(s *sign, rank int) bool {
 
 // carryOut does what the machine wants done.
 func (o *observation) carryOut(effects []suspicion.Effect) {
-	var links []suspicion.Effect
+	var links []onLink
 	for len(effects) > 0 {
 		e := effects[0]
 		effects = effects[1:]
@@ -234,10 +237,10 @@ func (o *observation) carryOut(effects []suspicion.Effect) {
 			life := o.lifeOf(int(e.Msg.Of))
 			go o.p.cfg.Host.Hears(int(e.Msg.Of), life)
 		default:
-			heard, link := o.send(e)
+			heard, over := o.send(e)
 			effects = append(effects, heard...)
-			if link {
-				links = append(links, e)
+			if over != noLink {
+				links = append(links, onLink{e, over})
 			}
 		}
 	}
@@ -246,37 +249,75 @@ func (o *observation) carryOut(effects []suspicion.Effect) {
 	}
 }
 
+// onLink is a message that goes over the link.
+type onLink struct {
+	suspicion.Effect
+	over linkUse
+}
+
+// linkUse says whether a message goes over the link.
+type linkUse uint8
+
+const (
+	noLink   linkUse = iota
+	ifLinked         // if there is a connection
+	linked           // and if there is none, one is made
+)
+
 func (o *observation) lifeOf(rank int) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.sign(rank).life
 }
 
-// send sends a message, and reports whether it goes over the link, too. One to a process
+// Flags of a datagram.
+const (
+	flagDeaf = 1 << iota
+	flagHears
+	flagReached // the sender has got a datagram of the receiver
+	flagConfirm // the sender asks for such a datagram
+)
+
+// send sends a message in a datagram, and reports whether it goes over the link, too. A sign of life to a process
 // of this host needs not be sent: whether it lives shows.
-func (o *observation) send(e suspicion.Effect) (heard []suspicion.Effect, link bool) {
+func (o *observation) send(e suspicion.Effect) (heard []suspicion.Effect, over linkUse) {
 	o.mu.Lock()
 	s := o.sign(int(e.Rank))
-	if s.here {
+	if s.here && (e.Msg.Kind == suspicion.Ping || e.Msg.Kind == suspicion.Beat || e.Msg.Kind == suspicion.Pong) {
 		defer o.mu.Unlock()
 		if e.Msg.Kind == suspicion.Ping && o.atWork(s, int(e.Rank)) {
 			heard = o.machine.Heard(e.Rank, o.now())
 		}
-		return heard, e.Msg.Kind != suspicion.Ping && e.Msg.Kind != suspicion.Beat && e.Msg.Kind != suspicion.Pong
+		return heard, noLink
+	}
+	if o.udp == nil || !s.at.IsValid() {
+		o.mu.Unlock()
+		return nil, linked
+	}
+	now := o.now()
+	if s.sent == 0 {
+		s.sent = now
 	}
 	at, life, confirmed, reached := s.at, s.life, s.confirmed, s.reached
-	o.mu.Unlock()
-	if o.udp == nil || !at.IsValid() {
-		return nil, true
+	silence := protocol.Time(o.p.cfg.Silence)
+	switch {
+	case !confirmed && now-s.sent >= silence/4, e.Msg.Kind == suspicion.Ping && e.Msg.Tried >= silence*3/4: // datagrams may be blocked, from the beginning or of late
+		over = linked
+	case e.Msg.Kind != suspicion.Beat:
+		over = ifLinked
 	}
+	o.mu.Unlock()
 	d := detect.Datagram{To: uint32(e.Rank), ToLife: uint32(life), Kind: uint8(e.Msg.Kind), Of: uint32(e.Msg.Of), Time: uint64(e.Msg.Tried)}
-	for i, flag := range []bool{e.Msg.Deaf, e.Msg.Hears, reached} {
-		if flag {
-			d.Flags |= 1 << i
+	for _, f := range []struct {
+		set  bool
+		flag uint8
+	}{{e.Msg.Deaf, flagDeaf}, {e.Msg.Hears, flagHears}, {reached, flagReached}, {!confirmed, flagConfirm}} {
+		if f.set {
+			d.Flags |= f.flag
 		}
 	}
 	o.udp.Send(at, d)
-	return nil, !confirmed || e.Msg.Kind != suspicion.Beat
+	return nil, over
 }
 
 // atWork reports whether a process of this host is alive: it has beaten, or the kernel
@@ -294,29 +335,37 @@ func (o *observation) atWork(s *sign, rank int) bool {
 // receive takes datagrams until the socket is closed.
 func (o *observation) receive() {
 	for {
-		d, err := o.udp.Receive()
+		d, from, err := o.udp.Receive()
 		if err != nil {
 			return
 		}
 		o.mu.Lock()
 		s := o.sign(int(d.From))
+		stranger := s.life == 0
 		fresh := s.life != 0 && s.life == uint64(d.Life) && d.Number > s.number
 		if fresh {
 			s.number, s.reached = d.Number, true
-			s.confirmed = s.confirmed || d.Flags&4 != 0
+			s.confirmed = s.confirmed || d.Flags&flagReached != 0
 		}
 		o.mu.Unlock()
+		if stranger && d.Flags&flagConfirm != 0 {
+			// Its sender is of this job, and has heard of this process before this one has heard of it.
+			o.udp.Send(from, detect.Datagram{To: d.From, ToLife: d.Life, Kind: uint8(suspicion.Pong), Flags: flagReached})
+		}
 		if fresh {
 			o.take(protocol.Rank(d.From), suspicion.Message{
 				Kind: suspicion.Kind(d.Kind), Of: protocol.Rank(d.Of), Tried: protocol.Time(d.Time),
-				Deaf: d.Flags&1 != 0, Hears: d.Flags&2 != 0,
+				Deaf: d.Flags&flagDeaf != 0, Hears: d.Flags&flagHears != 0,
 			})
+			if d.Flags&(flagConfirm|flagDeaf) == flagConfirm && d.Kind != uint8(suspicion.Ping) { // a Ping is answered anyway
+				o.carryOut([]suspicion.Effect{{Act: suspicion.Send, Rank: protocol.Rank(d.From), Msg: suspicion.Message{Kind: suspicion.Pong}}})
+			}
 		}
 	}
 }
 
 // onLinks sends messages over links.
-func (o *observation) onLinks(list []suspicion.Effect) {
+func (o *observation) onLinks(list []onLink) {
 	defer o.linking.Store(false)
 	p := o.p
 	p.engine.Lock()
@@ -326,9 +375,11 @@ func (o *observation) onLinks(list []suspicion.Effect) {
 			return
 		}
 		q := p.peerAt(int(e.Rank))
-		if e.Msg.Kind == suspicion.Beat && !e.Msg.Deaf {
+		switch {
+		case q.conn == nil && e.over == ifLinked:
+		case e.Msg.Kind == suspicion.Beat && !e.Msg.Deaf:
 			q.beat()
-		} else if q.conn != nil || q.link == nil {
+		case q.conn != nil || q.link == nil:
 			q.observed(e.Msg)
 		}
 	}

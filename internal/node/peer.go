@@ -45,6 +45,7 @@ type peer struct {
 	host string // tells hosts apart
 	dead bool   // certainly, or given up
 	left bool   // ended well
+	gone bool   // it left, and a view goes on without it: it may only hear of that
 
 	// early: the view that is open has an earlier life of the process. What is sent to a member of that
 	// view is for the earlier one, which is dead; the next view will say what this one needs.

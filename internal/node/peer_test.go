@@ -48,7 +48,7 @@ func (s *supply) conn(t testing.TB) *transport.Conn {
 	t.Helper()
 	if s.a == nil {
 		var err error
-		if s.b, err = s.there.Dial(context.Background(), s.at, wire.Identity{To: 0}); err != nil {
+		if s.b, err = s.there.Dial(context.Background(), s.at, wire.Identity{To: 0}, 0); err != nil {
 			t.Fatal(err)
 		}
 		s.a = <-s.got

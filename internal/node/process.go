@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,11 +51,16 @@ type Config struct {
 	// Host is told what the rest of the job must know; nil if there is none.
 	Host Host
 
+	// Arbiter asks a register outside the job, which is written once for each view, to name this process: then it may
+	// go on from that view with half of its members. It returns whether it did, or an error if there is no
+	// answer. nil: there is none.
+	Arbiter func(ctx context.Context, view uint64) (named bool, err error)
+
 	// Adopt has a process run the program of a task that was another's, as an attempt of
 	// that number; it does not block. nil: the tasks of the dead are lost.
 	Adopt func(rank, task, attempt int)
 
-	// Moves says that processes may join, and be given tasks of the living.
+	// Moves says that processes may join, or leave, and tasks of the living be given to others.
 	Moves bool
 }
 

@@ -109,6 +109,8 @@ func (p *Process) do(e *recovery.Effect) {
 		p.commit(e.Epoch, e.Balance)
 	case recovery.Move:
 		p.balance(e.Epoch)
+	case recovery.Depart, recovery.Disband:
+		p.departs(e)
 	case recovery.Complete:
 		if r := p.recovery.epochs.copies[e.Key]; r != nil {
 			r.fate = nil
@@ -166,6 +168,9 @@ func (q *peer) tellRule(m *recovery.Message) {
 		q.tell(e)
 	case recovery.Kept:
 		q.tell(keyed(m.Key, opCopied))
+	case recovery.Spare:
+		q.tellDrawn()
+		q.tell(envelope{seq: m.View, plan: Plan{op: opSpare}})
 	case recovery.Again:
 		q.send(envelope{seq: m.View, extra: uint64(m.Task), plan: Plan{op: opAgain}}, nil, nil)
 	case recovery.Lost:
@@ -194,6 +199,8 @@ func (p *Process) ruled(in *incoming) bool {
 		m = recovery.Message{Kind: recovery.Record, Op: recovery.Op{Group: in.group, Epoch: uint64(in.epoch), Seq: in.seq}}
 	case opAborts:
 		m = recovery.Message{Kind: recovery.Word, View: in.seq}
+	case opSpare:
+		m = recovery.Message{Kind: recovery.Spare, View: in.seq}
 	case opSweep:
 		m = recovery.Message{Kind: recovery.Sweeping, Sweep: recovery.SweepMessage{
 			View: in.seq, Up: in.kind == sweepUp, Saved: in.extra, Committed: in.sign, Balance: int64(in.group),

@@ -49,6 +49,8 @@ type views struct {
 	latest   protocol.Time // that the machine was told
 	waits    protocol.Time // since when there is one to come; 0: there is none
 	buf      []byte
+	drained  chan Drained        // nil: the process was not told to leave
+	left     []membership.Member // who is gone because it left
 }
 
 // Times of the membership protocol. What is lost is sent again much later than it
@@ -72,7 +74,7 @@ func (p *Process) initViews() error {
 	}
 	first := membership.First(p.cfg.Size, owners)
 	cfg, self := membership.Config{
-		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(),
+		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(), Arbiter: p.cfg.Arbiter != nil,
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
 		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
 	}, protocol.Rank(p.cfg.Rank)
@@ -237,6 +239,10 @@ func (p *Process) viewLetter(in *incoming) {
 
 // viewWork does what the machine asks of its host.
 func (p *Process) viewWork(m membership.Message) {
+	if m.Kind == membership.Arbitrate {
+		go p.askArbiter(m.Number)
+		return
+	}
 	h := p.cfg.Host
 	if h == nil {
 		return
@@ -254,6 +260,29 @@ func (p *Process) viewWork(m membership.Message) {
 	}
 }
 
+// askArbiter asks the arbiter about a view, and tells the machine what it says, in time for its patience.
+func (p *Process) askArbiter(view uint64) {
+	ctx, cancel := context.WithTimeout(context.Background(), max(p.cfg.Silence, viewPatienceMin/2))
+	defer cancel()
+	named, err := p.cfg.Arbiter(ctx, view)
+	kind := membership.Denied
+	switch {
+	case err != nil:
+		kind = membership.NoArbiter
+	case named:
+		kind = membership.Granted
+	}
+	p.cfg.Logger.Info("asked who goes on with half of a view", "view", view, "answer", kind, "error", err)
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	if p.engine.Stopped() || p.dead {
+		return
+	}
+	self := p.views.state.Self()
+	p.views.state.Receive(p.viewNow(), self.ID, membership.Message{Letter: &membership.Letter{Kind: kind, Number: view}, From: self.Incarnation})
+	p.stepViews()
+}
+
 // viewNews is told that a view is open, or that there will be none.
 func (p *Process) viewNews(m membership.Message) {
 	if p.ended != nil { // it only answers others now
@@ -263,6 +292,9 @@ func (p *Process) viewNews(m membership.Message) {
 	case membership.Opened:
 		p.viewOpened(m.Base)
 	case membership.Excluded:
+		if p.leftOut(m.Number) {
+			return
+		}
 		p.cfg.Logger.Warn("excluded", "view", m.Number)
 		p.end(fmt.Errorf("%w by view %d", ErrExcluded, m.Number))
 	case membership.NoQuorum:
@@ -278,6 +310,7 @@ func (p *Process) viewOpened(v *membership.View) {
 	before.next, p.views.sight = now, now
 	close(before.come)
 	p.cfg.Logger.Info("view", "number", v.Number, "members", len(v.Members))
+	p.noteLeft(before.View, v)
 	p.meet(before.View, v)
 	p.assign(v)
 	p.ruleOpened(v)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Emit takes what was written next to a stream; next is the position after it.
+// Emit receives the next output of a stream; next is the position after it.
 type Emit func(stream int, data []byte, next int64) error
 
-// waitMax is how often at least a follower looks for more.
+// waitMax is the longest time between two looks of a follower.
 const waitMax = 50 * time.Millisecond
 
-// Follow emits what the job has written from a position on, and what it writes, until it has ended. It is ErrKilled if
+// Follow emits the output of the job from a position on, until the job has ended. It returns ErrKilled if
 // the keeper was killed. Without emit it only waits.
 func (j *Job) Follow(ctx context.Context, from int64, emit Emit) (*Result, error) {
 	r := &reader{job: j, at: from}
@@ -58,14 +58,14 @@ func (j *Job) Follow(ctx context.Context, from int64, emit Emit) (*Result, error
 type reader struct {
 	job  *Job
 	at   int64
-	part *os.File // the one that at is in
+	part *os.File // the file that at is in
 	from int64    // its start
-	size int64    // that it was seen to have
+	size int64    // its size at the last look
 }
 
 func (r *reader) close() { r.part.Close() } // of nil, too
 
-// emit emits all records that are there.
+// emit emits all complete records.
 func (r *reader) emit(emit Emit) (some bool, err error) {
 	for {
 		stream, data, err := r.next()
@@ -79,7 +79,7 @@ func (r *reader) emit(emit Emit) (some bool, err error) {
 	}
 }
 
-// next is the next record; nil: there is none yet.
+// next returns the next record; nil: there is none yet.
 func (r *reader) next() (stream int, data []byte, err error) {
 	for {
 		if r.part != nil {
@@ -97,7 +97,7 @@ func (r *reader) next() (stream int, data []byte, err error) {
 	}
 }
 
-// record reads the record at our position; nil: it is not there, or not as a whole.
+// record reads the record at the position; nil: it is absent or incomplete.
 func (r *reader) record() (stream int, data []byte, err error) {
 	var header [headerLen]byte
 	if n, err := r.part.ReadAt(header[:], r.at-r.from); n < headerLen {
@@ -122,10 +122,10 @@ func unlessEnd(err error) error {
 	return err
 }
 
-// turn opens the file that our position is in, if it is another one than before. missed is how much before that is gone.
+// turn opens the file that the position is in, if it is another one than before. missed is how much before that is gone.
 func (r *reader) turn() (missed int64, ok bool, err error) {
 	starts := r.job.starts()
-	if r.part != nil { // there may be more in it since we looked, and the next one was begun
+	if r.part != nil { // it may have grown since the last look, and the next one was begun
 		info, err := r.part.Stat()
 		if err != nil {
 			return 0, false, err
@@ -140,7 +140,7 @@ func (r *reader) turn() (missed int64, ok bool, err error) {
 			continue
 		}
 		part, err := os.Open(r.job.partPath(start))
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // removed in the meantime
 			continue
 		}
 		if err != nil {
@@ -155,7 +155,7 @@ func (r *reader) turn() (missed int64, ok bool, err error) {
 	return 0, false, nil
 }
 
-// ends reports whether the file that begins at start ends before our position.
+// ends reports whether the file that begins at start ends before the position.
 func (r *reader) ends(start int64) bool {
 	info, err := os.Stat(r.job.partPath(start))
 	return err != nil || start+info.Size() < r.at

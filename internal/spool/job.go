@@ -44,7 +44,7 @@ type About struct {
 	Command string    `json:"command"`
 	Began   time.Time `json:"began"`
 	Hosts   []Host    `json:"hosts,omitempty"` // where its keepers are; nil: here
-	SSH     []string  `json:"ssh,omitempty"`   // how they are called
+	SSH     []string  `json:"ssh,omitempty"`   // the command that calls them
 	Agent   []string  `json:"agent,omitempty"`
 }
 
@@ -57,13 +57,13 @@ type Host struct {
 // Result is how a job ended.
 type Result struct {
 	Exit    int             `json:"exit"`             // the exit code
-	Signal  syscall.Signal  `json:"signal,omitempty"` // that the job was ended by, from outside; 0: none
-	Started bool            `json:"started"`          // its processes were started
+	Signal  syscall.Signal  `json:"signal,omitempty"` // the signal from outside that ended the job; 0: none
+	Started bool            `json:"started"`          // whether its processes were started
 	Error   string          `json:"error,omitempty"`  // why they were not
 	Report  json.RawMessage `json:"report,omitempty"` // as the launcher prints it
 }
 
-// Code is the exit code of a command that stands for the job: that of a shell, if a signal ended it.
+// Code returns the exit code of a command that stands for the job: that of a shell, if a signal ended the job.
 func (r *Result) Code() int {
 	if r.Signal != 0 && r.Signal != syscall.SIGQUIT {
 		return 128 + int(r.Signal)
@@ -77,7 +77,7 @@ var (
 	ErrAttached = errors.New("attached already")
 )
 
-// Root is where the jobs of this user are.
+// Root returns where the jobs of this user are.
 func Root() (string, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -92,7 +92,7 @@ func Root() (string, error) {
 	return root, nil
 }
 
-// ensure makes a directory that nobody else can have a hand in, and checks it.
+// ensure creates a directory that no other user can access, and checks it.
 func ensure(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -107,7 +107,7 @@ func ensure(dir string) error {
 	return nil
 }
 
-// New makes the directory of a job. Without a name, one is drawn.
+// New creates the directory of a job. Without a name, it draws one.
 func New(root, name string, about About) (*Job, error) {
 	for drawn := name == ""; ; {
 		if drawn {
@@ -135,13 +135,13 @@ func Open(root, name string) (*Job, error) {
 	return j, nil
 }
 
-// At is the job whose directory has a path.
+// At returns the job whose directory has a path.
 func At(path string) *Job { return &Job{Name: filepath.Base(path), path: path} }
 
-// Path is that of its directory.
+// Path returns the path of its directory.
 func (j *Job) Path() string { return j.path }
 
-// List are all jobs, in the order in which they began.
+// List returns all jobs, in the order in which they began.
 func List(root string) (jobs []*Job) {
 	entries, _ := os.ReadDir(root)
 	began := map[*Job]time.Time{}
@@ -155,10 +155,10 @@ func List(root string) (jobs []*Job) {
 	return jobs
 }
 
-// About is what the job is.
+// About returns what the job is.
 func (j *Job) About() (a About, err error) { return a, j.read(aboutName, &a) }
 
-// Result is how the job ended; nil: it has not, or its keeper was killed.
+// Result returns how the job ended; nil: it has not, or its keeper was killed.
 func (j *Job) Result() *Result {
 	var r Result
 	if j.read(resultName, &r) != nil {
@@ -167,10 +167,10 @@ func (j *Job) Result() *Result {
 	return &r
 }
 
-// SetResult says how the job ended.
+// SetResult records how the job ended.
 func (j *Job) SetResult(r *Result) error { return j.write(resultName, r) }
 
-// Seen is how far the output of each host was shown. That of a job without hosts is that of "".
+// Seen returns how much of the output of each host was shown. A job without hosts uses "".
 func (j *Job) Seen() (at map[string]int64) {
 	if j.read(seenName, &at) != nil || at == nil {
 		return map[string]int64{}
@@ -178,7 +178,7 @@ func (j *Job) Seen() (at map[string]int64) {
 	return at
 }
 
-// SetSeen takes note of how far the output was shown.
+// SetSeen records how much of the output was shown.
 func (j *Job) SetSeen(at map[string]int64) error { return j.write(seenName, at) }
 
 func (j *Job) read(name string, to any) error {
@@ -209,7 +209,7 @@ func (j *Job) write(name string, from any) error {
 	return err
 }
 
-// Runs reports whether the keeper of the job lives.
+// Runs reports whether the keeper of the job is alive.
 func (j *Job) Runs() bool { return locked(filepath.Join(j.path, keeperName)) }
 
 // locked reports whether a process has a lock on a file.
@@ -230,13 +230,13 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// take locks a file for as long as this process lives, or the file is open, and writes our process id there.
+// take locks a file while this process lives and the file is open, and writes the process id there.
 func (j *Job) take(name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(j.path, name), os.O_RDWR|os.O_CREATE|posix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for tries := 0; ; tries++ { // who looks whether it is locked has it for a moment
+	for tries := 0; ; tries++ { // a process that checks the lock holds it for a moment
 		if err = flock(f, posix.LOCK_EX|posix.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || tries == 100 {
 			break
 		}
@@ -248,6 +248,9 @@ func (j *Job) take(name string) (*os.File, error) {
 	if err == nil {
 		_, err = f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 	}
+	if errors.Is(err, syscall.ENOSPC) && name == attachedName { // the lock is what counts
+		err = nil
+	}
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -255,7 +258,7 @@ func (j *Job) take(name string) (*os.File, error) {
 	return f, nil
 }
 
-// taker is the process id in a file; 0: it is not known.
+// taker returns the process id in a file; 0: unknown.
 func (j *Job) taker(name string) int {
 	text, _ := os.ReadFile(filepath.Join(j.path, name))
 	pid, _ := strconv.Atoi(string(text))
@@ -274,7 +277,7 @@ func (j *Job) Attach() (detach func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Signal sends a signal to the keeper. It is ErrKilled if that does not live.
+// Signal sends a signal to the keeper. It returns ErrKilled if the keeper is dead.
 func (j *Job) Signal(s syscall.Signal) error {
 	pid := j.taker(keeperName)
 	pidfd, err := detect.OpenPidfd(pid)
@@ -285,27 +288,27 @@ func (j *Job) Signal(s syscall.Signal) error {
 		return ErrKilled
 	}
 	defer posix.Close(pidfd)
-	if !j.Runs() || j.taker(keeperName) != pid { // the number may be another's by now
+	if !j.Runs() || j.taker(keeperName) != pid { // the pid may be another process's by now
 		return ErrKilled
 	}
 	return detect.KillPidfd(pidfd, s)
 }
 
-// Log is a file for what the keeper itself writes, should it crash.
+// Log returns a file for what the keeper itself writes, if it crashes.
 func (j *Job) Log() (*os.File, error) {
 	return os.OpenFile(filepath.Join(j.path, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
 // Remove removes the job.
 func (j *Job) Remove() error {
-	// Without this file it is no job any more, whatever becomes of the rest.
+	// Without this file it is no longer a job, whatever becomes of the rest.
 	if err := os.Remove(filepath.Join(j.path, aboutName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.RemoveAll(j.path)
 }
 
-// Sweep removes jobs that have ended: those older than AgeMax, and the oldest if all together have more than BytesMax.
+// Sweep removes jobs that have ended: those older than AgeMax, and the oldest if all together exceed BytesMax.
 func Sweep(root string) { sweep(root, time.Now().Add(-AgeMax), BytesMax) }
 
 func sweep(root string, before time.Time, most int64) {
@@ -314,16 +317,16 @@ func sweep(root string, before time.Time, most int64) {
 		bytes, latest := j.size()
 		most -= bytes
 		if (latest.Before(before) || most < 0) && !j.open() {
-			_ = j.Remove() // the next one tries again
+			_ = j.Remove() // the next sweep tries again
 			most += bytes
 		}
 	}
 }
 
-// openMax is how long a job may run on other hosts without anybody asking for it, so that it can be found after that.
+// openMax is how long a job on other hosts is kept if nobody asks for it.
 const openMax = 365 * 24 * time.Hour
 
-// open reports whether the job may go on, for all that is known here.
+// open reports whether the job may still run, as far as is known here.
 func (j *Job) open() bool {
 	about, _ := j.About()
 	start := time.Minute // until its keeper has begun
@@ -333,7 +336,7 @@ func (j *Job) open() bool {
 	return j.Runs() || locked(filepath.Join(j.path, attachedName)) || j.Result() == nil && time.Since(about.Began) < start
 }
 
-// size is how much a job takes, and when something was written last.
+// size returns how much space a job takes, and when it was last written to.
 func (j *Job) size() (bytes int64, latest time.Time) {
 	entries, _ := os.ReadDir(j.path)
 	for _, e := range entries {

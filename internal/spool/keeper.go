@@ -31,16 +31,19 @@ const (
 
 const partPrefix = "spool."
 
-// Keeper is the hand of the job's keeper on its directory. Its methods may be called by any goroutine.
+// Keeper gives the job's keeper access to its directory. Any goroutine may call its methods.
 type Keeper struct {
 	*Job
 	lock *os.File
 
 	mu    sync.Mutex
-	most  int64 // bytes of a file
+	most  int64 // bytes of a file, at most
 	part  *os.File
-	start int64 // of that file in the spool
-	size  int64 // of it
+	start int64 // where that file begins in the spool
+	size  int64 // the size of that file
+
+	missing int64 // bytes that could not be written since the last record
+	why     error // and why
 }
 
 // Keep makes this process the keeper of the job, until it ends.
@@ -55,8 +58,17 @@ func (j *Job) keep(most int64) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{Job: j, lock: lock, most: most / parts}
+	if err := os.WriteFile(filepath.Join(j.path, reserveName), make([]byte, reserve), 0o600); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	return k, k.next()
 }
+
+// reserve is how many bytes are kept free for the result: others may fill the disk while the job runs.
+const (
+	reserve     = 32 << 10
+	reserveName = "reserve"
+)
 
 // next begins the next file of the spool, and removes the oldest if there are too many.
 func (k *Keeper) next() error {
@@ -78,7 +90,7 @@ func (j *Job) partPath(start int64) string {
 	return filepath.Join(j.path, partPrefix+strconv.FormatInt(start, 10))
 }
 
-// starts are the positions at which the files of the spool begin.
+// starts returns the positions at which the files of the spool begin.
 func (j *Job) starts() (starts []int64) {
 	entries, _ := os.ReadDir(j.path)
 	for _, e := range entries {
@@ -92,7 +104,7 @@ func (j *Job) starts() (starts []int64) {
 	return starts
 }
 
-// Stream is where the keeper writes what belongs to a stream.
+// Stream returns where the keeper writes the output of a stream.
 func (k *Keeper) Stream(stream int) io.Writer { return keptStream{k, byte(stream)} }
 
 type keptStream struct {
@@ -100,20 +112,37 @@ type keptStream struct {
 	stream byte
 }
 
-func (s keptStream) Write(b []byte) (n int, err error) {
-	for len(b[n:]) > 0 && err == nil {
-		some := b[n:min(len(b), n+dataMax)]
-		if err = s.keeper.append(s.stream, some); err == nil {
-			n += len(some)
-		}
+// Write keeps b. What there is no room for is dropped: no job ends because its output cannot be kept.
+func (s keptStream) Write(b []byte) (int, error) {
+	for some := range slices.Chunk(b, dataMax) {
+		s.keeper.keep(s.stream, some)
 	}
-	return n, err
+	return len(b), nil
 }
 
-// append adds a record.
-func (k *Keeper) append(stream byte, data []byte) error {
+// keep adds a record, after one that says what is missing.
+func (k *Keeper) keep(stream byte, data []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.missing > 0 && k.append(Stderr, k.gap()) == nil {
+		k.missing = 0
+	}
+	err := k.why
+	if k.missing == 0 {
+		err = k.append(stream, data)
+	}
+	if err != nil {
+		k.missing, k.why = k.missing+int64(len(data)), err
+	}
+}
+
+// gap is the line in the place of what is missing.
+func (k *Keeper) gap() []byte {
+	return fmt.Appendf(nil, "coppice: %d bytes of the output are missing here: %v\n", k.missing, k.why)
+}
+
+// append adds a record. k.mu is held.
+func (k *Keeper) append(stream byte, data []byte) error {
 	record := append(binary.LittleEndian.AppendUint32([]byte{stream}, uint32(len(data))), data...)
 	if k.size > 0 && k.size+int64(len(record)) > k.most {
 		if err := k.next(); err != nil {
@@ -121,7 +150,7 @@ func (k *Keeper) append(stream byte, data []byte) error {
 		}
 	}
 	n, err := k.part.Write(record)
-	if err != nil && n > 0 { // half a record would be the end for readers
+	if err != nil && n > 0 { // readers would stop at half a record
 		err = errors.Join(err, k.part.Truncate(k.size))
 	} else {
 		k.size += int64(n)
@@ -129,10 +158,14 @@ func (k *Keeper) append(stream byte, data []byte) error {
 	return err
 }
 
-// End says how the job ended. The caller is the keeper no more.
+// End records how the job ended. The caller is no longer the keeper.
 func (k *Keeper) End(r *Result) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	_ = os.Remove(filepath.Join(k.path, reserveName)) // nobody needs it if the result can be written
+	if k.missing > 0 {
+		_ = k.append(Stderr, k.gap())
+	}
 	err := k.SetResult(r)
 	return errors.Join(err, k.part.Close(), k.lock.Close())
 }

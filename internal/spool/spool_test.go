@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -294,5 +295,43 @@ func TestReaderMissesNothingBetweenTwoFiles(t *testing.T) {
 	}
 	if _, data, err := r.next(); string(data) != "two" || err != nil {
 		t.Error(string(data), err)
+	}
+}
+
+// TestOutputThatCannotBeKept: the job goes on without a place for its output, and a line says what is missing.
+func TestOutputThatCannotBeKept(t *testing.T) {
+	j := newJob(t)
+	k := keep(t, j, spoolMax)
+	say := func(text string) {
+		if n, err := fmt.Fprint(k.Stream(Stdout), text); n != len(text) || err != nil {
+			t.Errorf("%q: %d bytes, %v", text, n, err)
+		}
+	}
+	say("one\n")
+	k.part.Close() // as if the disk were full
+	say("lost\n")
+	say("lost, too\n")
+	if err := k.next(); err != nil {
+		t.Fatal(err)
+	}
+	say("two\n")
+	k.part.Close()
+	say("lost\n")
+	if err := k.End(&Result{}); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+	var got string
+	r, err := j.Follow(t.Context(), 0, func(_ int, data []byte, _ int64) error {
+		got += string(data)
+		return nil
+	})
+	if r == nil || err != nil {
+		t.Fatal(r, err)
+	}
+	if ok, _ := regexp.MatchString(`^one\ncoppice: 15 bytes of the output are missing here: .* file already closed\ntwo\n$`, got); !ok {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(j.path, reserveName)); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the reserve is still there")
 	}
 }

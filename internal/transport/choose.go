@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // HostID names the host as far as Unix sockets reach: the same boot of the same
@@ -97,13 +98,28 @@ func Choose(local, remote string, of []Address) (Address, error) {
 	return choose(false, own, of)
 }
 
-// interfaces are the addresses of this host that others may reach.
+// known holds the addresses of this host for a second, so that a process that learns of a thousand peers asks the kernel once.
+var known struct {
+	sync.Mutex
+	at  time.Time
+	own []netip.Addr
+}
+
+// interfaces are the addresses of this host that others may reach, as they were a second ago or later.
 func interfaces() (own []netip.Addr, err error) {
+	known.Lock()
+	defer known.Unlock()
+	if !known.at.IsZero() && time.Since(known.at) < time.Second {
+		return known.own, nil
+	}
 	prefixes, err := prefixes()
 	for _, p := range prefixes {
 		if h := p.Addr().Unmap(); !h.IsLoopback() {
 			own = append(own, h)
 		}
+	}
+	if err == nil {
+		known.at, known.own = time.Now(), own
 	}
 	return own, err
 }

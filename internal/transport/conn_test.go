@@ -113,7 +113,7 @@ func (n node) dial(t testing.TB, a transport.Address) (*transport.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := n.Dial(ctx, a, wire.Identity{To: 1, Link: 5})
+	c, err := n.Dial(ctx, a, wire.Identity{To: 1, Link: 5}, 0)
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}

@@ -3,7 +3,6 @@ package transport
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +69,6 @@ func (cfg Config) withDefaults() (Config, error) {
 // Endpoint is where a process listens, and from where it connects.
 type Endpoint struct {
 	cfg       Config
-	tls       func() (*tls.Config, error) // made when it is first needed: who stays on one host needs none
 	listeners []listener
 	guests    guests
 	unheard   chan struct{} // one for each goroutine that waits for a knock
@@ -120,7 +118,6 @@ func Listen(cfg Config, at ...Place) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, guests: guests{key: cfg.Key, job: cfg.Self.Job, max: cfg.GuestsMax}, unheard: make(chan struct{}, 2*cfg.GuestsMax), slots: make(chan struct{}, cfg.GuestsMax)}
 	e.strange = complaint{log: cfg.Logger, what: "turned strangers away"}
 	e.jammed = complaint{log: cfg.Logger, what: "cannot accept connections just now"}
-	e.tls = sync.OnceValues(func() (*tls.Config, error) { return tlsConfig(cfg.Key, cfg.Self) })
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	for _, p := range at {
 		l, err := listen(p)
@@ -278,10 +275,10 @@ func (e *Endpoint) receive(kind string, g *guest) {
 // answer makes the handshake with someone who has knocked.
 func (e *Endpoint) answer(kind string, g *guest) {
 	accepted := false
-	c, err := e.shake(kind, g.conn, g.conn, tls.Server, func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (me, peer wire.Identity, err error) {
+	c, err := e.shake(kind, g.conn, g.conn, wire.Server, func(rw io.ReadWriter, binding []byte) (me, peer wire.Identity, err error) {
 		peer, err = wire.Accept(rw, e.cfg.Key, binding, func(peer wire.Identity) (wire.Identity, wire.Refusal) {
 			var verdict wire.Refusal
-			me, verdict = e.decide(peer, check)
+			me, verdict = e.decide(peer)
 			accepted = verdict == wire.Accepted
 			return me, verdict
 		})
@@ -324,11 +321,11 @@ func (e *Endpoint) abandon(peer wire.Identity) {
 }
 
 // decide answers a peer that has proven the key.
-func (e *Endpoint) decide(peer wire.Identity, check func(wire.Identity) error) (me wire.Identity, verdict wire.Refusal) {
+func (e *Endpoint) decide(peer wire.Identity) (me wire.Identity, verdict wire.Refusal) {
 	switch {
 	case e.ctx.Err() != nil:
 		verdict = wire.Closing
-	case peer.Job != e.cfg.Self.Job || check(peer) != nil:
+	case peer.Job != e.cfg.Self.Job:
 		verdict = wire.OtherJob
 	case peer.To == wire.Coordinator && e.cfg.Visit != nil:
 		me, verdict = e.cfg.Visit(peer)

@@ -5,16 +5,11 @@ package transport_test
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -88,8 +83,8 @@ func TestStrangersGetNothing(t *testing.T) {
 	}
 }
 
-// TestTLSNeedsACertificateOfTheJob: even with a knock that is good.
-func TestTLSNeedsACertificateOfTheJob(t *testing.T) {
+// TestTLSProvesNothingByItself: whoever sits between two processes, and passes on what they say to prove the key, is turned away by both.
+func TestTLSProvesNothingByItself(t *testing.T) {
 	leavesNothing(t)
 	one := start(t, 1, func(cfg *transport.Config) {
 		cfg.Decide = func(wire.Identity) (wire.Identity, wire.Refusal) {
@@ -97,51 +92,51 @@ func TestTLSNeedsACertificateOfTheJob(t *testing.T) {
 			return wire.Identity{}, wire.Accepted
 		}
 	}, place(t, transport.TLS))
-	for name, cfg := range map[string]*tls.Config{
-		"no certificate":               {},
-		"TLS 1.2":                      {MaxVersion: tls.VersionTLS12, GetClientCertificate: selfSigned(t)},
-		"a certificate made by itself": {GetClientCertificate: selfSigned(t)},
-	} {
-		cfg.InsecureSkipVerify = true
-		conn := plainly(t, one.Addresses()[0])
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-		k := wire.Knock(jobKey, job)
-		_, _ = conn.Write(k[:])
-		secured := tls.Client(conn, cfg)
-		binding := []byte(nil)
-		if secured.Handshake() == nil { // the client is done before the server is
-			state := secured.ConnectionState()
-			binding, _ = state.ExportKeyingMaterial("EXPORTER-coppice-handshake", nil, 32)
-		}
-		_, err := wire.Connect(secured, jobKey, binding, wire.Identity{Job: job, From: 2, To: 1, Incarnation: 12})
-		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: %v", name, err)
-		}
-		_ = conn.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer l.Close()
+	var between sync.WaitGroup
+	between.Go(func() {
+		var knock [wire.KnockLen]byte
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to := plainly(t, one.Addresses()[0])
+			_, _ = io.ReadFull(from, knock[:])
+			_, _ = to.Write(knock[:])
+			left, _ := wire.Server(from)
+			right, _ := wire.Client(to)
+			between.Go(func() { _, _ = io.Copy(left, right); left.Close() })
+			between.Go(func() { _, _ = io.Copy(right, left); right.Close() })
+		}
+	})
+	at := one.Addresses()[0]
+	at.Host = l.Addr().(*net.TCPAddr).AddrPort()
+	if c, err := start(t, 2, nil).dial(t, at); err == nil {
+		t.Error("a connection was made through a stranger")
+		c.Close()
+	}
+	l.Close()
+	between.Wait()
 }
 
-// selfSigned shows a certificate that says what that of process 2 says, whoever
-// the server wants it signed by.
-func selfSigned(t *testing.T) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
+// TestOldTLS is refused.
+func TestOldTLS(t *testing.T) {
+	leavesNothing(t)
+	one := start(t, 1, nil, place(t, transport.TLS))
+	conn := plainly(t, one.Addresses()[0])
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	k := wire.Knock(jobKey, job)
+	_, _ = conn.Write(k[:])
+	err := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Unix(0, 0),
-		NotAfter:     time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
-		DNSNames:     []string{"coppice"},
-		URIs:         []*url.URL{{Scheme: "coppice", Host: fmt.Sprintf("%x", job), Path: "/2/12"}},
-	}
-	der, err := x509.CreateCertificate(nil, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
-	return func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 }
 
 // TestOtherJobsAreTurnedAway: endpoints with another key or another job hear
@@ -185,7 +180,7 @@ func TestRefusalsReachTheDialer(t *testing.T) {
 			}
 		}
 		one := start(t, 1, nil, place(t, kind))
-		_, err := start(t, 2, nil).Dial(t.Context(), one.Addresses()[0], wire.Identity{To: 3})
+		_, err := start(t, 2, nil).Dial(t.Context(), one.Addresses()[0], wire.Identity{To: 3}, 0)
 		if !errors.Is(err, wire.NotMe) {
 			t.Errorf("%s: meant for another: %v", kind, err)
 		}
@@ -211,7 +206,7 @@ func TestOneOfTwoCrossedConnectionsStays(t *testing.T) {
 		for range 20 {
 			var both sync.WaitGroup
 			both.Go(func() {
-				c, err := one.Dial(t.Context(), two.Addresses()[0], wire.Identity{To: 2})
+				c, err := one.Dial(t.Context(), two.Addresses()[0], wire.Identity{To: 2}, 0)
 				if err != nil {
 					t.Errorf("%s: 1 to 2: %v", kind, err)
 					return
@@ -219,7 +214,7 @@ func TestOneOfTwoCrossedConnectionsStays(t *testing.T) {
 				_ = c.Close()
 			})
 			both.Go(func() {
-				if _, err := two.Dial(t.Context(), one.Addresses()[0], wire.Identity{To: 1}); !errors.Is(err, wire.Crossed) {
+				if _, err := two.Dial(t.Context(), one.Addresses()[0], wire.Identity{To: 1}, 0); !errors.Is(err, wire.Crossed) {
 					t.Errorf("%s: 2 to 1: %v", kind, err)
 				}
 			})
@@ -287,18 +282,18 @@ func TestDialEndsWithItsContextAndItsEndpoint(t *testing.T) {
 		one := start(t, 1, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		began := time.Now()
-		if _, err := one.Dial(ctx, at, wire.Identity{To: 2}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := one.Dial(ctx, at, wire.Identity{To: 2}, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		cancel()
 		time.AfterFunc(20*time.Millisecond, func() { _ = one.Close() })
-		if _, err := one.Dial(t.Context(), at, wire.Identity{To: 2}); !errors.Is(err, net.ErrClosed) {
+		if _, err := one.Dial(t.Context(), at, wire.Identity{To: 2}, 0); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		if d := time.Since(began); d > 3*time.Second {
 			t.Errorf("%s: it takes %v", kind, d)
 		}
-		if _, err := one.Dial(t.Context(), at, wire.Identity{To: 2}); !errors.Is(err, net.ErrClosed) {
+		if _, err := one.Dial(t.Context(), at, wire.Identity{To: 2}, 0); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		brief := start(t, 1, func(cfg *transport.Config) { cfg.HandshakeTime = 20 * time.Millisecond })

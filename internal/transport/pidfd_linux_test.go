@@ -84,7 +84,7 @@ func TestPidfdIsThatOfWhoListens(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
-		c, err := one.Dial(ctx, at, wire.Identity{To: 2})
+		c, err := one.Dial(ctx, at, wire.Identity{To: 2}, 0)
 		if err == nil {
 			killed(t, c)
 			_ = c.Close()

@@ -16,14 +16,13 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// talk is one role's part of the handshake, on a channel to which binding
-// belongs. check tells whether that channel is the peer's.
-type talk func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (me, peer wire.Identity, err error)
+// talk is one role's part of the handshake, on a channel to which binding belongs.
+type talk func(rw io.ReadWriter, binding []byte) (me, peer wire.Identity, err error)
 
 // shake makes the handshake on conn, which has been knocked on, and makes a Conn
 // of it. through is conn, perhaps watched. On an error the Conn is not open, but
 // tells the peer if that is known; conn is then the caller's to close.
-func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn, *tls.Config) *tls.Conn, speak talk) (c *Conn, err error) {
+func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn) (*tls.Conn, error), speak talk) (c *Conn, err error) {
 	c = &Conn{fd: -1, pidfd: -1}
 	defer func() {
 		if err != nil {
@@ -35,25 +34,20 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	}
 	var sec *secure
 	var bound []byte // ties the handshake to the TLS connection it is made on
-	carrier, check := conn, func(wire.Identity) error { return nil }
+	carrier := conn
 	if kind == TLS {
-		settings, err := e.tls()
+		below := &channel{blocking: through, fd: -1, in: make([]byte, bufferMin)}
+		secured, err := role(below)
 		if err != nil {
 			return c, fmt.Errorf("certificate: %w", err)
 		}
-		below := &channel{blocking: through, fd: -1, in: make([]byte, bufferMin)}
-		sec = &secure{conn: role(below, settings), below: below}
-		if err := sec.conn.Handshake(); err != nil { // conn has a deadline
+		sec = &secure{conn: secured, below: below}
+		if bound, err = wire.Binding(sec.conn); err != nil { // conn has a deadline
 			return c, fmt.Errorf("TLS: %w", err)
 		}
-		state := sec.conn.ConnectionState()
-		if bound, err = state.ExportKeyingMaterial("EXPORTER-coppice-handshake", nil, 32); err != nil {
-			return c, err
-		}
 		through, carrier = sec.conn, sec.conn
-		check = func(peer wire.Identity) error { return checkCertificate(&state, peer) }
 	}
-	if c.self, c.peer, err = speak(through, bound, check); err != nil || c.visits(conn, carrier) {
+	if c.self, c.peer, err = speak(through, bound); err != nil || c.visits(conn, carrier) {
 		return c, err
 	}
 	return c, c.takeOver(conn, sec, e.cfg.StallTime)
@@ -82,8 +76,9 @@ const dialTries = 8
 
 // Dial connects and makes the handshake. me says To, View, Link and Received;
 // the rest is filled in. A refusal is a wire.Refusal to errors.As. ctx bounds
-// all of it; the handshake has a bound of its own.
-func (e *Endpoint) Dial(ctx context.Context, a Address, me wire.Identity) (*Conn, error) {
+// all of it; the handshake has a bound of its own, and so has, if reach is not 0, the time
+// until the peer's kernel answers.
+func (e *Endpoint) Dial(ctx context.Context, a Address, me wire.Identity, reach time.Duration) (*Conn, error) {
 	if !e.begin() {
 		return nil, net.ErrClosed
 	}
@@ -93,7 +88,7 @@ func (e *Endpoint) Dial(ctx context.Context, a Address, me wire.Identity) (*Conn
 	defer context.AfterFunc(e.ctx, cancel)()
 	me = e.signed(me, me.To)
 	for try, pause := 1, time.Millisecond; ; try, pause = try+1, 2*pause {
-		c, err := e.dialOnce(ctx, a, me)
+		c, err := e.dialOnce(ctx, a, me, reach)
 		if err == nil {
 			return c, nil
 		}
@@ -132,8 +127,8 @@ func (e *Endpoint) reason(ctx context.Context, err error) error {
 	return err
 }
 
-func (e *Endpoint) dialOnce(ctx context.Context, a Address, me wire.Identity) (*Conn, error) {
-	conn, err := connect(ctx, a)
+func (e *Endpoint) dialOnce(ctx context.Context, a Address, me wire.Identity, reach time.Duration) (*Conn, error) {
+	conn, err := connect(ctx, a, reach)
 	if err != nil {
 		return nil, unheard(err)
 	}
@@ -157,11 +152,8 @@ func (e *Endpoint) call(kind string, conn net.Conn, through net.Conn, me wire.Id
 	if _, err := conn.Write(k[:]); err != nil {
 		return nil, err
 	}
-	return e.shake(kind, conn, through, tls.Client, func(rw io.ReadWriter, binding []byte, check func(wire.Identity) error) (wire.Identity, wire.Identity, error) {
+	return e.shake(kind, conn, through, wire.Client, func(rw io.ReadWriter, binding []byte) (wire.Identity, wire.Identity, error) {
 		peer, err := wire.Connect(rw, e.cfg.Key, binding, me)
-		if err == nil {
-			err = check(peer)
-		}
 		if err == nil && (peer.Job != me.Job || peer.From != me.To && me.To != wire.Coordinator) {
 			err = fmt.Errorf("it is process %d of job %x", peer.From, peer.Job)
 		}
@@ -173,7 +165,7 @@ func (e *Endpoint) call(kind string, conn net.Conn, through net.Conn, me wire.Id
 // rest is filled in. It returns the connection and what that process said of itself.
 func (e *Endpoint) Visit(ctx context.Context, a Address, me wire.Identity) (net.Conn, wire.Identity, error) {
 	me.To = wire.Coordinator
-	c, err := e.Dial(ctx, a, me)
+	c, err := e.Dial(ctx, a, me, 0)
 	if err != nil {
 		return nil, wire.Identity{}, err
 	}
@@ -203,8 +195,8 @@ func (s *stream) Write(b []byte) (int, error) { return s.through.Write(b) }
 // CloseWrite tells the peer that nothing more comes.
 func (s *stream) CloseWrite() error { return s.through.(interface{ CloseWrite() error }).CloseWrite() }
 
-func connect(ctx context.Context, a Address) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: -1}
+func connect(ctx context.Context, a Address, reach time.Duration) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1, Timeout: reach}
 	d.SetMultipathTCP(false)
 	switch a.Kind {
 	case Unix:

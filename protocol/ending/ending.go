@@ -2,20 +2,24 @@
 // chaos driver run it.
 //
 // A process has returned in a view when all tasks that it owns there have. A job is over when
-// every process that owns tasks in the latest view has returned, in that view or in one before
-// since which it was given none. Then every task has returned somewhere, at its owner. That a
-// process died after it returned does not matter, and need not be known; the tasks of one that
-// died before belong to others in a later view, which have not returned there.
+// every process that owns tasks in the latest view has returned, in that view or in an earlier one
+// since which it was given no tasks. Then every task has returned at some owner. Whether a
+// process died after it returned does not matter, and need not be known. If it died before it returned, its tasks
+// belong to other processes in a later view, which have not returned there.
 //
-// Nobody needs to tell of a view in time: a task moves only after its owner died or gave it
-// up, and as long as the view before counts, its owner there has either returned or is waited
+// No process needs to report a view in time: a task moves only after its owner died or gave it
+// up, and as long as the previous view counts, its owner there has either returned or is waited
 // for. But if a process has returned in a view that no process has reported, tasks may have moved
-// there, and that view is waited for.
+// there, and the job waits for that view.
 //
-// A coordinator that is part of a process may die while it tells the others, some of which leave at once. So
-// they are told in two steps: that the job is over, which each acknowledges; and, when all
-// who live know, that they may leave. Who knows tells the coordinator that takes the place of this one (Learn). If one who knows
-// finds that it has no quorum any more, the others have left, or cannot be told, and it ends well.
+// A coordinator that is part of a process (Inside) may die while it tells the others that the job is over, and some of them leave at once. So
+// it tells them in three steps (Step): first that the job is over, which each process acknowledges; when all
+// live processes know that, it tells them so, which each acknowledges; then it tells them that they may leave. A process keeps what it was told (Process),
+// and tells the successor of this coordinator (Learn).
+//
+// A process that has lost its quorum ends successfully if it knows that all know: the others have left, or end successfully, too. If it knows
+// only that the job is over, no process has left, and the processes that continue without it may not know. They run its tasks again, and
+// their operations may end in another way. Then it must not report success.
 package ending
 
 import (
@@ -32,24 +36,29 @@ type Verdict int
 const (
 	Going     Verdict = iota
 	Over              // every task has returned
-	Abandoned         // some have not, and nobody in the latest view lives
+	Abandoned         // some have not, and no process of the latest view is alive
 )
 
-// Job is a job that ends.
+// Job is what a coordinator knows about the end of a job.
 type Job struct {
-	view    *membership.View // the latest that is known
-	lives   []life           // of which something is known, in the order of ids
-	latest  uint64           // view in which any has returned
-	over    uint64           // view in which another coordinator has found it to be over; 0: none is known
-	reports bool             // nobody runs tasks of the dead
+	view    *membership.View // the latest known
+	lives   []life           // lives of which something is known, in the order of ids
+	latest  uint64           // latest view in which any has returned
+	over    uint64           // view in which this coordinator or another has found the job to be over; 0: none has
+	reports bool             // no process runs tasks of the dead
+	inside  bool             // the coordinator is part of a process
+	waited  bool             // long enough for processes that do not confirm that they know
 }
 
-// life is what is known of one.
+// life is what is known of one incarnation of a process.
 type life struct {
 	membership.Member
-	returned uint64 // the last view in which it had
+	returned uint64 // the last view in which it had returned
+	joined   bool   // it has connected to the coordinator
+	removed  bool   // a view has removed it
 	dead     bool
-	knows    bool // that the job is over
+	knows    bool // it knows that the job is over
+	sure     bool // it knows that all know
 }
 
 // New returns a job that begins with a view.
@@ -62,7 +71,7 @@ func New(first *membership.View) *Job {
 // Reset makes it what New returns, in the memory that it has.
 func (j *Job) Reset(first *membership.View) { *j = Job{view: first, lives: j.lives[:0]} }
 
-// find returns the place of a life, and whether anything is known of it.
+// find returns the index of a life, and whether anything is known of it.
 func (j *Job) find(m membership.Member) (int, bool) {
 	return slices.BinarySearchFunc(j.lives, m, func(l life, m membership.Member) int {
 		if l.ID != m.ID {
@@ -80,7 +89,7 @@ func (j *Job) known(m membership.Member) life {
 	return life{Member: m}
 }
 
-// note returns where to note something of a life.
+// note returns where to record something about a life.
 func (j *Job) note(m membership.Member) *life {
 	i, ok := j.find(m)
 	if !ok {
@@ -89,43 +98,158 @@ func (j *Job) note(m membership.Member) *life {
 	return &j.lives[i]
 }
 
-// Report says that nobody adopts tasks of the dead: they hold up nothing, and every live
+// Report says that no process adopts tasks of the dead: dead processes delay nothing, and every live
 // process has to return, once.
 func (j *Job) Report() { j.reports = true }
 
-// Viewed takes note of a view. Processes may report views in any order.
+// Inside says that the coordinator is part of a process, and may die with it.
+func (j *Job) Inside() { j.inside = true }
+
+// Viewed records a view. Processes may report views in any order.
 func (j *Job) Viewed(v *membership.View) {
-	if v.Number >= j.view.Number {
-		j.view = v
+	if v.Number < j.view.Number {
+		return
 	}
+	for _, m := range j.view.Members {
+		if v != j.view && !v.Has(m) {
+			j.note(m).removed = true
+		}
+	}
+	j.view = v
 }
 
-// Returned takes note of a process that has returned in a view. What was said earlier may
-// come late.
+// Returned records that a process has returned in a view. Earlier reports may
+// arrive late.
 func (j *Job) Returned(m membership.Member, view uint64) {
 	l := j.note(m)
 	l.returned = max(l.returned, view)
 	j.latest = max(j.latest, view)
 }
 
-// Died takes note of a death.
+// Died records a death.
 func (j *Job) Died(m membership.Member) { j.note(m).dead = true }
 
-// Learn takes note of what another coordinator has found: the job was over in a view.
+// Learn records what another coordinator has found: the job was over in a view.
 func (j *Job) Learn(view uint64) { j.over = max(j.over, view) }
 
-// Knows takes note of a process that knows that the job is over.
+// Knows records that a process knows that the job is over.
 func (j *Job) Knows(m membership.Member) { j.note(m).knows = true }
 
-// Known reports whether all who live in the latest view know that the job is over.
-func (j *Job) Known() bool {
-	return !slices.ContainsFunc(j.view.Members, func(m membership.Member) bool {
-		l := j.known(m)
-		return !l.dead && !l.knows
-	})
+// Joined records that a process has connected to the coordinator, and may be admitted by a view that is not known yet. If it
+// survived the others, and did not know that the job is over, it would run all tasks again. For the same reason the coordinator
+// tells a process that connects when the job is over so before anything else.
+func (j *Job) Joined(m membership.Member) { j.note(m).joined = true }
+
+// Sure records that a process knows that all know it.
+func (j *Job) Sure(m membership.Member) {
+	l := j.note(m)
+	l.knows, l.sure = true, true
 }
 
-// Verdict decides.
+// IsSure reports whether a process has confirmed that it knows that all know.
+func (j *Job) IsSure(m membership.Member) bool { return j.known(m).sure }
+
+// Living lists the processes that must know that the job is over: live processes that are in the latest view, or have joined and were not removed.
+func (j *Job) Living(yield func(membership.Member) bool) {
+	for _, m := range j.view.Members {
+		if !j.known(m).dead && !yield(m) {
+			return
+		}
+	}
+	for _, l := range j.lives {
+		if l.joined && !l.dead && !l.removed && l.Incarnation > j.view.Last(l.ID) && !yield(l.Member) {
+			return
+		}
+	}
+}
+
+// Aware reports whether a process has confirmed that it knows.
+func (j *Job) Aware(m membership.Member) bool { return j.known(m).knows }
+
+// Known reports whether all of these know. A member of the latest view that has died without knowing is one of them: it may have
+// continued, in a view without the coordinator's process, and ended in another way. The next view tells.
+func (j *Job) Known() bool {
+	for _, m := range j.view.Members {
+		if l := j.known(m); l.dead && !l.knows {
+			return false
+		}
+	}
+	for m := range j.Living {
+		if !j.known(m).knows {
+			return false
+		}
+	}
+	return true
+}
+
+// AllSure reports whether all of these know that all know.
+func (j *Job) AllSure() bool {
+	for m := range j.Living {
+		if !j.known(m).sure {
+			return false
+		}
+	}
+	return true
+}
+
+// Waited says that the coordinator has waited long enough for processes that do not confirm that they know.
+func (j *Job) Waited() { j.waited = true }
+
+// Step is what a coordinator does next about the end.
+type Step int
+
+// The steps.
+const (
+	Wait      Step = iota
+	TellOver       // tell all processes that the job is over, in the view Latest
+	TellKnown      // tell all processes that all know it
+	LetLeave       // tell all processes to leave
+)
+
+// Step decides. What a coordinator has once found stays true, whatever it learns about later views.
+func (j *Job) Step() Step {
+	switch j.Verdict() {
+	case Going:
+		return Wait
+	case Over:
+		j.over = j.Latest()
+		switch {
+		case !j.inside || j.waited:
+		case !j.Known():
+			return TellOver
+		case !j.AllSure():
+			return TellKnown
+		}
+	}
+	return LetLeave
+}
+
+// Process is what a process knows of the end. It reports that to the coordinator that told it, and to every
+// successor of that coordinator.
+type Process struct {
+	over uint64
+	sure bool
+}
+
+// Hear records that a coordinator has found the job to be over in a view, and whether all know. Coordinators that do not know of
+// each other may have found it in two views: the later counts.
+func (p *Process) Hear(view uint64, known bool) {
+	p.over, p.sure = max(p.over, view), p.sure || known
+}
+
+// Over returns the view in which the job was over, as far as the process knows; 0: it was not.
+func (p *Process) Over() uint64 { return p.over }
+
+// Sure returns that view if the process knows that all know, otherwise 0. If it is not 0 and the process has lost its quorum or its coordinator, the process
+// ends successfully in that view.
+func (p *Process) Sure() uint64 {
+	if !p.sure {
+		return 0
+	}
+	return p.over
+}
+
+// Verdict returns the verdict.
 func (j *Job) Verdict() Verdict {
 	switch {
 	case j.over > 0:
@@ -138,8 +262,8 @@ func (j *Job) Verdict() Verdict {
 	return Abandoned
 }
 
-// allReturned reports whether all who own something have returned. If nobody has said who
-// owns what, everybody does.
+// allReturned reports whether all owners of tasks have returned. If the owners are unknown,
+// every process counts as one.
 func (j *Job) allReturned() bool {
 	for t, owner := range j.view.Owners {
 		if m, ok := j.view.Find(owner); ok && !j.done(m, j.view.Since[t]) {
@@ -152,7 +276,7 @@ func (j *Job) allReturned() bool {
 	return !slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.done(m, j.view.Number) })
 }
 
-// done reports whether a process has nothing more to do of what a view has given to it.
+// done reports whether a process has nothing left to do of what a view has given to it.
 func (j *Job) done(m membership.Member, since uint64) bool {
 	l := j.known(m)
 	if j.reports {
@@ -161,7 +285,7 @@ func (j *Job) done(m membership.Member, since uint64) bool {
 	return l.returned >= since
 }
 
-// Latest is the number of the latest view that is known, or of the one in which the job was over.
+// Latest returns the number of the latest known view, or of the view in which the job was over.
 func (j *Job) Latest() uint64 { return cmp.Or(j.over, j.view.Number) }
 
 // Clone returns a copy that shares nothing that changes.
@@ -171,7 +295,26 @@ func (j *Job) Clone() *Job {
 	return &c
 }
 
-// Returns lists who has returned, in the order of ids, and in which view.
+// Sign adds everything that it knows to a fingerprint.
+func (j *Job) Sign(add func(uint64)) {
+	add(j.view.Number)
+	add(j.over)
+	for _, l := range j.lives {
+		add(uint64(uint32(l.ID))<<32 | uint64(l.Incarnation))
+		add(l.returned<<4 | bit(l.removed)<<3 | bit(l.joined)<<2 | bit(l.dead)<<1 | bit(l.knows))
+		add(bit(l.sure))
+	}
+	add(uint64(len(j.lives))<<1 | bit(j.waited))
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Returns lists the processes that have returned, in the order of ids, and in which view.
 func (j *Job) Returns(yield func(membership.Member, uint64) bool) {
 	for _, l := range j.lives {
 		if l.returned > 0 && !yield(l.Member, l.returned) {

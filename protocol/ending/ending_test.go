@@ -94,6 +94,77 @@ func TestOwnersThatAreNotKnown(t *testing.T) {
 	}
 }
 
+// A coordinator that is part of a process tells that the job is over, and lets the others leave when all know that all do; one that is apart
+// lets them leave at once. What it has found stays so in later views.
+func TestStep(t *testing.T) {
+	first := membership.First(2, []protocol.Rank{0, 1})
+	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
+	for _, d := range []struct {
+		what string
+		do   func(*Job)
+		want Step
+	}{
+		{"apart", func(*Job) {}, LetLeave},
+		{"inside", (*Job).Inside, TellOver},
+		{"those who do not answer were waited for", func(j *Job) { j.Inside(); j.Waited() }, LetLeave},
+		{"all know", func(j *Job) {
+			j.Inside()
+			for _, m := range first.Members {
+				j.Knows(m)
+			}
+		}, TellKnown},
+		{"all but one know that", func(j *Job) {
+			j.Inside()
+			j.Sure(first.Members[0])
+			j.Knows(first.Members[1])
+		}, TellKnown},
+		{"all know that", func(j *Job) {
+			j.Inside()
+			for _, m := range first.Members {
+				j.Sure(m)
+			}
+		}, LetLeave},
+	} {
+		j := New(first)
+		d.do(j)
+		if j.Step() != Wait {
+			t.Errorf("%s: nobody has returned, and it does not wait", d.what)
+		}
+		for _, m := range first.Members {
+			j.Returned(m, 1)
+		}
+		if got := j.Step(); got != d.want {
+			t.Errorf("%s: %v, want %v", d.what, got, d.want)
+		}
+		j.Viewed(second) // with a task that has not returned there
+		if j.Verdict() != Over || j.Latest() != 1 {
+			t.Errorf("%s: %v in view %d after another view, want %v in view 1", d.what, j.Verdict(), j.Latest(), Over)
+		}
+	}
+	j := New(first)
+	for _, m := range first.Members {
+		j.Died(m)
+	}
+	if j.Inside(); j.Step() != LetLeave {
+		t.Error("nobody lives, and it waits")
+	}
+}
+
+// A process keeps the latest of what it was told, and ends well by itself only if it knows that all know.
+func TestProcess(t *testing.T) {
+	var p Process
+	if p.Over() != 0 || p.Sure() != 0 {
+		t.Error("it knows of an end that nobody told it of")
+	}
+	if p.Hear(3, false); p.Over() != 3 || p.Sure() != 0 {
+		t.Errorf("over in view %d, sure of %d; want 3 and 0", p.Over(), p.Sure())
+	}
+	p.Hear(4, true)
+	if p.Hear(3, false); p.Over() != 4 || p.Sure() != 4 {
+		t.Errorf("over in view %d, sure of %d; want 4 and 4", p.Over(), p.Sure())
+	}
+}
+
 // Nobody may leave before all who live in the latest view know that the job is over, whoever found it out.
 func TestKnown(t *testing.T) {
 	first := membership.First(3, []protocol.Rank{0, 1, 2})
@@ -111,10 +182,33 @@ func TestKnown(t *testing.T) {
 		t.Error("all know, though the last does not")
 	}
 	died := j.Clone()
-	if died.Died(first.Members[2]); !died.Known() {
-		t.Error("the dead are waited for")
+	if died.Died(first.Members[2]); died.Known() {
+		t.Error("one that died without knowing may have gone on in another view, and that is not waited for")
 	}
-	if j.Viewed(first.Without(func(m membership.Member) bool { return m.ID == 2 }, true)); !j.Known() {
+	knew := j.Clone()
+	knew.Knows(first.Members[2])
+	if knew.Died(first.Members[2]); !knew.Known() {
+		t.Error("one that died and knew is waited for")
+	}
+	second := first.Without(func(m membership.Member) bool { return m.ID == 2 }, true)
+	if died.Viewed(second); !died.Known() {
+		t.Error("a dead one that a view has removed is waited for")
+	}
+	if j.Viewed(second); !j.Known() {
 		t.Error("one that a view has removed is waited for")
+	}
+	if j.Joined(first.Members[2]); !j.Known() {
+		t.Error("one that a view has removed is waited for, since it had joined")
+	}
+	joiner := membership.Member{ID: 2, Incarnation: 2}
+	if j.Joined(joiner); j.Known() {
+		t.Error("all know, though one that has joined does not")
+	}
+	j.Viewed(second.With([]membership.Member{joiner}, true))
+	if j.Known() {
+		t.Error("all know, though one that was let in does not")
+	}
+	if j.Knows(joiner); !j.Known() {
+		t.Error("one that has joined knows, and is waited for")
 	}
 }

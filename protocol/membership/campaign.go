@@ -103,9 +103,13 @@ func (p *Protocol) advance(s *State, now protocol.Time) bool {
 			return true
 		case p.present(s):
 			s.campaign = campaign{}
+			parted := s.parted
 			p.opened(s)
 			s.route = p.route(s)
 			p.passOn(s, p.write(Letter{Kind: Stable, Bits: p.bits, Number: s.view.Number, Base: s.view, Who: s.self, Route: s.route}), 0)
+			for _, m := range parted {
+				s.send(m.ID, m.Incarnation, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: true}))
+			}
 			return true
 		}
 	}
@@ -122,7 +126,7 @@ func (p *Protocol) start(s *State, now protocol.Time) bool {
 	case v == nil && !s.anyFailed() && !s.open:
 		s.campaign = campaign{phase: confirming, ballot: fast, answered: set(nil).add(s.self.ID), began: now}
 		p.ask(s, now, false)
-	case v == nil && !s.anyFailed() && len(s.joiners) == 0 && s.balanced() == nil:
+	case v == nil && !s.anyFailed() && len(s.joiners)+len(s.leavers) == 0 && s.balanced() == nil:
 		return false
 	case p.unasked(s) && b < fast:
 		if v == nil {
@@ -185,11 +189,15 @@ func (s *State) anyFailed() bool {
 // change is the next view as this process would have it; nil: as it is. A view
 // that adds somebody removes nobody.
 func (p *Protocol) change(s *State) *View {
-	if s.anyFailed() {
-		return s.view.without(s.fails, p.cfg.Adopt, s.LimitOf)
-	}
-	if len(s.joiners) > 0 {
-		return s.view.With(s.joiners, p.cfg.Adopt)
+	leaving := s.leaving()
+	switch {
+	case s.anyFailed() || slices.ContainsFunc(s.leavers, func(l leaver) bool { return l.free }):
+		out := func(m Member) bool { return s.fails(m) || s.freed(m) }
+		return s.view.without(out, p.cfg.Adopt, s.LimitOf, leaving)
+	case len(s.joiners) > 0:
+		return s.view.with(s.joiners, p.cfg.Adopt, leaving)
+	case len(s.leavers) > 0:
+		return s.view.announced(leaving)
 	}
 	return s.balanced()
 }
@@ -274,6 +282,9 @@ func (p *Protocol) quorum(s *State) bool {
 			all = false
 		}
 	}
+	if s.arbitration == granted && 2*n == len(s.view.Members) && c.answered.has(s.self.ID) {
+		return true
+	}
 	return all || 2*n > len(s.view.Members)
 }
 
@@ -339,9 +350,11 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	switch {
 	case !s.awaits():
-		p.fence(s)
+		if !p.arbitrate(s) {
+			p.fence(s)
+		}
 		return false
-	case now >= c.began+p.cfg.Patience:
+	case now >= c.began+p.patience(s):
 		for _, m := range slices.Collect(s.silent) {
 			p.failed(s, now, failure{who: m})
 		}
@@ -402,12 +415,12 @@ func (p *Protocol) leadDue(s *State) protocol.Time {
 	case p.chief(s) != s.self && c.phase != confirming || c.phase == recording:
 	case c.phase == resting:
 		if at := p.blocked(s); at > 0 {
-			if _, v := s.highest(); v != nil || s.anyFailed() || !s.open || len(s.joiners) > 0 {
+			if _, v := s.highest(); v != nil || s.anyFailed() || !s.open || len(s.joiners)+len(s.leavers) > 0 {
 				return at
 			}
 		}
 	case s.awaits():
-		return min(c.retryAt, c.began+p.cfg.Patience)
+		return min(c.retryAt, c.began+p.patience(s))
 	}
 	return protocol.Never
 }

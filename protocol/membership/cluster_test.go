@@ -120,7 +120,10 @@ func (c *cluster) settle() {
 }
 
 // run lets everything happen, time included.
-func (c *cluster) run() {
+func (c *cluster) run() { c.runUntil(protocol.Never) }
+
+// runUntil lets everything happen before a moment.
+func (c *cluster) runUntil(end protocol.Time) {
 	for range 1000 {
 		c.settle()
 		next := protocol.Never
@@ -131,7 +134,7 @@ func (c *cluster) run() {
 				}
 			}
 		}
-		if next == protocol.Never {
+		if next >= end {
 			return
 		}
 		if next <= c.now {

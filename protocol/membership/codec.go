@@ -69,6 +69,7 @@ func (v *View) append(b []byte) []byte {
 			last = m.ID
 		}
 	}
+	b = appendRanks(b, v.Leaving)
 	if v.Owners == nil {
 		return append(b, 0)
 	}
@@ -146,7 +147,7 @@ func (l *Letter) sound() bool {
 		return (l.Ballot != 0) == (l.Value != nil)
 	case Will, Failure:
 		return (l.Value == nil) == (l.Base == nil)
-	case Accept, Present, Reject, Noted, Join, Record:
+	case Accept, Present, Reject, Noted, Join, Leave, Record:
 		return true
 	}
 	return false // not for others
@@ -207,8 +208,13 @@ func (r *reader) members() []Member {
 const tasksMax = 1 << 21
 
 func (r *reader) view() *View {
-	v := &View{Number: r.Uvarint(), Epoch: r.Uvarint(), Members: r.members(), Gone: r.members()}
+	v := &View{Number: r.Uvarint(), Epoch: r.Uvarint(), Members: r.members(), Gone: r.members(), Leaving: r.ranks()}
 	tasks := r.below(tasksMax)
+	for i, id := range v.Leaving {
+		if _, in := v.Find(id); !in || i > 0 && id <= v.Leaving[i-1] {
+			r.Bad = true
+		}
+	}
 	if r.Bad || len(v.Members) == 0 {
 		r.Bad = true
 		return nil

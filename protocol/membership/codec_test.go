@@ -10,6 +10,7 @@ import (
 func letters() (all []Message) {
 	v := First(5, []protocol.Rank{0, 0, 1, 2, 4, nobody})
 	next := v.Without(func(m Member) bool { return m.ID == 3 }, true)
+	some := next.announced([]protocol.Rank{0, 2})
 	for _, l := range []Letter{
 		{Kind: Propose, Attempt: 3, Number: 1, Ballot: ballot(2, 1), Base: v, Value: next, Who: Member{1, 1}, Bits: 2, Route: []protocol.Rank{1, 0, 2, gap, 4}},
 		{Kind: Prepare, Flat: true, Number: 1, Ballot: ballot(2, 4), Base: v, Who: Member{4, 1}, Bits: 2, Route: []protocol.Rank{4, 0, 2}},
@@ -23,6 +24,8 @@ func letters() (all []Message) {
 		{Kind: Failure, Who: Member{3, 2}, Certain: true, Willed: true, Base: v, Value: next, Ballot: 9},
 		{Kind: Noted, Who: Member{3, 2}},
 		{Kind: Join, Who: Member{7, 1}},
+		{Kind: Leave, Who: Member{2, 1}, Number: 3},
+		{Kind: Decided, Number: 3, Base: some},
 		{Kind: Will},
 	} {
 		all = append(all, Message{Letter: &l, From: 1, To: 2, At: 3})

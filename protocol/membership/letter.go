@@ -47,6 +47,7 @@ const (
 	Failure // a process has failed (NODE_FAILURE, ROOT_FAILURE)
 	Noted   // that is known (FAILURE_DET_ACK)
 	Join    // a process wants to join (NEW_NODE, NODE_ALIVE)
+	Leave   // a process leaves; Number is the view as of which nobody needs it any more, 0: it is needed
 
 	// From a process to its driver, and back.
 	Record   // Work: keep this where it outlives the process
@@ -56,12 +57,19 @@ const (
 	NoQuorum // Deliver: the failed cannot be voted out
 	Will     // what a dead process recorded last; comes before its Death notice
 	Wish     // Work: a suspect stands in the way, and only a minority could be asked; Fence it if it shows no life
+
+	// Between a process and its driver, about the arbiter.
+	Arbitrate // Work: ask the arbiter to name this process for the view; one of the next three comes of it, from this process
+	Granted   // it is named
+	Denied    // another one is
+	NoArbiter // there is no answer
 	kinds
 )
 
 var kindNames = [kinds]string{
-	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join",
+	"prepare", "promise", "propose", "accept", "confirm", "present", "stable", "reject", "decided", "failure", "noted", "join", "leave",
 	"record", "fence", "opened", "excluded", "no quorum", "will", "wish",
+	"arbitrate", "granted", "denied", "no arbiter",
 }
 
 func (k Kind) String() string { return protocol.Name(k, "Kind", kindNames[:]) }

@@ -13,7 +13,8 @@
 //
 // View n+1 is chosen when a quorum of view n has accepted it at one ballot: (a)
 // every member that is not certainly dead, or (b) more than half of the members,
-// the dead counted among those who did not. An acceptance is recorded where it
+// the dead counted among those who did not, or (c) half of the members, if an
+// arbiter has named the proposer (arbiter.go). An acceptance is recorded where it
 // outlives the process before it is answered, a proposer's own before it
 // proposes; with the notice of a certain death comes the record, so that the
 // dead count as if they had answered. A later proposer asks for promises first
@@ -47,7 +48,10 @@
 //     done when the request is on its way; whether the suspect dies, a Death
 //     notice tells. So it is with a Wish, which need not be granted.
 //  3. A process that joins is told Begin, with its incarnation.
-//  4. Suspect is told of who may have failed. A process that is heard again is
+//  4. Work with Arbitrate is done when the arbiter is about to be asked. The answer
+//     is told by Receive, as a message from the process itself, in time for
+//     Patience: Granted, Denied or NoArbiter, with the Number of the question.
+//  5. Suspect is told of who may have failed. A process that is heard again is
 //     not suspected any more, except by the word of others.
 package membership
 
@@ -87,6 +91,10 @@ type Config struct {
 	// MajorityOnly leaves out quorum (a): for jobs without host agents that let
 	// processes join.
 	MajorityOnly bool
+
+	// Arbiter says that there is one to be asked when half of a view cannot be
+	// reached.
+	Arbiter bool
 
 	// Adopt gives the tasks of those who leave to those who stay.
 	Adopt bool
@@ -133,7 +141,7 @@ func New(cfg Config) (*Protocol, error) {
 
 // Init implements protocol.Protocol.
 func (p *Protocol) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{self: Member{self, 1}, seed: seed, failures: s.failures[:0], works: s.works[:0], out: s.out[:0]}
+	*s = State{self: Member{self, 1}, seed: seed, failures: s.failures[:0], leavers: s.leavers[:0], works: s.works[:0], out: s.out[:0]}
 	if m, in := p.cfg.First.Find(self); in {
 		s.self, s.view, s.open, s.stage = m, p.cfg.First, true, inside
 	}
@@ -173,9 +181,14 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	case m.Kind == Will:
 		p.willed(s, now, Member{from, m.From}, m.Letter)
 		return
+	case m.Kind == Granted || m.Kind == Denied || m.Kind == NoArbiter:
+		p.arbitrated(s, from, m.Letter)
+		return
 	case s.stage == excluded:
 		if m.Kind != Decided {
 			s.send(from, m.From, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view}))
+		} else if s.leave.lingers && m.Open && m.Base.Number >= s.view.Number {
+			p.part(s)
 		}
 		return
 	case p.outlived(s, from, m):
@@ -201,6 +214,8 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 		}
 	case Join:
 		p.asked(s, now, m.Who)
+	case Leave:
+		p.leaves(s, m.Letter)
 	}
 }
 
@@ -257,17 +272,20 @@ func (p *Protocol) progress(s *State, now protocol.Time) {
 		if s.quiet() {
 			return
 		}
+		p.goodbye(s, now)
 		for s.stage == inside && p.advance(s, now) {
 		}
 		p.report(s, now)
 		p.despair(s, now)
+	case excluded:
+		p.linger(s, now)
 	}
 }
 
 // quiet tells whether there is nothing to lead, to report or to despair of, now or later: most
 // processes are, most of the time.
 func (s *State) quiet() bool {
-	return s.open && s.value == nil && len(s.failures)+len(s.joiners) == 0 && s.wish <= s.view.Epoch && s.campaign.phase == resting
+	return s.open && s.value == nil && len(s.failures)+len(s.joiners)+len(s.leavers) == 0 && !s.goes() && s.wish <= s.view.Epoch && s.campaign.phase == resting
 }
 
 // due is when there will be something to do though nothing arrives.
@@ -277,7 +295,11 @@ func (p *Protocol) due(s *State) protocol.Time {
 		return p.joinDue(s)
 	case inside:
 		if !s.quiet() {
-			return min(p.leadDue(s), p.reportDue(s), p.despairDue(s))
+			return min(p.leadDue(s), p.reportDue(s), p.despairDue(s), p.goodbyeDue(s))
+		}
+	case excluded:
+		if s.leave.lingers {
+			return min(s.leave.at, s.leave.until)
 		}
 	}
 	return protocol.Never

@@ -52,40 +52,80 @@ func (s *State) LimitOf(m Member) int {
 	return unlimited
 }
 
+// limits are how many tasks members can own.
+type limits struct {
+	of   func(Member) int // nil: any number
+	view *View            // of whose members some leave; nil: none does
+}
+
+// limits are those of the view's members, of whom some may leave.
+func (v *View) limits(of func(Member) int) limits {
+	if len(v.Leaving) == 0 {
+		return limits{of: of}
+	}
+	return limits{of, v}
+}
+
+// staying is the limit of a member that stays; one that leaves can own none.
+func (l limits) staying(m Member) int {
+	if l.view != nil && l.view.Leaves(m.ID) {
+		return 0
+	}
+	return l.any(m)
+}
+
+// any is the limit of a member whether it leaves or not.
+func (l limits) any(m Member) int {
+	if l.of == nil {
+		return unlimited
+	}
+	return l.of(m)
+}
+
 // assign returns who owns which task among these members: whoever did, if it is
 // still in. The others are orphans. With adopt they go, in order, each to the
 // member that then owns the fewest tasks, of those that can own more; the lowest of
-// several. What nobody can own, and what was nobody's, is nobody's. It is a function of
+// several. One that leaves is given a task only if nobody else can own it: what is nobody's is lost.
+// What nobody can own, and what was nobody's, is nobody's. It is a function of
 // its arguments: whoever proposes the same change, and knows of the same limits,
-// proposes the same owners. Without limits, limitOf may be nil.
-func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(Member) int) []protocol.Rank {
+// proposes the same owners.
+func assign(owners []protocol.Rank, members []Member, adopt bool, limit limits) []protocol.Rank {
 	if owners == nil {
 		return nil
 	}
-	next := slices.Clone(owners)
 	var loads, mosts [8]int // enough for most groups
-	load, most := append(loads[:0], make([]int, len(members))...), append(mosts[:0], make([]int, len(members))...)
-	for i, m := range members {
-		if most[i] = unlimited; limitOf != nil {
-			most[i] = limitOf(m)
-		}
+	load, most := append(loads[:0], make([]int, len(members))...), mosts[:0]
+	for _, m := range members {
+		most = append(most, limit.staying(m))
 	}
 	var orphans []int
-	for t, o := range next {
+	for t, o := range owners {
 		i, in := place(members, o)
 		if in {
 			load[i]++
-			continue
-		}
-		if next[t] = nobody; o != nobody {
+		} else if o != nobody {
 			orphans = append(orphans, t)
 		}
+	}
+	if orphans == nil { // nothing changes
+		return owners
+	}
+	next := slices.Clone(owners)
+	for _, t := range orphans {
+		next[t] = nobody
 	}
 	if !adopt {
 		return next
 	}
 	for _, t := range orphans {
-		if i := least(load, most); i >= 0 {
+		i := least(load, most)
+		if i < 0 && limit.view != nil {
+			for j, m := range members {
+				most[j] = limit.any(m)
+			}
+			i = least(load, most)
+		}
+		if i >= 0 {
 			load[i]++
 			next[t] = members[i].ID
 		}
@@ -93,28 +133,31 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limitOf func(M
 	return next
 }
 
-// balance moves tasks, the last first, from the member that owns most to the one that owns
-// fewest, of those that can own more, until that makes no difference; nil: it makes none.
-func balance(owners []protocol.Rank, members []Member, limitOf func(Member) int) []protocol.Rank {
+// balance moves tasks, the last first, from members that leave, and then from the one that owns most, to the one that owns
+// fewest, of those that stay and can own more, until that makes no difference; nil: it makes none.
+func balance(owners []protocol.Rank, members []Member, limit limits) []protocol.Rank {
 	var loads, mosts [8]int // enough for most groups
 	load, most := append(loads[:0], make([]int, len(members))...), mosts[:0]
 	for _, m := range members {
-		most = append(most, limitOf(m))
+		most = append(most, limit.staying(m))
 	}
 	for _, o := range owners {
 		if i, in := place(members, o); in {
 			load[i]++
 		}
 	}
+	leaves := func(i int) bool { return limit.view != nil && limit.view.Leaves(members[i].ID) }
 	var next []protocol.Rank
 	for {
 		few, many := least(load, most), 0
 		for i := range load {
-			if load[i] > load[many] {
-				many = i
+			if first := leaves(i) && load[i] > 0; first || load[i] > load[many] {
+				if many = i; first {
+					break
+				}
 			}
 		}
-		if few < 0 || load[many]-load[few] <= 1 {
+		if few < 0 || load[many] == 0 || load[many]-load[few] <= 1 && !leaves(many) {
 			return next
 		}
 		if next == nil {
@@ -141,7 +184,9 @@ func (p *Protocol) Balance(s *State, view, epoch uint64) {
 }
 
 // Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
-func (s *State) Unbalanced() bool { return balance(s.view.Owners, s.view.Members, s.LimitOf) != nil }
+func (s *State) Unbalanced() bool {
+	return balance(s.view.Owners, s.view.Members, s.view.limits(s.LimitOf)) != nil
+}
 
 // balanced is the next view if there is such a wish, and something to be moved.
 func (s *State) balanced() *View {

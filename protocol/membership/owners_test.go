@@ -31,7 +31,7 @@ func TestOrphansGoWhereTheyCan(t *testing.T) {
 				return most
 			}
 			return unlimited
-		})
+		}, nil)
 		var got []protocol.Rank
 		for task, o := range c.owners {
 			if o == 3 {
@@ -63,7 +63,7 @@ func TestOwnersRespectLimits(t *testing.T) {
 			}
 		}
 		members := First(n, nil).Members
-		next := assign(owners, members, true, func(m Member) int { return most[m.ID] })
+		next := assign(owners, members, true, limits{of: func(m Member) int { return most[m.ID] }})
 		had, has := make([]int, n), make([]int, n)
 		for task, o := range owners {
 			if o >= 0 && int(o) < n {

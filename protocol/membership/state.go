@@ -24,8 +24,13 @@ type State struct {
 
 	failures []failure // in the order of ids
 	joiners  []Member  // that asked this process
-	limits   []limit   // in the order of ids
-	wish     uint64    // commit this epoch, and balance tasks
+	leavers  []leaver  // that told this process, in the order of ids
+	leave    leaveState
+	parted   []Member // who left with the view in force, or with those since one was open: whoever opens it tells them
+	limits   []limit  // in the order of ids
+	wish     uint64   // commit this epoch, and balance tasks
+
+	arbitration arbitration // of what follows the view
 
 	route    []protocol.Rank // of the last view that opened; nil: that of the first
 	sweep    sweep
@@ -77,7 +82,7 @@ func (s *State) Hopeless() bool { return s.told }
 // Settled tells whether nothing is under way: the view is open, and nobody in it
 // has failed.
 func (s *State) Settled() bool {
-	return s.stage != inside || s.open && s.value == nil && !s.anyFailed() && len(s.joiners) == 0
+	return s.stage != inside || s.open && s.value == nil && !s.anyFailed() && len(s.joiners)+len(s.leavers) == 0 && !s.goes()
 }
 
 // Decides tells whether a view is being decided, as far as this process takes part in it.
@@ -144,6 +149,7 @@ func (s *State) Clone() State {
 	c := *s
 	c.failures = slices.Clone(s.failures)
 	c.joiners = slices.Clone(s.joiners)
+	c.leavers = slices.Clone(s.leavers)
 	c.works = slices.Clone(s.works)
 	c.out, c.done = slices.Clone(s.out[s.done:]), 0
 	c.sweep.waiting = slices.Clone(s.sweep.waiting)
@@ -164,6 +170,11 @@ func (s *State) Fingerprint() [2]uint64 {
 		f = f.member(m)
 	}
 	f = f.with(uint64(len(s.joiners)))
+	for _, l := range s.leavers {
+		f = f.member(l.who).flag(l.free)
+	}
+	f = f.with(uint64(len(s.leavers))).flag(s.leave.on).with(s.leave.free).with(uint64(uint32(s.leave.to))).with(uint64(s.leave.at)).with(uint64(s.leave.wait))
+	f = f.flag(s.leave.lingers).with(uint64(s.leave.until)).with(uint64(len(s.parted)))
 	for _, l := range s.limits {
 		f = f.member(l.who).with(uint64(l.most))
 	}
@@ -175,7 +186,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	for _, k := range s.works {
 		f = f.with(uint64(k))
 	}
-	f = f.with(uint64(len(s.works)))
+	f = f.with(uint64(len(s.works))).with(uint64(s.arbitration))
 	for i := range s.out[s.done:] {
 		a := &s.out[s.done+i]
 		f = f.with(uint64(a.Kind)<<32 | uint64(uint32(a.To))).and(fingerprint(a.Msg.Fingerprint()))

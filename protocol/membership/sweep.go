@@ -355,7 +355,12 @@ func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
 		}
 	default:
 		s.stage, s.view, s.open, s.campaign, s.sweep = excluded, v, false, campaign{}, sweep{}
-		s.deliver(p.write(Letter{Kind: Excluded, Number: v.Number, Base: v}))
+		if s.leave.free > 0 && !open {
+			l := &s.leave
+			l.lingers, l.at, l.wait, l.until = true, now, p.cfg.Retry, now+2*p.cfg.Retry
+			return
+		}
+		p.part(s)
 	}
 }
 
@@ -364,14 +369,17 @@ func (p *Protocol) opened(s *State) {
 	if s.open {
 		return
 	}
-	s.open, s.told = true, false
+	s.open, s.told, s.parted = true, false, nil
 	s.deliver(p.write(Letter{Kind: Opened, Number: s.view.Number, Base: s.view}))
 }
 
 // install makes a chosen view the one in force.
 func (p *Protocol) install(s *State, now protocol.Time, v *View) {
+	p.stayLeaving(s, now, v)
+	s.parted = append(slices.Clip(s.parted), v.parted(s.view)...)
 	s.stage, s.view, s.open, s.since = inside, v, false, now
 	s.promised, s.accepted, s.value, s.seen = 0, 0, nil, 0
+	s.arbitration = unasked
 	s.hold, s.backoff, s.rejects = 0, 0, 0
 	s.campaign, s.sweep, s.join = campaign{}, sweep{}, joinState{}
 	s.joiners = slices.DeleteFunc(s.joiners, func(m Member) bool { return v.Last(m.ID) >= m.Incarnation })

@@ -76,6 +76,12 @@ func (t *Tape) Limit(who Member, most int) {
 	}
 }
 
+func (t *Tape) Leave(now protocol.Time, free uint64) {
+	if t.protocol.Leave(&t.State, now, free); t.note != nil {
+		t.note("Leave", now, free)
+	}
+}
+
 func (t *Tape) Balance(view, epoch uint64) {
 	if t.protocol.Balance(&t.State, view, epoch); t.note != nil {
 		t.note("Balance", view, epoch)

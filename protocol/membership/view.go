@@ -34,6 +34,9 @@ type View struct {
 	// Gone are the last lives of ids that are in no more. A life that has gone
 	// never comes back.
 	Gone []Member
+	// Leaving are the ids of members that are about to leave, in order: they are given nothing that
+	// others have not, too, and what they own goes to others with the next epoch.
+	Leaving []protocol.Rank `json:",omitempty"`
 	// Owners is, by task, who owns it, −1 for nobody; nil: there are no tasks.
 	Owners []protocol.Rank
 	// Since is, by task, the number of the view that gave it to its owner: whoever has seen
@@ -73,6 +76,9 @@ func (v *View) signed() *View {
 			f = f.member(m)
 		}
 		f = f.with(uint64(len(list)))
+	}
+	if len(v.Leaving) > 0 {
+		f = f.ranks(v.Leaving)
 	}
 	for _, o := range v.Owners {
 		f = f.with(uint64(uint32(o)))
@@ -134,11 +140,11 @@ func (v *View) Last(id protocol.Rank) uint32 {
 
 // Without is the next view, without some members.
 func (v *View) Without(out func(Member) bool, adopt bool) *View {
-	return v.without(out, adopt, nil)
+	return v.without(out, adopt, nil, v.Leaving)
 }
 
-// without is the same where members can own only so many tasks.
-func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int) *View {
+// without is the same where members can own only so many tasks, and some leave.
+func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int, leaving []protocol.Rank) *View {
 	all := len(v.Members) + len(v.Gone)
 	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: append(make([]Member, 0, all), v.Gone...), Epoch: v.Epoch}
 	for _, m := range v.Members {
@@ -149,11 +155,15 @@ func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) i
 		next.Gone = append(next.Gone, m)
 	}
 	slices.SortFunc(next.Gone, byID)
-	return next.owned(v, assign(v.Owners, next.Members, adopt, limitOf))
+	next.left(leaving)
+	return next.owned(v, assign(v.Owners, next.Members, adopt, next.limits(limitOf)))
 }
 
 // With is the next view, with more members, none of which is or was in.
-func (v *View) With(joiners []Member, adopt bool) *View {
+func (v *View) With(joiners []Member, adopt bool) *View { return v.with(joiners, adopt, v.Leaving) }
+
+// with is the same where some leave.
+func (v *View) with(joiners []Member, adopt bool, leaving []protocol.Rank) *View {
 	next := &View{Number: v.Number + 1, Members: append(slices.Clone(v.Members), joiners...), Epoch: v.Epoch}
 	slices.SortFunc(next.Members, byID)
 	for _, m := range v.Gone {
@@ -161,26 +171,30 @@ func (v *View) With(joiners []Member, adopt bool) *View {
 			next.Gone = append(next.Gone, m)
 		}
 	}
-	return next.owned(v, assign(v.Owners, next.Members, adopt, nil))
+	next.left(leaving)
+	return next.owned(v, assign(v.Owners, next.Members, adopt, limits{}))
 }
 
-// Balanced is the next view if tasks of those that own many go to those that own few, as
+// Balanced is the next view if tasks of those that leave go to others, and of those that own many to those that own few, as
 // far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
 func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
-	owners := balance(v.Owners, v.Members, limitOf)
+	owners := balance(v.Owners, v.Members, v.limits(limitOf))
 	if owners == nil {
 		return nil
 	}
-	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: epoch}
+	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Leaving: v.Leaving, Epoch: epoch}
 	return next.owned(v, owners)
 }
 
 // owned is the view with the owners given, after another one.
 func (v *View) owned(before *View, owners []protocol.Rank) *View {
-	v.Owners, v.Since = owners, slices.Clone(before.Since)
+	v.Owners, v.Since = owners, before.Since
 	for t, o := range owners {
 		// Who comes back has forgotten what it owned.
 		if was, _ := before.Find(o); o != before.Owners[t] || o != nobody && !v.Has(was) {
+			if &v.Since[0] == &before.Since[0] { // it is shared so far
+				v.Since = slices.Clone(before.Since)
+			}
 			v.Since[t] = v.Number
 		}
 	}

@@ -8,49 +8,49 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Aborts. An agreed operation is one in which every result needs that all tasks have
-// entered it. To enter is to vote for its end; so who has a result knows that nobody
-// aborts any more. A task whose context ends before it enters aborts instead: everybody
-// gets the same outcome. The idea is that of a commit in one phase, in which the
-// messages of the operation are the votes. It costs nothing while nobody aborts and
-// nobody dies; an abort is P² short messages, a view P more for each process that runs
+// Aborts. In an agreed operation, every result requires that all tasks have
+// entered the operation. A task votes for the operation by entering it, so a task that has a result knows that no task
+// aborts it any more. A task whose context ends before it enters aborts the operation instead: all tasks
+// get the same outcome. The idea is a commit in one phase, in which the
+// messages of the operation are the votes. It costs nothing while no task aborts and
+// no process dies; an abort costs P² short messages, a view P more for each process that runs
 // tasks again. The rule:
 //
 //  1. Only the first attempt of a task aborts, and only before it enters. Its process
-//     notes a record of the operation and sends it to all of its view. The task goes on
+//     keeps a record of the operation and sends the record to all processes of its view. The task continues
 //     at once.
-//  2. Who gets a record that is new notes it and sends it to all of its view, before any
-//     message of a task; one that comes before the first view is open, when that opens.
-//     Tasks that are in the operation, or come to it, get «aborted». Links are first in
-//     first out, so whoever gets a message that depends on an abort has its record.
-//  3. When a view opens, a process takes nothing any more from who is out since (who is
-//     not in yet may already send). Then, before any message of a task, it sends its records
-//     to every process that is new in the view, and to every one that runs a task again its
-//     word that it has told all it knew, as of this view.
+//  2. A process that gets a new record keeps it and sends it to all processes of its view, before any
+//     message of a task. If the record arrives before the first view is open, the process does so when that view opens.
+//     Tasks that are in the operation, or reach it, get "aborted". Links are first in,
+//     first out, so a process that gets a message that depends on an abort has the record of that abort.
+//  3. When a view opens, a process accepts nothing more from processes that the view removed (processes that are
+//     not members yet may already send). Then, before any message of a task, it sends its records
+//     to every process that is new in the view. To every process that runs a task again it sends its
+//     word: a message that says that it has told everything it knew, as of this view.
 //  4. A task that is run again neither enters nor leaves an agreed operation before its
-//     process has the words of all members of its present view as of that view, be they
-//     dead: the next view is without them.
+//     process has the words of all members of its current view as of that view, even of dead
+//     members: the next view is without them.
 //
-// Why: if a process of the present view has the record, the task whose abort it was is
-// told before it enters, in whatever attempt, so nobody gets a result. If none has, no
-// message of anybody who lives depends on the abort, and it is as if it had never been.
+// Why this works: if a process of the current view has the record, the task whose abort it was learns of it
+// before it enters, in whichever attempt, so no task gets a result. If no process has it, no
+// message of a live process depends on the abort, and it is as if the abort had never happened.
 
 // Op names an agreed operation: its group, epoch and number there.
 type Op struct {
 	Group, Epoch, Seq uint64
 }
 
-// Vote is what a task does about an agreed operation that it comes to.
+// Vote is what a task does about an agreed operation that it reaches.
 type Vote uint8
 
 // The votes.
 const (
 	Enter   Vote = iota // it enters
 	Wait                // until others have told what they know
-	Abandon             // it is aborted
+	Abandon             // the operation is aborted
 )
 
-// Vote lets a task vote on an operation that it has not entered. ended: its context has.
+// Vote lets a task vote on an operation that it has not entered. ended says that its context has ended.
 func (m *Machine) Vote(number protocol.Rank, op Op, ended bool) Vote {
 	t := m.find(number)
 	switch {
@@ -75,7 +75,7 @@ func (o Op) compare(p Op) int {
 	return cmp.Or(cmp.Compare(o.Epoch, p.Epoch), cmp.Compare(o.Group, p.Group), cmp.Compare(o.Seq, p.Seq))
 }
 
-// note keeps a record and has it sent to all, unless its epoch was dropped.
+// note keeps a record and sends it to all processes, unless its epoch was dropped.
 func (m *Machine) note(op Op) {
 	i, is := slices.BinarySearchFunc(m.records, op, Op.compare)
 	if is || m.dropped(op.Epoch) {
@@ -85,8 +85,8 @@ func (m *Machine) note(op Op) {
 	m.tellAll(Message{Kind: Record, Op: op})
 }
 
-// assure tells those who are new in the view what is aborted and lost; and those who run
-// tasks again what copies there are of those tasks, and that this is all, as of the view.
+// assure tells processes that are new in the view what is aborted and lost. It sends processes that run
+// tasks again the copies of those tasks, and the word that this is all, as of the view.
 func (m *Machine) assure(before *membership.View) {
 	words := m.cfg.Saves || m.cfg.Aborts
 	if !words && len(m.lost) == 0 {
@@ -118,7 +118,7 @@ func (m *Machine) reruns(id protocol.Rank) bool {
 	return false
 }
 
-// hear takes a word.
+// hear records a word.
 func (m *Machine) hear(from protocol.Rank, view uint64) {
 	for len(m.words) <= int(from) {
 		m.words = append(m.words, 0)
@@ -132,7 +132,7 @@ func (m *Machine) hear(from protocol.Rank, view uint64) {
 // Records lists the operations that are known to be aborted.
 func (m *Machine) Records() []Op { return m.records }
 
-// Word is the view as of which a process has told all it knows, as far as it has come here.
+// Word returns the view of the latest word of a process that has arrived here.
 func (m *Machine) Word(from protocol.Rank) uint64 {
 	if int(from) >= len(m.words) {
 		return 0
@@ -140,7 +140,7 @@ func (m *Machine) Word(from protocol.Rank) uint64 {
 	return m.words[from]
 }
 
-// Heard reports whether all members of the present view have said their words as of it.
+// Heard reports whether the words of all members of the current view, as of that view, have arrived.
 func (m *Machine) Heard() bool {
 	if m.view == nil {
 		return false

@@ -16,12 +16,13 @@ func (m *Machine) Clone() *Machine {
 		r.asked, r.holders = slices.Clone(r.asked), slices.Clone(r.holders)
 	}
 	c.lost, c.drawn, c.words = slices.Clip(m.lost), slices.Clip(m.drawn), slices.Clone(m.words)
+	c.spares = slices.Clone(m.spares)
 	c.records, c.known, c.coming = slices.Clone(m.records), slices.Clone(m.known), slices.Clone(m.coming)
 	c.effects, c.spare = slices.Clone(m.effects), nil
 	return &c
 }
 
-// Sign hands out numbers that stand for the state, if all effects have been taken.
+// Sign passes on numbers that stand for the state, if all effects have been taken.
 func (m *Machine) Sign(add func(uint64)) {
 	add(uint64(m.self.Incarnation))
 	if m.view != nil {
@@ -33,7 +34,7 @@ func (m *Machine) Sign(add func(uint64)) {
 		add(t.at<<32 | t.to)
 		add(uint64(t.balance))
 	}
-	sum := uint64(0) // of what is in no order
+	sum := uint64(0) // of what has no order
 	for _, l := range m.lost {
 		sum += protocol.Mix(uint64(l.task), 1)
 	}
@@ -50,7 +51,7 @@ func (m *Machine) Sign(add func(uint64)) {
 		sum += protocol.Mix(c.Key.print(), protocol.Mix(uint64(c.from.ID), uint64(c.from.Incarnation)))
 	}
 	add(sum)
-	for _, list := range [][]uint64{m.words, {m.committed, m.wish}} {
+	for _, list := range [][]uint64{m.words, m.spares, {m.committed, m.wish, m.sparing, m.departed}} {
 		for _, x := range list {
 			add(x)
 		}

@@ -8,32 +8,33 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Copies. What a task saves, and what Once gave it, is kept by its owner and by k others,
+// Copies. What a task saves, and what Once returned to it, is kept by its owner and by k other processes,
 // its neighbours on the ring of the view; if there are fewer, by all. The rule:
 //
-//  1. A value is used when enough processes of the present view have said that they have it:
-//     a task has saved then, and Once returns.
-//  2. When a view opens, the owner of a task has copies made again until enough have them.
-//  3. Who has copies of a task that has a new owner sends them to it, and then its word
+//  1. A value is used when enough processes of the current view have confirmed that they have it:
+//     then a task has saved, and Once returns.
+//  2. When a view opens, the owner of a task replaces copies until enough processes have them. Leaving processes
+//     are not counted as enough (leaving.go).
+//  3. A process that has copies of a task with a new owner sends them to the owner, and then its word
 //     that these were all, as of that view (aborts.go). Before it has all words, the new
-//     owner has no copies made and draws no value of Once.
-//  4. A copy has a name: task, epoch, name. No other ever takes its place.
-//  5. Before a process sends another one anything, it tells it of the values of Once that it
-//     knows to have been returned: here, or to whom sent it something. So whoever has anything
-//     that follows from a value knows of it. If nobody in the view has a copy of a value, but
-//     somebody knows of it, the task is lost. If nobody does, it is as if it had never been: it
-//     is drawn anew.
-//  6. Who is sent a state of an epoch that is committed is told that it is. What the state follows
-//     from, such as an abort before the epoch, is dropped then, and nobody else need know of it. If
-//     the epoch were saved once more, by tasks for which all that never was, the state would be
+//     owner replaces no copies and draws no value of Once.
+//  4. A copy has a name: task, epoch, name. No other copy ever takes its place.
+//  5. Before a process sends anything to another process, it tells that process of the values of Once that it
+//     knows to have been returned, here or at a process that sent it something. So a process that has anything
+//     that follows from a value knows of the value. If no process in the view has a copy of a value, but
+//     one knows of it, the task is lost. If none does, it is as if the value had never been drawn: the task
+//     draws it again.
+//  6. A process that sends a state of a committed epoch first tells the receiver that the epoch is committed. What the state follows
+//     from, such as an abort before the epoch, is dropped then, and no other process need know of it. If
+//     the epoch were saved once more, by tasks for which none of that happened, the state would be
 //     taken for one of theirs.
-//  7. With an epoch that is committed, values of Once and aborts of those before are dropped, though
-//     what is sent in it follows from them. Who drops any passes on, as it does with a value (5), that
-//     the epoch is committed. Otherwise who has got something of the epoch, and lives on alone, would
-//     save it once more, with other values.
+//  7. When an epoch is committed, values of Once and aborts of earlier epochs are dropped, although
+//     messages in the epoch follow from them. A process that drops any tells others that the epoch is committed, in the same way
+//     as it tells of a value (5). Otherwise a process that has received something of the epoch, and survives alone, would
+//     save the epoch once more, with other values.
 //
-// So a state of an epoch that is committed is lost only if all die who had it when there
-// were enough copies the last time: its owner and k others, or everybody in that view.
+// So a state of a committed epoch is lost only if all processes die that had it when there
+// were last enough copies: its owner and k others, or all processes of that view.
 
 // Key names what is kept of a task.
 type Key struct {
@@ -42,16 +43,16 @@ type Key struct {
 	Name  uint64 // 0: the state at the beginning of the epoch; odd: a value of Once; even: a backup, which nobody waits for
 }
 
-// commitment names, among the values of which processes tell each other, that an epoch is committed, as of a view.
+// commitment returns the key by which processes tell each other that an epoch is committed, as of a view.
 func commitment(epoch, view uint64) Key { return Key{Task: everybody, Epoch: epoch, Name: view} }
 
-// everybody stands where a task is expected.
+// everybody stands in place of a task.
 const everybody protocol.Rank = -1
 
 // Commitment reports whether the key says that an epoch is committed.
 func (k Key) Commitment() bool { return k.Task == everybody }
 
-// Backup reports whether the copy is one that helps, and that nobody waits for.
+// Backup reports whether the copy is a backup, which helps but is not waited for.
 func (k Key) Backup() bool { return k.Name != 0 && k.Name%2 == 0 }
 
 func (k Key) compare(o Key) int {
@@ -74,12 +75,12 @@ func (k *Key) less(o *Key) bool {
 	return k.Name < o.Name
 }
 
-// replica is a copy that is here.
+// replica is a copy at this process.
 type replica struct {
 	Key
-	stored   bool                // it is kept elsewhere: no copies are made
-	asked    []membership.Member // who was sent it, or has it: the owner's knowledge
-	holders  []membership.Member // who has it
+	stored   bool                // it is kept elsewhere: no copies are needed
+	asked    []membership.Member // processes that were sent it, or have it, as far as the owner knows
+	holders  []membership.Member // processes that have it
 	complete uint64              // the last view in which there were enough
 }
 
@@ -109,17 +110,17 @@ func (m *Machine) search(k Key) (int, bool) {
 	return at, at < len(m.copies) && m.copies[at].Key == k
 }
 
-// Holds reports whether a copy is here.
+// Holds reports whether a copy is at this process.
 func (m *Machine) Holds(k Key) bool { return m.copy(k) != nil }
 
-// store takes note of a copy that is here.
+// store records a copy at this process.
 func (m *Machine) store(k Key) {
 	if i, ok := m.search(k); !ok && !m.dropped(k.Epoch) {
 		m.copies = slices.Insert(m.copies, i, replica{Key: k, asked: m.list(), holders: m.list()})
 	}
 }
 
-// drop forgets the copies of epochs of which nothing is kept any more, or all.
+// drop forgets the copies of epochs of which nothing is kept any more, or all copies.
 func (m *Machine) drop(all bool) {
 	kept := m.copies[:0]
 	for _, r := range m.copies {
@@ -140,8 +141,8 @@ func (m *Machine) list() (some []membership.Member) {
 	return some
 }
 
-// Kept says that a task of this process has saved, or drawn, what the caller keeps: copies
-// are made of it. stored: it is kept elsewhere, and needs none.
+// Kept says that a task of this process has saved, or drawn, what the caller keeps: the machine
+// makes copies of it. stored: it is kept elsewhere, and needs none.
 func (m *Machine) Kept(k Key, stored bool) {
 	m.store(k)
 	if r := m.copy(k); r != nil {
@@ -151,13 +152,13 @@ func (m *Machine) Kept(k Key, stored bool) {
 	m.settle()
 }
 
-// Coming says that the beginning of a copy has come, for the new owner of a task, and that the
+// Coming says that the beginning of a copy has arrived, for the new owner of a task, and that the
 // rest will, unless its sender dies. Declined or not, Receive is called in the end.
 func (m *Machine) Coming(from membership.Member, k Key) {
 	m.coming = append(m.coming, coming{k, from})
 }
 
-// Awaits reports whether only the beginning of a copy has come from a process.
+// Awaits reports whether only the beginning of a copy has arrived from a process.
 func (m *Machine) Awaits(from membership.Member) bool {
 	return slices.ContainsFunc(m.coming, func(c coming) bool { return c.from == from })
 }
@@ -167,7 +168,7 @@ func (m *Machine) came(from membership.Member, k Key) {
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return c == coming{k, from} })
 }
 
-// Told reports whether a copy is here, or all have told what copies they have and this is not
+// Told reports whether a copy is here, or all processes have told what copies they have and this is not
 // among them.
 func (m *Machine) Told(k Key) bool {
 	if m.Holds(k) {
@@ -176,7 +177,7 @@ func (m *Machine) Told(k Key) bool {
 	return m.Heard() && !slices.ContainsFunc(m.coming, func(c coming) bool { return c.Key == k })
 }
 
-// has takes note that a process has a copy.
+// has records that a process has a copy.
 func (m *Machine) has(k Key, who membership.Member) {
 	r := m.copy(k)
 	if r == nil || slices.Contains(r.holders, who) {
@@ -189,30 +190,24 @@ func (m *Machine) has(k Key, who membership.Member) {
 	m.remake(r)
 }
 
-// wanted is how many others must have a copy.
-func (m *Machine) wanted() int { return min(m.cfg.Copies, len(m.view.Members)-1) }
-
-// Enough reports whether so many have.
+// Enough reports whether enough processes have a copy.
 func (m *Machine) Enough(k Key) bool {
 	r := m.copy(k)
 	return r != nil && m.enough(r)
 }
 
 func (m *Machine) enough(r *replica) bool {
-	return m.view != nil && (r.stored || m.count(r.holders) >= m.wanted())
+	return m.view != nil && (r.stored || m.reaches(r.holders))
 }
 
-// count is how many of some are in the view.
-func (m *Machine) count(some []membership.Member) (n int) {
-	for _, o := range some {
-		if m.view.Has(o) {
-			n++
-		}
-	}
-	return n
+// reaches reports whether some processes are as many as must have a copy.
+func (m *Machine) reaches(some []membership.Member) bool {
+	all, stay := m.number(some)
+	wantAll, wantStay := m.wanted()
+	return all >= wantAll && stay >= wantStay
 }
 
-// Holders returns who has a copy, this process not included, for all that is known.
+// Holders returns the other processes that have a copy, as far as is known.
 func (m *Machine) Holders(k Key) []membership.Member {
 	if r := m.copy(k); r != nil {
 		return r.holders
@@ -220,14 +215,14 @@ func (m *Machine) Holders(k Key) []membership.Member {
 	return nil
 }
 
-// remakeAll has copies made of all that tasks of this process need.
+// remakeAll replaces missing copies of everything that tasks of this process need.
 func (m *Machine) remakeAll() {
 	for i := range m.copies {
 		m.remake(&m.copies[i])
 	}
 }
 
-// remake has copies made until there are enough, unless it is not known yet who has any.
+// remake makes copies until there are enough, unless it is not known yet which processes have some.
 func (m *Machine) remake(r *replica) {
 	if r == nil || m.view == nil || r.Backup() {
 		return
@@ -245,27 +240,34 @@ func (m *Machine) remake(r *replica) {
 	}
 }
 
-// spread sends a copy to as many neighbours as must have one.
+// spread sends a copy to as many neighbours as must have one: to those who stay first.
 func (m *Machine) spread(r *replica) {
-	n := m.count(r.asked)
-	if r.stored || n >= m.wanted() {
+	if r.stored || m.reaches(r.asked) {
 		return
 	}
-	for _, id := range m.ring() {
-		o, in := m.view.Find(id)
-		if n == m.wanted() {
-			return
+	all, stay := m.number(r.asked)
+	wantAll, wantStay := m.wanted()
+	ring := m.ring()
+	for _, leaves := range []bool{false, true} {
+		for _, id := range ring {
+			if leaves && all >= wantAll || !leaves && stay >= wantStay {
+				break
+			}
+			o, in := m.view.Find(id)
+			if !in || m.view.Leaves(id) != leaves || slices.Contains(r.asked, o) {
+				continue
+			}
+			r.asked = append(r.asked, o)
+			m.sendCopy(id, Keep, r.Key)
+			all++
+			if !leaves {
+				stay++
+			}
 		}
-		if !in || slices.Contains(r.asked, o) {
-			continue
-		}
-		r.asked = append(r.asked, o)
-		m.sendCopy(id, Keep, r.Key)
-		n++
 	}
 }
 
-// sendCopy sends a copy. If it is a state of what is committed, the receiver is told so before.
+// sendCopy sends a copy. If it is a state of the committed epoch, the receiver is told so first.
 func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
 	if epoch, _ := m.sweep.Committed(); k.Name == 0 && k.Epoch == epoch {
 		m.tellCommitted(to)
@@ -279,7 +281,7 @@ func (m *Machine) tellCommitted(to protocol.Rank) {
 	m.tell(to, Message{Kind: Sweeping, Sweep: SweepMessage{View: m.view.Number, Saved: epoch, Committed: epoch, Balance: balance}})
 }
 
-// ring lists the others in the order in which they are given copies.
+// ring lists the other processes in the order in which they get copies.
 func (m *Machine) ring() []protocol.Rank {
 	if m.cfg.Ring != nil {
 		return m.cfg.Ring(m.view, m.self)
@@ -307,18 +309,18 @@ func (m *Machine) handOver(before *membership.View, to protocol.Rank) {
 	}
 }
 
-// Recollection is what is known of a value of Once that a task comes to.
+// Recollection is what is known of a value of Once that a task reaches.
 type Recollection uint8
 
 // What may be known of it.
 const (
-	Unknown Recollection = iota // it has to wait until more is
-	Fresh                       // it is to be drawn
+	Unknown Recollection = iota // the task has to wait until more is known
+	Fresh                       // the task draws it
 	Here                        // it is here, and there are enough copies
-	Missing                     // others know what followed from it, and nobody has it: the task is lost
+	Missing                     // others know what followed from it, and no process has it: the task is lost
 )
 
-// Recall says what is known of a value.
+// Recall returns what is known of a value.
 func (m *Machine) Recall(k Key) Recollection {
 	t := m.find(k.Task)
 	r := m.copy(k)
@@ -340,7 +342,7 @@ func (m *Machine) Recall(k Key) Recollection {
 	return Fresh
 }
 
-// Drew takes note that something may follow from a value, or from an epoch that is committed: the value is
+// Drew records that something may follow from a value, or from a committed epoch: the value is
 // returned, or another process has told of it.
 func (m *Machine) Drew(k Key) {
 	i, is := slices.BinarySearchFunc(m.known, k, Key.compare)
@@ -366,7 +368,7 @@ func (m *Machine) Owing(to protocol.Rank) bool {
 	return len(m.drawn) > 0 && (int(to) >= len(m.owed) || m.owed[to] < len(m.drawn))
 }
 
-// Owes returns what Drew was called for and a process was not told of, and takes note that it is now.
+// Owes returns the keys passed to Drew of which a process was not told, and records that it is now.
 func (m *Machine) Owes(to protocol.Rank) []Key {
 	if len(m.drawn) == 0 {
 		return nil

@@ -6,28 +6,28 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Epochs (docs/decisions/2026-11-16-epochs.md). A task that calls Save has copies of its
-// state made (copies.go), and waits until all tasks have (sweep.go). Then the epoch is
-// committed: what it says goes for everybody, and what was kept of the epoch before is
+// Epochs (docs/decisions/2026-11-16-epochs.md). When a task calls Save, its process makes copies of its
+// state (copies.go), and the task waits until all tasks have saved (sweep.go). Then the epoch is
+// committed: it holds for all processes, and what was kept of the previous epoch is
 // dropped. The rule:
 //
-//  1. Messages carry their epoch, and operations are numbered anew in each. What comes
-//     for an epoch to come is kept.
-//  2. A task has saved when enough processes of the present view have said that they
-//     have its state. A process has when all its tasks have, and says so anew in each
-//     view. One of which a task is run again has not, before that task has come as far.
-//  3. Who knows that an epoch is committed goes on from it, and drops the log, the
-//     records of aborts and the copies of those before, but not of epoch 0.
+//  1. Messages carry their epoch, and operations are numbered from the start in each epoch. A message
+//     for a later epoch is kept.
+//  2. A task has saved when enough processes of the current view have confirmed that they
+//     have its state. A process has saved when all its tasks have, and reports that again in each
+//     view. A process that runs a task again has not saved before that task has come as far.
+//  3. A process that knows that an epoch is committed continues from it, and drops the log, the
+//     records of aborts and the copies of earlier epochs, but not of epoch 0.
 //  4. A task that is run again runs from the top. At its first Save it waits until its
-//     process knows what is committed as of the present view. If that is nothing, it
-//     saves as the others do. Otherwise it goes on from the state of that epoch, of
-//     which it is told by those who have it: it waits for it until all have said their
-//     word, as of the present view. If then nobody has it, the task is lost.
+//     process knows what is committed as of the current view. If that is nothing, it
+//     saves as the others do. Otherwise it continues from the state of that epoch, which
+//     processes that have it send: it waits for the state until all have said their
+//     word, as of the current view. If no process has it then, the task is lost.
 //
-// A task that is lost holds nobody back.
+// A lost task delays no other task.
 
-// Save says that a task has called Save for an epoch, with what Kept was called for, and how
-// many messages it has sent since the Save before, less those that it has received.
+// Save says that a task has called Save for an epoch, for what Kept was called with, and how
+// many messages it has sent since the previous Save, less those that it has received.
 func (m *Machine) Save(number protocol.Rank, epoch uint64, balance int64) {
 	if t := m.find(number); t != nil {
 		t.to, t.balance = epoch, balance
@@ -35,7 +35,7 @@ func (m *Machine) Save(number protocol.Rank, epoch uint64, balance int64) {
 	}
 }
 
-// Unsaved says that a task waits in Save no more, though the epoch is not committed.
+// Unsaved says that a task no longer waits in Save, although the epoch is not committed.
 func (m *Machine) Unsaved(number protocol.Rank) {
 	if t := m.find(number); t != nil {
 		t.to = 0
@@ -65,7 +65,7 @@ func (m *Machine) say() {
 // commit acts on what is committed.
 func (m *Machine) commit(epoch uint64, balance int64) {
 	m.committed = epoch
-	if len(m.lost) > 0 { // it has not received what it was sent, which is nobody's mistake
+	if len(m.lost) > 0 { // a lost task has not received what it was sent, which is no mistake of the program
 		balance = 0
 	}
 	for i := range m.tasks {
@@ -90,7 +90,7 @@ func (m *Machine) forgetDrawn() {
 	if len(m.drawn) == 0 {
 		return
 	}
-	kept := make([]int, len(m.drawn)+1) // how many stay of so many
+	kept := make([]int, len(m.drawn)+1) // by number of values before: how many of them stay
 	var drawn []Key
 	for i, k := range m.drawn {
 		if !m.dropped(k.Epoch) {
@@ -108,12 +108,12 @@ func (m *Machine) forgetDrawn() {
 // dropped reports whether nothing is kept of an epoch any more.
 func (m *Machine) dropped(epoch uint64) bool { return 0 < epoch && epoch < m.committed }
 
-// Committed is the latest epoch that is committed, for all that is known.
+// Committed returns the latest committed epoch, as far as is known.
 func (m *Machine) Committed() uint64 { return m.committed }
 
-// Resume says from which epoch a task that is run again, and has come to its first Save, goes on.
-// known: that can be said. 0: none is committed, and it saves as the others do.
-// here: the state is; otherwise nobody has it.
+// Resume returns the epoch from which a task that is run again, and has reached its first Save, continues.
+// known: this is known. 0: no epoch is committed, and the task saves as the others do.
+// here: the state is here; otherwise no process has it.
 func (m *Machine) Resume(number protocol.Rank) (epoch uint64, here, known bool) {
 	t := m.find(number)
 	k := Key{Task: number, Epoch: m.committed}
@@ -130,7 +130,7 @@ func (m *Machine) Resume(number protocol.Rank) (epoch uint64, here, known bool) 
 	return m.committed, m.Holds(k), true
 }
 
-// Resumed says that the task goes on from the epoch that Resume returned.
+// Resumed says that the task continues from the epoch that Resume returned.
 func (m *Machine) Resumed(number protocol.Rank, epoch uint64) {
 	if t := m.find(number); t != nil {
 		t.at, t.to = epoch, 0

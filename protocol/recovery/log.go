@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Log is what one task has sent to the others of a group, by the rank of who was to
-// receive it and in the order it was sent. A message is a head, of the same length in
+// Log is what one task has sent to the others of a group, by the rank of the
+// receiver and in the order it was sent. A message is a head, of the same length in
 // all of them, and a value. Heads and small values are copied into pages without
 // pointers, so that a log of many messages costs the garbage collector nothing.
 type Log struct {
@@ -15,7 +15,7 @@ type Log struct {
 
 	head  int
 	ranks []sent
-	last  *byte // where the large value begins that was added last
+	last  *byte // where the large value that was added last begins
 }
 
 // sent is what was sent to one rank.
@@ -26,13 +26,13 @@ type sent struct {
 
 // Sizes of a log's memory.
 const (
-	Inline  = 2 << 10  // values of up to so many bytes are copied
-	pageMin = 512      // bytes
+	Inline  = 2 << 10  // the size in bytes up to which values are copied
+	pageMin = 512      // in bytes
 	pageMax = 64 << 10 // of a page
 	isLarge = 1 << 31  // in place of a length: the value is elsewhere
 )
 
-// NewLog returns the log of a task whose messages have heads of so many bytes.
+// NewLog returns the log of a task whose messages have heads of the given size in bytes.
 func NewLog(head int) *Log { return &Log{head: head} }
 
 // Reset makes it an empty log of messages with such heads, in the memory of its lists.
@@ -45,7 +45,7 @@ func (l *Log) Reset(head int) {
 }
 
 // Add adds a message. A value of more than Inline bytes is kept as it is: it must
-// not change any more. Add returns how much memory the log takes more than before.
+// not change any more. Add returns by how much the memory of the log has grown.
 func (l *Log) Add(to int, head, value []byte) (grown int) {
 	if more := to + 1 - len(l.ranks); more > 0 {
 		l.ranks = append(l.ranks, make([]sent, more)...)
@@ -55,7 +55,7 @@ func (l *Log) Add(to int, head, value []byte) (grown int) {
 	if len(value) > Inline {
 		n, inline = isLarge|uint32(len(s.large)), nil
 		s.large = append(s.large, value)
-		if grown = 24; l.last != &value[0] { // else the same goes to several
+		if grown = 24; l.last != &value[0] { // otherwise the same value goes to several ranks
 			l.last = &value[0]
 			grown += len(value)
 		}
@@ -78,7 +78,7 @@ func (l *Log) Add(to int, head, value []byte) (grown int) {
 	return grown
 }
 
-// room is memory for a page.
+// room returns memory for a page.
 func (l *Log) room(n int) []byte {
 	if l.Room == nil {
 		return make([]byte, n)
@@ -86,11 +86,11 @@ func (l *Log) room(n int) []byte {
 	return l.Room(n)
 }
 
-// To goes through the messages to a rank that are in the log now, in order. Heads and
-// values must not be changed.
+// To yields the messages to a rank that are in the log now, in order. The caller must not change heads
+// or values.
 func (l *Log) To(rank int) iter.Seq2[[]byte, []byte] {
 	return func(yield func(head, value []byte) bool) {
-		if l == nil || rank >= len(l.ranks) { // no log is one without messages
+		if l == nil || rank >= len(l.ranks) { // a missing log is one without messages
 			return
 		}
 		s := l.ranks[rank]

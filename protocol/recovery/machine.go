@@ -1,6 +1,6 @@
-// Package recovery decides how a process gets over the deaths of others: which tasks it
-// runs again and gives up, what it sends again, what is aborted, what is saved and
-// committed, who keeps copies, and when a task is lost. The runtime and the chaos driver
+// Package recovery decides how a process recovers from the crashes of others: which tasks it
+// runs again and gives up, what it resends, what is aborted, what is saved and
+// committed, which processes keep copies, and when a task is lost. The runtime and the chaos driver
 // run it.
 //
 // Source: message logging at the sender with deterministic re-execution (Johnson,
@@ -11,42 +11,42 @@
 //
 // # The rule
 //
-//   - A message between tasks is named: operation, from, to, lane. Its bits are a
-//     function of its name, since programs are deterministic and schedules are over
-//     tasks, whoever owns them.
-//   - Every process logs what its tasks send to tasks of others. What tasks of one
-//     process send each other is not logged: they die together. (If tasks move, in Save, it
-//     is before the first one.)
+//   - A message between tasks has a name: operation, from, to, lane. Its bits are a
+//     function of its name, since programs are deterministic and schedules depend on
+//     tasks, not on their owners.
+//   - Every process logs what its tasks send to tasks of other processes. What tasks of one
+//     process send each other is not logged: they die together. (If tasks may move, in Save, it
+//     is logged before the first Save.)
 //   - When a view gives a task to another process, the new owner runs it from the
-//     top, and everybody sends what its log has for that task to the new owner.
-//   - A task takes a message that it misses and drops one that it has had. One to a
-//     task that a process does not own is kept: the view that gives it the task is
+//     top, and every process sends what its log has for that task to the new owner.
+//   - A task takes a message that it misses and drops a message that it has had. A process keeps a message to a
+//     task that it does not own: the view that gives it the task is
 //     on its way.
-//   - Nothing else happens. Who waits for a message of the dead goes on waiting.
+//   - Nothing else happens. A task that waits for a message of a dead task keeps waiting.
 //   - A process serves its log until the job ends (package ending).
 //
-// Deaths during recovery are the same again. Only if nobody is left is anything lost; with
-// Save, also if all die who have a task's state, before it is copied again. Operations that
-// may be aborted, Save, copies and who runs what are in the files: aborts.go, epochs.go,
-// copies.go, moves.go.
+// Deaths during recovery are handled the same way. Something is lost only if no process is left; with
+// Save, also if all processes that have a task's state die before it is copied again. The rules for operations that
+// may be aborted, Save, copies and owners are in their files: aborts.go, epochs.go,
+// copies.go, moves.go, leaving.go.
 //
-// While nobody dies it costs the log's memory, and for each Save 2k messages a task and 2 a
+// While no process dies, recovery costs the log's memory, and for each Save 2k messages a task and 2 a
 // process. A death costs a view, the run of the lost tasks, and at most as many messages as
 // were ever sent to and by them.
 //
 // # The machine
 //
 // A Machine is the part of one process. It has no bytes, no clock and no goroutine: what
-// tasks send, save and keep stays with the caller, who names it by a Key. Every method may
+// tasks send, save and keep stays with the caller, which names it by a Key. Every method may
 // leave effects, which the caller takes (Effects) and carries out in their order before it
-// calls the next one. Tasks that wait for something may find it after any call.
+// calls the next method. Tasks that wait for something may find it after any call.
 //
 // The caller's duties:
 //
-//  1. Links deliver in order, and nothing comes from a life that a view has removed.
-//  2. Before anything else is sent to a process, tasks' messages included, it is told of the
+//  1. Links deliver in order, and nothing arrives from an incarnation that a view has removed.
+//  2. Before the caller sends anything else to a process, including tasks' messages, it tells that process of the
 //     values that Owes returns for it. A Kept may go before: nothing in it follows from them.
-//  3. A copy that has come is kept before Receive is called for it.
+//  3. The caller keeps a copy that has arrived before it calls Receive for it.
 package recovery
 
 import (
@@ -59,17 +59,17 @@ import (
 
 // Config is what a machine knows from the beginning.
 type Config struct {
-	First  *membership.View // that the job begins with
+	First  *membership.View // the view that the job begins with
 	Copies int              // how many other processes keep what a task saves
-	Adopts bool             // tasks of the dead are run again
-	Saves  bool             // tasks save their state or draw values
-	Aborts bool             // tasks may abort operations
+	Adopts bool             // whether tasks of the dead are run again
+	Saves  bool             // whether tasks save their state or draw values
+	Aborts bool             // whether tasks may abort operations
 
-	// Ring lists the other members of a view in the order in which one of them gives them copies.
-	// nil: in that of the view, beginning with the next one.
+	// Ring lists the other members of a view in the order in which a member gives them copies.
+	// nil: the order of the view, beginning with the next member.
 	Ring func(v *membership.View, self membership.Member) []protocol.Rank `json:"-"`
 
-	// Nobodys says why a view gives a task to nobody.
+	// Nobodys returns why a view gives a task no owner.
 	Nobodys func(v *membership.View) string `json:"-"`
 }
 
@@ -77,21 +77,24 @@ type Config struct {
 type Machine struct {
 	cfg     *Config
 	self    membership.Member
-	view    *membership.View // that is open; nil: the process is not in yet
-	tasks   []task           // that it owns, by number
-	lost    []loss           // tasks that nobody can run any more
-	logless bool             // it has given up its log
+	view    *membership.View // the open view; nil: the process is in none yet
+	tasks   []task           // tasks that the process owns, by number
+	lost    []loss           // tasks that no process can run any more
+	logless bool             // the process has given up its log
 
-	records []Op     // operations that are aborted, in order
-	words   []uint64 // by rank: the view as of which it has told all it knows
+	records []Op     // aborted operations, in order
+	words   []uint64 // by rank: the view of its latest word
 
 	sweep     Sweep
-	committed uint64 // as far as it was acted on
-	wish      uint64 // the epoch for which a view was asked that moves tasks
+	committed uint64   // the epoch on which this machine has acted
+	wish      uint64   // the epoch for which the machine asked for a view that moves tasks
+	sparing   uint64   // the view as of which this machine has said that it needs nothing from leaving processes
+	spares    []uint64 // by rank: the same of others
+	departed  uint64   // the view in which this machine has departed, or disbanded
 	copies    []replica
 	coming    []coming
-	drawn     []Key // values of Once from which something may follow that is known here, in the order in which they came
-	known     []Key // the same, in order
+	drawn     []Key // values of Once from which something known here may follow, in the order in which they arrived
+	known     []Key // the same values, sorted
 	owed      []int // by rank: how many of drawn it knows
 
 	effects []Effect
@@ -102,12 +105,12 @@ type Machine struct {
 type task struct {
 	number  protocol.Rank
 	since   uint64 // the view that gave it to the process
-	at      uint64 // the epoch that it is in
-	to      uint64 // the one that it saves; 0: it does not
+	at      uint64 // its epoch
+	to      uint64 // the epoch that it saves; 0: none
 	balance int64  // messages that it has sent in the epoch, less those that it has received
 }
 
-// loss is a task that nobody can run any more.
+// loss is a task that no process can run any more.
 type loss struct {
 	task protocol.Rank
 	why  string
@@ -122,17 +125,19 @@ const firstView = 1
 // Act is what an Effect asks for.
 type Act uint8
 
-// What a machine wants done.
+// What a machine asks the caller to do.
 const (
 	Tell     Act = iota // send Msg to To
 	SendCopy            // send To what is kept under Key, as a message of Msg's kind
-	GiveUp              // stop running Task: it is another's now, or is run again here
+	GiveUp              // stop running Task: another process owns it now, or it is run again here
 	Resend              // send Task, at its owner, what it was sent before
 	Adopt               // run Task from the top
-	Commit              // Epoch is committed, with Balance: tasks that have saved it go on; what is kept of earlier ones is dropped, but for epoch 0
+	Commit              // Epoch is committed, with Balance: tasks that have saved it continue; what is kept of earlier epochs is dropped, except for epoch 0
 	Move                // ask for a view that commits Epoch and moves tasks; if there will be none, call Unmoved
-	Lose                // nobody can run Task any more, for Why
-	Complete            // as many have what is kept under Key as must, for the first time in this view
+	Lose                // no process can run Task any more, for Why
+	Complete            // enough processes have what is kept under Key, for the first time in this view
+	Depart              // ask for a view without this process: nobody needs it any more, as of view Epoch
+	Disband             // leave at once: all others do, too
 )
 
 // Effect is something to be done.
@@ -147,22 +152,23 @@ type Effect struct {
 	Why     string
 }
 
-// Kind is that of a Message.
+// Kind is the kind of a Message.
 type Kind uint8
 
 // The kinds of messages.
 const (
 	Record   Kind = iota // Op is aborted
 	Word                 // these were all records and copies, as of View
-	Sweeping             // of the sweep
+	Sweeping             // a message of the sweep
 	Keep                 // a copy of Key, to be kept
 	Kept                 // Key is kept
 	Have                 // a copy of Key, to the new owner of the task
-	Again                // Task is run again where it has been, since View: what it was sent before may have been dropped
-	Lost                 // nobody can run Task any more, for Why
+	Again                // Task is run again where it was before, since View: what it was sent before may have been dropped
+	Lost                 // no process can run Task any more, for Why
+	Spare                // as of View, tasks of the sender need nothing from leaving processes
 )
 
-// Message is what machines say to each other.
+// Message is what machines send each other.
 type Message struct {
 	Kind  Kind
 	Op    Op
@@ -173,20 +179,20 @@ type Message struct {
 	Why   string
 }
 
-// New returns the machine of a process of the first view; of one that joins later, if it is
-// not in there.
+// New returns the machine of a process of the first view, or of a process that joins later, if it is
+// not in that view.
 func New(cfg *Config, self membership.Member) *Machine {
 	m := new(Machine)
 	m.Reset(cfg, self)
 	return m
 }
 
-// Reset makes it what New returns, in the memory that it has. Nobody may use anything any more that
-// it has returned, nor a copy of it.
+// Reset makes it what New returns, in the memory that it has. Nothing that it has returned may be used any more,
+// nor a copy of it.
 func (m *Machine) Reset(cfg *Config, self membership.Member) {
 	m.drop(true)
 	*m = Machine{
-		cfg: cfg, self: self, sweep: m.sweep, tasks: m.tasks[:0], lost: m.lost[:0], records: m.records[:0], words: m.words[:0],
+		cfg: cfg, self: self, sweep: m.sweep, tasks: m.tasks[:0], lost: m.lost[:0], records: m.records[:0], words: m.words[:0], spares: m.spares[:0],
 		copies: m.copies[:0], coming: m.coming[:0], drawn: m.drawn[:0], known: m.known[:0], owed: m.owed[:0], effects: m.effects[:0], spare: m.spare,
 	}
 	if !cfg.First.Has(self) {
@@ -203,7 +209,7 @@ func (m *Machine) Reset(cfg *Config, self membership.Member) {
 	m.settle()
 }
 
-// Hold says whether tasks are to be moved in the view that is open.
+// Hold says whether tasks move in the open view.
 func (m *Machine) Hold(on bool) {
 	m.sweep.Hold(on)
 	m.settle()
@@ -217,10 +223,10 @@ func ids(v *membership.View) []protocol.Rank {
 	return all
 }
 
-// Effects returns what is to be done, and forgets it.
+// Effects returns the effects to carry out, and forgets them.
 func (m *Machine) Effects() []Effect { return m.Exchange(nil) }
 
-// Exchange is Effects, and gives memory for the next ones.
+// Exchange is Effects, and provides memory for the next ones.
 func (m *Machine) Exchange(room []Effect) []Effect {
 	all := m.effects
 	m.effects = room[:0]
@@ -229,14 +235,14 @@ func (m *Machine) Exchange(room []Effect) []Effect {
 
 func (m *Machine) do(e Effect) { m.effects = append(m.effects, e) }
 
-// tell has a process told something.
+// tell sends a message to a process.
 func (m *Machine) tell(to protocol.Rank, msg Message) {
 	if to != m.self.ID {
 		m.do(Effect{Act: Tell, To: to, Msg: msg})
 	}
 }
 
-// tellAll has all of the view told, if the process is in one.
+// tellAll sends a message to all other members of the view, if the process is in one.
 func (m *Machine) tellAll(msg Message) {
 	if m.view == nil {
 		return
@@ -247,7 +253,7 @@ func (m *Machine) tellAll(msg Message) {
 	}
 }
 
-// View is the view that is open; nil: the process is not in yet.
+// View returns the open view; nil: the process is in none yet.
 func (m *Machine) View() *membership.View { return m.view }
 
 // find returns a task that the process owns.
@@ -260,7 +266,7 @@ func (m *Machine) find(number protocol.Rank) *task {
 	return nil
 }
 
-// Opened says that a view is open. hold: tasks are to be moved in it.
+// Opened says that a view is open. hold: tasks move in it.
 func (m *Machine) Opened(v *membership.View, hold bool) {
 	before := m.view
 	m.view, m.wish = v, 0
@@ -272,7 +278,7 @@ func (m *Machine) Opened(v *membership.View, hold bool) {
 	m.sweep.Hold(hold)
 	for _, o := range v.Members {
 		if (before == nil || !before.Has(o)) && int(o.ID) < len(m.owed) {
-			m.owed[o.ID] = 0 // it is another life
+			m.owed[o.ID] = 0 // it is another incarnation
 		}
 	}
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return !v.Has(c.from) })
@@ -313,15 +319,22 @@ func (m *Machine) Receive(from membership.Member, msg Message) {
 		}
 	case Lost:
 		m.lose(msg.Why, msg.Task)
+	case Spare:
+		m.sparedBy(from.ID, msg.View)
 	}
 	m.settle()
 }
 
 // settle does what follows from what has changed.
 func (m *Machine) settle() {
-	if !m.cfg.Saves {
-		return
+	if m.cfg.Saves {
+		m.settleEpochs()
 	}
+	m.leaving()
+}
+
+// settleEpochs does what follows for epochs.
+func (m *Machine) settleEpochs() {
 	m.say()
 	for to, msg, ok := m.sweep.Next(); ok; to, msg, ok = m.sweep.Next() {
 		m.tell(to, Message{Kind: Sweeping, Sweep: msg})
@@ -335,14 +348,14 @@ func (m *Machine) settle() {
 	}
 }
 
-// Lose gives up tasks for which there is nothing to go on from, or that were sent something
+// Lose gives up tasks that have no state to continue from, or that were sent something
 // of which this process has no log.
 func (m *Machine) Lose(why string, tasks ...protocol.Rank) {
 	m.lose(why, tasks...)
 	m.settle()
 }
 
-// lose gives up tasks and tells all: what follows from it must not come before it.
+// lose gives up tasks and tells all processes: nothing that follows from it may arrive before it.
 func (m *Machine) lose(why string, tasks ...protocol.Rank) {
 	for _, number := range tasks {
 		if !m.IsLost(number) {
@@ -352,7 +365,7 @@ func (m *Machine) lose(why string, tasks ...protocol.Rank) {
 	m.noteLost(why, tasks...)
 }
 
-// noteLost takes note that nobody can run some tasks any more.
+// noteLost records that no process can run some tasks any more.
 func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
 	for _, number := range tasks {
 		if !m.IsLost(number) {
@@ -362,13 +375,13 @@ func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
 	}
 }
 
-// IsLost reports whether nobody can run a task any more.
+// IsLost reports whether no process can run a task any more.
 func (m *Machine) IsLost(number protocol.Rank) bool {
 	return slices.ContainsFunc(m.lost, func(l loss) bool { return l.task == number })
 }
 
-// Logless says that the process has given up its log: a task that it has sent something can
-// not be run again.
+// Logless says that the process has given up its log: a task to which it has sent something
+// cannot be run again.
 func (m *Machine) Logless() { m.logless = true }
 
 // String describes the message.
@@ -391,6 +404,8 @@ func (m Message) String() string {
 		return fmt.Sprintf("have the %v", m.Key)
 	case Again:
 		return fmt.Sprintf("task %d is run again since view %d", m.Task, m.View)
+	case Spare:
+		return fmt.Sprintf("nothing is needed of who leaves in view %d", m.View)
 	}
 	return fmt.Sprintf("task %d is lost: %s", m.Task, m.Why)
 }

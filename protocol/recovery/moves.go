@@ -8,35 +8,35 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Who runs what. A view says who owns each task, and since which view. The rule:
+// Owners of tasks. A view says which process owns each task, and since which view. The rule:
 //
-//  1. Who opens a view gives up the tasks that are not its own there, hands over the copies
-//     of tasks that have moved (copies.go), sends those what they were sent before, from
-//     its log, and runs those that are its own now, from the top.
-//  2. Tasks of the living move in Save, from processes that own many to those that own few, such
-//     as who has joined (docs/decisions/2026-11-16-epochs.md, point 6). The root of the sweep
-//     is the lowest process of the view, which proposes the next one. If tasks are to be
-//     moved, it holds: it does not commit what all have saved.
-//  3. When all have, it proposes a view of the same processes with other owners, which
-//     says that the epoch is committed. To decide the view is to commit the epoch. If another
-//     view is decided instead, nothing has moved; all say anew in it what they have saved. If
+//  1. A process that opens a view gives up the tasks that it does not own there, hands over the copies
+//     of tasks that have moved (copies.go), sends these tasks what they were sent before, from
+//     its log, and runs the tasks that it owns now, from the top.
+//  2. Tasks of live processes move in Save, from processes that own many to processes that own few, such
+//     as one that has joined (docs/decisions/2026-11-16-epochs.md, point 6). The root of the sweep
+//     is the lowest process of the view, which proposes the next view. If tasks are to
+//     move, it holds: it does not commit what all have saved.
+//  3. When all have saved, it proposes a view of the same processes with other owners, which
+//     says that the epoch is committed. Deciding the view commits the epoch. If another
+//     view is decided instead, nothing has moved, and all processes report again in it what they have saved. If
 //     there is nothing to decide after all, it commits the epoch without a view.
 //  4. What tasks of one process send each other before the first Save is logged, too: one
-//     of them may go.
-//  5. A task may come back to where it was, by a view that follows one that its process has
-//     not opened: the new owner died. Others may have opened that view before, and sent
-//     it what it was sent before; the attempt that waited there has dropped it. So its
-//     process has it sent once more.
+//     of them may move.
+//  5. A task may come back to its earlier owner, by a view that follows one that this process has
+//     not opened: the new owner died. Other processes may have opened that view before, and sent
+//     the task what it was sent before; the attempt that waited there has dropped it. So its
+//     process asks for it once more.
 //
 // Until a process has opened the view it does not know that the epoch is committed, so the
-// attempt that it gives up then has never gone on from it.
+// attempt that it gives up then has never continued from the epoch.
 
 // moved reports whether a task has a new owner, or a new attempt at the same one.
 func moved(before, now *membership.View, task protocol.Rank) bool {
 	return before == nil || before.Since[task] != now.Since[task]
 }
 
-// assign makes the tasks that the view gives to this process its own.
+// assign records the tasks that the view gives to this process.
 func (m *Machine) assign(before *membership.View) {
 	had := len(m.tasks)
 	for i, owner := range m.view.Owners {
@@ -53,9 +53,9 @@ func (m *Machine) assign(before *membership.View) {
 	m.tasks = slices.Delete(m.tasks, 0, had)
 }
 
-// reassign does what new owners ask for.
+// reassign does what new owners require.
 func (m *Machine) reassign(before *membership.View) {
-	var all, nobodys []protocol.Rank // tasks that have moved, and that are nobody's
+	var all, nobodys []protocol.Rank // tasks that have moved, and tasks without an owner
 	for i, owner := range m.view.Owners {
 		switch number := protocol.Rank(i); {
 		case owner < 0:
@@ -89,7 +89,7 @@ func (m *Machine) reassign(before *membership.View) {
 	}
 }
 
-// nobodys is why the view gives a task to nobody.
+// nobodys returns why the view gives a task no owner.
 func (m *Machine) nobodys() string {
 	if m.cfg.Nobodys != nil {
 		return m.cfg.Nobodys(m.view)
@@ -97,7 +97,7 @@ func (m *Machine) nobodys() string {
 	return fmt.Sprintf("view %d gives it to nobody", m.view.Number)
 }
 
-// Unmoved says that there will be no view for which Move asked: the epoch is committed without.
+// Unmoved says that there will be no view for which Move asked: the epoch is committed without one.
 func (m *Machine) Unmoved() {
 	m.sweep.Hold(false)
 	m.settle()

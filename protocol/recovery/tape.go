@@ -5,8 +5,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Tape is a Machine whose calls are noted, and before each what Config.Ring and Config.Nobodys have
-// said in it.
+// Tape is a Machine that records its calls, and before each what Config.Ring and Config.Nobodys have
+// returned in it.
 type Tape struct {
 	*Machine
 	note protocol.Note
@@ -68,7 +68,7 @@ func (t *Tape) Unsaved(number protocol.Rank) {
 func (t *Tape) Kept(k Key, stored bool) { protocol.Do2(t.note, "Kept", t.Machine.Kept, k, stored) }
 func (t *Tape) Drew(k Key)              { protocol.Do1(t.note, "Drew", t.Machine.Drew, k) }
 
-// Effects is noted if there are any.
+// Effects is recorded if there are any.
 func (t *Tape) Effects() []Effect {
 	all := t.Machine.Effects()
 	if t.note != nil && len(all) > 0 {

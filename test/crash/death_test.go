@@ -615,9 +615,15 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 			continue
 		}
 		s.Kills, s.Kill = s.Kill, nil
-		x, _ = s.Real(t)
+		var inReal string
+		for range 3 { // on a busy machine two processes may have connected twice: what was written on the first connection is lost with its writer
+			x, _ = s.Real(t)
+			if inReal, became = outcome(t, s, "processes", x, victim); !became || inReal != "unreached" || inLocal != "well" {
+				break
+			}
+		}
 		// Among gossipers it is chance whether a step is a send or a receive.
-		if inReal, became := outcome(t, s, "processes", x, victim); became && inReal != inLocal && mode != "gossip" {
+		if became && inReal != inLocal && mode != "gossip" {
 			t.Errorf("%s: %s in processes, %s in Local", kill, inReal, inLocal)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/test/program"
 )
 
 // across is a job of eight processes on four hosts, to which something happens.
@@ -24,6 +26,7 @@ type across struct {
 	hogs  int           // that compute beside it, for each processor
 
 	byHand   bool // there is no launcher
+	etcd     bool // nor are there seeds: processes meet through etcd
 	detached bool // it has gone
 }
 
@@ -48,6 +51,9 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	start := l.startAcross
 	if a.byHand {
 		start = l.startByHand
+	}
+	if a.etcd {
+		start = l.startThroughEtcd
 	}
 	if a.detached {
 		start = l.startDetached
@@ -103,9 +109,16 @@ func (l *lab) startAcross(ctx context.Context, n *hostNetwork, lasts time.Durati
 	return l.start(ctx, n, 2*lasts+4*time.Minute, append(words, stepsProgram(lasts, stepTasks)...)...)
 }
 
+// programWord as the first argument has this command be a process of a job: what
+// follows names one of the programs, with its arguments.
+const programWord = "program"
+
+// stepTasks is the number of tasks of the program of steps.
+const stepTasks = 12
+
 // stepsProgram is the call of the program of steps.
 func stepsProgram(lasts time.Duration, tasks int) []string {
-	return []string{"program", programWord, "steps", fmt.Sprint(int(lasts / stepPeriod)), fmt.Sprint(tasks), "{steps}"}
+	return []string{"program", programWord, "steps", fmt.Sprint(int(lasts / program.Period)), fmt.Sprint(tasks), "{steps}"}
 }
 
 // leaveTime is how long what belongs to a job may be there after its launcher has ended

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/coppice-go/coppice/test/program"
 )
 
 // hand is a process of a job that was started by hand: without a launcher, with a seed on each of the first
@@ -22,27 +24,30 @@ const handSeeds = 3
 
 // startByHand starts the program of steps on all hosts, without a launcher.
 func (l *lab) startByHand(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
+	var seeds []string
+	for i := range handSeeds {
+		seeds = append(seeds, addressOf(i)+":7070")
+	}
+	return l.startHands(ctx, n, lasts, stepsProgram(lasts, stepTasks), "COPPICE_COORDINATOR="+strings.Join(seeds, ","))
+}
+
+// startHands starts a program on all hosts, without a launcher. env says how its processes find each other.
+func (l *lab) startHands(ctx context.Context, n *hostNetwork, lasts time.Duration, args []string, env ...string) (*job, error) {
 	j, err := l.newJob(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	j.began = time.Now()
 	dir := filepath.Dir(j.steps)
-	var seeds []string
-	for i := range handSeeds {
-		seeds = append(seeds, addressOf(i)+":7070")
-	}
+	args[len(args)-1] = j.steps
 	var ended sync.WaitGroup
 	for rank := range workHosts * perHost {
-		args := stepsProgram(lasts, stepTasks)
-		args[len(args)-1] = j.steps
 		cmd := exec.Command(l.path("bin", args[0]), args[1:]...)
 		cmd.Stdout, cmd.Stderr = &j.err, &j.err
-		cmd.Env = []string{
-			"PATH=" + l.searchPath(), "HOME=" + dir, logVariable + "=1", fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", workHosts*perHost),
-			"COPPICE_COORDINATOR=" + strings.Join(seeds, ","), "COPPICE_KEY=a key of " + dir,
-			fmt.Sprint("LOCAL_RANK=", rank%perHost), fmt.Sprint("LOCAL_WORLD_SIZE=", perHost),
-		}
+		cmd.Env = append([]string{
+			"PATH=" + l.searchPath(), "HOME=" + dir, program.LogVariable + "=1", fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", workHosts*perHost),
+			"COPPICE_KEY=a key of " + dir, fmt.Sprint("LOCAL_RANK=", rank%perHost), fmt.Sprint("LOCAL_WORLD_SIZE=", perHost),
+		}, env...)
 		if err := n.Hosts[rank/perHost].Start(cmd); err != nil {
 			return nil, err
 		}
@@ -97,36 +102,36 @@ func byHandRows() (all []row) {
 		add(fmt.Sprintf("the coordinator's host cut off for %v", d), across{lasts: d + 8*s, harm: cutOff(first, d), may: nobody})
 	}
 	add("the coordinator's host cut off for 10s", across{lasts: 18 * s, harm: cutOff(first, 10*s), may: firstHost, must: true, stall: 5 * s})
-	return append(all, row{name: "by hand: two of four hosts cut from the others", hosts: true, takes: 20 * s, run: cutInHalves})
+	return append(all, row{name: "by hand: two of four hosts cut from the others", hosts: true, takes: 20 * s, run: cutInHalves((*lab).startByHand, nil)})
 }
 
-// cutInHalves is a job that is cut in two halves: neither has a majority, and every process has to end and say so.
-func cutInHalves(ctx context.Context, l *lab, i int) (o outcome) {
-	n, err := l.newNetwork()
-	if err != nil {
-		return failed(err)
-	}
-	defer n.Close()
-	j, err := l.startByHand(ctx, n, time.Minute)
-	if err != nil {
-		return failed(err)
-	}
-	defer func() { o.log = j.log() }()
-	o.add(j.awaitSteps(firstStep + i*7%20))
-	var ways []way
-	for _, a := range []int{0, 1} {
-		for _, b := range []int{2, 3} {
-			ways = append(ways, way{From: a, To: b}, way{From: b, To: a})
+// cutInHalves is a job that is cut in two halves, after something else has happened to it: neither has a majority, and every
+// process has to end and say so.
+func cutInHalves(start func(*lab, context.Context, *hostNetwork, time.Duration) (*job, error), before func(*job, int) error) func(context.Context, *lab, int) outcome {
+	return func(ctx context.Context, l *lab, i int) (o outcome) {
+		n, err := l.newNetwork()
+		if err != nil {
+			return failed(err)
 		}
+		defer n.Close()
+		j, err := start(l, ctx, n, time.Minute)
+		if err != nil {
+			return failed(err)
+		}
+		defer func() { o.log = j.log() }()
+		o.add(j.awaitSteps(firstStep + i*7%20))
+		if before != nil {
+			o.add(before(j, i))
+		}
+		o.add(n.Part([]int{0, 1}, []int{2, 3}))
+		began := time.Now()
+		o.add(j.leavesNothing(goneTime, process.ours))
+		o.extra = map[string]float64{"gone s": time.Since(began).Seconds()}
+		<-j.over
+		if said, all := strings.Count(j.err.String(), "program: "), len(j.hands); said != all || strings.Count(j.err.String(), "no quorum to follow") < all {
+			o.addf("%d of %d processes have ended with an error for want of a quorum", said, all)
+		}
+		o.right = len(o.problems) == 0
+		return o
 	}
-	o.add(n.Cut(ways...))
-	began := time.Now()
-	o.add(j.leavesNothing(goneTime, process.ours))
-	o.extra = map[string]float64{"gone s": time.Since(began).Seconds()}
-	<-j.over
-	if said, all := strings.Count(j.err.String(), "program: "), len(j.hands); said != all || strings.Count(j.err.String(), "no quorum to follow") < all {
-		o.addf("%d of %d processes have ended with an error for want of a quorum", said, all)
-	}
-	o.right = len(o.problems) == 0
-	return o
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -17,14 +16,7 @@ import (
 // newDoctorsLab makes hosts with an sshd each, or skips the test.
 func newDoctorsLab(t *testing.T) (*lab, *hostNetwork) {
 	t.Helper()
-	if os.Getenv(netnsVariable) == "" {
-		t.Skipf("jobs across hosts need network namespaces and sshd: set %s=1 and be root, or see step integration of .ci/run", netnsVariable)
-	}
-	l, err := newLab("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.close)
+	l := openLab(t)
 	if l.noSSH != nil {
 		t.Skip(l.noSSH)
 	}
@@ -78,6 +70,7 @@ func wrong(r doctor.Report) (all []string) {
 
 // TestHostsDoctorNamesTheWay: where a firewall or a broken network keeps hosts apart, the doctor says which way, and how.
 func TestHostsDoctorNamesTheWay(t *testing.T) {
+	t.Parallel()
 	l, n := newDoctorsLab(t)
 	const listen = "tls:7000-7099"
 	to := func(from, to int) string { return fmt.Sprintf("from %s to %s", addressOf(from), addressOf(to)) }
@@ -125,6 +118,7 @@ func TestHostsDoctorNamesTheWay(t *testing.T) {
 
 // TestHostsOverIPv6: hosts by their IPv6 addresses, and no others, are examined and run a job.
 func TestHostsOverIPv6(t *testing.T) {
+	t.Parallel()
 	l, n := newDoctorsLab(t)
 	if err := n.onlyIPv6(); err != nil {
 		t.Fatal(err)
@@ -152,11 +146,12 @@ func TestHostsOverIPv6(t *testing.T) {
 
 // TestHostsNeedThesePortsOnly: a firewall that lets through ssh and as many ports as the guide says, docs/operations.md, is open enough.
 func TestHostsNeedThesePortsOnly(t *testing.T) {
+	t.Parallel()
 	l, n := newDoctorsLab(t)
-	// Two processes on each host, and the launcher's coordinator on its own.
-	const ports = "7000-7001"
+	// Two processes on each host, and the launcher's coordinator on its own; a detached job has a seed on each host.
+	const ports, seeded = "7000-7001", "7000-7002"
 	var rules strings.Builder
-	for _, open := range []string{"tcp dport 22", "tcp sport 22", "tcp dport " + ports, "tcp sport " + ports, "udp dport " + ports} {
+	for _, open := range []string{"tcp dport 22", "tcp sport 22", "tcp dport " + seeded, "tcp sport " + seeded, "udp dport " + ports} {
 		fmt.Fprintf(&rules, "rule add pref 100 ipproto %s lookup main\n", open)
 	}
 	rules.WriteString("rule add pref 200 from 198.18.0.0/15 to 198.18.0.0/15 blackhole\n")
@@ -175,5 +170,12 @@ func TestHostsNeedThesePortsOnly(t *testing.T) {
 	words[len(words)-1] = l.path("ports-steps")
 	if exit := l.calls(t, n, "tls:"+ports, &r, words...); exit != 0 || len(r.evicted()) > 0 {
 		t.Errorf("exit code %d, %+v", exit, r)
+	}
+	var detached struct{ Job string }
+	if exit := l.calls(t, n, "tls:"+seeded, &detached, append([]string{"run", "--detach", "--json"}, words[4:]...)...); exit != 0 {
+		t.Fatalf("exit code %d", exit)
+	}
+	if exit := l.calls(t, n, "", &r, "attach", "--json", detached.Job); exit != 0 || len(r.evicted()) > 0 {
+		t.Errorf("detached: exit code %d, %+v", exit, r)
 	}
 }

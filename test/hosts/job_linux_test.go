@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/test/program"
 )
 
 // job is a run of coppice run.
@@ -33,7 +35,6 @@ type job struct {
 	killed  string        // why it was killed: it did not end, or took all memory
 	hands   []hand        // its processes, if it was started by hand
 	id      string        // of a detached job
-	struck  bool          // its launcher was killed, and had not ended by itself
 	from    int           // the host from which such a job is attached
 	home    string        // of who attaches
 }
@@ -178,8 +179,8 @@ func (j *job) processes() (all []process) {
 	}
 	for i, h := range j.network.Hosts {
 		for _, pid := range h.Processes() {
-			// The sshd that listens is the host's, not the job's.
-			if p, ok := inspect(pid, i, ""); ok && !strings.Contains(p.args[0], "[listener]") {
+			// The sshd that listens is the host's, not the job's; so is an etcd.
+			if p, ok := inspect(pid, i, ""); ok && !strings.Contains(p.args[0], "[listener]") && filepath.Base(p.args[0]) != "etcd" {
 				all = append(all, p)
 			}
 		}
@@ -332,7 +333,7 @@ func (j *job) end() (*report, error) {
 func (j *job) right() int {
 	said := map[string]bool{}
 	for line := range strings.Lines(j.said()) {
-		if _, rank, ok := strings.Cut(line, rightLine); ok {
+		if _, rank, ok := strings.Cut(line, program.Right); ok {
 			said[strings.TrimSpace(rank)] = true
 		}
 	}

@@ -9,14 +9,16 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
 // lab is a directory that all hosts share: commands, and keys and settings of ssh.
 type lab struct {
 	dir   string
-	logs  string // for what failed runs wrote; "": nowhere
-	noSSH error  // why there can be no other hosts
+	logs  string       // for what failed runs wrote; "": nowhere
+	noSSH error        // why there can be no other hosts
+	etcd  func() error // why there can be no etcd; it is asked first by a row that needs one
 }
 
 const (
@@ -33,6 +35,7 @@ func newLab(logs string) (*lab, error) {
 		return nil, err
 	}
 	l := &lab{dir: dir, logs: logs}
+	l.etcd = sync.OnceValue(l.prepareEtcd)
 	if err := l.build(); err != nil {
 		l.close()
 		return nil, err
@@ -93,15 +96,20 @@ func (l *lab) prepareSSH() error {
 	}
 	for name, text := range map[string]string{
 		// coppice run calls ssh with its own options; these are where the hosts are.
-		"bin/ssh":     fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, l.path("ssh_config")),
+		"bin/ssh": fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, l.path("ssh_config")),
+		// This one drops the notice that an agent has started its processes.
+		"deaf/ssh":    fmt.Sprintf("#!/bin/sh\n%s \"$@\" | sed -u '/\"type\":\"started\"/d'\n", l.path("bin", "ssh")),
 		"ssh_config":  l.sshConfig(),
 		"sshd_config": l.sshdConfig(),
 		// Some systems lock root's account, which without PAM keeps keys out, too.
 		"shadow": "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n",
 	} {
 		mode := os.FileMode(0o600)
-		if strings.HasPrefix(name, "bin/") {
+		if strings.HasSuffix(name, "/ssh") {
 			mode = 0o755
+		}
+		if err := os.MkdirAll(filepath.Dir(l.path(name)), 0o755); err != nil {
+			return err
 		}
 		if err := os.WriteFile(l.path(name), []byte(text), mode); err != nil {
 			return err

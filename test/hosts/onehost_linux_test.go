@@ -39,6 +39,7 @@ func oneHostRows() (all []row) {
 		row{name: "-n 512, idle and a barrier", alone: true, memory: 8 << 30, takes: 60 * s, run: many(512, 4)},
 		row{name: "-n 1000, idle and a barrier", alone: true, memory: 12 << 30, takes: 90 * s, run: many(1000, 8)},
 		row{name: "-n 256, idle", alone: true, memory: 4 << 30, takes: 45 * s, run: idleCost},
+		row{name: "256 processes on four hosts, a barrier", alone: true, hosts: true, memory: 8 << 30, takes: 30 * s, run: manyAcross},
 	)
 }
 
@@ -138,9 +139,14 @@ func large(processes, mebibytes int) func(context.Context, *lab, int) outcome {
 // idleJob starts a job that does nothing for so many seconds after its first barrier,
 // and waits for that. It returns how long the start took.
 func (l *lab) idleJob(ctx context.Context, processes, seconds int) (*job, time.Duration, error) {
+	return l.idleJobOn(ctx, nil, seconds, "-n", fmt.Sprint(processes))
+}
+
+// idleJobOn does the same where words say.
+func (l *lab) idleJobOn(ctx context.Context, n *hostNetwork, seconds int, words ...string) (*job, time.Duration, error) {
 	const limit = 2 * time.Minute
-	j, err := l.start(ctx, nil, limit+time.Duration(seconds)*time.Second, "-n", fmt.Sprint(processes),
-		"--", "program", programWord, "idle", fmt.Sprint(seconds), "{steps}")
+	words = append(words, "--", "program", programWord, "idle", fmt.Sprint(seconds), "{steps}")
+	j, err := l.start(ctx, n, limit+time.Duration(seconds)*time.Second, words...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -198,6 +204,40 @@ func many(processes int, times float64) func(context.Context, *lab, int) outcome
 		o.finish(j, processes, nil)
 		return o
 	}
+}
+
+// manyAcross is a job of 256 processes on four hosts, whose start may take twice as long as that of as many on one.
+func manyAcross(ctx context.Context, l *lab, _ int) (o outcome) {
+	const processes, times = 256, 2
+	here, base, err := l.idleJob(ctx, processes, 1)
+	if here != nil {
+		<-here.over
+	}
+	if err != nil {
+		return failed(err)
+	}
+	n, err := l.newNetwork()
+	if err != nil {
+		return failed(err)
+	}
+	defer n.Close()
+	var hosts []string
+	for i := range workHosts {
+		hosts = append(hosts, fmt.Sprintf("host%d:%d", i, processes/workHosts))
+	}
+	j, start, err := l.idleJobOn(ctx, n, 1, "--hosts", strings.Join(hosts, ","))
+	if j == nil {
+		return failed(err)
+	}
+	defer func() { o.log = j.log() }()
+	o.add(err)
+	ratio := start.Seconds() / base.Seconds()
+	o.extra = map[string]float64{"one host s": base.Seconds(), "start s": start.Seconds(), "ratio": ratio}
+	if ratio > times {
+		o.slow = append(o.slow, fmt.Sprintf("start of %.1f s, %.1f times that on one host", start.Seconds(), ratio))
+	}
+	o.finish(j, processes, nil)
+	return o
 }
 
 // idleCost is a job of 256 processes that do nothing, which may take 3% of a processor in

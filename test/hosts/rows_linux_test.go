@@ -16,6 +16,7 @@ type row struct {
 	name   string
 	alone  bool          // it loads the machine, or is measured: nothing runs beside it
 	hosts  bool          // it needs hosts that can be cut off
+	etcd   bool          // it needs etcd
 	memory int64         // bytes that it needs
 	sample bool          // continuous integration runs it
 	takes  time.Duration // about so long
@@ -88,6 +89,8 @@ func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	switch {
 	case r.hosts && l.noSSH != nil:
 		return outcome{skipped: l.noSSH}
+	case r.etcd && l.etcd() != nil:
+		return outcome{skipped: l.etcd()}
 	case memoryAvailable() < r.memory:
 		return outcome{skipped: fmt.Errorf("%w: %d GiB available, %d GiB needed", errMemory, memoryAvailable()>>30, r.memory>>30)}
 	}
@@ -138,6 +141,7 @@ func rows() (all []row) {
 		row{name: "launcher's host loses power", hosts: true, takes: 20 * s, run: launcherGone(powerOff(theLauncher))},
 		row{name: "launcher killed", hosts: true, takes: 6 * s, run: launcherGone(killLauncher)})
 	all = append(all, byHandRows()...)
+	all = append(all, etcdRows()...)
 	all = append(all, detachedRows()...)
 	all = append(all, oneHostRows()...)
 	for _, name := range sampled {
@@ -150,6 +154,7 @@ func rows() (all []row) {
 var sampled = []string{
 	"launcher's host cut off for 2s", "one host cut off for 2s", "one host cut off for 5s", "one process killed",
 	"one host loses power", "launcher killed", "by hand: five coordinators killed, one after the other", "by hand: the coordinator's host loses power",
+	"etcd: two of four hosts cut from the others",
 	"detached: launcher killed when it has given its orders", "detached: one agent killed", "detached: launcher's host cut off for 10s",
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/test/program"
 )
 
 // batchJob is one that sbatch has queued.
@@ -66,6 +68,7 @@ func (b *batchJob) awaitState(t *testing.T, want string, limit time.Duration) {
 
 // TestSlurmRequeuedJobsGoOn: a job that was requeued, or that had to make way for another one, goes on from what it has stored.
 func TestSlurmRequeuedJobsGoOn(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, r := range []struct {
 		name string
@@ -96,7 +99,7 @@ func TestSlurmRequeuedJobsGoOn(t *testing.T) {
 			}
 			right := map[string]bool{}
 			for line := range strings.Lines(string(output)) {
-				if _, rank, ok := strings.Cut(line, rightLine); ok {
+				if _, rank, ok := strings.Cut(line, program.Right); ok {
 					right[strings.TrimSpace(rank)] = true
 				}
 			}

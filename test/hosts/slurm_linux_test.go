@@ -27,21 +27,15 @@ var slurmCommands = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", 
 // newCluster starts a cluster, or skips the test.
 func newCluster(t *testing.T) *slurmCluster {
 	t.Helper()
-	if os.Getenv(netnsVariable) == "" {
-		t.Skipf("jobs under Slurm need network namespaces: set %s=1 and be root, or see step integration of .ci/run", netnsVariable)
-	}
+	l := openLab(t)
 	if missing := missingCommands(slurmCommands...); missing != nil {
 		t.Skipf("%s not installed: bash .ci/install-netns and bash .ci/install-slurm", strings.Join(missing, ", "))
 	}
 	if os.Getuid() != 0 {
 		t.Skip("slurmd needs to be started by root: run this as root")
 	}
-	l, err := newLab("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.close)
 	c := &slurmCluster{lab: l, dir: l.path("slurm")}
+	var err error
 	c.hostNetwork, err = newHostNetwork(workHosts+1, "/dev/shm", "/tmp", "/run")
 	if errors.Is(err, errNoRight) {
 		t.Skip(err)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/test/program"
 )
 
 // Jobs that srun starts on four nodes, without any variable of the user's. What becomes of one is judged by the answers of its
@@ -96,6 +98,7 @@ func (c *slurmCluster) leavesNothing(t *testing.T) {
 }
 
 func TestSlurmTasksDie(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	const s = time.Second
 	for _, r := range []srunCase{
@@ -106,6 +109,8 @@ func TestSlurmTasksDie(t *testing.T) {
 		{name: "coordinators killed, five in a row", lasts: 20 * s, harm: killCoordinator(5), exit: 137},
 		{name: "nothing happens after that", lasts: 2 * s},
 		{name: "with variables of PMI", lasts: 2 * s, flags: []string{"--mpi=pmi2"}},
+		{name: "with PMIx", lasts: 2 * s, flags: []string{"--mpi=pmix"}},
+		{name: "with PMIx, rank 0 killed", lasts: 6 * s, harm: killRank(func(int) int { return 0 }), exit: 137, flags: []string{"--mpi=pmix"}},
 		{name: "more processes on one node than on others", lasts: 2 * s, flags: []string{"-N", "3", "-n", "7", "--ntasks-per-node", "3"}},
 		{name: "one node", lasts: 2 * s, flags: []string{"-N", "1", "-n", "4", "--ntasks-per-node", "4"}},
 	} {
@@ -125,6 +130,7 @@ func TestSlurmNodesDie(t *testing.T) {
 		{name: "a node loses power", lasts: 12 * s, harm: powerOff(func(int) int { return 3 })},
 		{name: "a node loses power, and is given up while the job runs", lasts: 40 * s, harm: powerOff(func(int) int { return 2 })},
 		{name: "the coordinator's node loses power", lasts: 12 * s, harm: powerOffCoordinator},
+		{name: "a node cut off for 10s", lasts: 18 * s, harm: cutOff(func(int) int { return 3 }, 10*s), exit: 1},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +143,7 @@ func TestSlurmNodesDie(t *testing.T) {
 
 // TestSlurmBadStarts: what is wrong before a job begins is said in a line that names it, soon, by every process, and all end.
 func TestSlurmBadStarts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, h := range c.Hosts {
 		if err := h.Run(exec.Command("mkdir", "-m", "700", "/tmp/home")); err != nil {
@@ -205,6 +212,7 @@ func (c *slurmCluster) forgetNames() error {
 
 // TestSlurmUsedPort: where another program has the port of the first node, the others gather without it.
 func TestSlurmUsedPort(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	const port = "7777"
 	var l net.Listener
@@ -228,6 +236,7 @@ func TestSlurmUsedPort(t *testing.T) {
 
 // TestSlurmJobsEnd: jobs that cannot go on, or may not, end by themselves and leave nothing.
 func TestSlurmJobsEnd(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, r := range []struct {
 		name string
@@ -241,6 +250,7 @@ func TestSlurmJobsEnd(t *testing.T) {
 		}, 1, "terminated signal received"},
 		{"srun killed", func(j *job) error { return j.cmd.Process.Kill() }, -1, ""},
 		{"one process told to end", func(j *job) error { return signalAll(j.of(3), syscall.SIGTERM) }, 1, "terminated signal received"},
+		{"two of four nodes cut from the others", func(*job) error { return c.Part([]int{0, 1}, []int{2, 3}) }, 1, "no quorum"},
 		{"two of four nodes lose power", func(j *job) error {
 			if err := c.Part([]int{0, 1, launcherHost}, []int{2}, []int{3}); err != nil {
 				return err
@@ -272,9 +282,64 @@ func TestSlurmJobsEnd(t *testing.T) {
 				t.Errorf("srun: %v %s; want exit code %d and %q\n%s", j.cmd.ProcessState, j.killed, r.exit, r.want, j.said())
 			}
 			t.Logf("processes gone after %.1f s, srun after %.1f s: %v", gone.Seconds(), time.Since(began).Seconds(), j.cmd.ProcessState)
+			if err := c.Heal(); err != nil {
+				t.Error(err)
+			}
 			if r.exit >= 0 { // slurmstepd kills all when srun is gone: what they leave, the next job removes
 				c.leavesNothing(t)
 			}
+		})
+	}
+}
+
+// TestSlurmProcessesHandOver: of a program with coppice.Main, processes that get SIGTERM hand their tasks over, and the others
+// finish the job; if all get it, all end at once.
+func TestSlurmProcessesHandOver(t *testing.T) {
+	c := newCluster(t)
+	for _, r := range []struct {
+		name   string
+		harm   func(*job) error
+		exit   []int // one of them is srun's
+		right  int
+		within time.Duration // all processes are gone; 0: that is not asked
+	}{
+		{"one", func(j *job) error { return signalAll(j.of(3), syscall.SIGTERM) }, []int{143}, workHosts * perHost, 0},
+		{"a node", func(j *job) error { return signalAll(slices.Concat(j.of(2), j.of(3)), syscall.SIGTERM) }, []int{143}, workHosts * perHost, 0},
+		{"rank 0 and two others", func(j *job) error { return signalAll(slices.Concat(j.of(0), j.of(1), j.of(5)), syscall.SIGTERM) }, []int{143}, workHosts * perHost, 0},
+		{"all", func(*job) error {
+			_, err := c.call("scancel", "--user", "root")
+			return err
+		}, []int{1, 143}, 0, 10 * time.Second}, // some may have handed over before the others get it
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			j, err := c.srun(t.Context(), 5*time.Second, srunFlags, program.MainVariable+"=1", "COPPICE_GRACE=20s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.awaitSteps(firstStep); err != nil {
+				j.interrupt()
+				t.Fatal(err)
+			}
+			if err := r.harm(j); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			err = j.await("end of all processes", time.Minute, func() bool { return len(j.of()) == 0 })
+			gone := time.Since(began)
+			<-j.over
+			if err != nil && j.killed != "" {
+				t.Error(err)
+			}
+			if j.killed != "" || !slices.Contains(r.exit, j.cmd.ProcessState.ExitCode()) || r.within > 0 && gone > r.within {
+				t.Errorf("srun: %v %s, after %v; want exit code %v", j.cmd.ProcessState, j.killed, gone, r.exit)
+			}
+			if n := j.right(); n != r.right {
+				t.Errorf("%d of %d tasks were right", n, r.right)
+			}
+			if t.Failed() {
+				t.Log(j.log())
+			}
+			t.Logf("stall %.2f s, all gone after %.1f s", longest(j.times()).Seconds(), gone.Seconds())
 		})
 	}
 }

@@ -55,7 +55,8 @@ const (
 func newNode(t *testing.T, c *cluster) *node {
 	t.Helper()
 	n := &node{t: t, cluster: c, dir: t.TempDir(), pods: map[types.UID]*pod{}}
-	run(t, "ip", "link", "add", "pods", "type", "bridge")
+	// With an address of its own: otherwise it takes that of a link, and pods that know another one wait half a minute for names.
+	run(t, "ip", "link", "add", "pods", "address", "02:00:00:00:00:01", "type", "bridge")
 	t.Cleanup(func() { run(t, "ip", "link", "delete", "pods") })
 	run(t, "ip", "address", "add", nodeAddress+"/16", "dev", "pods")
 	run(t, "ip", "link", "set", "pods", "up")

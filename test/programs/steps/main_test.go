@@ -5,9 +5,12 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,54 +54,228 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// TestTerminatedProcessLeaves: without a launcher, SIGTERM ends one process, and not its job. The others go on at once; the
-// process is started again, and takes part.
-func TestTerminatedProcessLeaves(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+// job is one of processes started by hand.
+type job struct {
+	t       *testing.T
+	size    int
+	args    []string
+	env     []string
+	address string
+	output
+	all []*exec.Cmd
+}
+
+// startJob starts a job of so many processes.
+func startJob(t *testing.T, size int, env []string, args ...string) *job {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
+	j := &job{t: t, size: size, args: args, env: env, address: l.Addr().String()}
 	l.Close()
-	const size = 4
-	var out output
-	start := func(rank int) *exec.Cmd {
-		cmd := exec.Command(self, "100")
-		cmd.Env = append(os.Environ(), fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", size),
-			"COPPICE_COORDINATOR="+address, "COPPICE_KEY=a key of this test "+address)
-		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cmd.Process.Kill() })
-		return cmd
-	}
-	var all []*exec.Cmd
 	for rank := range size {
-		all = append(all, start(rank))
+		j.all = append(j.all, j.start(rank))
 	}
-	out.await(t, "step 20\n")
-	if err := all[2].Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	return j
+}
+
+// start starts a process.
+func (j *job) start(rank int) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		j.t.Fatal(err)
 	}
-	_ = all[2].Wait()
-	if code := all[2].ProcessState.ExitCode(); code != 143 {
-		t.Errorf("it exited with %d; want 143", code)
+	cmd := exec.Command(self, j.args...)
+	cmd.Env = append(os.Environ(), fmt.Sprint("COPPICE_RANK=", rank), fmt.Sprint("COPPICE_SIZE=", j.size),
+		"COPPICE_COORDINATOR="+j.address, "COPPICE_KEY=a key of this test "+j.address)
+	cmd.Env = append(cmd.Env, j.env...)
+	cmd.Stdout, cmd.Stderr = &j.output, &j.output
+	if err := cmd.Start(); err != nil {
+		j.t.Fatal(err)
 	}
-	all[2] = start(2)
-	for rank, cmd := range all {
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("rank %d: %v", rank, err)
+	j.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+// terminate has some processes terminated, all at once.
+func (j *job) terminate(ranks ...int) {
+	j.t.Helper()
+	for _, r := range ranks {
+		if err := j.all[r].Process.Signal(syscall.SIGTERM); err != nil {
+			j.t.Fatal(err)
 		}
 	}
-	for task := range size {
-		out.await(t, fmt.Sprintf("right: %d\n", task))
+}
+
+// left waits for processes that were terminated, and returns how long that takes.
+func (j *job) left(ranks ...int) time.Duration {
+	j.t.Helper()
+	begin := time.Now()
+	for _, r := range ranks {
+		_ = j.all[r].Wait()
+		if code := j.all[r].ProcessState.ExitCode(); code != 143 {
+			j.t.Errorf("process %d: %v; want exit status 143", r, j.all[r].ProcessState)
+		}
 	}
-	if t.Failed() {
-		t.Log(out.b.String())
+	return time.Since(begin)
+}
+
+// ends waits for the end of the job, and checks what its tasks have got.
+func (j *job) ends(without ...int) {
+	j.t.Helper()
+	for rank, cmd := range j.all {
+		if slices.Contains(without, rank) {
+			continue
+		}
+		if err := cmd.Wait(); err != nil {
+			j.t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+	for task := range j.size {
+		j.await(j.t, fmt.Sprintf("right: %d\n", task))
+	}
+	if j.t.Failed() {
+		j.t.Log(j.b.String())
+	}
+}
+
+// twice are the steps that tasks have run more than once.
+func (j *job) twice() (all []string) {
+	seen := map[string]bool{}
+	for line := range strings.Lines(j.b.String()) {
+		if strings.HasPrefix(line, "runs ") {
+			if seen[line] {
+				all = append(all, strings.TrimSpace(line))
+			}
+			seen[line] = true
+		}
+	}
+	return all
+}
+
+// TestTerminatedProcessLeaves: without a launcher, SIGTERM ends one process, and not its job. The others go on at once; the
+// process is started again, and takes part.
+func TestTerminatedProcessLeaves(t *testing.T) {
+	j := startJob(t, 4, nil, "100")
+	j.await(t, "step 20\n")
+	j.terminate(2)
+	j.left(2)
+	j.all[2] = j.start(2)
+	j.ends()
+}
+
+// Processes are terminated at random, one or several at once, and started again: no task runs a step twice.
+func TestTerminatedProcessesHandOver(t *testing.T) {
+	const size, steps = 5, 400
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 1))
+	j := startJob(t, size, nil, strconv.Itoa(steps), "20ms")
+	var longest time.Duration
+	for at := 20; at < steps-150; at += 40 {
+		j.await(t, fmt.Sprintf("step %d\n", at+rng.IntN(10)))
+		some := rng.Perm(size - 1)[:1+rng.IntN(3)] // at the only seed is process 0, which cannot be started again
+		for i := range some {
+			some[i]++
+		}
+		j.terminate(some...)
+		longest = max(longest, j.left(some...))
+		for _, r := range some {
+			j.all[r] = j.start(r)
+		}
+	}
+	j.ends()
+	if twice := j.twice(); len(twice) > 0 {
+		t.Errorf("seed %d: %d steps have been run twice: %v", seed, len(twice), twice)
+	}
+	if longest > 10*time.Second {
+		t.Errorf("it took %v to leave", longest)
+	}
+	t.Logf("it took %v to leave, at most", longest)
+}
+
+// The process that has the coordinator is terminated, and so is, time after time, the one that has it then.
+func TestProcessWithTheCoordinatorHandsOver(t *testing.T) {
+	j := startJob(t, 5, nil, "200", "20ms")
+	j.await(t, "step 10\n")
+	j.terminate(0) // at the only seed: it cannot be started again
+	j.left(0)
+	for i, at := range []int{50, 90, 130} {
+		j.await(t, fmt.Sprintf("step %d\n", at))
+		r := 1 + i
+		j.terminate(r)
+		j.left(r)
+		j.all[r] = j.start(r)
+	}
+	j.ends(0)
+	if twice := j.twice(); len(twice) > 0 {
+		t.Errorf("%d steps have been run twice: %v", len(twice), twice)
+	}
+}
+
+// The owner of a task and the two others that keep what it saves are terminated at the same time: nothing is lost, and nothing
+// is run twice.
+func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
+	for first := range 3 {
+		j := startJob(t, 5, nil, "60", "20ms")
+		j.await(t, "step 15\n")
+		some := []int{first, first + 1, first + 2}
+		j.terminate(some...)
+		took := j.left(some...)
+		j.ends(some...)
+		if twice := j.twice(); len(twice) > 0 || strings.Contains(j.b.String(), "lost") {
+			t.Errorf("%v are terminated: %d steps have been run twice: %v\n%s", some, len(twice), twice, j.b.String())
+		}
+		t.Logf("%v have left after %v", some, took)
+	}
+}
+
+// If all are terminated, nobody waits for anybody.
+func TestAllAreTerminated(t *testing.T) {
+	j := startJob(t, 4, nil, "1000", "1s") // the next Save is a second away
+	j.await(t, "step 1\n")
+	j.terminate(0, 1, 2, 3)
+	if took := j.left(0, 1, 2, 3); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Where no Save comes within the grace, or a second signal does, a process leaves all the same, and its tasks are run again
+// from the last one.
+func TestTerminatedProcessDoesNotWaitForever(t *testing.T) {
+	for _, c := range []struct {
+		name, grace string
+		again       bool
+	}{{"no Save", "300ms", false}, {"a second signal", "1m", true}, {"no grace", "0s", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			j := startJob(t, 3, []string{"COPPICE_GRACE=" + c.grace}, "3", "2s")
+			j.await(t, "runs 1 1\n")
+			time.Sleep(200 * time.Millisecond)
+			begin := time.Now()
+			j.terminate(1)
+			if c.again {
+				time.Sleep(100 * time.Millisecond)
+				j.terminate(1)
+			}
+			if j.left(1); time.Since(begin) > 1500*time.Millisecond {
+				t.Errorf("it took %v", time.Since(begin))
+			}
+			j.ends(1)
+			if !slices.Contains(j.twice(), "runs 1 1") {
+				t.Error("task 1 was not run again")
+			}
+		})
+	}
+}
+
+func TestBadGraceIsRefused(t *testing.T) {
+	for _, bad := range []string{"soon", "-1s", "20"} {
+		j := startJob(t, 1, []string{"COPPICE_GRACE=" + bad}, "1")
+		_ = j.all[0].Wait()
+		want := fmt.Sprintf("coppice: COPPICE_GRACE=%q; allowed: a time such as 20s, or 0s to leave at once\n", bad)
+		if got := j.b.String(); got != want || j.all[0].ProcessState.ExitCode() != 1 {
+			t.Errorf("%q, exit %d; want %q", got, j.all[0].ProcessState.ExitCode(), want)
+		}
 	}
 }

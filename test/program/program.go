@@ -1,7 +1,9 @@
-package hosts
+// Package program has the programs of jobs that tests harm: they check every value that they get.
+package program
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,20 +16,24 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// programWord as the first argument has this command be a process of a job: what
-// follows names one of the programs, with its arguments.
-const programWord = "program"
+// Period is how long a step takes, at least.
+const Period = 40 * time.Millisecond
 
-// The period of the program of steps, and its number of tasks.
-const (
-	stepPeriod = 40 * time.Millisecond
-	stepTasks  = 12
-)
+// LogVariable is set for a process that writes its log.
+const LogVariable = "COPPICE_TEST_LOG"
 
-// logVariable has a process write its log.
-const logVariable = "COPPICE_HOSTS_LOG"
+// Right is what a task prints, followed by its rank, when all its values were right.
+const Right = "right:"
 
-func program(args []string) int {
+// MainVariable is set for a process that runs its program by coppice.Main, with a task for each process.
+const MainVariable = "COPPICE_TEST_MAIN"
+
+// Main runs a process of a job and returns its exit code. The arguments are one of:
+//
+//	steps COUNT TASKS FILE [STORE]
+//	broadcast MEBIBYTES
+//	idle SECONDS FILE
+func Main(args []string) int {
 	number := func(i int) int {
 		n, err := strconv.Atoi(args[i])
 		if err != nil {
@@ -36,24 +42,28 @@ func program(args []string) int {
 		return n
 	}
 	job := &coppice.Job{}
-	if os.Getenv(logVariable) != "" {
+	if os.Getenv(LogVariable) != "" {
 		job.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	}
 	var f coppice.Func
 	switch args[0] {
 	case "steps":
 		job.Tasks = number(2)
-		var save []coppice.Option
+		steps := Steps{Count: number(1), Ended: func(step int) error { return noteStep(args[3], step) }}
 		if len(args) > 4 {
-			save = append(save, coppice.Stored(args[4]))
+			steps.Save = append(steps.Save, coppice.Stored(args[4]))
 		}
-		f = steps(number(1), args[3], save...)
+		f = steps.Run
 	case "broadcast":
 		f = broadcast(number(1))
 	case "idle":
 		f = idle(time.Duration(number(1))*time.Second, args[2])
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as coppice.Main does
+	if os.Getenv(MainVariable) != "" {
+		coppice.Main(f)
+		return 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as coppice.Main does under a launcher
 	context.AfterFunc(ctx, stop)
 	if err := job.Run(ctx, f); err != nil {
 		fmt.Fprintln(os.Stderr, "program:", err)
@@ -73,41 +83,46 @@ func stepValue(step, task int) uint64 { return uint64(step)*2654435761 + uint64(
 
 func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
 
-// steps is a program that saves, reduces and gathers in every step, and checks every
-// value. Task 0 writes the time of each step into a file, which whoever runs it next
-// goes on with.
-func steps(count int, file string, save ...coppice.Option) coppice.Func {
-	return func(ctx context.Context, t *coppice.Task) error {
-		var w walk
-		for ; w.Step < count; w.Step++ {
-			if err := coppice.Save(ctx, t, &w, save...); err != nil {
-				return err
-			}
-			if err := w.step(ctx, t); err != nil {
-				return err
-			}
-			if t.Rank() == 0 {
-				if err := noteStep(file, w.Step); err != nil {
-					return err
-				}
-			}
-			time.Sleep(stepPeriod)
-		}
-		var want walk
-		for s := range count {
-			want.expect(s, t.Size())
-		}
-		if w.Digest != want.Digest {
-			return fmt.Errorf("wrong: task %d has digest %x, want %x", t.Rank(), w.Digest, want.Digest)
-		}
-		fmt.Println(rightLine, t.Rank())
-		return nil
-	}
+// Steps is a program that saves, reduces and gathers in every step, and checks every
+// value.
+type Steps struct {
+	Count  int
+	Period time.Duration        // how long a step takes, at least; 0: Period
+	Begun  func(task, step int) // nil, or what every task calls before each step
+	Ended  func(step int) error // what task 0 calls after each step
+	Save   []coppice.Option     // of Save
 }
 
-// rightLine is what a task of any of the programs says, with its rank, when all its
-// values were right.
-const rightLine = "right:"
+// Run is one task.
+func (s Steps) Run(ctx context.Context, t *coppice.Task) error {
+	var w walk
+	for ; w.Step < s.Count; w.Step++ {
+		if err := coppice.Save(ctx, t, &w, s.Save...); err != nil {
+			return err
+		}
+		if s.Begun != nil {
+			s.Begun(t.Rank(), w.Step)
+		}
+		if err := w.step(ctx, t); err != nil {
+			return err
+		}
+		if t.Rank() == 0 {
+			if err := s.Ended(w.Step); err != nil {
+				return err
+			}
+		}
+		time.Sleep(cmp.Or(s.Period, Period))
+	}
+	var want walk
+	for i := range s.Count {
+		want.expect(i, t.Size())
+	}
+	if w.Digest != want.Digest {
+		return fmt.Errorf("wrong: task %d has digest %x, want %x", t.Rank(), w.Digest, want.Digest)
+	}
+	fmt.Println(Right, t.Rank())
+	return nil
+}
 
 func (w *walk) step(ctx context.Context, t *coppice.Task) error {
 	sum, err := coppice.AllReduce(ctx, t, stepValue(w.Step, t.Rank()), coppice.Sum)
@@ -171,12 +186,12 @@ func broadcast(mebibytes int) coppice.Func {
 				return fmt.Errorf("wrong: task %d, in the MiB from byte %d on", t.Rank(), i)
 			}
 		}
-		fmt.Println(rightLine, t.Rank())
+		fmt.Println(Right, t.Rank())
 		return nil
 	}
 }
 
-// idle does nothing between two barriers. Task 0 writes the time of the first one into
+// idle does nothing between two barriers. Task 0 writes the time of the first one to
 // a file.
 func idle(d time.Duration, file string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -192,7 +207,7 @@ func idle(d time.Duration, file string) coppice.Func {
 		if err := coppice.Barrier(ctx, t); err != nil {
 			return err
 		}
-		fmt.Println(rightLine, t.Rank())
+		fmt.Println(Right, t.Rank())
 		return nil
 	}
 }

@@ -1,0 +1,245 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/ending"
+	"github.com/coppice-go/coppice/protocol/membership"
+)
+
+// Where the coordinator is part of a process (Config.Inside), it dies with it. Its holder is the lowest member of a
+// view, and every process tells the holder of each view that it opens what it told the one before: that its tasks have
+// returned, and that it knows that the job is over. So there may be two holders at once, of which one is behind.
+
+// inside is the part of a process in the end: that of a coordinator, if it holds it, and its own.
+type inside struct {
+	job     ending.Job          // what it was told as a holder, or as who will be one
+	process ending.Process      // what it knows itself
+	over    []membership.Member // who was told that the job is over
+	known   []membership.Member // who was told that all know it
+	leave   []membership.Member // who was told to leave
+	answers []membership.Member // holders that are to be told that it knows
+	greets  []membership.Member // who wants to join, and is to be told first that the job is over
+	until   protocol.Time       // when it does not wait any longer for those who do not say that they know; 0: it does not wait yet
+	told    uint64              // the view to whose holder it has said that it knows
+	end     uint64              // the view in which the job was over when it left, or is about to; 0: it stays
+	said    bool                // that it leaves
+}
+
+// silence is how long a coordinator waits for those who do not say that they know: longer than views take to remove them.
+const silence = 3000
+
+// reset makes it that of a new life.
+func (e *inside) reset(first *membership.View) {
+	*e = inside{job: e.job, over: e.over[:0], known: e.known[:0], leave: e.leave[:0], answers: e.answers[:0], greets: e.greets[:0]}
+	e.job.Reset(first)
+	e.job.Inside()
+}
+
+// KnowsOver is the view in which the job was over, as far as the process knows; 0: it was not.
+func (s *State) KnowsOver() uint64 { return s.inside.process.Over() }
+
+// Sure reports whether the process knows that all know it.
+func (s *State) Sure() bool { return s.inside.process.Sure() > 0 }
+
+// Leaves is the view in which the job was over for a process that leaves, all being well; 0: it does not.
+func (s *State) Leaves() uint64 { return s.inside.end }
+
+// Telling reports whether the process has told as the coordinator that the job is over, and whether it has told some to leave.
+func (s *State) Telling() (over, leave bool) { return len(s.inside.over) > 0, len(s.inside.leave) > 0 }
+
+// holder is the member of the view that has the coordinator.
+func (s *State) holder() membership.Member { return s.view.Members[0] }
+
+// concernsEnd reports whether a message is about the end.
+func (k Kind) concernsEnd() bool { return k == Returned || k == Over || k == Knows || k == End }
+
+// endCame takes what others say about the end. That stays true when they are gone.
+func (s *State) endCame(from membership.Member, m Message) {
+	e := &s.inside
+	if m.Letter.To != 0 && m.Letter.To != s.members.Self().Incarnation {
+		return
+	}
+	switch m.Kind {
+	case Returned:
+		e.returned(from, m.Letter.Base)
+	case Over:
+		if s.over == nil { // otherwise it has ended, with an error
+			e.process.Hear(m.View, m.Number == allKnow)
+			e.answers = append(e.answers, from)
+		}
+	case Knows:
+		if e.process.Over() == 0 && e.job.Verdict() != ending.Over {
+			s.seen |= ToldByOther
+		}
+		if m.Letter.Base != nil {
+			e.job.Viewed(m.Letter.Base)
+		}
+		e.job.Learn(m.View)
+		if e.job.Knows(from); m.Number == allKnow {
+			e.job.Sure(from)
+		}
+	case End:
+		e.end = m.View
+	}
+}
+
+// joinCame takes note of who wants to be let in, and reports whether that has to wait until it knows that the job is over: real
+// processes come to the coordinator first, which tells them.
+func (e *inside) joinCame(who membership.Member) (waits bool) {
+	e.job.Joined(who)
+	if e.process.Over() == 0 || e.job.Aware(who) {
+		return false
+	}
+	e.greets = append(e.greets, who)
+	return true
+}
+
+// returned takes note of a process whose tasks have returned in a view.
+func (e *inside) returned(m membership.Member, v *membership.View) {
+	e.job.Viewed(v)
+	e.job.Returned(m, v.Number)
+}
+
+// finish is what the process does next about the end; Idle: nothing.
+func (j *Job) finish(s *State) protocol.Action[Message] {
+	e, self := &s.inside, s.members.Self()
+	if len(e.answers) > 0 {
+		to := pop(&e.answers)
+		if s.view != nil && to == s.holder() {
+			e.told = s.view.Number
+		}
+		return s.saysEnd(Knows, to, e.process.Over())
+	}
+	if len(e.greets) > 0 {
+		return s.saysEnd(Over, pop(&e.greets), e.process.Over())
+	}
+	if s.view == nil {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	e.job.Viewed(s.view)
+	if over := e.process.Over(); over > 0 && e.told < s.view.Number {
+		if e.told = s.view.Number; s.holder() != self {
+			return s.saysEnd(Knows, s.holder(), over)
+		}
+		e.job.Learn(over)
+		e.job.Knows(self)
+		if e.process.Sure() > 0 {
+			e.job.Sure(self)
+		}
+	}
+	if s.holder() != self {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	if e.job.Verdict() != ending.Over {
+		return protocol.Action[Message]{Kind: protocol.Idle}
+	}
+	if e.until > 0 && s.now >= e.until {
+		e.job.Waited()
+	}
+	step := e.job.Step()
+	if step == ending.TellOver && e.process.Over() == 0 {
+		e.process.Hear(e.job.Latest(), false)
+		e.job.Knows(self)
+		step = e.job.Step()
+	}
+	if step == ending.TellKnown && !e.job.IsSure(self) {
+		e.process.Hear(e.job.Latest(), true)
+		e.job.Sure(self)
+		step = e.job.Step()
+	}
+	if step != ending.LetLeave && e.until == 0 { // a successor that learned of the end from another process may begin with TellKnown
+		e.until = s.now + silence
+	}
+	switch step {
+	case ending.TellOver:
+		if m, ok := s.untold(e.over); ok {
+			e.over = append(e.over, m)
+			return s.saysEnd(Over, m, e.job.Latest())
+		}
+	case ending.TellKnown:
+		if m, ok := s.untold(e.known); ok {
+			e.known = append(e.known, m)
+			a := s.saysEnd(Over, m, e.job.Latest())
+			a.Msg.Number = allKnow
+			return a
+		}
+	case ending.LetLeave:
+		if m, ok := s.untold(e.leave); ok {
+			e.leave = append(e.leave, m)
+			return s.saysEnd(End, m, e.job.Latest())
+		}
+		e.end = e.job.Latest()
+		return s.depart()
+	}
+	return protocol.Action[Message]{Kind: protocol.Idle}
+}
+
+// saysReturned tells the coordinator that all tasks of the process have returned in its view.
+func (j *Job) saysReturned(s *State) protocol.Action[Message] {
+	if s.holder() != s.members.Self() {
+		return s.saysEnd(Returned, s.holder(), 0)
+	}
+	s.inside.returned(s.members.Self(), s.view)
+	return j.finish(s)
+}
+
+// untold is the next of the others whom the end concerns that is not in a list.
+func (s *State) untold(list []membership.Member) (membership.Member, bool) {
+	for m := range s.inside.job.Living {
+		if m != s.members.Self() && !slices.Contains(list, m) {
+			return m, true
+		}
+	}
+	return membership.Member{}, false
+}
+
+// allKnow is the Number of messages that say that all know it.
+const allKnow = 1
+
+// saysEnd sends something about the end.
+func (s *State) saysEnd(k Kind, to membership.Member, over uint64) protocol.Action[Message] {
+	m := s.job.memory.message(k)
+	m.View = over
+	if k == Knows && s.inside.process.Sure() > 0 {
+		m.Number = allKnow
+	}
+	m.Letter.Letter = s.job.memory.letters.one()
+	*m.Letter.Letter = membership.Letter{Base: s.view}
+	m.Letter.From, m.Letter.To = s.members.Self().Incarnation, to.Incarnation
+	return protocol.Action[Message]{Kind: protocol.Send, To: to.ID, Msg: m}
+}
+
+// depart has a process leave, for which all is well. Then it is dead for the others.
+func (s *State) depart() protocol.Action[Message] {
+	if s.inside.said {
+		return s.leave()
+	}
+	s.inside.said = true
+	m := s.job.memory.message(Ended)
+	m.View = s.inside.end
+	m.Letter.Letter = s.job.memory.letters.one()
+	*m.Letter.Letter = membership.Letter{Base: s.view}
+	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: m}
+}
+
+func (e *inside) clone() inside {
+	c := *e
+	c.job = *e.job.Clone()
+	for _, list := range []*[]membership.Member{&c.over, &c.known, &c.leave, &c.answers, &c.greets} {
+		*list = slices.Clone(*list)
+	}
+	return c
+}
+
+func (e *inside) sign(f fingerprint) fingerprint {
+	e.job.Sign(func(x uint64) { f = f.with(x) })
+	for _, list := range [][]membership.Member{e.over, e.known, e.leave, e.answers, e.greets} {
+		for _, m := range list {
+			f = f.with(uint64(uint32(m.ID))<<32 | uint64(m.Incarnation))
+		}
+		f = f.with(uint64(len(list)))
+	}
+	return f.with(e.process.Over()).with(e.process.Sure()).with(uint64(e.until)).with(e.told).with(e.end<<1 | bit(e.said))
+}
