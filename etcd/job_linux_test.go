@@ -31,8 +31,9 @@ func TestJobsMeetThroughEtcd(t *testing.T) {
 	c := s.client(t, nil)
 	for name, apart := range map[string]bool{"one-host": false, "hosts": true} {
 		t.Run(name, func(t *testing.T) {
-			j := newJob(t, s, name, 4, 20, apart)
+			j := newJob(t, s, name, 4, apart)
 			j.start(4)
+			j.awaitStep(5)
 			j.finish()
 			ranks := j.ranks()
 			slices.Sort(ranks)
@@ -45,7 +46,7 @@ func TestJobsMeetThroughEtcd(t *testing.T) {
 		})
 	}
 	t.Run("given-ranks", func(t *testing.T) {
-		j := newJob(t, s, "given-ranks", 3, 20, true)
+		j := newJob(t, s, "given-ranks", 3, true)
 		for _, rank := range []string{"2", "0", "1"} {
 			j.start(1, "COPPICE_RANK="+rank)
 		}
@@ -61,7 +62,7 @@ func TestJobsMeetThroughEtcd(t *testing.T) {
 func TestKilledProcessComesAgain(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	j := newJob(t, s, "again", 4, 500, true, "COPPICE_GROW=0")
+	j := newJob(t, s, "again", 4, true, "COPPICE_GROW=0")
 	j.start(4)
 	j.awaitStep(5)
 	for _, victim := range []int{0, 2, 4} {
@@ -82,7 +83,7 @@ func TestKilledProcessComesAgain(t *testing.T) {
 func TestJobGrows(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	j := newJob(t, s, "grows", 2, 150, true)
+	j := newJob(t, s, "grows", 2, true)
 	j.start(2)
 	j.awaitStep(5)
 	j.start(2)
@@ -92,7 +93,8 @@ func TestJobGrows(t *testing.T) {
 	if ranks := j.ranks()[2:]; strings.Join(ranks, " ") != "2 3" && strings.Join(ranks, " ") != "3 2" {
 		t.Errorf("ranks %v", ranks)
 	}
-	j.kill(j.procs[0]) // those that are left go on
+	j.kill(j.procs[0])
+	j.awaitStep(j.latest() + 25) // those that are left go on
 	j.finish()
 }
 
@@ -101,7 +103,7 @@ func TestJobGrows(t *testing.T) {
 func TestEtcdOutage(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	j := newJob(t, s, "outage", 4, 500, true, "COPPICE_GROW=0")
+	j := newJob(t, s, "outage", 4, true, "COPPICE_GROW=0")
 	j.start(4)
 	j.awaitStep(5)
 	s.kill(0)
@@ -151,7 +153,7 @@ func TestOneOfTwoGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			j := newJob(t, s, name, 2, 150, true)
+			j := newJob(t, s, name, 2, true)
 			j.start(2)
 			j.awaitStep(5)
 			p, other := j.procs[c.victim], j.procs[1-c.victim]
@@ -178,7 +180,7 @@ func TestOneOfTwoGoesOn(t *testing.T) {
 func TestNobodyGoesOnWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	j := newJob(t, s, "nobody", 2, 500, true)
+	j := newJob(t, s, "nobody", 2, true)
 	j.start(2)
 	j.awaitStep(5)
 	for i := range s.running {
@@ -205,7 +207,7 @@ func TestLostLeaseIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	c := s.client(t, nil)
-	j := newJob(t, s, "lease", 2, 200, false)
+	j := newJob(t, s, "lease", 2, false)
 	j.start(2)
 	j.awaitStep(5)
 	before := keys(t, c, "/coppice/lease/")
@@ -231,7 +233,7 @@ func TestRankThatIsInUseIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	c := s.client(t, nil)
-	j := newJob(t, s, "crossed", 2, 500, true)
+	j := newJob(t, s, "crossed", 2, true)
 	j.start(2)
 	j.awaitStep(5)
 	if _, err := c.Delete(t.Context(), "/coppice/crossed/rank/1"); err != nil {

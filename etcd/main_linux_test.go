@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,26 +12,32 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// stepsVariable makes a process of the test binary one of a job of so many steps.
-const stepsVariable = "COPPICE_ETCD_TEST_STEPS"
+// endVariable makes a process of the test binary one of a job that ends when the file that it names is there.
+const endVariable = "COPPICE_ETCD_TEST_END"
 
 func TestMain(m *testing.M) {
-	if count, err := strconv.Atoi(os.Getenv(stepsVariable)); err == nil {
-		walk(count)
+	if end := os.Getenv(endVariable); end != "" {
+		walk(end)
 		return
 	}
 	os.Exit(m.Run())
 }
 
 // walk is a process of the program of steps, which writes its log.
-func walk(count int) {
+func walk(end string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	job := coppice.Job{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))}
-	err := job.Run(ctx, program.Steps{Count: count, Ended: func(step int) error {
-		_, err := fmt.Println("step", step)
-		return err
-	}}.Run)
+	err := job.Run(ctx, program.Steps{
+		Ended: func(step int) error {
+			_, err := fmt.Println("step", step)
+			return err
+		},
+		Last: func() bool {
+			_, err := os.Stat(end)
+			return err == nil
+		},
+	}.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

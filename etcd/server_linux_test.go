@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -66,14 +68,21 @@ func prepareServer(t *testing.T, members int, flags ...string) *server {
 	return s
 }
 
-// freeAddress is one at which nobody listens now.
+// lastPort is the last one that freeAddress has given. The system gives ports below 32768 to nobody who asks for any.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(int32(20000 + rand.IntN(10000))) }
+
+// freeAddress is one at which nobody listens now, and no two tests have the same.
 func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lastPort.Add(1))); err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (s *server) startAll() {
@@ -162,7 +171,6 @@ type job struct {
 	t      *testing.T
 	url    string
 	size   int
-	steps  int
 	apart  bool // each process on a host of its own, a mount namespace
 	env    []string
 	dir    string
@@ -190,12 +198,12 @@ func (o *output) String() string {
 }
 
 // newJob is a job of which no process runs. Its lease is short.
-func newJob(t *testing.T, s *server, name string, size, steps int, apart bool, env ...string) *job {
+func newJob(t *testing.T, s *server, name string, size int, apart bool, env ...string) *job {
 	if apart && os.Getuid() != 0 {
 		t.Skip("SKIPPED: processes on hosts of their own, which need the right to make mount namespaces: run this test as root")
 	}
 	return &job{
-		t: t, url: s.url(name), size: size, steps: steps, apart: apart, dir: t.TempDir(), key: "a key of " + t.Name() + name,
+		t: t, url: s.url(name), size: size, apart: apart, dir: t.TempDir(), key: "a key of " + t.Name() + name,
 		env: append([]string{varLease + "=3s", "COPPICE_JOIN_TIMEOUT=30s"}, env...), doomed: map[*process]bool{},
 	}
 }
@@ -223,7 +231,7 @@ func (j *job) startOne(env ...string) *process {
 		jobs = made
 	}
 	p.cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + j.dir, "COPPICE_JOBS_DIR=" + jobs, stepsVariable + "=" + fmt.Sprint(j.steps),
+		"PATH=" + os.Getenv("PATH"), "HOME=" + j.dir, "COPPICE_JOBS_DIR=" + jobs, endVariable + "=" + j.endFile(),
 		"COPPICE_RENDEZVOUS=" + j.url, "COPPICE_SIZE=" + fmt.Sprint(j.size), "COPPICE_KEY=" + j.key,
 	}, append(j.env, env...)...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -331,9 +339,15 @@ func (j *job) fail(what string) {
 	j.t.Fatalf("%s\n%s", what, b.String())
 }
 
-// finish waits until all processes that were not killed have ended well, every task with the right result.
+// endFile ends the job.
+func (j *job) endFile() string { return filepath.Join(j.dir, "end") }
+
+// finish ends the job and waits until all processes that were not killed have ended well, every task with the right result.
 func (j *job) finish() {
 	j.t.Helper()
+	if err := os.WriteFile(j.endFile(), nil, 0o600); err != nil {
+		j.t.Fatal(err)
+	}
 	j.awaitUntil("the end", func() bool {
 		for _, p := range j.procs {
 			select {

@@ -86,7 +86,8 @@ func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
 // Steps is a program that saves, reduces and gathers in every step, and checks every
 // value.
 type Steps struct {
-	Count  int
+	Count  int                  // the steps, if Last is nil
+	Last   func() bool          // nil, or what task 0 calls after each step: was it the last?
 	Period time.Duration        // how long a step takes, at least; 0: Period
 	Begun  func(task, step int) // nil, or what every task calls before each step
 	Ended  func(step int) error // what task 0 calls after each step
@@ -96,7 +97,7 @@ type Steps struct {
 // Run is one task.
 func (s Steps) Run(ctx context.Context, t *coppice.Task) error {
 	var w walk
-	for ; w.Step < s.Count; w.Step++ {
+	for last := false; !last && (s.Last != nil || w.Step < s.Count); w.Step++ {
 		if err := coppice.Save(ctx, t, &w, s.Save...); err != nil {
 			return err
 		}
@@ -111,10 +112,16 @@ func (s Steps) Run(ctx context.Context, t *coppice.Task) error {
 				return err
 			}
 		}
+		if s.Last != nil {
+			var err error
+			if last, err = s.last(ctx, t); err != nil {
+				return err
+			}
+		}
 		time.Sleep(cmp.Or(s.Period, Period))
 	}
 	var want walk
-	for i := range s.Count {
+	for i := range w.Step {
 		want.expect(i, t.Size())
 	}
 	if w.Digest != want.Digest {
@@ -122,6 +129,17 @@ func (s Steps) Run(ctx context.Context, t *coppice.Task) error {
 	}
 	fmt.Println(Right, t.Rank())
 	return nil
+}
+
+// last reports to every task whether the step was the last one.
+func (s Steps) last(ctx context.Context, t *coppice.Task) (last bool, err error) {
+	if t.Rank() == 0 {
+		last, err = coppice.Once(ctx, t, func(context.Context) (bool, error) { return s.Last(), nil })
+		if err != nil {
+			return false, err
+		}
+	}
+	return coppice.Broadcast(ctx, t, last)
 }
 
 func (w *walk) step(ctx context.Context, t *coppice.Task) error {
