@@ -79,7 +79,8 @@ func (s *Server) die(m *member, d Death) {
 	if d.Certain && d.Record == nil && m.local && !s.finished { // after the end no process decides anything
 		s.readRecord(&d, m.peer != nil)
 	}
-	m.death, m.diedAt, m.obituary = &d, time.Now(), d.message().line()
+	m.death, m.obituary = &d, d.message().line()
+	m.noteDied()
 	s.guard.Leave(protocol.Rank(m.rank))
 	s.ending.Died(m.identity().member())
 	if m.session != nil {
@@ -101,6 +102,23 @@ func (s *Server) die(m *member, d Death) {
 	s.log.Info("control: died", "rank", m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 	s.emit(EventDied, m.rank, "incarnation", m.incarnation, "certain", d.Certain, "how", d.How)
 	s.settle()
+}
+
+// noteDied notes when the coordinator learned of the death, if it has not before.
+func (m *member) noteDied() {
+	if m.diedAt.IsZero() {
+		m.diedAt = time.Now()
+	}
+}
+
+// noteExits notes that processes of this host have exited, of which the coordinator is about to learn (awaitExit). Others learn of
+// that from the kernel, too: what they report now comes after it. s.mu is held.
+func (s *Server) noteExits() {
+	for _, m := range s.members {
+		if m.death == nil && m.process != nil && m.process.exited() {
+			m.noteDied()
+		}
+	}
 }
 
 // readRecord adds what the dead process has left on this host. If that cannot be

@@ -180,3 +180,11 @@ func LinkLines(conn net.Conn, wait time.Duration) *bufio.Scanner {
 	l.wait = wait
 	return l.lines
 }
+
+// FailAfter reports the failure of a process after something that the coordinator cannot notice before.
+func (s *Server) FailAfter(rank int, happens func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	happens()
+	s.returned(s.members[rank], message{Why: "another one is dead", View: 1})
+}

@@ -1,6 +1,14 @@
 package control
 
-import "github.com/coppice-go/coppice/internal/wire"
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/coppice-go/coppice/internal/wire"
+)
 
 // Incarnations. A launcher counts the lives of a rank and gives each process its number. Without a launcher, a process joins
 // without a number, and the coordinator chooses it: a process that was started again, with the same variables, is the next
@@ -24,12 +32,66 @@ func (s *Server) incarnation(id wire.Identity, p *process) uint64 {
 		return id.Incarnation
 	case m.joined && m.death == nil && m.life == id.Life && m.same(id, p): // it has not received its number
 		return m.incarnation
-	case s.cfg.heir == nil && m.incarnation == 0:
+	case m.incarnation == 0 && !s.begins.has(id.From):
 		return 1
 	case s.cfg.heir == nil || m.numbered:
 		return m.incarnation + 1
 	}
 	return max(m.incarnation, 1) + m.gap
+}
+
+// The first view has the first incarnation of every rank, so a process that joins late must get number 1 from a successor, too. Before a
+// coordinator gives number 1 to a process, it notes that in a file of the directory. A successor that finds the file of the coordinator
+// that it replaces knows which ranks have not begun. Without that file it takes all ranks for begun.
+
+const beginsName = "begun"
+
+// begins are the ranks whose first incarnation has been given, or may have been.
+type begins struct {
+	dir      string
+	instance uint64 // of the coordinator
+	ranks    []byte // 1: given
+}
+
+func (b *begins) has(rank uint32) bool { return b.ranks[rank] != 0 }
+
+// inherit takes over what the coordinator of that number has noted.
+func (b *begins) inherit(predecessor uint64) {
+	noted, err := os.ReadFile(filepath.Join(b.dir, beginsName))
+	if err == nil && len(noted) == 8+len(b.ranks) && binary.LittleEndian.Uint64(noted) == predecessor {
+		b.ranks = noted[8:]
+		return
+	}
+	for rank := range b.ranks {
+		b.ranks[rank] = 1
+	}
+}
+
+// write creates the file.
+func (b *begins) write() error {
+	return writeFile(b.dir, beginsName, append(binary.LittleEndian.AppendUint64(nil, b.instance), b.ranks...), os.Rename)
+}
+
+// note notes that the first incarnation of a rank is given.
+func (b *begins) note(rank int) error {
+	b.ranks[rank] = 1
+	f, err := os.OpenFile(filepath.Join(b.dir, beginsName), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(b.ranks[rank:rank+1], int64(8+rank))
+	return err
+}
+
+// noteBegun notes that the first incarnation of a rank is given. s.mu is held.
+func (s *Server) noteBegun(rank int) {
+	if rank >= len(s.members) || s.begins.has(uint32(rank)) {
+		return
+	}
+	if err := s.begins.note(rank); err != nil && !errors.Is(err, fs.ErrNotExist) { // keepDir writes the file again
+		s.log.Warn("control: the first incarnation of a rank cannot be noted", "rank", rank, "error", err)
+	}
 }
 
 // vacant reports whether another process may take the place of this one. counted: the coordinator counts

@@ -124,6 +124,12 @@ func (s *Server) keepDir() error {
 	if err := s.listenHere(); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	err := s.begins.write()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	l := s.listeners[0]
 	s.wg.Go(func() { s.accept(l) })
 	s.mu.Lock()

@@ -119,6 +119,9 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 	m := s.members[id.From]
 	if incarnation := s.incarnation(id, p); incarnation > m.incarnation {
 		s.replaced(m, incarnation)
+		if id.Incarnation == 0 {
+			s.noteBegun(m.rank)
+		}
 		m = s.renew(m.rank, incarnation)
 		m.numbered = id.Incarnation == 0
 	}

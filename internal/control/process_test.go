@@ -255,6 +255,22 @@ func TestDeathOfAChildIsNamedByTheKernel(t *testing.T) {
 	notes.expect(t, "died 2.1 true")
 }
 
+// TestDeathComesBeforeTheFailureThatFollowsFromIt: others may learn of a death before the coordinator does.
+func TestDeathComesBeforeTheFailureThatFollowsFromIt(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2})
+	_, notes := join(t, s.Place(0, 1))
+	a := run(t, s, 1)
+	a.lines.expect(t, "joined")
+	s.FailAfter(0, func() {
+		a.signal(t, syscall.SIGKILL)
+		a.cmd.Wait()
+	})
+	notes.expect(t, "died 1.1 true")
+	if all := s.Status(); !all[1].DiedAt.Before(all[0].FailedAt) {
+		t.Errorf("it has died at %v, after another one had failed at %v", all[1].DiedAt, all[0].FailedAt)
+	}
+}
+
 func TestExitCodeOfAChildIsNamedByTheKernel(t *testing.T) {
 	for range 5 {
 		s := serve(t, control.ServerConfig{Size: 2})

@@ -19,6 +19,7 @@ import (
 func (s *Server) returned(m *member, said message) {
 	failed := said.Why != "" && m.failure == ""
 	if failed {
+		s.noteExits()
 		m.failure, m.failedAt = said.Why, time.Now()
 	}
 	if said.Report {

@@ -106,6 +106,7 @@ type Server struct {
 	view      *View             // the latest that a process reported; nil: none
 	in        map[Identity]bool // its members
 	ending    *ending.Job
+	begins    begins
 	first     *View     // the view that the job began with; nil: no process has reported it
 	taken     bool      // a process continues with what an earlier run has stored
 	news      []*member // have returned, which the others do not know
@@ -141,6 +142,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)
 	}
+	s.begins = begins{dir: cfg.Dir, instance: s.instance, ranks: make([]byte, len(s.members))}
 	if err := s.open(); err != nil {
 		s.shut()
 		return nil, fmt.Errorf("coordinator: %w", err)
@@ -255,6 +257,12 @@ func (s *Server) open() (err error) {
 		s.cfg.Key = newKey()
 	}
 	if err := writeKey(dir, s.cfg.Key, os.Rename); err != nil {
+		return err
+	}
+	if s.cfg.heir != nil {
+		s.begins.inherit(s.cfg.heir.instance)
+	}
+	if err := s.begins.write(); err != nil {
 		return err
 	}
 	if s.page, err = detect.OpenPage(dir, s.cfg.Size+s.cfg.Grow); err != nil {

@@ -62,7 +62,7 @@ func (s *Server) look(now time.Time) {
 	begun := s.begun
 	for _, m := range s.members {
 		if m.death != nil || !m.joined {
-			begun = begun && (!s.awaited(m) || m.removed || now.Sub(m.heard) > s.cfg.JoinTimeout)
+			begun = begun && (!s.awaited(m) || m.removed || now.Sub(m.heard) > s.joinTimeout(m))
 			continue
 		}
 		if m.process != nil && m.process.own() {
@@ -160,14 +160,25 @@ func (s *Server) missing(m *member, silent time.Duration) {
 		s.giveUp(m, fmt.Sprintf("never joined: view %d goes on without it", s.view.Number))
 	case s.finished && silent > s.cfg.Silence:
 		s.giveUp(m, "never joined: the job is over")
-	case s.begun && silent > s.cfg.JoinTimeout:
-		s.giveUp(m, fmt.Sprintf("never joined within %v", s.cfg.JoinTimeout))
+	case s.begun && silent > s.joinTimeout(m):
+		s.giveUp(m, fmt.Sprintf("never joined within %v", s.joinTimeout(m)))
 	}
+}
+
+// joinTimeout is how long an absent process may take to join. One that a predecessor knew comes soon.
+func (s *Server) joinTimeout(m *member) time.Duration {
+	if s.cfg.heir != nil && m.incarnation > 0 {
+		return max(5*s.cfg.Silence, lostMin)
+	}
+	return s.cfg.JoinTimeout
 }
 
 // giveUp takes a process that has not joined for dead; the launcher that started it ends it.
 func (s *Server) giveUp(m *member, how string) {
-	m.incarnation = max(m.incarnation, 1)
+	if m.incarnation == 0 {
+		m.incarnation = 1
+		s.noteBegun(m.rank)
+	}
 	s.die(m, Death{How: how})
 }
 

@@ -51,19 +51,20 @@ func (c *Client) tellHolder() {
 
 // heir is what a process knows that may take the place of a coordinator.
 type heir struct {
-	gone   Identity // the coordinator that it replaces
-	how    string   // how that one ended; "": unknown
-	self   Identity
-	own    string  // the host of self; "": it has not announced itself
-	local  bool    // the previous coordinator was on this host
-	peers  []Peer  // by rank, incarnation 0: unknown
-	deaths []Death // by rank, incarnation 0: alive, as far as is known
-	view   *View   // the latest that the process has opened; nil: none
+	gone     Identity // the coordinator that it replaces
+	instance uint64   // the number of that one
+	how      string   // how that one ended; "": unknown
+	self     Identity
+	own      string  // the host of self; "": it has not announced itself
+	local    bool    // the previous coordinator was on this host
+	peers    []Peer  // by rank, incarnation 0: unknown
+	deaths   []Death // by rank, incarnation 0: alive, as far as is known
+	view     *View   // the latest that the process has opened; nil: none
 }
 
 // heir returns what this process knows of the job.
 func (c *Client) heir() *heir {
-	h := &heir{gone: c.coordinator, self: c.self(), local: c.local, peers: c.heard.peers, deaths: c.heard.deaths}
+	h := &heir{gone: c.coordinator, instance: c.id.Link, self: c.self(), local: c.local, peers: c.heard.peers, deaths: c.heard.deaths}
 	if m := c.meshed(); m != nil {
 		h.view = m.Sight()
 	}
@@ -312,7 +313,7 @@ func (c *Client) serve(h *heir) {
 	}
 	s, err := Serve(ServerConfig{
 		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
-		Settings: w.Settings, Silence: w.Silence, JoinTimeout: max(5*w.Silence, lostMin),
+		Settings: w.Settings, Silence: w.Silence, JoinTimeout: c.place.JoinTimeout,
 		Command: strings.Join(os.Args, " "), Logger: c.log,
 		TCP: tcp, shared: true, self: c.self(), seeds: c.seedSource(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
@@ -350,6 +351,7 @@ func (s *Server) succeed(h *heir) {
 			if life := s.life(i); life != nil && !life.removed {
 				life.removed, life.removedAt = true, time.Now()
 			}
+			s.noteBegun(i.Rank())
 		}
 	}
 	if m := s.life(h.gone); m != nil && m.death == nil && h.here() { // this process holds its lock

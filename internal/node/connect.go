@@ -66,6 +66,7 @@ type Socket struct {
 // New returns a process that reaches its peers by sockets.
 func New(cfg Config, s Socket) (*Process, error) {
 	cfg.Incarnation = s.Incarnation
+	cfg.gather = true
 	p, err := newProcess(cfg)
 	if err != nil {
 		return nil, err
@@ -130,9 +131,13 @@ func (p *Process) Peers(all ...Address) {
 			continue
 		}
 		q := p.reborn(a.Rank, a.Incarnation)
+		begins := !q.way.known
 		q.way.known, q.way.address = true, a.At
 		q.host = a.Host
 		p.knowPeer(q)
+		if begins {
+			p.viewHeard(q)
+		}
 		if q.link != nil && (!q.link.Settled() || q.way.down != 0) {
 			q.connect()
 		}

@@ -62,6 +62,8 @@ type Config struct {
 
 	// Moves says that processes may join, or leave, and tasks of the living be given to others.
 	Moves bool
+
+	gather bool // the processes begin one after the other
 }
 
 // Host is what a process asks of the one who started it.

@@ -74,7 +74,7 @@ func (p *Process) initViews() error {
 	}
 	first := membership.First(p.cfg.Size, owners)
 	cfg, self := membership.Config{
-		First: first, Fanout: p.cfg.Fanout, Adopt: p.replays(), Arbiter: p.cfg.Arbiter != nil,
+		First: first, Fanout: p.cfg.Fanout, Gather: p.cfg.gather, Adopt: p.replays(), Arbiter: p.cfg.Arbiter != nil,
 		Report: protocol.Time(retry / 8), Retry: protocol.Time(retry),
 		Patience: protocol.Time(max(2*p.cfg.Silence, viewPatienceMin)),
 	}, protocol.Rank(p.cfg.Rank)
@@ -343,10 +343,10 @@ func (p *Process) warmLater() {
 }
 
 // doubtAbsent suspects those that have not begun if a view has been waiting for them for too
-// long: all others wait for the view.
+// long, and can be decided without them: all others wait for the view.
 func (p *Process) doubtAbsent() {
 	v := &p.views
-	if !p.networked() || v.state.Settled() || !v.sight.View.Has(v.state.Self()) {
+	if !p.networked() || v.state.Settled() || v.state.Gathering() || !v.sight.View.Has(v.state.Self()) {
 		v.waits = 0
 		return
 	}

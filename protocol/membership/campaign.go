@@ -354,7 +354,7 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 			p.fence(s)
 		}
 		return false
-	case now >= c.began+p.patience(s):
+	case now >= p.patienceEnds(s, c.began, p.patience(s)):
 		for _, m := range slices.Collect(s.silent) {
 			p.failed(s, now, failure{who: m})
 		}
@@ -420,7 +420,7 @@ func (p *Protocol) leadDue(s *State) protocol.Time {
 			}
 		}
 	case s.awaits():
-		return min(c.retryAt, c.began+p.patience(s))
+		return min(c.retryAt, p.patienceEnds(s, c.began, p.patience(s)))
 	}
 	return protocol.Never
 }

@@ -85,6 +85,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	if s.stage == inside && !s.view.Has(x.who) && x.who.Incarnation == s.view.Last(x.who.ID) {
 		return // it is out already
 	}
+	p.noteGathering(s, now)
 	p.acquit(s, now, x.who)
 	if f := s.find(x.who); f == nil {
 		x.since, x.to, x.at, x.wait = now, nobody, now+p.cfg.Report, p.cfg.Retry
@@ -141,6 +142,7 @@ func (p *Protocol) read(s *State, now protocol.Time, will *Letter) {
 // stands all the same: one of the two has to go. But one that this process
 // would follow is believed, and its accuser is the one to go.
 func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
+	p.begun(s, now, m)
 	f := s.find(m)
 	if f == nil || f.certain || f.hearsay && m.ID > s.self.ID {
 		return
@@ -262,11 +264,11 @@ func (p *Protocol) despairDue(s *State) protocol.Time {
 		return at
 	}
 	if !s.open {
-		at = s.since + p.cfg.Patience
+		at = p.patienceEnds(s, s.since, p.cfg.Patience)
 	}
 	for i := range s.failures {
 		if f := &s.failures[i]; s.view.Has(f.who) {
-			at = min(at, f.since+p.cfg.Patience)
+			at = min(at, p.patienceEnds(s, f.since, p.cfg.Patience))
 		}
 	}
 	return at

@@ -51,7 +51,8 @@
 //  4. Work with Arbitrate is done when the arbiter is about to be asked. The answer
 //     is told by Receive, as a message from the process itself, in time for
 //     Patience: Granted, Denied or NoArbiter, with the Number of the question.
-//  5. Suspect is told of who may have failed. A process that is heard again is
+//  5. With Gather, a member of the first view that has begun is told by Heard, and one that does not come in time by Suspect.
+//  6. Suspect is told of who may have failed. A process that is heard again is
 //     not suspected any more, except by the word of others.
 package membership
 
@@ -95,6 +96,10 @@ type Config struct {
 	// Arbiter says that there is one to be asked when half of a view cannot be
 	// reached.
 	Arbiter bool
+
+	// Gather says that the members of the first view begin one after the other (gather.go), and that the driver tells by Heard
+	// who has.
+	Gather bool
 
 	// Adopt gives the tasks of those who leave to those who stay.
 	Adopt bool

@@ -16,6 +16,9 @@ type State struct {
 	since protocol.Time // it is in force
 	told  bool          // the user, that there is no quorum
 
+	came     set           // of the members of the first view: who has begun
+	gathered protocol.Time // when enough had
+
 	// What it owes the decision of the view after.
 	promised Ballot
 	accepted Ballot
@@ -154,6 +157,7 @@ func (s *State) Clone() State {
 	c.out, c.done = slices.Clone(s.out[s.done:]), 0
 	c.sweep.waiting = slices.Clone(s.sweep.waiting)
 	c.sweep.missing = slices.Clone(s.sweep.missing)
+	c.came = slices.Clone(s.came)
 	c.campaign.answered = slices.Clone(s.campaign.answered)
 	return c
 }
@@ -161,6 +165,10 @@ func (s *State) Clone() State {
 // Fingerprint stands for the state.
 func (s *State) Fingerprint() [2]uint64 {
 	f := fingerprint{s.seed, uint64(s.stage)}.member(s.self).view(s.view).with(uint64(s.since)).flag(s.open).flag(s.told)
+	for _, w := range s.came {
+		f = f.with(w)
+	}
+	f = f.with(uint64(len(s.came))).with(uint64(s.gathered))
 	f = f.with(uint64(s.promised)).with(uint64(s.accepted)).view(s.value).with(uint64(s.seen))
 	for i := range s.failures {
 		f = s.failures[i].sign(f)

@@ -96,6 +96,9 @@ func (t *Tape) Next(now protocol.Time) protocol.Action[Message] {
 	return a
 }
 
+// Gathering is Protocol.Gathering.
+func (t *Tape) Gathering() bool { return t.protocol.Gathering(&t.State) }
+
 // Neighbours lists the processes that the next view will be exchanged with first: the children
 // in the tree of this one, and those of the proposer's heir.
 func (t *Tape) Neighbours() []protocol.Rank {

@@ -3,10 +3,15 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -17,6 +22,7 @@ func init() { stage.Plays["rounds"] = rounds }
 func rounds(tell func(stage.Line), words []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		voice := stage.Telling(tell, t)
+		voice(stage.Line{What: "begun"})
 		sum := int64(0)
 		for round := int64(0); round < int64(stage.Number(words[0])); {
 			all, err := coppice.AllReduce(ctx, t, []int64{round*int64(t.Size()) + int64(t.Rank())}, coppice.Sum)
@@ -95,5 +101,65 @@ func TestTheCoordinatorIsStopped(t *testing.T) {
 	checkRounds(t, n, last, stages[1:]...)
 	if err := all[0].Wait(); err == nil || all[0].ProcessState.ExitCode() != -1 {
 		t.Errorf("the process that was stopped has ended with %v, want a signal", err)
+	}
+}
+
+// freeAddress is one at which nobody listens, and which the system gives to nobody who asks for any.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))); err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// TestKilledBeforeTheOthersBegin kills a process while too few have begun to go on without it: those that have begun wait for
+// the others.
+func TestKilledBeforeTheOthersBegin(t *testing.T) {
+	for _, c := range []struct {
+		n, first, victim int
+		wait             time.Duration // until the others begin
+	}{
+		{6, 4, 0, 500 * time.Millisecond}, // the victim has the coordinator
+		{6, 4, 2, 0},
+		{6, 2, 0, 4 * time.Second},
+		{3, 2, 0, 4 * time.Second},
+		{3, 2, 1, 4 * time.Second},
+	} {
+		t.Run(fmt.Sprintf("%d-of-%d-without-%d", c.first, c.n, c.victim), func(t *testing.T) {
+			t.Parallel()
+			const last = 20
+			scene := stage.Scene{
+				N: c.n, Play: []string{"rounds", fmt.Sprint(last)}, Settings: stage.Settings{Silence: 500 * time.Millisecond},
+			}
+			env := []string{fmt.Sprint("COPPICE_SIZE=", c.n), "COPPICE_COORDINATOR=" + freeAddress(t), "COPPICE_KEY=the key of " + t.Name()}
+			var stages []*stage.Stage
+			var all []*exec.Cmd
+			start := func(until int) {
+				for rank := len(all); rank < until; rank++ {
+					g, cmd := scene.Started(t, exec.Command(os.Args[0]), append(env, fmt.Sprint("COPPICE_RANK=", rank), control.VarTrace+"="))
+					stages, all = append(stages, g), append(all, cmd)
+				}
+			}
+			start(c.first)
+			for _, g := range stages {
+				g.Await(t, "begun", 1)
+			}
+			if err := all[c.victim].Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.wait)
+			start(c.n)
+			for rank, cmd := range all {
+				if err := cmd.Wait(); err != nil && rank != c.victim {
+					t.Errorf("rank %d: %v", rank, err)
+				}
+			}
+			checkRounds(t, c.n, last, stages...)
+		})
 	}
 }

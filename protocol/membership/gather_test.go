@@ -1,0 +1,84 @@
+package membership
+
+import (
+	"testing"
+
+	"github.com/coppice-go/coppice/protocol"
+)
+
+// late is a cluster in which the members from first on have not begun.
+func late(t *testing.T, n, first protocol.Rank) *cluster {
+	t.Helper()
+	c := newCluster(t, int(n), 0, func(cfg *Config) { cfg.Gather = true })
+	for r := range n {
+		c.alive[r] = r < first
+	}
+	for r := range first {
+		c.begun(r)
+	}
+	return c
+}
+
+// begun has a member begin: all who live hear of it, and it of them.
+func (c *cluster) begun(r protocol.Rank) {
+	c.alive[r] = true
+	for other := range c.states {
+		if c.alive[other] {
+			c.p.Heard(&c.states[other], c.now, Member{r, 1})
+			c.p.Heard(&c.states[r], c.now, Member{protocol.Rank(other), 1})
+		}
+	}
+}
+
+// TestDeathWhileTooFewHaveBegun: those that have begun wait for the others, however long that takes, and then go on without the dead.
+func TestDeathWhileTooFewHaveBegun(t *testing.T) {
+	for dead := range protocol.Rank(4) {
+		c := late(t, 6, 4)
+		c.kill(dead)
+		c.notice(dead)
+		c.runUntil(50 * c.p.cfg.Patience)
+		c.now = 50 * c.p.cfg.Patience
+		for r := range c.states {
+			if s := &c.states[r]; s.Hopeless() || len(s.Failed()) > 1 {
+				t.Fatalf("process %d waits for those that have not begun: hopeless %v, failed %v", r, s.Hopeless(), s.Failed())
+			}
+		}
+		for _, r := range []protocol.Rank{5, 4} {
+			c.begun(r)
+			c.notice(dead, r)
+		}
+		c.run()
+		want := map[protocol.Rank]string{0: "view 2 {1 2 3 4 5}", 1: "view 2 {0 2 3 4 5}", 2: "view 2 {0 1 3 4 5}", 3: "view 2 {0 1 2 4 5}"}
+		c.agreed(want[dead], dead)
+		if len(c.fenced) > 0 {
+			t.Errorf("fenced: %v", c.fenced)
+		}
+	}
+}
+
+// TestTheOthersNeverBegin: when the members that have not begun are suspected, patience runs, from then on.
+func TestTheOthersNeverBegin(t *testing.T) {
+	c := late(t, 6, 3)
+	c.kill(0)
+	c.notice(0)
+	given := 10 * c.p.cfg.Patience
+	c.runUntil(given)
+	c.now = given
+	for _, r := range []protocol.Rank{1, 2} {
+		for absent := protocol.Rank(3); absent < 6; absent++ {
+			c.suspect(r, absent)
+		}
+	}
+	c.runUntil(given + c.p.cfg.Patience)
+	for _, r := range []protocol.Rank{1, 2} {
+		if c.states[r].Hopeless() {
+			t.Errorf("process %d has lost patience before %d", r, given+c.p.cfg.Patience)
+		}
+	}
+	c.runUntil(given + 2*c.p.cfg.Patience)
+	for _, r := range []protocol.Rank{1, 2} {
+		if !c.states[r].Hopeless() {
+			t.Errorf("process %d still hopes", r)
+		}
+	}
+}
