@@ -232,17 +232,19 @@ func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Reco
 	}
 	wg.Wait()
 	errs := make([]error, n)
-	var alive *node.Process
+	var alive []*node.Process
 	for r, p := range job.Processes {
 		if !p.Killed() {
-			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), p
+			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), append(alive, p)
 		}
 	}
 	if err := errors.Join(errs...); err != nil || alive == nil {
 		return err
 	}
-	if err := incomplete(alive); err != nil {
-		return err
+	for _, p := range alive { // some may not have heard yet of a task that is lost
+		if err := incomplete(p); err != nil {
+			return err
+		}
 	}
 	files.tellNothing(cfg.Logger)
 	return files.finish()
