@@ -280,6 +280,8 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 		return me, wire.Excluded
 	case id.Incarnation > q.incarnation: // the life before is not known to be over
 		return me, wire.Crossed
+	case id.Received > q.sent(): // by our life before, which listened here
+		return me, wire.NotMe
 	case w.dialing && p.cfg.Rank < rank, w.accepting:
 		return me, wire.Crossed
 	case q.link != nil && id.Received < q.link.Acked():
@@ -293,6 +295,14 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	me = q.identity()
 	me.Link = w.turn
 	return me, wire.Accepted
+}
+
+// sent is how many frames were sent to the peer, at most.
+func (q *peer) sent() uint64 {
+	if q.link == nil {
+		return 0
+	}
+	return q.link.Sent()
 }
 
 func (p *Process) established(conn *transport.Conn) {

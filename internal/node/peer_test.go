@@ -242,3 +242,18 @@ func TestReadLeavesNothingBuffered(t *testing.T) {
 		t.Errorf("%d frames arrived, want %d", got, frames)
 	}
 }
+
+// A process that was started again listens where its life before did. Who means that one, and has got something of it, is
+// turned away: the connection could not be resumed, and the peer would be suspected.
+func TestWhoIsMeantForTheLifeBeforeIsTurnedAway(t *testing.T) {
+	p := byHand(t)
+	defer p.engine.Stop()
+	who := wire.Identity{From: 1, Incarnation: 1, Received: 3}
+	if _, verdict := p.decide(who); verdict != wire.NotMe {
+		t.Errorf("%v; want: %v", verdict, wire.NotMe)
+	}
+	who.Received = 0
+	if _, verdict := p.decide(who); verdict != wire.Accepted {
+		t.Errorf("%v; want: %v", verdict, wire.Accepted)
+	}
+}
