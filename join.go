@@ -201,7 +201,6 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 func meshOf(p *node.Process) *control.Mesh {
 	return &control.Mesh{
 		Sight:       func() *control.View { return reported(p.Sight().View) },
-		Left:        p.HasLeft,
 		Coordinator: p.Coordinator,
 	}
 }

@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/test/port"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -58,7 +56,7 @@ func prepareServer(t *testing.T, members int, flags ...string) *server {
 	binary(t)
 	s := &server{t: t, dir: t.TempDir(), flags: flags, scheme: "http", running: make([]*exec.Cmd, members)}
 	for range members {
-		s.clients, s.peers = append(s.clients, freeAddress(t)), append(s.peers, freeAddress(t))
+		s.clients, s.peers = append(s.clients, port.Free(t)), append(s.peers, port.Free(t))
 	}
 	t.Cleanup(func() {
 		for i := range s.running {
@@ -66,23 +64,6 @@ func prepareServer(t *testing.T, members int, flags ...string) *server {
 		}
 	})
 	return s
-}
-
-// lastPort is the last one that freeAddress has given. The system gives ports below 32768 to nobody who asks for any.
-var lastPort atomic.Int32
-
-func init() { lastPort.Store(int32(20000 + rand.IntN(10000))) }
-
-// freeAddress is one at which nobody listens now, and no two tests have the same.
-func freeAddress(t *testing.T) string {
-	for range 100 {
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lastPort.Add(1))); err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func (s *server) startAll() {

@@ -306,7 +306,7 @@ func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome
 	default:
 		ctx, done := context.WithTimeout(ctx, try+max(try, handshakeMax))
 		defer done()
-		l, w, err = c.connectTo(ctx, c.place.Coordinator, key, limits{reach: try})
+		l, w, err = c.connectTo(ctx, c.place.Coordinator, key, limits{reach: try, here: local})
 	}
 	return l, w, err
 }
@@ -315,6 +315,7 @@ func (c *Client) connect(ctx context.Context, try time.Duration) (*link, Welcome
 type limits struct {
 	reach time.Duration // until the coordinator's kernel answers
 	shake time.Duration // until the end of the handshake
+	here  string        // where it is connected to instead if somebody listens there by then; "": nowhere
 }
 
 // connectTo connects to a coordinator at an address.
@@ -328,7 +329,8 @@ func (c *Client) connectTo(ctx context.Context, address string, key []byte, most
 		conn.Close()
 		return nil, Welcome{}, err
 	}
-	l := newLink(conn, filepath.IsAbs(address))
+	_, local := conn.(*net.UnixConn)
+	l := newLink(conn, local)
 	w, err := c.began(ctx, l, host, peer.Job, peer.Incarnation, key)
 	return l, w, err
 }
@@ -379,6 +381,12 @@ func shake(ctx context.Context, address string, key []byte, me wire.Identity, mo
 	raw, err := dial(ctx, address, most.reach)
 	if err != nil {
 		return nil, wire.Identity{}, err
+	}
+	if most.here != "" { // a coordinator of this host may have begun since: first it listens here, then there
+		if here, err := dial(ctx, most.here, 0); err == nil {
+			raw.Close()
+			raw = here
+		}
 	}
 	deadline, _ := ctx.Deadline()
 	raw.SetDeadline(deadline)
@@ -446,7 +454,7 @@ func (c *Client) Close() {
 	})
 	c.wg.Wait()
 	c.unregister()
-	if s := c.server.Load(); c.became && s != nil {
+	if s := c.server.Load(); s != nil { // or this process would not be the last to leave the directory
 		s.Close()
 	}
 	patience := time.Duration(0)

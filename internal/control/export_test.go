@@ -35,6 +35,18 @@ func ShakeAs(ctx context.Context, address string, p Place, life uint64) (net.Con
 	return conn, err
 }
 
+// ShakeHere is Shake of a process that finds a coordinator at an address after it has not found it on this host. It reports whether it
+// is connected on this host.
+func ShakeHere(ctx context.Context, address string, p Place) (here bool, err error) {
+	id := wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation}
+	conn, _, err := shake(ctx, address, p.Key, id, limits{here: controlPath(p.Dir)})
+	if err == nil {
+		_, here = conn.(*net.UnixConn)
+		conn.Close()
+	}
+	return here, err
+}
+
 // Inherits has a coordinator begin in the place of another one, with what a process knows of the job.
 func (c ServerConfig) Inherits(peers ...Peer) ServerConfig {
 	h := &heir{peers: make([]Peer, c.Size), deaths: make([]Death, c.Size)}

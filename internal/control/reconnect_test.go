@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/test/port"
 )
 
 // TestBrokenConnectionIsMadeAgain: nothing is lost and nothing told twice.
@@ -51,25 +51,11 @@ func TestBrokenConnectionIsMadeAgain(t *testing.T) {
 	}
 }
 
-// freePort is an address on which nobody listens, and which the system gives to nobody who asks for any.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000)))
-		if err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // TestOtherHosts: a process without the coordinator's directory comes by TCP,
 // encrypted. Nobody there can be killed by it: silence stays a suspicion.
 func TestOtherHosts(t *testing.T) {
 	descriptors(t)
-	address := freePort(t)
+	address := port.Free(t)
 	place := func(rank int) control.Place {
 		p, err := find(map[string]string{
 			"COPPICE_RANK": fmt.Sprint(rank), "COPPICE_SIZE": "3", "COPPICE_COORDINATOR": address, "COPPICE_KEY": "0123456789abcdef",
@@ -288,4 +274,29 @@ func TestHundredsOfProcesses(t *testing.T) {
 	for _, c := range clients {
 		c.Close()
 	}
+}
+
+// TestCoordinatorOfThisHostIsFoundHere: also if it begins between the two tries, here and at its address; it sees only who comes here die.
+func TestCoordinatorOfThisHostIsFoundHere(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0"})
+	p := s.Place(1, 1)
+	if here, err := control.ShakeHere(t.Context(), control.TCPAddress(s), p); err != nil || !here {
+		t.Errorf("connected on this host: %v, %v", here, err)
+	}
+	p.Dir = t.TempDir() // of another host
+	if here, err := control.ShakeHere(t.Context(), control.TCPAddress(s), p); err == nil && here {
+		t.Error("connected on this host, where there is no coordinator")
+	}
+}
+
+// TestWhoGoesBeforeItIsAnnouncedIsGivenUp: no other process knows of it, so none can miss it.
+func TestWhoGoesBeforeItIsAnnouncedIsGivenUp(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0", JoinTimeout: 300 * time.Millisecond})
+	_, notes := join(t, s.Place(0, 1))
+	conn, err := control.Shake(t.Context(), control.TCPAddress(s), s.Place(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	notes.expect(t, "died 1.1 false has not announced itself")
 }

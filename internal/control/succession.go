@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
@@ -28,8 +29,6 @@ import (
 type Mesh struct {
 	// Sight returns the latest view that the process has opened.
 	Sight func() *View
-	// Left reports whether a process is in no view any more because it left; such a process ends by itself. nil: none does.
-	Left func(rank int, incarnation uint64) bool
 	// Coordinator is called with the rank of the process that has the coordinator.
 	Coordinator func(rank int)
 }
@@ -182,8 +181,8 @@ func (c *Client) follow() (*link, error) {
 		if s := h.seat(); s != seat || since.IsZero() {
 			seat, since = s, time.Now()
 		}
-		if h.out() && c.host != nil && !c.host.exited() && (!c.left(h.gone) || time.Since(began) > departMax) { // a majority continues without it: it must not hold the lock
-			_ = c.host.kill()
+		if h.out() && c.host != nil && !c.host.exited() && (time.Since(began) > departMax || detect.Inspect(c.host.pid).Stopped) {
+			_ = c.host.kill() // a majority continues without it, and it holds the lock
 		}
 		l, err := c.find(h)
 		switch {
@@ -201,14 +200,8 @@ func (c *Client) follow() (*link, error) {
 	}
 }
 
-// departMax is how long a process that has left may take to end.
+// departMax is how long a process that is in no view any more may take to end by itself.
 const departMax = 2 * time.Second
-
-// left reports whether a process is in no view any more because it left.
-func (c *Client) left(i Identity) bool {
-	m := c.meshed()
-	return m != nil && m.Left != nil && m.Left(i.Rank(), i.Incarnation())
-}
 
 // find tries once to connect to the coordinator, wherever it may be: on this host, at the seat, and, since
 // others may know better, through another process of the job.

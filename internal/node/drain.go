@@ -89,22 +89,6 @@ func (p *Process) mayGo(why Drained) {
 	}
 }
 
-// noteLeft takes note of who is gone since a view because it left.
-func (p *Process) noteLeft(before, v *membership.View) {
-	for _, m := range before.Members {
-		if before.Leaves(m.ID) && !v.Has(m) {
-			p.views.left = append(p.views.left, m)
-		}
-	}
-}
-
-// HasLeft reports whether a life of a process is gone because it left.
-func (p *Process) HasLeft(rank int, incarnation uint64) bool {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	return slices.Contains(p.views.left, membership.Member{ID: protocol.Rank(rank), Incarnation: uint32(incarnation)})
-}
-
 // letGo takes note of a process that left, and that a view goes on without. It is dead as soon as that is known, or in a while; until then
 // it is told of the view.
 func (p *Process) letGo(q *peer) {

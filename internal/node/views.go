@@ -49,8 +49,7 @@ type views struct {
 	latest   protocol.Time // that the machine was told
 	waits    protocol.Time // since when there is one to come; 0: there is none
 	buf      []byte
-	drained  chan Drained        // nil: the process was not told to leave
-	left     []membership.Member // who is gone because it left
+	drained  chan Drained // nil: the process was not told to leave
 }
 
 // Times of the membership protocol. What is lost is sent again much later than it
@@ -310,7 +309,6 @@ func (p *Process) viewOpened(v *membership.View) {
 	before.next, p.views.sight = now, now
 	close(before.come)
 	p.cfg.Logger.Info("view", "number", v.Number, "members", len(v.Members))
-	p.noteLeft(before.View, v)
 	p.meet(before.View, v)
 	p.assign(v)
 	p.ruleOpened(v)

@@ -3,8 +3,6 @@ package crash_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,6 +11,7 @@ import (
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/test/port"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -104,19 +103,6 @@ func TestTheCoordinatorIsStopped(t *testing.T) {
 	}
 }
 
-// freeAddress is one at which nobody listens, and which the system gives to nobody who asks for any.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20000+rand.IntN(10000))); err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // TestKilledBeforeTheOthersBegin kills a process while too few have begun to go on without it: those that have begun wait for
 // the others.
 func TestKilledBeforeTheOthersBegin(t *testing.T) {
@@ -136,7 +122,7 @@ func TestKilledBeforeTheOthersBegin(t *testing.T) {
 			scene := stage.Scene{
 				N: c.n, Play: []string{"rounds", fmt.Sprint(last)}, Settings: stage.Settings{Silence: 500 * time.Millisecond},
 			}
-			env := []string{fmt.Sprint("COPPICE_SIZE=", c.n), "COPPICE_COORDINATOR=" + freeAddress(t), "COPPICE_KEY=the key of " + t.Name()}
+			env := []string{fmt.Sprint("COPPICE_SIZE=", c.n), "COPPICE_COORDINATOR=" + port.Free(t), "COPPICE_KEY=the key of " + t.Name()}
 			var stages []*stage.Stage
 			var all []*exec.Cmd
 			start := func(until int) {

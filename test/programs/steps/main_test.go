@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/test/port"
 )
 
 // TestMain is the program itself in the processes that tests start.
@@ -68,12 +69,7 @@ type job struct {
 // startJob starts a job of so many processes.
 func startJob(t *testing.T, size int, env []string, args ...string) *job {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := &job{t: t, size: size, args: args, env: env, address: l.Addr().String()}
-	l.Close()
+	j := &job{t: t, size: size, args: args, env: env, address: port.Free(t)}
 	for rank := range size {
 		j.all = append(j.all, j.start(rank))
 	}
@@ -230,13 +226,21 @@ func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
 	}
 }
 
-// If all are terminated, nobody waits for anybody.
+// If all are terminated, nobody waits for anybody, and nothing is left of the job.
 func TestAllAreTerminated(t *testing.T) {
-	j := startJob(t, 4, nil, "1000", "1s") // the next Save is a second away
+	dir, err := os.MkdirTemp("/dev/shm", "steps")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	defer os.RemoveAll(dir)
+	j := startJob(t, 4, []string{"COPPICE_JOBS_DIR=" + dir}, "1000", "1s") // the next Save is a second away
 	j.await(t, "step 1\n")
 	j.terminate(0, 1, 2, 3)
 	if took := j.left(0, 1, 2, 3); took > 5*time.Second {
 		t.Errorf("it took %v", took)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

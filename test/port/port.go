@@ -1,0 +1,28 @@
+// Package port finds addresses for tests.
+package port
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"testing"
+)
+
+// lastPort is the last one that Free has tried. The system gives ports below 32768 to nobody who asks for any.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(int32(20000 + rand.IntN(10000))) }
+
+// Free is an address at which nobody listens, and no two tests of this process get the same.
+func Free(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lastPort.Add(1))); err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
