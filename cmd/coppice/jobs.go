@@ -94,8 +94,8 @@ func remove(c *console, name string) error {
 		return badInput{fmt.Errorf("job %s runs; allowed: one that has ended (Ctrl-C in coppice attach ends it)", name)}
 	}
 	about, err := job.About()
-	if err != nil {
-		return err
+	if err != nil { // its hosts, if it had any, sweep what is there
+		about.Hosts = nil
 	}
 	if about.Hosts != nil {
 		if job.Result() == nil {

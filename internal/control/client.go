@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -210,7 +211,7 @@ func (c *Client) giveUp() {
 // join tries to connect until the coordinator answers.
 func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
-	ctx, cancel := context.WithTimeout(caller, max(joinTimeout, 2*c.place.JoinTimeout))
+	ctx, cancel := context.WithTimeout(caller, cmp.Or(2*c.place.JoinTimeout, joinTimeout)) // twice: until there is a coordinator, and until others have come to it
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error                         // the latest error that says more than that the time was up

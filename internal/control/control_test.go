@@ -331,7 +331,7 @@ func TestWhoMayJoin(t *testing.T) {
 	}{
 		"another job":                        {func(p *control.Place) { p.Job[0] ^= 1 }, "refused: another job"},
 		"another key":                        {func(p *control.Place) { p.Key = make([]byte, 32) }, "no coordinator at"},
-		"too high a rank":                    {func(p *control.Place) { p.Rank = 2 }, "refused: excluded"},
+		"too high a rank":                    {func(p *control.Place) { p.Rank = 2 }, "refused: the job has no such rank"},
 		"no incarnation, while it lives":     {func(p *control.Place) { p.Incarnation = 0 }, "refused: connected twice"},
 		"while the incarnation before lives": {func(p *control.Place) { p.Incarnation = 2 }, "refused: connected twice"},
 	} {

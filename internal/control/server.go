@@ -302,13 +302,17 @@ func (s *Server) place(m *member) Place {
 
 // accept accepts connections until the listener is closed.
 func (s *Server) accept(l net.Listener) {
+	var told string // the last error, which is likely to come again
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil { // out of descriptors, or the peer has gone
-			s.log.Warn("control: cannot accept", "error", err)
+			if err.Error() != told {
+				told = err.Error()
+				s.log.Warn("control: cannot accept", "error", err)
+			}
 			select {
 			case <-s.quit:
 				return

@@ -156,7 +156,12 @@ func List(root string) (jobs []*Job) {
 }
 
 // About returns what the job is.
-func (j *Job) About() (a About, err error) { return a, j.read(aboutName, &a) }
+func (j *Job) About() (a About, err error) {
+	if err = j.read(aboutName, &a); err != nil {
+		err = fmt.Errorf("job %s: its description is damaged: %w; coppice jobs --remove %s removes it", j.Name, err, j.Name)
+	}
+	return a, err
+}
 
 // Result returns how the job ended; nil: it has not, or its keeper was killed.
 func (j *Job) Result() *Result {

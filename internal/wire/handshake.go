@@ -86,9 +86,10 @@ const (
 	Lost             // the link cannot be resumed: too much is missing
 	Excluded         // the peer is not a member of the present view
 	Closing          // leaving
+	NoRank           // the job has no such process
 )
 
-var refusalNames = [...]string{"accepted", "another job", "another process", "connected twice", "link lost", "excluded", "closing"}
+var refusalNames = [...]string{"accepted", "another job", "another process", "connected twice", "link lost", "excluded", "closing", "the job has no such rank"}
 
 func (r Refusal) Error() string {
 	if int(r) < len(refusalNames) {
