@@ -21,7 +21,6 @@ type inside struct {
 	leave   []membership.Member // who was told to leave
 	answers []membership.Member // holders that are to be told that it knows
 	greets  []membership.Member // who wants to join, and is to be told first that the job is over
-	until   protocol.Time       // when it does not wait any longer for those who do not say that they know; 0: it does not wait yet
 	told    uint64              // the view to whose holder it has said that it knows
 	end     uint64              // the view in which the job was over when it left, or is about to; 0: it stays
 	said    bool                // that it leaves
@@ -34,7 +33,7 @@ const silence = 3000
 func (e *inside) reset(first *membership.View) {
 	*e = inside{job: e.job, over: e.over[:0], known: e.known[:0], leave: e.leave[:0], answers: e.answers[:0], greets: e.greets[:0]}
 	e.job.Reset(first)
-	e.job.Inside()
+	e.job.Inside(silence)
 }
 
 // KnowsOver is the view in which the job was over, as far as the process knows; 0: it was not.
@@ -135,22 +134,16 @@ func (j *Job) finish(s *State) protocol.Action[Message] {
 	if e.job.Verdict() != ending.Over {
 		return protocol.Action[Message]{Kind: protocol.Idle}
 	}
-	if e.until > 0 && s.now >= e.until {
-		e.job.Waited()
-	}
-	step := e.job.Step()
+	step := e.job.Step(s.now)
 	if step == ending.TellOver && e.process.Over() == 0 {
 		e.process.Hear(e.job.Latest(), false)
 		e.job.Knows(self)
-		step = e.job.Step()
+		step = e.job.Step(s.now)
 	}
 	if step == ending.TellKnown && !e.job.IsSure(self) {
 		e.process.Hear(e.job.Latest(), true)
 		e.job.Sure(self)
-		step = e.job.Step()
-	}
-	if step != ending.LetLeave && e.until == 0 { // a successor that learned of the end from another process may begin with TellKnown
-		e.until = s.now + silence
+		step = e.job.Step(s.now)
 	}
 	switch step {
 	case ending.TellOver:
@@ -241,5 +234,5 @@ func (e *inside) sign(f fingerprint) fingerprint {
 		}
 		f = f.with(uint64(len(list)))
 	}
-	return f.with(e.process.Over()).with(e.process.Sure()).with(uint64(e.until)).with(e.told).with(e.end<<1 | bit(e.said))
+	return f.with(e.process.Over()).with(e.process.Sure()).with(e.told).with(e.end<<1 | bit(e.said))
 }

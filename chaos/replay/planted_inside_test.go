@@ -16,8 +16,8 @@ func endingMistakes(test func(where string) string) []plant.Mistake {
 	return []plant.Mistake{
 		{
 			Name: "they are let go before all know", File: "ending.go",
-			Old:  `		case !j.inside || j.waited:`,
-			New:  `		case !j.inside || j.waited || wrong("they are let go before all know"):`,
+			Old:  `		case j.inside == 0 || j.until > 0 && now >= j.until:`,
+			New:  `		case j.inside == 0 || j.until > 0 && now >= j.until || wrong("they are let go before all know"):`,
 			Test: test("three inside"), By: []string{unaware},
 		},
 		{

@@ -434,8 +434,8 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 			}
 		}
 		at := s.rest
-		if e := &s.inside; now < e.until {
-			at = min(at, e.until)
+		if until := s.inside.job.Until(); now < until {
+			at = min(at, until)
 		}
 		if s.view != nil && s.called {
 			if b := j.work(s); b.Kind != protocol.Idle {

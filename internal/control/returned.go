@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/ending"
 )
 
@@ -193,7 +194,7 @@ func (s *Server) settle() {
 		return
 	}
 	s.flush()
-	switch s.ending.Step() {
+	switch s.ending.Step(s.now()) {
 	case ending.TellOver:
 		s.tellOver()
 		return
@@ -225,13 +226,15 @@ func (s *Server) tellOver() {
 	}
 	s.over = true
 	s.tellAll(message{Type: tellOver, View: s.ending.Latest()})
-	time.AfterFunc(s.cfg.Silence, func() {
+	time.AfterFunc(time.Duration(s.ending.Until()-s.now()), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.ending.Waited()
 		s.settle()
 	})
 }
+
+// now is the time since the coordinator began.
+func (s *Server) now() protocol.Time { return protocol.Time(time.Since(s.began)) }
 
 // tellKnown tells the processes that all know that the job is over. s.mu is held.
 func (s *Server) tellKnown() {

@@ -137,7 +137,7 @@ func Serve(cfg ServerConfig) (*Server, error) {
 		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil && cfg.heir == nil,
 	}
 	if cfg.self != (Identity{}) {
-		s.ending.Inside()
+		s.ending.Inside(protocol.Time(cfg.Silence))
 	}
 	for rank := range s.members {
 		s.members[rank] = newMember(rank, 0)

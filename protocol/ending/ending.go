@@ -26,6 +26,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -46,8 +47,8 @@ type Job struct {
 	latest  uint64           // latest view in which any has returned
 	over    uint64           // view in which this coordinator or another has found the job to be over; 0: none has
 	reports bool             // no process runs tasks of the dead
-	inside  bool             // the coordinator is part of a process
-	waited  bool             // long enough for processes that do not confirm that they know
+	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for processes that do not confirm what they know
+	until   protocol.Time    // when it has waited long enough; 0: it does not wait yet
 }
 
 // life is what is known of one incarnation of a process.
@@ -102,8 +103,9 @@ func (j *Job) note(m membership.Member) *life {
 // process has to return, once.
 func (j *Job) Report() { j.reports = true }
 
-// Inside says that the coordinator is part of a process, and may die with it.
-func (j *Job) Inside() { j.inside = true }
+// Inside says that the coordinator is part of a process, and may die with it. It waits that long for processes that do not confirm what
+// they know.
+func (j *Job) Inside(patience protocol.Time) { j.inside = patience }
 
 // Viewed records a view. Processes may report views in any order.
 func (j *Job) Viewed(v *membership.View) {
@@ -192,9 +194,6 @@ func (j *Job) AllSure() bool {
 	return true
 }
 
-// Waited says that the coordinator has waited long enough for processes that do not confirm that they know.
-func (j *Job) Waited() { j.waited = true }
-
 // Step is what a coordinator does next about the end.
 type Step int
 
@@ -207,22 +206,33 @@ const (
 )
 
 // Step decides. What a coordinator has once found stays true, whatever it learns about later views.
-func (j *Job) Step() Step {
+func (j *Job) Step(now protocol.Time) Step {
 	switch j.Verdict() {
 	case Going:
 		return Wait
 	case Over:
 		j.over = j.Latest()
 		switch {
-		case !j.inside || j.waited:
+		case j.inside == 0 || j.until > 0 && now >= j.until:
 		case !j.Known():
-			return TellOver
+			return j.await(now, TellOver)
 		case !j.AllSure():
-			return TellKnown
+			return j.await(now, TellKnown) // a successor that learned of the end from another process may begin here
 		}
 	}
 	return LetLeave
 }
+
+// await begins to wait, unless that has begun, for processes that do not confirm a step.
+func (j *Job) await(now protocol.Time, s Step) Step {
+	if j.until == 0 {
+		j.until = now + j.inside
+	}
+	return s
+}
+
+// Until is when Step may decide otherwise though nothing has come; 0: never.
+func (j *Job) Until() protocol.Time { return j.until }
 
 // Process is what a process knows of the end. It reports that to the coordinator that told it, and to every
 // successor of that coordinator.
@@ -304,7 +314,8 @@ func (j *Job) Sign(add func(uint64)) {
 		add(l.returned<<4 | bit(l.removed)<<3 | bit(l.joined)<<2 | bit(l.dead)<<1 | bit(l.knows))
 		add(bit(l.sure))
 	}
-	add(uint64(len(j.lives))<<1 | bit(j.waited))
+	add(uint64(len(j.lives)))
+	add(uint64(j.until))
 }
 
 func bit(b bool) uint64 {

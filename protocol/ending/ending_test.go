@@ -94,6 +94,11 @@ func TestOwnersThatAreNotKnown(t *testing.T) {
 	}
 }
 
+// patience is how long a coordinator waits.
+const patience = 100
+
+func inside(j *Job) { j.Inside(patience) }
+
 // A coordinator that is part of a process tells that the job is over, and lets the others leave when all know that all do; one that is apart
 // lets them leave at once. What it has found stays so in later views.
 func TestStep(t *testing.T) {
@@ -105,21 +110,20 @@ func TestStep(t *testing.T) {
 		want Step
 	}{
 		{"apart", func(*Job) {}, LetLeave},
-		{"inside", (*Job).Inside, TellOver},
-		{"those who do not answer were waited for", func(j *Job) { j.Inside(); j.Waited() }, LetLeave},
+		{"inside", inside, TellOver},
 		{"all know", func(j *Job) {
-			j.Inside()
+			inside(j)
 			for _, m := range first.Members {
 				j.Knows(m)
 			}
 		}, TellKnown},
 		{"all but one know that", func(j *Job) {
-			j.Inside()
+			inside(j)
 			j.Sure(first.Members[0])
 			j.Knows(first.Members[1])
 		}, TellKnown},
 		{"all know that", func(j *Job) {
-			j.Inside()
+			inside(j)
 			for _, m := range first.Members {
 				j.Sure(m)
 			}
@@ -127,13 +131,13 @@ func TestStep(t *testing.T) {
 	} {
 		j := New(first)
 		d.do(j)
-		if j.Step() != Wait {
+		if j.Step(1) != Wait || j.Until() != 0 {
 			t.Errorf("%s: nobody has returned, and it does not wait", d.what)
 		}
 		for _, m := range first.Members {
 			j.Returned(m, 1)
 		}
-		if got := j.Step(); got != d.want {
+		if got := j.Step(1); got != d.want {
 			t.Errorf("%s: %v, want %v", d.what, got, d.want)
 		}
 		j.Viewed(second) // with a task that has not returned there
@@ -145,8 +149,30 @@ func TestStep(t *testing.T) {
 	for _, m := range first.Members {
 		j.Died(m)
 	}
-	if j.Inside(); j.Step() != LetLeave {
+	if inside(j); j.Step(1) != LetLeave {
 		t.Error("nobody lives, and it waits")
+	}
+}
+
+// It does not wait for ever for those who do not confirm a step: from the first one on, whichever that is.
+func TestStepWaits(t *testing.T) {
+	first := membership.First(2, []protocol.Rank{0, 1})
+	for _, knows := range []bool{false, true} {
+		j := New(first)
+		inside(j)
+		for _, m := range first.Members {
+			j.Returned(m, 1)
+			if knows {
+				j.Knows(m)
+			}
+		}
+		for now, want := range map[protocol.Time]bool{5 + patience - 1: true, 5 + patience: false} {
+			k := j.Clone()
+			k.Step(5)
+			if waits := k.Step(now) != LetLeave; waits != want || k.Until() != 5+patience {
+				t.Errorf("all know: %v; at %d it waits: %v, until %d", knows, now, waits, k.Until())
+			}
+		}
 	}
 }
 
