@@ -228,6 +228,9 @@ func (p *Protocol) reportDue(s *State) protocol.Time {
 
 // reported is told of a failure by another process.
 func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter) {
+	if s.stage == joining { // a view has it in, of which it has not heard: who reports to it knows that view
+		s.send(from.ID, from.Incarnation, p.write(Letter{Kind: Join, Who: s.self}))
+	}
 	if s.stage != inside {
 		return
 	}

@@ -1,6 +1,8 @@
 package membership
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,6 +185,41 @@ func TestAJoinerWhoseProposerFallsSilentAsksThoseInTheViewThatItAccepted(t *test
 	c.suspect(2, 0)
 	c.run()
 	c.agreed("view 3 {1 2}", 0)
+}
+
+// A joiner that would be the next to propose has not heard that it is in, and knows only of one member, which has fallen silent: the others
+// report that to the joiner, which then asks them.
+func TestAJoinerThatIsReportedToAsksWhoReports(t *testing.T) {
+	c := newCluster(t, 4, 2)
+	c.begin(4, 1)
+	c.begin(5, 1)
+	c.run()
+	c.kill(0, 1, 2)
+	for r := range protocol.Rank(3) {
+		c.notice(r)
+	}
+	c.run()
+	c.begin(1, 2)
+	c.run()
+	c.begin(0, 2)
+	for r := protocol.Rank(1); r < 3; r++ {
+		c.p.Notify(&c.states[0], c.now, protocol.Notice{Kind: protocol.Death, Rank: r, Value: 1})
+	}
+	before := c.states[1].view.Number
+	c.act(0)
+	for c.states[1].view.Number == before {
+		c.mail = slices.DeleteFunc(c.mail, func(l letterTo) bool { return l.to == 0 })
+		if !c.deliver() {
+			t.Fatalf("no view lets p0 in: %v", c.states[1].view)
+		}
+	}
+	c.cut = func(from, to protocol.Rank) bool { return from == 3 || to == 3 }
+	c.mail = slices.DeleteFunc(c.mail, func(l letterTo) bool { return l.to == 0 })
+	for _, r := range []protocol.Rank{0, 1, 4, 5} {
+		c.suspect(r, 3)
+	}
+	c.run()
+	c.agreed(fmt.Sprintf("view %d {0.2 1.2 4 5}", before+2), 3)
 }
 
 // The only member proposes to let p1 in and dies. That it is dead p1 hears before the proposal comes.
