@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -173,5 +174,26 @@ func TestWhoLeavesBeforeTheEndIsDead(t *testing.T) {
 	}
 	if v := j.ps[0].Sight().View; len(v.Members) != 1 {
 		t.Errorf("process 0 is in %v", v)
+	}
+}
+
+// TestJoinerGivesUp: a process that asks to be let in when nobody is left ends, though it has nothing to do meanwhile.
+func TestJoinerGivesUp(t *testing.T) {
+	p, err := New(
+		Config{Rank: 1, Size: 2, Silence: 200 * time.Millisecond, Joins: true, Host: &witness{}, HostName: "here"},
+		Socket{Job: testJob, Key: testKey, Incarnation: 2, Places: []transport.Place{place("", transport.TCP, 1)}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	p.Tell(Death{Rank: 0, Incarnation: 1, Certain: true, How: "killed"})
+	select {
+	case <-p.Out():
+	case <-time.After(hangTime):
+		t.Fatal("it asks for ever")
+	}
+	if err := p.Ended(); !errors.Is(err, ErrNoQuorum) {
+		t.Errorf("%v; want %v", err, ErrNoQuorum)
 	}
 }

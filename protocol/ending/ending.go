@@ -82,12 +82,18 @@ func (j *Job) find(m membership.Member) (int, bool) {
 	})
 }
 
-// known returns what is known of a life.
+// known returns what is known of a life. It is over if a later one has joined.
 func (j *Job) known(m membership.Member) life {
-	if i, ok := j.find(m); ok {
-		return j.lives[i]
+	i, ok := j.find(m)
+	l := life{Member: m}
+	if ok {
+		l = j.lives[i]
+		i++
 	}
-	return life{Member: m}
+	for ; i < len(j.lives) && j.lives[i].ID == m.ID; i++ {
+		l.dead = l.dead || j.lives[i].joined
+	}
+	return l
 }
 
 // note returns where to record something about a life.

@@ -1,14 +1,18 @@
 package membership
 
-import "github.com/coppice-go/coppice/protocol"
+import (
+	"cmp"
+
+	"github.com/coppice-go/coppice/protocol"
+)
 
 // The members of the first view begin one after the other, some perhaps a minute later than others. If one dies meanwhile, the members that
-// have begun may be too few to decide the next view. They wait for those that have not begun: Patience runs
+// have begun may be too few to decide the next view, or the one after that. They wait for those that have not begun: Patience runs
 // from when enough have, or when the driver suspects the members that never came.
 
-// begun takes note that a member of the first view has begun.
+// begun takes note that a member of the first view, or a later life of it, has begun.
 func (p *Protocol) begun(s *State, now protocol.Time, m Member) {
-	if !p.cfg.Gather || s.stage != inside || s.view.Number != p.cfg.First.Number || s.came.has(m.ID) || !s.view.Has(m) {
+	if _, first := p.cfg.First.Find(m.ID); !p.cfg.Gather || s.came.has(m.ID) || !first {
 		return
 	}
 	p.noteGathering(s, now)
@@ -20,20 +24,28 @@ func (p *Protocol) begun(s *State, now protocol.Time, m Member) {
 
 // Gathering reports whether members have yet to begin without which there is no majority.
 func (p *Protocol) Gathering(s *State) bool {
-	if !p.cfg.Gather || s.stage != inside || s.view.Number != p.cfg.First.Number {
+	var view *View
+	switch {
+	case !p.cfg.Gather:
+	case s.stage == inside:
+		view = s.view
+	case s.stage == joining:
+		view = cmp.Or(s.join.view, p.cfg.First)
+	}
+	if view == nil {
 		return false
 	}
 	came, awaited := 0, false
-	for _, m := range s.view.Members {
+	for _, m := range view.Members {
 		switch {
-		case s.fails(m):
-		case m == s.self || s.came.has(m.ID):
+		case s.fails(m) || m.ID == s.self.ID && m != s.self: // of its own earlier life it need not have heard
+		case m == s.self || s.came.has(m.ID) || !p.cfg.First.Has(m): // who has joined has begun
 			came++
 		default:
 			awaited = true
 		}
 	}
-	return awaited && 2*came <= len(s.view.Members)
+	return awaited && 2*came <= len(view.Members)
 }
 
 // noteGathering is called before what may end the wait for members that have not begun.

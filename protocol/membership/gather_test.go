@@ -82,3 +82,54 @@ func TestTheOthersNeverBegin(t *testing.T) {
 		}
 	}
 }
+
+// TestDeathBeforeTheSecondViewIsOpen: a view that was decided by those that had begun is not open before the others have, and one
+// more dies meanwhile.
+func TestDeathBeforeTheSecondViewIsOpen(t *testing.T) {
+	c := late(t, 7, 5)
+	c.kill(4)
+	c.notice(4)
+	c.runUntil(c.p.cfg.Patience / 2)
+	if s := &c.states[0]; s.view.Number != 2 || s.Open() {
+		t.Fatalf("%v, open %v; want a view without the dead, not open", s.view, s.Open())
+	}
+	c.kill(1)
+	c.notice(1)
+	c.runUntil(20 * c.p.cfg.Patience)
+	c.now = 20 * c.p.cfg.Patience
+	for _, r := range []protocol.Rank{0, 2, 3} {
+		if s := &c.states[r]; s.Hopeless() {
+			t.Fatalf("process %d has lost patience in %v", r, s.view)
+		}
+	}
+	for _, r := range []protocol.Rank{5, 6} {
+		c.begun(r)
+		c.notice(4, r)
+		c.notice(1, r)
+	}
+	c.run()
+	c.agreed("view 3 {0 2 3 5 6}")
+}
+
+// TestJoinerWaitsForThoseThatHaveNotBegun: it cannot be let in before they are enough.
+func TestJoinerWaitsForThoseThatHaveNotBegun(t *testing.T) {
+	c := late(t, 5, 2)
+	c.kill(1)
+	c.notice(1)
+	c.begin(1, 2)
+	c.p.Heard(&c.states[1], c.now, Member{0, 1})
+	c.runUntil(20 * c.p.cfg.Patience)
+	c.now = 20 * c.p.cfg.Patience
+	for r := range c.states[:2] {
+		if c.states[r].Hopeless() {
+			t.Fatalf("process %d has lost patience", r)
+		}
+	}
+	for r := protocol.Rank(2); r < 5; r++ {
+		c.begun(r)
+		c.p.Receive(&c.states[r], c.now, 1, Message{Letter: noWill, From: 1})
+		c.p.Notify(&c.states[r], c.now, protocol.Notice{Kind: protocol.Death, Rank: 1, Value: 1})
+	}
+	c.run()
+	c.agreed("view 3 {0 1.2 2 3 4}")
+}

@@ -15,7 +15,7 @@ import (
 // joinState is that of a process that asks to be let in.
 type joinState struct {
 	at    protocol.Time // when to ask the next
-	until protocol.Time // when to give up
+	began protocol.Time
 	next  int           // place of the next in the list
 	asked Member        // the last
 	view  *View         // the last it heard of; nil: the first
@@ -28,8 +28,8 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 		return
 	}
 	*s = State{
-		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, failures: s.failures, works: s.works[:0], out: s.out[:0],
-		join: joinState{at: now, until: now + p.cfg.Patience},
+		self: Member{s.self.ID, incarnation}, seed: s.seed, stage: joining, came: s.came, failures: s.failures, works: s.works[:0], out: s.out[:0],
+		join: joinState{at: now, began: now},
 	}
 }
 
@@ -50,7 +50,8 @@ func (p *Protocol) join(s *State, now protocol.Time) {
 	if s.told || now < j.at {
 		return
 	}
-	if now >= j.until {
+	until := p.patienceEnds(s, j.began, p.cfg.Patience)
+	if now >= until {
 		s.told = true
 		s.deliver(p.write(Letter{Kind: NoQuorum}))
 		return
@@ -65,7 +66,7 @@ func (p *Protocol) join(s *State, now protocol.Time) {
 			break
 		}
 	}
-	j.at = min(now+p.cfg.Retry, j.until)
+	j.at = min(now+p.cfg.Retry, until)
 }
 
 func (p *Protocol) joinDue(s *State) protocol.Time {

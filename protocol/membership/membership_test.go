@@ -244,7 +244,7 @@ func TestALifeThatIsOutNeverComesBack(t *testing.T) {
 	c.run()
 	c.alive[2] = true // the notice was wrong, as with a mistaken detector
 	s := &c.states[2]
-	s.stage, s.join = joining, joinState{until: c.now + 1000}
+	s.stage, s.join = joining, joinState{began: c.now}
 	c.run()
 	if !s.Out() {
 		t.Errorf("process 2 is in %v", s.view)

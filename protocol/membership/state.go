@@ -83,9 +83,15 @@ func (s *State) Out() bool { return s.stage == excluded }
 func (s *State) Hopeless() bool { return s.told }
 
 // Settled tells whether nothing is under way: the view is open, and nobody in it
-// has failed.
+// has failed, or the process is in none and has not asked to be let in.
 func (s *State) Settled() bool {
-	return s.stage != inside || s.open && s.value == nil && !s.anyFailed() && len(s.joiners)+len(s.leavers) == 0 && !s.goes()
+	switch s.stage {
+	case joining:
+		return s.told
+	case inside:
+		return s.open && s.value == nil && !s.anyFailed() && len(s.joiners)+len(s.leavers) == 0 && !s.goes()
+	}
+	return true
 }
 
 // Decides tells whether a view is being decided, as far as this process takes part in it.
@@ -189,7 +195,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	f = f.with(uint64(len(s.limits))).with(s.wish)
 	f = s.campaign.sign(s.sweep.sign(f)).ranks(s.route)
 	f = f.with(uint64(s.hold)).with(uint64(s.holder)).with(uint64(s.backoff)).with(uint64(s.rejects))
-	f = f.with(uint64(s.join.at)).with(uint64(s.join.until)).with(uint64(s.join.next)).member(s.join.asked).view(s.join.view).view(s.join.base)
+	f = f.with(uint64(s.join.at)).with(uint64(s.join.began)).with(uint64(s.join.next)).member(s.join.asked).view(s.join.view).view(s.join.base)
 	f = f.letter(s.will).with(uint64(s.records)<<32 | uint64(s.recorded))
 	for _, k := range s.works {
 		f = f.with(uint64(k))
