@@ -21,7 +21,7 @@ var (
 // so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
 func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 	epoch := m.Copy.Epoch
-	if kept, _ := keepers(w, m.Copy); kept == 0 && !jobOf(w).Stored() {
+	if kept, _ := keepers(w, m.Copy, w.State(r).View()); kept == 0 && !jobOf(w).Stored() {
 		return fmt.Errorf("%w: the %v", errCopies, m.Copy.Key)
 	}
 	for other := range jobOf(w).Coordinator() {
@@ -43,23 +43,24 @@ func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 	return nil
 }
 
-// checkLoss demands that nobody who lives has the state or value for which a task is given up, and
+// checkLoss demands that nobody who lives has the state or value for which r gives a task up, and
 // that everybody is dead who ever had it when there were enough copies: the owner then, and
 // as many others as there must be.
-func checkLoss(w *replayWorld, c *replay.Copy) error {
-	for r := range jobOf(w).Coordinator() {
-		if w.Alive(r) && !lingers(w, r) && w.State(r).Holds(c) {
-			return fmt.Errorf("%w: p%d has the %v", errLoss, r, c.Key)
+func checkLoss(w *replayWorld, r protocol.Rank, c *replay.Copy) error {
+	view := w.State(r).View()
+	for other := range jobOf(w).Coordinator() {
+		if w.Alive(other) && !lingers(w, other, view) && w.State(other).Holds(c) {
+			return fmt.Errorf("%w: p%d has the %v", errLoss, other, c.Key)
 		}
 	}
-	if kept, left := keepers(w, c); kept == 0 || left > 0 {
+	if kept, left := keepers(w, c, view); kept == 0 || left > 0 {
 		return fmt.Errorf("%w: the %v, %d of %d", errLosing, c.Key, left, kept)
 	}
 	return nil
 }
 
 // keepers counts those who had a copy when there were enough, and those of them who live.
-func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
+func keepers(w *replayWorld, c *replay.Copy, view *membership.View) (all, left int) {
 	for r := range jobOf(w).Coordinator() {
 		for _, d := range w.Delivered(r) {
 			if d.Msg.Kind != replay.Complete || d.Msg.Copy.Key != c.Key {
@@ -67,7 +68,7 @@ func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
 			}
 			for _, m := range d.Msg.Holders {
 				all++
-				if lives(w, m) && !lingers(w, m.ID) {
+				if lives(w, m) && !lingers(w, m.ID, view) {
 					left++
 				}
 			}
@@ -76,10 +77,10 @@ func keepers(w *replayWorld, c *replay.Copy) (all, left int) {
 	return all, left
 }
 
-// lingers reports whether a process has handed over its tasks and copies, and the view is without it: it ends soon.
-func lingers(w *replayWorld, r protocol.Rank) bool {
+// lingers reports whether a process has handed over its tasks and copies, and a view is without it, of which it may not have heard: it ends soon.
+func lingers(w *replayWorld, r protocol.Rank, view *membership.View) bool {
 	m := w.State(r).Members()
-	return m.Out() && m.Free()
+	return m.Free() && (m.Out() || view.Number > m.View().Number && !view.Has(m.Self()))
 }
 
 // lives tells whether a life has not ended.

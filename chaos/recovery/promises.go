@@ -106,7 +106,7 @@ func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	case m.Kind == replay.Resumed:
 		return checkResumed(w, r, m)
 	case m.Kind == replay.Loss:
-		return checkLoss(w, m.Copy)
+		return checkLoss(w, r, m.Copy)
 	case m.Kind == replay.Ended:
 		return checkAware(w)
 	case m.Letter.Letter != nil && m.Letter.Kind == membership.Opened:
