@@ -53,6 +53,8 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		if server, place, err = control.Host(place, control.ServerConfig{Silence: cfg.Silence, Logger: cfg.Logger}); err != nil {
 			return fmt.Errorf("coppice: %w", err)
 		}
+	}
+	if server != nil {
 		defer server.Close()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 
 	"github.com/coppice-go/coppice/internal/posix"
 )
@@ -110,6 +112,22 @@ func Ended(dir string, rank int, incarnation uint64) bool {
 func HasJoined(dir string, rank int, incarnation uint64) bool {
 	_, err := os.Lstat(filepath.Join(dir, recordName(rank, incarnation)))
 	return err == nil
+}
+
+// joinedBefore reports whether a process lives that has joined the job of a directory.
+func joinedBefore(dir string) bool {
+	records, _ := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
+	return slices.ContainsFunc(records, func(path string) bool { return locked(path) })
+}
+
+// locked reports whether a process holds the lock of a file.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|posix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(flock(f, posix.LOCK_SH|posix.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // endSuffix is the suffix of the file by which a process says that it knows of the job's end. Without a launcher, only this

@@ -168,7 +168,8 @@ func Serve(cfg ServerConfig) (*Server, error) {
 
 // Host starts the coordinator of the job of a process whose place says that it hosts
 // the coordinator. cfg need not contain what the place says. The returned place
-// is complete.
+// is complete. If the job, which its key names, runs already, because the process was started again, Host returns no coordinator: another process
+// has it, or will.
 func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 	if p.Dir == "" { // a job of one process
 		dir, err := MakeDir(os.Getenv)
@@ -177,6 +178,10 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		}
 		p.Dir, p.Coordinator = dir, controlPath(dir)
 	} else {
+		if p.Key != nil && joinedBefore(p.Dir) {
+			p.Host = false
+			return nil, p, nil
+		}
 		cfg.shared = true
 	}
 	cfg.Dir, cfg.Job, cfg.Key, cfg.Size, cfg.LocalSize = p.Dir, p.Job, p.Key, p.Size, p.LocalSize

@@ -149,3 +149,40 @@ func TestKilledBeforeTheOthersBegin(t *testing.T) {
 		})
 	}
 }
+
+// TestProcessWithTheCoordinatorIsStartedAgain: also at once, before another process has taken the coordinator's place, and though its variables
+// say that it has the coordinator.
+func TestProcessWithTheCoordinatorIsStartedAgain(t *testing.T) {
+	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
+		t.Run(fmt.Sprint(wait), func(t *testing.T) {
+			t.Parallel()
+			const n, last = 3, 200
+			scene := stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}}
+			env := []string{fmt.Sprint("COPPICE_SIZE=", n), "COPPICE_COORDINATOR=" + port.Free(t), "COPPICE_KEY=the key of " + t.Name(), control.VarTrace + "="}
+			start := func(rank int) (*stage.Stage, *exec.Cmd) {
+				return scene.Started(t, exec.Command(os.Args[0]), append(env, fmt.Sprint("COPPICE_RANK=", rank)))
+			}
+			var stages []*stage.Stage
+			var all []*exec.Cmd
+			for rank := range n {
+				g, cmd := start(rank)
+				stages, all = append(stages, g), append(all, cmd)
+			}
+			for _, g := range stages {
+				g.Await(t, "ready", 1)
+			}
+			if err := all[0].Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = all[0].Wait()
+			time.Sleep(wait)
+			g, cmd := start(0)
+			for rank, cmd := range append(all[1:], cmd) {
+				if err := cmd.Wait(); err != nil {
+					t.Errorf("process %d: %v", rank, err)
+				}
+			}
+			checkRounds(t, n, last, append(stages, g)...)
+		})
+	}
+}
