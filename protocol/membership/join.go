@@ -16,10 +16,10 @@ import (
 type joinState struct {
 	at    protocol.Time // when to ask the next
 	began protocol.Time
-	next  int           // place of the next in the list
-	asked Member        // the last
-	view  *View         // the last it heard of; nil: the first
-	base  *View         // of what it accepted
+	next  int    // place of the next in the list
+	asked Member // the last
+	view  *View  // the last it heard of; nil: the first
+	base  *View  // of what it accepted
 }
 
 // beginJoin begins to ask.
