@@ -57,6 +57,12 @@ func (c ServerConfig) Inherits(peers ...Peer) ServerConfig {
 	return c
 }
 
+// Dead has it begin with the death of a process.
+func (c ServerConfig) Dead(rank int) ServerConfig {
+	c.heir.deaths[rank] = Death{Rank: rank, Incarnation: 1, Certain: true, How: "killed"}
+	return c
+}
+
 // InView has it begin with the latest view of that process.
 func (c ServerConfig) InView(v *View) ServerConfig {
 	c.heir.view = v

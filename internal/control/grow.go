@@ -59,6 +59,7 @@ func (s *Server) idle(m *member) bool {
 // of −1 that many new ids, otherwise that rank, with its next incarnation. From then on
 // the job's end waits for them.
 func (s *Server) Reserve(count, rank int) ([]Place, error) {
+	_ = s.keepDir() // the new process reads the key; if it cannot, it says so
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -96,6 +97,7 @@ const errOver = Refused("the job has finished; allowed: one that runs")
 // Revive gives the place of a dead process to its next incarnation, which the launcher
 // starts of its own accord: the job need not grow.
 func (s *Server) Revive(rank int) ([]Place, error) {
+	_ = s.keepDir()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finished || s.closing {

@@ -276,3 +276,12 @@ func TestJobsThatRunAreFound(t *testing.T) {
 		t.Error(name)
 	}
 }
+
+// TestPlacesAreGivenThoughTheDirectoryWasRemoved: it is made again.
+func TestPlacesAreGivenThoughTheDirectoryWasRemoved(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 1, Grow: 1})
+	os.RemoveAll(s.Place(0, 1).Dir)
+	if places, err := s.Reserve(1, -1); err != nil || len(places) != 1 {
+		t.Errorf("%v, %v", places, err)
+	}
+}

@@ -32,10 +32,10 @@ func (s *Server) incarnation(id wire.Identity, p *process) uint64 {
 		return id.Incarnation
 	case m.joined && m.death == nil && m.life == id.Life && m.same(id, p): // it has not received its number
 		return m.incarnation
-	case m.incarnation == 0 && !s.begins.has(id.From):
+	case m.incarnation == 0 && !m.removed && !s.begins.has(id.From):
 		return 1
 	case s.cfg.heir == nil || m.numbered:
-		return m.incarnation + 1
+		return max(m.incarnation, 1) + 1
 	}
 	return max(m.incarnation, 1) + m.gap
 }
@@ -91,6 +91,7 @@ func (s *Server) noteBegun(rank int) {
 	}
 	if err := s.begins.note(rank); err != nil && !errors.Is(err, fs.ErrNotExist) { // keepDir writes the file again
 		s.log.Warn("control: the first incarnation of a rank cannot be noted", "rank", rank, "error", err)
+		_ = os.Remove(filepath.Join(s.begins.dir, beginsName)) // a successor takes all ranks for begun
 	}
 }
 

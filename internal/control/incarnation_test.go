@@ -208,3 +208,25 @@ func TestAnotherSizeIsRefused(t *testing.T) {
 	}
 	comes(t, uncounted(t, s)) // the rank is still free
 }
+
+// TestNumber1IsNotGivenAfterAViewHasRemovedIt: who comes then joins.
+func TestNumber1IsNotGivenAfterAViewHasRemovedIt(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0", Silence: 30 * time.Second})
+	c, _ := join(t, s.Place(0, 1))
+	c.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{"number": 2, "members": []control.Identity{{0, 1}, {2, 1}}, "opened": true}})
+	for s.View() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	if _, w := comes(t, uncounted(t, s)); w.Place.Incarnation != 2 || !w.Joins {
+		t.Errorf("incarnation %d, joins: %v", w.Place.Incarnation, w.Joins)
+	}
+}
+
+// TestHeirThatNobodyIsLeftForEndsTheJob: of the death of its own earlier life a process has not heard.
+func TestHeirThatNobodyIsLeftForEndsTheJob(t *testing.T) {
+	self := control.Peer{Rank: 1, Incarnation: 3, Addresses: []string{"x"}, Host: "here"}
+	s := serve(t, control.ServerConfig{Size: 2}.Inherits(self).Dead(0))
+	c, notes := join(t, s.Place(1, 3))
+	c.Returned(1, "", true)
+	notes.expect(t, "finished")
+}

@@ -120,14 +120,14 @@ func (s *Server) keepDir() error {
 		return nil
 	}
 	s.log.Warn("control: the job's directory was removed; made again", "dir", s.cfg.Dir)
-	s.listeners[0].Close()
-	if err := s.listenHere(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	err := s.begins.write()
 	s.mu.Unlock()
 	if err != nil {
+		return err
+	}
+	s.listeners[0].Close()
+	if err := s.listenHere(); err != nil {
 		return err
 	}
 	l := s.listeners[0]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/test/port"
 )
 
 // find finds the place that variables give.
@@ -382,4 +383,28 @@ func TestPlacesWithoutTheirLauncher(t *testing.T) {
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Error(err)
 	}
+}
+
+// TestNextRunWaitsForTheOneBefore: a process of the run before is about to exit; the next run has a coordinator all the same.
+func TestNextRunWaitsForTheOneBefore(t *testing.T) {
+	p, err := find(map[string]string{
+		"COPPICE_RANK": "0", "COPPICE_SIZE": "2", "COPPICE_COORDINATOR": port.Free(t), "COPPICE_KEY": "0123456789abcdef", "COPPICE_JOIN_TIMEOUT": "1m",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(p.Dir)
+	r, err := control.OpenRecord(p.Dir, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
+	s, _, err := control.Host(p, control.ServerConfig{})
+	if err != nil || s == nil {
+		t.Fatalf("no coordinator: %v", err)
+	}
+	s.Close()
 }

@@ -300,3 +300,15 @@ func TestWhoGoesBeforeItIsAnnouncedIsGivenUp(t *testing.T) {
 	conn.Close()
 	notes.expect(t, "died 1.1 false has not announced itself")
 }
+
+// TestWhoIsStoppedBeforeItIsAnnouncedIsGivenUp: its connection stays.
+func TestWhoIsStoppedBeforeItIsAnnouncedIsGivenUp(t *testing.T) {
+	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0", JoinTimeout: 300 * time.Millisecond, Silence: 300 * time.Millisecond})
+	_, notes := join(t, s.Place(0, 1))
+	conn, err := control.Shake(t.Context(), control.TCPAddress(s), s.Place(1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	notes.expect(t, "died 1.1 false has not announced itself")
+}

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/posix"
 )
@@ -114,10 +117,24 @@ func HasJoined(dir string, rank int, incarnation uint64) bool {
 	return err == nil
 }
 
-// joinedBefore reports whether a process lives that has joined the job of a directory.
-func joinedBefore(dir string) bool {
+// runs reports whether the job of a directory runs: a process of it lives, and a coordinator is there. If no coordinator comes within
+// that time, such a process has been stopped, or is one of an earlier run that is about to exit.
+func runs(dir string, within time.Duration) bool {
+	for until := time.Now().Add(within); inUse(dir) && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		if conn, err := net.Dial("unix", controlPath(dir)); err == nil {
+			conn.Close()
+			return true
+		}
+	}
+	return false
+}
+
+// inUse reports whether a process lives that has joined the job of a directory.
+func inUse(dir string) bool {
 	records, _ := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
-	return slices.ContainsFunc(records, func(path string) bool { return locked(path) })
+	return slices.ContainsFunc(records, func(path string) bool {
+		return !strings.Contains(filepath.Base(path), "-") && locked(path) // the others are not complete (newRecord)
+	})
 }
 
 // locked reports whether a process holds the lock of a file.

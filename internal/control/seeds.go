@@ -585,6 +585,11 @@ func (s *Server) gathered(late bool) {
 		return
 	}
 	s.gathering = false
+	for _, m := range s.members {
+		if m.joined { // from now on it beats
+			m.heard = time.Now()
+		}
+	}
 	s.log.Info("control: gathered", "processes", came)
 	for session := range s.sessions {
 		s.welcome(session)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -178,7 +179,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		}
 		p.Dir, p.Coordinator = dir, controlPath(dir)
 	} else {
-		if p.Key != nil && joinedBefore(p.Dir) {
+		if p.Key != nil && runs(p.Dir, cmp.Or(p.JoinTimeout, joinTimeout)) {
 			p.Host = false
 			return nil, p, nil
 		}
@@ -267,21 +268,20 @@ func (s *Server) open() (err error) {
 	if s.cfg.heir != nil {
 		s.begins.inherit(s.cfg.heir.instance)
 	}
-	if err := s.begins.write(); err != nil {
-		return err
-	}
 	if s.page, err = detect.OpenPage(dir, s.cfg.Size+s.cfg.Grow); err != nil {
 		s.log.Warn("control: processes beat by messages", "error", err)
 	}
-	if err := s.listenHere(); err != nil || s.cfg.TCP == "" {
+	if err := s.listenHere(); err != nil {
 		return err
 	}
-	l, err := ListenPorts(s.cfg.TCP, false)
-	if err != nil {
-		return err
+	if s.cfg.TCP != "" {
+		l, err := ListenPorts(s.cfg.TCP, false)
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, l)
 	}
-	s.listeners = append(s.listeners, l)
-	return nil
+	return s.begins.write()
 }
 
 // Port returns where processes on other hosts find the coordinator, as :PORT.
@@ -292,11 +292,11 @@ func (s *Server) Port() string {
 
 // Place returns the place of a process that a launcher is about to start.
 func (s *Server) Place(rank int, incarnation uint64) Place {
+	_ = s.keepDir() // the new process reads the key; if it cannot, it says so
 	return s.place(newMember(rank, incarnation))
 }
 
 func (s *Server) place(m *member) Place {
-	_ = s.keepDir() // the new process reads the key; if it cannot, it says so
 	rank, incarnation := m.rank, m.incarnation
 	return Place{
 		Dir: s.cfg.Dir, Job: s.cfg.Job, Key: s.cfg.Key, Rank: rank, Size: s.cfg.Size,

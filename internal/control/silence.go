@@ -137,7 +137,7 @@ func (s *Server) listen(m *member, now time.Time) {
 	case !m.joined:
 		s.missing(m, now.Sub(m.heard))
 	case s.finished:
-	case m.peer == nil && m.session == nil && m.process == nil && now.Sub(m.heard) > s.cfg.JoinTimeout: // no other process knows of it
+	case m.peer == nil && m.process == nil && !s.gathering && now.Sub(m.heard) > s.cfg.JoinTimeout: // no other process knows of it
 		s.die(m, Death{How: fmt.Sprintf("has not announced itself, and is gone for %v", s.cfg.JoinTimeout)})
 	case m.fenced != "":
 		if now.Sub(m.fencedAt) > s.cfg.Silence { // the kernel, or its agent, cannot end it

@@ -186,6 +186,8 @@ func (c *Client) follow() (*link, error) {
 		}
 		l, err := c.find(h)
 		switch {
+		case err == nil && h.out() && c.coordinator == h.gone: // it still runs
+			l.conn.Close()
 		case err == nil:
 			return l, c.resume(l)
 		case errors.Is(err, wire.Excluded) || errors.Is(err, wire.ErrVersion) || c.replaced() || c.ctx.Err() != nil || time.Since(since) > patience:
@@ -345,6 +347,11 @@ func (s *Server) succeed(h *heir) {
 				life.removed, life.removedAt = true, time.Now()
 			}
 			s.noteBegun(i.Rank())
+		}
+	}
+	for _, i := range cmp.Or(s.view, s.firstView(0)).Members { // of the death of its own earlier life, or of one whose next life it knows, a process need not have heard
+		if i[0] < uint64(len(s.members)) && i[1] < s.members[i[0]].incarnation {
+			s.ending.Died(i.member())
 		}
 	}
 	if m := s.life(h.gone); m != nil && m.death == nil && h.here() { // this process holds its lock

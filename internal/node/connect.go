@@ -190,7 +190,7 @@ func (q *peer) dialTimes() (reach, whole time.Duration) {
 
 // identity is what a handshake tells the peer.
 func (q *peer) identity() wire.Identity {
-	id := wire.Identity{To: uint32(q.rank)}
+	id := wire.Identity{To: uint32(q.rank), Life: q.incarnation}
 	if q.link != nil {
 		id.Received = q.link.Arrived()
 	}
@@ -280,7 +280,7 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 		return me, wire.Excluded
 	case id.Incarnation > q.incarnation: // the life before is not known to be over
 		return me, wire.Crossed
-	case id.Received > q.sent(): // by our life before, which listened here
+	case id.Life != 0 && id.Life != p.cfg.Incarnation: // our life before listened here
 		return me, wire.NotMe
 	case w.dialing && p.cfg.Rank < rank, w.accepting:
 		return me, wire.Crossed
@@ -295,14 +295,6 @@ func (p *Process) decide(id wire.Identity) (me wire.Identity, verdict wire.Refus
 	me = q.identity()
 	me.Link = w.turn
 	return me, wire.Accepted
-}
-
-// sent is how many frames were sent to the peer, at most.
-func (q *peer) sent() uint64 {
-	if q.link == nil {
-		return 0
-	}
-	return q.link.Sent()
 }
 
 func (p *Process) established(conn *transport.Conn) {

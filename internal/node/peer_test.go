@@ -243,17 +243,19 @@ func TestReadLeavesNothingBuffered(t *testing.T) {
 	}
 }
 
-// A process that was started again listens where its life before did. Who means that one, and has got something of it, is
+// A process that was started again listens where its life before did. Who means that one is
 // turned away: the connection could not be resumed, and the peer would be suspected.
-func TestWhoIsMeantForTheLifeBeforeIsTurnedAway(t *testing.T) {
+func TestWhoMeansTheLifeBeforeIsTurnedAway(t *testing.T) {
 	p := byHand(t)
 	defer p.engine.Stop()
-	who := wire.Identity{From: 1, Incarnation: 1, Received: 3}
-	if _, verdict := p.decide(who); verdict != wire.NotMe {
-		t.Errorf("%v; want: %v", verdict, wire.NotMe)
+	p.cfg.Incarnation = 2
+	for life, want := range map[uint64]wire.Refusal{1: wire.NotMe, 2: wire.Accepted} {
+		if _, verdict := p.decide(wire.Identity{From: 1, Incarnation: 1, Life: life}); verdict != want {
+			t.Errorf("life %d: %v; want: %v", life, verdict, want)
+		}
 	}
-	who.Received = 0
-	if _, verdict := p.decide(who); verdict != wire.Accepted {
-		t.Errorf("%v; want: %v", verdict, wire.Accepted)
+	p.reborn(1, 1)
+	if id := p.peerAt(1).identity(); id.Life != 1 {
+		t.Errorf("%+v", id)
 	}
 }

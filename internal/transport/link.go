@@ -155,9 +155,6 @@ func (l *Link) Arrived() uint64 { return l.arrived }
 // handshake that says less is an old one.
 func (l *Link) Acked() uint64 { return l.acked }
 
-// Sent is the number of the last frame that was sent, or is to be.
-func (l *Link) Sent() uint64 { return l.sent }
-
 // Settled tells whether the peer has everything.
 func (l *Link) Settled() bool { return l.first == len(l.kept) }
 

@@ -49,7 +49,7 @@ type Identity struct {
 	View        uint64 // the latest that From knows
 	Link        uint64 // From's own: tells this connection of the two from others
 	Received    uint64 // all of the peer's frames up to this number have arrived on it
-	Life        uint64 // drawn by From when it begins: tells two processes of one rank apart; 0: it does not say
+	Life        uint64 // to a coordinator, drawn by From when it begins: tells two processes of one rank apart; to a process, the incarnation that From means; 0: it does not say
 }
 
 func (id Identity) append(b []byte) []byte {

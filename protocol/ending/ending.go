@@ -82,18 +82,12 @@ func (j *Job) find(m membership.Member) (int, bool) {
 	})
 }
 
-// known returns what is known of a life. It is over if a later one has joined.
+// known returns what is known of a life.
 func (j *Job) known(m membership.Member) life {
-	i, ok := j.find(m)
-	l := life{Member: m}
-	if ok {
-		l = j.lives[i]
-		i++
+	if i, ok := j.find(m); ok {
+		return j.lives[i]
 	}
-	for ; i < len(j.lives) && j.lives[i].ID == m.ID; i++ {
-		l.dead = l.dead || j.lives[i].joined
-	}
-	return l
+	return life{Member: m}
 }
 
 // note returns where to record something about a life.

@@ -154,19 +154,6 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// Who takes the place of a coordinator may not have heard of the death of a process whose next life it knows.
-func TestLaterLifeEndsTheEarlierOne(t *testing.T) {
-	j := New(membership.First(2, []protocol.Rank{0, 1}))
-	j.Died(membership.Member{ID: 0, Incarnation: 1})
-	if j.Verdict() != Going {
-		t.Error("p1 lives, and the job does not go on")
-	}
-	j.Joined(membership.Member{ID: 1, Incarnation: 3})
-	if j.Verdict() != Abandoned {
-		t.Errorf("%v; want %v", j.Verdict(), Abandoned)
-	}
-}
-
 // It does not wait for ever for those who do not confirm a step: from the first one on, whichever that is.
 func TestStepWaits(t *testing.T) {
 	first := membership.First(2, []protocol.Rank{0, 1})

@@ -133,3 +133,21 @@ func TestJoinerWaitsForThoseThatHaveNotBegun(t *testing.T) {
 	c.run()
 	c.agreed("view 3 {0 1.2 2 3 4}")
 }
+
+// TestJoinerWhoseWaitEndsByAView: its patience begins then.
+func TestJoinerWhoseWaitEndsByAView(t *testing.T) {
+	c := late(t, 5, 2)
+	c.kill(1)
+	c.begin(1, 2)
+	s := &c.states[1]
+	c.p.Heard(s, c.now, Member{0, 1})
+	c.p.Heard(s, c.now, Member{2, 1})
+	c.kill(0)
+	c.runUntil(20 * c.p.cfg.Patience)
+	c.now = 20 * c.p.cfg.Patience
+	c.p.learn(s, c.now, NewView(2, []Member{{0, 1}, {2, 1}, {4, 1}}, []Member{{1, 1}, {3, 1}}, nil), false)
+	c.runUntil(c.now + c.p.cfg.Patience)
+	if s.Hopeless() {
+		t.Error("it gives up at once")
+	}
+}

@@ -351,6 +351,7 @@ func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
 		}
 	case s.stage == joining && v.Last(s.self.ID) < s.self.Incarnation:
 		if s.join.view == nil || v.Number > s.join.view.Number {
+			p.noteGathering(s, now)
 			s.join.view = v // its members are the ones to ask
 		}
 	default:
