@@ -256,7 +256,7 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	case a.Msg.Kind == replay.Loss && a.Msg.Copy.Name > 0:
 		l.saw(valueLost)
 	case a.Msg.Kind == replay.Loss:
-		if l.saw(stateLost); l.Stored() && l.err == nil {
+		if l.saw(stateLost); l.Stored() && !l.lost && l.err == nil { // the dead may have gone on without the task
 			l.err = fmt.Errorf("%w: the %v is stored", errLoss, a.Msg.Copy.Key)
 		}
 	case a.Msg.Kind == replay.Resumed && !s.Holds(a.Msg.Copy):
