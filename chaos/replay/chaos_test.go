@@ -81,7 +81,7 @@ var recoveries = []struct {
 	}, 20000},
 	{"three inside", recovery.Job{P: 3, Crashes: 2, Operations: 2, LossyCrashes: true, Inside: true}, 4000},
 	{"three and joiners inside", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 2, Cancels: 2, LossyCrashes: true, Inside: true, Ops: loose}, 4000},
-	{"two that come back inside", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Restarts: 2, Operations: 1, Cancels: 2, LossyCrashes: true, Inside: true, Ops: []replay.Op{replay.Barrier, replay.AllReduce}}, 30000},
+	{"two that come back inside", recovery.Job{P: 2, Joiners: 2, Crashes: 3, Restarts: 2, Operations: 1, Cancels: 2, LossyCrashes: true, Inside: true, Ops: []replay.Op{replay.Barrier, replay.AllReduce}}, 300000},
 	{"four inside that save", recovery.Job{P: 4, Crashes: 3, Operations: 2, Saves: 2, Copies: 1, LossyCrashes: true, Inside: true, Ops: loose}, 8000},
 	{"four inside of whom one has the task", recovery.Job{P: 4, Tasks: 1, Suspicions: 2, Cuts: 1, Operations: 1, Cancels: 2, Inside: true, Ops: []replay.Op{replay.Barrier}}, 60000},
 	{"four inside, suspected and cut", recovery.Job{P: 4, Crashes: 2, Suspicions: 1, Cuts: 1, Restarts: 1, Operations: 2, LossyCrashes: true, Inside: true, Ops: loose}, 4000},
