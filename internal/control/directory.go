@@ -241,7 +241,7 @@ func lock(dir, name string, how int) (*lease, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		err = flock(f, how|posix.LOCK_NB)
+		err = posix.Flock(f, how|posix.LOCK_NB)
 		if err == nil && stillThere(f) {
 			return &lease{dir, f}, nil
 		}
@@ -253,14 +253,6 @@ func lock(dir, name string, how int) (*lease, error) {
 			return nil, errTaken
 		case err != nil:
 			return nil, err
-		}
-	}
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := posix.Flock(f, how); !errors.Is(err, syscall.EINTR) {
-			return err
 		}
 	}
 }
@@ -290,7 +282,7 @@ func (l *lease) leave(patience time.Duration) {
 	}
 	defer l.file.Close()
 	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		err := flock(l.file, posix.LOCK_EX|posix.LOCK_NB)
+		err := posix.Flock(l.file, posix.LOCK_EX|posix.LOCK_NB)
 		if err == nil && stillThere(l.file) {
 			removeDir(l.dir)
 		}

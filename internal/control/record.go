@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/posix"
@@ -86,7 +85,7 @@ func newRecord(path string, write func(f *os.File) error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f, posix.LOCK_EX|posix.LOCK_NB)
+	err = posix.Flock(f, posix.LOCK_EX|posix.LOCK_NB)
 	if err == nil && write != nil {
 		err = write(f)
 	}
@@ -108,7 +107,7 @@ func Ended(dir string, rank int, incarnation uint64) bool {
 		return false
 	}
 	defer f.Close()
-	return flock(f, posix.LOCK_SH|posix.LOCK_NB) == nil
+	return posix.Flock(f, posix.LOCK_SH|posix.LOCK_NB) == nil
 }
 
 // HasJoined reports whether one incarnation of a rank has joined the job on this host.
@@ -133,18 +132,8 @@ func runs(dir string, within time.Duration) bool {
 func inUse(dir string) bool {
 	records, _ := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
 	return slices.ContainsFunc(records, func(path string) bool {
-		return !strings.Contains(filepath.Base(path), "-") && locked(path) // the others are not complete (newRecord)
+		return !strings.Contains(filepath.Base(path), "-") && posix.Locked(path) // the others are not complete (newRecord)
 	})
-}
-
-// locked reports whether a process holds the lock of a file.
-func locked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|posix.O_NOFOLLOW, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(flock(f, posix.LOCK_SH|posix.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 // endSuffix is the suffix of the file by which a process says that it knows of the job's end. Without a launcher, only this

@@ -3,6 +3,7 @@
 package posix
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -38,7 +39,13 @@ func Write(fd int, b []byte) (int, error) { return syscall.Write(fd, b) }
 func SetNonblock(fd int, on bool) error { return syscall.SetNonblock(fd, on) }
 
 // Flock locks an open file, or gives the lock up.
-func Flock(f *os.File, how int) error { return syscall.Flock(int(f.Fd()), how) }
+func Flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
 
 // Usable reports whether this process may list, change and enter a directory.
 func Usable(dir string) bool { return syscall.Access(dir, 7) == nil }

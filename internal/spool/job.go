@@ -215,25 +215,7 @@ func (j *Job) write(name string, from any) error {
 }
 
 // Runs reports whether the keeper of the job is alive.
-func (j *Job) Runs() bool { return locked(filepath.Join(j.path, keeperName)) }
-
-// locked reports whether a process has a lock on a file.
-func locked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|posix.O_NOFOLLOW, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(flock(f, posix.LOCK_SH|posix.LOCK_NB), syscall.EWOULDBLOCK)
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := posix.Flock(f, how); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
-}
+func (j *Job) Runs() bool { return posix.Locked(filepath.Join(j.path, keeperName)) }
 
 // take locks a file while this process lives and the file is open, and writes the process id there.
 func (j *Job) take(name string) (*os.File, error) {
@@ -242,7 +224,7 @@ func (j *Job) take(name string) (*os.File, error) {
 		return nil, err
 	}
 	for tries := 0; ; tries++ { // a process that checks the lock holds it for a moment
-		if err = flock(f, posix.LOCK_EX|posix.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || tries == 100 {
+		if err = posix.Flock(f, posix.LOCK_EX|posix.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || tries == 100 {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -338,7 +320,7 @@ func (j *Job) open() bool {
 	if about.Hosts != nil {
 		start = openMax
 	}
-	return j.Runs() || locked(filepath.Join(j.path, attachedName)) || j.Result() == nil && time.Since(about.Began) < start
+	return j.Runs() || posix.Locked(filepath.Join(j.path, attachedName)) || j.Result() == nil && time.Since(about.Began) < start
 }
 
 // size returns how much space a job takes, and when it was last written to.
