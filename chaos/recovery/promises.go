@@ -165,7 +165,7 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 // checkAware demands that everybody who lives in a view knows that the job is over when one leaves for that reason.
 func checkAware(w *replayWorld) error {
 	for r := range jobOf(w).Coordinator() {
-		if !w.Alive(r) || w.Frozen(r) || w.State(r).KnowsOver() > 0 || w.State(r).Members().Free() { // it is out, and will be told
+		if !w.Alive(r) || w.Frozen(r) || w.State(r).KnowsOver() > 0 || w.State(r).Members().Free() { // a view has removed it, and it will learn of that
 			continue
 		}
 		if v := w.State(r).View(); v != nil && v.Has(membership.Member{ID: r, Incarnation: w.Life(r)}) {
@@ -213,7 +213,7 @@ func checkReturned(w *replayWorld) error {
 			return fmt.Errorf("%w: p%d, which nobody suspected, is out: %w", chaos.ErrStalled, r, s.Err())
 		case s.Err() != nil:
 			return fmt.Errorf("p%d: %w", r, s.Err())
-		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // somebody could have told it that the job is over
+		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // another process could have told it that the job is over
 			lost = true
 		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
 			if settled {

@@ -14,14 +14,14 @@ import (
 
 // inside is the part of a process in the end: that of a coordinator, if it holds it, and its own.
 type inside struct {
-	job     ending.Job          // what it was told as a holder, or as who will be one
+	job     ending.Job          // what this process knows of the end as the holder of the coordinator, or as the next one
 	process ending.Process      // what it knows itself
-	over    []membership.Member // who was told that the job is over
-	known   []membership.Member // who was told that all know it
-	leave   []membership.Member // who was told to leave
-	answers []membership.Member // holders that are to be told that it knows
-	greets  []membership.Member // who wants to join, and is to be told first that the job is over
-	told    uint64              // the view to whose holder it has said that it knows
+	over    []membership.Member // processes that have been sent Over
+	known   []membership.Member // processes that have been sent Over with allKnow
+	leave   []membership.Member // processes that have been sent End
+	answers []membership.Member // holders that wait for the answer that this process knows
+	greets  []membership.Member // processes that want to join, and first learn that the job is over
+	told    uint64              // the view whose holder has got the message that this process knows
 	end     uint64              // the view in which the job was over when it left, or is about to; 0: it stays
 	said    bool                // that it leaves
 }
