@@ -125,9 +125,9 @@ func TestMedianAndMean(t *testing.T) {
 // two rounds changes the times, not the ratio.
 func TestRatioIsTakenWithinRounds(t *testing.T) {
 	r := result{line: line{what: "x", p: 2, target: target{ratio: 1.3}}, rounds: []round{
-		{Ours: figure{12, 30}, Theirs: figure{10, 10}},
-		{Ours: figure{110, 300}, Theirs: figure{100, 100}},
-		{Ours: figure{1400, 3000}, Theirs: figure{1000, 1000}},
+		{Ours: figure{Median: 12, Mean: 30}, Theirs: figure{Median: 10, Mean: 10}},
+		{Ours: figure{Median: 110, Mean: 300}, Theirs: figure{Median: 100, Mean: 100}},
+		{Ours: figure{Median: 1400, Mean: 3000}, Theirs: figure{Median: 1000, Mean: 1000}},
 	}}
 	middle, least, greatest := r.ratios(oursIn, medianOf)
 	if middle != 1.2 || least != 1.1 || greatest != 1.4 {
@@ -140,8 +140,8 @@ func TestRatioIsTakenWithinRounds(t *testing.T) {
 }
 
 func TestRowsWithoutARatioGiveNoVerdict(t *testing.T) {
-	oneSide := []round{{Theirs: figure{10, 10}}}
-	both := []round{{Ours: figure{10, 10}, Theirs: figure{20, 20}}}
+	oneSide := []round{{Theirs: figure{Median: 10, Mean: 10}}}
+	both := []round{{Ours: figure{Median: 10, Mean: 10}, Theirs: figure{Median: 20, Mean: 20}}}
 	wanted := line{target: target{ratio: 1}}
 	for _, c := range []struct {
 		name           string
@@ -188,7 +188,7 @@ func TestTablesLineUp(t *testing.T) {
 }
 
 func TestJSONHoldsEveryRound(t *testing.T) {
-	rounds := []round{{Ours: figure{1, 2}, Theirs: figure{4, 4}}, {Ours: figure{2, 3}, Theirs: figure{4, 4}}}
+	rounds := []round{{Ours: figure{Median: 1, Mean: 2}, Theirs: figure{Median: 4, Mean: 4}}, {Ours: figure{Median: 2, Mean: 3}, Theirs: figure{Median: 4, Mean: 4}}}
 	var out bytes.Buffer
 	if err := writeJSON(&out, machine{Cores: 2}, nil, []result{{line: lines()[0], rounds: rounds}}); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestRawLoopIsMeasured(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ps := &programs{
-		rawLoop: goBuild(t.Context(), dir, "bench/rawloop"), hog: goBuild(t.Context(), dir, "bench/hog"),
+		rawLoop: goBuild(t.Context(), "", dir, "bench/rawloop"), hog: goBuild(t.Context(), "", dir, "bench/hog"),
 		coppiceLoop: program{err: errors.New("not asked")},
 	}
 	if err := errors.Join(ps.rawLoop.err, ps.hog.err); err != nil {

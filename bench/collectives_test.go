@@ -97,7 +97,7 @@ func TestSharedMemoryHasNoTargets(t *testing.T) {
 		if !l.cell || l.theirs != openMPIShared || l.target != (target{}) {
 			t.Errorf("%s: %+v", l, l)
 		}
-		results = append(results, result{line: l, rounds: []round{{Ours: figure{9, 9}, Theirs: figure{1, 1}}}})
+		results = append(results, result{line: l, rounds: []round{{Ours: figure{Median: 9, Mean: 9}, Theirs: figure{Median: 1, Mean: 1}}}})
 	}
 	if len(shared) != cells {
 		t.Errorf("%d lines, want %d", len(shared), cells)
@@ -116,7 +116,7 @@ func cellsOf(p int, ratios map[string]float64) (results []result) {
 		}
 		r := result{line: l}
 		if ratio > 0 {
-			r.rounds = []round{{Ours: figure{ratio, ratio}, Theirs: figure{1, 1}, Beside: figure{2 * ratio, 2 * ratio}}}
+			r.rounds = []round{{Ours: figure{Median: ratio, Mean: ratio}, Theirs: figure{Median: 1, Mean: 1}, Beside: figure{Median: 2 * ratio, Mean: 2 * ratio}}}
 		} else {
 			r.failed = errors.New("x")
 		}
@@ -304,7 +304,7 @@ func TestHogsAreBusyUntilStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program, which takes seconds; runs without -short")
 	}
-	ps := &programs{hog: goBuild(t.Context(), t.TempDir(), "bench/hog")}
+	ps := &programs{hog: goBuild(t.Context(), "", t.TempDir(), "bench/hog")}
 	for lasts := 100 * time.Millisecond; ; lasts *= 4 { // longer on a busy machine
 		stop, err := ps.startHogs(2)
 		if err != nil {

@@ -11,6 +11,8 @@ type side string
 
 const (
 	coppiceUnix      side = "Coppice, Unix sockets"
+	coppiceReplay    side = "Coppice, replay, Unix sockets"
+	coppiceOther     side = "Coppice, the other commit, Unix sockets"
 	coppiceTCP       side = "Coppice, TCP"
 	coppiceCorrected side = "Coppice, checked, Unix sockets"
 	coppiceCopied    side = "Coppice, copied, Unix sockets" // values, as in corrected broadcasts

@@ -2,6 +2,8 @@
 // one run. README.md says what is measured, and how to read it.
 //
 //	go run ./bench [--collectives [--tcp] [--shared]] [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
+//	go run ./bench --against COMMIT [--plain] [--collectives] [--quick] [--only TEXT] [--rounds N] [--markdown] [--json FILE]
+//	go run ./bench --counts [--write | --of COMMIT] [--only TEXT] [--rounds N]
 package main
 
 import (
@@ -16,12 +18,19 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/coppice-go/coppice/bench/loop"
 )
 
 type options struct {
 	collectives bool
 	tcp         bool
 	shared      bool
+	against     string // a commit of ours, instead of the peers
+	counts      bool   // what operations cost, against limits
+	write       bool   // these
+	of          string // another commit's costs
+	plain       bool   // ours in Mode(Plain)
 	quick       bool
 	only        string
 	rounds      int
@@ -52,7 +61,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		fmt.Fprintln(stderr, "bench:", err)
 		return 2
 	}
-	whole, err := compare(ctx, o, chosen, stdout, stderr)
+	do := compare
+	if o.counts {
+		do = count
+	}
+	whole, err := do(ctx, o, chosen, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "bench:", err)
 	}
@@ -68,6 +81,11 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.BoolVar(&o.collectives, "collectives", false, "every collective against Open MPI, a table for each number of processes")
 	flags.BoolVar(&o.tcp, "tcp", false, "with --collectives: Coppice over TCP beside it")
 	flags.BoolVar(&o.shared, "shared", false, "with --collectives: against Open MPI's shared memory, without targets, not its TCP")
+	flags.StringVar(&o.against, "against", "", "against ourselves at `COMMIT`: times, and what operations cost")
+	flags.BoolVar(&o.counts, "counts", false, "count what operations cost, and fail above the limits in limits.txt")
+	flags.BoolVar(&o.write, "write", false, "with --counts: write limits.txt anew")
+	flags.StringVar(&o.of, "of", "", "with --counts: of `COMMIT`")
+	flags.BoolVar(&o.plain, "plain", false, "with --against and --counts: in Mode(Plain), not in the default one")
 	flags.BoolVar(&o.quick, "quick", false, "only lines with a target, shorter loops, 3 rounds: less than a minute")
 	flags.StringVar(&o.only, "only", "", "only lines whose name contains `TEXT`, such as \"broadcast 8 B, p = 32\"")
 	flags.IntVar(&o.rounds, "rounds", 0, "launches of each side for one line; 0: 9, or 3 with --quick")
@@ -83,36 +101,56 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected %q, allowed: options only", flags.Arg(0))
 	}
-	if o.tcp && !o.collectives {
-		return o, errors.New("--tcp alone, allowed: with --collectives")
-	}
-	if o.shared && !o.collectives {
-		return o, errors.New("--shared alone, allowed: with --collectives")
-	}
-	if o.rounds < 0 {
-		return o, fmt.Errorf("--rounds is %d, allowed: 0 or more", o.rounds)
+	for _, wrong := range []struct {
+		given bool
+		text  string
+	}{
+		{o.tcp && !o.collectives, "--tcp alone, allowed: with --collectives"},
+		{o.shared && !o.collectives, "--shared alone, allowed: with --collectives"},
+		{(o.tcp || o.shared) && o.against != "", "--tcp or --shared with --against, allowed: one of them"},
+		{o.counts && (o.against != "" || o.collectives || o.quick || o.markdown || o.json != ""), "--counts with others, allowed: --write, --of, --plain, --only and --rounds"},
+		{(o.write || o.of != "") && !o.counts, "--write or --of alone, allowed: with --counts"},
+		{o.write && (o.of != "" || o.plain || o.only != ""), "--write with a part, allowed: --counts --write"},
+		{o.plain && !o.counting(), "--plain alone, allowed: with --against or --counts"},
+		{o.rounds < 0, fmt.Sprintf("--rounds is %d, allowed: 0 or more", o.rounds)},
+	} {
+		if wrong.given {
+			return o, errors.New(wrong.text)
+		}
 	}
 	if o.rounds == 0 {
 		o.rounds = 9
 		if o.quick {
 			o.rounds = 3
 		}
+		if o.counts {
+			o.rounds = countRounds
+		}
 	}
 	return o, nil
 }
 
+// counting reports whether costs are counted.
+func (o options) counting() bool { return o.counts || o.against != "" }
+
 // lines returns the comparisons to choose from.
 func (o options) lines() []line {
-	if o.collectives {
+	switch {
+	case o.counts:
+		return counted(o.ours(), "", countedSizes)
+	case o.against != "":
+		return o.againstLines()
+	case o.collectives:
 		return collectives(o.tcp, o.shared)
+	default:
+		return lines()
 	}
-	return lines()
 }
 
 // choose returns the lines that the options ask for.
 func choose(all []line, o options) (chosen []line, err error) {
 	for _, l := range all {
-		if (!o.quick || l.target.ratio > 0 || l.cell) && strings.Contains(l.String(), o.only) {
+		if (!o.quick || l.target.ratio > 0 || l.cell || o.against != "") && strings.Contains(l.String(), o.only) {
 			chosen = append(chosen, l)
 		}
 	}
@@ -136,11 +174,17 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 		Taken: time.Now().Format(time.RFC3339), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: runtime.NumCPU(), Go: runtime.Version(), Quick: o.quick,
 	}
-	ps := build(ctx, dir)
+	ps, err := build(ctx, dir, o)
 	if ctx.Err() != nil { // else what was not built for that reason is called missing
 		return false, errInterrupted
 	}
+	if err != nil {
+		return false, err
+	}
 	m.OpenMPI = ps.mpi.Version
+	if ps.other != nil {
+		m.Against = ps.other.String()
+	}
 	before, errBefore := readUsage()
 	chosen, whole = ps.able(chosen, stderr)
 	if len(chosen) == 0 {
@@ -184,6 +228,9 @@ func (ps *programs) able(chosen []line, stderr io.Writer) (able []line, whole bo
 		}
 	}
 	for _, l := range chosen {
+		if ps.other != nil && ps.other.old && l.op == loop.Sends { // which it has not
+			continue
+		}
 		if err := ps.missing(l.theirs); err != nil {
 			say(err, "some lines are left out")
 			continue
@@ -204,10 +251,13 @@ func report(o options, m machine, results []result, stdout io.Writer) error {
 	}
 	var means []mean
 	err := error(nil)
-	if o.collectives {
+	switch {
+	case o.against != "":
+		err = write(stdout, againstColumns, againstRows(results))
+	case o.collectives:
 		means = geometric(results)
 		err = writeCollectives(stdout, write, means, results)
-	} else {
+	default:
 		err = write(stdout, lineColumns, rows(results))
 	}
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 type figure struct {
 	Median float64 `json:"median_us"`
 	Mean   float64 `json:"mean_us"`
+	Cost   cost    `json:"cost,omitzero"` // where it is counted
 }
 
 func medianOf(f figure) float64 { return f.Median }
@@ -73,17 +74,27 @@ func (b batch) sides() []side {
 	return sides
 }
 
-// measure runs the rounds of a batch. Sides take turns at going first, so that a
-// machine that slows down or warms up favors neither. A side that is missing is
-// left out. done is called after each launch.
-func (ps *programs) measure(ctx context.Context, b batch, o options, dir string, done func()) []result {
-	results := make([]result, len(b))
+// begin returns the results of a batch, still empty, and starts its hogs, which stop ends. If they do not start, the first result says
+// so, and stop is nil.
+func (ps *programs) begin(b batch) (results []result, stop func()) {
+	results = make([]result, len(b))
 	for i, l := range b {
 		results[i].line = l
 	}
 	stop, err := ps.startHogs(b[0].hogs)
 	if err != nil {
 		results[0].failed = err
+		return results, nil
+	}
+	return results, stop
+}
+
+// measure runs the rounds of a batch. Sides take turns at going first, so that a
+// machine that slows down or warms up favors neither. A side that is missing is
+// left out. done is called after each launch.
+func (ps *programs) measure(ctx context.Context, b batch, o options, dir string, done func()) []result {
+	results, stop := ps.begin(b)
+	if stop == nil {
 		return results
 	}
 	defer stop()
@@ -93,7 +104,7 @@ func (ps *programs) measure(ctx context.Context, b batch, o options, dir string,
 		figures := map[side][]figure{}
 		for _, s := range append(turns[first:], turns[:first]...) {
 			if ps.missing(s) == nil && ctx.Err() == nil {
-				figures[s] = ps.once(ctx, s, results, o.quick, dir)
+				figures[s] = ps.once(ctx, s, results, o, dir)
 			}
 			done()
 		}
@@ -115,7 +126,7 @@ func (ps *programs) measure(ctx context.Context, b batch, o options, dir string,
 // once launches a side for all lines that have not failed yet, and sums up their
 // iterations. If the launch fails, so does the first line it did not come to the end
 // of, and those after it have no figure in this round.
-func (ps *programs) once(ctx context.Context, s side, results []result, quick bool, dir string) []figure {
+func (ps *programs) once(ctx context.Context, s side, results []result, o options, dir string) []figure {
 	figures := make([]figure, len(results))
 	out, err := os.MkdirTemp(dir, "spans")
 	if err != nil {
@@ -127,7 +138,10 @@ func (ps *programs) once(ctx context.Context, s side, results []result, quick bo
 	var which []int // the line of each job
 	for k, r := range results {
 		if r.failed == nil {
-			job := r.job(quick)
+			job := r.job(o.quick)
+			if o.counts {
+				job = r.countedJob()
+			}
 			job.Out = filepath.Join(out, fmt.Sprintf("%d.rank", k))
 			jobs, which = append(jobs, job), append(which, k)
 		}
@@ -135,6 +149,7 @@ func (ps *programs) once(ctx context.Context, s side, results []result, quick bo
 	if len(jobs) == 0 {
 		return figures
 	}
+	var costs []*cost
 	_, elapsed, failed := loop.Launch(ctx, ps.command(s, results[0].p, jobs), len(jobs))
 	for j, job := range jobs {
 		r := &results[which[j]]
@@ -147,6 +162,20 @@ func (ps *programs) once(ctx context.Context, s side, results []result, quick bo
 			break
 		}
 		figures[which[j]] = fig
+		if o.counting() {
+			used, err := job.ReadUsage(r.p)
+			if err != nil {
+				r.failed = fmt.Errorf("%s: %w", s, err)
+				break
+			}
+			figures[which[j]].Cost = countedUsage(used, job.Iterations)
+			costs = append(costs, &figures[which[j]].Cost)
+		}
+	}
+	if len(costs) == len(jobs) {
+		if err := ps.trace(ctx, s, results[0].p, jobs, costs); err != nil {
+			results[which[0]].failed = fmt.Errorf("%s: %w", s, err)
+		}
 	}
 	return figures
 }
@@ -156,14 +185,14 @@ func (ps *programs) once(ctx context.Context, s side, results []result, quick bo
 func read(job loop.Job, p int, elapsed time.Duration) (figure, error) {
 	if job.Op == loop.Start {
 		us := float64(elapsed.Nanoseconds()) / 1e3
-		return figure{us, us}, nil
+		return figure{Median: us, Mean: us}, nil
 	}
 	ranks, err := job.ReadRanks(p)
 	if err != nil {
 		return figure{}, err
 	}
 	us := loop.Times(job.Op, ranks)
-	return figure{median(us), average(us)}, nil
+	return figure{Median: median(us), Mean: average(us)}, nil
 }
 
 // median returns the middle value, or the mean of the two in the middle.

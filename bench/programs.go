@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,23 +31,32 @@ type programs struct {
 	hog         program
 	mpi         openmpi.MPI
 	mpiErr      error // why there is none
+	other       *other
 }
 
-// build builds all programs into dir.
-func build(ctx context.Context, dir string) *programs {
-	ps := &programs{
-		launcher:    goBuild(ctx, dir, "cmd/coppice"),
-		coppiceLoop: goBuild(ctx, dir, "bench/coppiceloop"),
-		rawLoop:     goBuild(ctx, dir, "bench/rawloop"),
-		hog:         goBuild(ctx, dir, "bench/hog"),
+// build builds all programs into dir. Where costs are counted these are ours only, and none may be missing; with --of they are
+// those of the other commit.
+func build(ctx context.Context, dir string, o options) (ps *programs, err error) {
+	ps = &programs{hog: goBuild(ctx, "", dir, "bench/hog")}
+	if o.of == "" {
+		ps.launcher, ps.coppiceLoop = goBuild(ctx, "", dir, "cmd/coppice"), goBuild(ctx, "", dir, "bench/coppiceloop")
 	}
-	ps.mpi, ps.mpiErr = openmpi.Build(ctx, dir)
-	return ps
+	if !o.counting() {
+		ps.rawLoop = goBuild(ctx, "", dir, "bench/rawloop")
+		ps.mpi, ps.mpiErr = openmpi.Build(ctx, dir)
+		return ps, nil
+	}
+	if commit := cmp.Or(o.against, o.of); commit != "" {
+		ps.other, err = buildOther(ctx, dir, commit, o.plain)
+	}
+	return ps, errors.Join(ps.hog.err, ps.launcher.err, ps.coppiceLoop.err, err)
 }
 
-func goBuild(ctx context.Context, dir, folder string) program {
+// goBuild builds the program of a folder of the module that is in the folder source; "": here.
+func goBuild(ctx context.Context, source, dir, folder string) program {
 	path := filepath.Join(dir, filepath.Base(folder))
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, module+"/"+folder)
+	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return program{err: fmt.Errorf("%s does not build: %s", folder, loop.Gist(out, err))}
@@ -57,7 +67,9 @@ func goBuild(ctx context.Context, dir, folder string) program {
 // missing says why a side cannot run, or nil.
 func (ps *programs) missing(s side) error {
 	switch s {
-	case coppiceUnix, coppiceTCP, coppiceCorrected, coppiceCopied:
+	case coppiceOther:
+		return nil // there is none without it
+	case coppiceUnix, coppiceReplay, coppiceTCP, coppiceCorrected, coppiceCopied:
 		return errors.Join(ps.launcher.err, ps.coppiceLoop.err)
 	case coppiceLocal:
 		return ps.coppiceLoop.err
@@ -75,6 +87,10 @@ func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
 	switch s {
 	case coppiceUnix:
 		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path}
+	case coppiceReplay:
+		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "replay"}
+	case coppiceOther:
+		words = []string{ps.other.launcher.path, "run", "-n", n, "--", ps.other.coppiceLoop.path, "-mode", ps.other.mode}
 	case coppiceTCP:
 		words = []string{ps.launcher.path, "run", "-n", n, "--env", "COPPICE_TRANSPORT=tcp", "--", ps.coppiceLoop.path}
 	case coppiceCorrected:

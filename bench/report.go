@@ -123,6 +123,7 @@ type machine struct {
 	Go      string `json:"go"`
 	OpenMPI string `json:"open_mpi,omitempty"`
 	Quick   bool   `json:"quick"`
+	Against string `json:"against,omitempty"`
 
 	Disturbance *disturbance `json:"disturbance,omitempty"` // nil if the system does not tell
 }
@@ -136,7 +137,15 @@ func (m machine) summary(rounds int) string {
 			quiet += ": NOT QUIET, do not believe these figures"
 		}
 	}
-	return fmt.Sprintf("%s, %d cores, %s, %s; rounds: %d; %s", m.System, m.Cores, m.Go, cmp.Or(m.OpenMPI, "no Open MPI"), rounds, quiet)
+	return fmt.Sprintf("%s, %d cores, %s, %s; rounds: %d; %s", m.System, m.Cores, m.Go, m.peer(), rounds, quiet)
+}
+
+// peer says against what was compared.
+func (m machine) peer() string {
+	if m.Against != "" {
+		return "theirs: " + m.Against
+	}
+	return cmp.Or(m.OpenMPI, "no Open MPI")
 }
 
 // record is a result as JSON.

@@ -28,6 +28,8 @@ func main() {
 	protection := coppice.Plain
 	switch *mode {
 	case "plain":
+	case "replay":
+		protection = coppice.Replayed
 	case "copied":
 		protection = coppice.Plain.Along("binomial")
 	default:

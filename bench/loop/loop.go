@@ -22,10 +22,13 @@ type Job struct {
 	Bytes      int // as the OSU benchmarks count: of a task's block, for alltoall of a pair's
 	Warmup     int // iterations before the first recorded one
 	Iterations int
-	Out        string // rank r writes Out.r
+	Out        string // rank r writes Out.r, and what it used to Out.r.usage
 	Copies     int    // of Save and Sends; not among the arguments
 	Twice      bool   // all agree before the operation, too; not among the arguments
 }
+
+// Nowhere is the Out of a job of which nothing is written to a file.
+const Nowhere = "none"
 
 // words is how many arguments a job is.
 const words = 5
@@ -108,7 +111,11 @@ func (j Job) Run(rank int, s Steps) error {
 // Measure repeats the steps and returns the spans of rank.
 func (j Job) Measure(rank int, s Steps) ([]Span, error) {
 	spans := make([]Span, 0, j.Iterations)
+	var before Usage
 	for i := -j.Warmup; i < j.Iterations; i++ {
+		if i == 0 {
+			before = usageBefore()
+		}
 		if s.Mark != nil {
 			s.Mark(i)
 		}
@@ -131,7 +138,11 @@ func (j Job) Measure(rank int, s Steps) ([]Span, error) {
 			return nil, err
 		}
 	}
-	return spans, nil
+	used := usageAfter().Sub(before)
+	if j.Out == "" || j.Out == Nowhere {
+		return spans, nil
+	}
+	return spans, used.write(j.Out, rank)
 }
 
 // Block returns memory of so many bytes that exists: what was never written to may

@@ -127,3 +127,28 @@ func TestReadRefusesNonsense(t *testing.T) {
 		}
 	}
 }
+
+// What is used before the recorded iterations and after them is not in the usage.
+func TestUsageIsOfTheRecordedIterations(t *testing.T) {
+	job := Job{Op: Broadcast, Bytes: 4, Warmup: 500, Iterations: 100, Out: filepath.Join(t.TempDir(), "spans")}
+	var kept [][]byte
+	for rank := range 2 {
+		if _, err := job.Measure(rank, Steps{Timed: func() error { kept = append(kept, make([]byte, 64)); return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := job.ReadUsage(2)
+	if err != nil || got.Allocations < 200 || got.Allocations > 300 {
+		t.Errorf("%+v, %v; want 200 allocations", got, err)
+	}
+	if _, err := job.ReadUsage(3); err == nil {
+		t.Error("a rank that wrote nothing went unnoticed")
+	}
+	none := Job{Op: Broadcast, Bytes: 4, Iterations: 1, Out: Nowhere}
+	if _, err := none.Measure(0, Steps{Timed: func() error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(usageFile(Nowhere, 0)); err == nil {
+		t.Error("written although nothing is to be")
+	}
+}
