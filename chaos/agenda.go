@@ -28,6 +28,8 @@ const (
 	suspect                    // at is told that from, on the other side of a cut, may be dead
 	suspicion                  // at is told that from may be dead, for no reason
 	freeze                     // all faults end, and some stand still
+	begin                      // at, which is late, begins
+	heard                      // at hears that from has begun
 	pass                       // time passes, or the run ends; never on the agenda
 )
 
@@ -73,7 +75,7 @@ func (a *agenda) remove(i int) {
 
 // arrives tells whether the event hands something to a process.
 func (e event) arrives() bool {
-	return (1<<receive|1<<input|1<<workDone|1<<death|1<<suspect|1<<suspicion)>>(e.kind()&63)&1 == 1
+	return (1<<receive|1<<input|1<<workDone|1<<death|1<<suspect|1<<suspicion|1<<heard)>>(e.kind()&63)&1 == 1
 }
 
 // without drops the events at r, but not those that concern everybody, or that

@@ -19,7 +19,7 @@
 //     comes back to a new life (Config.Restarts), all are cut in two sides that
 //     do not reach each other, until the cut heals (Config.Cuts), one is told
 //     that another may be dead (Config.Suspicions, Config.DetectCuts), or has it
-//     killed (Config.Fence);
+//     killed (Config.Fence), some begin later than the others (Config.Late);
 //   - all faults end, some processes freeze, and the others must come to the end
 //     without them (Config.Frozen);
 //   - when nothing else can happen, time passes to the earliest moment a
@@ -136,6 +136,12 @@ type Config[S, M any] struct {
 	// the frozen; otherwise they are found dead. Random only.
 	Frozen  int
 	Without func(w *World[S, M], frozen []bool) bool
+
+	// Late is how many processes may begin late, of those that may crash: before one begins, at any moment or when nothing else can happen,
+	// it makes no step and what is for it waits. Everybody is told of everybody else that has begun, by a Heard notice. Begins says
+	// in which life it begins: 1; 2, as with Restarts, because the others have given it up; or 0, never. nil: 1. Random only.
+	Late   int
+	Begins func(w *World[S, M], r protocol.Rank) uint32
 
 	// Fence says which process, in which life, a Work wants dead. Its agent
 	// kills it: a crash that is not counted by Crashes and has to come before
@@ -283,7 +289,7 @@ func (cfg *Config[S, M]) validate() error {
 	for _, number := range []struct {
 		name string
 		is   int
-	}{{"Restarts", cfg.Restarts}, {"Cuts", cfg.Cuts}, {"CutTicks", cfg.CutTicks}, {"Suspicions", cfg.Suspicions}, {"Frozen", cfg.Frozen}} {
+	}{{"Restarts", cfg.Restarts}, {"Cuts", cfg.Cuts}, {"CutTicks", cfg.CutTicks}, {"Suspicions", cfg.Suspicions}, {"Frozen", cfg.Frozen}, {"Late", cfg.Late}} {
 		if number.is < 0 {
 			return fmt.Errorf("chaos: %s is %d, allowed are 0 and more", number.name, number.is)
 		}

@@ -67,6 +67,7 @@ func (w *World[S, M]) crash(p *proc[S, M], e event) {
 	}
 	w.forget(r)
 	w.unfence(r)
+	w.unmeet(r)
 	if w.setup.LossyCrashes {
 		w.lose(r)
 	}

@@ -71,19 +71,21 @@ func (w *World[S, M]) suspectAcross(r int) {
 	}
 	for of := range w.procs {
 		e := happening(suspect, r, of)
-		if w.fate.parts(of, r) && w.agenda.index(e) < 0 {
-			w.add(e)
+		if w.fate.parts(of, r) && !w.pending(e) {
+			w.enable(e)
 		}
 	}
 }
 
-// crosses tells whether e has to wait for the cut to heal, or for ever.
+// waits reports whether e must wait: until the cut heals, until a process begins, or for ever.
+func (w *World[S, M]) waits(e event) bool {
+	return (w.fate.settled || w.fate.awaited > 0) && w.stands(e) || w.fate.isCut && w.crosses(e)
+}
+
+// crosses reports whether e must wait until the cut heals.
 func (w *World[S, M]) crosses(e event) bool {
-	if w.fate.settled {
-		return w.stands(e)
-	}
 	switch e.kind() {
-	case receive, death, fenced:
+	case receive, death, fenced, heard:
 		return w.fate.parts(e.from(), e.at())
 	}
 	return false
@@ -102,13 +104,23 @@ func (w *World[S, M]) heal() {
 	w.fate.loud = true
 	w.fate.isCut, w.fate.ticks = false, 0
 	clear(w.fate.side)
-	for _, e := range w.held {
-		w.agenda.add(e.ageless())
-	}
-	w.held = w.held[:0]
+	w.release()
 	w.drop(happening(heal, 0, 0))
-	w.recount()
 	w.note("the cut heals")
+}
+
+// release lets happen what need not wait any more.
+func (w *World[S, M]) release() {
+	kept := w.held[:0]
+	for _, e := range w.held {
+		if w.waits(e) {
+			kept = append(kept, e)
+		} else {
+			w.agenda.add(e.ageless())
+		}
+	}
+	w.held = kept
+	w.recount()
 }
 
 // hold takes events that are so off the agenda until something else lets them happen.
@@ -131,13 +143,13 @@ func (w *World[S, M]) healOrEnd() bool {
 	return true
 }
 
-// enable makes e something that can happen, now or when the cut has healed.
+// enable makes e something that can happen, now or when it need not wait any more.
 func (w *World[S, M]) enable(e event) {
-	if (w.fate.isCut || w.fate.settled) && w.crosses(e) {
+	if w.waits(e) {
 		w.held = append(w.held, e)
 		return
 	}
-	w.agenda.add(e)
+	w.add(e)
 }
 
 // pending tells whether e can happen, now or when the cut has healed.

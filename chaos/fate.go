@@ -17,6 +17,7 @@ type fate[M any] struct {
 	left   [][]left[M] // by each rank, a life each
 	side   []bool      // of the cut, by rank
 	frozen []bool      // by rank
+	late   []bool      // by rank: it has not begun
 	placed []placement // what will be something that can happen
 	menu   []event     // for advanceFreely
 	claims []claim
@@ -30,6 +31,9 @@ type fate[M any] struct {
 	blows     int  // all of these that have come
 	doubts    int  // suspicions that were told, for whatever reason
 	parted    int  // cuts that have come
+	awaited   int  // processes that have not begun
+	belated   int  // and those that had not at first
+	waits     int  // times that time has passed while there are such
 	ticks     int  // times that time has passed since the cut
 	isCut     bool // now
 	oneWay    bool // the cut: the second side hears the first
@@ -65,6 +69,9 @@ func newFate[S, M any](cfg *Config[S, M]) (f fate[M]) {
 	if cfg.Frozen > 0 {
 		f.frozen = make([]bool, cfg.P)
 	}
+	if cfg.Late > 0 {
+		f.late = make([]bool, cfg.P)
+	}
 	return f
 }
 
@@ -73,10 +80,11 @@ func (f *fate[M]) reset() {
 	clear(f.deaths)
 	clear(f.told)
 	clear(f.frozen)
+	clear(f.late)
 	for r := range f.left {
 		f.left[r] = f.left[r][:0]
 	}
-	*f = fate[M]{deaths: f.deaths, told: f.told, left: f.left, side: f.side, frozen: f.frozen, placed: f.placed[:0], menu: f.menu, claims: f.claims[:0], p: f.p}
+	*f = fate[M]{deaths: f.deaths, told: f.told, left: f.left, side: f.side, frozen: f.frozen, late: f.late, placed: f.placed[:0], menu: f.menu, claims: f.claims[:0], p: f.p}
 }
 
 // resize makes it that of p processes, at most as many as there were first.
@@ -93,6 +101,9 @@ func (f *fate[M]) resize(p int) {
 	}
 	if f.frozen != nil {
 		f.frozen = f.frozen[:p]
+	}
+	if f.late != nil {
+		f.late = f.late[:p]
 	}
 }
 
@@ -165,8 +176,8 @@ func (w *World[S, M]) fence(at int, m M) {
 		return
 	}
 	p := &w.procs[victim]
-	if p.life != alive || uint64(p.number) != life {
-		return // it is dead already, which everybody will be told
+	if p.life != alive || uint64(p.number) != life || w.isLate(int(victim)) {
+		return // the victim is dead, and every process will learn of that, or it has not begun and has no agent
 	}
 	if e := happening(fenced, int(victim), at); !w.pending(e) {
 		w.enable(e)
@@ -205,6 +216,7 @@ func (w *World[S, M]) restart(p *proc[S, M], r int) {
 	if w.fate.isCut {
 		w.suspectAcross(r)
 	}
+	w.meet(r)
 	w.placeNextCrash(p, r)
 }
 

@@ -15,7 +15,9 @@ import (
 // freeze ends the faults and lets some processes stand still.
 func (w *World[S, M]) freeze() {
 	w.heal()
-	w.fate.sure = w.fate.doubts == 0 && w.fate.parted == 0
+	for w.beginNext() {
+	}
+	w.fate.sure = w.fate.doubts == 0 && w.fate.parted == 0 && w.fate.belated == 0
 	w.fate.placed = w.fate.placed[:0]
 	w.agenda.events = slices.DeleteFunc(w.agenda.events, w.isWhim)
 	for r := range w.procs {
@@ -75,16 +77,19 @@ func (w *World[S, M]) holdFrozen() {
 	}
 }
 
-// stands tells whether e waits for one who stands still. Its agent does not.
+// stands reports whether e waits for a process that stands still or has yet to begin. Agents never do.
 func (w *World[S, M]) stands(e event) bool {
 	switch e.kind() {
-	case receive:
-		return w.fate.frozen[e.at()] || w.fate.frozen[e.from()]
-	case next, input, workDone, death, suspect:
-		return w.fate.frozen[e.at()]
+	case receive, heard:
+		return w.still(e.at()) || w.still(e.from())
+	case next, input, workDone, death, suspect, suspicion:
+		return w.still(e.at())
 	}
 	return false
 }
+
+// still reports whether r takes no steps.
+func (w *World[S, M]) still(r int) bool { return w.Frozen(protocol.Rank(r)) || w.isLate(r) }
 
 // thaw lets what r, now dead, has sent arrive, if it stood still.
 func (w *World[S, M]) thaw(r int) {
@@ -92,16 +97,7 @@ func (w *World[S, M]) thaw(r int) {
 		return
 	}
 	w.fate.frozen[r] = false
-	kept := w.held[:0]
-	for _, e := range w.held {
-		if w.stands(e) {
-			kept = append(kept, e)
-		} else {
-			w.agenda.add(e.ageless())
-		}
-	}
-	w.held = kept
-	w.recount()
+	w.release()
 }
 
 // endless is the error of a run that takes too many steps.

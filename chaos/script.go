@@ -83,6 +83,8 @@ func (s *script[M]) notified(e event, n protocol.Notice) {
 		s.add("p%d is told that p%d may be dead%s", e.at(), n.Rank, inLife(n))
 	case protocol.NewView:
 		s.add("p%d is told of view %d", e.at(), n.Value)
+	case protocol.Heard:
+		s.add("p%d hears of p%d%s", e.at(), n.Rank, inLife(n))
 	default:
 		s.add("p%d is told %+v", e.at(), n)
 	}

@@ -38,7 +38,7 @@ type Setup[S, M any] struct {
 
 // Faults are what may befall the processes of a run; see Config.
 type Faults struct {
-	Crashes, Restarts, Cuts, Suspicions, Frozen int
+	Crashes, Restarts, Cuts, Suspicions, Frozen, Late int
 
 	LossyCrashes bool
 	OneWay       bool
@@ -97,7 +97,7 @@ func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 	s.Choices = c
 	s.Protocol = cfg.Protocol
 	s.Inputs = cfg.Inputs
-	s.Faults = Faults{cfg.Crashes, cfg.Restarts, cfg.Cuts, cfg.Suspicions, cfg.Frozen, cfg.LossyCrashes, cfg.OneWay, cfg.MayCrash}
+	s.Faults = Faults{cfg.Crashes, cfg.Restarts, cfg.Cuts, cfg.Suspicions, cfg.Frozen, cfg.Late, cfg.LossyCrashes, cfg.OneWay, cfg.MayCrash}
 	s.horizon = horizons{}
 	if s.failed == nil {
 		s.failed = make([]bool, cfg.P)

@@ -45,6 +45,9 @@ func (w *World[S, M]) placeFate() {
 	if w.setup.Frozen > 0 && w.choices.Choose(2) == 1 {
 		w.place(happening(freeze, 0, 0))
 	}
+	if w.setup.Late > 0 {
+		w.chooseLate()
+	}
 }
 
 // place draws when e becomes something that can happen.
@@ -66,8 +69,9 @@ func (w *World[S, M]) enablePlaced() {
 			kept = append(kept, one)
 		case e.kind() == heal && !w.fate.isCut:
 		case e.kind() == suspicion && w.procs[e.at()].rest == Done:
+		case e.kind() == begin && !w.isLate(e.at()):
 		default:
-			w.add(e)
+			w.enable(e)
 		}
 	}
 	w.fate.placed = kept
@@ -129,7 +133,7 @@ func (w *World[S, M]) placeNextCrash(p *proc[S, M], r int) {
 // isWhim tells whether e, on the agenda, may come and is not due.
 func (w *World[S, M]) isWhim(e event) bool {
 	switch e.kind() {
-	case restart, cut, heal, suspicion, freeze:
+	case restart, cut, heal, suspicion, freeze, begin:
 		return true
 	case crash:
 		return !w.Frozen(protocol.Rank(e.at())) // who is found dead

@@ -308,6 +308,8 @@ func (w *World[S, M]) happen(e event) {
 		w.heal()
 	case freeze:
 		w.freeze()
+	case begin:
+		w.begin(e.at())
 	default:
 		w.notify(p, e)
 	}
@@ -349,6 +351,8 @@ func (w *World[S, M]) notify(p *proc[S, M], e event) {
 		n = w.tell(p, e)
 	case suspect, suspicion:
 		n = w.doubt(e)
+	case heard:
+		n = protocol.Notice{Kind: protocol.Heard, Rank: protocol.Rank(e.from()), Value: uint64(w.procs[e.from()].number)}
 	}
 	w.protocol.Notify(&p.state, w.now, n)
 	if w.script != nil {
@@ -463,8 +467,13 @@ func (w *World[S, M]) passTime() bool {
 		}
 		w.fate.ticks++
 	}
+	if w.fate.awaited > 0 {
+		if w.fate.waits++; w.fate.waits > waitsMax && w.beginNext() {
+			return true
+		}
+	}
 	if w.waiting == 0 {
-		return w.bringForward()
+		return w.bringForward() || w.beginNext()
 	}
 	w.now = protocol.Never
 	for r := range w.procs {

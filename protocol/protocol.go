@@ -128,6 +128,7 @@ const (
 	Death                      // Rank has certainly failed, in its incarnation Value
 	Suspect                    // Rank may have failed, in its incarnation Value
 	NewView                    // view Value is installed
+	Heard                      // Rank has begun, in its incarnation Value
 )
 
 // Notice tells a machine of something other than a message.

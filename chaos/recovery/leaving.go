@@ -12,7 +12,7 @@ import (
 
 // onlyLeft reports whether no process has died so far, except by leaving, and the run has no suspicions.
 func (l *recorder) onlyLeft() bool {
-	return l.deaths == 0 && l.run.Suspicions+l.run.Cuts+l.run.Frozen == 0 && !l.run.Logless
+	return l.deaths == 0 && l.run.Suspicions+l.run.Cuts+l.run.Frozen+l.run.Late == 0 && !l.run.Logless
 }
 
 // fails takes note of what is wrong.
@@ -94,7 +94,6 @@ func (l *recorder) retires(r protocol.Rank, p *process) bool {
 		}
 		return false
 	}
-	p.alive = false
 	l.looks(p.state)
 	for t, owner := range p.opened.Owners {
 		if owner == r {

@@ -48,7 +48,40 @@ func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
 }
 
 // calm tells whether nobody was told to suspect another.
-func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 }
+func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 && w.Late() == 0 }
+
+// begins is the life in which a process begins that is late: the next if a view without the first is open, and none if all are gone who
+// could let it in.
+func begins(w *replayWorld, r protocol.Rank) uint32 {
+	j := jobOf(w)
+	if _, in := j.First().Find(r); !in {
+		return 1
+	}
+	gone, left, removed := false, false, false
+	for q := range protocol.Rank(w.P()) {
+		_, first := j.First().Find(q)
+		switch {
+		case w.Awaited(q) || q == r:
+		case !w.Alive(q) || w.Rest(q) == chaos.Done:
+			gone = gone || first || q == j.Coordinator()
+		case q == j.Coordinator():
+			left = true
+		case w.State(q).View() != nil && !w.State(q).Out():
+			left = true
+			removed = removed || !w.State(q).View().Has(membership.Member{ID: r, Incarnation: 1})
+		}
+	}
+	switch {
+	case gone && !left:
+		return 0
+	case removed:
+		if l := observer(w); l != nil {
+			l.saw(removedLate)
+		}
+		return 2
+	}
+	return 1
+}
 
 // without tells whether those who do not stand still are more than half of every view that any
 // process is in or has accepted, even if all others who stand still join it.
@@ -202,6 +235,7 @@ func checkReturned(w *replayWorld) error {
 		return nil
 	}
 	lost := false // a task
+	var unended error
 	for r := range protocol.Rank(w.P()) {
 		switch s := w.State(r); {
 		case w.Alive(r) && w.Frozen(r) && s.Lost() != nil && s.View() != nil && len(views) > 0 && views[0] <= s.View().Number: // and was there when the job ended
@@ -216,11 +250,16 @@ func checkReturned(w *replayWorld) error {
 		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // another process could have told it that the job is over
 			lost = true
 		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
-			if settled {
-				return fmt.Errorf("%w: %w: p%d, in %v", chaos.ErrStalled, errUnended, r, s.View())
+			if unended != nil {
+				continue
 			}
-			return fmt.Errorf("%w: p%d, in %v", errUnended, r, s.View())
+			if unended = fmt.Errorf("%w: p%d, in %v", errUnended, r, s.View()); settled {
+				unended = fmt.Errorf("%w: %w", chaos.ErrStalled, unended)
+			}
 		}
+	}
+	if unended != nil {
+		return unended
 	}
 	if lost {
 		return nil
@@ -333,7 +372,7 @@ func checkLast(g *replay.Program, last []attempt) error {
 func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
 	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
-	k += r.Frozen + saves                             // which may move tasks
+	k += r.Frozen + r.Late + saves                    // which may move tasks
 	k += 3 * r.Drains                                 // a view that says so, one that moves tasks and one without it
 	if r.Inside {
 		k += n // who leaves is dead for the others
@@ -347,7 +386,7 @@ func (r Job) stepsMax(m, saves, onces int) int {
 		// sweep is two messages a process.
 		steps += 3 * (1 + k + r.Joiners) * (kept*r.tasks()*(3*n+2) + 2*n*(saves+1) + n*n)
 	}
-	if r.Suspicions+r.Cuts+r.Frozen > 0 { // who is in doubt is asked again and again
+	if r.Suspicions+r.Cuts+r.Frozen+r.Late > 0 { // who is in doubt is asked again and again
 		steps += 1000 * n
 	}
 	return steps

@@ -67,6 +67,9 @@ type Job struct {
 	// suspicion.
 	Frozen int
 
+	// Late is as in chaos.Config. In a swarm a quarter of the runs have such processes.
+	Late int
+
 	// Logless lets a process give up its log, at any moment. What it sent to a task that is
 	// to be run again is lost, and so is the task.
 	Logless bool
@@ -416,9 +419,9 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 // job has a program run. With Moves, owner says where a task begins.
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
-		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts > 0, Copies: copies,
-		Moves: r.Moves || r.Joiners+r.Restarts+r.Drains > 0, Whole: r.Whole, Hosts: r.Hosts, Stored: r.Stored && r.Swarm,
-		Inside: r.Inside,
+		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts+r.Late > 0, Copies: copies,
+		Moves: r.Moves || r.Joiners+r.Restarts+r.Drains+r.Late > 0, Whole: r.Whole, Hosts: r.Hosts, Stored: r.Stored && r.Swarm,
+		Inside: r.Inside, Gather: r.Late > 0,
 	}
 	for range g.Tasks {
 		if r.Moves {
@@ -458,8 +461,8 @@ func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 
 // world is that of a job with a program.
 func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, error) {
-	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains) < 0 {
-		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, %d that leave, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains)
+	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains, r.Late) < 0 {
+		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, %d that leave, %d that begin late, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains, r.Late)
 	}
 	if all := r.P + r.Joiners; r.P < 1 || r.Crashes < 0 || r.Crashes > all-1 {
 		return replayConfig{}, fmt.Errorf("chaos: %d crashes among %d processes, allowed are 0 … %d, since one survives", r.Crashes, all, all-1)
@@ -476,7 +479,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 		Crashes: r.Crashes, LossyCrashes: r.LossyCrashes, MayCrash: func(p protocol.Rank) bool { return p != job.Coordinator() },
 		Testament:  func(s *replayState) (replayMessage, bool) { return replay.Testament(s), true },
 		Suspicions: r.Suspicions, Cuts: r.Cuts, OneWay: r.OneWay, Restarts: r.Restarts, DetectCuts: true, Fence: wishedDead,
-		Frozen: r.Frozen, Without: without,
+		Frozen: r.Frozen, Without: without, Late: r.Late, Begins: begins,
 		KeepGoing: r.KeepGoing, Progress: r.Progress, AsFound: r.AsFound, StatesMax: r.StatesMax, StepsMax: r.stepsMax(g.Messages(), g.Saves(), g.Onces()),
 		Claim: claimBits, Witness: witnessReplay, Check: r.check,
 	}, nil
@@ -484,11 +487,11 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 
 // inputs tell processes to begin: those that join, and, if some come back, all.
 func (r Job) inputs() (all []chaos.Input) {
-	if r.Joiners+r.Restarts > 0 {
+	if r.Joiners+r.Restarts+r.Late > 0 {
 		all = make([]chaos.Input, 0, r.P+r.Joiners)
 	}
 	for p := range protocol.Rank(r.P + r.Joiners) {
-		if int(p) >= r.P || r.Restarts > 0 {
+		if int(p) >= r.P || r.Restarts+r.Late > 0 {
 			all = append(all, chaos.Input{Rank: p, Notice: protocol.Notice{Kind: protocol.Begin, Value: 1}})
 		}
 	}

@@ -64,6 +64,8 @@ const (
 	diesLeaving
 	proposerLeaves
 	allLeave
+	diesGathering
+	removedLate
 	situations // how many there are
 )
 
@@ -113,6 +115,8 @@ var situationNames = [situations]string{
 	diesLeaving:      "a process dies before it has handed over what it has",
 	proposerLeaves:   "the lowest process of a view leaves",
 	allLeave:         "all processes of a view leave",
+	diesGathering:    "a process dies while others have yet to begin",
+	removedLate:      "a process begins after a view has removed it",
 	joinsAfterOver:   "a process is let in by one that knows that the job is over",
 }
 
@@ -135,6 +139,7 @@ type recorder struct {
 	strict bool              // otherwise values of Once may be drawn anew, and there are other bits then
 	said   map[uint64]uint64 // the bits of all messages; see says
 	seen   uint64            // situations, a bit each
+	sights replay.Seen       // situations that processes have taken note of
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
@@ -190,13 +195,7 @@ func (l *recorder) itself() *recorder { return l }
 func (l *recorder) saw(s situation) { l.seen |= 1 << s }
 
 // looks takes note of the situations that a process has been in.
-func (l *recorder) looks(s *replayState) {
-	for i, seen := range sights {
-		if s.Seen()&seen != 0 {
-			l.saw(situation(i))
-		}
-	}
-}
+func (l *recorder) looks(s *replayState) { l.sights |= s.Seen() }
 
 // sights are the situations that processes themselves take note of.
 var sights = [situations]replay.Seen{
@@ -371,12 +370,15 @@ func later(s, than *replayState) []rules.Op {
 
 // dies looks at a process that is about to die.
 func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
+	if !w.Awaited(r) && w.Awaits() {
+		l.saw(diesGathering)
+	}
 	p := &l.procs[r]
+	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
 	if l.retires(r, p) {
 		return
 	}
 	if p.state.Leaves() > 0 {
-		p.alive, l.lost = false, l.lost || p.state.Lost() != nil
 		l.looks(p.state)
 		return
 	}
@@ -393,7 +395,6 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 	if p.state.Sure() && p.state.Out() && l.err == nil {
 		l.err = fmt.Errorf("%w: p%d: %w", errBadly, r, p.state.Err())
 	}
-	p.alive, l.lost = false, l.lost || p.state.Lost() != nil
 	l.looks(p.state)
 	if p.opened == nil {
 		return
@@ -526,8 +527,8 @@ func (l *recorder) ends(w *replayWorld) {
 	for i := range l.procs {
 		l.looks(l.procs[i].state)
 	}
-	for i := range l.counts {
-		if l.seen>>i&1 == 1 {
+	for i, sight := range &sights {
+		if l.seen>>i&1 == 1 || l.sights&sight != 0 {
 			l.counts[i].Add(1)
 		}
 	}

@@ -45,6 +45,9 @@ func (r Job) draw(s *replaySetup) swarmed {
 	if d.Drains = 0; r.Drains > 0 && protocol.Mix(s.Seed, drainSalt)%4 == 0 {
 		d.Drains = 1 + s.Choose(r.Drains)
 	}
+	if d.Late = 0; r.Late > 0 && protocol.Mix(s.Seed, lateSalt)%4 == 0 {
+		d.Late = 1 + s.Choose(r.Late)
+	}
 	places := cmp.Or(len(r.Ops), int(replay.Stream)) // menus have streams besides
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d
@@ -60,10 +63,13 @@ const insideSalt = 0x696e736964655c
 // drainSalt is the same for whether processes leave.
 const drainSalt = 0x647261696e00d0
 
+// lateSalt is the same for whether processes begin late.
+const lateSalt = 0x6c61746500000707
+
 // faults are those of a run.
 func (r Job) faults(mayCrash func(protocol.Rank) bool) chaos.Faults {
 	return chaos.Faults{
-		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen,
+		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen, Late: r.Late,
 		LossyCrashes: r.LossyCrashes, OneWay: r.OneWay, MayCrash: mayCrash,
 	}
 }

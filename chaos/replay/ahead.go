@@ -105,15 +105,15 @@ func (t *task) called(a *ahead) uint64 {
 	return a.Count()
 }
 
-// bounds demands of a task that it does not run ahead: with the first message beyond the limit it waits. A task that
-// is run again may have been sent what it is far behind with.
+// bounds demands of a task that it does not run ahead: with the first message beyond the limit it waits. Corrections of
+// earlier operations may follow that. A task that is run again may have been sent what it is far behind with.
 func (t *task) bounds(a *ahead, f *Frame) {
 	limit, seq := a.Count()+a.Operations, f.sequence()
 	if !t.first || seq <= limit {
 		return
 	}
 	last := &a.beyond[f.From]
-	if *last > limit && *last != seq && t.err == nil {
+	if *last > limit && seq > *last && t.err == nil {
 		t.err = fmt.Errorf("%w: operation %d of task %d, after %d, with %d completed here", errRanAhead, seq, f.From, *last, a.Count())
 	}
 	*last = max(*last, seq)

@@ -273,7 +273,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
 	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
 	owners := plant.Garden{Machine: "../../protocol/membership", Package: "membership", Healthy: test("two")}
-	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes, insideMistakes, leavingMistakes) {
+	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes, insideMistakes, leavingMistakes, lateMistakes) {
 		folder, file := path.Split(m.file)
 		one := plant.Mistake{Name: m.name, File: file, Old: m.old, New: m.new, Test: test(m.found), Seed: m.seed}
 		if m.by != "" {

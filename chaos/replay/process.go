@@ -55,6 +55,9 @@ type Config struct {
 	// Inside makes the coordinator a part of a process: of the lowest member of a view. Otherwise it is a rank of its own.
 	Inside bool
 
+	// Gather says that processes of the first view may begin late, and that the notice Heard tells who has begun.
+	Gather bool
+
 	// Fanout is that of the membership.
 	Fanout int
 }
@@ -101,7 +104,7 @@ func New(cfg Config) (*Job, error) {
 		}
 	}
 	first := membership.First(cfg.Processes, owners)
-	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true, Letter: cfg.Program.memory.letter})
+	members, err := membership.New(membership.Config{First: first, Fanout: cfg.Fanout, Adopt: true, Gather: cfg.Gather, Letter: cfg.Program.memory.letter})
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +121,9 @@ func New(cfg Config) (*Job, error) {
 	}
 	return j, nil
 }
+
+// First is the first view.
+func (j *Job) First() *membership.View { return j.first }
 
 // Program is what the job's tasks do.
 func (j *Job) Program() *Program { return j.program }
@@ -380,6 +386,8 @@ func (j *Job) Notify(s *State, now protocol.Time, n protocol.Notice) {
 		}
 	case n == Drain:
 		j.members.Leave(&s.members, now, 0)
+	case n.Kind == protocol.Heard:
+		j.members.Heard(&s.members, now, membership.Member{ID: n.Rank, Incarnation: uint32(n.Value)})
 	case n.Kind == protocol.Cancel:
 		s.cancels = append(slices.Clip(s.cancels), n.Value)
 	case n.Kind == protocol.Begin:

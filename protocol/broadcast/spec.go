@@ -151,7 +151,6 @@ func (s Spec) dissemination(acknowledged bool) (Dissemination, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree = topology.Quick(tree)
 	if acknowledged {
 		return &AckTree{Tree: tree}, nil
 	}

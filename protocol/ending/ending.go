@@ -74,12 +74,18 @@ func (j *Job) Reset(first *membership.View) { *j = Job{view: first, lives: j.liv
 
 // find returns the index of a life, and whether anything is known of it.
 func (j *Job) find(m membership.Member) (int, bool) {
-	return slices.BinarySearchFunc(j.lives, m, func(l life, m membership.Member) int {
-		if l.ID != m.ID {
-			return cmp.Compare(l.ID, m.ID)
+	if i := uint(m.ID); i < uint(len(j.lives)) && j.lives[i].Member == m { // as long as all ids are known, and one life of each
+		return int(i), true
+	}
+	at, end := 0, len(j.lives)
+	for at < end {
+		if mid := (at + end) / 2; j.lives[mid].ID < m.ID || j.lives[mid].ID == m.ID && j.lives[mid].Incarnation < m.Incarnation {
+			at = mid + 1
+		} else {
+			end = mid
 		}
-		return cmp.Compare(l.Incarnation, m.Incarnation)
-	})
+	}
+	return at, at < len(j.lives) && j.lives[at].Member == m
 }
 
 // known returns what is known of a life.
@@ -109,11 +115,11 @@ func (j *Job) Inside(patience protocol.Time) { j.inside = patience }
 
 // Viewed records a view. Processes may report views in any order.
 func (j *Job) Viewed(v *membership.View) {
-	if v.Number < j.view.Number {
+	if v == j.view || v.Number < j.view.Number {
 		return
 	}
 	for _, m := range j.view.Members {
-		if v != j.view && !v.Has(m) {
+		if !v.Has(m) {
 			j.note(m).removed = true
 		}
 	}

@@ -262,17 +262,17 @@ func (p *Protocol) despair(s *State, now protocol.Time) {
 }
 
 func (p *Protocol) despairDue(s *State) protocol.Time {
-	at := protocol.Never
-	if s.told {
-		return at
-	}
+	since := protocol.Never
 	if !s.open {
-		at = p.patienceEnds(s, s.since, p.cfg.Patience)
+		since = s.since
 	}
 	for i := range s.failures {
-		if f := &s.failures[i]; s.view.Has(f.who) {
-			at = min(at, p.patienceEnds(s, f.since, p.cfg.Patience))
+		if f := &s.failures[i]; f.since < since && s.view.Has(f.who) {
+			since = f.since
 		}
 	}
-	return at
+	if s.told || since == protocol.Never {
+		return protocol.Never
+	}
+	return p.patienceEnds(s, since, p.cfg.Patience)
 }

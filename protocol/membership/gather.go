@@ -2,13 +2,14 @@ package membership
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// The members of the first view begin one after the other, some perhaps a minute later than others. If one dies meanwhile, the members that
-// have begun may be too few to decide the next view, or the one after that. They wait for those that have not begun: Patience runs
-// from when enough have, or when the driver suspects the members that never came.
+// The members of the first view begin one after the other, some perhaps a minute later than others. If one dies meanwhile, the next view
+// may need a member that has not begun, and one that is about to begin is not to be given up for its silence. All wait: Patience runs from
+// when all have begun, or the driver has told of those that never came.
 
 // begun takes note that a member of the first view, or a later life of it, has begun.
 func (p *Protocol) begun(s *State, now protocol.Time, m Member) {
@@ -17,12 +18,17 @@ func (p *Protocol) begun(s *State, now protocol.Time, m Member) {
 	}
 	p.noteGathering(s, now)
 	s.came = s.came.add(m.ID)
-	if c := &s.campaign; c.phase != resting { // it may answer now
-		c.retryAt = now
+	if c := &s.campaign; c.phase != resting { // it may answer now, and is asked again soon if it does not: Patience runs
+		c.retryAt, c.wait = now, p.cfg.Retry
+	}
+	for i := range s.failures {
+		if f := &s.failures[i]; f.to == m.ID && !f.seen {
+			f.at, f.wait = now, p.cfg.Retry
+		}
 	}
 }
 
-// Gathering reports whether members have yet to begin without which there is no majority.
+// Gathering reports whether members have yet to begin.
 func (p *Protocol) Gathering(s *State) bool {
 	var view *View
 	switch {
@@ -35,17 +41,9 @@ func (p *Protocol) Gathering(s *State) bool {
 	if view == nil {
 		return false
 	}
-	came, awaited := 0, false
-	for _, m := range view.Members {
-		switch {
-		case s.fails(m) || m.ID == s.self.ID && m != s.self: // of its own earlier life it need not have heard
-		case m == s.self || s.came.has(m.ID) || !p.cfg.First.Has(m): // who has joined has begun
-			came++
-		default:
-			awaited = true
-		}
-	}
-	return awaited && 2*came <= len(view.Members)
+	return slices.ContainsFunc(view.Members, func(m Member) bool { // who has joined has begun; of its own earlier life it need not have heard
+		return m.ID != s.self.ID && !s.came.has(m.ID) && p.cfg.First.Has(m) && !s.fails(m)
+	})
 }
 
 // noteGathering is called before what may end the wait for members that have not begun.

@@ -32,16 +32,11 @@ func (c *localCount) Sent(_ protocol.Time, _, _ protocol.Rank, _ protocol.Kind, 
 	c.sent[m.Kind]++
 }
 
-func (c *localCount) Received(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, membership.LocalMessage) {
-}
-
 func (c *localCount) Delivered(_ protocol.Time, _ protocol.Rank, m membership.LocalMessage) {
 	if m.Kind == membership.LocalAnswer {
 		c.answers = append(c.answers, m)
 	}
 }
-
-func (c *localCount) Died(protocol.Time, protocol.Rank) {}
 
 // simulateLocal runs n processes of which some are dead, and returns how they end.
 func simulateLocal(t *testing.T, n, fanout int, dead []protocol.Rank, inputs ...logp.Input) (*membership.Localized, *localStates, *localCount) {
@@ -57,7 +52,7 @@ func simulateLocal(t *testing.T, n, fanout int, dead []protocol.Rank, inputs ...
 		t.Fatal(err)
 	}
 	count := &localCount{sent: map[membership.LocalKind]int{}}
-	e.Observe(count)
+	e.Observe(logp.Observer[membership.LocalMessage]{Sent: count.Sent, Delivered: count.Delivered})
 	if _, err := e.Run(1, logp.Faults{Failed: dead}, inputs...); err != nil {
 		t.Fatal(err)
 	}

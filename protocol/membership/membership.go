@@ -51,7 +51,7 @@
 //  4. Work with Arbitrate is done when the arbiter is about to be asked. The answer
 //     is told by Receive, as a message from the process itself, in time for
 //     Patience: Granted, Denied or NoArbiter, with the Number of the question.
-//  5. With Gather, a member of the first view that has begun is told by Heard, and one that does not come in time by Suspect.
+//  5. With Gather, a member of the first view that has begun is told by Heard, and one that does not come in time by Death or Suspect.
 //  6. Suspect is told of who may have failed. A process that is heard again is
 //     not suspected any more, except by the word of others.
 package membership
@@ -146,7 +146,7 @@ func New(cfg Config) (*Protocol, error) {
 
 // Init implements protocol.Protocol.
 func (p *Protocol) Init(s *State, self protocol.Rank, seed uint64) {
-	*s = State{self: Member{self, 1}, seed: seed, failures: s.failures[:0], leavers: s.leavers[:0], works: s.works[:0], out: s.out[:0]}
+	*s = State{self: Member{self, 1}, seed: seed, came: s.came[:0], failures: s.failures[:0], leavers: s.leavers[:0], works: s.works[:0], out: s.out[:0]}
 	if m, in := p.cfg.First.Find(self); in {
 		s.self, s.view, s.open, s.stage = m, p.cfg.First, true, inside
 	}

@@ -17,7 +17,7 @@ type State struct {
 	told  bool          // the user, that there is no quorum
 
 	came     set           // of the members of the first view: who has begun
-	gathered protocol.Time // when enough had
+	gathered protocol.Time // when all had, or had failed
 
 	// What it owes the decision of the view after.
 	promised Ballot

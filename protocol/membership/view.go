@@ -96,7 +96,12 @@ func (v *View) Same(w *View) bool {
 }
 
 // Find returns the member of an id.
-func (v *View) Find(id protocol.Rank) (Member, bool) { return find(v.Members, id) }
+func (v *View) Find(id protocol.Rank) (Member, bool) {
+	if uint(id) < uint(len(v.Members)) && v.Members[id].ID == id { // nobody below it is missing
+		return v.Members[id], true
+	}
+	return find(v.Members, id)
+}
 
 func find(list []Member, id protocol.Rank) (Member, bool) {
 	i, ok := place(list, id)
@@ -124,8 +129,8 @@ func place(list []Member, id protocol.Rank) (int, bool) {
 
 // Has tells whether this life of a process is in.
 func (v *View) Has(m Member) bool {
-	i, ok := place(v.Members, m.ID)
-	return ok && v.Members[i] == m
+	in, ok := v.Find(m.ID)
+	return ok && in == m
 }
 
 // Last returns the last incarnation of an id that is or was in, as far as the

@@ -1,0 +1,35 @@
+package replay_test
+
+// Mistakes that a late beginning invites. See planted_test.go.
+
+var lateMistakes = []mistake{
+	{
+		name: "patience does not wait for those that have not begun", file: "membership/gather.go",
+		old: `	if p.Gathering(s) {
+		return protocol.Never`,
+		new: `	if p.Gathering(s) && !wrong("patience does not wait for those that have not begun") {
+		return protocol.Never`,
+		found: "five of whom four begin late",
+	},
+	{
+		name: "patience runs from before all have begun", file: "membership/gather.go",
+		old: `	return max(began, s.gathered) + patience`,
+		new: `	if wrong("patience runs from before all have begun") {
+		return began + patience
+	}
+	return max(began, s.gathered) + patience`,
+		found: "five of whom four begin late",
+	},
+	{
+		name: "who begins late is asked again as seldom as before", file: "membership/gather.go",
+		old: `		c.retryAt, c.wait = now, p.cfg.Retry
+`,
+		new: `		wait := c.wait
+		c.retryAt, c.wait = now, p.cfg.Retry
+		if wrong("who begins late is asked again as seldom as before") {
+			c.wait = wait
+		}
+`,
+		found: "four inside of whom three begin late",
+	},
+}
