@@ -41,46 +41,30 @@ func (w work) figure(number, and, title, about string, run func(*attempt)) Exper
 	return Experiment{Name: w.prefix + "-fig" + number, Title: title, Source: source, About: about, run: run}
 }
 
-// all lists the experiments in the order of the papers. Each file that holds
-// some adds them.
-var all = [][]Experiment{treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments, thesisQueries}
-
-// All lists the experiments.
+// All lists the experiments in the order of the papers.
 func All() []Experiment {
-	return slices.Concat(all...)
+	return slices.Concat(treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments, thesisQueries)
 }
 
 // Find returns the experiments with the given names, each once; «all» names all
 // of them.
 func Find(names ...string) ([]Experiment, error) {
+	all := All()
+	known := each(all, func(e Experiment) string { return e.Name })
 	var found []Experiment
-	everything := false
-	for _, name := range names {
-		if name == "all" {
-			everything = true
-			continue
-		}
-		e, err := find(name)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(found, func(f Experiment) bool { return f.Name == name }) {
-			found = append(found, e)
+	for i, name := range names {
+		at := slices.Index(known, name)
+		switch {
+		case at < 0 && name != "all":
+			return nil, fmt.Errorf("experiment %q; allowed: all, %s", name, strings.Join(known, ", "))
+		case at >= 0 && !slices.Contains(names[:i], name):
+			found = append(found, all[at])
 		}
 	}
-	if everything {
-		return All(), nil
+	if slices.Contains(names, "all") {
+		return all, nil
 	}
 	return found, nil
-}
-
-func find(name string) (Experiment, error) {
-	known := All()
-	if i := slices.IndexFunc(known, func(e Experiment) bool { return e.Name == name }); i >= 0 {
-		return known[i], nil
-	}
-	names := each(known, func(e Experiment) string { return e.Name })
-	return Experiment{}, fmt.Errorf("experiment %q; allowed: all, %s", name, strings.Join(names, ", "))
 }
 
 // Run makes the experiment.
@@ -105,6 +89,9 @@ type attempt struct {
 	ctx  context.Context
 	stop func()
 	err  error // the first
+
+	planned []Cell
+	then    []func(*Sample) // by planned cell
 }
 
 // fail takes note of an error, if it is one.
@@ -126,6 +113,20 @@ func (f *attempt) simulate(cells ...Cell) []*Sample {
 		}
 	}
 	return samples
+}
+
+// plan has a cell simulated by the next call of simulatePlanned, which passes on what its runs came to.
+func (f *attempt) plan(c Cell, then func(*Sample)) {
+	f.planned, f.then = append(f.planned, c), append(f.then, then)
+}
+
+// simulatePlanned simulates what is planned, in that order.
+func (f *attempt) simulatePlanned() {
+	cells, then := f.planned, f.then
+	f.planned, f.then = nil, nil
+	for i, s := range f.simulate(cells...) {
+		then[i](s)
+	}
 }
 
 // timed counts the time until what it returns is called: it is for what is simulated otherwise, or measured.
@@ -216,6 +217,13 @@ type Table struct {
 	Rows    [][]string `json:"rows"`
 }
 
+// beside draws what was simulated as marks, and a model of it as a line of the same colour.
+func (f *Finding) beside(simulated, modelled string) (marks, line *chart.Series) {
+	marks, line = f.Chart.Add(simulated, chart.Marks), f.Chart.Add(modelled, chart.Line)
+	line.Like = len(f.Chart.Series) - 1
+	return marks, line
+}
+
 // table adds a table to the finding.
 func (f *Finding) table(name string, columns ...string) *Table {
 	t := &Table{Name: name, Columns: columns}
@@ -231,16 +239,14 @@ func (t *Table) Add(values ...any) {
 
 // text writes a value.
 func text(v any) string {
-	switch v := v.(type) {
-	case float64:
-		if v >= 10 {
-			v = round(v)
-		}
-		s := fmt.Sprintf("%.4f", v)
-		return strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	default:
+	number, ok := v.(float64)
+	if !ok {
 		return fmt.Sprint(v)
 	}
+	if number >= 10 {
+		number = round(number)
+	}
+	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.4f", number), "0"), ".")
 }
 
 // claim judges a value: equal, or within the tolerance, or not.

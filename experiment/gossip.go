@@ -71,43 +71,44 @@ func latency(a model.Algorithm, s *Sample) Histogram {
 	return s.Quiescence
 }
 
+// reached is the latency without the time that OCG was given and did not need.
+func reached(a model.Algorithm, s *Sample) Histogram {
+	if a == model.OCG {
+		return s.Coloring
+	}
+	return latency(a, s)
+}
+
 func gossipFig1(f *attempt) {
 	const n = 1024
 	net := openNet(n, 1, 1)
 	tuner := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: 0.01})
 	f.Chart = &chart.Chart{
 		Title: "Gossip among 1,024 processes, L = O = 1", X: chart.Axis{Label: "time"}, Y: chart.Axis{Label: "processes", Min: 0, Max: n * 1.05},
-		Series: []chart.Series{
-			{Name: "colored, simulated", Style: chart.Marks},
-			{Name: "colored, equation 1", Style: chart.Line, Like: 1},
-			{Name: "longest chain, simulated", Style: chart.Marks},
-			{Name: "longest chain, equation 2", Style: chart.Line, Like: 3},
-		},
 	}
+	f.beside("colored, simulated", "colored, equation 1")
+	f.beside("longest chain, simulated", "longest chain, equation 2")
 	t := f.table("", "time", "T", "colored", "colored_model", "chain_p99", "chain_p99_model", "runs")
-	var cells []Cell
-	for until := 1; until <= 32; until++ {
-		cells = append(cells, gossipCell(model.GOS, net, until, 0, 0, 0))
-	}
-	samples := f.simulate(cells...)
 	off, half := 0.0, 0
-	for i, s := range samples {
-		until := i + 1
-		at := until + 2 // T−1 + 2O + L
-		colored := n - s.Uncolored.Mean()
-		expected, err := tuner.Colored(at)
-		f.fail(err)
-		tuned := f.at(tuner, model.CCG, until)
-		chain := float64(s.GapMax.Quantile(0.99))
-		t.Add(at, until, colored, expected, chain, tuned.K, s.Runs)
-		for i, y := range []float64{colored, expected, chain, float64(tuned.K)} {
-			f.Chart.Series[i].Points = append(f.Chart.Series[i].Points, chart.Point{X: float64(at), Y: y})
-		}
-		off = max(off, math.Abs(colored-expected)/n)
-		if half == 0 && colored >= n/2 {
-			half = at
-		}
+	for until := 1; until <= 32; until++ {
+		f.plan(gossipCell(model.GOS, net, until, 0, 0, 0), func(s *Sample) {
+			at := until + 2 // T−1 + 2O + L
+			colored := n - s.Uncolored.Mean()
+			expected, err := tuner.Colored(at)
+			f.fail(err)
+			tuned := f.at(tuner, model.CCG, until)
+			chain := float64(s.GapMax.Quantile(0.99))
+			t.Add(at, until, colored, expected, chain, tuned.K, s.Runs)
+			for i, y := range []float64{colored, expected, chain, float64(tuned.K)} {
+				f.Chart.Series[i].Add(float64(at), y)
+			}
+			off = max(off, math.Abs(colored-expected)/n)
+			if half == 0 && colored >= n/2 {
+				half = at
+			}
+		})
 	}
+	f.simulatePlanned()
 	f.claim("half of the processes are colored at", 18, float64(half), 1, "")
 	f.claim("the optimal tree takes", 20, float64(model.OptimalLatency(n, 1, 1)), 0, "")
 	f.shape("equation 1 against simulation, largest difference", "a rough approximation", text(round(100*off))+"% of N", off < 0.05, "")
@@ -121,36 +122,25 @@ func (f *attempt) byGossipTime(a model.Algorithm, from, to int) (off []int) {
 	runs := 10 * f.lab.Runs
 	forRuns := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: model.DeltaFor(0.5, float64(runs)), F: 1})
 	forPaper := f.tuner(model.Gossip{N: n, L: 1, O: 1, Delta: paperDelta, F: 1})
-	f.Chart = &chart.Chart{
-		Title: f.Title, X: chart.Axis{Label: "gossip time T"}, Y: chart.Axis{Label: "longest run (steps)"},
-		Series: []chart.Series{
-			{Name: fmt.Sprintf("longest of %d runs", runs), Style: chart.Marks},
-			{Name: fmt.Sprintf("model, %d runs", runs), Style: chart.Line, Like: 1},
-			{Name: "model, 1,000,000 runs", Style: chart.Dashed},
-		},
-	}
-	var here, there []model.Tuning
-	var cells []Cell
-	for until := from; until <= to; until++ {
-		h, t := f.at(forRuns, a, until), f.at(forPaper, a, until)
-		c := gossipCell(a, net, until, t.K+6, 1, 0)
-		c.Runs = runs
-		here, there, cells = append(here, h), append(there, t), append(cells, c)
-	}
-	samples := f.simulate(cells...)
+	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "gossip time T"}, Y: chart.Axis{Label: "longest run (steps)"}}
+	f.beside(fmt.Sprintf("longest of %d runs", runs), fmt.Sprintf("model, %d runs", runs))
+	f.Chart.Add("model, 1,000,000 runs", chart.Dashed)
 	t := f.table("", "T", "longest", "mean", "model", "model_million_runs", "unreached_runs", "runs")
-	for i, s := range samples {
-		times := latency(a, s)
-		if a == model.OCG {
-			times = s.Coloring // it was given more time than it needs
-		}
-		longest := times.Max()
-		off = append(off, int(longest)-here[i].Latency)
-		t.Add(from+i, longest, times.Mean(), here[i].Latency, there[i].Latency, s.Uncolored.Above(0), s.Runs)
-		for k, y := range []float64{float64(longest), float64(here[i].Latency), float64(there[i].Latency)} {
-			f.Chart.Series[k].Points = append(f.Chart.Series[k].Points, chart.Point{X: float64(from + i), Y: y})
-		}
+	for until := from; until <= to; until++ {
+		here, there := f.at(forRuns, a, until), f.at(forPaper, a, until)
+		c := gossipCell(a, net, until, there.K+6, 1, 0)
+		c.Runs = runs
+		f.plan(c, func(s *Sample) {
+			times := reached(a, s)
+			longest := times.Max()
+			off = append(off, int(longest)-here.Latency)
+			t.Add(until, longest, times.Mean(), here.Latency, there.Latency, s.Uncolored.Above(0), s.Runs)
+			for k, y := range []int{int(longest), here.Latency, there.Latency} {
+				f.Chart.Series[k].Add(float64(until), float64(y))
+			}
+		})
 	}
+	f.simulatePlanned()
 	return off
 }
 

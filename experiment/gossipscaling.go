@@ -12,18 +12,16 @@ func (f *attempt) scaling(share int) (curve map[string]map[int]float64, unreache
 	t := f.table("", "algorithm", "processes", "failed", "T", "latency_median", "latency_mean", "messages_per_process", "unreached_percent", "runs")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, O = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "median latency (steps)"}}
 	curve = map[string]map[int]float64{}
+	all := sizes(1 << 20)
 	put := func(s *chart.Series, p int, v float64) {
 		if curve[s.Name] == nil {
 			curve[s.Name] = map[int]float64{}
 		}
 		curve[s.Name][p] = v
-		s.Points = append(s.Points, chart.Point{X: float64(p), Y: v})
+		s.Add(float64(p), v)
 	}
-	all := sizes(1<<6, 1<<20)
-	algorithms := []model.Algorithm{model.OCG, model.CCG, model.FCG}
-	var cells []Cell
-	var times []int
-	for _, a := range algorithms {
+	for _, a := range []model.Algorithm{model.OCG, model.CCG, model.FCG} {
+		series := f.Chart.Add(string(a), chart.Line|chart.Marks)
 		for _, p := range all {
 			dead := 0
 			if share > 0 {
@@ -32,32 +30,26 @@ func (f *attempt) scaling(share int) (curve map[string]map[int]float64, unreache
 			tuned := f.bestOf(a, p, 2, 1, dead)
 			c := gossipCell(a, openNet(p, 2, 1), tuned.T, tuned.K, 1, dead)
 			c.Runs = f.lab.scaled(p)
-			cells, times = append(cells, c), append(times, tuned.T)
+			f.plan(c, func(s *Sample) {
+				took := latency(a, s)
+				median := float64(took.Quantile(0.5))
+				t.Add(a, p, dead, tuned.T, median, took.Mean(), s.perRun(s.Disseminations+s.Corrections)/float64(p), 100*s.Uncolored.Mean()/float64(p), s.Runs)
+				put(series, p, median)
+				unreached = max(unreached, s.Uncolored.Mean()/float64(p))
+			})
 		}
 	}
-	samples := f.simulate(cells...)
-	for i, a := range algorithms {
-		series := chart.Series{Name: string(a), Style: chart.Line | chart.Marks}
-		for k, p := range all {
-			n := i*len(all) + k
-			s, took := samples[n], latency(a, samples[n])
-			median := float64(took.Quantile(0.5))
-			t.Add(a, p, cells[n].Dead, times[n], median, took.Mean(), s.perRun(s.Disseminations+s.Corrections)/float64(p), 100*s.Uncolored.Mean()/float64(p), s.Runs)
-			put(&series, p, median)
-			unreached = max(unreached, s.Uncolored.Mean()/float64(p))
-		}
-		f.Chart.Series = append(f.Chart.Series, series)
-	}
-	big, bfb := chart.Series{Name: "BIG", Style: chart.Dashed}, chart.Series{Name: "BFB", Style: chart.Dashed}
-	opt := chart.Series{Name: "optimal tree", Style: chart.Dashed}
+	f.simulatePlanned()
+	big, bfb := f.Chart.Add("BIG", chart.Dashed), f.Chart.Add("BFB", chart.Dashed)
 	for _, p := range all {
-		put(&big, p, float64(model.BIGLatency(p, 2, 1)))
-		put(&bfb, p, float64(model.BFBLatency(p, 2, 1, 0)))
-		put(&opt, p, float64(model.OptimalLatency(p, 2, 1)))
+		put(big, p, float64(model.BIGLatency(p, 2, 1)))
+		put(bfb, p, float64(model.BFBLatency(p, 2, 1, 0)))
 	}
-	f.Chart.Series = append(f.Chart.Series, big, bfb)
 	if share == 0 {
-		f.Chart.Series = append(f.Chart.Series, opt)
+		optimal := f.Chart.Add("optimal tree", chart.Dashed)
+		for _, p := range all {
+			put(optimal, p, float64(model.OptimalLatency(p, 2, 1)))
+		}
 	}
 	return curve, unreached
 }
@@ -65,7 +57,7 @@ func (f *attempt) scaling(share int) (curve map[string]map[int]float64, unreache
 // beats is the smallest size from which on a is faster than b; 0: none.
 func beats(curve map[string]map[int]float64, a, b string) int {
 	from := 0
-	for _, p := range sizes(1<<6, 1<<20) {
+	for _, p := range sizes(1 << 20) {
 		switch {
 		case curve[a][p] >= curve[b][p]:
 			from = 0

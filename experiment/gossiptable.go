@@ -27,7 +27,6 @@ var gossipRows = []tableRow{
 
 // variant is a way to simulate a row: the paper's, and others for comparison.
 type variant struct {
-	row   tableRow
 	n     int
 	queue bool
 }
@@ -36,9 +35,9 @@ type variant struct {
 // whatever the table's heading says.
 func (r tableRow) variants() []variant {
 	if r.algorithm == model.CCG || r.algorithm == model.FCG {
-		return []variant{{r, 1024, false}, {r, 4096, false}, {r, 4096, true}}
+		return []variant{{1024, false}, {4096, false}, {4096, true}}
 	}
-	return []variant{{r, 4096, false}, {r, 4096, true}}
+	return []variant{{4096, false}, {4096, true}}
 }
 
 func gossipTable(f *attempt) {
@@ -47,30 +46,26 @@ func gossipTable(f *attempt) {
 		"algorithm", "failed", "T", "processes", "queue", "latency", "quiescence", "messages", "gossip_mean", "correction_mean",
 		"unreached_percent", "paper_latency", "paper_messages", "runs",
 	)
-	var cells []Cell
-	var all []variant
 	for _, row := range gossipRows {
-		for _, v := range row.variants() {
+		for i, v := range row.variants() {
 			c := gossipCell(row.algorithm, openNet(v.n, 2, 1), row.t, 4, 1, row.failed)
 			c.Net.NoQueue = !v.queue
-			if v != row.variants()[0] { // for comparison only
+			if i > 0 { // for comparison only
 				c.Runs = max(f.lab.Runs/20, 1)
 			}
-			cells, all = append(cells, c), append(all, v)
+			f.plan(c, func(s *Sample) {
+				took, work := float64(latency(row.algorithm, s).Quantile(0.5)), s.work(v.n)
+				t.Add(row.algorithm, row.failed, row.t, v.n, v.queue, took, s.Quiescence.Quantile(0.5), work,
+					round(s.perRun(s.Disseminations)), round(s.perRun(s.Corrections)), 100*s.Uncolored.Mean()/float64(v.n), row.latency, row.work, s.Runs)
+				if i == 0 {
+					name := fmt.Sprintf("%s, %d failed, T = %d, N = %d: ", row.algorithm, row.failed, row.t, v.n)
+					f.claim(name+"latency", row.latency, took, 1, "see gossip-table.md")
+					f.claim(name+"messages", row.work, work, row.work/1000, "")
+				}
+			})
 		}
 	}
-	samples := f.simulate(cells...)
-	for i, s := range samples {
-		v := all[i]
-		took, work := float64(latency(v.row.algorithm, s).Quantile(0.5)), s.work(v.n)
-		t.Add(v.row.algorithm, v.row.failed, v.row.t, v.n, v.queue, took, s.Quiescence.Quantile(0.5), work,
-			round(s.perRun(s.Disseminations)), round(s.perRun(s.Corrections)), 100*s.Uncolored.Mean()/float64(v.n), v.row.latency, v.row.work, s.Runs)
-		if v == v.row.variants()[0] {
-			name := fmt.Sprintf("%s, %d failed, T = %d, N = %d: ", v.row.algorithm, v.row.failed, v.row.t, v.n)
-			f.claim(name+"latency", v.row.latency, took, 1, "see gossip-table.md")
-			f.claim(name+"messages", v.row.work, work, v.row.work/1000, "")
-		}
-	}
+	f.simulatePlanned()
 	f.claim("BIG, closed form: latency", 60, float64(model.BIGLatency(n, 2, 1)), 0, "")
 	f.claim("BIG, closed form: messages", 49_152, float64(model.BIGWork(n)), 0, "")
 	for i, failed := range []int{0, 3} {

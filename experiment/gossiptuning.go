@@ -41,8 +41,6 @@ func (f *attempt) tuned(a model.Algorithm, p, l, o int) (row tunedRow) {
 	best, err := u.Tune(a)
 	f.fail(err)
 	row.model = best
-	var cells []Cell
-	var times []int
 	for d := -4; d <= 4; d++ {
 		t := row.model.T + d*o
 		if t < 1 {
@@ -50,20 +48,16 @@ func (f *attempt) tuned(a model.Algorithm, p, l, o int) (row tunedRow) {
 		}
 		c := gossipCell(a, openNet(p, l, o), t, f.at(u, a, t).K+4, 1, 0)
 		c.Runs = row.runs
-		cells, times = append(cells, c), append(times, t)
+		f.plan(c, func(s *Sample) {
+			longest := reached(a, s).Max()
+			if d == 0 {
+				row.atModel = longest
+			}
+			if row.bestT == 0 || longest < row.atBest {
+				row.bestT, row.atBest = t, longest
+			}
+		})
 	}
-	samples := f.simulate(cells...)
-	for i, s := range samples {
-		longest := latency(a, s).Max()
-		if a == model.OCG {
-			longest = s.Coloring.Max()
-		}
-		if times[i] == row.model.T {
-			row.atModel = longest
-		}
-		if row.bestT == 0 || longest < row.atBest {
-			row.bestT, row.atBest = times[i], longest
-		}
-	}
+	f.simulatePlanned()
 	return row
 }

@@ -197,62 +197,81 @@ func (l *Lab) load(c Cell) (*Sample, error) {
 	if s := l.cells[name]; s != nil {
 		return s, nil
 	}
-	s := newSample()
-	if l.cells == nil {
-		l.cells = make(map[string]*Sample)
-	}
-	l.cells[name] = s
-	if l.Dir == "" {
-		return s, nil
-	}
-	text, err := readFile(l.path(name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return s, nil
-	case err != nil:
-		return nil, err
-	}
-	if err := s.parse(text, c); err != nil {
-		delete(l.cells, name)
-		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", l.path(name), err)
-	}
-	return s, nil
-}
-
-// readFile reads a file, and nothing that is not one.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	kept := keptCell{Sample: newSample()}
+	err := l.read(name, &kept, func() error {
+		if c.Runs = 0; kept.Cell != c {
+			return errors.New("it is about another cell")
+		}
+		return kept.check()
+	})
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a file; allowed: what earlier runs left, or nothing", path)
+	if l.cells == nil {
+		l.cells = make(map[string]*Sample)
 	}
-	return os.ReadFile(path)
+	l.cells[name] = kept.Sample
+	return kept.Sample, nil
 }
 
-// save keeps what is known of a cell. The file holds its configuration too, for
-// people.
+// keptCell is what a cell's file holds: its configuration too, for people.
+type keptCell struct {
+	Cell Cell `json:"cell"`
+	*Sample
+}
+
+// save keeps what is known of a cell.
 func (l *Lab) save(c Cell, s *Sample) error {
-	if l.Dir == "" {
-		return nil
-	}
 	name, _ := l.key(c)
-	return writeJSON(l.path(name), struct {
-		Cell Cell `json:"cell"`
-		*Sample
-	}{c, s})
+	return l.write(name, keptCell{c, s})
 }
 
 func (l *Lab) path(name string) string { return filepath.Join(l.Dir, name+".json") }
 
-// writeJSON keeps a value in a file.
-func writeJSON(path string, value any) error {
+// read reads what earlier runs kept under a name, and checks it. If there is nothing, value stays as it is.
+func (l *Lab) read(name string, value any, check func() error) error {
+	if l.Dir == "" {
+		return nil
+	}
+	err := readJSON(l.path(name), value, check)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// write keeps a value under a name.
+func (l *Lab) write(name string, value any) error {
+	if l.Dir == "" {
+		return nil
+	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return writeFile(path, text)
+	return writeFile(l.path(name), text)
+}
+
+// readJSON reads a value from a file, and from nothing that is not one, and checks it.
+func readJSON(path string, value any, check func() error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file; allowed: what an earlier run left, or nothing", path)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, value)
+	}
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; allowed: what an earlier run left, or nothing", path, err)
+	}
+	return nil
 }
 
 // writeFile replaces a file as a whole or not at all.

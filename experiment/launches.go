@@ -2,10 +2,7 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -108,10 +105,11 @@ type contest struct {
 	ops              []string // none: broadcast
 	split            bool     // bytes are a process's: a pth of them goes to each
 	most             int      // iterations; 0: as many as are asked for
+	scale            float64  // of the tables of a query
 	contenders       []contender
 	rounds           int
 	iterations       int
-	us               map[heat][][]float64 // by round, and operation and size
+	logs             map[heat]*launchLog
 }
 
 // cells is how many times a launch gives.
@@ -133,19 +131,6 @@ func each[A, B any](list []A, of func(A) B) (all []B) {
 	return all
 }
 
-// of is the contest in one of its operations.
-func (c *contest) of(op string) *contest {
-	one := *c
-	one.ops, one.us = []string{op}, map[heat][][]float64{}
-	at := slices.Index(c.ops, op) * len(c.bytes)
-	for h, launches := range c.us {
-		for _, us := range launches {
-			one.us[h] = append(one.us[h], us[at:at+len(c.bytes)])
-		}
-	}
-	return &one
-}
-
 // heat is what one row of a contest's figures is about.
 type heat struct {
 	contender string
@@ -161,16 +146,15 @@ func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 	if c.most > 0 {
 		c.iterations = min(c.iterations, c.most)
 	}
-	c.us = map[heat][][]float64{}
 	m := meter{progress: l.Progress, state: Progress{Cells: len(c.processes)}}
-	logs := map[heat]*launchLog{}
+	c.logs = map[heat]*launchLog{}
 	for _, p := range c.processes {
 		for _, who := range c.contenders {
 			log, err := l.loadLaunches(name, who, c, p)
 			if err != nil {
 				return err
 			}
-			logs[heat{who.name, p}] = log
+			c.logs[heat{who.name, p}] = log
 			m.state.Total += int64(max(c.rounds-len(log.US), 0)) * c.cost(p)
 		}
 	}
@@ -179,7 +163,7 @@ func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 		for round := range c.rounds {
 			first := round % len(c.contenders)
 			for _, who := range append(slices.Clone(c.contenders[first:]), c.contenders[:first]...) {
-				log := logs[heat{who.name, p}]
+				log := c.logs[heat{who.name, p}]
 				if len(log.US) > round {
 					continue
 				}
@@ -193,9 +177,7 @@ func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 	}
 	for _, p := range c.processes {
 		for _, who := range c.contenders { // in this order, so that the sum is the same every time
-			log := logs[heat{who.name, p}]
-			c.us[heat{who.name, p}] = log.US[:c.rounds]
-			l.launched += log.Seconds
+			l.launched += c.logs[heat{who.name, p}].Seconds
 		}
 	}
 	return nil
@@ -230,10 +212,7 @@ func (l *Lab) race(ctx context.Context, who contender, c *contest, p int, log *l
 	}
 	log.US = append(log.US, us)
 	log.Seconds += time.Since(began).Seconds()
-	if log.path == "" {
-		return nil
-	}
-	return writeJSON(log.path, log)
+	return l.write(log.name, log)
 }
 
 // checkTimes checks the times of a launch of so many sizes.
@@ -253,10 +232,10 @@ func checkTimes(us []float64, sizes int) error {
 // is kept.
 type launchLog struct {
 	About   Launch      `json:"about"` // the first of them
-	US      [][]float64 `json:"us"`    // by launch and size
+	US      [][]float64 `json:"us"`    // by launch, and operation and size
 	Seconds float64     `json:"seconds"`
 
-	path string // empty: nowhere
+	name string // under which it is kept
 }
 
 // loadLaunches returns what was measured of a contender before. Experiments share
@@ -264,9 +243,6 @@ type launchLog struct {
 func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*launchLog, error) {
 	log := &launchLog{About: who.launch(p, 0, l.Seed)}
 	c.fill(&log.About)
-	if l.Dir == "" {
-		return log, nil
-	}
 	key, _ := digest(struct {
 		Edition    int
 		Experiment string
@@ -274,45 +250,38 @@ func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*laun
 		Name       string
 		Launch
 	}{edition, name, l.Seed, who.name, log.About})
-	log.path = l.path("launches-" + key)
-	text, err := readFile(log.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return log, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, log)
-	}
-	for _, us := range log.US {
-		err = errors.Join(err, checkTimes(us, c.cells()))
-	}
-	if err == nil && !(log.Seconds >= 0 && log.Seconds < 1e9) {
-		err = fmt.Errorf("%g seconds", log.Seconds)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; allowed: what earlier runs left, or nothing", log.path, err)
-	}
-	return log, nil
+	log.name = "launches-" + key
+	return log, l.read(log.name, log, func() error {
+		for _, us := range log.US {
+			if err := checkTimes(us, c.cells()); err != nil {
+				return err
+			}
+		}
+		if !(log.Seconds >= 0 && log.Seconds < 1e9) {
+			return fmt.Errorf("%g seconds", log.Seconds)
+		}
+		return nil
+	})
+}
+
+// view is a contest in one of its operations and sizes.
+type view struct {
+	*contest
+	at int // in the times of a launch
+}
+
+// of is the contest in an operation, with values of so many bytes; where there is only one operation, it needs no name.
+func (c *contest) of(op string, bytes int) view {
+	return view{c, max(0, slices.Index(c.ops, op))*len(c.bytes) + slices.Index(c.bytes, bytes)}
 }
 
 // times are the µs of a contender's launches.
-func (c *contest) times(who string, p, bytes int) []float64 {
-	at := slices.Index(c.bytes, bytes)
-	return each(c.us[heat{who, p}], func(launch []float64) float64 { return launch[at] })
+func (v view) times(who contender, p int) []float64 {
+	return each(v.logs[heat{who.name, p}].US[:v.rounds], func(launch []float64) float64 { return launch[v.at] })
 }
 
 // spread sums up the µs of a contender's launches.
-func (c *contest) spread(who contender, p, bytes int) model.Spread {
-	return model.SpreadOf(c.times(who.name, p, bytes))
-}
-
-// ratios are those of one contender's times to another's, round by round.
-func (c *contest) ratios(who, to string, p, bytes int) (ratios []float64) {
-	base := c.times(to, p, bytes)
-	for i, us := range c.times(who, p, bytes) {
-		ratios = append(ratios, us/base[i])
-	}
-	return ratios
-}
+func (v view) spread(who contender, p int) model.Spread { return model.SpreadOf(v.times(who, p)) }
 
 // ratio sums up the ratios of one contender's times to another's on p processes.
 type ratio struct {
@@ -320,14 +289,24 @@ type ratio struct {
 	model.Spread // over the rounds
 }
 
-func (c *contest) ratio(who, to contender, p, bytes int) ratio {
-	return ratio{p, model.SpreadOf(c.ratios(who.name, to.name, p, bytes))}
+// ratio compares round by round.
+func (v view) ratio(who, to contender, p int) ratio {
+	ratios, base := v.times(who, p), v.times(to, p)
+	for i := range ratios {
+		ratios[i] /= base[i]
+	}
+	return ratio{p, model.SpreadOf(ratios)}
 }
 
-// ratiosOver returns the ratios for each number of processes.
-func (c *contest) ratiosOver(processes []int, who, to contender, bytes int) []ratio {
-	return each(processes, func(p int) ratio { return c.ratio(who, to, p, bytes) })
+// ratios are those on each number of processes.
+func (v view) ratios(who, to contender) []ratio { return v.ratiosOn(v.processes, who, to) }
+
+func (v view) ratiosOn(processes []int, who, to contender) []ratio {
+	return each(processes, func(p int) ratio { return v.ratio(who, to, p) })
 }
+
+// mean is the geometric mean of the ratios.
+func (v view) mean(who, to contender) float64 { return model.GeometricMean(medians(v.ratios(who, to))) }
 
 func medians(ratios []ratio) []float64 {
 	return each(ratios, func(r ratio) float64 { return r.Median })

@@ -92,21 +92,18 @@ func (f *attempt) stabilize(sizes []int, fanout int, ocp float64, net func(n int
 // show makes the table and the chart of a curve.
 func (f *Finding) show(c *curve, fanout int, log float64) {
 	t := f.table("", "nodes", "levels", "simulated_us", "simulated_last_us", "messages")
-	f.Chart = &chart.Chart{
-		Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"},
-		Series: []chart.Series{{Name: "simulated protocol", Style: chart.Marks}},
-	}
+	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"}}
+	f.Chart.Add("simulated protocol", chart.Marks)
 	for _, name := range c.names {
 		t.Columns = append(t.Columns, strings.ReplaceAll(name, " ", "_")+"_us")
-		f.Chart.Series = append(f.Chart.Series, chart.Series{Name: name, Style: chart.Line})
+		f.Chart.Add(name, chart.Line)
 	}
 	for _, p := range c.points {
 		row := []any{p.n, model.Levels(fanout, p.n), p.ours, inUS(p.run.stable), p.run.messages}
-		f.Chart.Series[0].Points = append(f.Chart.Series[0].Points, chart.Point{X: float64(p.n), Y: p.ours})
+		f.Chart.Series[0].Add(float64(p.n), p.ours)
 		for i, y := range p.models {
 			row = append(row, y)
-			s := &f.Chart.Series[i+1]
-			s.Points = append(s.Points, chart.Point{X: float64(p.n), Y: y})
+			f.Chart.Series[i+1].Add(float64(p.n), y)
 		}
 		t.Add(row...)
 	}

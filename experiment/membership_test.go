@@ -52,12 +52,13 @@ func TestStabilizationEqualsModel(t *testing.T) {
 
 // TestStabilizationAtFullSize: within 10% of equation 4.2 under LogP.
 func TestStabilizationAtFullSize(t *testing.T) {
-	for _, fanout := range []int{8, 4, 2}[:extent.Of(t, 1, 3)] {
-		r, err := change{n: 1 << 16, fanout: fanout, net: logP(0)}.run(t.Context())
+	n := 1 << extent.Of(t, 12, 16) // at 12 all levels of the trees are full
+	for _, fanout := range []int{8, 4, 2} {
+		r, err := change{n: n, fanout: fanout, net: logP(0)}.run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := model.Stabilization(fanout, 1<<16, scalingNet, 0)
+		want := model.Stabilization(fanout, n, scalingNet, 0)
 		if off := float64(r.accepted)/want - 1; math.Abs(off) > 0.1 {
 			t.Errorf("a=%d: stable after %d, by the model %g", fanout, r.accepted, want)
 		}

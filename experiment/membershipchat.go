@@ -68,23 +68,6 @@ func (c *chat) Next(s *chatState, _ protocol.Time) protocol.Action[int] {
 	return protocol.Action[int]{Kind: protocol.Idle}
 }
 
-// chatWatch notes when each group ended its first and its last round that counts.
-type chatWatch struct {
-	logp.Unobserved[int]
-	from, to    int
-	first, last map[protocol.Rank]protocol.Time
-}
-
-// Delivered implements logp.Observer.
-func (w *chatWatch) Delivered(at protocol.Time, r protocol.Rank, round int) {
-	switch round {
-	case w.from:
-		w.first[r] = at
-	case w.to:
-		w.last[r] = at
-	}
-}
-
 // How many rounds are simulated, and from which on they count: by then who talks
 // has found its turn.
 const (
@@ -94,25 +77,25 @@ const (
 
 // chatLatency is half a round of a group, in the mean of all groups, in µs.
 func chatLatency(ctx context.Context, n, children int, net logp.Network) (float64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
 	net.P = n
-	e, err := logp.NewEngine(&chat{n: n, children: children, rounds: chatRounds}, net)
-	if err != nil {
+	first, last := map[protocol.Rank]protocol.Time{}, map[protocol.Rank]protocol.Time{} // of the rounds that count, by group
+	delivered := func(at protocol.Time, r protocol.Rank, round int) {
+		switch round {
+		case chatWarmup:
+			first[r] = at
+		case chatRounds:
+			last[r] = at
+		}
+	}
+	if _, err := observed(ctx, &chat{n: n, children: children, rounds: chatRounds}, net, logp.Observer[int]{Delivered: delivered}, logp.Faults{}); err != nil {
 		return 0, err
 	}
-	w := &chatWatch{from: chatWarmup, to: chatRounds, first: map[protocol.Rank]protocol.Time{}, last: map[protocol.Rank]protocol.Time{}}
-	e.Observe(w)
-	if _, err := e.Run(1, logp.Faults{}); err != nil {
-		return 0, err
-	}
-	if len(w.last) == 0 {
+	if len(last) == 0 {
 		return 0, fmt.Errorf("nobody talks among %d", n)
 	}
 	sum := protocol.Time(0)
-	for r, at := range w.last {
-		sum += at - w.first[r]
+	for r, at := range last {
+		sum += at - first[r]
 	}
-	return inUS(sum) / float64(len(w.last)) / (chatRounds - chatWarmup) / 2, nil
+	return inUS(sum) / float64(len(last)) / (chatRounds - chatWarmup) / 2, nil
 }

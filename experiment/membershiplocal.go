@@ -34,80 +34,58 @@ type localScene struct {
 	joins  int // so many more
 }
 
-// localOutcome is what it came to. Times are from the moment the proposer learned
-// of the change.
-type localOutcome struct {
-	accepted protocol.Time // until it had all acceptances for the first view: T_s of the thesis
-	last     protocol.Time // until the last process knew that the last view is open
-	messages int64
-	views    int // that were opened
-	size     int // of the last view
-}
-
 // run simulates the scene. The detector tells of the dead at the moment 1.
-func (c localScene) run(ctx context.Context) (localOutcome, error) {
-	if err := ctx.Err(); err != nil {
-		return localOutcome{}, err
-	}
+func (c localScene) run(ctx context.Context) (stabilized, error) {
 	machine, err := membership.NewLocalized(membership.LocalConfig{Members: c.n, Capacity: c.n + c.joins, Fanout: c.fanout})
 	if err != nil {
-		return localOutcome{}, err
+		return stabilized{}, err
 	}
 	watched, err := machine.Watched(c.dead...)
 	if err != nil {
-		return localOutcome{}, err
+		return stabilized{}, err
 	}
-	net := logp.Network{P: c.n + c.joins, L: 2, O: 1, Detect: learned}
-	e, err := logp.NewEngine(watched, net)
-	if err != nil {
-		return localOutcome{}, err
-	}
+	net := logP(c.n + c.joins)
+	net.Detect = learned
 	var inputs []logp.Input
 	for i := range c.joins {
 		inputs = append(inputs, logp.Input{At: learned, Rank: protocol.Rank(c.n + i), Notice: protocol.Notice{Kind: protocol.Begin}})
 	}
 	watch := &localWatch{opened: make(map[uint32]int)}
-	e.Observe(watch)
-	result, err := e.Run(1, logp.Faults{Failed: c.dead}, inputs...)
+	o := logp.Observer[membership.LocalMessage]{Sent: watch.sent, Received: watch.received, Delivered: watch.delivered}
+	result, err := observed(ctx, watched, net, o, logp.Faults{Failed: c.dead}, inputs...)
 	if err != nil {
-		return localOutcome{}, err
+		return stabilized{}, err
 	}
 	if live := c.n + c.joins - len(c.dead); watch.opened[watch.number] != live || watch.size != live {
-		return localOutcome{}, fmt.Errorf("%s: a view of %d opened at %d of %d processes", c.name, watch.size, watch.opened[watch.number], live)
+		return stabilized{}, fmt.Errorf("%s: a view of %d opened at %d of %d processes", c.name, watch.size, watch.opened[watch.number], live)
 	}
 	watch.learned = cmp.Or(watch.learned, learned) // nobody may be left to propose to
-	return localOutcome{
-		accepted: watch.first - watch.learned, last: watch.last - watch.learned,
-		messages: result.Sent(), views: len(watch.opened), size: watch.size,
-	}, nil
+	return stabilized{watch.first - watch.learned, watch.last - watch.learned, result.Sent(), len(watch.opened)}, nil
 }
 
 // localWatch notes what the proposer learned when, and when views opened.
 type localWatch struct {
-	logp.Unobserved[membership.LocalMessage]
 	learned, first, last protocol.Time
 	number               uint32
 	size                 int
 	opened               map[uint32]int // how many opened it
 }
 
-// Sent implements logp.Observer. Who proposes without having been told found out by
+// sent: who proposes without having been told found out by
 // itself.
-func (w *localWatch) Sent(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
+func (w *localWatch) sent(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
 	if w.learned == 0 && m.Kind == membership.LocalPropose {
 		w.learned = at
 	}
 }
 
-// Received implements logp.Observer.
-func (w *localWatch) Received(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
+func (w *localWatch) received(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
 	if w.learned == 0 && (m.Kind == membership.LocalReport || m.Kind == membership.LocalJoin) {
 		w.learned = at
 	}
 }
 
-// Delivered implements logp.Observer.
-func (w *localWatch) Delivered(at protocol.Time, _ protocol.Rank, m membership.LocalMessage) {
+func (w *localWatch) delivered(at protocol.Time, _ protocol.Rank, m membership.LocalMessage) {
 	if m.Kind != membership.LocalOpened {
 		return
 	}
@@ -163,20 +141,19 @@ func (f *attempt) localScaling() {
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
 	worst, largest := 0.0, 0
 	for _, a := range []int{2, 4} {
-		ours := chart.Series{Name: fmt.Sprintf("%d children", a), Style: chart.Marks}
-		byModel := chart.Series{Name: fmt.Sprintf("model, %d children", a), Style: chart.Line}
+		ours := f.Chart.Add(fmt.Sprintf("%d children", a), chart.Marks)
+		byModel := f.Chart.Add(fmt.Sprintf("model, %d children", a), chart.Line)
 		for _, n := range localSizes(a, localSizeMax) {
 			r, err := localScenes(n, a)[0].run(f.ctx)
 			f.fail(err)
 			// One more sweep down, to who is told last.
 			want := model.StabilizationFilled(a, n-1, model.LogGP{L: 2, O: 1}, 0)
 			stable := want + float64(model.Levels(a, n-1)-1)*float64(4+a-1)
-			t.Add(a, n, model.Levels(a, n), int(r.accepted), want, int(r.last), stable, float64(r.messages)/float64(n))
-			ours.Points = append(ours.Points, chart.Point{X: float64(n), Y: float64(r.accepted)})
-			byModel.Points = append(byModel.Points, chart.Point{X: float64(n), Y: want})
+			t.Add(a, n, model.Levels(a, n), int(r.accepted), want, int(r.stable), stable, float64(r.messages)/float64(n))
+			ours.Add(float64(n), float64(r.accepted))
+			byModel.Add(float64(n), want)
 			worst, largest = max(worst, float64(r.accepted)/want-1, 1-float64(r.accepted)/want), max(largest, n)
 		}
-		f.Chart.Series = append(f.Chart.Series, ours, byModel)
 	}
 	f.claim("T_s of one failure, largest distance from the model in per cent", 0, 100*worst, 0, "the model of trees that are not full, under LogP")
 	f.shape("processes for which localized views are enough", "tens of thousands of nodes and beyond", fmt.Sprint(largest), largest >= 20_000, "the sizes were limited")
@@ -190,7 +167,7 @@ func (f *attempt) localCases() {
 		for _, c := range localScenes(sizes[len(sizes)-1], a) {
 			r, err := c.run(f.ctx)
 			f.fail(err)
-			t.Add(c.name, a, c.n, r.views, int(r.accepted), int(r.last), float64(r.messages)/float64(c.n))
+			t.Add(c.name, a, c.n, r.views, int(r.accepted), int(r.stable), float64(r.messages)/float64(c.n))
 		}
 	}
 }

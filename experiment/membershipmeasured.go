@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/model"
@@ -40,7 +39,7 @@ func membershipMeasured(f *attempt) {
 	t := f.table("", "processes", "children", "median_us", "q25_us", "q75_us", "rounds")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (µs)"}}
 	for _, fanout := range []int{2, 4, 8} {
-		s := chart.Series{Name: fmt.Sprintf("%d children", fanout), Style: chart.Line | chart.Marks}
+		s := f.Chart.Add(fmt.Sprintf("%d children", fanout), chart.Line|chart.Marks)
 		for _, p := range processes {
 			us, err := starter.Stabilize(f.ctx, p, fanout, rounds)
 			if err == nil {
@@ -56,7 +55,6 @@ func membershipMeasured(f *attempt) {
 		}
 		last := s.Points[len(s.Points)-1]
 		f.within(fmt.Sprintf("T_s with %d children, %.0f processes (§6.1.3)", fanout, last.X), "single-digit ms at 47 nodes over TCP", last.Y, 0, 10_000)
-		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	f.note("Measured on %s/%s, %d cores, over which the processes are spread.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	f.noteMachine(".")
 }

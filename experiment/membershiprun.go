@@ -24,10 +24,10 @@ type change struct {
 
 // stabilized is how long a change took, from the moment the proposer learned of it.
 type stabilized struct {
-	accepted protocol.Time // until it had all acceptances: T_s of the thesis
-	stable   protocol.Time // until the last process knew that the view is open
+	accepted protocol.Time // until it had all acceptances, of localized views those for the first one: T_s of the thesis
+	stable   protocol.Time // until the last process knew that the (last) view is open
 	messages int64
-	views    uint64 // that were installed
+	views    int // that were opened
 }
 
 // learned is when the proposer learns of a change: not at 0, which is the start.
@@ -36,9 +36,6 @@ const learned protocol.Time = 1
 // run simulates a change among processes 0 … n−1 and the dead. With no dead named,
 // the last rank of n+1 is.
 func (c change) run(ctx context.Context) (stabilized, error) {
-	if err := ctx.Err(); err != nil {
-		return stabilized{}, err
-	}
 	p := c.n
 	if c.joins == 0 {
 		if c.dead == nil {
@@ -55,13 +52,9 @@ func (c change) run(ctx context.Context) (stabilized, error) {
 		return stabilized{}, err
 	}
 	hosts := &agents{Protocol: machine, wills: make([]membership.Message, p), ocp: c.ocp}
-	e, err := logp.NewEngine(hosts, c.net)
-	if err != nil {
-		return stabilized{}, err
-	}
 	watch := &viewWatch{joins: c.joins > 0}
-	e.Observe(watch)
-	r, err := e.Run(1, c.faults(), c.inputs(p)...)
+	o := logp.Observer[membership.Message]{Received: watch.received, Delivered: watch.delivered}
+	r, err := observed(ctx, hosts, c.net, o, c.faults(), c.inputs(p)...)
 	switch {
 	case err != nil:
 		return stabilized{}, err
@@ -70,8 +63,21 @@ func (c change) run(ctx context.Context) (stabilized, error) {
 	}
 	return stabilized{
 		accepted: watch.first - watch.learned + c.ocp, stable: watch.last - watch.learned + c.ocp,
-		messages: r.Sent(), views: watch.number - 1,
+		messages: r.Sent(), views: int(watch.number) - 1,
 	}, nil
+}
+
+// observed simulates one run.
+func observed[S, M any](ctx context.Context, p protocol.Protocol[S, M], net logp.Network, o logp.Observer[M], faults logp.Faults, inputs ...logp.Input) (logp.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return logp.Result{}, err
+	}
+	e, err := logp.NewEngine(p, net)
+	if err != nil {
+		return logp.Result{}, err
+	}
+	e.Observe(o)
+	return e.Run(1, faults, inputs...)
 }
 
 // patience is long after any simulated change: nothing is sent twice.
@@ -146,22 +152,20 @@ func (a *agents) Computing(_ protocol.Rank, m membership.Message) protocol.Time 
 
 // viewWatch notes when the last view that opened did, first and last.
 type viewWatch struct {
-	logp.Unobserved[membership.Message]
 	joins                bool
 	learned, first, last protocol.Time
 	number               uint64
 	opened               int
 }
 
-// Received implements logp.Observer. Of a joiner the proposer learns by its letter.
-func (w *viewWatch) Received(at protocol.Time, to, _ protocol.Rank, _ protocol.Kind, m membership.Message) {
+// received: of a joiner the proposer learns by its letter.
+func (w *viewWatch) received(at protocol.Time, to, _ protocol.Rank, _ protocol.Kind, m membership.Message) {
 	if w.joins && w.learned == 0 && m.Kind == membership.Join && to == 0 {
 		w.learned = at
 	}
 }
 
-// Delivered implements logp.Observer.
-func (w *viewWatch) Delivered(at protocol.Time, _ protocol.Rank, m membership.Message) {
+func (w *viewWatch) delivered(at protocol.Time, _ protocol.Rank, m membership.Message) {
 	if m.Kind != membership.Opened || m.Number < w.number {
 		return
 	}

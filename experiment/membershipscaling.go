@@ -21,9 +21,8 @@ func membershipScaling(f *attempt) {
 	defer f.timed()()
 	t := f.table("", "processes", "children", "levels", "simulated", "model", "model_filled", "simulated_last", "messages")
 	f.Chart = &chart.Chart{Title: "Stabilization after one failure, L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
-	for i, fanout := range []int{2, 4, 8} {
-		seen := chart.Series{Name: fmt.Sprintf("%d children, simulated", fanout), Style: chart.Marks}
-		by := chart.Series{Name: fmt.Sprintf("%d children, model", fanout), Style: chart.Line, Like: 2*i + 1}
+	for _, fanout := range []int{2, 4, 8} {
+		seen, by := f.beside(fmt.Sprintf("%d children, simulated", fanout), fmt.Sprintf("%d children, model", fanout))
 		var points []model.Point
 		equal, off := true, 0.0
 		for _, p := range scalingSizes {
@@ -32,13 +31,12 @@ func membershipScaling(f *attempt) {
 			ours := float64(r.accepted)
 			predicted, filled := model.Stabilization(fanout, p-1, scalingNet, 0), model.StabilizationFilled(fanout, p-1, scalingNet, 0)
 			t.Add(p, fanout, model.Levels(fanout, p-1), ours, predicted, filled, int64(r.stable), r.messages)
-			seen.Points = append(seen.Points, chart.Point{X: float64(p), Y: ours})
-			by.Points = append(by.Points, chart.Point{X: float64(p), Y: predicted})
+			seen.Add(float64(p), ours)
+			by.Add(float64(p), predicted)
 			points = append(points, model.Point{X: float64(p), Y: ours})
 			equal = equal && math.Abs(ours-filled) < 1e-6
 			off = ours/predicted - 1
 		}
-		f.Chart.Series = append(f.Chart.Series, seen, by)
 		f.grows(fmt.Sprintf("%d children: T_s over log N (§6.1)", fanout), points, "steps", "")
 		f.shape(fmt.Sprintf("%d children, 65,536 processes: simulation against the model (eq. 4.2 under LogP)", fanout), "within 10%", percent(off), math.Abs(off) <= 0.1, "")
 		f.shape(fmt.Sprintf("%d children: simulation against the model of trees that are not full", fanout), "ours: equal", fmt.Sprintf("equal at every size: %t", equal), equal, "")

@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
@@ -73,45 +75,39 @@ func (f *attempt) onSwitch(cl cluster, fanout int) *curve {
 	return c
 }
 
-// levels calls f with the points of each level of the tree, the last one without
-// those of a higher tree.
-func (c *curve) levels(fanout int, f func(points []curvePoint)) {
-	from := 0
-	for i := range c.points {
-		if i+1 == len(c.points) || model.Levels(fanout, c.points[i+1].n) > model.Levels(fanout, c.points[i].n) {
-			f(c.points[from : i+1])
-			from = i + 1
+// levels are the points of each level of the tree, the last one without those of a
+// higher tree.
+func (c *curve) levels(fanout int) (levels [][]curvePoint) {
+	height := 0
+	for _, p := range c.points {
+		if h := model.Levels(fanout, p.n); h > height {
+			levels, height = append(levels, nil), h
 		}
+		levels[len(levels)-1] = append(levels[len(levels)-1], p)
 	}
+	return levels
 }
 
 // switchClaims are those that all figures of T_s on a switch share.
 func (f *Finding) switchClaims(c *curve, fanout int, section string) {
-	steps, jumps, height := true, 0, 0
-	last := 0.0
-	rises, fits := true, 1.0
-	c.levels(fanout, func(level []curvePoint) {
-		if height++; height > 1 {
-			jumps++
-			steps = steps && level[0].ours > last
-		}
-		last = level[len(level)-1].ours
+	steps, rises, flat := true, true, true
+	fits, before := 1.0, 0.0
+	levels := c.levels(fanout)
+	for _, level := range levels {
+		first, last := level[0], level[len(level)-1]
+		steps = steps && first.ours > before
+		before = last.ours
+		flat = flat && first.models[baseModel] == last.models[baseModel]
 		if len(level) < 3 {
-			return
-		}
-		for i, p := range level {
-			rises = rises && (i == 0 || p.ours >= level[i-1].ours)
+			continue
 		}
 		line := model.FitLine(each(level, curvePoint.result))
-		rises, fits = rises && line.Slope > 0, min(fits, line.R2)
-	})
-	f.shape("T_s where the tree grows a level ("+section+")", "a step", fmt.Sprintf("a step up at each of %d heights: %t", jumps, steps), steps, "")
+		rises = rises && line.Slope > 0 && slices.IsSortedFunc(level, func(a, b curvePoint) int { return cmp.Compare(a.ours, b.ours) })
+		fits = min(fits, line.R2)
+	}
+	f.shape("T_s where the tree grows a level ("+section+")", "a step", fmt.Sprintf("a step up at each of %d heights: %t", len(levels)-1, steps), steps, "")
 	f.shape("T_s while a level of the tree fills ("+section+")", "tends to increase linearly", fmt.Sprintf("never falls: %t; a line explains at least %s of the variation in a level", rises, percent(fits)), rises && fits >= 0.6,
 		"where links alone are busy it rises in small steps: one for each further child on the way to a leaf")
-	flat := true
-	c.levels(fanout, func(level []curvePoint) {
-		flat = flat && level[0].models[baseModel] == level[len(level)-1].models[baseModel]
-	})
 	short := c.last().ours / c.last().models[baseModel]
 	f.shape("the base model ("+section+")", "steps and flat lines; does not reflect the results", fmt.Sprintf("flat within a level: %t; at the end T_s is %.2f times as long", flat, short), flat && short > 1.1, "")
 }
@@ -170,23 +166,21 @@ func (f *attempt) contention(cl cluster, children ...int) map[int][]model.Point 
 	t := f.table("", "nodes", "children", "simulated_us", "model_us")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "nodes"}, Y: chart.Axis{Label: "latency (µs)", Min: 0}}
 	all := map[int][]model.Point{}
-	for i, k := range children {
+	for _, k := range children {
 		name := fmt.Sprintf("%d children", k)
 		if k == 1 {
 			name = "pairs"
 		}
-		seen := chart.Series{Name: name, Style: chart.Marks}
-		by := chart.Series{Name: name + ", model", Style: chart.Line, Like: 2*i + 1}
+		seen, by := f.beside(name, name+", model")
 		for n := 2; n <= cl.nodes; n++ {
 			ours, err := chatLatency(f.ctx, n, k, cl.net())
 			f.fail(err)
 			predicted := cl.ContentionLatency(k, n, cl.L)
 			t.Add(n, k, ours, predicted)
-			seen.Points = append(seen.Points, chart.Point{X: float64(n), Y: ours})
-			by.Points = append(by.Points, chart.Point{X: float64(n), Y: predicted})
+			seen.Add(float64(n), ours)
+			by.Add(float64(n), predicted)
 			all[k] = append(all[k], model.Point{X: float64(n), Y: ours})
 		}
-		f.Chart.Series = append(f.Chart.Series, seen, by)
 	}
 	f.note("Groups of consecutive ranks; those that do not fill one make a smaller one. The mean of all groups over %d rounds after %d that do not count.", chatRounds-chatWarmup, chatWarmup)
 	f.note("The network was chosen to behave as the text says of this figure (docs/membership-models.md), so agreement here shows that the simulated switch does what was asked of it. The figures of T_s are what comes of it.")

@@ -2,15 +2,18 @@ package experiment
 
 import (
 	"bytes"
-	_ "embed"
+	"embed"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
+	html "html/template"
+	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
+	markdown "text/template"
 	"time"
 )
 
@@ -33,32 +36,42 @@ func (f *Finding) Keep(dir string) error {
 		if err := csv.NewWriter(&out).WriteAll(append([][]string{t.Columns}, t.Rows...)); err != nil {
 			return err
 		}
-		if err := writeFile(filepath.Join(dir, f.file(t)), out.Bytes()); err != nil {
+		if err := writeFile(filepath.Join(dir, f.File(t)), out.Bytes()); err != nil {
 			return err
 		}
 	}
 	if f.Chart == nil {
 		return nil
 	}
-	picture, err := f.picture()
+	picture, err := f.Picture()
 	if err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(dir, f.Name+".svg"), []byte(picture))
 }
 
-// file is the name of a table's file.
-func (f *Finding) file(t *Table) string {
+// File is the name of a table's file.
+func (f *Finding) File(t *Table) string {
 	if t.Name == "" {
 		return f.Name + ".csv"
 	}
 	return f.Name + "-" + t.Name + ".csv"
 }
 
-func (f *Finding) picture() (string, error) {
-	var out strings.Builder
-	err := f.Chart.Write(&out)
-	return out.String(), err
+// page is what the templates of both packages do.
+type page interface {
+	Execute(w io.Writer, findings any) error
+}
+
+//go:embed report.md.tmpl report.html.tmpl
+var templates embed.FS
+
+// reports are the pages over all findings, by the names of their files.
+var reports = map[string]page{
+	"report.md": markdown.Must(markdown.New("report.md.tmpl").Funcs(markdown.FuncMap{
+		"cell": func(c string) string { return strings.ReplaceAll(c, "|", `\|`) },
+	}).ParseFS(templates, "report.md.tmpl")),
+	"report.html": html.Must(html.ParseFS(templates, "report.html.tmpl")),
 }
 
 // Report writes report.md and report.html over all findings that were kept in a
@@ -75,91 +88,34 @@ func Report(dir string) error {
 		}
 		findings = append(findings, f)
 	}
-	if err := writeFile(filepath.Join(dir, "report.md"), markdown(findings)); err != nil {
-		return err
+	for name, p := range reports {
+		var out bytes.Buffer
+		if err := p.Execute(&out, findings); err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(dir, name), out.Bytes()); err != nil {
+			return err
+		}
 	}
-	page, err := webpage(findings)
-	if err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(dir, "report.html"), page)
+	return nil
 }
 
 func kept(dir, name string) (*Finding, error) {
-	path := filepath.Join(dir, name+".json")
-	whole, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
 	f := new(Finding)
-	err = json.Unmarshal(whole, f)
-	switch {
-	case err != nil:
-	case f.Name != name:
-		err = fmt.Errorf("it is not about %s", name)
-	case f.Chart != nil:
-		err = f.Chart.Check()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; allowed: what an earlier run left, or nothing", path, err)
-	}
-	return f, nil
+	err := readJSON(filepath.Join(dir, name+".json"), f, func() error {
+		switch {
+		case f.Name != name:
+			return fmt.Errorf("it is not about %s", name)
+		case f.Chart != nil:
+			return f.Chart.Check()
+		}
+		return nil
+	})
+	return f, err
 }
 
-// shownRows is how many rows a table may have to be shown in the report.
-const shownRows = 40
-
-// markdown is the report as a text.
-func markdown(findings []*Finding) []byte {
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "# The papers' results, reproduced\n\nMade by `coppice reproduce`. «agrees» means within what the last column says, or the shape described.\n\n")
-	fmt.Fprintf(&out, "| experiment | source | verdict | claims |\n|---|---|---|---|\n")
-	for _, f := range findings {
-		fmt.Fprintf(&out, "| [%s](#%s) | %s | %s | %s |\n", f.Title, f.Name, f.Source, f.Verdict(), f.score())
-	}
-	for _, f := range findings {
-		fmt.Fprintf(&out, "\n<a id=\"%s\"></a>\n\n## %s\n\n%s. %s\n\n", f.Name, f.Title, f.Source, f.About)
-		if f.Chart != nil {
-			fmt.Fprintf(&out, "![%s](%s.svg)\n\n", f.Title, f.Name)
-		}
-		if f.Skipped != "" {
-			fmt.Fprintf(&out, "Skipped: %s. Repeat: `%s`.\n", f.Skipped, f.Repeat())
-			continue
-		}
-		claims := Table{Columns: []string{"what", "paper", "ours", "verdict", "why"}}
-		for _, c := range f.Claims {
-			claims.Add(c.What, c.Paper, c.Ours, c.Verdict, c.Reason)
-		}
-		claims.markdown(&out)
-		for _, t := range f.Tables {
-			if len(t.Rows) <= shownRows {
-				fmt.Fprintln(&out)
-				t.markdown(&out)
-			}
-		}
-		for _, n := range f.Notes {
-			fmt.Fprintf(&out, "\n%s\n", n)
-		}
-		files := each(f.Tables, func(t *Table) string { return fmt.Sprintf("[%s](%[1]s)", f.file(t)) })
-		fmt.Fprintf(&out, "\nFiles: %s. %s in %s. Repeat: `%s`.\n", strings.Join(files, ", "), f.How(), f.Took(), f.Repeat())
-	}
-	return out.Bytes()
-}
-
-func (t *Table) markdown(out *bytes.Buffer) {
-	line := func(cells []string) {
-		escaped := each(cells, func(c string) string { return strings.ReplaceAll(c, "|", `\|`) })
-		fmt.Fprintf(out, "| %s |\n", strings.Join(escaped, " | "))
-	}
-	line(t.Columns)
-	fmt.Fprintf(out, "|%s\n", strings.Repeat("---|", len(t.Columns)))
-	for _, row := range t.Rows {
-		line(row)
-	}
-}
-
-// score counts the claims by verdict.
-func (f *Finding) score() string {
+// Score counts the claims by verdict.
+func (f *Finding) Score() string {
 	count := map[Verdict]int{}
 	for _, c := range f.Claims {
 		count[c.Verdict]++
@@ -186,37 +142,18 @@ func (f *Finding) Took() string {
 	return time.Duration(f.Seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 
-//go:embed report.html.tmpl
-var pageText string
+// Shown are the tables that are short enough for the report.
+func (f *Finding) Shown() []*Table {
+	const rows = 40
+	return slices.DeleteFunc(slices.Clone(f.Tables), func(t *Table) bool { return len(t.Rows) > rows })
+}
 
-var page = template.Must(template.New("report").Parse(pageText))
-
-// webpage is the report as one self-contained page.
-func webpage(findings []*Finding) ([]byte, error) {
-	type entry struct {
-		*Finding
-		Picture template.HTML
-		Score   string
-		Shown   []*Table
+// Picture draws the chart, whose texts are escaped; nothing if there is none.
+func (f *Finding) Picture() (html.HTML, error) {
+	if f.Chart == nil {
+		return "", nil
 	}
-	var entries []entry
-	for _, f := range findings {
-		e := entry{Finding: f, Score: f.score()}
-		if f.Chart != nil {
-			picture, err := f.picture()
-			if err != nil {
-				return nil, err
-			}
-			e.Picture = template.HTML(picture) // our own drawing, its texts escaped
-		}
-		for _, t := range f.Tables {
-			if len(t.Rows) <= shownRows {
-				e.Shown = append(e.Shown, t)
-			}
-		}
-		entries = append(entries, e)
-	}
-	var out bytes.Buffer
-	err := page.Execute(&out, entries)
-	return out.Bytes(), err
+	var out strings.Builder
+	err := f.Chart.Write(&out)
+	return html.HTML(out.String()), err
 }

@@ -1,13 +1,13 @@
 package experiment
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/logp"
 )
 
@@ -78,23 +78,6 @@ func (s *Sample) merge(other *Sample) {
 	s.Corrections += other.Corrections
 	s.Runs += other.Runs
 	s.Seconds += other.Seconds
-}
-
-// parse reads what was kept of a cell.
-func (s *Sample) parse(text []byte, c Cell) error {
-	var kept struct {
-		Cell Cell `json:"cell"`
-		*Sample
-	}
-	kept.Sample = s
-	if err := json.Unmarshal(text, &kept); err != nil {
-		return errors.New("not the JSON of a cell")
-	}
-	c.Runs = 0
-	if kept.Cell != c {
-		return errors.New("it is about another cell")
-	}
-	return s.check()
 }
 
 // check says what cannot be.
@@ -189,6 +172,11 @@ func (h Histogram) Quantile(q float64) int64 {
 		}
 	}
 	return values[len(values)-1]
+}
+
+// point is the mean, with a share of the values below Low and as many above High.
+func (h Histogram) point(x, share float64) chart.Point {
+	return chart.Point{X: x, Y: h.Mean(), Low: float64(h.Quantile(share)), High: float64(h.Quantile(1 - share))}
 }
 
 // Max is the largest value.

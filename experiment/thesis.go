@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/coppice-go/coppice/experiment/chart"
 	"github.com/coppice-go/coppice/model"
@@ -76,22 +75,22 @@ func thesisRuntime(figure string, o thesisOp) Experiment {
 		if c == nil {
 			return
 		}
-		f.plotLatency(c, smallest)
+		f.plotLatency(*c)
 		f.judgeAnew(c, o)
 		f.judge(measured{
 			what: "agreed before and after, over plain", paper: "slower",
-			ratios: c.ratiosOver(c.processes, oursTwice, oursPlain, smallest), mean: true, low: 1,
+			ratios: c.ratios(oursTwice, oursPlain), mean: true, low: 1,
 			reading: "two agreements are not free",
 		})
-		f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", model.GeometricMean(medians(c.ratiosOver(c.processes, oursAgreed, oursPlain, smallest)))-1)
+		f.note("An agreement after the operation takes %.2f times as long as the operation itself without fault tolerance (geometric mean); for a broadcast of 4 bytes the thesis has it above 1.", c.mean(oursAgreed, oursPlain)-1)
 	})
 }
 
 // judgeAnew judges what it costs not to be MPI.
-func (f *Finding) judgeAnew(c *contest, o thesisOp) {
+func (f *Finding) judgeAnew(c *view, o thesisOp) {
 	m := measured{
 		what: "ours without fault tolerance, over Open MPI without shared memory", paper: "clearly slower; no figure printed",
-		ratios: c.ratiosOver(c.processes, oursPlain, vendorTCP, smallest), mean: true, high: 1.5,
+		ratios: c.ratios(oursPlain, vendorTCP), mean: true, high: 1.5,
 		reading: "half as much again is read as not clearly slower; below 1 ours is faster",
 	}
 	if o.total > 0 {
@@ -109,43 +108,38 @@ func thesisOverhead(figure string, o thesisOp) Experiment {
 		if c == nil {
 			return
 		}
-		f.plot(c, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
-			return c.ratio(who, vendorTCP, p, smallest).Spread
+		f.plot(c.contest, "times as long as Open MPI over TCP", func(who contender, p int) model.Spread {
+			return c.ratio(who, vendorTCP, p).Spread
 		})
-		f.thesisLine(c, o)
+		if o.total == 0 {
+			f.judgeShare(c)
+			return
+		}
+		average := f.Chart.Add("thesis, average", chart.Dashed)
+		for _, p := range c.processes {
+			average.Points = append(average.Points, chart.Point{X: float64(p), Y: o.total, Low: o.total, High: o.total})
+		}
 		f.judgeOverhead(c, o)
-	})
-}
-
-// thesisLine draws the thesis's average.
-func (f *Finding) thesisLine(c *contest, o thesisOp) {
-	if o.total == 0 {
-		return
-	}
-	f.Chart.Series = append(f.Chart.Series, chart.Series{
-		Name: "thesis, average", Style: chart.Dashed,
-		Points: each(c.processes, func(p int) chart.Point { return chart.Point{X: float64(p), Y: o.total, Low: o.total, High: o.total} }),
 	})
 }
 
 // judgeOverhead judges what fault tolerance costs: in all, and beyond what is the same
 // without it.
-func (f *Finding) judgeOverhead(c *contest, o thesisOp) {
-	if o.total == 0 {
-		f.judgeShare(c)
-		return
-	}
+func (f *Finding) judgeOverhead(c *view, o thesisOp) {
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
-		total := measured{
-			what: who.name + ", over Open MPI without shared memory", ratios: c.ratiosOver(c.processes, who, vendorTCP, smallest),
-			mean: true, high: o.total, paper: fmt.Sprintf("%.2f on average", o.total), reading: "what the thesis has on average is to be beaten",
+		for _, m := range []measured{
+			{
+				what: who.name + ", over Open MPI without shared memory", ratios: c.ratios(who, vendorTCP),
+				high: o.total, reading: "what the thesis has on average is to be beaten",
+			},
+			{
+				what: who.name + ", over plain", ratios: c.ratios(who, oursPlain),
+				high: o.alone, reading: "what fault tolerance alone adds is to be below the thesis's; the faster an operation is without it, the more the same agreements are",
+			},
+		} {
+			m.mean, m.paper = true, fmt.Sprintf("%.2f on average", m.high)
+			f.judge(m)
 		}
-		alone := measured{
-			what: who.name + ", over plain", ratios: c.ratiosOver(c.processes, who, oursPlain, smallest),
-			mean: true, high: o.alone, paper: fmt.Sprintf("%.2f on average", o.alone), reading: "what fault tolerance alone adds is to be below the thesis's; the faster an operation is without it, the more the same agreements are",
-		}
-		f.judge(total)
-		f.judge(alone)
 	}
 	if o.slip {
 		f.note("The thesis calls %.2f the overhead of the reimplementation, and says that most of the total is due to that. Both fit only if it is what fault tolerance adds to the reimplementation, as with broadcast and reduce; so it is read here.", o.alone)
@@ -154,38 +148,38 @@ func (f *Finding) judgeOverhead(c *contest, o thesisOp) {
 
 // judgeShare is for an operation of which no figure is printed, only that fault
 // tolerance costs less than writing it anew.
-func (f *Finding) judgeShare(c *contest) {
-	adds := model.GeometricMean(medians(c.ratiosOver(c.processes, oursTwice, oursPlain, smallest)))
-	anew := model.GeometricMean(medians(c.ratiosOver(c.processes, oursPlain, vendorTCP, smallest)))
+func (f *Finding) judgeShare(c *view) {
+	adds := c.mean(oursTwice, oursPlain)
+	anew := c.mean(oursPlain, vendorTCP)
 	f.shape("agreed before and after, over plain", "less than what writing it anew costs; no figure printed",
 		fmt.Sprintf("%.2f; plain over Open MPI without shared memory %.2f (geometric means)", adds, anew), adds <= anew,
 		"agrees if the first is at most the second, which cannot be where ours without fault tolerance is as fast as Open MPI")
 	f.judge(measured{
 		what: "replay, over plain", paper: "less than what writing it anew costs; no figure printed",
-		ratios: c.ratiosOver(c.processes, oursReplay, oursPlain, smallest), mean: true, high: thesisGather.alone,
+		ratios: c.ratios(oursReplay, oursPlain), mean: true, high: thesisGather.alone,
 		reading: "the least that the thesis prints of any operation",
 	})
 }
 
 // thesis measures all operations of the figures at once, and returns the contest in one;
 // nil if something is missing.
-func (f *attempt) thesis(o thesisOp) *contest {
+func (f *attempt) thesis(o thesisOp) *view {
 	ops := each(thesisOps, func(o thesisOp) string { return o.name })
 	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst, ops: ops}
 	if !f.hold(thesisCells, c) {
 		return nil
 	}
-	one := c.of(o.name)
-	f.thesisTable(one, smallest)
+	one := c.of(o.name, smallest)
+	f.thesisTable(one)
 	f.thesisNotes(c)
-	f.note("%d bytes, not 4 as in the thesis: reductions here add numbers of 8. Open MPI with shared memory, over that without: geometric mean %.2f; ours has sockets only.", smallest, model.GeometricMean(medians(one.ratiosOver(one.processes, vendorOwn, vendorTCP, smallest))))
-	return one
+	f.note("%d bytes, not 4 as in the thesis: reductions here add numbers of 8. Open MPI with shared memory, over that without: geometric mean %.2f; ours has sockets only.", smallest, one.mean(vendorOwn, vendorTCP))
+	return &one
 }
 
 // thesisNotes says how it was measured.
 func (f *Finding) thesisNotes(c *contest) {
-	f.note("Measured on %s/%s, %d cores, over which the processes are spread. Each configuration was launched %s, with %s after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. An operation counts until it is over at the last process; the thesis has a barrier in the measured time, and averages.",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(c.rounds, "time"), times(c.iterations, "iteration"))
+	f.noteMachine(". Each configuration was launched %s, with %s after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. An operation counts until it is over at the last process; the thesis has a barrier in the measured time, and averages.",
+		times(c.rounds, "time"), times(c.iterations, "iteration"))
 	if c.rounds < launchesMax || c.iterations < 50 && c.most == 0 {
 		f.note("So few tell little: --runs 1000 is %d launches of 100.", launchesMax)
 	}
@@ -193,14 +187,14 @@ func (f *Finding) thesisNotes(c *contest) {
 	f.note("«Agreed» is with Recovery Report: the operation and an agreement after it, as in the thesis's optimization; «before and after» is its strategy without that. «Replay» is what Coppice does unless told otherwise: no agreement, but a log.")
 }
 
-// thesisTable makes a table of one size: nominal bytes.
-func (f *Finding) thesisTable(c *contest, bytes int) {
+// thesisTable makes a table of one size.
+func (f *Finding) thesisTable(c view) {
 	t := f.table("", "implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {
 		for _, p := range c.processes {
-			us := c.spread(who, p, bytes)
+			us := c.spread(who, p)
 			t.Add(who.name, p, us.Median, us.Low, us.High,
-				c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
+				c.ratio(who, vendorTCP, p).Median, c.ratio(who, oursPlain, p).Median, c.rounds, c.iterations)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/coppice-go/coppice/experiment/chart"
@@ -48,22 +47,16 @@ const (
 	queryBytes = 0
 )
 
-// queryContest is the contest at one scale.
-type queryContest struct {
-	*contest
-	scale float64
-}
-
 // compareQueries measures the ways to answer the query, at each scale, and makes table and
 // chart; the last way is what ratios are to. It is nil if something is missing.
-func (f *attempt) compareQueries(phase string, ways ...contender) (all []queryContest) {
+func (f *attempt) compareQueries(phase string, ways ...contender) (all []*contest) {
 	f.Scales = f.lab.Scales
 	scales := queryScales
 	if len(f.lab.Scales) > 0 {
 		scales = slices.Compact(slices.Sorted(slices.Values(f.lab.Scales)))
 	}
 	for _, scale := range scales {
-		c := &contest{processes: queryProcesses, bytes: []int{queryBytes}, ops: []string{wholeJob, queryAlone}, most: 1}
+		c := &contest{processes: queryProcesses, bytes: []int{queryBytes}, ops: []string{wholeJob, queryAlone}, most: 1, scale: scale}
 		if len(f.lab.Processes) > 0 {
 			c.processes = f.lab.processes()
 		}
@@ -76,26 +69,26 @@ func (f *attempt) compareQueries(phase string, ways ...contender) (all []queryCo
 		if !f.hold(f.Name, c) {
 			return nil
 		}
-		all = append(all, queryContest{c, scale})
+		all = append(all, c)
 	}
 	f.queryTable(all)
-	f.note("Measured on %s/%s, %d cores, over which the processes are spread; each way was launched %s, in turns, and ratios are medians of those of neighbours in time. The thesis had 1 GB for each process (weak scaling); here the tables are those of the scale, whatever the number of processes.",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(all[0].rounds, "time"))
+	f.noteMachine("; each way was launched %s, in turns, and ratios are medians of those of neighbours in time. The thesis had 1 GB for each process (weak scaling); here the tables are those of the scale, whatever the number of processes.",
+		times(all[0].rounds, "time"))
 	return all
 }
 
 // queryTable shows all times, in seconds.
-func (f *Finding) queryTable(all []queryContest) {
+func (f *Finding) queryTable(all []*contest) {
 	t := f.table("", "scale", "way", "processes", "median_s", "q25_s", "q75_s", "ratio", "ratio_q25", "ratio_q75", "query_median_s", "launches")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "seconds of the whole job"}}
 	for _, c := range all {
-		whole, alone := c.of(wholeJob), c.of(queryAlone)
+		whole, alone := c.of(wholeJob, queryBytes), c.of(queryAlone, queryBytes)
 		last := c.contenders[len(c.contenders)-1]
 		for _, way := range c.contenders {
 			f.curve(fmt.Sprintf("%s, scale %g", way.name, c.scale), c.processes, func(p int) model.Spread {
-				us, r := whole.spread(way, p, queryBytes), whole.ratio(way, last, p, queryBytes)
+				us, r := whole.spread(way, p), whole.ratio(way, last, p)
 				s := model.Spread{Low: us.Low / 1e6, Median: us.Median / 1e6, High: us.High / 1e6}
-				t.Add(c.scale, way.name, p, s.Median, s.Low, s.High, r.Median, r.Low, r.High, alone.spread(way, p, queryBytes).Median/1e6, c.rounds)
+				t.Add(c.scale, way.name, p, s.Median, s.Low, s.High, r.Median, r.Low, r.High, alone.spread(way, p).Median/1e6, c.rounds)
 				return s
 			})
 		}
@@ -109,7 +102,7 @@ func queryFree(f *attempt) {
 		for _, of := range []string{wholeJob, queryAlone} {
 			f.judge(measured{
 				what:  fmt.Sprintf("run-through over plain, the %s, scale %g", map[string]string{wholeJob: "whole job", queryAlone: "query alone"}[of], c.scale),
-				paper: "slower, the more the more processes; no figure printed", ratios: c.of(of).ratiosOver(c.processes, runThrough, unguarded, queryBytes),
+				paper: "slower, the more the more processes; no figure printed", ratios: c.of(of, queryBytes).ratios(runThrough, unguarded),
 				mean: true, high: 1.05, reading: "protection should cost less than 5%",
 			})
 		}
@@ -131,28 +124,21 @@ func queryPhase(figure string, number int, op string) Experiment {
 	})
 }
 
-// judgeThrough judges one way against another: on 2 processes by itself, where one is left
+// judgeThrough judges one way against another: on 2 processes, the least there may be, by itself, where one is left
 // to do it all.
-func (f *Finding) judgeThrough(c queryContest, way, to contender) {
-	few, many := []int{}, []int{}
-	for _, p := range c.processes {
-		if p == 2 {
-			few = append(few, p)
-		} else {
-			many = append(many, p)
-		}
-	}
-	f.judgeQuery(c, way, to, many)
-	f.judgeQuery(c, way, to, few)
+func (f *Finding) judgeThrough(c *contest, way, to contender) {
+	two := func(p int) bool { return p == 2 }
+	f.judgeQuery(c, way, to, slices.DeleteFunc(slices.Clone(c.processes), two))
+	f.judgeQuery(c, way, to, c.processes[:slices.IndexFunc(c.processes, two)+1])
 }
 
-func (f *Finding) judgeQuery(c queryContest, way, to contender, processes []int) {
+func (f *Finding) judgeQuery(c *contest, way, to contender, processes []int) {
 	if len(processes) == 0 {
 		return
 	}
 	f.judge(measured{
 		what: fmt.Sprintf("%s over %s, scale %g", way.name, to.name, c.scale), paper: "faster; no figure printed",
-		ratios: c.of(wholeJob).ratiosOver(processes, way, to, queryBytes), high: 1, reading: "below 1 it is faster",
+		ratios: c.of(wholeJob, queryBytes).ratiosOn(processes, way, to), high: 1, reading: "below 1 it is faster",
 	})
 }
 
@@ -164,7 +150,7 @@ func queryOptimized(f *attempt) {
 		f.judgeThrough(c, runThrough, restarting)
 		f.judge(measured{
 			what: fmt.Sprintf("%s over %s, scale %g", runThrough.name, agreeing.name, c.scale), paper: "clearly faster; no figure printed",
-			ratios: c.of(wholeJob).ratiosOver(c.processes, runThrough, agreeing, queryBytes), mean: true, high: 1,
+			ratios: c.of(wholeJob, queryBytes).ratios(runThrough, agreeing), mean: true, high: 1,
 			reading: "below 1 it is faster; a job has five agreements, each of which takes some hundred µs here",
 		})
 	}

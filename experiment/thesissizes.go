@@ -42,8 +42,9 @@ func thesisSizes(f *attempt) {
 	t := f.table("", "implementation", "bytes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {
 		f.curve(who.name, c.bytes, func(bytes int) model.Spread {
-			us := c.spread(who, p, bytes)
-			t.Add(who.name, bytes, us.Median, us.Low, us.High, c.ratio(who, vendorTCP, p, bytes).Median, c.ratio(who, oursPlain, p, bytes).Median, c.rounds, c.iterations)
+			v := c.of("", bytes)
+			us := v.spread(who, p)
+			t.Add(who.name, bytes, us.Median, us.Low, us.High, v.ratio(who, vendorTCP, p).Median, v.ratio(who, oursPlain, p).Median, c.rounds, c.iterations)
 			return us
 		})
 	}
@@ -57,29 +58,30 @@ func thesisSizes(f *attempt) {
 // that stays the same weighs the less the larger the rest is.
 func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
 	const noise = 1.2
-	seen := each(c.bytes, func(bytes int) string {
-		return fmt.Sprintf("%.2f at %d bytes", c.ratio(who, oursPlain, p, bytes).Median, bytes)
-	})
-	first, last := c.ratio(who, oursPlain, p, c.bytes[0]), c.ratio(who, oursPlain, p, c.bytes[len(c.bytes)-1])
+	ratios := each(c.bytes, func(bytes int) float64 { return c.of("", bytes).ratio(who, oursPlain, p).Median })
+	var seen []string
+	for i, r := range ratios {
+		seen = append(seen, fmt.Sprintf("%.2f at %d bytes", r, c.bytes[i]))
+	}
 	f.shape(who.name+", over plain, as the size grows", "what it adds is almost constant", "ratio "+strings.Join(seen, ", "),
-		last.Median <= noise*first.Median, "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
+		ratios[len(ratios)-1] <= noise*ratios[0], "agrees if the ratio at the largest size is at most that at the smallest, and a fifth of noise")
 }
 
 func thesisLarge(f *attempt) {
-	c := &contest{bytes: []int{largeBytes}, ops: []string{thesisAllToAll.name}, split: true, most: largeIterations, contenders: thesisAgainst}
-	if !f.hold(thesisCells, c) {
+	c := (&contest{bytes: []int{largeBytes}, ops: []string{thesisAllToAll.name}, split: true, most: largeIterations, contenders: thesisAgainst}).of("", largeBytes)
+	if !f.hold(thesisCells, c.contest) {
 		return
 	}
-	f.thesisTable(c, largeBytes)
-	f.plotLatency(c, largeBytes)
+	f.thesisTable(c)
+	f.plotLatency(c)
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
 		f.judge(measured{
 			what: who.name + ", over Open MPI without shared memory", paper: "slightly better than MPI's",
-			ratios: c.ratiosOver(c.processes, who, vendorTCP, largeBytes), mean: true, high: 1,
+			ratios: c.ratios(who, vendorTCP), mean: true, high: 1,
 			reading: "below 1 ours is faster",
 		})
 	}
-	f.thesisNotes(c)
+	f.thesisNotes(c.contest)
 	f.note("The thesis writes «4MB per process» and «per node»; here a process sends 4 MiB in all, to each other a pth of it.")
 }
 
@@ -88,20 +90,20 @@ func thesisOptimized(f *attempt) {
 	if c == nil {
 		return
 	}
-	f.plotLatency(c, smallest)
+	f.plotLatency(*c)
 	f.judge(measured{
 		what: "agreed after, over agreed before and after", paper: "better",
-		ratios: c.ratiosOver(c.processes, oursAgreed, oursTwice, smallest), mean: true, high: 1,
+		ratios: c.ratios(oursAgreed, oursTwice), mean: true, high: 1,
 		reading: "one agreement costs less than two",
 	})
 	f.judge(measured{
 		what: "agreed after, over Open MPI without shared memory", paper: fmt.Sprintf("better than the reimplementation, which takes %.2f times as long (8.28 / 1.34)", thesisReduce.anew()),
-		ratios: c.ratiosOver(c.processes, oursAgreed, vendorTCP, smallest), mean: true, high: thesisReduce.anew(),
+		ratios: c.ratios(oursAgreed, vendorTCP), mean: true, high: thesisReduce.anew(),
 		reading: "the thesis's optimization calls MPI's own reduce; ours has no other than its own",
 	})
 	f.judge(measured{
 		what: "replay, over agreed after", paper: "one agreement is the least",
-		ratios: c.ratiosOver(c.processes, oursReplay, oursAgreed, smallest), mean: true, high: 1,
+		ratios: c.ratios(oursReplay, oursAgreed), mean: true, high: 1,
 		reading: "a log needs no agreement",
 	})
 }

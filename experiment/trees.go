@@ -64,49 +64,41 @@ func checkedGossip(t, p, dead int) Cell {
 	return checkedTree(fmt.Sprintf("gossip:%d", t), p, dead)
 }
 
-// deadOf is so many of p processes.
-func deadOf(p, rate int) int { return (p*rate + 5000) / 10_000 }
+// deadAt is how many of treesP processes are dead at a rate.
+func deadAt(rate int) int { return (treesP*rate + 5000) / 10_000 }
 
 func treesFig1b(f *attempt) {
 	dead := []int{1, 2, 5}
 	sizes := []int{1 << 10, 1 << 12, 1 << 14, treesP}
-	orders := []topology.Order{topology.InOrder, topology.Interleaved}
 	t := f.table("", "processes", "numbering", "failed", "mean", "q10", "q90", "max", "runs")
 	f.Chart = &chart.Chart{
 		Title: "Correction time, binomial tree, 65,536 processes",
 		X:     chart.Axis{Label: "failed processes", Names: []string{"1", "2", "5"}},
 		Y:     chart.Axis{Label: "correction time (steps)", Log: 10},
 	}
-	var cells []Cell
-	for _, order := range orders {
+	means := map[string]float64{}
+	extreme := 0.0
+	for _, order := range []topology.Order{topology.InOrder, topology.Interleaved} {
+		series := f.Chart.Add(order.String(), chart.Marks|chart.Line)
 		for _, p := range sizes {
-			for _, n := range dead {
+			for i, n := range dead {
 				c := checkedTree("binomial", p, n)
 				c.Spec.Order, c.Runs = order, 20*f.lab.Runs // few runs have a large gap, and they make the mean
-				cells = append(cells, c)
+				f.plan(c, func(s *Sample) {
+					h := s.Correction
+					t.Add(p, order, n, h.Mean(), h.Quantile(0.1), h.Quantile(0.9), h.Max(), s.Runs)
+					means[fmt.Sprint(order, p, n)] = h.Mean()
+					if p == treesP {
+						series.Points = append(series.Points, h.point(float64(i), 0.1))
+					}
+					if p == treesP && order == topology.InOrder {
+						extreme = max(extreme, float64(h.Max())/h.Mean())
+					}
+				})
 			}
 		}
 	}
-	samples := f.simulate(cells...)
-	means := map[string]float64{}
-	extreme := 0.0
-	f.Chart.Series = []chart.Series{
-		{Name: orders[0].String(), Style: chart.Marks | chart.Line}, {Name: orders[1].String(), Style: chart.Marks | chart.Line},
-	}
-	for i, s := range samples {
-		order, p, n := cells[i].Spec.Order, cells[i].Net.P, cells[i].Dead
-		h := s.Correction
-		t.Add(p, order, n, h.Mean(), h.Quantile(0.1), h.Quantile(0.9), h.Max(), s.Runs)
-		means[fmt.Sprint(order, p, n)] = h.Mean()
-		if p != treesP {
-			continue
-		}
-		series := &f.Chart.Series[i/(len(samples)/2)]
-		series.Points = append(series.Points, chart.Point{X: float64(len(series.Points)), Y: h.Mean(), Low: float64(h.Quantile(0.1)), High: float64(h.Quantile(0.9))})
-		if order == topology.InOrder {
-			extreme = max(extreme, float64(h.Max())/h.Mean())
-		}
-	}
+	f.simulatePlanned()
 
 	mean := func(o topology.Order, p, n int) float64 { return means[fmt.Sprint(o, p, n)] }
 	worst := max(mean(topology.Interleaved, treesP, 1), mean(topology.Interleaved, treesP, 2), mean(topology.Interleaved, treesP, 5))
@@ -120,8 +112,8 @@ func treesFig1b(f *attempt) {
 }
 
 // sizes are the group sizes of the figures without faults.
-func sizes(from, to int) (list []int) {
-	for p := from; p <= to; p *= 2 {
+func sizes(most int) (list []int) {
+	for p := 1 << 6; p <= most; p *= 2 {
 		list = append(list, p)
 	}
 	return list
@@ -160,14 +152,15 @@ func once(c Cell) Cell {
 
 func treesFig6(f *attempt) {
 	t := f.table("", "broadcast", "processes", "messages_per_process", "of_them_corrections", "runs")
-	var names []string
-	bar := chart.Series{Name: "messages per process", Style: chart.Bars}
+	var names []string // each after the letter of its bar
+	f.Chart = &chart.Chart{Title: "Messages per process, 65,536 processes, no faults", Y: chart.Axis{Label: "messages per process"}}
+	bars := f.Chart.Add(f.Chart.Y.Label, chart.Bars)
 	add := func(name string, s *Sample, p int) float64 {
 		all := s.perRun(s.Disseminations+s.Corrections) / float64(p)
 		t.Add(name, p, all, s.perRun(s.Corrections)/float64(p), s.Runs)
 		if p == treesP {
-			bar.Points = append(bar.Points, chart.Point{X: float64(len(names)), Y: all})
-			names = append(names, name)
+			bars.Add(float64(len(names)), all)
+			names = append(names, fmt.Sprintf("%c %s", 'a'+len(names), name))
 		}
 		return all
 	}
@@ -197,11 +190,8 @@ func treesFig6(f *attempt) {
 	ocg := add(fmt.Sprintf("gossip %d, opportunistic", until), s, treesP)
 	f.shape("Corrected Gossip sends more than Corrected Trees", "significantly more",
 		fmt.Sprintf("checked %s, opportunistic %s, trees at most %s", text(round(ccg)), text(round(ocg)), text(round(highest))), min(ccg, ocg) > 1.2*highest, "")
-	f.Chart = &chart.Chart{
-		Title: "Messages per process, 65,536 processes, no faults", Series: []chart.Series{bar},
-		X: chart.Axis{Names: short(names)}, Y: chart.Axis{Label: "messages per process"},
-	}
-	f.note("Bars from left to right: %s. The gossip times were found by simulation: the lowest mean latency for checked correction, and the smallest time without an uncolored process in %d runs for opportunistic correction with four messages a side.", list(names), s.Runs)
+	f.Chart.X.Names = each(names, func(name string) string { return name[:1] })
+	f.note("Bars from left to right: %s. The gossip times were found by simulation: the lowest mean latency for checked correction, and the smallest time without an uncolored process in %d runs for opportunistic correction with four messages a side.", strings.Join(names, "; "), s.Runs)
 }
 
 // sureGossip finds the smallest gossip time after which opportunistic correction
@@ -225,22 +215,6 @@ func (f *attempt) sureGossip() (t int, s *Sample) {
 	}
 }
 
-// short is a letter for each name, and list says which is which.
-func short(names []string) (letters []string) {
-	for i := range names {
-		letters = append(letters, string(rune('a'+i)))
-	}
-	return letters
-}
-
-func list(names []string) string {
-	var out []string
-	for i, n := range names {
-		out = append(out, fmt.Sprintf("%c %s", 'a'+i, n))
-	}
-	return strings.Join(out, "; ")
-}
-
 func treesFig7(f *attempt) {
 	f.Chart = &chart.Chart{
 		Title: "Quiescence latency without faults",
@@ -250,34 +224,32 @@ func treesFig7(f *attempt) {
 	all8, between := true, true
 	latency := map[string]float64{}
 	for i, tree := range trees {
-		ack := chart.Series{Name: tree.name + ", acknowledged", Style: chart.Line}
-		corrected := chart.Series{Name: tree.name + ", corrected", Style: chart.Dashed, Like: 2*i + 1}
-		for _, p := range sizes(1<<6, treesP) {
+		ack, corrected := f.Chart.Add(tree.name+", acknowledged", chart.Line), f.Chart.Add(tree.name+", corrected", chart.Dashed)
+		corrected.Like = 2*i + 1
+		for _, p := range sizes(treesP) {
 			s := f.simulate(once(Cell{Spec: broadcast.Spec{Tree: tree.spec, Correction: "ack"}, Net: logP(p)}), once(checkedTree(tree.spec, p, 0)))
 			a, c := s[0].Quiescence.Mean(), s[1].Quiescence.Mean()
-			ack.Points = append(ack.Points, chart.Point{X: float64(p), Y: a})
-			corrected.Points = append(corrected.Points, chart.Point{X: float64(p), Y: c})
+			ack.Add(float64(p), a)
+			corrected.Add(float64(p), c)
 			t.Add(tree.name+", acknowledged", p, "", a, "", "", 1)
 			t.Add(tree.name+", corrected", p, "", c, "", "", 1)
 			all8 = all8 && s[1].Correction.Max() == 8
 			latency[fmt.Sprint(tree.name, p)] = c
 		}
-		f.Chart.Series = append(f.Chart.Series, ack, corrected)
 	}
-	for _, p := range sizes(1<<6, treesP) {
+	for _, p := range sizes(treesP) {
 		at := func(name string) float64 { return latency[fmt.Sprint(name, p)] }
 		between = between && at("Lamé") <= at("4-ary") && at("4-ary") <= at("binomial")
 	}
-	gossip := chart.Series{Name: "gossip, checked", Style: chart.Line | chart.Band}
+	gossip := f.Chart.Add("gossip, checked", chart.Line|chart.Band)
 	faster := 0.0
-	for _, p := range sizes(1<<6, treesP) {
+	for _, p := range sizes(treesP) {
 		best, s := f.bestGossip(p, f.lab.scaled(p))
 		q := s.Quiescence
-		gossip.Points = append(gossip.Points, chart.Point{X: float64(p), Y: q.Mean(), Low: float64(q.Quantile(0.05)), High: float64(q.Quantile(0.95))})
+		gossip.Points = append(gossip.Points, q.point(float64(p), 0.05))
 		t.Add("gossip, checked", p, best, q.Mean(), q.Quantile(0.05), q.Quantile(0.95), s.Runs)
 		faster = q.Mean()
 	}
-	f.Chart.Series = append(f.Chart.Series, gossip)
 	f.shape("checked correction without faults, any tree and size (Lemma 2)", "8 steps", fmt.Sprintf("8 everywhere: %t", all8), all8, "")
 	f.shape("4-ary lies between binomial and Lamé", "between", fmt.Sprintf("at every size: %t", between), between, "where 4^k processes fill its levels the 4-ary tree may be as good as a neighbour")
 	f.shape("gossip against binomial at 64K", "lower latency", fmt.Sprintf("%s against %s", text(round(faster)), text(latency[fmt.Sprint("binomial", treesP)])), faster < latency[fmt.Sprint("binomial", treesP)], "")

@@ -13,17 +13,13 @@ import (
 
 // underFaults measures checked correction on each tree at each rate.
 func (f *attempt) underFaults() [][]*Sample {
-	var cells []Cell
-	for _, t := range trees {
+	by := make([][]*Sample, len(trees))
+	for i, t := range trees {
 		for _, rate := range rates {
-			cells = append(cells, checkedTree(t.spec, treesP, deadOf(treesP, rate)))
+			f.plan(checkedTree(t.spec, treesP, deadAt(rate)), func(s *Sample) { by[i] = append(by[i], s) })
 		}
 	}
-	flat := f.simulate(cells...)
-	by := make([][]*Sample, len(trees))
-	for i := range by {
-		by[i] = flat[i*len(rates) : (i+1)*len(rates)]
-	}
+	f.simulatePlanned()
 	return by
 }
 
@@ -31,7 +27,7 @@ func (f *attempt) underFaults() [][]*Sample {
 // each rate.
 func (f *attempt) gossipUnderFaults(t int) []*Sample {
 	return f.simulate(each(rates, func(rate int) Cell {
-		c := checkedGossip(t, treesP, deadOf(treesP, rate))
+		c := checkedGossip(t, treesP, deadAt(rate))
 		c.Runs = max(f.lab.scaled(treesP), min(f.lab.Runs, 200))
 		return c
 	})...)
@@ -50,14 +46,13 @@ func (f *attempt) resilience(label string, of func(*Sample) Histogram, unit floa
 	}
 	t := f.table("", "broadcast", "failed", "mean", "deviation", "q05", "q95", "runs")
 	add := func(name string, samples []*Sample) {
-		s := chart.Series{Name: name, Style: chart.Marks | chart.Line}
+		s := f.Chart.Add(name, chart.Marks|chart.Line)
 		for i, sample := range samples {
 			h := of(sample)
 			mean, low, high := h.Mean()/unit, float64(h.Quantile(0.05))/unit, float64(h.Quantile(0.95))/unit
 			s.Points = append(s.Points, chart.Point{X: float64(i), Y: mean, Low: low, High: high})
 			t.Add(name, rateName(rates[i]), mean, h.Deviation()/unit, low, high, sample.Runs)
 		}
-		f.Chart.Series = append(f.Chart.Series, s)
 	}
 	for i, tree := range trees {
 		add(tree.name, by[i])
@@ -110,12 +105,12 @@ func treesFig10(f *attempt) {
 	largest := map[string]int64{}
 	base := int64(model.SyncCheckedLatency(2, 1))
 	for i, tree := range trees {
-		s := chart.Series{Name: tree.name, Style: chart.Marks}
+		s := f.Chart.Add(tree.name, chart.Marks)
 		sample := together(by[i]...)
 		for _, p := range sample.Pairs.values() {
 			gap, time := unpair(p)
 			t.Add(tree.name, gap, time, sample.Pairs[p])
-			s.Points = append(s.Points, chart.Point{X: float64(gap), Y: float64(time)})
+			s.Add(float64(gap), float64(time))
 			if gap > 0 && (time < base+gap || time > base+2*gap+1) {
 				outside++
 			}
@@ -124,16 +119,13 @@ func treesFig10(f *attempt) {
 		large += sample.GapMax.Above(10)
 		runs += int64(sample.Runs)
 		largest[tree.name] = sample.GapMax.Max()
-		f.Chart.Series = append(f.Chart.Series, s)
 	}
-	bound := func(name string, like int, at func(g float64) float64) {
-		f.Chart.Series = append(f.Chart.Series, chart.Series{
-			Name: name, Style: chart.Dashed, Like: like,
-			Points: []chart.Point{{X: 0, Y: at(0)}, {X: float64(longest), Y: at(float64(longest))}},
-		})
+	lower, upper := f.Chart.Add("lower bound", chart.Dashed), f.Chart.Add("upper bound", chart.Dashed)
+	upper.Like = len(trees) + 1
+	for _, gap := range []int64{0, longest} {
+		lower.Add(float64(gap), float64(base+gap))
+		upper.Add(float64(gap), float64(base+2*gap+1))
 	}
-	bound("lower bound", 0, func(g float64) float64 { return float64(base) + g })
-	bound("upper bound", len(trees)+1, func(g float64) float64 { return float64(base) + 2*g + 1 })
 	f.shape("pairs outside the bounds of Lemma 3", "none", fmt.Sprint(outside), outside == 0, "")
 	share := 100 * float64(large) / float64(runs)
 	f.shape("runs with a gap above 10", "less than 1%", text(round(share))+"%", share < 1, "")
@@ -197,43 +189,34 @@ var rules = []struct {
 func treesUncolored(f *attempt) {
 	t := f.table("", "rule", "tree", "failed", "runs", "incomplete_runs", "uncolored_mean", "uncolored_max")
 	rates := []int{100, 200, 400}
-	var cells []Cell
-	for _, rule := range rules {
-		for _, rate := range rates {
+	var incomplete, runs [3][3]int64 // by rule and rate
+	for i, rule := range rules {
+		for k, rate := range rates {
 			for _, tree := range trees {
-				cells = append(cells, Cell{
+				f.plan(Cell{
 					Spec: broadcast.Spec{Tree: tree.spec, Correction: rule.correction, Early: rule.early},
-					Net:  logP(treesP), Dead: deadOf(treesP, rate), Runs: max(f.lab.scaled(treesP), min(f.lab.Runs, 100)),
+					Net:  logP(treesP), Dead: deadAt(rate), Runs: max(f.lab.scaled(treesP), min(f.lab.Runs, 100)),
+				}, func(s *Sample) {
+					n := s.Uncolored.Above(0)
+					t.Add(rule.name, tree.name, rateName(rate), s.Runs, n, s.Uncolored.Mean(), s.Uncolored.Max())
+					incomplete[i][k] += n
+					runs[i][k] += int64(s.Runs)
 				})
 			}
 		}
 	}
-	samples := f.simulate(cells...)
-	share := make([][]float64, len(rules)) // per cent of incomplete runs, by rule and rate
-	for i, rule := range rules {
-		for _, rate := range rates {
-			incomplete, runs := int64(0), 0
-			for _, tree := range trees {
-				s := samples[0]
-				samples = samples[1:]
-				n := s.Uncolored.Above(0)
-				t.Add(rule.name, tree.name, rateName(rate), s.Runs, n, s.Uncolored.Mean(), s.Uncolored.Max())
-				incomplete += n
-				runs += s.Runs
-			}
-			share[i] = append(share[i], 100*float64(incomplete)/float64(runs))
-		}
-	}
+	f.simulatePlanned()
+	share := func(rule, rate int) float64 { return 100 * float64(incomplete[rule][rate]) / float64(runs[rule][rate]) }
 	for k, rate := range rates {
 		paper, low, high := "less than 0.07%", 0.0, 0.07
 		if rate == 400 {
 			paper, low, high = "about 0.6%", 0.5, 0.7
 		}
 		what := rateName(rate) + ": broadcasts that leave somebody uncolored, "
-		f.shape(what+"paper's rule", paper, text(round(share[0][k]))+"%", share[0][k] >= low && share[0][k] < high,
+		f.shape(what+"paper's rule", paper, text(round(share(0, k)))+"%", share(0, k) >= low && share(0, k) < high,
 			"the rule as printed fails when messages cross (docs/papers.md); its authors may have simulated another")
-		f.shape(what+"our rule", paper, fmt.Sprintf("%s%%; %s%% if who is reached early only serves its children", text(round(share[1][k])), text(round(share[2][k]))),
-			share[1][k] < high && share[2][k] >= low, "")
+		f.shape(what+"our rule", paper, fmt.Sprintf("%s%%; %s%% if who is reached early only serves its children", text(round(share(1, k))), text(round(share(2, k)))),
+			share(1, k) < high && share(2, k) >= low, "")
 	}
 	f.note("The paper counts about 2,600 incomplete broadcasts in two million (four trees, five rates, 100,000 runs each), more than 90%% of them at 4%%: 0.6%% of the 400,000 there, and less than 260 in all other runs.")
 }

@@ -53,20 +53,27 @@ var (
 
 // measure has the contenders measured. The first is the one to which the tables
 // give ratios. It returns nil if something is missing, which the finding then says.
-func (f *attempt) measure(contenders ...contender) *contest {
+func (f *attempt) measure(contenders ...contender) *view {
 	c := &contest{bytes: measuredBytes, contenders: contenders}
 	if !f.hold(f.Name, c) {
 		return nil
 	}
 	f.tabulate(c)
-	f.plotLatency(c, smallest)
+	small := c.of("", smallest)
+	f.plotLatency(small)
 	f.Chart.Title = fmt.Sprintf("Broadcast of %d bytes", smallest)
-	f.note("Measured on %s/%s, %d cores, over which the processes are spread: with more processes than cores, a broadcast waits for its turns. Each configuration was launched %s, with %s of each size after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. A broadcast counts from the root's beginning to the last end; the paper's benchmark averages over the processes.",
-		runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), times(c.rounds, "time"), times(c.iterations, "broadcast"))
+	f.noteMachine(": with more processes than cores, a broadcast waits for its turns. Each configuration was launched %s, with %s of each size after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. A broadcast counts from the root's beginning to the last end; the paper's benchmark averages over the processes.",
+		times(c.rounds, "time"), times(c.iterations, "broadcast"))
 	if c.rounds < launchesMax || c.iterations < 50 {
 		f.note("So few broadcasts tell little: --runs 1000 is %d launches of 100.", launchesMax)
 	}
-	return c
+	return &small
+}
+
+// noteMachine says on which machine something was measured, and how.
+func (f *Finding) noteMachine(how string, args ...any) {
+	machine := []any{runtime.GOOS, runtime.GOARCH, runtime.NumCPU()}
+	f.note("Measured on %s/%s, %d cores, over which the processes are spread"+how, append(machine, args...)...)
 }
 
 // hold has a contest held: on the processes that were asked for, unless it names some,
@@ -120,9 +127,10 @@ func (f *Finding) tabulate(c *contest) {
 		if bytes != smallest {
 			t.Name = fmt.Sprintf("%dB", bytes)
 		}
+		v := c.of("", bytes)
 		for _, who := range c.contenders {
 			for _, p := range c.processes {
-				us, r := c.spread(who, p, bytes), c.ratio(who, base, p, bytes)
+				us, r := v.spread(who, p), v.ratio(who, base, p)
 				t.Add(who.name, p, us.Median, us.Low, us.High, r.Median, r.Low, r.High, c.rounds, c.iterations)
 			}
 		}
@@ -132,9 +140,7 @@ func (f *Finding) tabulate(c *contest) {
 }
 
 // plotLatency draws how long every contender took, over the number of processes.
-func (f *Finding) plotLatency(c *contest, bytes int) {
-	f.plot(c, "median latency (µs)", func(who contender, p int) model.Spread { return c.spread(who, p, bytes) })
-}
+func (f *Finding) plotLatency(v view) { f.plot(v.contest, "median latency (µs)", v.spread) }
 
 // plot draws something of every contender over the number of processes.
 func (f *Finding) plot(c *contest, label string, of func(who contender, p int) model.Spread) {
@@ -146,12 +152,11 @@ func (f *Finding) plot(c *contest, label string, of func(who contender, p int) m
 
 // curve adds a line with whiskers to the chart.
 func (f *Finding) curve(name string, xs []int, of func(x int) model.Spread) {
-	s := chart.Series{Name: name, Style: chart.Line | chart.Marks}
+	s := f.Chart.Add(name, chart.Line|chart.Marks)
 	for _, x := range xs {
 		v := of(x)
 		s.Points = append(s.Points, chart.Point{X: float64(x), Y: v.Median, Low: v.Low, High: v.High})
 	}
-	f.Chart.Series = append(f.Chart.Series, s)
 }
 
 // measured is a claim about ratios, one for each number of processes.
@@ -217,7 +222,7 @@ func (c *contest) otherSizes(who, to contender) string {
 	var parts []string
 	for _, bytes := range c.bytes {
 		if bytes != smallest {
-			parts = append(parts, fmt.Sprintf("%.2f at %d bytes", model.GeometricMean(medians(c.ratiosOver(c.processes, who, to, bytes))), bytes))
+			parts = append(parts, fmt.Sprintf("%.2f at %d bytes", c.of("", bytes).mean(who, to), bytes))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -230,12 +235,12 @@ func treesFig11(f *attempt) {
 	}
 	f.judge(measured{
 		what: "our tree without correction, over the vendor's without shared memory", paper: "very similar, comparable especially up to 128 nodes",
-		ratios: c.ratiosOver(c.processes, plainTree, vendorTCP, smallest), high: 1.5,
+		ratios: c.ratios(plainTree, vendorTCP), high: 1.5,
 		reading: "what is claimed is an implementation that a vendor's does not outrun; below 1 ours is faster",
 	})
 	var best []ratio
 	for _, p := range c.processes {
-		fewer, more := c.ratio(gossips[0], checkedBin, p, smallest), c.ratio(gossips[1], checkedBin, p, smallest)
+		fewer, more := c.ratio(gossips[0], checkedBin, p), c.ratio(gossips[1], checkedBin, p)
 		if fewer.Median < more.Median {
 			more = fewer
 		}
@@ -247,7 +252,7 @@ func treesFig11(f *attempt) {
 		reading: "both with checked correction, which reaches all after any number of rounds; the paper's sends four correction messages",
 	})
 	f.note("Claims are about %d bytes. Our tree without correction over the vendor's without shared memory, other sizes: %s. The tree is binomial at every size, as the paper's; a plain broadcast of large values that names no tree goes in pieces.", smallest, c.otherSizes(plainTree, vendorTCP))
-	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", model.GeometricMean(medians(c.ratiosOver(c.processes, vendorOwn, vendorTCP, smallest))))
+	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", c.mean(vendorOwn, vendorTCP))
 }
 
 // failedFrom is the number of processes from which on a failed one is a small part
@@ -261,17 +266,17 @@ func treesFig12(f *attempt) {
 	}
 	f.judge(measured{
 		what: "two correction messages, over none", paper: "slight overhead for one message, more for two",
-		ratios: c.ratiosOver(c.processes, twoMessages, plainTree, smallest), mean: true, low: 0.9, high: 1.3,
+		ratios: c.ratios(twoMessages, plainTree), mean: true, low: 0.9, high: 1.3,
 		reading: "«slight» is read as what bench/README.md allows a corrected broadcast; a gain of more than a tenth would be no overhead",
 	})
 	f.judge(measured{
 		what: "four correction messages, over two", paper: "each one adds to the latency",
-		ratios: c.ratiosOver(c.processes, fourMessage, twoMessages, smallest), mean: true, low: 0.95,
+		ratios: c.ratios(fourMessage, twoMessages), mean: true, low: 0.95,
 		reading: "a gain of up to 5% is none",
 	})
 	f.judge(measured{
 		what: "Lamé tree, over binomial, both with two correction messages", paper: "almost no improvement; binomial outperforms",
-		ratios: c.ratiosOver(c.processes, lameTree, twoMessages, smallest), mean: true, low: 0.95,
+		ratios: c.ratios(lameTree, twoMessages), mean: true, low: 0.95,
 		reading: "a gain of up to 5% is none",
 	})
 	some := c.processes
@@ -280,7 +285,7 @@ func treesFig12(f *attempt) {
 	}
 	f.judge(measured{
 		what: "one failed process, over none, two correction messages", paper: "no change (72 failed processes)",
-		ratios: c.ratiosOver(some, oneFailed, twoMessages, smallest), mean: true, low: 1 / 1.25, high: 1.25,
+		ratios: c.ratiosOn(some, oneFailed, twoMessages), mean: true, low: 1 / 1.25, high: 1.25,
 		reading: fmt.Sprintf("a quarter of noise; from %d processes on, where a failed one is a small part of the receivers", failedFrom),
 	})
 	f.note("Claims are about %d bytes. Two correction messages over none, other sizes: %s. One failed process over none: %s.", smallest, c.otherSizes(twoMessages, plainTree), c.otherSizes(oneFailed, twoMessages))

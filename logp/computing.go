@@ -29,7 +29,7 @@ func (e *Engine[S, M]) flushSlowly(now protocol.Time) {
 	if e.err != nil {
 		return
 	}
-	if e.observer != nil {
+	if e.observer.Sent != nil {
 		e.observeSends(now, e.outbox[:e.put])
 	}
 	e.count(now)

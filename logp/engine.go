@@ -44,7 +44,7 @@ type Engine[S, M any] struct {
 	dying    []protocol.Rank // of their last send, at this moment
 	inputs   []Input         // to come, in the order of time
 	findings []finding       // of the detector, in the order of time
-	observer Observer[M]     // nil: none
+	observer Observer[M]
 	result   Result
 	first    protocol.Time // of the first correction send
 	err      error
@@ -161,7 +161,7 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 
 // kill makes a process die now.
 func (e *Engine[S, M]) kill(r protocol.Rank) {
-	if e.observer != nil && !e.dead.has(int(r)) {
+	if e.observer.Died != nil && !e.dead.has(int(r)) {
 		e.observer.Died(e.calendar.now, r)
 	}
 	e.detect(r)
@@ -185,7 +185,7 @@ const deafened protocol.Time = 1 << 60
 func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySet) {
 	for list != nil {
 		heard := e.heard(now, list, ready)
-		if e.observer != nil {
+		if e.observer.Received != nil {
 			e.observeReceives(now, heard)
 		}
 		for _, ev := range heard {
@@ -376,7 +376,7 @@ func (e *Engine[S, M]) deliver(now protocol.Time, r int, m M) {
 	}
 	e.served.set(r)
 	e.result.Delivery = now
-	if e.observer != nil {
+	if e.observer.Delivered != nil {
 		e.observer.Delivered(now, protocol.Rank(r), m)
 	}
 }
@@ -409,7 +409,7 @@ func (e *Engine[S, M]) flush(now protocol.Time) {
 	if e.err != nil {
 		return
 	}
-	if e.observer != nil {
+	if e.observer.Sent != nil {
 		e.observeSends(now, out)
 	}
 	e.count(now)

@@ -19,7 +19,7 @@ type OnlyColors interface{ OnlyColors() (sends, corrects bool) }
 func (e *Engine[S, M]) ignore() {
 	e.ignored, e.skip, e.skipped = math.MaxInt32, protocol.Idle, [2]int64{} // no rank is that large
 	p, ok := e.protocol.(OnlyColors)
-	if !ok || e.observer != nil {
+	if !ok || e.observer.Sent != nil || e.observer.Received != nil {
 		return
 	}
 	sends, corrects := p.OnlyColors()

@@ -30,12 +30,12 @@ func TestIgnoredMessagesCount(t *testing.T) {
 				t.Fatal(err)
 			}
 			var seen recorder
-			e.Observe(&seen)
+			e.Observe(seen.observer())
 			handed, err := e.Run(seed, faults)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.Observe(nil)
+			e.Observe(logp.Observer[broadcast.Message[broadcast.None]]{})
 			if counted != handed {
 				t.Errorf("%s, seed %d: %+v, observed %+v", correction, seed, counted, handed)
 			}

@@ -3,34 +3,19 @@ package logp
 import "github.com/coppice-go/coppice/protocol"
 
 // Observer is told what happens in a run, in the order of time: what a trace or
-// a picture is made of. A run that is observed is slower.
-type Observer[M any] interface {
+// a picture is made of. What is nil is not told. A run that is observed is slower.
+type Observer[M any] struct {
 	// Sent: a send starts. kind is protocol.Send or protocol.Correct.
-	Sent(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M)
+	Sent func(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M)
 	// Received: a receive ends, at a process that lives and is not Done.
-	Received(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M)
+	Received func(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M)
 	// Delivered: a process hands a result to its user.
-	Delivered(at protocol.Time, r protocol.Rank, m M)
+	Delivered func(at protocol.Time, r protocol.Rank, m M)
 	// Died: a process dies; at 0 also those dead from the start.
-	Died(at protocol.Time, r protocol.Rank)
+	Died func(at protocol.Time, r protocol.Rank)
 }
 
-// Unobserved is an observer that takes note of nothing, for others to be made of.
-type Unobserved[M any] struct{}
-
-// Sent implements Observer.
-func (Unobserved[M]) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, M) {}
-
-// Received implements Observer.
-func (Unobserved[M]) Received(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, M) {}
-
-// Delivered implements Observer.
-func (Unobserved[M]) Delivered(protocol.Time, protocol.Rank, M) {}
-
-// Died implements Observer.
-func (Unobserved[M]) Died(protocol.Time, protocol.Rank) {}
-
-// Observe makes o see the runs to come; nil ends it.
+// Observe makes o see the runs to come; the zero Observer ends it.
 func (e *Engine[S, M]) Observe(o Observer[M]) { e.observer = o }
 
 func (e *Engine[S, M]) observeSends(now protocol.Time, out []event[M]) {

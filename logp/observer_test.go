@@ -29,6 +29,10 @@ func (r *recorder) Died(at protocol.Time, p protocol.Rank) {
 	*r = append(*r, fmt.Sprintf("%d: %d dies", at, p))
 }
 
+func (r *recorder) observer() logp.Observer[broadcast.Message[broadcast.None]] {
+	return logp.Observer[broadcast.Message[broadcast.None]]{Sent: r.Sent, Received: r.Received, Delivered: r.Delivered, Died: r.Died}
+}
+
 // TestObserverSeesARun: P=4, L=0, o=1, opportunistic correction with d=1 to the
 // left only, rank 1 dead. The tree reaches 2; 3, the child of 1, is reached by
 // the root's correction.
@@ -43,7 +47,7 @@ func TestObserverSeesARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen recorder
-	e.Observe(&seen)
+	e.Observe(seen.observer())
 	result, err := e.Run(1, logp.Faults{Failed: []protocol.Rank{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +63,7 @@ func TestObserverSeesARun(t *testing.T) {
 	if !slices.Equal(seen, want) {
 		t.Errorf("seen\n%q, want\n%q", seen, want)
 	}
-	e.Observe(nil)
+	e.Observe(logp.Observer[broadcast.Message[broadcast.None]]{})
 	again, err := e.Run(1, logp.Faults{Failed: []protocol.Rank{1}})
 	if err != nil || again != result || len(seen) != len(want) {
 		t.Errorf("unobserved %+v, observed %+v, %v", again, result, err)

@@ -27,44 +27,37 @@ func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Fa
 	if err != nil {
 		return OutlivedResult{}, err
 	}
-	t := &tally{costed: c, messages: make([][2]int64, net.P), bytes: make([][2]int64, net.P)}
-	e.Observe(t)
+	t := &tally{make([][2]int64, net.P), make([][2]int64, net.P)}
+	unreached := 0
+	e.Observe(Observer[collective.StepMessage]{
+		Sent: func(_ protocol.Time, from, _ protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
+			t.count(from, 0, c.Bytes(from, m))
+		},
+		Received: func(_ protocol.Time, to, from protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
+			t.count(to, 1, c.Bytes(from, m))
+		},
+		Delivered: func(_ protocol.Time, r protocol.Rank, m collective.StepMessage) {
+			if c.steps[r][m.Step].Kind == collective.UnreachedStep {
+				unreached++
+			}
+		},
+	})
 	r, err := e.Run(0, faults)
 	if err != nil {
 		return OutlivedResult{}, fmt.Errorf("%v by %v: %w", spec.Op, spec.Algorithm, err)
 	}
-	return OutlivedResult{t.total(r.Delivery), r.Corrections, r.Undelivered + t.unreached}, nil
+	return OutlivedResult{t.total(r.Delivery), r.Corrections, r.Undelivered + unreached}, nil
 }
 
 // tally counts what is sent and received: in a corrected reduction not every step is
 // done.
 type tally struct {
-	Unobserved[collective.StepMessage]
-	*costed
 	messages, bytes [][2]int64 // by process: sent, received
-	unreached       int
 }
 
 func (t *tally) count(r protocol.Rank, way int, bytes int64) {
 	t.messages[r][way]++
 	t.bytes[r][way] += bytes
-}
-
-// Sent implements Observer.
-func (t *tally) Sent(_ protocol.Time, from, _ protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
-	t.count(from, 0, t.Bytes(from, m))
-}
-
-// Received implements Observer.
-func (t *tally) Received(_ protocol.Time, to, from protocol.Rank, _ protocol.Kind, m collective.StepMessage) {
-	t.count(to, 1, t.Bytes(from, m))
-}
-
-// Delivered implements Observer.
-func (t *tally) Delivered(_ protocol.Time, r protocol.Rank, m collective.StepMessage) {
-	if t.steps[r][m.Step].Kind == collective.UnreachedStep {
-		t.unreached++
-	}
 }
 
 func (t *tally) total(end protocol.Time) CollectiveResult {

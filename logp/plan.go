@@ -59,7 +59,7 @@ const (
 // newPlan returns the shortcut for a protocol, or nil if there is none.
 func newPlan(p any, net Network, faults Sampling) *plan {
 	b, ok := p.(*broadcast.Plain)
-	if !ok || !b.Synchronized || net.G > net.O || net.routed() || net.Until > 0 || net.Detect > 0 || len(faults.Fixed.Deaths) > 0 || faults.Spare != b.Root {
+	if !ok || !b.Synchronized || net.G > net.O || net.NoQueue || net.routed() || net.Until > 0 || net.Detect > 0 || len(faults.Fixed.Deaths) > 0 || faults.Spare != b.Root {
 		return nil
 	}
 	checked, ok := b.Correction().(*broadcast.Checked)

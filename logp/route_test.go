@@ -85,7 +85,7 @@ func arrivals(t *testing.T, l protocol.Protocol[int, int], net logp.Network) []s
 	var first []string
 	for range 2 { // the engine forgets the first run
 		var got received
-		e.Observe(&got)
+		e.Observe(logp.Observer[int]{Received: got.note})
 		if _, err := e.Run(1, logp.Faults{}); err != nil {
 			t.Fatal(err)
 		}

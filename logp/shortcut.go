@@ -272,10 +272,6 @@ func (s *shortcut) receiveTogether() {
 					continue
 				}
 				s.reach(w, slot, arriving)
-				if s.net.NoQueue {
-					s.end = max(s.end, slot)
-					continue
-				}
 				queue.add(arriving)
 				s.end = max(s.end, slot+queue.most()-1)
 			}
@@ -317,11 +313,8 @@ func (s *shortcut) collect(seat int32) {
 			slices.SortFunc(s.letters, func(a, b letter) int { return cmp.Compare(a.from, b.from) })
 		}
 		for _, l := range s.letters {
-			at := slot
-			if !s.net.NoQueue {
-				at = max(slot, free)
-				free = at + 1
-			}
+			at := max(slot, free)
+			free = at + 1
 			s.post(at, l)
 		}
 	}
@@ -373,11 +366,8 @@ func (s *shortcut) send(slot int, from, to protocol.Rank, m plainMessage) {
 		s.endDead = max(s.endDead, slot)
 		return
 	}
-	at := slot
-	if !s.net.NoQueue {
-		at = max(slot, int(s.ports[to]-s.epoch))
-		s.ports[to] = int32(at) + 1 + s.epoch
-	}
+	at := max(slot, int(s.ports[to]-s.epoch))
+	s.ports[to] = int32(at) + 1 + s.epoch
 	s.end = max(s.end, at)
 	if s.missing.has(int(to)) {
 		s.missing[to>>6] &^= 1 << (to & 63)

@@ -21,7 +21,6 @@ func TestShortcutEqualsEngine(t *testing.T) {
 		net := logp.Network{
 			P: rapid.OneOf(rapid.IntRange(128, 260), rapid.IntRange(128, 3000)).Draw(t, "P"),
 			L: protocol.Time(rapid.IntRange(0, 9).Draw(t, "L")), O: protocol.Time(rapid.IntRange(1, 4).Draw(t, "o")),
-			NoQueue: rapid.Bool().Draw(t, "no queue"),
 		}
 		spec := broadcast.Spec{
 			P: net.P, L: net.L, O: net.O, Synchronized: true, Correction: "checked",
@@ -91,6 +90,7 @@ func TestShortcutKnowsItsLimits(t *testing.T) {
 		"starts too early": func(s *broadcast.Spec, _ *logp.Network, _ *logp.Sampling) { s.Start = 20 },
 		"few processes":    func(s *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { s.P, n.P = 100, 100 },
 		"gap above o":      func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.G = 2 },
+		"no queue":         func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.NoQueue = true },
 		"a detector":       func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.Detect = 1 },
 		"an end":           func(_ *broadcast.Spec, n *logp.Network, _ *logp.Sampling) { n.Until = 30 },
 		"a death on the way": func(_ *broadcast.Spec, _ *logp.Network, f *logp.Sampling) {

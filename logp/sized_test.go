@@ -37,12 +37,9 @@ func (letters) Bytes(_ protocol.Rank, m int) int64 { return int64(m) }
 // received notes when receives end.
 type received []string
 
-func (*received) Sent(protocol.Time, protocol.Rank, protocol.Rank, protocol.Kind, int) {}
-func (r *received) Received(at protocol.Time, to, from protocol.Rank, _ protocol.Kind, m int) {
+func (r *received) note(at protocol.Time, to, from protocol.Rank, _ protocol.Kind, m int) {
 	*r = append(*r, fmt.Sprintf("%d: %d bytes from %d to %d", at, m, from, to))
 }
-func (*received) Delivered(protocol.Time, protocol.Rank, int) {}
-func (*received) Died(protocol.Time, protocol.Rank)           {}
 
 func TestLongMessagesKeepBothPortsOccupied(t *testing.T) {
 	l := letters{
@@ -83,7 +80,7 @@ func TestLongMessagesKeepBothPortsOccupied(t *testing.T) {
 		}
 		for range 2 { // the engine forgets the first run
 			var got received
-			e.Observe(&got)
+			e.Observe(logp.Observer[int]{Received: got.note})
 			r, err := e.Run(1, logp.Faults{})
 			if err != nil {
 				t.Fatal(err)

@@ -70,12 +70,12 @@ func Trace[S, M any](p protocol.Protocol[S, M], net Network, seed uint64, faults
 		return nil, Result{}, err
 	}
 	t := &tracer[M]{net: net, gap: max(net.O, net.G), free: make([]protocol.Time, net.P), dead: newSet(net.P)}
-	e.Observe(t)
+	e.Observe(Observer[M]{t.sent, t.received, t.delivered, t.died})
 	result, err := e.Run(seed, faults)
 	return t.records, result, err
 }
 
-// tracer is an Observer that writes everything down. It plans receives as the
+// tracer writes down everything that it observes. It plans receives as the
 // engine does, which does not tell of those that nobody looks at.
 type tracer[M any] struct {
 	net     Network
@@ -85,7 +85,7 @@ type tracer[M any] struct {
 	records []Record
 }
 
-func (t *tracer[M]) Sent(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M) {
+func (t *tracer[M]) sent(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M) {
 	until := at + t.net.O + t.net.L
 	if !t.dead.has(int(to)) {
 		if !t.net.NoQueue {
@@ -99,17 +99,17 @@ func (t *tracer[M]) Sent(at protocol.Time, from, to protocol.Rank, kind protocol
 	t.records = append(t.records, r)
 }
 
-func (t *tracer[M]) Received(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M) {
+func (t *tracer[M]) received(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M) {
 	r := Record{At: at, Kind: Received, From: from, To: to, Until: at, Correction: kind == protocol.Correct}
 	r.read(m, t.net.P)
 	t.records = append(t.records, r)
 }
 
-func (t *tracer[M]) Delivered(at protocol.Time, r protocol.Rank, _ M) {
+func (t *tracer[M]) delivered(at protocol.Time, r protocol.Rank, _ M) {
 	t.records = append(t.records, Record{At: at, Kind: Delivered, From: r, To: r})
 }
 
-func (t *tracer[M]) Died(at protocol.Time, r protocol.Rank) {
+func (t *tracer[M]) died(at protocol.Time, r protocol.Rank) {
 	t.dead.set(int(r))
 	t.records = append(t.records, Record{At: at, Kind: Died, From: r, To: r})
 }

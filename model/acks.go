@@ -20,7 +20,6 @@ import (
 // AckLatency is the quiescence latency of a broadcast over t with
 // acknowledgements back up the tree, without failures.
 func AckLatency(t topology.Tree, l, o int) int {
-	t = topology.Canonical(t)
 	type process struct {
 		rank, i int // i children have been followed
 		colored int

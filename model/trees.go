@@ -24,7 +24,6 @@ func TreeLatency(t topology.Tree, l, o int) int { return treeTime(t, o, 2*o+l) }
 // treeTime is the time at which t has colored its last process if processes send
 // at every interval and a message takes effect after the delay.
 func treeTime[T int | float64](t topology.Tree, interval, delay T) (last T) {
-	t = topology.Canonical(t) // latency is a matter of shape
 	type send struct {
 		from, i, to int
 		colored     T // when from was

@@ -83,7 +83,10 @@ func (g *growth) Parent(r int) int {
 	if g.o == 1 {
 		return j // every colored process sends all the time
 	}
-	c := g.senderColored(t-g.d, j)
+	// The senders at t−D that were colored by t−D−n·o are those that send then.
+	t -= g.d
+	n := sort.Search(t/g.o+1, func(n int) bool { return g.senders(t-n*g.o) <= j })
+	c := t - (n-1)*g.o // when the parent was colored
 	return g.before(c) + j - g.senders(c-g.o)
 }
 
@@ -94,44 +97,6 @@ func (g *growth) senders(t int) int {
 		return 0
 	}
 	return g.count[t+g.d] - g.count[t+g.d-1]
-}
-
-// senderColored returns the time of coloring of the j-th process, by rank, of
-// those that begin to send at time t.
-func (g *growth) senderColored(t, j int) int {
-	if g.o == 1 {
-		return g.step(j) // every colored process sends all the time
-	}
-	// The senders at t that were colored by t−n·o are those that send then.
-	n := sort.Search(t/g.o+1, func(n int) bool { return g.senders(t-n*g.o) <= j })
-	return t - (n-1)*g.o
-}
-
-// subtree counts the ranks of r's subtree that are colored before the last
-// step, where no rank is missing, and those among the ranks of the last step.
-func (g *growth) subtree(r int) int {
-	end := g.end()
-	return g.before(end-g.step(r)) + g.subtreeAmong(r, end, g.p-g.before(end))
-}
-
-// subtreeAmong counts the ranks of r's subtree among the first n that are
-// colored at time t. Ranks are in the order of their parents, so it asks for
-// the parents instead, among the first n senders D earlier: those colored
-// earlier than the n-th sender are counted in full, and those colored together
-// with it are again the first few of a time.
-func (g *growth) subtreeAmong(r, t, n int) int {
-	c := g.step(r)
-	sum := 0
-	for t >= c+g.d {
-		x := g.senderColored(t-g.d, n-1)
-		sum += g.senders(x - g.o - c) // the subtree is the tree, c later
-		n -= g.senders(x - g.o)
-		t = x
-	}
-	if t == c && r-g.before(c) < n {
-		sum++
-	}
-	return sum
 }
 
 // GCD is the greatest common divisor of two numbers: of steps and what they are counted in, of a stride and a ring.

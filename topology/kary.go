@@ -16,7 +16,7 @@ type kary struct {
 }
 
 // newKAry returns the k-ary tree of p ranks.
-func newKAry(p, k int) shape {
+func newKAry(p, k int) Tree {
 	k = min(k, p) // more children than ranks change nothing
 	if k <= 1 {
 		return chain(p)
@@ -56,22 +56,6 @@ func (t *kary) Parent(r int) int {
 	return t.levels.before(level-1) + place%t.width(level-1)
 }
 
-// subtree adds up the levels below r, where its descendants lie k^ℓ apart.
-func (t *kary) subtree(r int) int {
-	level := t.levels.step(r)
-	place := r - t.levels.before(level)
-	stride := t.width(level)
-	sum := 0
-	for n := 1; level <= t.levels.end(); level, n = level+1, n*t.k {
-		room := t.p - t.levels.before(level) - place // ranks from r's first descendant on
-		if room <= 0 {
-			break
-		}
-		sum += min(n, (room+stride-1)/stride)
-	}
-	return sum
-}
-
 // chain is the 1-ary tree. It has as many levels as ranks, too many for the
 // table.
 type chain int
@@ -86,5 +70,3 @@ func (t chain) Child(r, i int) int {
 	}
 	return r + 1
 }
-
-func (t chain) subtree(r int) int { return int(t) - r }

@@ -36,14 +36,14 @@ func ParseOrder(s string) (Order, error) {
 	return 0, fmt.Errorf("order %q; allowed: interleaved, in-order", s)
 }
 
-// number returns the shape in the given numbering.
-func (o Order) number(s shape) (Tree, error) {
+// number returns a shape, which is interleaved, in the given numbering.
+func (o Order) number(s Tree) (Tree, error) {
 	switch _, isChain := s.(chain); {
 	case o > InOrder:
 		return nil, fmt.Errorf("order %v; allowed: interleaved, in-order", o)
 	case o == Interleaved || isChain: // a chain has only one order
 		return s, nil
 	default:
-		return inOrder{s}, nil
+		return inOrder(s)
 	}
 }

@@ -60,34 +60,3 @@ func TestTabulateGivesTheSameAnswers(t *testing.T) {
 		}
 	}
 }
-
-// degrees lists the number of children of every rank, depth first: equal lists
-// mean equal shapes.
-func degrees(t Tree) []int {
-	_, rank := depthFirst(t)
-	list := make([]int, 0, len(rank))
-	for _, r := range rank {
-		n := 0
-		for t.Child(int(r), n) >= 0 {
-			n++
-		}
-		list = append(list, n)
-	}
-	return list
-}
-
-func TestCanonicalKeepsTheShape(t *testing.T) {
-	for _, k := range kinds() {
-		tree := Rooted(k.tree(t, 77, InOrder), 9)
-		same := Canonical(tree)
-		if _, slow := same.(inOrder); slow || same.Root() != 0 {
-			t.Errorf("%s: still in-order, or root %d", k.name, same.Root())
-		}
-		a, b := degrees(tree), degrees(same)
-		for i := range a {
-			if a[i] != b[i] {
-				t.Fatalf("%s: %d-th rank depth first has %d children, want %d", k.name, i, b[i], a[i])
-			}
-		}
-	}
-}

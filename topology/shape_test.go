@@ -67,6 +67,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}{
 		{second(Binomial(0, Interleaved)), "tree of 0 ranks; allowed: 1 to 2147483648"},
 		{second(Binomial(SizeMax+1, InOrder)), "tree of 2147483649 ranks; allowed: 1 to 2147483648"},
+		{second(Binomial(inOrderMax+1, InOrder)), "in-order tree of 67108865 ranks; allowed: 1 to 67108864"},
 		{second(Binomial(4, Order(9))), "order Order(9); allowed: interleaved, in-order"},
 		{second(KAry(0, 5, Interleaved)), "k-ary tree with k of 0; allowed: 1 or more"},
 		{second(KAry(1, 5, Order(9))), "allowed: interleaved, in-order"},

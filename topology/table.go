@@ -1,14 +1,12 @@
 // The exception to the rule of this package: a tree in tables.
 //
-// In-order trees take microseconds to answer, which a simulation of many runs
-// over one tree need not pay again and again. Tabulate asks once and keeps
-// parents and children as 32-bit ranks, the children of all ranks in one list.
+// Tabulate asks a tree once for everything and keeps parents and children as 32-bit
+// ranks, the children of all ranks in one list: the fastest answers there are, and
+// the only ones for in-order trees.
 //
 // Cost: 12 bytes a rank; Child and Parent in O(1).
 
 package topology
-
-import "slices"
 
 // Tabulate returns a tree that gives the same answers as t from tables.
 func Tabulate(t Tree) Tree {
@@ -17,30 +15,9 @@ func Tabulate(t Tree) Tree {
 		return t
 	case rooted:
 		return Rooted(Tabulate(t.tree), t.Root())
-	case inOrder:
-		// Numbering a whole shape depth first needs no subtree sizes.
-		number, rank := depthFirst(t.shape)
-		return newTable(t, func(q, i int) int {
-			child := t.shape.Child(int(rank[q]), i)
-			if child < 0 {
-				return -1
-			}
-			return int(number[child])
-		})
 	default:
 		return newTable(t, t.Child)
 	}
-}
-
-// Quick returns t in the form that answers fastest to whoever asks about every
-// rank: an in-order tree as a table, unless it is so large that the table would
-// hurt, every other tree as it is.
-func Quick(t Tree) Tree {
-	const ranksMax = 1 << 26 // 768 MiB
-	if _, slow := t.(inOrder); slow && t.Size() <= ranksMax {
-		return Tabulate(t)
-	}
-	return t
 }
 
 type table struct {
@@ -83,41 +60,4 @@ func (t *table) Child(r, i int) int {
 		return -1
 	}
 	return int(t.children[first+i])
-}
-
-// depthFirst returns the depth-first number of every rank, and the inverse.
-func depthFirst(t Tree) (number, rank []int32) {
-	number = make([]int32, t.Size())
-	rank = make([]int32, 0, t.Size())
-	pending := []int32{int32(t.Root())}
-	for len(pending) > 0 {
-		r := pending[len(pending)-1]
-		pending = pending[:len(pending)-1]
-		number[r] = int32(len(rank))
-		rank = append(rank, r)
-		first := len(pending)
-		for i := 0; ; i++ {
-			c := t.Child(int(r), i)
-			if c < 0 {
-				break
-			}
-			pending = append(pending, int32(c))
-		}
-		slices.Reverse(pending[first:])
-	}
-	return number, rank
-}
-
-// Canonical returns a tree of the same shape as t, children in the same order,
-// in the numbering that is cheapest to walk. What depends on the shape alone,
-// such as the latency of a broadcast without failures, can be computed there.
-func Canonical(t Tree) Tree {
-	switch t := t.(type) {
-	case rooted:
-		return Canonical(t.tree)
-	case inOrder:
-		return t.shape
-	default:
-		return t
-	}
 }

@@ -1,7 +1,7 @@
 // Package topology says who talks to whom: trees, rings and graphs over the
 // ranks 0 … P−1, as arithmetic. Nothing here keeps a table that grows with P
-// unless Tabulate is asked for one; a tree over 2^31 processes costs as little
-// as one over eight.
+// but in-order trees, and what Tabulate is asked for; an interleaved tree over 2^31
+// processes costs as little as one over eight.
 //
 // The trees are those of Küttler et al., Corrected Trees for Reliable Group
 // Communication (PPoPP 2019), section 3.2. Binomial, KAry, Lame and Optimal
@@ -20,13 +20,4 @@ type Tree interface {
 	// Child returns the i-th child of rank r, counted from 0, or −1 if r has
 	// no more than i children.
 	Child(r, i int) int
-}
-
-// shape is a tree in its native numbering: root 0, ranks numbered step by
-// step. It knows the size of every subtree, which is what another numbering of
-// the same shape needs.
-type shape interface {
-	Tree
-	// subtree returns the number of ranks in the subtree of r, r included.
-	subtree(r int) int
 }

@@ -40,14 +40,6 @@ func (d *dumb) Child(r, i int) int {
 	return d.children[r][i]
 }
 
-func (d *dumb) subtree(r int) int {
-	n := 1
-	for _, c := range d.children[r] {
-		n += d.subtree(c)
-	}
-	return n
-}
-
 // inOrder renumbers depth first.
 func (d *dumb) inOrder() *dumb {
 	out := newDumb(d.Size())
@@ -107,8 +99,6 @@ type kind struct {
 	name  string
 	build func(p int, order Order) (Tree, error)
 	dumb  func(p int) *dumb
-	// slow to walk one rank at a time over 2^31 ranks: very deep or very wide
-	lopsided bool
 	// o does not divide L: Definition 1 is not claimed
 	ragged bool
 }
@@ -131,15 +121,13 @@ func kinds() []kind {
 		})
 	}
 	all = append(all, kind{
-		name:     "kary:100",
-		build:    func(p int, order Order) (Tree, error) { return KAry(100, p, order) },
-		dumb:     func(p int) *dumb { return dumbKAry(p, 100) },
-		lopsided: true,
+		name:  "kary:100",
+		build: func(p int, order Order) (Tree, error) { return KAry(100, p, order) },
+		dumb:  func(p int) *dumb { return dumbKAry(p, 100) },
 	}, kind{
-		name:     "lame:100",
-		build:    func(p int, order Order) (Tree, error) { return Lame(100, p, order) },
-		dumb:     func(p int) *dumb { return dumbGrowth(p, 1, 100) },
-		lopsided: true,
+		name:  "lame:100",
+		build: func(p int, order Order) (Tree, error) { return Lame(100, p, order) },
+		dumb:  func(p int) *dumb { return dumbGrowth(p, 1, 100) },
 	})
 	for _, lo := range [][2]int{
 		{0, 1},
@@ -236,13 +224,6 @@ func TestInterleavedTreesEqualTheirConstructionInWords(t *testing.T) {
 				want := k.dumb(p)
 				got := k.tree(t, p, Interleaved)
 				sameTree(t, got, want)
-				if p <= 300 {
-					for r := range p {
-						if g, w := got.(shape).subtree(r), want.subtree(r); g != w {
-							t.Fatalf("P=%d: subtree of %d has %d ranks, want %d", p, r, g, w)
-						}
-					}
-				}
 			}
 		})
 	}
@@ -253,9 +234,6 @@ func TestInOrderTreesAreTheSameShapesNumberedDepthFirst(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			for _, p := range sizes() {
-				if p > 1500 {
-					continue // slow to ask for every rank
-				}
 				sameTree(t, k.tree(t, p, InOrder), k.dumb(p).inOrder())
 			}
 		})
@@ -302,20 +280,14 @@ func TestEveryRankButTheRootIsTheChildOfItsParentOnly(t *testing.T) {
 func TestLargestTreesAreConsistent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, k := range kinds() {
-		for _, order := range []Order{Interleaved, InOrder} {
-			for _, p := range []int{SizeMax, SizeMax - 1, SizeMax/3*2 + 5} {
-				tree := k.tree(t, p, order)
-				n := 40
-				if order == InOrder && k.lopsided {
-					n = 5
-				}
-				ranks := []int{0, 1, 2, p/2 - 1, p / 2, p - 2, p - 1}
-				for range n {
-					ranks = append(ranks, rng.IntN(p))
-				}
-				for _, r := range ranks {
-					checkRank(t, k.name+" "+order.String(), tree, r)
-				}
+		for _, p := range []int{SizeMax, SizeMax - 1, SizeMax/3*2 + 5} {
+			tree := k.tree(t, p, Interleaved)
+			ranks := []int{0, 1, 2, p/2 - 1, p / 2, p - 2, p - 1}
+			for range 40 {
+				ranks = append(ranks, rng.IntN(p))
+			}
+			for _, r := range ranks {
+				checkRank(t, k.name, tree, r)
 			}
 		}
 	}
@@ -355,7 +327,7 @@ func checkRank(t *testing.T, name string, tree Tree, r int) {
 		if c <= r || c >= p || tree.Parent(c) != r {
 			t.Fatalf("%s, P=%d: child %d of %d is %d, whose parent is %d", name, p, i, r, c, tree.Parent(c))
 		}
-		if i == 3 && p > 1<<20 { // the others are alike, and in-order is slow
+		if i == 3 && p > 1<<20 { // the others are alike
 			break
 		}
 	}

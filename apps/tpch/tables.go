@@ -128,63 +128,50 @@ func keys(first, n int64) []int32 {
 func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, columns dbgen.Column) error {
 	const block = 1 << 16
 	lo, hi := dbgen.Part(s.Orders(), i, n)
+	orders, lines := int(hi-lo), int32(0)
 	o, l := &t.Orders, &t.Lines
-	o.reserve(int(hi-lo), columns)
-	l.reserve(linesOf(hi-lo), columns)
-	lines := int32(0)
+	o.Keys, o.Lines = make([]int64, 0, orders), make([]int32, 0, orders+1)
 	for ; lo < hi; lo += block {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("part %d of %d is not complete: %w", i, n, context.Cause(ctx))
 		}
 		end := min(lo+block, hi)
-		rows := s.OrderRows(lo, end, columns)
 		for row := lo; row < end; row++ {
 			o.Keys = append(o.Keys, dbgen.OrderKey(row))
 		}
-		o.Customers, o.Dates = append(o.Customers, rows.Customers...), append(o.Dates, rows.Dates...)
+		rows := s.OrderRows(lo, end, columns)
+		add(&o.Customers, rows.Customers, orders, columns&dbgen.Customer)
+		add(&o.Dates, rows.Dates, orders, columns&dbgen.Ordered)
 		more := s.LineRows(lo, end, columns)
 		for _, n := range more.Counts {
 			o.Lines = append(o.Lines, lines)
 			lines += int32(n)
 		}
-		l.add(&more, columns)
+		l.add(&more, linesOf(int64(orders)), columns)
 	}
 	o.Lines = append(o.Lines, lines)
 	return nil
 }
 
-func (o *OrderTable) reserve(n int, columns dbgen.Column) {
-	o.Keys, o.Lines = make([]int64, 0, n), make([]int32, 0, n+1)
-	room(&o.Customers, n, columns&dbgen.Customer)
-	room(&o.Dates, n, columns&dbgen.Ordered)
+// add appends lines, in memory for so many in all.
+func (l *LineTable) add(rows *dbgen.LineRows, n int, columns dbgen.Column) {
+	add(&l.Quantities, rows.Quantity, n, columns&dbgen.Quantity)
+	add(&l.Prices, rows.Prices, n, columns&dbgen.Price)
+	add(&l.Discounts, rows.Discounts, n, columns&dbgen.Discount)
+	add(&l.Taxes, rows.Taxes, n, columns&dbgen.Tax)
+	add(&l.Returned, rows.Returned, n, columns&dbgen.Returned)
+	add(&l.Status, rows.Status, n, columns&dbgen.Status)
+	add(&l.Shipped, rows.Shipped, n, columns&dbgen.Shipped)
+	add(&l.Suppliers, rows.Suppliers, n, columns&dbgen.Supplier)
 }
 
-func (l *LineTable) reserve(n int, columns dbgen.Column) {
-	room(&l.Quantities, n, columns&dbgen.Quantity)
-	room(&l.Prices, n, columns&dbgen.Price)
-	room(&l.Discounts, n, columns&dbgen.Discount)
-	room(&l.Taxes, n, columns&dbgen.Tax)
-	room(&l.Returned, n, columns&dbgen.Returned)
-	room(&l.Status, n, columns&dbgen.Status)
-	room(&l.Shipped, n, columns&dbgen.Shipped)
-	room(&l.Suppliers, n, columns&dbgen.Supplier)
-}
-
-// room makes room for n rows of a column, if it is wanted.
-func room[E any](column *[]E, n int, wanted dbgen.Column) {
-	if wanted != 0 {
+// add appends values to a column of n, if it is wanted: some are generated only for the sake of other columns.
+func add[E any](column *[]E, values []E, n int, wanted dbgen.Column) {
+	if wanted == 0 {
+		return
+	}
+	if *column == nil {
 		*column = make([]E, 0, n)
 	}
-}
-
-// add appends lines. What was generated only for the sake of other columns is left out.
-func (l *LineTable) add(rows *dbgen.LineRows, columns dbgen.Column) {
-	if columns&dbgen.Quantity != 0 {
-		l.Quantities = append(l.Quantities, rows.Quantity...)
-	}
-	if columns&dbgen.Shipped != 0 {
-		l.Shipped = append(l.Shipped, rows.Shipped...)
-	}
-	l.Prices, l.Discounts, l.Taxes = append(l.Prices, rows.Prices...), append(l.Discounts, rows.Discounts...), append(l.Taxes, rows.Taxes...)
-	l.Returned, l.Status, l.Suppliers = append(l.Returned, rows.Returned...), append(l.Status, rows.Status...), append(l.Suppliers, rows.Suppliers...)
+	*column = append(*column, values...)
 }

@@ -20,7 +20,7 @@ import (
 type Chart struct {
 	Title  string
 	X, Y   Axis
-	Series []Series
+	Series []*Series
 }
 
 // Axis is one axis of a chart. Where Min and Max are equal they follow the
@@ -40,6 +40,16 @@ type Series struct {
 	Points []Point
 	Like   int // takes the colour of the series with this number, counted from 1; 0: its own
 }
+
+// Add gives the chart a series, whose points may follow.
+func (c *Chart) Add(name string, style Style, points ...Point) *Series {
+	s := &Series{Name: name, Style: style, Points: points}
+	c.Series = append(c.Series, s)
+	return s
+}
+
+// Add gives the series a point.
+func (s *Series) Add(x, y float64) { s.Points = append(s.Points, Point{X: x, Y: y}) }
 
 // Point is one value. Where Low and High differ they are drawn as whiskers, or
 // as the edges of a band.
@@ -77,8 +87,8 @@ func (c *Chart) Check() error {
 		}
 	}
 	for _, s := range c.Series {
-		if s.Like < 0 || s.Like > len(c.Series) {
-			return fmt.Errorf("a chart with a series like number %d of %d", s.Like, len(c.Series))
+		if s == nil || s.Like < 0 || s.Like > len(c.Series) {
+			return errors.New("a chart with an impossible series")
 		}
 		for _, p := range s.Points {
 			if !sane(p.X) || !sane(p.Y) || !sane(p.Low) || !sane(p.High) {
@@ -119,12 +129,12 @@ func (d *drawing) print(format string, args ...any) { fmt.Fprintf(&d.out, format
 func (d *drawing) fit() {
 	d.x = scale{Axis: d.X, from: left, to: left + plotWidth}
 	d.y = scale{Axis: d.Y, from: top + plotHeight, to: top}
-	for i := range d.Series {
-		if d.Series[i].Style&Bars != 0 {
+	for _, s := range d.Series {
+		if s.Style&Bars != 0 {
 			d.bars++
 			d.y.include(0)
 		}
-		for _, p := range d.Series[i].Points {
+		for _, p := range s.Points {
 			d.x.include(p.X)
 			d.y.include(p.Y)
 			if p.Low != p.High {
@@ -173,7 +183,7 @@ func (d *drawing) colour(i int) string {
 
 // series draws one series.
 func (d *drawing) series(i int) {
-	s, colour := &d.Series[i], d.colour(i)
+	s, colour := d.Series[i], d.colour(i)
 	if s.Style&Band != 0 && len(s.Points) > 0 {
 		d.print(`<path fill="%s" fill-opacity="0.18" d="`, colour)
 		for k, p := range s.Points {
@@ -251,8 +261,8 @@ var marks = [...]struct {
 // legend lists the series at the right.
 func (d *drawing) legend() {
 	x, y := left+plotWidth+18, top+8
-	for i := range d.Series {
-		s, colour := &d.Series[i], d.colour(i)
+	for i, s := range d.Series {
+		colour := d.colour(i)
 		if s.Name == "" {
 			continue
 		}

@@ -22,7 +22,7 @@ func draw(t interface{ Fatal(...any) }, c *chart.Chart) string {
 func TestEverySeriesIsDrawnAndNamed(t *testing.T) {
 	c := &chart.Chart{
 		Title: "a < b", X: chart.Axis{Label: "x", Names: []string{"one", "two"}}, Y: chart.Axis{Label: "y & z"},
-		Series: []chart.Series{
+		Series: []*chart.Series{
 			{Name: "line", Style: chart.Line | chart.Marks, Points: []chart.Point{{X: 0, Y: 1}, {X: 1, Y: 2, Low: 1.5, High: 3}}},
 			{Name: "like it", Style: chart.Dashed, Like: 1, Points: []chart.Point{{X: 0, Y: 2}, {X: 1, Y: 1}}},
 			{Name: "band", Style: chart.Band, Points: []chart.Point{{X: 0, Y: 2, Low: 1, High: 3}, {X: 1, Y: 1, Low: 0, High: 2}}},
@@ -52,11 +52,10 @@ func TestAnyChartIsWellFormed(t *testing.T) {
 		c.X.Log = rapid.SampledFrom([]float64{0, 2, 10}).Draw(t, "x base")
 		c.Y.Log = rapid.SampledFrom([]float64{0, 2, 10}).Draw(t, "y base")
 		for range rapid.IntRange(0, 4).Draw(t, "series") {
-			s := chart.Series{Name: "s", Style: chart.Style(rapid.IntRange(1, 31).Draw(t, "style"))}
+			s := c.Add("s", chart.Style(rapid.IntRange(1, 31).Draw(t, "style")))
 			for range rapid.IntRange(0, 5).Draw(t, "points") {
 				s.Points = append(s.Points, chart.Point{X: value.Draw(t, "x"), Y: value.Draw(t, "y"), Low: value.Draw(t, "low"), High: value.Draw(t, "high")})
 			}
-			c.Series = append(c.Series, s)
 		}
 		svg := draw(t, c)
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {

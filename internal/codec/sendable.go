@@ -40,17 +40,6 @@ var (
 // both tells whether variables of a type have the methods of both.
 func (p pair) both(t reflect.Type) bool { return p.has(t, p.to) && p.has(t, p.from) }
 
-// half tells whether they have those of one only, and of which not.
-func (p pair) half(t reflect.Type) (has, lacks string, half bool) {
-	switch to, from := p.has(t, p.to), p.has(t, p.from); {
-	case to && !from:
-		return p.toName, p.fromName, true
-	case from && !to:
-		return p.fromName, p.toName, true
-	}
-	return "", "", false
-}
-
 // has looks at pointers too: a method may have a pointer receiver.
 func (pair) has(t, i reflect.Type) bool {
 	return t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(i)
@@ -135,8 +124,11 @@ func (w *walk) inside(t reflect.Type, path string, key bool) (risky bool, err er
 // checkMethods refuses a type whose methods would send it only in part.
 func (w *walk) checkMethods(t reflect.Type, path string) error {
 	for _, p := range []pair{binaryMethods, cborMethods} {
-		if has, lacks, half := p.half(t); half {
-			return w.refuse(path, t, "has "+has+" but not "+lacks, "both or neither")
+		switch to, from := p.has(t, p.to), p.has(t, p.from); {
+		case to && !from:
+			return w.refuse(path, t, "has "+p.toName+" but not "+p.fromName, "both or neither")
+		case from && !to:
+			return w.refuse(path, t, "has "+p.fromName+" but not "+p.toName, "both or neither")
 		}
 	}
 	if t.Kind() != reflect.Struct || t == timeType || t == bigIntType {
