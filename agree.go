@@ -2,7 +2,6 @@ package coppice
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
@@ -21,26 +20,23 @@ import (
 //
 // Agree works on a group that was revoked.
 func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T, failed []int, err error) {
-	const op = "agree"
-	if err := t.given(ctx, op); err != nil {
-		return agreed, nil, err
-	}
-	c, err := codec.For[T]()
-	if err != nil {
-		return agreed, nil, fmt.Errorf("%s: %w", op, err)
-	}
-	call := node.Call{Sign: protocol.Mix(c.Signature(), 1<<33), Type: c.Name(), Works: true, Kind: combining(c, f)}
-	if call.Value, err = encode(c, &v, false, nil); err != nil {
-		return agreed, nil, fmt.Errorf("%s: %w", op, err)
-	}
-	d, err := t.at().Agree(ctx, call)
-	if err != nil {
-		return agreed, nil, t.failed(op, err)
-	}
-	if err := c.Decode(d.Value, &agreed, false); err != nil {
-		return agreed, nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return agreed, d.Failed, nil
+	agreed, err = perform(ctx, t, "agree", nil, func(t *Task, _ settings) (agreed T, err error) {
+		c, err := codec.For[T]()
+		if err != nil {
+			return agreed, err
+		}
+		call := node.Call{Sign: protocol.Mix(c.Signature(), 1<<33), Type: c.Name(), Works: true, Kind: combining(c, f)}
+		var d node.Decision
+		if call.Value, err = encode(c, &v, false, nil); err == nil {
+			d, err = t.at().Agree(ctx, call)
+		}
+		if err == nil {
+			err = c.Decode(d.Value, &agreed, false)
+		}
+		failed = d.Failed
+		return agreed, err
+	})
+	return agreed, failed, err
 }
 
 // Revoke is for Recovery Report: it makes all that tasks call on this group fail with
@@ -57,14 +53,10 @@ func (t *Task) Revoke() {
 // same order. All of them call it, and agree who they are. It works on a group that was
 // revoked.
 func (t *Task) Shrink(ctx context.Context) (*Task, error) {
-	if err := t.given(ctx, "shrink"); err != nil {
-		return nil, err
-	}
-	m, err := t.at().Shrink(ctx)
-	if err != nil {
-		return nil, t.failed("shrink", err)
-	}
-	return t.in(m), nil
+	return perform(ctx, t, "shrink", nil, func(t *Task, _ settings) (*Task, error) {
+		m, err := t.at().Shrink(ctx)
+		return t.in(m), err
+	})
 }
 
 // FailedAck returns the ranks of the group whose tasks are lost, as far as is known

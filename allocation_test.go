@@ -34,6 +34,15 @@ var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error
 		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
 		return func() error { _, err := coppice.AllReduce(ctx, t, v, coppice.Sum, into); return err }
 	},
+	"allreduce into and barrier in turns": func(ctx context.Context, t *coppice.Task) func() error {
+		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
+		return func() error {
+			if _, err := coppice.AllReduce(ctx, t, v, coppice.Sum, into); err != nil {
+				return err
+			}
+			return coppice.Barrier(ctx, t)
+		}
+	},
 	"reduce of float64": func(ctx context.Context, t *coppice.Task) func() error {
 		return func() error { _, err := coppice.Reduce(ctx, t, 7.5, coppice.Max, coppice.Root(1)); return err }
 	},

@@ -2,7 +2,6 @@ package coppice
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
@@ -11,54 +10,34 @@ import (
 
 // Barrier returns when all tasks of the group have called it.
 func Barrier(ctx context.Context, t *Task, opts ...Option) error {
-	if err := t.given(ctx, "barrier"); err != nil {
-		return err
-	}
-	if isWithoutLost(opts) {
-		_, err := withoutLost(ctx, t, "barrier", opts, func(g *Task, opts []Option) (struct{}, error) {
-			return struct{}{}, Barrier(ctx, g, opts...)
-		})
-		return err
-	}
-	var s settings
-	s.read(opts)
-	err := s.checkGiven(barrierTakes)
-	if err == nil {
-		err = s.checkMode(collective.AllReduce)
-	}
-	if err != nil {
-		return fmt.Errorf("barrier: %w", err)
-	}
-	_, err = t.carryOut(ctx, node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
-	return t.failed("barrier", err)
+	_, err := perform(ctx, t, "barrier", opts, func(g *Task, s settings) (none struct{}, err error) {
+		if err := s.check(collective.AllGather, barrierTakes, g.Size()); err != nil {
+			return none, err
+		}
+		_, err = g.carryOut(ctx, node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
+		return none, err
+	})
+	return err
 }
 
 // Broadcast gives the root's v to all tasks; what the others pass is ignored. It
 // returns as soon as the value is here: others may not have it yet.
 func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, error) {
-	if err := t.given(ctx, "broadcast"); err != nil {
-		return v, err
-	}
-	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, "broadcast", opts, func(g *Task, opts []Option) (T, error) { return Broadcast(ctx, g, v, opts...) })
-	}
-	var s settings
-	s.read(opts)
+	return perform(ctx, t, "broadcast", opts, func(g *Task, s settings) (T, error) { return broadcast(ctx, g, v, s) })
+}
+
+func broadcast[T any](ctx context.Context, t *Task, v T, s settings) (zero T, err error) {
 	c, err := codec.For[T]()
 	if err == nil {
-		err = s.checkGiven(rootedTakes)
-	}
-	if err == nil {
-		err = s.check(collective.Broadcast, t.Size())
+		err = s.check(collective.Broadcast, takes(collective.Broadcast), t.Size())
 	}
 	var one [1]T
 	var into []T
 	if err == nil {
 		into, err = dst(c, &s, &one)
 	}
-	var zero T
 	if err != nil {
-		return zero, fmt.Errorf("broadcast: %w", err)
+		return zero, err
 	}
 	call := node.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
 	root := t.Rank() == s.root
@@ -70,7 +49,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 			call.Value, err = encode(c, &v, shared, nil)
 		}
 		if err != nil {
-			return zero, fmt.Errorf("broadcast: %w", err)
+			return zero, err
 		}
 	}
 	call.Plan = s.mode.plan.WithRoot(s.root)
@@ -83,14 +62,11 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 		call.Copies = copies(c, len(into), 1)
 	}
 	r, err := t.do(ctx, call)
-	if err != nil {
-		return zero, t.failed("broadcast", err)
-	}
-	if root {
+	switch {
+	case err != nil:
+		return zero, err
+	case root:
 		return v, nil
 	}
-	if v, err = decode(c, r, &s); err != nil {
-		return zero, fmt.Errorf("broadcast: %w", err)
-	}
-	return v, nil
+	return decode(c, r, &s)
 }

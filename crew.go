@@ -49,10 +49,7 @@ func (c *crew) start(task, attempt int) {
 		if before != nil {
 			<-before
 		}
-		if attempt > 0 && (c.finished() || !c.p.Runs(task, attempt)) { // nobody needs it, or it has moved on already
-			return
-		}
-		if c.p.Killed() {
+		if c.p.Killed() || attempt > 0 && (c.finished() || !c.p.Runs(task, attempt)) { // nobody needs it, or it has moved on already
 			return
 		}
 		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns

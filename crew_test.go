@@ -30,12 +30,12 @@ func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 	job.Processes[0].Tell(node.Death{Rank: 1, Incarnation: 1, Certain: true})
 	<-adopted
 	c.tasks.Wait()
-	m := &mediator{last: math.MaxUint64, finished: make(chan struct{})}
-	if c.err(m.lastView()) == nil {
+	m := &mediator{ending: ending{last: math.MaxUint64}, finished: make(chan struct{})}
+	if c.err(m.end().last) == nil {
 		t.Error("the job goes on, and a task that was run again has not failed")
 	}
 	m.Finished(1, "")
-	if err := c.err(m.lastView()); err != nil {
+	if err := c.err(m.end().last); err != nil {
 		t.Errorf("the job ended in view 1; process 0 fails: %v", err)
 	}
 }

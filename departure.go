@@ -1,6 +1,7 @@
 package coppice
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -28,6 +29,12 @@ type departure struct {
 
 // leaves has this process leave its job; nil: it cannot, without harm to the job.
 var leaves atomic.Pointer[departure]
+
+// terminated says that SIGTERM has come. A process that learns of it before it can leave does so as soon as it can.
+var terminated atomic.Bool
+
+// errTerminated: SIGTERM came before the process had joined its job, which is as well off without it.
+var errTerminated = errors.New("coppice: terminated before it had joined its job")
 
 // leaveTime is how long it may take to leave: who is gone by then without a word is found out, too.
 const leaveTime = time.Second

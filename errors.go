@@ -12,39 +12,39 @@ import (
 var (
 	// ErrLost: a task that the operation needs is lost: its process died, or
 	// it returned with an error.
-	ErrLost = errors.New("task lost")
+	ErrLost = node.ErrLost
 	// ErrMismatch: tasks called different operations, or the same one with
 	// different types, roots or operators, or reduce slices of different
 	// lengths; or a task returned without the operation that
 	// others wait in. All later operations of the group fail, too.
-	ErrMismatch = errors.New("tasks disagree about the operation")
+	ErrMismatch = node.ErrMismatch
 	// ErrUnreached: a corrected broadcast or reduction did not reach this task, and
 	// will not: its root died before anybody alive had the value, or more tasks have
 	// died than a reduction outlives.
-	ErrUnreached = errors.New("value did not arrive")
+	ErrUnreached = node.ErrUnreached
 	// ErrDiverged: a task that was run again does not do what it did before: it
 	// calls other operations, or sends other data; or memory that was lent with Shared has
 	// changed. All later operations of the group fail, too.
-	ErrDiverged = errors.New("program diverged")
+	ErrDiverged = node.ErrDiverged
 	// ErrExcluded: the others have decided to go on without this process,
 	// which they could not reach. It may come back as a new process.
-	ErrExcluded = errors.New("excluded from the job")
+	ErrExcluded = node.ErrExcluded
 	// ErrNoQuorum: this process can reach too few of the others to go on
 	// without the rest; these may be going on without it.
-	ErrNoQuorum = errors.New("no quorum")
+	ErrNoQuorum = node.ErrNoQuorum
 	// ErrAborted: an agreed operation, or an agreement, did not take place for
 	// anybody: the context of a task had ended before it took part.
-	ErrAborted = errors.New("aborted by the end of a task's context")
+	ErrAborted = node.ErrAborted
 	// ErrRevoked: a task has revoked the group.
-	ErrRevoked = errors.New("group revoked")
+	ErrRevoked = node.ErrRevoked
 	// ErrMoved: Save has given the task to another process, which has joined: there it
 	// goes on. The function returns it, and that is not an error of the job.
-	ErrMoved = errors.New("task moved to another process")
+	ErrMoved = node.ErrMoved
 	// ErrAbandoned: the job has ended under this process: whoever started it
 	// is gone, or has given it up, or all who had tasks died before this one could
 	// take them over. Or this task could not wait for the others to
 	// decide on an agreed operation, and has given up the group.
-	ErrAbandoned = errors.New("job abandoned")
+	ErrAbandoned = node.ErrAbandoned
 )
 
 // FailedError says which operation failed, in which view, and whose failure it
@@ -97,38 +97,21 @@ func failed(op string, view uint64, err error) error {
 	if errors.Is(err, node.ErrKilled) {
 		exit()
 	}
+	if _, named := err.(*FailedError); named { // not the cause of a context
+		return err
+	}
 	var f *node.Failure
 	if !errors.As(err, &f) {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	e := &FailedError{Op: op, View: view, Tasks: f.Tasks, Err: f.Err, text: f.Text}
-	for _, t := range translations {
-		if errors.Is(f.Err, t.from) {
-			e.Err = t.to
-			break
-		}
-	}
-	switch e.Err {
-	case ErrExcluded, ErrNoQuorum:
-		e.text = f.Err.Error()
-	case ErrUnreached:
+	switch parting, out := f.Err.(*node.Parting); {
+	case out:
+		e.Err, e.text = parting.Err, parting.Text
+	case f.Err == ErrUnreached:
 		e.text = fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
+	case f.Err == node.ErrLeft:
+		e.Err = ErrMismatch
 	}
 	return e
-}
-
-// translations are the errors of the runtime, and what they are to a program; the first
-// that fits counts.
-var translations = []struct{ from, to error }{
-	{node.ErrGone, ErrLost},
-	{node.ErrLeft, ErrMismatch},
-	{node.ErrMisuse, ErrMismatch},
-	{node.ErrDiverged, ErrDiverged},
-	{node.ErrAborted, ErrAborted},
-	{node.ErrMoved, ErrMoved},
-	{node.ErrRevoked, ErrRevoked},
-	{node.ErrAbandoned, ErrAbandoned},
-	{node.ErrExcluded, ErrExcluded},
-	{node.ErrNoQuorum, ErrNoQuorum},
-	{node.ErrUnreached, ErrUnreached},
 }

@@ -15,7 +15,7 @@ var nodeRooms = map[string]string{
 	"views":    "views drain lives moves",
 	"recovery": "rules abort backup copies epoch load logmemory lost moves outlive replay",
 	"groups": "member agree agreed ahead buffers call check choose dispatch inquiry kill machine mismatch operation plan release " +
-		"returned revoke scheduled step stored stream table",
+		"returned revoke scheduled step stream table",
 }
 
 // nodeRoomsClosed: in internal/node, a room's fields are used by its own files.

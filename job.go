@@ -35,18 +35,22 @@ func Main(f Func) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, cancel)
 	go func() {
-		terminated := make(chan os.Signal, 1)
-		signal.Notify(terminated, syscall.SIGTERM)
-		<-terminated
+		signals := make(chan os.Signal, 1)
+		signal.Notify(signals, syscall.SIGTERM)
+		<-signals
+		terminated.Store(true)
 		if d := leaves.Load(); d != nil {
-			d.drain(terminated)
+			d.drain(signals)
 		}
-		signal.Stop(terminated) // another one ends the process
+		signal.Stop(signals) // another one ends the process
 		cancel()
 	}()
 	err := Run(ctx, f)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		if errors.Is(err, errTerminated) {
+			os.Exit(exitTerminated)
+		}
 		os.Exit(1)
 	}
 }
@@ -253,8 +257,8 @@ func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Reco
 // incomplete is the error of a process whose tasks ended well, in a job of which some
 // tasks never did: nobody could run them again.
 func incomplete(p *node.Process) error {
-	if tasks := p.Missing(); len(tasks) > 0 {
-		return failed("run", p.Sight().View.Number, &node.Failure{Tasks: tasks, Err: node.ErrGone})
+	if tasks, _ := p.Missing(); len(tasks) > 0 {
+		return failed("run", p.Sight().View.Number, &node.Failure{Tasks: tasks, Err: node.ErrLost})
 	}
 	return nil
 }

@@ -59,9 +59,12 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := &mediator{cancel: cancel, finished: make(chan struct{}), last: math.MaxUint64, size: place.Size, orphan: place.How == control.RunHow}
+	m := &mediator{cancel: cancel, finished: make(chan struct{}), ending: ending{last: math.MaxUint64}, size: place.Size, orphan: place.How == control.RunHow}
 	client, welcome, err := control.Join(ctx, place, m, cfg.Logger)
-	if err != nil {
+	switch {
+	case err != nil && terminated.Load() && ctx.Err() != nil:
+		return errTerminated
+	case err != nil:
 		return fmt.Errorf("coppice: %w", err)
 	}
 	defer client.Close()
@@ -92,21 +95,22 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		// One that is to end hands its tasks over; so does one of srun.
 		cfg.Moves = cfg.Moves || welcome.Grow > 0 || place.How == control.ManualHow || place.How == control.SrunHow
 	}
-	p, err := newJoined(cfg, host{client, &m.near}, welcome, client.Page())
+	p, err := newJoined(cfg, host{client}, welcome, client.Page())
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	m.connect(p)
 	departs := &departure{p: p, client: client, finished: m.finished, log: cfg.Logger, jointly: place.How == control.SrunHow}
-	if departs.grace, err = grace(os.Getenv(graceVariable)); err != nil {
-		return errors.Join(fmt.Errorf("coppice: %w", err), p.Close())
-	}
+	departs.grace, _ = grace(os.Getenv(graceVariable)) // it was checked
 	// Otherwise it has a launcher, or belongs to a detached job, whose keeper ends all.
 	if place.Settings == nil && (place.How == control.ManualHow || place.How == control.SrunHow && recovery == Replay) {
 		leaves.Store(departs)
 		defer leaves.Store(nil)
+		if terminated.Load() { // no task has begun
+			departs.leave("terminated")
+		}
 	}
-	client.Keep(p.KeepSockets)
+	client.Keep(p.Endpoint().Keep)
 	client.Follow(meshOf(p))
 	go func() {
 		<-p.Out()
@@ -120,7 +124,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		cancel(failed("run", p.Sight().View.Number, &node.Failure{Err: p.Ended()}))
 	}()
 	var addresses []string
-	for _, a := range p.Addresses() {
+	for _, a := range p.Endpoint().Addresses() {
 		addresses = append(addresses, a.String())
 	}
 	if name := os.Getenv(detectVariable); name != "" {
@@ -136,8 +140,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	c.serve(p, m.finished,
 		func(v *membership.View, err error) {
 			err = misused(p, err, p.Settle(ctx))
-			for _, task := range p.Missing() {
-				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": p.WhyMissing(task)}})
+			tasks, why := p.Missing()
+			for i, task := range tasks {
+				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": why[i]}})
 			}
 			if !departs.left.Load() { // then what its tasks return is its own doing
 				client.Returned(v.Number, text(err), recovery == Report)
@@ -150,7 +155,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		case <-ctx.Done():
 		}
 	}
-	last := m.lastView()
+	last := m.end().last // others may have been taken for dead that had ended, and their tasks run again
 	err = c.err(last)
 	if out := p.Ended(); err == nil && out != nil && out != errOver && client.Sure() == 0 { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &node.Failure{Err: out})
@@ -158,13 +163,13 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {
 		err = incomplete(p)
 	}
-	if err == nil && m.well() {
+	if e := m.end(); err == nil && e.over && e.err == nil && !e.ill {
 		if v := p.Sight().View; !asked && int(v.Owners[0]) == welcome.Place.Rank { // one tells
 			files.tellNothing(cfg.Logger)
 		}
 		err = files.finish()
 	}
-	return errors.Join(err, m.lost(), p.Close())
+	return errors.Join(err, m.end().err, p.Close())
 }
 
 // refusedTime is how long the launcher has to end a process that cannot do what it wants.
@@ -217,7 +222,7 @@ func (m *mediator) Visit(ctx context.Context, self control.Place, peer control.P
 	p := m.p
 	m.mu.Unlock()
 	if p != nil {
-		return p.Visit(ctx, a, me)
+		return p.Endpoint().Visit(ctx, a, me)
 	}
 	e, err := transport.Listen(transport.Config{
 		Key: self.Key, Self: wire.Identity{Job: self.Job, From: uint32(self.Rank), Incarnation: self.Incarnation},
@@ -246,7 +251,7 @@ func startDetector(name string, p *node.Process, w control.Welcome) (detect.Dete
 		return nil, err
 	}
 	bind := netip.MustParseAddr("127.0.0.1") // all on one host
-	for _, a := range p.Addresses() {
+	for _, a := range p.Endpoint().Addresses() {
 		if a.Host.IsValid() {
 			bind = a.Host.Addr()
 			break
@@ -272,35 +277,30 @@ func listenAt(place control.Place) ([]transport.Place, error) {
 }
 
 // host is what the runtime asks of the coordinator and of the machine it is on.
-type host struct {
-	*control.Client
-	near *neighbours
-}
+type host struct{ *control.Client }
 
-func (h host) Will(rank int, incarnation uint64) ([]byte, error) {
-	dir := h.near.dir(rank, incarnation)
+func (host) Will(dir string, rank int, incarnation uint64) ([]byte, error) {
 	if dir == "" {
-		return nil, errNoDir
+		return nil, errors.New("it is not known where it keeps its record")
 	}
 	return control.ReadRecord(dir, rank, incarnation)
 }
 
-var errNoDir = errors.New("it is not known where it keeps its record")
-
 // reported is a view as the coordinator is told of it.
 func reported(v *membership.View) *control.View {
-	members, owners := make([]control.Identity, len(v.Members)), make([]int, len(v.Owners))
-	for i, m := range v.Members {
-		members[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
-	}
+	owners := make([]int, len(v.Owners))
 	for t, id := range v.Owners {
 		owners[t] = int(id)
 	}
-	gone := make([]control.Identity, len(v.Gone))
-	for i, m := range v.Gone {
-		gone[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
+	return &control.View{Number: v.Number, Members: identities(v.Members), Owners: owners, Since: v.Since, Gone: identities(v.Gone)}
+}
+
+func identities(members []membership.Member) []control.Identity {
+	all := make([]control.Identity, len(members))
+	for i, m := range members {
+		all[i] = control.Identity{uint64(m.ID), uint64(m.Incarnation)}
 	}
-	return &control.View{Number: v.Number, Members: members, Owners: owners, Since: v.Since, Gone: gone}
+	return all
 }
 
 func (h host) Opened(v *membership.View) {
@@ -319,19 +319,30 @@ func (h host) Epoch(number uint64) {
 type mediator struct {
 	cancel   context.CancelCauseFunc
 	finished chan struct{}
-	last     uint64 // the last view that counts
-	size     int    // of the job when it began
-	orphan   bool   // an orphan must not live on
-	near     neighbours
+	size     int  // of the job when it began
+	orphan   bool // an orphan must not live on
 
 	mu    sync.Mutex
 	p     *node.Process
 	meet  func(address string) // the detector's; nil: there is none
 	met   []string             // before there was one
 	early []func(*node.Process)
-	err   error
-	over  bool
-	ill   bool // tasks of another process have failed
+	ending
+}
+
+// ending is how the job has come to its end, as far as this process has heard.
+type ending struct {
+	over bool
+	last uint64 // the view in which it did: what this process did in a later one does not count
+	ill  bool   // tasks of another process have failed
+	err  error
+}
+
+// end is what is known now.
+func (m *mediator) end() ending {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ending
 }
 
 // connect makes p the process.
@@ -354,33 +365,11 @@ func (m *mediator) detect(d detect.Detector) {
 	m.meet, m.met = d.Meet, nil
 }
 
-// neighbours are where the processes of the job listen. It has a lock of its own, since
-// the runtime asks while it holds its.
-type neighbours struct {
-	mu   sync.Mutex
-	told [][]control.Peer
-}
-
-func (n *neighbours) add(peers []control.Peer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.told = append(n.told, peers)
-}
-
-// dir is where a process of this host keeps its record: where it listens.
-func (n *neighbours) dir(rank int, incarnation uint64) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, peers := range n.told {
-		for _, peer := range peers {
-			if peer.Rank != rank || peer.Incarnation != incarnation || peer.Host != transport.HostID() {
-				continue
-			}
-			for _, a := range parsed(peer.Addresses) {
-				if a.Kind == transport.Unix {
-					return filepath.Dir(a.Path)
-				}
-			}
+// recordsOf is where a process of this host keeps its record: where it listens.
+func recordsOf(peer control.Peer) string {
+	for _, a := range parsed(peer.Addresses) {
+		if a.Kind == transport.Unix && peer.Host == transport.HostID() {
+			return filepath.Dir(a.Path)
 		}
 	}
 	return ""
@@ -426,13 +415,12 @@ func (m *mediator) tell(f func(*node.Process)) {
 // Peers implements control.Handler.
 func (m *mediator) Peers(peers []control.Peer) {
 	m.introduce(peers)
-	m.near.add(peers)
 	found := make([]node.Address, 0, len(peers))
 	for _, peer := range peers {
 		a, err := transport.Choose(transport.HostID(), peer.Host, parsed(peer.Addresses))
 		switch {
 		case err == nil:
-			found = append(found, node.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host})
+			found = append(found, node.Address{Rank: peer.Rank, Incarnation: peer.Incarnation, At: a, Host: peer.Host, Records: recordsOf(peer)})
 		case peer.Rank < m.size:
 			m.cancel(fmt.Errorf("process %d: %w; set %s there, such as %s:10.0.0.0/8:0", peer.Rank, err, transport.ListenVariable, transport.TLS))
 		default: // without one that joins the job goes on
@@ -479,14 +467,6 @@ func (m *mediator) Finished(view uint64, why string) {
 	m.finish(nil)
 }
 
-// lastView is the view in which the job came to its end: what this process did in a later one does not
-// count. It took others for dead that had ended, and ran their tasks again.
-func (m *mediator) lastView() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.last
-}
-
 // Stop implements control.Handler.
 func (m *mediator) Stop(reason string) { m.cancel(fmt.Errorf("%w: %s", ErrAbandoned, reason)) }
 
@@ -504,7 +484,7 @@ func (m *mediator) Lost(err error) {
 		signal.Ignore(syscall.SIGPIPE)
 	}
 	m.tell(func(p *node.Process) {
-		p.Lost(err)
+		p.End(err)
 		go m.bereave(err)
 	})
 }
@@ -525,17 +505,4 @@ func (m *mediator) finish(err error) {
 		m.over, m.err = true, err
 		close(m.finished)
 	}
-}
-
-// well tells whether the job has come to its end, and no other process has failed.
-func (m *mediator) well() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.over && m.err == nil && !m.ill
-}
-
-func (m *mediator) lost() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
 }

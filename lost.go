@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/coppice-go/coppice/internal/node"
 )
 
 // WithoutLost is for Recovery Report: the operation goes on without the tasks that are
@@ -17,35 +19,38 @@ import (
 // lost only beyond LogBytes or Memory, it is an error.
 func WithoutLost() Option { return Option{kind: lostOption} }
 
-// isWithoutLost tells whether the options have it.
-func isWithoutLost(opts []Option) bool {
-	return slices.ContainsFunc(opts, func(o Option) bool { return o.kind == lostOption })
-}
-
-// withoutLost carries out an operation among the tasks that live, with options for
-// their group, until it succeeds.
-func withoutLost[R any](ctx context.Context, t *Task, name string, opts []Option, op func(g *Task, opts []Option) (R, error)) (result R, err error) {
-	if t.m.Replays() {
-		return result, fmt.Errorf("%s: WithoutLost with Recovery Replay; allowed: with Report", name)
+// perform carries out an operation on the task's group. With WithoutLost it does so among the tasks that live, with
+// options for their group, until it succeeds.
+func perform[R any](ctx context.Context, t *Task, name string, opts []Option, op func(g *Task, s settings) (R, error)) (result R, err error) {
+	if err := t.given(ctx, name); err != nil {
+		return result, err
 	}
 	var s settings
 	s.read(opts)
+	if s.given&(1<<lostOption) == 0 {
+		result, err = op(t, s)
+		return result, t.failed(name, err)
+	}
+	if t.m.Replays() {
+		return result, fmt.Errorf("%s: WithoutLost with Recovery Replay; allowed: with Report", name)
+	}
 	if err := s.checkRoot(t.Size()); err != nil {
-		return result, fmt.Errorf("%s: %w", name, err)
+		return result, t.failed(name, err)
 	}
 	if t.living == nil {
 		t.living = t.Fork()
 	}
-	for {
-		root := 0
+	root := s.root
+	for s.mode = Agreed; ; {
+		s.root = 0
 		if slices.Contains(rooted, name) {
-			if root = t.living.rankOf(t, s.root); root < 0 {
-				return result, t.failedWithout(name, s.root)
+			if s.root = slices.Index(t.living.ranksIn(t), root); s.root < 0 {
+				return result, t.failed(name, &node.Failure{Tasks: []int{t.m.TaskOf(root)}, Err: ErrLost})
 			}
 		}
-		result, err = op(t.living, among(opts, root))
+		result, err = op(t.living, s)
 		if !errors.Is(err, ErrLost) {
-			return result, err
+			return result, t.failed(name, err)
 		}
 		next, err := t.living.Shrink(ctx)
 		if err != nil {
@@ -58,61 +63,39 @@ func withoutLost[R any](ctx context.Context, t *Task, name string, opts []Option
 // rooted are the operations that have a root.
 var rooted = []string{"broadcast", "scatter", "gather", "reduce"}
 
-// failedWithout is what an operation fails with whose root is lost.
-func (t *Task) failedWithout(name string, root int) error {
-	return &FailedError{Op: name, View: t.View().Number, Tasks: []int{t.m.TaskOf(root)}, Err: ErrLost}
-}
-
-// among is the options for a smaller group, where the root has another rank.
-func among(opts []Option, root int) []Option {
-	few := slices.DeleteFunc(slices.Clone(opts), func(o Option) bool { return o.kind == lostOption || o.kind == modeOption })
-	for i := range few {
-		if few[i].kind == rootOption {
-			few[i].rank = root
+// ranksIn is the ranks that the tasks of this group have in a larger one.
+func (t *Task) ranksIn(all *Task) (ranks []int) {
+	for r := range all.Size() {
+		if len(ranks) < t.Size() && all.m.TaskOf(r) == t.m.TaskOf(len(ranks)) { // the order is the same
+			ranks = append(ranks, r)
 		}
 	}
-	return append(few, Mode(Agreed))
+	return ranks
 }
 
-// rankOf is the rank in this group of a rank of t's; −1: it has none.
-func (t *Task) rankOf(of *Task, rank int) int {
-	for r := range t.Size() {
-		if t.m.TaskOf(r) == of.m.TaskOf(rank) {
-			return r
-		}
+// few are those of all parts whose tasks are in the smaller group, if there is one for each task.
+func few[T any](t, g *Task, all []T) ([]T, error) {
+	if len(all) != t.Size() {
+		return nil, fmt.Errorf("%d parts; allowed: one for each of %d tasks", len(all), t.Size())
 	}
-	return -1
-}
-
-// few are those of all parts whose tasks are in the smaller group.
-func few[T any](t, g *Task, all []T) []T {
+	if g == t {
+		return all, nil
+	}
 	var some []T
-	for r, v := range all {
-		if g.rankOf(t, r) >= 0 {
-			some = append(some, v)
-		}
+	for _, r := range g.ranksIn(t) {
+		some = append(some, all[r])
 	}
-	return some
-}
-
-// checkParts tells what is wrong with the number of parts.
-func checkParts[T any](t *Task, op string, parts []T) error {
-	if len(parts) != t.Size() {
-		return fmt.Errorf("%s: %d parts; allowed: one for each of %d tasks", op, len(parts), t.Size())
-	}
-	return nil
+	return some, nil
 }
 
 // spread puts the values of the smaller group where they belong among all.
 func spread[T any](t, g *Task, some []T) []T {
-	if len(some) == 0 {
-		return nil
+	if g == t || len(some) == 0 {
+		return some
 	}
 	all := make([]T, t.Size())
-	for r := range all {
-		if at := g.rankOf(t, r); at >= 0 {
-			all[r] = some[at]
-		}
+	for i, r := range g.ranksIn(t) {
+		all[r] = some[i]
 	}
 	return all
 }

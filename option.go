@@ -197,14 +197,6 @@ func takes(op collective.Op) optionSet {
 	return valueTakes
 }
 
-// checkGiven tells whether an option means nothing to an operation that takes these.
-func (s *settings) checkGiven(takes optionSet) error {
-	if wrong := s.given &^ takes; wrong != 0 {
-		return optionKind(bits.TrailingZeros16(uint16(wrong))).misplaced()
-	}
-	return nil
-}
-
 // settings are the options of one operation.
 type settings struct {
 	given  optionSet
@@ -248,41 +240,30 @@ func (s *settings) checkRoot(n int) error {
 	return nil
 }
 
-// check tells what is wrong with the settings of an operation among n tasks.
-func (s *settings) check(op collective.Op, n int) error {
-	if err := s.checkMode(op); err != nil {
-		return err
-	}
-	return s.checkRoot(n)
-}
-
-func (s *settings) checkMode(op collective.Op) error {
-	if s.mode.err != nil {
+// check tells what is wrong with the settings of an operation among n tasks that takes some options.
+func (s *settings) check(op collective.Op, takes optionSet, n int) error {
+	wrong := s.given &^ takes
+	switch {
+	case wrong != 0:
+		return optionKind(bits.TrailingZeros16(uint16(wrong))).misplaced()
+	case s.mode.err != nil:
 		return s.mode.err
-	}
-	if op != collective.Broadcast && !s.mode.auto {
+	case s.corrects(op):
+		if s.mode.tree != "binomial" || s.mode.order == topology.InOrder {
+			return errors.New("a tree for a corrected reduction; allowed with: broadcasts")
+		}
+		if _, err := s.mode.failures(); err != nil {
+			return err
+		}
+	case op != collective.Broadcast && !s.mode.auto:
 		return errors.New("this mode is for broadcasts and reductions; allowed: Replayed, Plain, Agreed")
 	}
-	return nil
+	return s.checkRoot(n)
 }
 
 // corrects tells whether a reduction is to be corrected.
 func (s *settings) corrects(op collective.Op) bool {
 	return s.mode.err == nil && s.mode.correction != "none" && (op == collective.Reduce || op == collective.AllReduce)
-}
-
-// checkReduction is check for a reduction, which may be corrected.
-func (s *settings) checkReduction(op collective.Op, n int) error {
-	if !s.corrects(op) {
-		return s.check(op, n)
-	}
-	if s.mode.tree != "binomial" || s.mode.order == topology.InOrder {
-		return errors.New("a tree for a corrected reduction; allowed with: broadcasts")
-	}
-	if _, err := s.mode.failures(); err != nil {
-		return err
-	}
-	return s.checkRoot(n)
 }
 
 // failures is how many deaths a corrected reduction outlives.

@@ -3,7 +3,6 @@ package coppice
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"reflect"
 
 	"github.com/coppice-go/coppice/internal/codec"
@@ -103,55 +102,40 @@ func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts .
 
 // reduce carries out a reduction of numbers.
 func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
-	if err := t.given(ctx, what.String()); err != nil {
-		return result, err
-	}
-	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduce(ctx, g, what, v, op, opts) })
-	}
-	var s settings
-	s.read(opts)
-	c, err := codec.For[T]()
-	if err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
-	}
-	kind := reflect.TypeFor[T]().Kind()
-	elem := c.ElemSize()
-	if elem == 0 {
-		elem, _ = c.Size()
-	} else {
-		kind = reflect.TypeFor[T]().Elem().Kind()
-	}
-	combine, exact, err := fold.For(op, kind)
-	if err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
-	}
-	call := node.Call{
-		Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
-		Kind: collective.Kind{Elem: elem, Fold: combine},
-	}
-	return combined(ctx, t, what, c, &v, &s, call, exact || s.commutes)
+	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
+		c, err := codec.For[T]()
+		if err != nil {
+			return result, err
+		}
+		kind := reflect.TypeFor[T]().Kind()
+		elem := c.ElemSize()
+		if elem == 0 {
+			elem, _ = c.Size()
+		} else {
+			kind = reflect.TypeFor[T]().Elem().Kind()
+		}
+		combine, exact, err := fold.For(op, kind)
+		if err != nil {
+			return result, err
+		}
+		call := node.Call{
+			Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
+			Kind: collective.Kind{Elem: elem, Fold: combine},
+		}
+		return combined(ctx, g, what, c, &v, &s, call, exact)
+	})
 }
 
 // reduceFunc carries out a reduction with a function.
 func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
-	if err := t.given(ctx, what.String()); err != nil {
-		return result, err
-	}
-	if isWithoutLost(opts) {
-		return withoutLost(ctx, t, what.String(), opts, func(g *Task, opts []Option) (T, error) { return reduceFunc(ctx, g, what, v, f, opts) })
-	}
-	var s settings
-	s.read(opts)
-	c, err := codec.For[T]()
-	if err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
-	}
-	call := node.Call{
-		Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true,
-		Kind: combining(c, f), Backup: s.backup,
-	}
-	return combined(ctx, t, what, c, &v, &s, call, s.commutes)
+	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
+		c, err := codec.For[T]()
+		if err != nil {
+			return result, err
+		}
+		call := node.Call{Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true, Kind: combining(c, f)}
+		return combined(ctx, g, what, c, &v, &s, call, false)
+	})
 }
 
 // combining is the kind of data that a function combines.
@@ -169,34 +153,31 @@ func combining[T any](c *codec.Codec[T], f func(a, b T) T) collective.Kind {
 	}}
 }
 
-// combined makes the call of a reduction.
-func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call node.Call, anyOrder bool) (result T, err error) {
-	var one [1]T
-	call.Agreed = s.mode.agreed
+// combined makes the call of a reduction. exact: the order in which values are combined makes no difference.
+func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call node.Call, exact bool) (result T, err error) {
+	call.Agreed, call.Backup = s.mode.agreed, s.backup
 	allowed := takes(what)
 	if call.Works {
 		allowed |= functionTakes
 	}
+	var one [1]T
 	var into []T
-	if err = s.checkGiven(allowed); err == nil {
+	if err = s.check(what, allowed, t.Size()); err == nil {
 		into, err = dst(c, s, &one)
-	}
-	if err == nil {
-		err = s.checkReduction(what, t.Size())
 	}
 	if err == nil {
 		shared := s.shared && (into == nil || lends(c, s, []T{*v}, into))
 		call.Value, err = encodeSmall(t, c, v, shared)
 	}
 	if err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
+		return result, err
 	}
 	call.Room = only(rooms(c, s, into))
 	call.Copies = copies(c, len(into), 1)
 	if n, ok := c.Size(); ok && n <= wordMax && !call.Kind.Loose {
 		call.Room = t.numberRoom()
 	}
-	choice := node.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: anyOrder}
+	choice := node.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: exact || s.commutes}
 	if call.Kind.Loose {
 		choice.Bytes, choice.Pieces, choice.AnyOrder = node.Unknown, false, false
 		choice.Dear = s.backup == node.BackupAlways
@@ -207,14 +188,8 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	}
 	call.Plan = s.planned(t.at().Choose(what, choice))
 	r, err := t.do(ctx, call)
-	if err != nil {
-		return result, t.failed(what.String(), err)
+	if err != nil || what == collective.Reduce && t.Rank() != s.root {
+		return result, err
 	}
-	if what == collective.Reduce && t.Rank() != s.root {
-		return result, nil
-	}
-	if result, err = decode(c, r, s); err != nil {
-		return result, fmt.Errorf("%v: %w", what, err)
-	}
-	return result, nil
+	return decode(c, r, s)
 }

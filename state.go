@@ -2,10 +2,12 @@ package coppice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
+	"github.com/coppice-go/coppice/internal/store"
 )
 
 // Save saves the task's state and begins a new epoch: if the task is run again, it resumes
@@ -32,13 +34,14 @@ import (
 // groups made before the first Save go on; those made later end with the next one. If all
 // copies of a task's state are lost, the task is: ErrLost, never an older state.
 func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
-	const op = "save"
-	if err := t.given(ctx, op); err != nil {
-		return err
-	}
+	_, err := perform(ctx, t, "save", nil, func(t *Task, _ settings) (none struct{}, err error) { return none, save(ctx, t, state, opts) })
+	return err
+}
+
+func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
 	c, err := codec.For[S]()
 	if err == nil && state == nil {
-		err = fmt.Errorf("no state; allowed: a pointer to one")
+		err = errors.New("no state; allowed: a pointer to one")
 	}
 	if err == nil {
 		err = t.saves()
@@ -48,28 +51,30 @@ func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
 		f, err = t.files(opts)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	b, epoch, next, err := t.m.Resume(ctx, c.Signature())
-	if err == nil && next != nil && b == nil {
-		b, err = t.stateAgain(f, epoch, c.Signature())
-	}
-	switch {
-	case err != nil:
-		return t.failed(op, err)
-	case next != nil:
-		if err := c.Decode(b, state, false); err != nil {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		t.enter(next)
-		return nil
-	}
-	saving, err := saved(ctx, t, c, state, f)
-	if err != nil {
 		return err
 	}
-	if next, err = t.m.Save(ctx, saving); err != nil {
-		return t.failed(op, err)
+	b, epoch, next, err := t.m.Resume(ctx, c.Signature())
+	if err == nil && next != nil {
+		if b == nil {
+			b, err = t.stateAgain(f, epoch, c.Signature())
+		}
+		if err == nil {
+			err = c.Decode(b, state, false)
+		}
+		if err == nil {
+			t.enter(next)
+		}
+		return err
+	}
+	var saving node.Saving
+	if err == nil {
+		saving, err = saved(ctx, t, c, state, f)
+	}
+	if err == nil {
+		next, err = t.m.Save(ctx, saving)
+	}
+	if err != nil {
+		return err
 	}
 	t.enter(next)
 	t.tidy(f)
@@ -96,19 +101,16 @@ func saved[S any](ctx context.Context, t *Task, c *codec.Codec[S], state *S, f *
 	if err == nil && f != nil && s.Epoch == 0 {
 		err = f.Save(t.m.Epoch()+1, s.Sign, s.State)
 	}
-	if err != nil {
-		return s, fmt.Errorf("save: %w", err)
-	}
-	return s, nil
+	return s, err
 }
 
 // saves tells why the task cannot save its state, if it cannot.
 func (t *Task) saves() error {
 	switch {
 	case !t.m.Replays():
-		return fmt.Errorf("the job reports deaths; allowed: with Recovery Replay")
+		return errors.New("the job reports deaths; allowed: with Recovery Replay")
 	case t.fork:
-		return fmt.Errorf("called on a fork or a group; allowed: on the task that the function was given")
+		return errors.New("called on a fork or a group; allowed: on the task that the function was given")
 	case t.trunk.futures.Load() > 0:
 		return fmt.Errorf("%d of the task's futures are not done; allowed: when all are", t.trunk.futures.Load())
 	}
@@ -147,45 +149,36 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 	}
 	c, err := codec.For[T]()
 	if err == nil && f == nil {
-		err = fmt.Errorf("no function; allowed: one for the value")
+		err = errors.New("no function; allowed: one for the value")
 	}
-	var at *files
+	var at node.Elsewhere
 	if err == nil {
-		at, err = t.files(opts)
+		at, err = t.elsewhere(opts)
 	}
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", op, err)
+		return v, t.failed(op, err)
 	}
 	m := t.at()
 	if !m.Replays() {
 		return f(ctx)
 	}
-	if at != nil {
-		return onceStored(ctx, t, c, at, f)
-	}
-	key := m.OnceKey()
-	b, ok, err := m.Recall(ctx, op, key, c.Signature())
-	if err != nil {
-		return v, t.failed(op, err)
-	}
-	if ok {
-		if err := c.Decode(b, &v, false); err != nil {
-			return v, fmt.Errorf("%s: %w", op, err)
+	var own T
+	var failed error // f, whose error is the program's
+	b, kept, err := m.Once(ctx, c.Signature(), at, func() (b []byte, err error) {
+		if own, failed = f(ctx); failed != nil {
+			return nil, failed
 		}
-		return v, nil
+		return encode(c, &own, false, nil)
+	})
+	switch {
+	case failed != nil:
+		return v, failed
+	case errors.Is(err, store.ErrDamaged):
+		err = m.Lose(err.Error())
+	case err == nil && !kept:
+		return own, nil
+	case err == nil:
+		err = c.Decode(b, &v, false)
 	}
-	var w T
-	if m.Ask(func() { w, err = f(ctx) }); err != nil {
-		return v, err
-	}
-	if b, err = c.Append(nil, &w); err != nil {
-		return v, fmt.Errorf("%s: %w", op, err)
-	}
-	if b == nil {
-		b = []byte{}
-	}
-	if err := m.Keep(ctx, op, key, c.Signature(), b); err != nil {
-		return v, t.failed(op, err)
-	}
-	return w, nil
+	return v, t.failed(op, err)
 }

@@ -7,13 +7,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
 
-	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/store"
 )
@@ -142,6 +140,15 @@ func (t *Task) files(opts []Option) (*files, error) {
 	return k.files[dir], nil
 }
 
+// elsewhere is where the options of Once have its value kept; nil: at other processes.
+func (t *Task) elsewhere(opts []Option) (node.Elsewhere, error) {
+	f, err := t.files(opts)
+	if f == nil {
+		return nil, err
+	}
+	return f, err
+}
+
 // stateAgain is the state from which a task that is run again goes on, if no process
 // has it.
 func (t *Task) stateAgain(f *files, epoch, sign uint64) ([]byte, error) {
@@ -166,7 +173,7 @@ type finding struct {
 func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64, state []byte, err error) {
 	own, err := f.Find(sign)
 	if err != nil {
-		return 0, nil, fmt.Errorf("save: %w", err)
+		return 0, nil, err
 	}
 	half := binary.LittleEndian.Uint64
 	all, err := AllGather(ctx, t, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own})
@@ -175,21 +182,18 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 	}
 	epoch, rank, why := agreedEpoch(f.dir, all)
 	if why != "" {
-		return 0, nil, t.failed("save", &node.Failure{Tasks: []int{rank}, Err: node.ErrGone, Text: fmt.Sprintf("task %d is lost: %s", rank, why)})
+		return 0, nil, &node.Failure{Tasks: []int{rank}, Err: ErrLost, Text: fmt.Sprintf("task %d is lost: %s", rank, why)}
 	}
 	if own.Damaged > 0 {
 		t.log.Warn("coppice: damaged: the job goes on from an earlier epoch", "file", store.File(f.dir, t.Rank(), own.Damaged), "epoch", epoch)
 	}
 	// Before anybody saves: what this run saves is never taken for one with what an earlier
 	// run has left of the same epoch.
-	if err := f.Forget(epoch); err != nil {
-		return 0, nil, fmt.Errorf("save: %w", err)
-	}
-	if epoch == 0 {
-		return 0, nil, nil
+	if err := f.Forget(epoch); err != nil || epoch == 0 {
+		return 0, nil, err
 	}
 	if state, err = f.State(epoch, sign); err != nil {
-		return 0, nil, t.failed("save", t.m.Lose(err.Error()))
+		return 0, nil, t.m.Lose(err.Error())
 	}
 	return epoch, state, nil
 }
@@ -223,37 +227,4 @@ func (t *Task) tidy(f *files) {
 	if err := f.Prune(t.m.Epoch()); err != nil {
 		t.log.Warn("coppice: files of saved state stay", "error", err)
 	}
-}
-
-// onceStored is Once with a file for what f returns.
-func onceStored[T any](ctx context.Context, t *Task, c *codec.Codec[T], at *files, f func(ctx context.Context) (T, error)) (v T, err error) {
-	const op = "once"
-	m := t.at()
-	key := m.OnceKey()
-	b, err := at.Value(m.Epoch(), key, c.Signature())
-	if errors.Is(err, fs.ErrNotExist) {
-		var w T
-		if m.Ask(func() { w, err = f(ctx) }); err != nil {
-			return v, err
-		}
-		if b, err = c.Append(nil, &w); err != nil {
-			return v, fmt.Errorf("%s: %w", op, err)
-		}
-		if err = m.KeepElsewhere(op); err != nil {
-			return v, t.failed(op, err)
-		}
-		if b, err = at.Keep(m.Epoch(), key, c.Signature(), b); err == nil && b == nil {
-			return w, nil
-		}
-	}
-	if errors.Is(err, store.ErrDamaged) {
-		return v, t.failed(op, m.Lose(err.Error()))
-	}
-	if err == nil {
-		err = c.Decode(b, &v, false)
-	}
-	if err != nil {
-		return v, fmt.Errorf("%s: %w", op, err)
-	}
-	return v, nil
 }

@@ -75,8 +75,11 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 // waits for another.
 func (t *Task) Fork() *Task { return t.in(t.at().Fork()) }
 
-// in is the same task in another group.
+// in is the same task in another group; nil: it is in none.
 func (t *Task) in(m *node.Member) *Task {
+	if m == nil {
+		return nil
+	}
 	u := &Task{m: m, log: t.log, attempt: t.attempt, fork: true, trunk: t.trunk}
 	if m.Epoch() == 0 {
 		u.first = m
@@ -89,14 +92,10 @@ func (t *Task) in(m *node.Member) *Task {
 // of the group call it. The result is nil for a negative color, which joins no
 // group.
 func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
-	if err := t.given(ctx, "split"); err != nil {
-		return nil, err
-	}
-	m, err := t.at().Split(ctx, color, key)
-	if err != nil || m == nil {
-		return nil, t.failed("split", err)
-	}
-	return t.in(m), nil
+	return perform(ctx, t, "split", nil, func(t *Task, _ settings) (*Task, error) {
+		m, err := t.at().Split(ctx, color, key)
+		return t.in(m), err
+	})
 }
 
 // given refuses an operation without a group or a context.

@@ -80,7 +80,7 @@ func (v venue) start(t testing.TB) (ps []*node.Process, closes func()) {
 			t.Fatal(err)
 		}
 		ps = append(ps, p)
-		all = append(all, node.Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
+		all = append(all, node.Address{Rank: r, Incarnation: 1, At: p.Endpoint().Addresses()[0]})
 	}
 	for _, p := range ps {
 		p.Peers(all...)

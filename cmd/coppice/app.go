@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,10 +17,19 @@ import (
 type appFlags struct {
 	N       int            `name:"processes" short:"n" default:"2" placeholder:"N" help:"Number of processes (default ${default})."`
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task, as in coppice run. May be repeated."`
-	Timeout *time.Duration `placeholder:"D" help:"End the run after so long."`
+	Timeout *time.Duration `bounds:"time-out of %v; allowed: a duration above 0, such as 30s" placeholder:"D" help:"End the run after so long."`
 	JSON    bool           `name:"json" help:"Print JSON."`
 
 	respawnFlags
+}
+
+// self is this program: it starts its own processes.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
 }
 
 // appJob is the job of an application: processes of this program.
@@ -36,17 +44,13 @@ type appJob struct {
 
 // plan checks what is asked for, before anything starts.
 func (j *appJob) plan() (*launch.Plan, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	config := launch.Config{
-		N: j.N, Program: self, Args: j.args, Kills: j.Kill, StdinRank: -1,
+		N: j.N, Program: self(), Args: j.args, Kills: j.Kill, StdinRank: -1,
 		Abrupt: true, // nobody who runs these programs is to read their goroutines, and they have no more to do than their tasks
 		Output: launch.Output{Stdout: &lineWriter{take: j.line}, Stderr: j.stderr, Prefix: true},
-		Notice: j.notice, Events: j.events,
+		Notice: j.notice, Events: j.events, Timeout: given(j.Timeout, 0),
 	}
-	if err := cmp.Or(duration(&config.Timeout, "time-out", j.Timeout, "30s"), j.replace(&config)); err != nil {
+	if err := j.replace(&config); err != nil {
 		return nil, badInput{err}
 	}
 	for _, k := range j.Kill { // each process has one task

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,17 +24,17 @@ import (
 type benchCmd struct {
 	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, agree, or save."`
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
-	N          []int    `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
+	N          []int    `bounds:"%d processes; allowed: 1 to 4096" name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"unix" placeholder:"T" help:"unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
 	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, for broadcast, reduce and allreduce corrected, for save sends (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
 	Failed     []int    `placeholder:"R" help:"With --mode corrected: ranks whose processes are dead before the first broadcast."`
-	Copies     *int     `placeholder:"K" help:"With --op save: how many other processes get what a task saves (default 2)."`
-	Iterations *int     `placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
-	Warmup     *int     `placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
+	Copies     *int     `bounds:"%d copies; allowed: 1 to 4096" placeholder:"K" help:"With --op save: how many other processes get what a task saves (default 2)."`
+	Iterations *int     `bounds:"%d iterations; allowed: 1 to 10000000" placeholder:"I" help:"How often an operation is measured (default: for about a second)."`
+	Warmup     *int     `bounds:"warm-up of %d iterations; allowed: 0 to 10000000" placeholder:"W" help:"How often it is repeated before that (default: a tenth of the iterations)."`
 	Compare    []string `placeholder:"M,M" help:"Instead of --mode: measure with two modes in turn, such as plain,replay, and print how many times as long the second takes."`
-	Rounds     *int     `placeholder:"R" help:"With --compare: how often the modes take turns (default 5)."`
+	Rounds     *int     `bounds:"%d rounds; allowed: 1 to 1000" placeholder:"R" help:"With --compare: how often the modes take turns (default 5)."`
 	CSV        string   `name:"csv" placeholder:"FILE" help:"Write the figures to a file too, as comma-separated values."`
 	JSON       bool     `name:"json" help:"Print JSON."`
 }
@@ -65,7 +66,6 @@ func agrees(mode string) bool {
 
 // Bounds of what can be asked for.
 const (
-	benchProcessesMax  = 4096 // the launcher's
 	benchBytesMax      = 1 << 30
 	benchIterationsMax = 10_000_000
 	benchIterationsMin = 20 // of those chosen here
@@ -97,8 +97,7 @@ type benchFigures struct {
 
 // job is the loop of a cell.
 func (c benchCell) job() benchloop.Job {
-	const nowhere = "none" // what is measured is not written to a file
-	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: nowhere}
+	return benchloop.Job{Op: c.Op, Bytes: max(c.Bytes, 1), Warmup: c.Warmup, Iterations: c.Iterations, Out: benchloop.Nowhere}
 }
 
 // benchReport is what a benchmark came to.
@@ -198,16 +197,10 @@ func (b *benchCmd) checkHow(ops []string) error {
 	if b.Transport != memory && !slices.Contains(benchTransports, b.Transport) {
 		return fmt.Errorf("transport %q; allowed: %s, memory", b.Transport, strings.Join(benchTransports, ", "))
 	}
-	if err := cmp.Or(b.checkProtection(ops), b.checkCopies(ops)); err != nil {
-		return err
+	if b.Copies != nil && !slices.Contains(ops, benchloop.Save) {
+		return errors.New("--copies without operation save; allowed with it")
 	}
-	if n := b.Iterations; n != nil && (*n < 1 || *n > benchIterationsMax) {
-		return fmt.Errorf("%d iterations; allowed: 1 to %d", *n, benchIterationsMax)
-	}
-	if n := b.Warmup; n != nil && (*n < 0 || *n > benchIterationsMax) {
-		return fmt.Errorf("warm-up of %d iterations; allowed: 0 to %d", *n, benchIterationsMax)
-	}
-	return nil
+	return b.checkProtection(ops)
 }
 
 // checkMode checks a mode of these operations.
@@ -232,8 +225,6 @@ func checkMode(mode string, ops []string) error {
 // cell is one combination.
 func (b *benchCmd) cell(op string, bytes, n int) (benchCell, error) {
 	switch {
-	case n < 1 || n > benchProcessesMax:
-		return benchCell{}, fmt.Errorf("%d processes; allowed: 1 to %d", n, benchProcessesMax)
 	case op == benchloop.PingPong && n != 2:
 		return benchCell{}, fmt.Errorf("%s with %d processes; allowed: 2", op, n)
 	case benchloop.Sums(op) && bytes%8 != 0:
@@ -335,15 +326,11 @@ func (b *benchCmd) measureHere(sink *benchSink) error {
 
 // measureApart starts the processes of a job, of which rank 0 tells the figures.
 func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	ctx, stop := untilSignal()
 	defer stop()
 	plan, err := launch.New(launch.Config{
 		N: sink.cells[0].Processes, StdinRank: -1,
-		Program: self, Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
+		Program: self(), Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
 		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
 		Notice: c.notice,
@@ -389,4 +376,98 @@ func (s *benchSink) fill(line []byte) error {
 	s.filled++
 	s.done(s.filled)
 	return nil
+}
+
+// writeBench prints the cells for people.
+func writeBench(w *bufio.Writer, cells []benchCell) {
+	fmt.Fprintf(w, "%s, %s\n\n", cells[0].Transport, cells[0].how())
+	tabulate(newTable(w), "         \tsize\tn\titerations\tmedian µs\tp99 µs\tMB/s\t", cells, func(c benchCell) string {
+		size, rate := "", ""
+		if c.Bytes > 0 {
+			size, rate = sizeText(c.Bytes), fmt.Sprintf("%.2f", c.BytesPerSecond/1e6)
+		}
+		return fmt.Sprintf("%-9s\t%s\t%d\t%d\t%.1f\t%.1f\t%s\t", c.Op, size, c.Processes, c.Iterations, c.Median, c.P99, rate)
+	})
+}
+
+// how says how the broadcasts of a cell are protected, and against what.
+func (c *benchCell) how() string {
+	text := c.Mode
+	for _, word := range []string{c.Correction, c.Tree} {
+		if word != "" {
+			text += ", " + word
+		}
+	}
+	if c.Copies > 0 {
+		text += fmt.Sprintf(", copies: %d", c.Copies)
+	}
+	if len(c.Failed) > 0 {
+		text += fmt.Sprintf(", failed: %v", c.Failed)
+	}
+	return text
+}
+
+// sizeText writes a number of bytes as parseSize reads it.
+func sizeText(bytes int) string {
+	for _, unit := range []struct {
+		name  string
+		bytes int
+	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
+		if bytes%unit.bytes == 0 {
+			return strconv.Itoa(bytes/unit.bytes) + unit.name
+		}
+	}
+	return strconv.Itoa(bytes) + "B"
+}
+
+// writeBenchCSV writes the cells to a file, under the keys that JSON has.
+func writeBenchCSV(name string, cells []benchCell) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	float := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	rows := [][]string{{
+		"op", "bytes", "processes", "transport", "mode", "warmup", "iterations",
+		"median_us", "p99_us", "bytes_per_second",
+	}}
+	for _, c := range cells {
+		rows = append(rows, []string{
+			c.Op, strconv.Itoa(c.Bytes), strconv.Itoa(c.Processes), c.Transport, c.Mode,
+			strconv.Itoa(c.Warmup), strconv.Itoa(c.Iterations), float(c.Median), float(c.P99), float(c.BytesPerSecond),
+		})
+	}
+	return errors.Join(csv.NewWriter(file).WriteAll(rows), file.Close())
+}
+
+// What Save costs: beside the time that it takes to send the same bytes as often, and to
+// wait for all, which no way to save them can do without.
+
+// onlySaves tells whether Save is all that is measured.
+func (b *benchCmd) onlySaves() bool { return slices.Equal(b.Op, []string{benchloop.Save}) }
+
+// copies is how many there are of what is saved.
+func (b *benchCmd) copies() int {
+	if slices.Contains(b.Op, benchloop.Save) {
+		return given(b.Copies, benchloop.CopiesDefault)
+	}
+	return given(b.Copies, 0)
+}
+
+// checkSaves checks a mode with Save, and the mode that is for Save.
+func checkSaves(mode string, ops []string) error {
+	for _, op := range ops {
+		switch {
+		case op == benchloop.Save && mode != replayMode && mode != sendsMode:
+			return fmt.Errorf("mode %s with operation save; allowed: replay, sends", mode)
+		case op != benchloop.Save && mode == sendsMode:
+			return fmt.Errorf("mode sends with operation %s; allowed with: save", op)
+		}
+	}
+	return nil
+}
+
+// moved is how many bytes an iteration must bring to other processes.
+func (c *benchCell) moved() int {
+	return benchloop.Moved(c.Op, c.Bytes, c.Processes) * max(c.Copies, 1)
 }

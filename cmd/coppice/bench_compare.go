@@ -14,7 +14,6 @@ import (
 // Bounds of comparisons.
 const (
 	compareRounds        = 5
-	compareRoundsMax     = 1000
 	compareSeconds       = 0.1 // a cell in one mode, in one round
 	compareIterationsMin = 10
 )
@@ -49,7 +48,7 @@ type benchComparison struct {
 // runCompare measures with two modes in turn.
 func (b *benchCmd) runCompare(c *console) error {
 	rounds := given(b.Rounds, compareRounds)
-	cells, err := b.comparedCells(rounds)
+	cells, err := b.comparedCells()
 	if err != nil {
 		return badInput{err}
 	}
@@ -73,7 +72,7 @@ func (b *benchCmd) runCompare(c *console) error {
 
 // comparedCells are all combinations, with what one round measures. All errors are
 // about the flags.
-func (b *benchCmd) comparedCells(rounds int) (cells []benchCell, err error) {
+func (b *benchCmd) comparedCells() (cells []benchCell, err error) {
 	switch {
 	case len(b.Compare) != 2 || b.Compare[0] == b.Compare[1]:
 		return nil, fmt.Errorf("--compare with %q; allowed: two different modes, such as plain,replay", b.Compare)
@@ -81,8 +80,6 @@ func (b *benchCmd) comparedCells(rounds int) (cells []benchCell, err error) {
 		return nil, errors.New("--compare with --mode; allowed: one of them")
 	case b.CSV != "" || b.Failed != nil:
 		return nil, errors.New("--csv or --failed with --compare; allowed: --json, --tree, --correction")
-	case rounds < 1 || rounds > compareRoundsMax:
-		return nil, fmt.Errorf("%d rounds; allowed: 1 to %d", rounds, compareRoundsMax)
 	}
 	ops, err := b.ops()
 	for _, mode := range b.Compare {
@@ -172,12 +169,9 @@ func meanRatio(cells []comparedCell) float64 {
 // write prints the comparison for people.
 func (r *benchComparison) write(w *bufio.Writer) {
 	fmt.Fprintf(w, "%s; rounds: %d; ratio: %s to %s\n\n", r.Transport, r.Rounds, r.Modes[1], r.Modes[0])
-	table := newTable(w)
-	fmt.Fprintf(table, "%-9s\tsize\tn\titerations\t%s µs\t%s µs\tratio\tof rounds\t\n", "", r.Modes[0], r.Modes[1])
-	for _, c := range r.Cells {
-		fmt.Fprintf(table, "%-9s\t%s\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t\n", c.Op, c.size(), c.Processes, c.Iterations, c.Medians[0], c.Medians[1], c.Ratio, c.Least, c.Most)
-	}
-	table.Flush()
+	tabulate(newTable(w), fmt.Sprintf("%-9s\tsize\tn\titerations\t%s µs\t%s µs\tratio\tof rounds\t", "", r.Modes[0], r.Modes[1]), r.Cells, func(c comparedCell) string {
+		return fmt.Sprintf("%-9s\t%s\t%d\t%d\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t", c.Op, c.size(), c.Processes, c.Iterations, c.Medians[0], c.Medians[1], c.Ratio, c.Least, c.Most)
+	})
 	fmt.Fprintln(w)
 	for _, n := range unique(each(r.Cells, func(c comparedCell) int { return c.Processes })) {
 		of := slices.DeleteFunc(slices.Clone(r.Cells), func(c comparedCell) bool { return c.Processes != n })

@@ -1,16 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"github.com/coppice-go/coppice/bench/clock"
+	"github.com/coppice-go/coppice/bench/floor"
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/launch"
+	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/model"
 )
 
@@ -215,14 +226,25 @@ func intOf(r slog.Record, key string) int {
 	return n
 }
 
-// medianOf is the median of a figure of some deaths.
-func medianOf[D any](deaths []D, figure func(D) float64) float64 {
-	return model.Median(each(deaths, figure))
+// summedUp are the medians of what some deaths came to, figure by figure. The first figure of D is the whole; the second is
+// what 99 of 100 do not exceed of it.
+func summedUp[D any](deaths []D) (sum D) {
+	figure := func(d *D, i int) reflect.Value { return reflect.ValueOf(d).Elem().Field(i) }
+	all := func(i int) []float64 { return each(deaths, func(d D) float64 { return figure(&d, i).Float() }) }
+	for i := range reflect.TypeFor[D]().NumField() {
+		figure(&sum, i).SetFloat(model.Median(all(i)))
+	}
+	figure(&sum, 1).SetFloat(percentile(slices.Sorted(slices.Values(all(0))), 99))
+	return sum
 }
 
-// p99Of is what 99 of 100 deaths do not exceed.
-func p99Of[D any](deaths []D, figure func(D) float64) float64 {
-	return percentile(slices.Sorted(slices.Values(each(deaths, figure))), 99)
+// medianRatio is the median of the rounds' own ratios, whose two sides are neighbours in time.
+func medianRatio(some, others []float64) float64 {
+	ratios := make([]float64, len(some))
+	for i := range some {
+		ratios[i] = some[i] / others[i]
+	}
+	return model.Median(ratios)
 }
 
 // each is what a function makes of each of a list.
@@ -231,4 +253,97 @@ func each[A, B any](list []A, of func(A) B) (all []B) {
 		all = append(all, of(one))
 	}
 	return all
+}
+
+// settleTime is how long processes are left alone before one is killed: longer than
+// it takes them to connect with their children in the tree of the view.
+const settleTime = 600 * time.Millisecond
+
+// jobSilence is how long a process may be silent: longer than it waits for its turn
+// where hundreds share a processor. Here it is the kernel that tells of a death.
+const jobSilence = 30 * time.Second
+
+// jobTime bounds a job of n processes.
+func jobTime(n int) time.Duration { return 30*time.Second + time.Duration(n)*200*time.Millisecond }
+
+// deadlyJob is a job of this command's own processes, some of which are killed one
+// after the other.
+type deadlyJob struct {
+	n       int
+	victims []int    // ranks
+	args    []string // of a process
+	env     []string
+	sink    *deathSink
+}
+
+// run returns when they were killed. If anybody else dies, or a task does not end well,
+// it is an error.
+func (d deadlyJob) run(ctx context.Context) ([]int64, error) {
+	plan, err := launch.New(launch.Config{
+		N: d.n, StdinRank: -1, Settings: control.Settings{Silence: jobSilence},
+		Env:     append([]string{transport.ChooseVariable + "=" + transport.Unix}, d.env...),
+		Program: self(), Args: d.args,
+		Output: launch.Output{Stdout: d.sink, Prefix: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, jobTime(d.n))
+	defer cancel()
+	times := make(chan []int64, 1)
+	go func() { times <- d.killInTurn(ctx) }()
+	run, err := plan.Run(ctx)
+	late := ctx.Err() == context.DeadlineExceeded
+	cancel()
+	killed := <-times
+	if err != nil {
+		return nil, err
+	}
+	if late {
+		return nil, fmt.Errorf("deaths of ranks %v of %d: no end within %v", d.victims, d.n, jobTime(d.n))
+	}
+	if !slices.Equal(slices.Sorted(slices.Values(run.Killed)), slices.Sorted(slices.Values(d.victims))) || run.Exit != 0 || len(killed) != len(d.victims) {
+		return nil, fmt.Errorf("deaths of ranks %v of %d: %s", d.victims, d.n, cmp.Or(run.Cause, "nobody died"))
+	}
+	return killed, nil
+}
+
+// killInTurn kills processes, each when all are ready for it, and returns when.
+func (d deadlyJob) killInTurn(ctx context.Context) (killed []int64) {
+	for i, victim := range d.victims {
+		select {
+		case <-d.sink.ready[i]:
+		case <-ctx.Done():
+			return killed
+		}
+		time.Sleep(settleTime)
+		pid := d.sink.pid(victim)
+		at := clock.Now()
+		if posix.Kill(pid, syscall.SIGKILL) != nil {
+			return killed
+		}
+		killed = append(killed, at)
+	}
+	return killed
+}
+
+func decimals[N ~int | ~int32](numbers []N) []string {
+	return each(numbers, func(n N) string { return strconv.Itoa(int(n)) })
+}
+
+func floorTimes(ctx context.Context, n, victim int) (floor.Times, error) {
+	return floor.Measure(ctx, n, victim, func(dir string, rank int) []string {
+		return []string{self(), "bench-floor-process", dir, strconv.Itoa(rank), strconv.Itoa(n)}
+	})
+}
+
+// benchFloorProcessCmd is a process of the floor.
+type benchFloorProcessCmd struct {
+	Dir  string `arg:""`
+	Rank int    `arg:""`
+	N    int    `arg:""`
+}
+
+func (b *benchFloorProcessCmd) Run(c *console) error {
+	return floor.Run(b.Dir, b.Rank, b.N, os.Stdin, c.stdout)
 }

@@ -31,16 +31,14 @@ func TestVictimsAreSpreadOverAllRanksButZero(t *testing.T) {
 
 func TestAMembershipPlanIsWhatWasAskedFor(t *testing.T) {
 	number, yes, no := func(n int) *int { return &n }, true, false
-	for _, c := range []struct {
-		cmd  benchMembershipCmd
-		want membershipPlan
-	}{
-		{benchMembershipCmd{Rounds: 9}, membershipPlan{[]int{64}, 9, 0, true}},
-		{benchMembershipCmd{Rounds: 1, N: number(3), Memberlist: &no}, membershipPlan{[]int{3}, 1, 0, false}},
-		{benchMembershipCmd{Rounds: 2, Sizes: []int{8, 4}, Fanout: 4}, membershipPlan{[]int{8, 4}, 2, 4, false}},
-		{benchMembershipCmd{Rounds: 2, Sizes: []int{4, 8}, Memberlist: &yes}, membershipPlan{[]int{4, 8}, 2, 0, true}},
+	for _, c := range []struct{ cmd, want benchMembershipCmd }{
+		{benchMembershipCmd{}, benchMembershipCmd{Sizes: []int{64}, Memberlist: &yes}},
+		{benchMembershipCmd{N: number(3), Memberlist: &no}, benchMembershipCmd{N: number(3), Sizes: []int{3}, Memberlist: &no}},
+		{benchMembershipCmd{Sizes: []int{8, 4}, Fanout: 4}, benchMembershipCmd{Sizes: []int{8, 4}, Fanout: 4, Memberlist: &no}},
+		{benchMembershipCmd{Sizes: []int{4, 8}, Memberlist: &yes}, benchMembershipCmd{Sizes: []int{4, 8}, Memberlist: &yes}},
 	} {
-		if got, err := c.cmd.plan(); err != nil || !reflect.DeepEqual(got, c.want) {
+		got := c.cmd
+		if err := got.check(); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %+v, %v; want %+v", c.cmd, got, err, c.want)
 		}
 	}
@@ -64,11 +62,8 @@ func TestADeathIsSummedUpFromWhatSurvivorsSaw(t *testing.T) {
 		t.Errorf("processes %v", sink.pids)
 	}
 	got, err := sink.change(0, 1000, []int{2})
-	if want := (viewChange{detection: 2, proposer: 3, total: 8}); err != nil || got != want {
+	if want := (viewChange{Detection: 2, Proposer: 3, Total: 8, Stabilization: 5}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
-	if s := got.stabilization(); s != 5 {
-		t.Errorf("stabilization %v, want 5", s)
 	}
 }
 
@@ -77,7 +72,7 @@ func TestASurvivorMayLearnByTheView(t *testing.T) {
 	sink := newDeathSink(3, 1, false)
 	sinkTakes(t, sink, `{"rank":0,"learned":3000,"opened":7000}`, `{"rank":2,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{1})
-	if want := (viewChange{detection: 2, proposer: 2, total: 7}); err != nil || got != want {
+	if want := (viewChange{Detection: 2, Proposer: 2, Total: 7, Stabilization: 5}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
@@ -109,7 +104,7 @@ func TestWhoProposesWhenRankZeroDies(t *testing.T) {
 	sink := newDeathSink(3, 1, false)
 	sinkTakes(t, sink, `{"rank":1,"learned":4000,"opened":7000}`, `{"rank":2,"learned":3000,"opened":8000}`)
 	got, err := sink.change(0, 1000, []int{0})
-	if want := (viewChange{detection: 2, proposer: 3, total: 7}); err != nil || got != want {
+	if want := (viewChange{Detection: 2, Proposer: 3, Total: 7, Stabilization: 4}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
@@ -138,11 +133,11 @@ func TestNonsenseOfSurvivorsIsRefused(t *testing.T) {
 func sides(n int, memberlist ...float64) membershipSides {
 	return membershipSides{
 		n:   n,
-		any: []viewChange{{10, 20, 120}, {10, 20, 9020}, {12, 30, 150}},
+		any: []viewChange{{120, 0, 10, 20, 100}, {9020, 0, 10, 20, 9000}, {150, 0, 12, 30, 120}},
 		root: []viewChange{
-			{10, 20, 220}, {10, 20, 320}, {10, 20, 420},
+			{220, 0, 10, 20, 200}, {320, 0, 10, 20, 300}, {420, 0, 10, 20, 400},
 		},
-		first:   []viewChange{{10, 20, 500}},
+		first:   []viewChange{{500, 0, 10, 20, 480}},
 		barrier: []float64{50, 4500, 40}, floor: []float64{100, 9020, 50}, memberlist: memberlist,
 	}
 }
@@ -152,11 +147,11 @@ func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
 	got := s.sumUp()
 	memberlist, ratio := 45_000.0, 300.0
 	want := membershipSize{
-		Processes:    8,
-		deathFigures: deathFigures{Median: 150, P99: 9020, Detection: 10, Proposer: 20, Stabilization: 120},
-		Root:         deathFigures{Median: 320, P99: 420, Detection: 10, Proposer: 20, Stabilization: 300},
-		First:        deathFigures{Median: 500, P99: 500, Detection: 10, Proposer: 20, Stabilization: 480},
-		Barrier:      50, Floor: 100, Memberlist: &memberlist,
+		Processes:  8,
+		viewChange: viewChange{Total: 150, P99: 9020, Detection: 10, Proposer: 20, Stabilization: 120},
+		Root:       viewChange{Total: 320, P99: 420, Detection: 10, Proposer: 20, Stabilization: 300},
+		First:      viewChange{Total: 500, P99: 500, Detection: 10, Proposer: 20, Stabilization: 480},
+		Barrier:    50, Floor: 100, Memberlist: &memberlist,
 		Ratios: membershipRatios{StabilizationToBarrier: 2, TotalToFloor: 1.2, MemberlistToTotal: &ratio},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -166,7 +161,7 @@ func TestRatiosAreThoseOfNeighboursInTime(t *testing.T) {
 
 func TestMembershipReportHasOneShape(t *testing.T) {
 	for _, sizes := range [][]membershipSides{{sides(8)}, {sides(8), sides(16)}} {
-		report := keysOf(t, newMembershipReport(membershipPlan{rounds: 3}, sizes))
+		report := keysOf(t, newMembershipReport(&benchMembershipCmd{Rounds: 3}, sizes))
 		cells, _ := report["sizes"].([]any)
 		if len(cells) != len(sizes) || report["median_us"] != nil || (report["fit"] != nil) != (len(sizes) > 1) {
 			t.Fatalf("%d sizes: %v", len(sizes), report)
@@ -189,7 +184,7 @@ func TestMembershipReportHasOneShape(t *testing.T) {
 func TestAMissedTargetIsMarked(t *testing.T) {
 	late := sides(16, 15_000) // 100 times as long as ours
 	late.floor = []float64{10, 10, 10}
-	rows := rowsOf(newMembershipReport(membershipPlan{rounds: 3}, []membershipSides{sides(8, 45_000), late}).write)
+	rows := rowsOf(newMembershipReport(&benchMembershipCmd{Rounds: 3}, []membershipSides{sides(8, 45_000), late}).write)
 	for _, want := range []string{
 		"8 another 10 20 120 150 9020", "16 rank 0 10 20 300 320 420",
 		"8 50 100 45000 2.00 1.20 300.00", "16 50 10 15000 2.00 15.00 ! 100.00 !",
@@ -214,7 +209,7 @@ func TestASecondDeathIsSummedUpByItself(t *testing.T) {
 		t.Error("all are over the first death, and it does not say so")
 	}
 	got, err := sink.change(1, 10_000, []int{3, 0})
-	if want := (viewChange{detection: 3, proposer: 4, total: 8}); err != nil || got != want {
+	if want := (viewChange{Detection: 3, Proposer: 4, Total: 8, Stabilization: 4}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }

@@ -1,18 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/coppice-go/coppice"
 	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/bench/ops"
 	"github.com/coppice-go/coppice/internal/node"
+	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/logp"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
@@ -121,4 +130,177 @@ func busiest(job benchloop.Job, p int) int {
 	default:
 		return bytes * min(1, p-1)
 	}
+}
+
+// benchProtection is how broadcasts are protected while they are measured, and
+// against what. Tree and Correction may be empty.
+type benchProtection struct {
+	Mode             string `arg:""`
+	Tree, Correction string
+	Failed           []int
+	Copies           int // of what is saved; 0: nothing is
+}
+
+func (b *benchCmd) protection() benchProtection {
+	return benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.copies()}
+}
+
+// words start a process that measures with this protection; its jobs follow.
+func (b benchProtection) words() []string {
+	return slices.Concat([]string{"bench-process"}, repeated(&b), []string{b.Mode})
+}
+
+// mode is the protection as the library has it.
+func (b benchProtection) mode() coppice.Protection {
+	p := coppice.Plain
+	switch b.Mode {
+	case correctedMode:
+		p = coppice.Corrected(b.correction())
+	case replayMode, sendsMode:
+		p = coppice.Replayed
+	case agreedMode, reportMode, twiceMode:
+		p = coppice.Agreed
+	}
+	if b.Tree != "" {
+		p = p.Along(b.Tree)
+	}
+	return p
+}
+
+// measure runs a job's loop at one task.
+func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
+	job.Twice = b.Mode == twiceMode
+	if b.Mode == sendsMode {
+		job.Op = benchloop.Sends
+	}
+	return ops.Measure(ctx, t, alive, job, b.mode())
+}
+
+// job has the settings that the mode is about.
+func (b benchProtection) job(watch *logWatch) *coppice.Job {
+	job := &coppice.Job{Recovery: coppice.Report, Logger: slog.New(watch)}
+	if logged(b.Mode) {
+		job.Recovery, job.LogBytes, job.Copies = coppice.Replay, benchLogBytes, b.Copies
+	}
+	return job
+}
+
+func (b benchProtection) correction() string { return cmp.Or(b.Correction, "checked") }
+
+// corrected are the operations that can be corrected, and alongTrees those that have a tree.
+var (
+	corrected  = []string{benchloop.Broadcast, benchloop.Reduce, benchloop.AllReduce}
+	alongTrees = []string{benchloop.Broadcast}
+)
+
+// outside is the first of the operations that is not among some, or "".
+func outside(some, ops []string) string {
+	if i := slices.IndexFunc(ops, func(op string) bool { return !slices.Contains(some, op) }); i >= 0 {
+		return ops[i]
+	}
+	return ""
+}
+
+// checkProtection checks what is said of trees, corrections and failed ranks.
+func (b *benchCmd) checkProtection(ops []string) error {
+	switch op := outside(alongTrees, ops); {
+	case b.Tree != "" && op != "":
+		return fmt.Errorf("--tree with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case b.Mode != correctedMode && b.Correction != "":
+		return fmt.Errorf("--correction with mode %s; allowed with: corrected", b.Mode)
+	case b.Mode != correctedMode && len(b.Failed) > 0:
+		return fmt.Errorf("--failed with mode %s; allowed with: corrected", b.Mode)
+	case len(b.Failed) > 0 && op != "":
+		return fmt.Errorf("--failed with operation %s; allowed with: %s", op, benchloop.Broadcast)
+	case b.Transport == memory && len(b.Failed) > 0:
+		return fmt.Errorf("--failed with transport memory; allowed with: %s", strings.Join(benchTransports, ", "))
+	case b.Tree == "" && b.Correction == "":
+		return nil
+	}
+	var wrong error // what the library says to it
+	mode := coppice.Mode(b.protection().mode())
+	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
+		if slices.Contains(ops, benchloop.Broadcast) {
+			_, wrong = coppice.Broadcast(ctx, t, 0, mode)
+		}
+		if wrong == nil && outside(alongTrees, ops) != "" {
+			_, wrong = coppice.Reduce(ctx, t, 0, coppice.Sum, mode)
+		}
+		return nil
+	})
+	return errors.Join(err, wrong)
+}
+
+// checkFailed checks the failed among n processes: the root is not, and nobody who
+// waits would wait forever.
+func (b *benchCmd) checkFailed(n int) error {
+	if len(b.Failed) == 0 {
+		return nil
+	}
+	seen := map[int]bool{}
+	faults := logp.Faults{}
+	for _, r := range b.Failed {
+		if r < 1 || r >= n || seen[r] {
+			return fmt.Errorf("failed rank %d of %d processes; allowed: 1 to %d, each once", r, n, n-1)
+		}
+		seen[r] = true
+		faults.Failed = append(faults.Failed, protocol.Rank(r))
+	}
+	p := b.protection()
+	name, reach, err := broadcast.ParseCorrection(p.correction())
+	if err != nil || name != "opportunistic" && name != "optimized" {
+		return err
+	}
+	p.Tree = cmp.Or(p.Tree, "binomial")
+	if strings.HasPrefix(p.Tree, "gossip") {
+		return fmt.Errorf("--failed with tree %s and correction %s, which may leave some unreached; allowed: correction checked", p.Tree, p.Correction)
+	}
+	runs, err := logp.Broadcast(broadcast.Spec{Tree: p.Tree, Correction: "checked", Synchronized: true},
+		logp.Network{P: n, L: 2, O: 1}, logp.Runs{Runs: 1, Workers: 1, Faults: logp.Sampling{Fixed: faults}})
+	if err == nil && int(runs[0].GapMax) > 2*int(reach) {
+		err = fmt.Errorf("without the failed ranks %d in a row are not reached along the tree, more than correction %s mends; allowed: correction checked", runs[0].GapMax, p.Correction)
+	}
+	return err
+}
+
+// survivors returns the group of those that live, when all that are to fail are
+// dead and this task knows it. A task that is to fail does not return.
+func (b benchProtection) survivors(ctx context.Context, t *coppice.Task) (*coppice.Task, error) {
+	if len(b.Failed) == 0 {
+		return t, nil
+	}
+	const last = 1 // the tag of the message upon which a process dies
+	color := 0
+	fails := slices.Contains(b.Failed, t.Rank())
+	if fails {
+		color = -1
+	}
+	alive, err := t.Split(ctx, color, t.Rank())
+	if err != nil {
+		return nil, err
+	}
+	if fails {
+		if _, err := coppice.Recv[int](ctx, t, 0, last); err != nil {
+			return nil, err
+		}
+		if err := posix.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return nil, err
+		}
+		select {}
+	}
+	// Nobody dies before all are through with the split.
+	if err := coppice.Barrier(ctx, alive); err != nil {
+		return nil, err
+	}
+	for _, r := range b.Failed {
+		if t.Rank() == 0 {
+			if err := coppice.Send(ctx, t, r, last, 0); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := coppice.Recv[int](ctx, t, r, last); !errors.Is(err, coppice.ErrLost) {
+			return nil, fmt.Errorf("rank %d, which is to be dead: %w", r, err)
+		}
+	}
+	return alive, nil
 }

@@ -20,9 +20,8 @@ func TestARecoveryPlanIsWhatWasAskedFor(t *testing.T) {
 		{[]string{"scan", "barrier"}, []string{"scan", "barrier"}},
 	} {
 		cmd := benchRecoveryCmd{N: 8, Op: c.asked, Size: "1KiB", Mode: agreedMode, Backups: backupsAuto, Rounds: 2}
-		want := recoveryPlan{n: 8, bytes: 1024, rounds: 2, ops: c.want, mode: agreedMode, backups: backupsAuto}
-		if got, err := cmd.plan(); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, %v; want %+v", c.asked, got, err, want)
+		if err := cmd.check(); err != nil || cmd.bytes != 1024 || !slices.Equal(cmd.Op, c.want) {
+			t.Errorf("%q: %+v, %v; want %q of 1024 bytes", c.asked, cmd, err, c.want)
 		}
 	}
 }
@@ -46,7 +45,7 @@ func TestARecoveryIsSummedUpFromWhatTasksSaw(t *testing.T) {
 		t.Errorf("processes %v", sink.pids)
 	}
 	got, err := sink.survival(0, 1000, []int{2})
-	if want := (survival{noticed: 2, detection: 3, view: 6, started: 7, resumed: 8, total: 10}); err != nil || got != want {
+	if want := (survival{Noticed: 2, Detection: 3, View: 6, Started: 7, Resumed: 8, Total: 10}); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 }
@@ -162,8 +161,8 @@ func TestWrongSumsAreNoticed(t *testing.T) {
 func threeDeaths(op string) recoverySides {
 	return recoverySides{
 		op:    op,
-		any:   []survival{{1, 2, 60, 70, 75, 120}, {1, 2, 900, 901, 902, 9000}, {3, 4, 80, 90, 95, 150}},
-		first: []survival{{1, 2, 3, 4, 5, 500}},
+		any:   []survival{{120, 0, 1, 2, 60, 70, 75}, {9000, 0, 1, 2, 900, 901, 902}, {150, 0, 3, 4, 80, 90, 95}},
+		first: []survival{{500, 0, 1, 2, 3, 4, 5}},
 		floor: []float64{100, 9000, 50}, noticed: []float64{9, 90, 10},
 	}
 }
@@ -173,9 +172,9 @@ func TestRecoveriesAreHeldAgainstTheirNeighbours(t *testing.T) {
 	got := s.sumUp(8)
 	want := recoveryCell{
 		Op: "scan", Bytes: 8,
-		recoveryFigures: recoveryFigures{Median: 150, P99: 9000, Noticed: 1, Detection: 2, View: 80, Started: 90, Resumed: 95},
-		First:           recoveryFigures{Median: 500, P99: 500, Noticed: 1, Detection: 2, View: 3, Started: 4, Resumed: 5},
-		Floor:           100, Seen: 10,
+		survival: survival{Total: 150, P99: 9000, Noticed: 1, Detection: 2, View: 80, Started: 90, Resumed: 95},
+		First:    survival{Total: 500, P99: 500, Noticed: 1, Detection: 2, View: 3, Started: 4, Resumed: 5},
+		Floor:    100, Seen: 10,
 		Ratios: recoveryRatios{TotalToFloor: 1.2, ViewToFloor: 0.6, TotalToView: 2},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -185,7 +184,7 @@ func TestRecoveriesAreHeldAgainstTheirNeighbours(t *testing.T) {
 
 func TestRecoveryReportHasOneShape(t *testing.T) {
 	for _, sides := range [][]recoverySides{{threeDeaths("scan")}, {threeDeaths("scan"), threeDeaths("reduce")}} {
-		report := keysOf(t, newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, sides))
+		report := keysOf(t, newRecoveryReport(&benchRecoveryCmd{N: 8, bytes: 8, Rounds: 3, Mode: replayMode}, sides))
 		cells, _ := report["cells"].([]any)
 		if len(cells) != len(sides) || report["median_us"] != nil || report["processes"] == nil || report["mode"] == nil || report["rounds"] == nil {
 			t.Fatalf("%d operations: %v", len(sides), report)
@@ -202,7 +201,7 @@ func TestRecoveryReportHasOneShape(t *testing.T) {
 func TestAMissedRecoveryIsMarked(t *testing.T) {
 	late := threeDeaths("reduce")
 	late.floor = []float64{10, 10, 10}
-	rows := rowsOf(newRecoveryReport(recoveryPlan{n: 8, bytes: 8, rounds: 3, mode: replayMode}, []recoverySides{threeDeaths("scan"), late}).write)
+	rows := rowsOf(newRecoveryReport(&benchRecoveryCmd{N: 8, bytes: 8, Rounds: 3, Mode: replayMode}, []recoverySides{threeDeaths("scan"), late}).write)
 	for _, want := range []string{"scan 8B 1 2 80 90 95 150 9000 500 10 100 1.20", "reduce 8B 1 2 80 90 95 150 9000 500 10 10 15.00 !"} {
 		if !slices.Contains(rows, want) {
 			t.Errorf("no line %q in\n%s", want, strings.Join(rows, "\n"))

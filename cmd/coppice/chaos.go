@@ -5,17 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"github.com/coppice-go/coppice/chaos"
+	"github.com/coppice-go/coppice/chaos/oracle"
+	"github.com/coppice-go/coppice/chaos/reduction"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 type chaosCmd struct {
-	Processes *int   `name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
+	Processes *int   `bounds:"number of processes P is %d; allowed: 1 to 256" name:"processes" short:"P" placeholder:"N" help:"Number of processes, at most 256 (default 5, and 3 with --exhaustive)."`
 	Protocol  string `default:"all" placeholder:"C" help:"What is attacked: all (the default: the broadcasts listed above, and nothing else), a correction as for sim, many (several checked broadcasts at once), corrected-reduce:F, corrected-allreduce:F, membership, agreement or replay."`
 	groupFlags
 	ringFlags
@@ -33,9 +37,9 @@ type chaosCmd struct {
 	Cancels   int  `placeholder:"K" help:"Agreement: so often at most a process votes to abort one. Replay: so many contexts at most end; some operations are agreed then."`
 
 	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all)."`
-	Operations int    `default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
-	Saves      *int   `placeholder:"N" help:"Replay: so often programs call Save (default: up to 3 times in half of the random programs, otherwise never)."`
-	Tasks      int    `placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
+	Operations int    `bounds:"programs of %d operations; allowed: 1 or more" default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
+	Saves      *int   `bounds:"%d saves; allowed: 0 to 1000" placeholder:"N" help:"Replay: so often programs call Save (default: up to 3 times in half of the random programs, otherwise never)."`
+	Tasks      int    `bounds:"%d tasks; allowed: 1 to 256, or 0 for as many as processes" placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
 
 	Frozen int  `placeholder:"K" help:"Replay: at a random moment all faults end and at most so many processes stand still; the others must come to the end."`
 	Inside bool `help:"Replay: the coordinator is part of a process, which may crash like any other. Otherwise it is apart, and never does; in a swarm it is inside in a quarter of the runs."`
@@ -43,12 +47,12 @@ type chaosCmd struct {
 
 	RequireSituations bool `name:"require-situations" help:"Replay: fail if one of the situations that are counted never occurs."`
 
-	Delays     *int   `placeholder:"D" help:"Membership, agreement, replay: explore every schedule that differs from the ordinary one in at most so many steps."`
+	Delays     *int   `bounds:"%d delays; allowed: 0 or more" placeholder:"D" help:"Membership, agreement, replay: explore every schedule that differs from the ordinary one in at most so many steps."`
 	Exhaustive bool   `help:"Explore every schedule instead of drawing some."`
-	States     int    `default:"2000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
-	Runs       int    `default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
+	States     int    `bounds:"%d states; allowed: 1 or more" default:"2000000" placeholder:"N" help:"Give up an exhaustive exploration beyond so many states (default ${default})."`
+	Runs       int    `bounds:"%d runs; allowed: 1 or more" default:"100000" placeholder:"R" help:"Number of schedules, for each protocol (default ${default})."`
 	Seed       uint64 `default:"1" placeholder:"S" help:"Same seed, same schedules (default ${default})."`
-	Workers    int    `default:"0" placeholder:"W" help:"Cores to use, 0 for all; the schedules do not depend on it."`
+	Workers    int    `bounds:"%d workers; allowed: 1 or more, or 0 for all cores" default:"0" placeholder:"W" help:"Cores to use, 0 for all; the schedules do not depend on it."`
 	Count      bool   `help:"Go on after a violation and count how many there are."`
 	Reorder    bool   `help:"Messages between two processes may overtake each other."`
 	Lossy      bool   `help:"A crash takes the tail of what the dead sent with it; survivors then all deliver or none."`
@@ -126,8 +130,8 @@ func (x *chaosCmd) Run(c *console) error {
 		case errors.Is(err, chaos.ErrIncomplete):
 			report.Complete = false
 		case err != nil && result.First == nil:
-			if x.Protocol == "all" && x.unfit(name) {
-				continue
+			if x.Protocol == "all" && (name == many || x.builds(name) != nil) {
+				continue // such as acknowledgements of gossip
 			}
 			if _, _, unknown := broadcast.ParseCorrection(name); unknown != nil && name != many && name != rerun && !x.inViews() && !isReduction(name) {
 				err = fmt.Errorf("%w, corrected-reduce:F, corrected-allreduce:F, agreement, replay, many, all, membership", unknown)
@@ -172,9 +176,8 @@ func (x *chaosCmd) progress(c *console, name string, i, protocols int) (stop fun
 	if x.Exhaustive || x.Delays != nil {
 		return func() {}
 	}
-	shown := c.newSchedules(name, i, protocols, x.Runs)
-	x.made = shown.done
-	return shown.stop
+	x.made, stop = c.schedules(name, i, protocols, x.Runs)
+	return stop
 }
 
 func (x *chaosCmd) check() error {
@@ -183,14 +186,6 @@ func (x *chaosCmd) check() error {
 		x.P = 3
 	}
 	switch {
-	case x.P < 1 || x.P > chaosMax:
-		return fmt.Errorf("number of processes P is %d; allowed: 1 to %d", x.P, chaosMax)
-	case x.Runs < 1:
-		return fmt.Errorf("%d runs; allowed: 1 or more", x.Runs)
-	case x.Workers < 0:
-		return fmt.Errorf("%d workers; allowed: 1 or more, or 0 for all cores", x.Workers)
-	case x.States < 1:
-		return fmt.Errorf("%d states; allowed: 1 or more", x.States)
 	case x.Crashes != nil && (*x.Crashes < 0 || *x.Crashes > x.P && x.Protocol != rerun):
 		return fmt.Errorf("%d crashes; allowed: 0 to %d", *x.Crashes, x.P)
 	case x.Dead != nil && (*x.Dead < 0 || *x.Dead > x.P-1):
@@ -214,9 +209,14 @@ func (x *chaosCmd) check() error {
 	case x.Protocol == many && x.Crashes != nil && *x.Crashes > 0:
 		return errors.New("--crashes with many broadcasts, of which none survives a crash; allowed: 0")
 	}
-	spec, err := x.groupFlags.spec(x.P, "none", x.ringFlags)
+	return x.builds("none") // the tree, whatever the correction
+}
+
+// builds returns an error if a correction does not exist with the other flags.
+func (x *chaosCmd) builds(correction string) error {
+	spec, err := x.groupFlags.spec(x.P, correction, x.ringFlags)
 	if err == nil {
-		_, err = spec.Build() // the tree, whatever the correction
+		_, err = spec.Build()
 	}
 	return err
 }
@@ -237,8 +237,6 @@ func (x *chaosCmd) checkViews() error {
 	switch {
 	case x.P+x.Joiners > chaosMax:
 		return fmt.Errorf("%d processes and joiners; allowed: at most %d", x.P+x.Joiners, chaosMax)
-	case x.Delays != nil && *x.Delays < 0:
-		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
 	case x.Delays != nil && (x.Exhaustive || x.Count):
 		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
 	case x.Dead != nil || x.Reorder:
@@ -251,19 +249,6 @@ func (x *chaosCmd) checkViews() error {
 
 // chaosMax bounds the group: a schedule costs at least P² steps.
 const chaosMax = 256
-
-// unfit reports whether a protocol of the list does not exist with the other
-// flags, such as acknowledgements of gossip.
-func (x *chaosCmd) unfit(name string) bool {
-	if name == many {
-		return true
-	}
-	spec, err := x.groupFlags.spec(x.P, name, x.ringFlags)
-	if err == nil {
-		_, err = spec.Build()
-	}
-	return err != nil
-}
 
 // attacked is a world that can be explored in three ways.
 type attacked interface {
@@ -383,5 +368,93 @@ func (p *chaosResult) write(w *bufio.Writer, exhaustive bool) {
 	fmt.Fprintf(w, "    %s\n    => %s\n\n", strings.Join(p.Script, "\n    "), p.Error)
 	if p.Seed != nil {
 		fmt.Fprintf(w, "replay: %s\n", p.Replay)
+	}
+}
+
+// reductionPrefix begins the names of corrected reductions; the operation follows.
+const reductionPrefix = "corrected-"
+
+func isReduction(name string) bool { return strings.HasPrefix(name, reductionPrefix) }
+
+// parseReduction reads the name of a corrected reduction and how many deaths it outlives.
+func parseReduction(text string) (op collective.Op, failures int, err error) {
+	name, digits, found := strings.Cut(strings.TrimPrefix(text, reductionPrefix), ":")
+	op, err = collective.ParseOp(name)
+	if err == nil && found {
+		failures, err = strconv.Atoi(digits)
+	} else {
+		failures = 1
+	}
+	if err != nil || op != collective.Reduce && op != collective.AllReduce || failures < 0 || failures > collective.FailuresMax {
+		return 0, 0, fmt.Errorf("protocol %q; allowed: corrected-reduce:F, corrected-allreduce:F with F from 0 to %d", text, collective.FailuresMax)
+	}
+	return op, failures, nil
+}
+
+func (x *chaosCmd) attackReduction(name string) (chaos.Report, error) {
+	op, failures, err := parseReduction(name)
+	if err != nil {
+		return chaos.Report{}, err
+	}
+	a := reduction.Attack{
+		Spec:   collective.Spec{Op: op, P: x.P, Root: protocol.Rank(x.Root), Failures: failures},
+		Failed: given(x.Dead, min(failures, x.P-1)), Crashes: given(x.Crashes, min(failures, x.P)),
+		LossyCrashes: x.Lossy, Reorder: x.Reorder, KeepGoing: x.Count, StatesMax: x.States, Progress: x.made,
+	}
+	if x.Exhaustive {
+		return a.Exhaustive()
+	}
+	return a.Random(x.Seed, x.Runs, x.Workers)
+}
+
+// checkedTrace is what came of checking the trace of a job.
+type checkedTrace struct {
+	File string `json:"file"`
+	oracle.Report
+	Error string `json:"error,omitempty"`
+}
+
+// checkTraces checks what jobs have written down.
+func (x *chaosCmd) checkTraces(c *console) error {
+	var all []checkedTrace
+	wrong := 0
+	for _, name := range x.Check {
+		f, err := os.Open(name)
+		if err != nil {
+			return badInput{err}
+		}
+		report, err := oracle.Check(f)
+		f.Close()
+		t := checkedTrace{File: name, Report: report}
+		if err != nil {
+			t.Error = err.Error()
+			wrong++
+		}
+		if all = append(all, t); x.JSON {
+			continue
+		}
+		if err := c.print(t.write); err != nil {
+			return err
+		}
+	}
+	if x.JSON {
+		if err := c.printJSON(struct {
+			Traces []checkedTrace `json:"traces"`
+		}{all}); err != nil {
+			return err
+		}
+	}
+	if wrong > 0 {
+		return fmt.Errorf("violations: %d in %d traces", wrong, len(all))
+	}
+	return nil
+}
+
+func (t checkedTrace) write(w *bufio.Writer) {
+	fmt.Fprintf(w, "%s: %d processes, %d steps, %d effects, %d letters, %d messages, %d views, %d epochs, %d tasks run again (%d from a saved state), "+
+		"%d decisions, %d messages of streams, %d credits\n",
+		t.File, t.Processes, t.Steps, t.Effects, t.Letters, t.Messages, t.Views, t.Epochs, t.Adoptions, t.Resumptions, t.Decisions, t.Arrivals, t.Credits)
+	if t.Error != "" {
+		fmt.Fprintf(w, "  violation: %s\n", t.Error)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/coppice-go/coppice/chaos"
 	"github.com/coppice-go/coppice/chaos/recovery"
@@ -26,14 +27,6 @@ func (x *chaosCmd) checkReplay() error {
 		return fmt.Errorf("%d joiners; allowed: 0 to %d", x.Joiners, chaosMax-x.P)
 	case x.Crashes != nil && *x.Crashes > x.P+x.Joiners-1:
 		return fmt.Errorf("%d crashes with replay; allowed: 0 to %d, since one process survives", *x.Crashes, x.P+x.Joiners-1)
-	case x.Tasks < 0 || x.Tasks > chaosMax:
-		return fmt.Errorf("%d tasks; allowed: 1 to %d, or 0 for as many as processes", x.Tasks, chaosMax)
-	case x.Operations < 1:
-		return fmt.Errorf("programs of %d operations; allowed: 1 or more", x.Operations)
-	case x.Saves != nil && (*x.Saves < 0 || *x.Saves > savesMax):
-		return fmt.Errorf("%d saves; allowed: 0 to %d", *x.Saves, savesMax)
-	case x.Delays != nil && *x.Delays < 0:
-		return fmt.Errorf("%d delays; allowed: 0 or more", *x.Delays)
 	case x.Delays != nil && (x.Exhaustive || x.Count):
 		return errors.New("--delays with --exhaustive or --count; allowed: one of them")
 	case (x.Swarm || x.Frozen > 0 || x.RequireSituations) && (x.Exhaustive || x.Delays != nil):
@@ -53,7 +46,7 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 		Frozen: x.Frozen, Inside: x.Inside,
 	}
 	if x.Swarm {
-		r.Swarm, r.OneWay, r.Logless, r.Stored, r.SomeInside, r.Hosts, r.Drains = true, true, true, true, true, swarmHosts, x.P-1
+		r.Swarm, r.OneWay, r.Logless, r.Stored, r.SomeInside, r.Hosts, r.Drains, r.Late = true, true, true, true, true, swarmHosts, x.P-1, x.P-1
 	}
 	if op, err := replay.ParseOp(x.Op); err == nil {
 		r.Ops = []replay.Op{op}
@@ -70,9 +63,6 @@ func (x *chaosCmd) attackReplay() (chaos.Report, error) {
 	}
 	return r.Random(x.Seed, x.Runs, x.Workers)
 }
-
-// savesMax bounds the Saves of a program: messages of the model have 16 bits for the epoch.
-const savesMax = 1000
 
 // swarmHosts is on how many hosts the processes of a swarm are at most.
 const swarmHosts = 3
@@ -110,18 +100,10 @@ func (x *chaosCmd) replay(name string, seed uint64) string {
 	if !x.Swarm {
 		return fmt.Sprintf("the same flags with --protocol %s --runs 1 --seed %d", name, seed)
 	}
-	s := fmt.Sprintf("coppice chaos --protocol %s --swarm -P %d --joiners %d --tasks %d --operations %d --crashes %d --suspicions %d --cuts %d --restarts %d --cancels %d --frozen %d",
-		name, x.P, x.Joiners, x.Tasks, x.Operations, *x.Crashes, x.Suspicions, x.Cuts, x.Restarts, x.Cancels, x.Frozen)
-	if x.Saves != nil {
-		s += fmt.Sprintf(" --saves %d", *x.Saves)
-	}
-	if x.Op != "" {
-		s += " --op " + x.Op
-	}
-	if x.Inside {
-		s += " --inside"
-	}
-	return fmt.Sprintf("%s --runs 1 --seed %d", s, seed)
+	one := *x
+	one.Processes, one.Runs, one.Seed = &x.P, 1, seed
+	one.Workers, one.Count, one.JSON, one.RequireSituations = 0, false, false, false
+	return "coppice chaos " + strings.Join(repeated(&one, "runs", "seed"), " ")
 }
 
 // missing lists the situations that must occur and did not.

@@ -191,12 +191,9 @@ func (r *collectiveReport) write(w *bufio.Writer) {
 		fmt.Fprintf(w, "; %d pieces", r.Pieces)
 	}
 	fmt.Fprint(w, "\n\n")
-	table := newTable(w)
-	fmt.Fprintln(table, strings.Repeat(" ", 18)+"\ttime\tmessages\tbytes\tmessages max\tbytes max\t")
-	for _, c := range r.All {
-		fmt.Fprintf(table, "%-18s\t%s\t%s\t%s\t%s\t%s\t\n", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))
-	}
-	table.Flush()
+	tabulate(newTable(w), strings.Repeat(" ", 18)+"\ttime\tmessages\tbytes\tmessages max\tbytes max\t", r.All, func(c collectiveTime) string {
+		return fmt.Sprintf("%-18s\t%s\t%s\t%s\t%s\t%s\t", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))
+	})
 	fmt.Fprint(w, "\nmax: what the busiest process sends or receives, whichever is more\n")
 	if d := r.collectiveDeaths; d != nil {
 		fmt.Fprintf(w, "corrections: %s of the messages; live processes without the result: %d\n", thousands(d.Corrections), d.Unreached)

@@ -144,7 +144,7 @@ func (d *demo) say(format string, args ...any) {
 
 // query is a run of the query.
 func (d *demo) query(mode string, kills []control.Kill) *tpchCmd {
-	return &tpchCmd{Sf: &d.Sf, Query: 3, Mode: mode, appFlags: appFlags{N: d.N, Kill: kills}}
+	return &tpchCmd{tpchFlags: tpchFlags{Sf: &d.Sf, Query: 3, Mode: mode}, appFlags: appFlags{N: d.N, Kill: kills}}
 }
 
 // watch has processes die, and shows what happens, unless it is to be quiet.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -107,9 +108,21 @@ func (d *simulatorDemo) small() error {
 		return err
 	}
 	colored := colorings(records)
+	reached := append(slices.Clone(d.Killed), protocol.Rank(tree.Root())) // by the tree, or dead
 	d.Small = smallAct{
-		Processes: net.P, Missed: below(tree, d.Killed), Corrected: slices.DeleteFunc(slices.Clone(colored), func(c coloring) bool { return c.Tree }),
-		Uncolored: result.Uncolored, Coloring: result.Coloring, Quiescence: result.Quiescence,
+		Processes: net.P, Uncolored: result.Uncolored, Coloring: result.Coloring, Quiescence: result.Quiescence,
+	}
+	for _, c := range colored {
+		if c.Tree {
+			reached = append(reached, c.Rank)
+		} else {
+			d.Small.Corrected = append(d.Small.Corrected, c)
+		}
+	}
+	for r := range protocol.Rank(net.P) {
+		if !slices.Contains(reached, r) {
+			d.Small.Missed = append(d.Small.Missed, r)
+		}
 	}
 	d.drawSmall(tree, colored)
 	return nil
@@ -135,24 +148,6 @@ func colorings(records []logp.Record) (all []coloring) {
 		}
 	}
 	return all
-}
-
-// below returns the live processes that a tree with these dead does not reach.
-func below(tree topology.Tree, dead []protocol.Rank) (missed []protocol.Rank) {
-	isDead := func(r int) bool { return slices.Contains(dead, protocol.Rank(r)) }
-	for r := range tree.Size() {
-		if isDead(r) {
-			continue
-		}
-		up := tree.Parent(r)
-		for up >= 0 && !isDead(up) {
-			up = tree.Parent(up)
-		}
-		if up >= 0 {
-			missed = append(missed, protocol.Rank(r))
-		}
-	}
-	return missed
 }
 
 func (d *simulatorDemo) drawSmall(tree topology.Tree, colored []coloring) {

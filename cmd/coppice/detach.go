@@ -83,36 +83,15 @@ func (r *runCmd) detach(c *console, plan *launch.Plan) error {
 	return c.show(r.JSON, detached{job.Name}, func(w *bufio.Writer) { fmt.Fprintln(w, job.Name) })
 }
 
-// unstarted is the error that the processes of a job could not be started.
-type unstarted struct{ result *spool.Result }
-
-func (u *unstarted) Error() string { return u.result.Error }
-
-// As makes it bad input, or a signal, if that is what the keeper found.
-func (u *unstarted) As(target any) bool {
-	switch to := target.(type) {
-	case *badInput:
-		return u.result.Exit == exitInput
-	case *launch.Interrupted:
-		to.Signal = u.result.Signal
-		return to.Signal != 0
-	}
-	return false
-}
-
 // startKeeper starts the keeper of a job, and waits until that has started the processes. It forwards a
 // signal that comes in the meantime to the keeper.
 func startKeeper(job *spool.Job) error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	log, err := job.Log()
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	keeper := exec.Command(self)
+	keeper := exec.Command(self())
 	keeper.Args = slices.Concat([]string{os.Args[0], "run", "--keeper", job.Path()}, os.Args[2:])
 	keeper.Stderr, keeper.SysProcAttr = log, launch.Detached()
 	ready, err := keeper.StdoutPipe()
@@ -135,10 +114,15 @@ func startKeeper(job *spool.Job) error {
 		text, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("the job's keeper has ended before it had started the processes: %v: %s", keeper.Wait(), text)
 	}
-	if result != nil && !result.Started {
-		return &unstarted{result}
+	switch {
+	case result == nil || result.Started:
+		return nil
+	case result.Signal != 0:
+		return launch.Interrupted{Signal: result.Signal}
+	case result.Exit == exitInput:
+		return badInput{errors.New(result.Error)}
 	}
-	return nil
+	return errors.New(result.Error)
 }
 
 // keep is the keeper of a detached job: it does what run does, and writes to the job's directory what run would show.

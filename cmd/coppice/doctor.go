@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/coppice-go/coppice/internal/doctor"
 	"github.com/coppice-go/coppice/internal/launch"
@@ -52,12 +51,8 @@ func (d *doctorCmd) config() (*doctor.Config, error) {
 	if err := d.spread(&job); err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
 	config := &doctor.Config{
-		Hosts: job.Hosts, SSH: job.SSH, Command: []string{"coppice", "doctor-process"}, Self: []string{self, "doctor-process"},
+		Hosts: job.Hosts, SSH: job.SSH, Command: []string{"coppice", "doctor-process"}, Self: []string{self(), "doctor-process"},
 		Slots: runtime.NumCPU(), Env: append(launch.Carried(), job.Env...), Version: version(),
 	}
 	if config.Listen, err = d.listen(); err != nil {
@@ -71,16 +66,13 @@ func (d *doctorCmd) config() (*doctor.Config, error) {
 
 // writeFindings prints a line for each finding.
 func writeFindings(w *bufio.Writer, r *doctor.Report) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "state\twhere\tcheck\tfinding")
-	for _, f := range r.Findings {
+	tabulate(newList(w), "state\twhere\tcheck\tfinding", r.Findings, func(f doctor.Finding) string {
 		text := f.Text
 		if f.Advice != "" {
 			text += "; " + f.Advice
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.State, f.Where, f.Check, strings.TrimSpace(text))
-	}
-	_ = t.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s", f.State, f.Where, f.Check, strings.TrimSpace(text))
+	})
 }
 
 func failures(r *doctor.Report) (n int) {

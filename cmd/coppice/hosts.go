@@ -76,11 +76,7 @@ func (a agentCmd) Run(c *console) error {
 		defer stop()
 		return launch.Keep(a.Keep, os.Stdin, c.stdout, signals)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	keeper := exec.Command(self)
+	keeper := exec.Command(self())
 	keeper.Args = []string{os.Args[0], "agent", "--keep"}
 	ctx, stop := untilSignal()
 	defer stop()

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/launch"
@@ -52,16 +51,13 @@ func (j *jobsCmd) Run(c *console) error {
 		Jobs []jobReport `json:"jobs"`
 	}{all}
 	return c.show(j.JSON, report, func(w *bufio.Writer) {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "job\tstate\tsince\tcommand")
-		for _, r := range all {
+		tabulate(newList(w), "job\tstate\tsince\tcommand", all, func(r jobReport) string {
 			state := r.State
 			if r.Exit != nil {
 				state = fmt.Sprintf("ended: %d", *r.Exit)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Job, state, r.Began.Local().Format(time.DateTime), shortened(r.Command, commandShown))
-		}
-		table.Flush()
+			return fmt.Sprintf("%s\t%s\t%s\t%s", r.Job, state, r.Began.Local().Format(time.DateTime), shortened(r.Command, commandShown))
+		})
 	})
 }
 

@@ -40,9 +40,9 @@ func begin(t *testing.T, out *os.File, args ...string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, err := parser.Parse(joinValues(args))
+	ctx, err := parse(parser, args)
 	if err != nil {
-		return badInput{err}
+		return err
 	}
 	return ctx.Run(newConsole(out, out))
 }

@@ -2,7 +2,10 @@ package main
 
 import (
 	"embed"
+	"encoding"
 	"fmt"
+	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +21,38 @@ func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	if err != nil {
 		return nil, badInput{explain(err, parser, command, args)}
 	}
+	if err := outOfBounds(ctx.Flags()); err != nil {
+		return nil, badInput{err}
+	}
 	return ctx, nil
+}
+
+// outOfBounds says which number a flag does not allow. The tag bounds of a flag is what is to be said then, and so has the bounds:
+// "%d rounds; allowed: 1 to 1000", "%d runs; allowed: 1 or more", "%d workers; allowed: 1 or more, or 0 for all cores", "grace of %v; allowed: a duration above 0, such as 30s".
+func outOfBounds(flags []*kong.Flag) error {
+	for _, f := range flags {
+		text := f.Tag.Get("bounds")
+		values := reflect.Indirect(f.Target)
+		if text == "" || !values.IsValid() { // not given
+			continue
+		}
+		if values.Kind() != reflect.Slice {
+			values = reflect.Append(reflect.MakeSlice(reflect.SliceOf(values.Type()), 0, 1), values)
+		}
+		_, allowed, _ := strings.Cut(text, "; allowed: ")
+		least, most := int64(0), int64(math.MaxInt64)
+		_, _ = fmt.Sscanf(allowed, "%d to %d", &least, &most) // there may be no upper bound
+		if strings.HasPrefix(allowed, "a duration above 0") {
+			least = 1
+		}
+		for i := range values.Len() {
+			n := values.Index(i).Int()
+			if (n < least || n > most) && !(n == 0 && strings.Contains(allowed, ", or 0 for ")) {
+				return fmt.Errorf(text, values.Index(i).Interface())
+			}
+		}
+	}
+	return nil
 }
 
 // find is the command of a name; nil: there is none.
@@ -118,60 +152,60 @@ var wholeNumber = regexp.MustCompile(`^"[-+]?[0-9]+"$`)
 // suggested matches the word that kong does not know, and the words that it suggests.
 var suggested = regexp.MustCompile(`^(unknown flag|unknown command|unexpected argument) (\S+)` + meant + `(?:one of )?(.*)\?$`)
 
-// closest keeps, of what kong suggests, the words that begin with the one it does not know. If none does, it keeps those
-// that differ from it in the fewest letters.
+// closest keeps, of what kong suggests, the words that share most of their beginning with the one it does not know.
 func closest(text string) string {
 	match := suggested.FindStringSubmatch(text)
 	if match == nil {
 		return text
 	}
 	word, all := strings.Trim(match[2], `"`), strings.Split(match[3], ", ")
-	distance := func(candidate string) int {
+	shared := func(candidate string) (n int) {
 		candidate = strings.Trim(candidate, `"`)
-		if strings.HasPrefix(candidate, word) {
-			return 0
+		for n < min(len(word), len(candidate)) && word[n] == candidate[n] {
+			n++
 		}
-		return edits(word, candidate)
+		return n
 	}
-	least := distance(slices.MinFunc(all, func(a, b string) int { return distance(a) - distance(b) }))
-	all = slices.DeleteFunc(all, func(candidate string) bool { return distance(candidate) > least })
+	most := shared(slices.MaxFunc(all, func(a, b string) int { return shared(a) - shared(b) }))
+	all = slices.DeleteFunc(all, func(candidate string) bool { return shared(candidate) < most })
 	if len(all) > 1 {
 		all[0] = "one of " + all[0]
 	}
 	return match[1] + " " + match[2] + meant + strings.Join(all, ", ") + "?"
 }
 
-// edits is how many letters are to be added, left out or changed to make b of a (Levenshtein's distance).
-func edits(a, b string) int {
-	row := make([]int, len(b)+1) // from the letters of a so far, to each beginning of b
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
-}
-
-// changed is the first of some flags of a command that does not have its default, as people write it; "": all have it.
-func changed(command any, flags ...string) string {
+// flagsOf are the flags of a command, with their values.
+func flagsOf(command any) []*kong.Flag {
 	parser, err := kong.New(command, words, directories)
 	if err != nil {
 		panic(err) // it has been parsed
 	}
+	return parser.Model.Flags
+}
+
+// usual reports whether a flag has its default.
+func usual(f *kong.Flag) bool {
+	if f.HasDefault {
+		return fmt.Sprint(f.Target.Interface()) == f.Default
+	}
+	return f.Target.IsZero()
+}
+
+// flagName is how people write a flag.
+func flagName(f *kong.Flag) string {
+	if f.Short != 0 {
+		return "-" + string(f.Short)
+	}
+	return "--" + f.Name
+}
+
+// changed is the first of some flags of a command that does not have its default, as people write it; "": all have it.
+func changed(command any, flags ...string) string {
+	all := flagsOf(command)
 	for _, name := range flags {
-		f := parser.Model.Flags[slices.IndexFunc(parser.Model.Flags, func(f *kong.Flag) bool { return f.Name == name })]
-		switch is := f.Target.Interface(); {
-		case f.HasDefault && fmt.Sprint(is) == f.Default, !f.HasDefault && f.Target.IsZero():
+		f := all[slices.IndexFunc(all, func(f *kong.Flag) bool { return f.Name == name })]
+		switch {
+		case usual(f):
 		case string(f.Short) == name:
 			return "-" + name
 		default:
@@ -179,6 +213,44 @@ func changed(command any, flags ...string) string {
 		}
 	}
 	return ""
+}
+
+// repeated are the flags of a command that do not have their defaults, and some others, as words of a command line.
+// always names those others.
+func repeated(command any, always ...string) (words []string) {
+	for _, f := range flagsOf(command) {
+		name, value := flagName(f), reflect.Indirect(f.Target)
+		switch {
+		case usual(f) && !slices.Contains(always, f.Name) || !value.IsValid():
+		case value.Kind() == reflect.Bool && value.Bool():
+			words = append(words, name)
+		case value.Kind() == reflect.Bool:
+			words = append(words, name+"=false")
+		case value.Kind() != reflect.Slice:
+			words = append(words, name, flagText(value))
+		default:
+			var texts []string
+			for i := range value.Len() {
+				texts = append(texts, flagText(value.Index(i)))
+			}
+			if f.Tag.Sep >= 0 {
+				texts = []string{strings.Join(texts, string(f.Tag.Sep))}
+			}
+			for _, text := range texts {
+				words = append(words, name, text)
+			}
+		}
+	}
+	return words
+}
+
+// flagText is one value of a flag, as it is written.
+func flagText(value reflect.Value) string {
+	if m, ok := value.Interface().(encoding.TextMarshaler); ok {
+		text, _ := m.MarshalText() // it was read from a text
+		return string(text)
+	}
+	return fmt.Sprint(value.Interface())
 }
 
 // eitherLetter lets people write -P for -n, or -n for -P, where a command has but one of them: processes are -n where

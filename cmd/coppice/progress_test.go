@@ -16,13 +16,14 @@ func TestProgressIsPlainLinesWithoutATerminal(t *testing.T) {
 	}
 	defer file.Close()
 	c := newConsole(file, file)
-	c.newSchedules("checked", 0, 2, 100).stop()
+	_, stop := c.schedules("checked", 0, 2, 100)
+	stop()
 	if text, _ := os.ReadFile(file.Name()); len(text) > 0 {
 		t.Errorf("a short run: %q", text)
 	}
-	p := &progress{}
-	p.done(40)
-	p.lines(c, time.Millisecond, p.count("schedules", 100))
+	done, text := counted("schedules", 100)
+	done(40)
+	stop = c.progress(time.Millisecond, text)
 	line := regexp.MustCompile(`^coppice: 40 of 100 schedules, left: \d+s\n`)
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		text, _ := os.ReadFile(file.Name())
@@ -33,5 +34,5 @@ func TestProgressIsPlainLinesWithoutATerminal(t *testing.T) {
 			t.Fatalf("%q, want %v", text, line)
 		}
 	}
-	p.stop()
+	stop()
 }

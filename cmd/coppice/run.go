@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +21,8 @@ import (
 type runCmd struct {
 	N       *int           `name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU)."`
 	Kill    []control.Kill `placeholder:"TASK@WHEN" sep:"none" help:"SIGKILL the process of a task; WHEN is a duration (150ms), OP#SEQ (reduce#2), OP#SEQ/STEP or OP#SEQ/STEP+half. May be repeated."`
-	Timeout *time.Duration `placeholder:"D" help:"End the run after so long, whatever hangs; a few processes are asked for their goroutines."`
-	Grace   *time.Duration `placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
+	Timeout *time.Duration `bounds:"time-out of %v; allowed: a duration above 0, such as 30s" placeholder:"D" help:"End the run after so long, whatever hangs; a few processes are asked for their goroutines."`
+	Grace   *time.Duration `bounds:"grace of %v; allowed: a duration above 0, such as 30s" placeholder:"D" help:"Kill processes that have not ended so long after a signal was passed on to them (default 30s)."`
 
 	Quiet  bool   `short:"q" group:"Output:" help:"Show nothing of what the processes write."`
 	Prefix bool   `default:"true" negatable:"" group:"Output:" help:"Show each line with the rank that wrote it (default true)."`
@@ -39,8 +38,8 @@ type runCmd struct {
 	hostFlags
 
 	Grow        int            `placeholder:"MAX" group:"Start:" help:"So many processes may join while the job runs (coppice join)."`
-	Silence     *time.Duration `placeholder:"D" group:"Start:" help:"How long a process may show no sign of life before it is suspected (default 3s)."`
-	JoinTimeout *time.Duration `placeholder:"D" group:"Start:" help:"A process that has not joined the job so long after the first is killed (default 1m)."`
+	Silence     *time.Duration `bounds:"silence of %v; allowed: a duration above 0, such as 3s" placeholder:"D" group:"Start:" help:"How long a process may show no sign of life before it is suspected (default 3s)."`
+	JoinTimeout *time.Duration `bounds:"join-timeout of %v; allowed: a duration above 0, such as 1m" placeholder:"D" group:"Start:" help:"A process that has not joined the job so long after the first is killed (default 1m)."`
 
 	respawnFlags
 
@@ -120,12 +119,8 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	if err := r.replace(&config); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(
-		duration(&config.Timeout, "time-out", r.Timeout, "30s"), duration(&config.Grace, "grace", r.Grace, "30s"),
-		duration(&config.Silence, "silence", r.Silence, "3s"), duration(&config.JoinTimeout, "join-timeout", r.JoinTimeout, "1m"),
-	); err != nil {
-		return nil, err
-	}
+	config.Timeout, config.Grace = given(r.Timeout, 0), given(r.Grace, 0)
+	config.Silence, config.JoinTimeout = given(r.Silence, 0), given(r.JoinTimeout, 0)
 	switch config.StdinRank, err = strconv.Atoi(r.Stdin); {
 	case r.Stdin == "none" || r.Stdin == "" && r.Restart > 0:
 		config.StdinRank = -1
@@ -159,14 +154,6 @@ func (r *runCmd) trace(config *launch.Config) error {
 		return fmt.Errorf("--trace: %w; allowed: a file in an existing directory", err)
 	}
 	config.Env = append(config.Env, control.VarTrace+"="+name)
-	return nil
-}
-
-// duration returns the value of a flag, if it was given.
-func duration(to *time.Duration, what string, flag *time.Duration, example string) error {
-	if *to = given(flag, 0); flag != nil && *flag <= 0 {
-		return fmt.Errorf("%s of %v; allowed: a duration above 0, such as %s", what, *flag, example)
-	}
 	return nil
 }
 
@@ -206,4 +193,46 @@ func (r *runCmd) output(c *console, n int) (launch.Output, error) {
 	var err error
 	o.Ranks, err = launch.ParseRanks(r.Ranks, n)
 	return o, err
+}
+
+// respawnFlags say what happens to processes that die.
+type respawnFlags struct {
+	Respawn    launch.Respawn `placeholder:"WHEN" group:"Start:" help:"Start processes that die again: always, never, or auto, which is if it is estimated to be better than going on without them (default never; --respawn alone: auto)."`
+	RespawnMax *int           `bounds:"at most %d processes respawned; allowed: 1 or more" placeholder:"MAX" group:"Start:" help:"Start so many again at most, in all (default: as many as processes)."`
+	Restart    int            `placeholder:"N" group:"Start:" help:"If a process dies or fails, kill the others and start all again, up to N times."`
+}
+
+// replace makes the launcher replace processes that die, if the user wants it.
+func (f *respawnFlags) replace(config *launch.Config) error {
+	config.Respawn, config.Restart = f.Respawn, f.Restart
+	switch {
+	case f.RespawnMax == nil:
+		return nil
+	case f.Respawn == "" || f.Respawn == launch.RespawnNever:
+		return errors.New("--respawn-max where none is respawned; allowed: with --respawn auto or always")
+	}
+	config.RespawnMax = *f.RespawnMax
+	return nil
+}
+
+// bareRespawn gives --respawn its value, which may be omitted: kong has no flags of
+// that kind. The next word is the value if it can be one, or if the program comes after
+// a -- and so cannot be the next word.
+func bareRespawn(args []string) []string {
+	const flag = "--respawn"
+	end := slices.Index(args, "--")
+	var all []string
+	for i := 0; i < len(args); i++ {
+		if args[i] != flag || end >= 0 && i > end {
+			all = append(all, args[i])
+			continue
+		}
+		value := string(launch.RespawnAuto)
+		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (end >= 0 || new(launch.Respawn).UnmarshalText([]byte(args[i+1])) == nil) {
+			i++
+			value = args[i]
+		}
+		all = append(all, flag+"="+value)
+	}
+	return all
 }

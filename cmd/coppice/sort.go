@@ -4,30 +4,36 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"time"
 
+	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/apps/samplesort"
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
 type sortCmd struct {
+	sortFlags
+	Compare bool   `help:"Keys: also sort them in one process, on all processors, and tell how many times as fast the job was."`
+	Output  string `type:"directory" placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
+
+	appFlags
+}
+
+// sortFlags are those that the processes know, too.
+type sortFlags struct {
 	Keys         *int    `placeholder:"N" help:"Sort so many pseudo-random keys of 64 bits (default 1000000)."`
 	Distribution string  `placeholder:"D" help:"Keys: uniform, zipf, few, equal, sorted or reverse (default uniform)."`
 	Seed         *uint64 `placeholder:"S" help:"Keys: other ones for each number (default 1)."`
-	Compare      bool    `help:"Keys: also sort them in one process, on all processors, and tell how many times as fast the job was."`
 
 	Input  string `type:"directory" placeholder:"DIR" help:"Sort the records in the files of this directory, in the order of their names."`
-	Output string `type:"directory" placeholder:"DIR" help:"The parts go here, if all is well: part-00000 of task 0, and so on. The directory is empty, or there is none."`
 	Record *int   `placeholder:"BYTES" help:"Files: size of a record (default 100, as gensort makes them)."`
 	Key    *int   `placeholder:"BYTES" help:"Files: so many bytes at the beginning of a record are its key (default 10)."`
-
-	appFlags
 }
 
 // The defaults of flags that only some sorts have.
@@ -40,12 +46,12 @@ const (
 )
 
 // source is where keys come from, if there are no files.
-func (c *sortCmd) source() samplesort.Source {
+func (c *sortFlags) source() samplesort.Source {
 	return samplesort.Source{Count: given(c.Keys, sortKeys), Seed: given(c.Seed, sortSeed), Distribution: cmp.Or(c.Distribution, sortDistribution)}
 }
 
 // layout is that of records, if there are files.
-func (c *sortCmd) layout() samplesort.Layout {
+func (c *sortFlags) layout() samplesort.Layout {
 	return samplesort.Layout{Size: given(c.Record, sortRecord), Key: given(c.Key, sortKey)}
 }
 
@@ -132,7 +138,7 @@ func (c *sortCmd) Run(con *console) error {
 func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, error) {
 	var got []sortLine
 	job := appJob{
-		appFlags: c.appFlags, stderr: con.stderr,
+		appFlags: c.appFlags, stderr: con.stderr, args: append([]string{"sort-process"}, repeated(&c.sortFlags)...),
 		line:   takeJSON(func(l sortLine) { got = append(got, l) }),
 		notice: con.notice,
 	}
@@ -143,7 +149,6 @@ func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, erro
 	defer stop() // when the output is whole or gone
 	if files == nil {
 		s := c.source()
-		job.args = []string{"sort-process", "--keys", strconv.Itoa(s.Count), "--seed", strconv.FormatUint(s.Seed, 10), "--distribution", s.Distribution}
 		report, err := c.run(ctx, &job, &got)
 		if err == nil && c.Compare {
 			if err = context.Cause(ctx); err == nil {
@@ -157,7 +162,7 @@ func (c *sortCmd) sort(con *console, files *samplesort.Files) (*sortReport, erro
 	if err != nil {
 		return nil, badInput{err}
 	}
-	job.args = []string{"sort-process", "--input", c.Input, "--mark", files.Mark, "--output", output.Stage, "--record", strconv.Itoa(files.Size), "--key", strconv.Itoa(files.Key)}
+	job.args = append(job.args, "--mark", files.Mark, "--output", output.Stage)
 	report, err := c.run(ctx, &job, &got)
 	if err != nil {
 		return nil, errors.Join(err, output.Discard())
@@ -212,4 +217,101 @@ func (r *sortReport) write(w *bufio.Writer) {
 	if r.Ratio != nil {
 		fmt.Fprintf(w, "one process, %d processors: %.3f s; the job's throughput is %.2f times that\n", runtime.GOMAXPROCS(0), *r.Parallel, *r.Ratio)
 	}
+}
+
+// sortProcessCmd is what `coppice sort` starts: one process of the job.
+type sortProcessCmd struct {
+	sortFlags
+	Mark   string // of the input
+	Output string `type:"directory"`
+}
+
+// sortLine is what task 0 tells.
+type sortLine struct {
+	samplesort.Sorted
+	Load float64 // seconds
+	Sort float64
+}
+
+func (c *sortProcessCmd) Run(con *console) error {
+	source := c.source()
+	job := coppice.Job{LogBytes: sortLog(source.Count * 8)}
+	sort := func(ctx context.Context, t *coppice.Task) (sortLine, error) {
+		_, line, err := sorted(ctx, t, samplesort.Keys{}, source.Load)
+		return line, err
+	}
+	if c.Input != "" {
+		files, wrong := c.open()
+		if wrong == nil {
+			defer files.Close()
+		}
+		// A task that is run again may have read something else although no file seems to have changed.
+		job = coppice.Job{LogBytes: sortLog(files.Count * files.Size), Check: true}
+		sort = func(ctx context.Context, t *coppice.Task) (sortLine, error) {
+			if wrong != nil {
+				return sortLine{}, wrong
+			}
+			part, line, err := sorted(ctx, t, files.Layout, files.Load)
+			if err != nil {
+				return line, err
+			}
+			return line, samplesort.WritePart(c.Output, t, part)
+		}
+	}
+	return job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+		line, err := sort(ctx, t)
+		if err == nil && t.Rank() == 0 {
+			err = json.NewEncoder(con.stdout).Encode(line)
+		}
+		return returned(err)
+	})
+}
+
+// sortLog is room for so many bytes in the log: they are lent, and take no memory of its own.
+func sortLog(bytes int) int64 { return 1<<30 + int64(bytes) }
+
+// open opens the files, which must be as the launcher has found them. What is wrong with them is an error of the tasks, which
+// ends the job: a process that ended by itself would have died, and others would do its work.
+func (c *sortProcessCmd) open() (*samplesort.Files, error) {
+	files, err := samplesort.OpenFiles(c.Input, c.layout())
+	if err != nil {
+		return &samplesort.Files{}, err
+	}
+	if files.Mark != c.Mark {
+		return &samplesort.Files{}, errors.Join(fmt.Errorf("files of %s have changed since the job began", c.Input), files.Close())
+	}
+	return files, nil
+}
+
+// returned is the error of a task, which the launcher learns of, and says.
+func returned(err error) error {
+	if err == nil {
+		return nil
+	}
+	return told{err}
+}
+
+// sorted loads, sorts and verifies the part of a task. Barriers are there for the clock.
+func sorted[E any](ctx context.Context, t *coppice.Task, f samplesort.Form[E], load func(ctx context.Context, i, n int) ([]E, error)) ([]E, sortLine, error) {
+	var line sortLine
+	began := time.Now()
+	mine, err := load(ctx, t.Rank(), t.Size())
+	if err != nil {
+		return nil, line, err
+	}
+	before := samplesort.Count(f, mine)
+	if err := coppice.Barrier(ctx, t); err != nil {
+		return nil, line, err
+	}
+	loaded := time.Now()
+	part, err := samplesort.Sort(ctx, t, f, mine)
+	if err != nil {
+		return nil, line, err
+	}
+	if err := coppice.Barrier(ctx, t); err != nil {
+		return nil, line, err
+	}
+	line.Load, line.Sort = loaded.Sub(began).Seconds(), time.Since(loaded).Seconds()
+	line.Sorted, err = samplesort.Verify(ctx, t, f, before, part)
+	return part, line, err
 }

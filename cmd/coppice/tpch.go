@@ -4,19 +4,29 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/apps/tpch"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
 type tpchCmd struct {
+	tpchFlags
+	appFlags
+}
+
+// tpchFlags are those that the processes know, too.
+type tpchFlags struct {
 	Input   string   `type:"directory" xor:"tables" placeholder:"DIR" help:"Read the tables from files of this directory: customer.tbl and so on, or, in a build with -tags parquet, customer.parquet."`
 	Sf      *float64 `name:"sf" xor:"tables" placeholder:"F" help:"Generate the tables, at this scale factor: 1 is about 1 GB as text (default 0.01)."`
 	Query   int      `default:"3" placeholder:"Q" help:"The query: 1, 3 or 5 (default ${default})."`
@@ -25,15 +35,13 @@ type tpchCmd struct {
 	Date    string   `placeholder:"YYYY-MM-DD" help:"Query 1: last day of shipping (default 1998-09-02); query 3: ordered before, shipped after (default 1995-03-15); query 5: first day of the year (default 1994-01-01)."`
 
 	Mode string `default:"replay" placeholder:"M" help:"replay; agreed: and all processes agree that an operation is complete; or plain: nothing is kept for who runs a task again, and a death ends the job (default ${default})."`
-
-	appFlags
 }
 
 // scale is that of generated tables.
-func (c *tpchCmd) scale() float64 { return given(c.Sf, 0.01) }
+func (c *tpchFlags) scale() float64 { return given(c.Sf, 0.01) }
 
 // question is the query that the flags ask for.
-func (c *tpchCmd) question() (q tpch.Query, err error) {
+func (c *tpchFlags) question() (q tpch.Query, err error) {
 	if err := dbgen.Scale(c.scale()).Check(); err != nil {
 		return nil, err
 	}
@@ -76,13 +84,13 @@ func indexOf(what string, names []string, name string) (uint8, error) {
 }
 
 // openInput opens the files of the tables that a query needs.
-func (c *tpchCmd) openInput(q tpch.Query) (*tpch.Files, error) {
+func (c *tpchFlags) openInput(q tpch.Query) (*tpch.Files, error) {
 	return tpch.OpenFiles(c.Input, q.Columns())
 }
 
 // prepare checks what is asked for, before anything starts, and returns more words for a process: files must be as they
 // were when they were checked here.
-func (c *tpchCmd) prepare() (words []string, err error) {
+func (c *tpchFlags) prepare() (words []string, err error) {
 	q, err := c.question()
 	if err != nil {
 		return nil, err
@@ -98,20 +106,6 @@ func (c *tpchCmd) prepare() (words []string, err error) {
 		source, from, words = files, c.Input, []string{"--mark", files.Mark}
 	}
 	return words, fits(fmt.Sprintf("tables of %s for query %d", from, c.Query), float64(source.Bytes(q.Columns())))
-}
-
-// words start a process that takes part in it.
-func (c *tpchCmd) words() []string {
-	words := []string{"tpch-process", "--query", strconv.Itoa(c.Query), "--mode", c.Mode}
-	if c.Input == "" {
-		words = append(words, "--sf", strconv.FormatFloat(c.scale(), 'g', -1, 64))
-	}
-	for flag, value := range map[string]string{"--input": c.Input, "--segment": c.Segment, "--region": c.Region, "--date": c.Date} {
-		if value != "" {
-			words = append(words, flag, value)
-		}
-	}
-	return words
 }
 
 // tpchReport is what came of it.
@@ -150,7 +144,7 @@ func (c *tpchCmd) Run(con *console) error {
 func (c *tpchCmd) answer(ctx context.Context, job *appJob, step func(tpchLine)) (*tpchReport, error) {
 	var got []tpchLine
 	var wrong string // with the input
-	job.appFlags, job.args = c.appFlags, append(c.words(), job.args...)
+	job.appFlags, job.args = c.appFlags, slices.Concat([]string{"tpch-process"}, repeated(&c.tpchFlags), job.args)
 	if step != nil {
 		job.args = append(job.args, "--steps")
 	}
@@ -217,4 +211,174 @@ func writeRows(w *bufio.Writer, columns []string, rows [][]any) {
 		fmt.Fprintln(table)
 	}
 	table.Flush()
+}
+
+// tpchProcessCmd is what `coppice tpch` starts: one process of the job.
+type tpchProcessCmd struct {
+	tpchFlags
+	Mark  string        // of the files
+	Steps bool          // tasks tell what they do next,
+	Pace  time.Duration // and wait so long
+}
+
+// tpchLine is what a task tells: what it does next, or, at last, the answer.
+type tpchLine struct {
+	Task    int          `json:"task"`
+	Attempt int          `json:"attempt,omitempty"`
+	Step    string       `json:"step,omitempty"`
+	Wrong   string       `json:"wrong,omitempty"` // with the input
+	Answer  *tpch.Answer `json:"answer,omitempty"`
+	Load    float64      `json:"load,omitempty"` // seconds
+	Ask     float64      `json:"ask,omitempty"`
+}
+
+func (c *tpchProcessCmd) Run(con *console) error {
+	q, err := c.question()
+	if err != nil {
+		return badInput{err}
+	}
+	p := tpchProcess{tpchProcessCmd: c, query: q, out: json.NewEncoder(con.stdout)}
+	var end func() error
+	if p.source, end, p.wrong = c.source(q); p.wrong == nil {
+		defer end()
+	}
+	job := coppice.Job{Recovery: tpchModes[c.Mode].recovery}
+	return job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error { return returned(p.task(ctx, t)) })
+}
+
+// tpchModes are the ways to protect a query, by name.
+var tpchModes = map[string]struct {
+	recovery coppice.Recovery
+	option   coppice.Option // of all operations
+}{
+	replayMode: {coppice.Replay, coppice.Mode(coppice.Replayed)},
+	agreedMode: {coppice.Replay, coppice.Mode(coppice.Agreed)},
+	plainMode:  {coppice.Report, coppice.Mode(coppice.Plain)},
+}
+
+// tpchProcess is one of the processes.
+type tpchProcess struct {
+	*tpchProcessCmd
+	query  tpch.Query
+	source tpch.Source
+	wrong  error // with it: the tasks fail, for if the process ended by itself, others would do its work
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+func (p *tpchProcess) tell(l tpchLine) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Encode(l)
+}
+
+// task is the program.
+func (p *tpchProcess) task(ctx context.Context, t *coppice.Task) error {
+	var broken error
+	next := func(step string) {
+		if p.Steps && broken == nil {
+			broken = p.tell(tpchLine{Task: t.Rank(), Attempt: t.Attempt(), Step: step})
+		}
+		select {
+		case <-time.After(p.Pace):
+		case <-ctx.Done():
+		}
+	}
+	if p.wrong != nil {
+		return p.refused(p.wrong)
+	}
+	next("tables")
+	began := time.Now()
+	tables, err := p.source.Load(ctx, t.Rank(), t.Size(), p.query.Columns())
+	if err != nil && ctx.Err() == nil {
+		return p.refused(err)
+	} else if err != nil {
+		return err
+	}
+	option := tpchModes[p.Mode].option
+	if err := p.source.Check(ctx, t, tables, option); errors.As(err, new(tpch.WrongError)) {
+		return p.refused(err)
+	} else if err != nil {
+		return err
+	}
+	if err := coppice.Barrier(ctx, t, option); err != nil {
+		return err
+	}
+	loaded := time.Now()
+	answer, err := p.query.Ask(ctx, t, tables, p.source.Bounds(), next, option)
+	if err != nil {
+		return err
+	}
+	asked := time.Now()
+	next("done")
+	if broken != nil || t.Rank() != 0 {
+		return broken
+	}
+	return p.tell(tpchLine{Answer: &answer, Load: loaded.Sub(began).Seconds(), Ask: asked.Sub(loaded).Seconds()})
+}
+
+// source is where tables come from, and what to do with it at the end.
+func (c *tpchProcessCmd) source(q tpch.Query) (s tpch.Source, end func() error, err error) {
+	if c.Input == "" {
+		return tpch.Generated(c.scale()), func() error { return nil }, nil
+	}
+	files, err := c.openInput(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	if files.Mark != c.Mark {
+		return nil, nil, errors.Join(fmt.Errorf("files of %s have changed since the job began", c.Input), files.Close())
+	}
+	return files, files.Close, nil
+}
+
+// refused tells what is wrong with the input, and returns it.
+func (p *tpchProcess) refused(wrong error) error {
+	if err := p.tell(tpchLine{Wrong: wrong.Error()}); err != nil {
+		return err
+	}
+	return wrong
+}
+
+type tpchDbgenCmd struct {
+	Sf      float64  `name:"sf" default:"0.01" placeholder:"F" help:"Scale factor: 1 is about 1 GB as text (default ${default})."`
+	Table   string   `required:"" placeholder:"T" help:"The table: ${tpchTables}."`
+	Columns []string `placeholder:"C,..." help:"Its columns, in this order (default: all that there are)."`
+	Part    string   `default:"1/1" placeholder:"I/N" help:"Only part I of N (default ${default})."`
+}
+
+func (d *tpchDbgenCmd) Run(c *console) error {
+	i, n, err := parsePart(d.Part)
+	if err == nil {
+		err = dbgen.Scale(d.Sf).Check()
+	}
+	var names []string
+	if err == nil {
+		names, err = dbgen.Columns(d.Table)
+	}
+	if err != nil {
+		return badInput{err}
+	}
+	if d.Columns == nil {
+		d.Columns = names
+	}
+	if err := dbgen.CheckColumns(d.Table, d.Columns); err != nil {
+		return badInput{err}
+	}
+	return dbgen.Scale(d.Sf).Write(c.stdout, d.Table, d.Columns, i, n)
+}
+
+// partsMax is in how many parts a table is at most.
+const partsMax = 1 << 20
+
+// parsePart reads I/N, and counts from 0.
+func parsePart(text string) (i, n int, err error) {
+	first, second, _ := strings.Cut(text, "/")
+	i, wrong := strconv.Atoi(first)
+	n, also := strconv.Atoi(second)
+	if wrong != nil || also != nil || n < 1 || n > partsMax || i < 1 || i > n {
+		return 0, 0, fmt.Errorf("part %q; allowed: 1/N to N/N, with N up to %d", text, partsMax)
+	}
+	return i - 1, n, nil
 }

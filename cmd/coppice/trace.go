@@ -37,7 +37,8 @@ func (s *simCmd) writeTrace(c *console, i int) error {
 		return err
 	}
 	drawing := newDrawing(records, result, net, spec)
-	drawing.Title, drawing.Command = s.config(runs).String(), s.command(runs)
+	config := s.config(runs)
+	drawing.Title, drawing.Command = config.summary(), s.command(runs)
 	line := "trace: " + s.Trace
 	if runs.Runs > 1 {
 		drawing.Note = fmt.Sprintf("run %d of %d, the one with the longest quiescence", i+1, runs.Runs)
@@ -149,7 +150,7 @@ func addParents(processes []trace.Process, spec broadcast.Spec) bool {
 	shape, err := topology.ParseShape(spec.Tree)
 	if err == nil {
 		if tree, err := shape.Tree(len(processes), spec.Order, int(spec.L), int(spec.O)); err == nil {
-			tree = topology.Rooted(topology.Quick(tree), int(spec.Root))
+			tree = topology.Rooted(tree, int(spec.Root))
 			for r := range processes {
 				processes[r].Parent = tree.Parent(r)
 			}
@@ -193,48 +194,15 @@ func replaceFile(path string, write func(*bufio.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// command is what repeats the simulation. What is as usual is left out.
+// command is what repeats the simulation. What is as usual is left out, except the few flags that say what is simulated.
 func (s *simCmd) command(runs logp.Runs) string {
-	words := []string{"coppice", "sim", "-P", strconv.Itoa(s.P)}
-	add := func(is bool, flag string, value any) {
-		if is {
-			words = append(words, flag, fmt.Sprint(value))
-		}
+	again := *s
+	again.Faults, again.Workers, again.JSON = nil, 0, false // the seed draws from a number of processes
+	if again.FaultCount = nil; runs.Faults.Count > 0 {
+		again.FaultCount = &runs.Faults.Count
 	}
-	add(true, "-L", s.L)
-	add(true, "-o", s.O)
-	add(s.G > 0, "-g", s.G)
-	add(true, "--tree", s.Tree)
-	add(s.Order != "interleaved", "--order", s.Order)
-	add(s.Root > 0, "--root", s.Root)
-	add(true, "--correction", s.Correction)
-	add(s.Sync != "synchronized", "--sync", s.Sync)
-	add(s.Early != "", "--early", s.Early)
-	add(s.First != "left", "--first", s.First)
-	add(s.Sides != 2, "--sides", s.Sides)
-	if !s.Wrap {
-		words = append(words, "--wrap=false")
-	}
-	if !s.Queue {
-		words = append(words, "--queue=false")
-	}
-	add(runs.Faults.Count > 0, "--fault-count", runs.Faults.Count)
-	add(s.Block > 1, "--block", s.Block)
-	add(len(s.Failed) > 0, "--failed", joined(s.Failed))
-	for _, d := range s.Die {
-		text, _ := d.MarshalText() // cannot fail
-		add(true, "--die", string(text))
-	}
-	if s.Detect != nil {
-		add(true, "--detect", *s.Detect)
-	}
-	add(s.Runs > 1, "--runs", s.Runs)
-	add(s.Seed != 1, "--seed", s.Seed)
-	add(true, "--trace", s.Trace)
-	for i, w := range words {
-		words[i] = shellWord(w)
-	}
-	return strings.Join(words, " ")
+	flags := repeated(&again, "processes", "latency", "overhead", "tree", "correction")
+	return strings.Join(each(append([]string{"coppice", "sim"}, flags...), shellWord), " ")
 }
 
 // shellWord quotes a word that a shell would not take as it is.

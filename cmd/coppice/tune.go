@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/coppice-go/coppice/model"
@@ -17,7 +18,7 @@ type tuneCmd struct {
 	Algo       string   `enum:"all,gos,ocg,ccg,fcg" default:"all" placeholder:"A" help:"gos (gossip alone), ocg (opportunistic correction), ccg (checked), fcg (failure-proof) or all (default ${default})."`
 	Delta      *float64 `xor:"delta" placeholder:"d" help:"How probable it may be that ocg or gos leaves a process out, or that ccg or fcg takes longer."`
 	Success    *float64 `xor:"delta" placeholder:"p" help:"Instead of --delta: how probable all of --broadcasts are to succeed (default 0.5)."`
-	Broadcasts *int64   `placeholder:"M" help:"How many broadcasts --success is about (default 1000000)."`
+	Broadcasts *int64   `bounds:"--broadcasts %d; allowed: 1 or more" placeholder:"M" help:"How many broadcasts --success is about (default 1000000)."`
 	F          *int     `name:"f" placeholder:"F" help:"Failures during a run that fcg survives (default 1)."`
 	Failed     int      `default:"0" placeholder:"N" help:"How many processes have failed before the start (default ${default})."`
 	Margin     bool     `default:"true" negatable:"" help:"Add one o to the best T of ocg, ccg and fcg, as the paper does; --margin=false for the formula's own."`
@@ -162,12 +163,8 @@ func (t *tuneCmd) delta() (float64, error) {
 		return 0, fmt.Errorf("--delta %g; allowed: more than 0 and less than 1", *t.Delta)
 	case t.Delta != nil:
 		return *t.Delta, nil
-	}
-	switch {
 	case !(success > 0 && success < 1):
 		return 0, fmt.Errorf("--success %g; allowed: more than 0 and less than 1", success)
-	case broadcasts < 1:
-		return 0, fmt.Errorf("--broadcasts %d; allowed: 1 or more", broadcasts)
 	}
 	return model.DeltaFor(success, float64(broadcasts)), nil
 }
@@ -227,3 +224,61 @@ func (r *tuneReport) write(w *bufio.Writer) {
 
 // messages writes a number of messages as a whole number.
 func messages(f float64) string { return thousands(int64(math.Round(f))) }
+
+// fanout is a fan-out of the membership's tree as the report shows it.
+type fanout struct {
+	Fanout        int     `json:"fanout"`
+	Levels        int     `json:"levels"`
+	Stabilization float64 `json:"stabilization"` // T_s by the model
+	Filled        float64 `json:"filled"`        // … with the last level as far as it is filled
+	Chosen        bool    `json:"chosen,omitempty"`
+}
+
+// tuneMembershipReport is what choosing a fan-out came to; the chosen one stands at
+// the top of the document.
+type tuneMembershipReport struct {
+	P int `json:"P"`
+	L int `json:"L"`
+	O int `json:"o"`
+	fanout
+	Fanouts []fanout `json:"fanouts"`
+}
+
+// tuneMembership chooses. All errors are about its input.
+func (t *tuneCmd) tuneMembership() (*tuneMembershipReport, error) {
+	if flag := changed(t, slices.Concat(measuringFlags, []string{"collectives"}, gossipFlags)...); flag != "" {
+		return nil, fmt.Errorf("%s with --membership; allowed: --processes, --latency, --overhead, --json", flag)
+	}
+	if t.P == nil {
+		return nil, errors.New("missing flags: --processes=N; see coppice tune --help")
+	}
+	if err := model.CheckLogP(t.L, t.O); err != nil {
+		return nil, err
+	}
+	best, all, err := model.FanoutFor(*t.P, model.LogGP{L: float64(t.L), O: float64(t.O)}, 0)
+	if err != nil {
+		return nil, err
+	}
+	r := &tuneMembershipReport{P: *t.P, L: t.L, O: t.O}
+	for _, f := range all {
+		one := fanout{f.A, f.Levels, f.Stabilization, f.Filled, f.A == best.A}
+		r.Fanouts = append(r.Fanouts, one)
+		if one.Chosen {
+			r.fanout = one
+		}
+	}
+	r.Chosen = false // of the top: it always is
+	return r, nil
+}
+
+// write prints the report for people.
+func (r *tuneMembershipReport) write(w *bufio.Writer) {
+	fmt.Fprintf(w, "P=%d L=%d o=%d\n\n", r.P, r.L, r.O)
+	tabulate(newTable(w), "      \tfan-out\tlevels\tstabilization\tas filled\t", r.Fanouts, func(f fanout) string {
+		name := ""
+		if f.Chosen {
+			name = "chosen"
+		}
+		return fmt.Sprintf("%s\t%d\t%d\t%.0f\t%.0f\t", name, f.Fanout, f.Levels, f.Stabilization, f.Filled)
+	})
+}

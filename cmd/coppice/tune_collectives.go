@@ -20,9 +20,9 @@ type tuneCollectivesFlags struct {
 	Collectives bool     `group:"Switch points of collectives:" help:"Instead of choosing T: measure the algorithms of collectives, and write rules for which to use."`
 	Op          []string `group:"Switch points of collectives:" placeholder:"OP" help:"broadcast, reduce, allreduce, scatter, gather, allgather, alltoall, or all of these (default all)."`
 	Size        []string `group:"Switch points of collectives:" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default 8B,1KiB,16KiB,64KiB,256KiB,1MiB)."`
-	N           []int    `short:"n" group:"Switch points of collectives:" placeholder:"N" help:"Numbers of processes to measure with (default 2,4,8)."`
+	N           []int    `bounds:"%d processes; allowed: 2 to 4096" short:"n" group:"Switch points of collectives:" placeholder:"N" help:"Numbers of processes to measure with (default 2,4,8)."`
 	Transport   string   `group:"Switch points of collectives:" placeholder:"T" help:"unix, tcp or tls (default unix)."`
-	Rounds      *int     `group:"Switch points of collectives:" placeholder:"R" help:"How often all algorithms take turns (default 5)."`
+	Rounds      *int     `bounds:"%d rounds; allowed: 1 to 1000" group:"Switch points of collectives:" placeholder:"R" help:"How often all algorithms take turns (default 5)."`
 	Out         string   `group:"Switch points of collectives:" placeholder:"FILE" help:"Write the rules to a file, for COPPICE_TUNING."`
 }
 
@@ -33,7 +33,6 @@ const tuningVariable = "COPPICE_TUNING"
 // What is measured.
 const (
 	tuneRounds        = 5
-	tuneRoundsMax     = 1000
 	tuneSeconds       = 0.1 // a candidate at one size, in one round
 	tuneIterationsMin = 10
 	tuneHopeless      = 4 // so many times slower than the best in the first round, and it is left out
@@ -88,7 +87,7 @@ func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
 	}
 	bench := t.bench()
 	tuner := &collectiveTuner{transport: bench.Transport, rounds: given(t.Rounds, tuneRounds)}
-	if err := t.checkTuner(bench, tuner.rounds); err != nil {
+	if err := t.checkTuner(bench); err != nil {
 		return nil, err
 	}
 	loops, err := bench.cells()
@@ -148,22 +147,14 @@ func tunable() (names []string) {
 }
 
 // checkTuner checks what a benchmark would allow, and this does not.
-func (t *tuneCmd) checkTuner(b *benchCmd, rounds int) error {
+func (t *tuneCmd) checkTuner(b *benchCmd) error {
 	for _, op := range b.Op {
 		if !slices.Contains(tunable(), op) {
 			return fmt.Errorf("operation %q; allowed, as there are several algorithms: %s, or all", op, strings.Join(tunable(), ", "))
 		}
 	}
-	for _, n := range b.N {
-		if n < 2 || n > benchProcessesMax {
-			return fmt.Errorf("%d processes; allowed: 2 to %d", n, benchProcessesMax)
-		}
-	}
 	if !slices.Contains(benchTransports, b.Transport) {
 		return fmt.Errorf("transport %q; allowed: %s", b.Transport, strings.Join(benchTransports, ", "))
-	}
-	if rounds < 1 || rounds > tuneRoundsMax {
-		return fmt.Errorf("%d rounds; allowed: 1 to %d", rounds, tuneRoundsMax)
 	}
 	return checkNewFile("--out", t.Out)
 }
@@ -377,17 +368,14 @@ func newTuneCollectivesReport(t *collectiveTuner) *tuneCollectivesReport {
 // write prints the report for people; the rules are in the file, if it has a name.
 func (r *tuneCollectivesReport) write(w *bufio.Writer, file string) {
 	fmt.Fprintf(w, "%s; rounds: %d\n\n", r.Transport, r.Rounds)
-	table := newTable(w)
-	fmt.Fprintf(table, "%-9s\tp\tsize\tbest\tµs\tdefault\tµs\tratio\trule\t\n", "")
-	for _, m := range r.Measured {
+	tabulate(newTable(w), "         \tp\tsize\tbest\tµs\tdefault\tµs\tratio\trule\t", r.Measured, func(m tuneMeasured) string {
 		rule := ""
 		if m.Chosen.choice != m.Default.choice {
 			rule = m.Chosen.choice.String()
 		}
-		fmt.Fprintf(table, "%-9s\t%d\t%s\t%v\t%.1f\t%v\t%.1f\t%.2f\t%s\t\n", m.Op, m.Processes, sizeText(int(m.Bytes)),
+		return fmt.Sprintf("%-9s\t%d\t%s\t%v\t%.1f\t%v\t%.1f\t%.2f\t%s\t", m.Op, m.Processes, sizeText(int(m.Bytes)),
 			m.Best.choice, m.Best.US, m.Default.choice, m.Default.US, m.Ratio, rule)
-	}
-	table.Flush()
+	})
 	fmt.Fprintln(w)
 	switch {
 	case len(r.Rules) == 0:

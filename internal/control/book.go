@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // addressBook says where processes listen, in the order in which they announced it. Each
@@ -17,8 +16,6 @@ import (
 // thousands of processes is hardly longer than one for a single process.
 type addressBook struct {
 	entries []bookEntry
-	timer   *time.Timer // of the next batch
-	pending bool
 }
 
 // bookEntry is a process, and what it has in common with the others of its group.
@@ -50,12 +47,6 @@ func (b *addressBook) add(p Peer) {
 		}
 	}
 	b.entries = append(b.entries, bookEntry{p.Rank, g, fmt.Sprintf("%d %q %q", g.Incarnation, g.Host, g.Addresses)})
-}
-
-func (b *addressBook) stop() {
-	if b.timer != nil {
-		b.timer.Stop()
-	}
 }
 
 // batchMax bounds the groups of one message in bytes, if they are several.

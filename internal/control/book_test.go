@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -102,8 +103,8 @@ func TestGroupsHaveTheAddressesThatWereAnnounced(t *testing.T) {
 
 // A book of many hosts goes out in lines that are not too long.
 func TestBatchesAreBounded(t *testing.T) {
-	const n = 20_000
-	b := bookOf(n, func(rank int) string { return fmt.Sprintf("tls:10.0.0.1:%d", rank) })
+	const n = SizeMax
+	b := bookOf(n, func(rank int) string { return fmt.Sprintf("tls:%s.example.org:%d", strings.Repeat("name", 50), rank) })
 	lines := b.batches(0)
 	for _, line := range lines {
 		if len(line) > batchMax+200 {

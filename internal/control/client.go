@@ -48,14 +48,15 @@ type Welcome struct {
 	Settings    json.RawMessage // the launcher's
 	Grow        int             // how many processes may join beyond Size while the job runs
 	Joins       bool            // this process is one of them, or has come back
-	Live        []Peer          // if Joins: the live processes. The handler is notified of them as well
-	Before      []Death         // if Joins: the ends of its own earlier incarnations, of which the handler is not notified
 
 	Coordinator Identity // the process that has the coordinator; zero: the coordinator is not part of the job
 }
 
 // joinTimeout is how long a process waits for the coordinator, and the coordinator for a process.
 const joinTimeout = 60 * time.Second
+
+// joinTimeoutMax is the longest that a user may set: some waits are twice as long.
+const joinTimeoutMax = 1000 * time.Hour
 
 // leaveMax is how long a process that lost its coordinator tries to be the last
 // to leave the directory.
@@ -89,7 +90,8 @@ type Client struct {
 	host     *process               // the process that has the coordinator, if it is on this host; owned by the reading goroutine
 	users    *lease
 	page     *detect.Page  // in which this process beats; nil: there is none
-	quiet    chan struct{} // of capacity one: the coordinator sees the beats in the page, or has lost the directory
+	paged    chan struct{} // of capacity one: the coordinator sees the beats in the page
+	gone     chan struct{} // of capacity one: the directory was removed
 	record   *Record
 	kept     func() error // the caller's part of keepDir
 	keeping  error        // its last result; owned by the writing goroutine
@@ -157,7 +159,7 @@ func Join(ctx context.Context, p Place, h Handler, logger *slog.Logger) (*Client
 		logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), quiet: make(chan struct{}, 1),
+		place: p, handler: h, log: logger, out: newMailbox[[]byte](clientRoom), paged: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 		id: wire.Identity{Job: p.Job, From: uint32(p.Rank), To: coordinatorID, Incarnation: p.Incarnation, Life: drawNumber()},
 	}
 	if p.How != RunHow && p.LocalRank == 0 { // no launcher has swept (MakeDir)
@@ -214,20 +216,20 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	ctx, cancel := context.WithTimeout(caller, cmp.Or(2*c.place.JoinTimeout, joinTimeout)) // twice: until there is a coordinator, and until others have come to it
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
-	var told error                         // the latest error that says more than that the time was up
+	var told error                         // the latest of the errors that say most
 	try, hoped := handshakeMax, time.Now() // hoped: when a seed was last usable
-	pause := 50 * time.Millisecond
+	longest := 50 * time.Millisecond
 	if c.place.seeded() { // every try makes a DNS lookup for each seed
-		pause = gatherEvery
+		longest = gatherEvery
 	}
-	for wait := time.Millisecond; ; wait = min(wait*3/2, pause) {
+	for wait := time.Millisecond; ; wait = min(wait*3/2, longest) {
 		c.findDoor(ctx)
 		l, w, err := c.connect(ctx, try)
 		if err == nil {
 			c.stopGathering()
 			return l, w, nil
 		}
-		if told == nil || !timedOut(err) {
+		if told == nil || weight(err) >= weight(told) {
 			told = err
 		}
 		if timedOut(err) {
@@ -254,12 +256,8 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		case c.place.seeded():
 			c.gather(began)
 		}
-		select {
-		case <-ctx.Done():
-			if !cancelled() {
-				return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
-			}
-		case <-time.After(wait):
+		if !pause(ctx, wait) && !cancelled() {
+			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
 		}
 	}
 }
@@ -271,6 +269,22 @@ func transient(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, wire.Crossed) || errors.Is(err, wire.Closing) ||
 		timedOut(err)
+}
+
+// weight is how much an error of a connection says: least that the time was up, then that no process listens or that the connection broke, which
+// may be so because the job is over by now, and most what a coordinator has answered.
+func weight(err error) int {
+	var dialed *net.OpError
+	var refused wire.Refusal
+	switch {
+	case errors.As(err, &refused), errors.Is(err, wire.ErrStranger), errors.Is(err, wire.ErrUnanswered): // whatever the other seeds said
+		return 2
+	case timedOut(err):
+		return 0
+	case errors.As(err, &dialed) && dialed.Op == "dial", errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return 1
+	}
+	return 2
 }
 
 func timedOut(err error) bool {
@@ -348,8 +362,8 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 	if err == nil && c.id.Link != 0 && c.id.Link != instance {
 		if (w.Coordinator == Identity{}) {
 			err = wire.OtherJob
-		} else { // a successor of the previous coordinator
-			c.heard.begin()
+		} else { // a successor of the previous coordinator does not know how often processes have resumed
+			clear(c.heard.returned)
 		}
 	}
 	if err != nil {
@@ -437,7 +451,7 @@ func (c *Client) welcomed(ctx context.Context, l *link) (Welcome, error) {
 	}
 	return Welcome{
 		incarnation: m.Incarnation, Size: m.Size, LocalSize: m.LocalSize, Silence: m.Silence, Settings: m.Settings,
-		Grow: m.Grow, Joins: m.Joins, Live: m.Peers, Before: m.Before, Coordinator: m.Coordinator,
+		Grow: m.Grow, Joins: m.Joins, Coordinator: m.Coordinator,
 	}, nil
 }
 
@@ -578,10 +592,12 @@ func (c *Client) write(conn net.Conn, ended <-chan struct{}) {
 		case <-beat.C:
 			lines = [][]byte{alive}
 			c.keepDir()
-		case <-c.quiet:
+		case <-c.paged:
 			if local {
 				beat.Stop()
 			}
+			c.keepDir()
+		case <-c.gone:
 			c.keepDir()
 		case <-c.out.filled:
 			lines, last = c.out.take()
@@ -624,10 +640,7 @@ func (c *Client) reconnect() (*link, error) {
 		if final(err) || gone || c.replaced() || errors.Is(err, wire.Closing) || ctx.Err() != nil {
 			return nil, fmt.Errorf("coordinator at %s: %w", c.place.Coordinator, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		pause(ctx, wait)
 	}
 }
 

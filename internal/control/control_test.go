@@ -3,10 +3,12 @@
 package control_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/test/port"
 
 	"go.uber.org/goleak"
 )
@@ -106,8 +109,6 @@ func (r *recorder) PeersReturned(ranks []int, incarnation uint64, failure string
 		r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))
 	}
 }
-
-func (r *recorder) PeerResumed(rank int) { r.note("resumed %d", rank) }
 
 func (r *recorder) Finished(view uint64, why string) {
 	r.ended.Store(view)
@@ -345,6 +346,48 @@ func TestWhoMayJoin(t *testing.T) {
 	if notes[0].has("died") {
 		t.Errorf("%q", notes[0].notes)
 	}
+}
+
+// TestWhatTheCoordinatorSaidIsTold: also if the coordinator is gone when the process gives up.
+func TestWhatTheCoordinatorSaidIsTold(t *testing.T) {
+	t.Parallel() // it waits
+	address, turnedAway := port.Free(t), make(chan struct{}, 1)
+	s := serve(t, control.ServerConfig{
+		Size: 2, TCP: address, Key: []byte(strings.Repeat("k", 32)),
+		Logger: slog.New(slog.NewTextHandler(writerFunc(func(line []byte) {
+			if bytes.Contains(line, []byte("turned away")) {
+				select {
+				case turnedAway <- struct{}{}:
+				default:
+				}
+			}
+		}), nil)),
+	})
+	place, dir := s.Place(1, 1), t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	place.Coordinator, place.Dir, place.Key = address, dir, make([]byte, 32)
+	place.How, place.JoinTimeout = control.ManualHow, 2*time.Second
+	go func() {
+		select {
+		case <-turnedAway:
+		case <-t.Context().Done():
+		}
+		s.Close()
+	}()
+	_, _, err := control.Join(t.Context(), place, newRecorder(), nil)
+	if err == nil || !strings.Contains(err.Error(), "another key") {
+		t.Errorf("%v; want what the coordinator said", err)
+	}
+}
+
+// A writerFunc is called with what is written to it.
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
 }
 
 func TestDeadIncarnationStaysOutAndTheNextIsIn(t *testing.T) {

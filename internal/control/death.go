@@ -83,11 +83,7 @@ func (s *Server) die(m *member, d Death) {
 	m.noteDied()
 	s.guard.Leave(protocol.Rank(m.rank))
 	s.ending.Died(m.identity().member())
-	if m.session != nil {
-		m.session.raw.Close()
-		delete(s.sessions, m.session)
-		m.session = nil
-	}
+	s.disconnect(m)
 	if d.Certain && m.process != nil {
 		s.drop(m.process)
 	}
@@ -151,16 +147,8 @@ func (s *Server) tellDeath(line []byte) {
 		}
 		break
 	}
-	if s.deaths == nil {
-		time.AfterFunc(deathsTime, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !s.closing {
-				s.tellDeaths()
-			}
-		})
-	}
 	s.deaths = append(s.deaths, line)
+	s.flushWithin(deathsTime)
 }
 
 // deathsTime is how long the others wait for a death notice: a process that needs it earlier asks.

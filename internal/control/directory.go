@@ -38,29 +38,29 @@ func controlPath(dir string) string { return filepath.Join(dir, socketName) }
 // it when it is closed. MakeDir also removes the directories of jobs all of whose
 // processes were killed.
 func MakeDir(getenv func(string) string) (string, error) {
-	parent, err := parentDir(getenv)
+	parent, err := sweptParent(getenv)
 	if err != nil {
 		return "", err
 	}
-	sweep(parent)
 	return os.MkdirTemp(parent, dirPrefix+"*")
 }
 
 // NamedDir returns the directory of a new job that has its name from elsewhere (JobName). It does not create the directory.
 func NamedDir(getenv func(string) string, name string) (string, error) {
-	parent, err := parentDir(getenv)
-	if err != nil {
-		return "", err
-	}
-	sweep(parent)
-	return filepath.Join(parent, dirPrefix+name), nil
+	parent, err := sweptParent(getenv)
+	return filepath.Join(parent, dirPrefix+name), err
 }
 
 // Sweep removes what jobs whose processes were all killed have left on this host.
-func Sweep(getenv func(string) string) {
-	if parent, err := parentDir(getenv); err == nil {
+func Sweep(getenv func(string) string) { _, _ = sweptParent(getenv) }
+
+// sweptParent is parentDir, without what jobs whose processes were all killed have left there.
+func sweptParent(getenv func(string) string) (string, error) {
+	parent, err := parentDir(getenv)
+	if err == nil {
 		sweep(parent)
 	}
+	return parent, err
 }
 
 // Keep keeps a directory from being swept until leave is called, which removes it unless another process
@@ -76,14 +76,14 @@ func Keep(dir string) (leave func(), err error) {
 // keepPatience is how long a process that has kept a directory tries to be the last to leave it.
 const keepPatience = time.Second
 
-// Furnish creates the directory of a job whose launcher is about to go, with the key and the launcher's settings. It keeps the directory like Keep.
-// Two agents of a job on one host share one directory.
+// Furnish creates the directory of a job on the host of an agent, with the key and, if its launcher is about to go, the launcher's
+// settings. It keeps the directory like Keep. Two agents of such a job on one host share one directory.
 func Furnish(dir string, key, settings []byte) (leave func(), err error) {
 	if leave, err = Keep(dir); err != nil {
 		return nil, err
 	}
-	err = writeFile(dir, keyName, key, os.Rename)
-	if err == nil {
+	err = writeKey(dir, key, os.Rename)
+	if err == nil && settings != nil {
 		err = writeFile(dir, settingsName, settings, os.Rename)
 	}
 	if err != nil {

@@ -70,8 +70,7 @@
 //
 // A job may be allowed to grow (Grow). Processes that join while it runs have ranks
 // from Size on, or the rank of a dead process and its next incarnation (Reserve); an observer
-// asks the launcher for them (RequestJoin). The coordinator welcomes them with the addresses of
-// all live processes. The job's end waits for them only if they own a task in the latest
+// asks the launcher for them (RequestJoin). The job's end waits for them only if they own a task in the latest
 // reported view.
 //
 // The launcher may start the next incarnation of a dead process by itself (Revive), in

@@ -107,23 +107,3 @@ func (e Event) line() ([]byte, error) {
 	}
 	return append(b, '\n'), nil
 }
-
-// history is a ring of the last events, as lines.
-type history struct {
-	lines [][]byte
-	next  int // where the oldest is, once the ring is full
-}
-
-func (h *history) add(line []byte) {
-	if len(h.lines) < eventsKept {
-		h.lines = append(h.lines, line)
-		return
-	}
-	h.lines[h.next] = line
-	h.next = (h.next + 1) % eventsKept
-}
-
-// all returns the history from the oldest on.
-func (h *history) all() [][]byte {
-	return append(append([][]byte(nil), h.lines[h.next:]...), h.lines[:h.next]...)
-}

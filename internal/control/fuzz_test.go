@@ -25,7 +25,6 @@ func (silent) Died(Death)                          {}
 func (silent) HeardOf(int, bool, time.Duration)    {}
 func (silent) Alive(int)                           {}
 func (silent) PeersReturned([]int, uint64, string) {}
-func (silent) PeerResumed(int)                     {}
 func (silent) Finished(uint64, string)             {}
 func (silent) Stop(string)                         {}
 func (silent) Lost(error)                          {}
@@ -35,7 +34,7 @@ func (silent) Lost(error)                          {}
 func mute(t *testing.T) (*Server, *session) {
 	cfg := ServerConfig{Size: 3, Grow: 1, Silence: time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, quit: make(chan struct{}), done: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, done: make(chan struct{}),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom), guard: suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
 		ending: ending.New(membership.First(cfg.Size, nil)),
@@ -75,7 +74,6 @@ func FuzzLines(f *testing.F) {
 		{Type: tellPeers, Groups: []peerGroup{{Ranks: []int{0, 1, 3, 3}, Incarnation: 1, Addresses: []string{"x", "y/\x00.sock"}}}},
 		{Type: tellDied, Rank: 1, Incarnation: 1, Certain: true, Record: []byte{1}},
 		{Type: tellReturned, Ranks: []int{1, 2}, Turn: 1},
-		{Type: tellResumed, Ranks: []int{1}, Turn: 2},
 		{Type: tellFinished},
 		{Type: tellStop},
 		{Type: tellClosing},

@@ -183,15 +183,12 @@ func (s *Server) answer(conn net.Conn, request *JoinRequest) {
 // RequestJoin asks the launcher of the job in a directory for more processes, and
 // waits until they are started. The error is a Refused if the launcher says no.
 func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner, error) {
-	conn, err := visit(ctx, dir)
+	conn, err := visit(ctx, dir, message{Type: sayJoin, Request: &request})
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write(message{Type: sayJoin, Request: &request}.line()); err != nil {
-		return nil, err
-	}
 	reply, err := readMessage(newLines(conn, sayMax))
 	if err != nil {
 		return nil, err
@@ -202,8 +199,8 @@ func RequestJoin(ctx context.Context, dir string, request JoinRequest) ([]Joiner
 	return reply.Joined, nil
 }
 
-// visit connects to the coordinator of the job in a directory as an observer.
-func visit(ctx context.Context, dir string) (net.Conn, error) {
+// visit connects to the coordinator of the job in a directory as an observer, and says what the observer wants.
+func visit(ctx context.Context, dir string, wants message) (net.Conn, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -214,14 +211,9 @@ func visit(ctx context.Context, dir string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, visitMax)
 	defer cancel()
 	for {
-		conn, _, err := shake(ctx, controlPath(dir), key, wire.Identity{From: observerID, To: coordinatorID}, limits{})
-		if !transient(err) || errors.Is(err, wire.Closing) || ctx.Err() != nil {
+		conn, _, err := speak(ctx, controlPath(dir), key, wants)
+		if !transient(err) || errors.Is(err, wire.Closing) || !pause(ctx, 5*time.Millisecond) {
 			return conn, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestJoinersAreWelcomed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if !w.Joins || w.Size != 2 || w.Grow != 2 || len(w.Live) != 2 || w.Live[1].Rank != 1 || w.Live[1].Addresses[0] != "1.sock" || w.Before != nil {
+	if !w.Joins || w.Size != 2 || w.Grow != 2 {
 		t.Errorf("welcome: %+v", w)
 	}
 	c.Announce([]string{"2.sock"}, "here")
@@ -59,7 +59,7 @@ func TestJoinersAreWelcomed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if !w.Joins || len(w.Before) != 1 || w.Before[0].Rank != rank || w.Before[0].Incarnation != 1 || !w.Before[0].Certain {
+		if !w.Joins {
 			t.Errorf("welcome: %+v", w)
 		}
 		c.Announce([]string{"again.sock"}, "here")
@@ -80,7 +80,7 @@ func TestFirstProcessesDoNotJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if w.Joins || w.Live != nil || w.Grow != 1 {
+	if w.Joins || w.Grow != 1 {
 		t.Errorf("%+v", w)
 	}
 }

@@ -7,17 +7,18 @@ import (
 
 // heard is what the handler has been notified of: the latest for each rank.
 type heard struct {
-	peers    []Peer  // incarnation 0: none
-	deaths   []Death // incarnation 0: none
-	returned []standing
+	peers    []Peer     // incarnation 0: none
+	deaths   []Death    // incarnation 0: none
+	returned []standing // the zero value: it has not
 	finished bool
 	stopped  bool
 }
 
-// standing is whether a process has returned, and how often it has resumed.
+// standing is how a process has returned.
 type standing struct {
 	returned bool
-	turn     int
+	turn     int // how often it had resumed
+	failure  string
 }
 
 var errClosing = errors.New("the coordinator has ended")
@@ -55,18 +56,14 @@ func (c *Client) hear(m message) error {
 	case tellReturned:
 		var fresh []int
 		for _, rank := range m.Ranks {
-			c.hearResumed(rank, m.Turn) // a broken connection may have hidden it
-			if h.reach(rank) && rank != c.place.Rank && h.returned[rank] == (standing{turn: m.Turn}) {
-				h.returned[rank].returned = true
+			now := standing{true, m.Turn, m.Why}
+			if h.reach(rank) && rank != c.place.Rank && h.returned[rank] != now {
+				h.returned[rank] = now
 				fresh = append(fresh, rank)
 			}
 		}
 		if len(fresh) > 0 {
 			c.handler.PeersReturned(fresh, m.Incarnation, m.Why)
-		}
-	case tellResumed:
-		for _, rank := range m.Ranks {
-			c.hearResumed(rank, m.Turn)
 		}
 	case tellOver:
 		if m.Known {
@@ -86,11 +83,10 @@ func (c *Client) hear(m message) error {
 			h.stopped = true
 			c.handler.Stop(m.Why)
 		}
-	case tellPaged, tellKeep:
-		select {
-		case c.quiet <- struct{}{}:
-		default:
-		}
+	case tellPaged:
+		signal(c.paged)
+	case tellKeep:
+		signal(c.gone)
 	case tellClosing:
 		return errClosing
 	}
@@ -123,31 +119,6 @@ func (c *Client) Over() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.end.Over()
-}
-
-// Resumer is a Handler that is notified when a process works again.
-type Resumer interface {
-	PeerResumed(rank int) // the process had returned, and has adopted tasks
-}
-
-// hearResumed passes on that a process that had returned works again.
-func (c *Client) hearResumed(rank, turn int) {
-	h := &c.heard
-	if !h.reach(rank) || rank == c.place.Rank || turn <= h.returned[rank].turn {
-		return
-	}
-	had := h.returned[rank].returned
-	h.returned[rank] = standing{turn: turn}
-	if r, ok := c.handler.(Resumer); ok && had {
-		r.PeerResumed(rank)
-	}
-}
-
-// begin prepares for another coordinator, which does not know how often processes have resumed.
-func (h *heard) begin() {
-	for i := range h.returned {
-		h.returned[i].turn = 0
-	}
 }
 
 // reach makes room for a rank, if it is valid: a job may grow.

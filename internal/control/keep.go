@@ -83,15 +83,8 @@ const keepEvery = 250 * time.Millisecond
 
 // watchDir checks the job's directory until the coordinator closes.
 func (s *Server) watchDir() {
-	ticker := time.NewTicker(keepEvery)
-	defer ticker.Stop()
 	var before error
-	for {
-		select {
-		case <-s.quit:
-			return
-		case <-ticker.C:
-		}
+	for range every(s.ctx, keepEvery) {
 		err := s.keepDir()
 		if err != nil && before == nil {
 			s.log.Warn("control: the job's directory was removed and cannot be made again", "dir", s.cfg.Dir, "error", err)
@@ -105,10 +98,8 @@ func (s *Server) watchDir() {
 func (s *Server) keepDir() error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
-	select {
-	case <-s.quit:
+	if s.ctx.Err() != nil {
 		return nil
-	default:
 	}
 	if err := s.users.keep(posix.LOCK_SH, s.cfg.Key); err != nil {
 		return err

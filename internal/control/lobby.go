@@ -1,8 +1,8 @@
 package control
 
 import (
-	"container/list"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,10 +13,9 @@ import (
 // little time, but some. In that case the newcomer is closed, and tries again.
 type lobby struct {
 	mu     sync.Mutex
-	room   int                   // limit for each network
-	least  time.Duration         // how long a guest is left alone
-	orders map[string]*list.List // by network: guests, the oldest first
-	places map[net.Conn]*list.Element
+	room   int                // limit for each network
+	least  time.Duration      // how long a guest is left alone
+	guests map[string][]guest // by network, the oldest first
 	closed bool
 }
 
@@ -30,49 +29,31 @@ type guest struct {
 const guestMin = 100 * time.Millisecond
 
 func newLobby(room int) *lobby {
-	return &lobby{room: room, least: guestMin, orders: map[string]*list.List{}, places: map[net.Conn]*list.Element{}}
+	return &lobby{room: room, least: guestMin, guests: map[string][]guest{}}
 }
 
 func (l *lobby) enter(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	network := conn.LocalAddr().Network()
+	guests := l.guests[network]
+	full := len(guests) >= l.room
+	if l.closed || full && time.Since(guests[0].since) < l.least {
 		conn.Close()
 		return
 	}
-	order := l.order(conn)
-	if order.Len() >= l.room {
-		oldest := order.Front().Value.(guest)
-		if time.Since(oldest.since) < l.least {
-			conn.Close()
-			return
-		}
-		oldest.conn.Close()
-		l.remove(oldest.conn)
+	if full {
+		guests[0].conn.Close()
+		guests = slices.Delete(guests, 0, 1)
 	}
-	l.places[conn] = order.PushBack(guest{conn, time.Now()})
-}
-
-// order returns the guests of a connection's network.
-func (l *lobby) order(conn net.Conn) *list.List {
-	network := conn.LocalAddr().Network()
-	if l.orders[network] == nil {
-		l.orders[network] = list.New()
-	}
-	return l.orders[network]
+	l.guests[network] = append(guests, guest{conn, time.Now()})
 }
 
 func (l *lobby) leave(conn net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remove(conn)
-}
-
-func (l *lobby) remove(conn net.Conn) {
-	if place, ok := l.places[conn]; ok {
-		l.order(conn).Remove(place)
-		delete(l.places, conn)
-	}
+	network := conn.LocalAddr().Network()
+	l.guests[network] = slices.DeleteFunc(l.guests[network], func(g guest) bool { return g.conn == conn })
 }
 
 // close closes all connections.
@@ -80,7 +61,9 @@ func (l *lobby) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for conn := range l.places {
-		conn.Close()
+	for _, guests := range l.guests {
+		for _, g := range guests {
+			g.conn.Close()
+		}
 	}
 }

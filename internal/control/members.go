@@ -128,10 +128,7 @@ func (s *Server) enroll(id wire.Identity, p *process, conn, raw net.Conn) *sessi
 		m.numbered = id.Incarnation == 0
 	}
 	m.life = id.Life
-	if m.session != nil {
-		m.session.raw.Close()
-		delete(s.sessions, m.session)
-	}
+	s.disconnect(m)
 	m.session = newSession(m, conn, raw, sessionRoom)
 	_, m.local = conn.(*net.UnixConn)
 	m.heard = time.Now()
@@ -194,6 +191,15 @@ func (m *member) lives() iter.Seq[*member] {
 			}
 		}
 		yield(m)
+	}
+}
+
+// disconnect ends the session of a process. s.mu is held.
+func (s *Server) disconnect(m *member) {
+	if m.session != nil {
+		m.session.raw.Close()
+		delete(s.sessions, m.session)
+		m.session = nil
 	}
 }
 
@@ -362,14 +368,4 @@ func (s *Server) former() (all []Status) {
 		}
 	}
 	return all
-}
-
-// live returns, by rank, where the live processes that have announced themselves are.
-func (s *Server) live() (peers []Peer) {
-	for _, m := range s.members {
-		if m.peer != nil && m.death == nil {
-			peers = append(peers, *m.peer)
-		}
-	}
-	return peers
 }

@@ -49,7 +49,6 @@ type message struct {
 	Known       bool            `json:"known,omitempty"` // whether all processes know it
 	Grow        int             `json:"grow,omitempty"`
 	Joins       bool            `json:"joins,omitempty"`
-	Before      []Death         `json:"before,omitempty"`
 	Name        string          `json:"name,omitempty"` // of a host, for people
 	Request     *JoinRequest    `json:"request,omitempty"`
 	Joined      []Joiner        `json:"joined,omitempty"`
@@ -84,13 +83,12 @@ const (
 
 // Messages of the coordinator.
 const (
-	tellWelcome  = "welcome"  // the first line. Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins; if Joins, also Peers and Before
+	tellWelcome  = "welcome"  // the first line. Incarnation: the receiver's own, Size, LocalSize, Silence, Settings, Grow, Coordinator, Joins
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: the process that the receiver suspected is alive
 	tellHears    = "hears"    // Rank, Hears, Silence: for how long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
-	tellResumed  = "resumed"  // Ranks, Incarnation, Turn
 	tellOver     = "over"     // View: every task has returned in this view; wait until the other processes know it, too; Known: they do
 	tellFinished = "finished" // View: every task has returned in this view; Why: the processes that had tasks are dead
 	tellStop     = "stop"     // Why
@@ -182,9 +180,12 @@ func (m *mailbox[T]) close() {
 	m.signal()
 }
 
-func (m *mailbox[T]) signal() {
+func (m *mailbox[T]) signal() { signal(m.filled) }
+
+// signal wakes who waits for a channel of capacity one, now or next.
+func signal(c chan<- struct{}) {
 	select {
-	case m.filled <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -15,22 +15,24 @@ import (
 const nodeListExample = "names such as node[1-4,7],gpu01"
 
 // nodesMax bounds the nodes of a list, so that numbers of them do not overflow.
-const nodesMax = SizeMax
+const nodesMax = 1 << 20
 
 // expandNodes returns the first nodes that a list names, up to a limit, and how many it names in all.
 func expandNodes(list string, most int) (first []string, count int, err error) {
 	for _, word := range splitNodes(list) {
-		parts, n, err := parseNodes(word)
+		names, n, err := expandWord(word, most)
 		if err != nil {
 			return nil, 0, err
 		}
 		if count += n; count > nodesMax {
-			return nil, 0, fmt.Errorf("more than %d nodes", nodesMax)
+			return nil, 0, errTooMany
 		}
-		first = appendNodes(first, most, "", parts)
+		first = append(first, names[:min(len(names), most-len(first))]...)
 	}
 	return first, count, nil
 }
+
+var errTooMany = fmt.Errorf("more than %d nodes", nodesMax)
 
 // splitNodes splits a list at the commas that are not in brackets.
 func splitNodes(list string) (words []string) {
@@ -49,71 +51,67 @@ func splitNodes(list string) (words []string) {
 	return append(words, list[begin:])
 }
 
-// nodePart is a piece of a name, followed by one of some numbers, or by nothing if there are none.
-type nodePart struct {
-	text   string
-	ranges []nodeRange
-}
-
-// nodeRange is numbers from low to high, with a least number of digits.
-type nodeRange struct{ low, high, digits int }
-
-// parseNodes parses a word of a list, and returns how many names it stands for.
-func parseNodes(word string) (parts []nodePart, count int, err error) {
-	count = 1
+// expandWord returns the first names for which a word of a list stands, up to a limit, and for how many it stands.
+func expandWord(word string, most int) (names []string, count int, err error) {
+	if word == "" {
+		return nil, 0, errors.New("an empty name")
+	}
+	names, count = []string{""}, 1
 	for rest := word; rest != ""; {
 		text, after, open := strings.Cut(rest, "[")
 		if i := strings.IndexFunc(text, notInName); i >= 0 {
 			return nil, 0, fmt.Errorf("%q in a name", text[i:i+1])
 		}
-		part := nodePart{text: text}
+		numbers, n := []string{""}, 1
 		if open {
 			inside, outside, closed := strings.Cut(after, "]")
 			if !closed {
 				return nil, 0, errors.New("a bracket without its end")
 			}
-			sum := 0
-			for text := range strings.SplitSeq(inside, ",") {
-				r, err := parseRange(text)
-				if err != nil {
-					return nil, 0, err
-				}
-				part.ranges = append(part.ranges, r)
-				if sum += r.high - r.low + 1; sum > nodesMax {
-					return nil, 0, fmt.Errorf("more than %d nodes", nodesMax)
-				}
-			}
-			if count *= sum; count > nodesMax {
-				return nil, 0, fmt.Errorf("more than %d nodes", nodesMax)
+			if numbers, n, err = expandNumbers(inside, most); err != nil {
+				return nil, 0, err
 			}
 			after = outside
 		}
-		parts, rest = append(parts, part), after
+		if count *= n; count > nodesMax {
+			return nil, 0, errTooMany
+		}
+		var longer []string
+		for _, name := range names {
+			for _, number := range numbers[:min(len(numbers), most-len(longer))] {
+				longer = append(longer, name+text+number)
+			}
+		}
+		names, rest = longer, after
 	}
-	if parts == nil {
-		return nil, 0, errors.New("an empty name")
+	return names, count, nil
+}
+
+// expandNumbers returns the first numbers of what is in brackets, up to a limit, and how many there are.
+func expandNumbers(list string, most int) (numbers []string, count int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		first, last, several := strings.Cut(text, "-")
+		if !several {
+			last = first
+		}
+		low, err1 := parseDigits(first)
+		high, err2 := parseDigits(last)
+		if err1 != nil || err2 != nil || low > high {
+			return nil, 0, fmt.Errorf("[%s]", text)
+		}
+		if count += high - low + 1; count > nodesMax {
+			return nil, 0, errTooMany
+		}
+		for n := low; n <= high && len(numbers) < most; n++ {
+			numbers = append(numbers, fmt.Sprintf("%0*d", len(first), n))
+		}
 	}
-	return parts, count, nil
+	return numbers, count, nil
 }
 
 // notInName reports whether a name of a node cannot have a character.
 func notInName(c rune) bool {
 	return !(c == '-' || c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
-}
-
-func parseRange(text string) (r nodeRange, err error) {
-	low, high, several := strings.Cut(text, "-")
-	if !several {
-		high = low
-	}
-	if r.low, err = parseDigits(low); err == nil {
-		r.high, err = parseDigits(high)
-	}
-	r.digits = len(low)
-	if err != nil || r.low > r.high {
-		return r, fmt.Errorf("[%s]", text)
-	}
-	return r, nil
 }
 
 // digitsMax is how many digits a number of a list may have.
@@ -125,26 +123,6 @@ func parseDigits(text string) (int, error) {
 		return 0, strconv.ErrSyntax
 	}
 	return strconv.Atoi(text)
-}
-
-// appendNodes appends the names that begin with a prefix and continue with the parts, up to a limit.
-func appendNodes(names []string, most int, prefix string, parts []nodePart) []string {
-	if len(names) >= most {
-		return names
-	}
-	if len(parts) == 0 {
-		return append(names, prefix)
-	}
-	prefix += parts[0].text
-	if parts[0].ranges == nil {
-		return appendNodes(names, most, prefix, parts[1:])
-	}
-	for _, r := range parts[0].ranges {
-		for n := r.low; n <= r.high && len(names) < most; n++ {
-			names = appendNodes(names, most, fmt.Sprintf("%s%0*d", prefix, r.digits, n), parts[1:])
-		}
-	}
-	return names
 }
 
 // tasksOfNodes returns, for a list such as 4(x2),3, how many tasks a node (counted from 0) has, how many nodes there are,
@@ -161,7 +139,7 @@ func tasksOfNodes(list string, node int) (here, nodes, tasks int, err error) {
 				err = strconv.ErrSyntax
 			}
 		}
-		if err != nil || n < 1 || times < 1 || n > SizeMax || times > nodesMax {
+		if err != nil || n < 1 || times < 1 || n > nodesMax || times > nodesMax {
 			return 0, 0, 0, fmt.Errorf("%q", part)
 		}
 		if nodes <= node && node < nodes+times {

@@ -80,7 +80,7 @@ func TestTasksOfNodes(t *testing.T) {
 	}
 	for list, want := range map[string]string{
 		"": `""`, "x": `"x"`, "2(": `"2("`, "2(x": `"2(x"`, "2(x2": `"2(x2"`, "2(x0)": `"2(x0)"`, "0": `"0"`, "2,": `""`,
-		"-2": `"-2"`, "2(x2)2": `"2(x2)2"`, "999999(x999999)": "more than 1048576 tasks",
+		"-2": `"-2"`, "2(x2)2": `"2(x2)2"`, "999999(x999999)": "more than 4096 tasks",
 	} {
 		if _, _, _, err := tasksOfNodes(list, 0); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", list, err, want)

@@ -8,7 +8,10 @@ import (
 	"iter"
 	"net"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/wire"
 )
 
 // emit publishes an event of the coordinator itself, with its attributes in
@@ -28,7 +31,9 @@ func (s *Server) publish(e Event) {
 		s.log.Warn("control: event dropped", "type", e.Type, "rank", e.Rank, "error", err)
 		return
 	}
-	s.past.add(line)
+	if s.past = append(s.past, line); len(s.past) > eventsKept {
+		s.past = s.past[1:]
+	}
 	if s.cfg.Events != nil && !s.events.put(e, len(line)) && !s.closing {
 		s.log.Warn("control: event dropped: they are not read", "type", e.Type)
 	}
@@ -96,7 +101,7 @@ func (s *Server) addObserver(o *session) bool {
 	if err != nil {
 		return false
 	}
-	past := append(s.past.all(), append(line, '\n'))
+	past := append(slices.Clone(s.past), append(line, '\n'))
 	for _, line := range past {
 		o.out.bytes += len(line)
 	}
@@ -105,6 +110,20 @@ func (s *Server) addObserver(o *session) bool {
 	s.observers[o] = true
 	s.wg.Go(o.write)
 	return true
+}
+
+// speak connects to a coordinator as an observer, and says what the observer wants.
+func speak(ctx context.Context, address string, key []byte, wants message) (net.Conn, wire.Identity, error) {
+	conn, peer, err := shake(ctx, address, key, wire.Identity{From: observerID, To: coordinatorID}, limits{})
+	if err != nil {
+		return nil, peer, err
+	}
+	conn.SetWriteDeadline(time.Now().Add(seedTry))
+	if _, err := conn.Write(wants.line()); err != nil {
+		conn.Close()
+		return nil, peer, err
+	}
+	return conn, peer, nil
 }
 
 // statusMax bounds a line of the event stream: the status of a million ranks.
@@ -123,15 +142,12 @@ func Watch(ctx context.Context, dir string) iter.Seq2[Event, error] {
 }
 
 func watch(ctx context.Context, dir string, yield func(Event) bool) error {
-	conn, err := visit(ctx, dir)
+	conn, err := visit(ctx, dir, message{Type: sayWatch})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write(message{Type: sayWatch}.line()); err != nil {
-		return err
-	}
 	lines := newLines(conn, statusMax)
 	for lines.Scan() {
 		var e Event

@@ -74,8 +74,8 @@ const (
 // indexName is the variable in which Kubernetes gives a pod of an Indexed Job its number.
 const indexName = "JOB_COMPLETION_INDEX"
 
-// SizeMax bounds the processes of a job.
-const SizeMax = 1 << 20
+// SizeMax bounds the processes of a job, however they are started.
+const SizeMax = 4096
 
 // keyLen is the length of a key that the coordinator creates; keyMin is the length of the
 // shortest key that a user may provide.
@@ -240,8 +240,8 @@ func (e environment) incarnation(p *Place) error {
 
 func (e environment) joinTimeout(p *Place) (err error) {
 	if e.has(VarJoinTimeout) {
-		if p.JoinTimeout, err = time.ParseDuration(e.get(VarJoinTimeout)); err != nil || p.JoinTimeout <= 0 {
-			return fmt.Errorf("%s=%q; allowed: a time such as 90s", VarJoinTimeout, e.get(VarJoinTimeout))
+		if p.JoinTimeout, err = time.ParseDuration(e.get(VarJoinTimeout)); err != nil || p.JoinTimeout <= 0 || p.JoinTimeout > joinTimeoutMax {
+			return fmt.Errorf("%s=%q; allowed: a time such as 90s, at most %v", VarJoinTimeout, e.get(VarJoinTimeout), joinTimeoutMax)
 		}
 	}
 	return nil

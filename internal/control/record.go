@@ -1,12 +1,12 @@
 package control
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,12 +116,13 @@ func HasJoined(dir string, rank int, incarnation uint64) bool {
 	return err == nil
 }
 
-// runs reports whether the job of a directory runs: a process of it lives, and a coordinator is there. If no coordinator comes within
+// runs reports whether the job of a directory runs: a process of it lives, and a coordinator answers. If none does within
 // that time, such a process has been stopped, or is one of an earlier run that is about to exit.
-func runs(dir string, within time.Duration) bool {
-	for until := time.Now().Add(within); inUse(dir) && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
-		if conn, err := net.Dial("unix", controlPath(dir)); err == nil {
-			conn.Close()
+func runs(dir string, key []byte, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for ; inUse(dir) && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+		if _, _, err := probe(ctx, controlPath(dir), key, seedTry); err == nil {
 			return true
 		}
 	}

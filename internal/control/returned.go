@@ -64,16 +64,11 @@ func (s *Server) resumed(m *member, view uint64) {
 	m.turn++
 	s.log.Info("control: resumed", "rank", m.rank, "view", view)
 	s.emit(EventResumed, m.rank, "incarnation", m.incarnation, "number", view)
-	s.tellAll(m.standing())
 }
 
-// standing returns the message that says whether a process has returned.
+// standing returns the message that says that a process has returned.
 func (m *member) standing() message {
-	told := message{Type: tellResumed, Ranks: []int{m.rank}, Incarnation: m.incarnation, Turn: m.turn}
-	if m.returned {
-		told.Type, told.Why = tellReturned, m.failure
-	}
-	return told
+	return message{Type: tellReturned, Ranks: []int{m.rank}, Incarnation: m.incarnation, Turn: m.turn, Why: m.failure}
 }
 
 // tellReturns reports the processes that have returned since the last batch. s.mu is held.
@@ -150,15 +145,31 @@ func taskList(tasks []int) string {
 	return "tasks " + listed(tasks)
 }
 
-// Abandoned returns why the job has ended, or is about to, although not all of its tasks have
-// returned; "": they have, or no process has joined.
-func (s *Server) Abandoned() string {
+// Outcome is what a coordinator knows of a job's end, beside the state of each process.
+type Outcome struct {
+	View      *View              // the latest that a process reported; nil: none
+	Abandoned string             // why the job has ended, or is about to, although not all of its tasks have returned; "": they have, or no process has joined
+	Lost      map[int]string     // the tasks that cannot be run again, and why
+	Removed   map[Identity][]int // the processes that a view has removed, with the tasks that each owned then
+	TakenUp   bool               // the job continues with what an earlier run of it has stored
+}
+
+// Outcome returns what is known now.
+func (s *Server) Outcome() Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.begun || s.finished {
-		return s.forlorn
+	o := Outcome{View: s.view, Abandoned: s.forlorn, Lost: maps.Clone(s.lost), Removed: map[Identity][]int{}, TakenUp: s.taken}
+	if s.begun && !s.finished {
+		o.Abandoned = "the job has not finished"
 	}
-	return "the job has not finished"
+	for _, m := range s.members {
+		for life := range m.lives() {
+			if life.removed {
+				o.Removed[life.identity()] = life.estate
+			}
+		}
+	}
+	return o
 }
 
 // noteLoss records a task that cannot be run again, if the event reports one.
@@ -176,13 +187,6 @@ func (s *Server) noteLoss(e Event) {
 	if known, told := s.lost[int(n)]; !told || len(why) < len(known) {
 		s.lost[int(n)] = why
 	}
-}
-
-// Lost returns the tasks that cannot be run again, and why.
-func (s *Server) Lost() map[int]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.lost)
 }
 
 // settle finishes the job if it can. s.mu is held.

@@ -3,7 +3,6 @@
 package control_test
 
 import (
-	"bufio"
 	"fmt"
 	"slices"
 	"strings"
@@ -267,13 +266,12 @@ func TestLostTasksAreNoted(t *testing.T) {
 	}
 	st.clients[0].Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": "none"}})
 	st.heard(0)
-	if got := fmt.Sprint(st.s.Lost()); got != "map[2:no copy]" {
+	if got := fmt.Sprint(st.s.Outcome().Lost); got != "map[2:no copy]" {
 		t.Errorf("lost: %s", got)
 	}
 }
 
-// TestReturnIsToldAgain: the others learn who is at work again, and who has returned
-// after that; a failure is final.
+// TestReturnIsToldAgain: the others learn who has returned again, after it was at work again; a failure is final.
 func TestReturnIsToldAgain(t *testing.T) {
 	st := newStage(t)
 	_, watcher := join(t, reserve(t, st.s, -1))
@@ -291,7 +289,7 @@ func TestReturnIsToldAgain(t *testing.T) {
 		}
 	}
 	slices.SortStableFunc(notes, func(a, b string) int { return strings.Compare(strings.Fields(a)[1], strings.Fields(b)[1]) })
-	want := []string{"returned 0", "resumed 0", "returned 0", "resumed 0", "returned 0", "returned 1 boom", "resumed 1", "returned 1 boom"}
+	want := []string{"returned 0", "returned 0", "returned 0", "returned 1 boom", "returned 1 boom"}
 	if !slices.Equal(notes, want) {
 		t.Errorf("told %q, want %q", notes, want)
 	}
@@ -311,19 +309,6 @@ func TestWhoIsAtWorkAgainIsPresent(t *testing.T) {
 			t.Errorf("after %q: %s, want %s", c.name, got, c.want)
 		}
 	}
-	var lines []string // that one sees who comes back meanwhile
-	resumes(0, 3).play(st)
-	conn, err := control.Shake(t.Context(), st.s.Place(0, 1).Coordinator, reserve(t, st.s, -1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	for in := bufio.NewScanner(conn); len(lines) < 2 && in.Scan(); {
-		lines = append(lines, in.Text())
-	}
-	if want := `{"type":"resumed","ranks":[0],"incarnation":1,"turn":2}`; len(lines) != 2 || lines[1] != want {
-		t.Errorf("told %q, want a welcome and %q", lines, want)
-	}
 }
 
 func TestNewcomersAreToldHowThingsStand(t *testing.T) {
@@ -334,10 +319,11 @@ func TestNewcomersAreToldHowThingsStand(t *testing.T) {
 	late, told := join(t, reserve(t, st.s, -1)) // is told how things stand, not how they came to
 	late.Announce(nil, "here")
 	told.expect(t, "returned 0")
-	returns(0, 4).play(st)
-	resumes(0, 5).play(st)
-	told.expect(t, "resumed 0")
-	if len(told.notes) != 2 {
+	for _, s := range []step{returns(0, 4), resumes(0, 5), returns(0, 5)} {
+		s.play(st)
+	}
+	told.await(t, "the second return", func() bool { return len(told.notes) > 1 })
+	if !slices.Equal(told.notes, []string{"returned 0", "returned 0"}) {
 		t.Errorf("told %q", told.notes)
 	}
 }
@@ -365,22 +351,17 @@ func TestAnEarlierReturnIsNotSaidAgain(t *testing.T) {
 	}
 }
 
-// TestMissedTurnsAreMadeUpFor: what a broken connection hides of who returned and
-// resumed follows from what is told next.
-func TestMissedTurnsAreMadeUpFor(t *testing.T) {
-	const zero, resumed = `{"type":"returned","ranks":[0,1]}`, `{"type":"resumed","ranks":[0],"turn":1}`
-	again := `{"type":"returned","ranks":[0],"turn":1}`
+// TestReturnsAreNewsOnce: a return is passed on once, and so is the next one of a process that has been at work again.
+func TestReturnsAreNewsOnce(t *testing.T) {
+	const zero, again = `{"type":"returned","ranks":[0,1]}`, `{"type":"returned","ranks":[0],"turn":1}`
 	for _, c := range []struct {
 		told, want []string
 	}{
 		{[]string{zero, zero}, []string{"returned 0"}}, // the client is rank 1
-		{[]string{zero, resumed, again}, []string{"returned 0", "resumed 0", "returned 0"}},
-		{[]string{zero, resumed, resumed}, []string{"returned 0", "resumed 0"}},
-		{[]string{zero, again, again}, []string{"returned 0", "resumed 0", "returned 0"}},
-		{[]string{resumed, zero, again}, []string{"returned 0"}},
-		{[]string{zero, `{"type":"returned","ranks":[0],"turn":3,"why":"boom"}`, again}, []string{"returned 0", "resumed 0", "returned 0 boom"}},
+		{[]string{zero, again, again}, []string{"returned 0", "returned 0"}},
+		{[]string{zero, `{"type":"returned","ranks":[0],"turn":3,"why":"boom"}`}, []string{"returned 0", "returned 0 boom"}},
 		{[]string{again, `{"type":"died","incarnation":1,"certain":true}`, zero}, []string{"returned 0", "died 0.1 true ", "returned 0"}}, // its next life
-		{[]string{`{"type":"resumed","ranks":[-1,1,99999999],"turn":1}`}, nil},
+		{[]string{`{"type":"returned","ranks":[-1,1,99999999],"turn":1}`}, nil},
 	} {
 		r := newRecorder()
 		control.Hear(1, r, c.told...)
@@ -390,7 +371,7 @@ func TestMissedTurnsAreMadeUpFor(t *testing.T) {
 	}
 }
 
-// TestStandingOutlivesBrokenConnections: views, returns and resumptions get through
+// TestStandingOutlivesBrokenConnections: views and returns get through
 // whenever connections break, and nobody is told twice.
 func TestStandingOutlivesBrokenConnections(t *testing.T) {
 	descriptors(t)
@@ -435,7 +416,7 @@ func TestStandingOutlivesBrokenConnections(t *testing.T) {
 			turns = append(turns, n)
 		}
 	}
-	if want := []string{"returned 0", "resumed 0", "returned 0"}; !slices.Equal(turns, want) {
+	if want := []string{"returned 0", "returned 0"}; !slices.Equal(turns, want) {
 		t.Errorf("rank 1 was told %q, want %q", turns, want)
 	}
 	if s.View().Number != rounds+1 {
@@ -486,7 +467,7 @@ func TestRemovedLeaveTheirTasks(t *testing.T) {
 			for _, s := range c.script {
 				s.play(st)
 			}
-			if got := fmt.Sprint(st.s.Removed()); got != c.want {
+			if got := fmt.Sprint(st.s.Outcome().Removed); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 		})

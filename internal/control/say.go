@@ -33,7 +33,7 @@ func (c *Client) Returned(view uint64, failure string, report bool) {
 
 // Resumed reports that this process has adopted tasks in a view: it no longer counts as
 // returned. The job's end does not depend on it, since a return in an earlier view
-// does not count in one that removed a process: the other processes need to know it.
+// does not count in one that removed a process.
 func (c *Client) Resumed(view uint64) {
 	line := message{Type: sayResumed, View: view}.line()
 	c.mu.Lock()

@@ -250,19 +250,26 @@ func (c *Client) gather(began time.Time) {
 		c.log.Debug("control: the seed of this host is taken", "error", c.shut)
 		return
 	}
-	s, err := Serve(ServerConfig{
-		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: c.place.Size, Grow: c.place.Grow, LocalSize: c.place.LocalSize,
-		Silence: c.place.Silence, Settings: c.place.Settings, JoinTimeout: c.place.JoinTimeout,
-		Command: strings.Join(os.Args, " "), Logger: c.log,
-		shared: true, self: Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, seeds: c.seedSource(),
+	err := c.coordinate(ServerConfig{
+		Size: c.place.Size, Grow: c.place.Grow, LocalSize: c.place.LocalSize, Silence: c.place.Silence, Settings: c.place.Settings,
 		gatherer: c.place, recalled: c.recalled,
 	})
 	if err != nil {
 		c.log.Debug("control: another one of this host gathers", "error", err)
-		return
 	}
-	c.server.Store(s)
-	c.became = true
+}
+
+// coordinate starts a coordinator in this process. cfg need not contain what the place says.
+func (c *Client) coordinate(cfg ServerConfig) error {
+	cfg.Dir, cfg.Job, cfg.Key, cfg.JoinTimeout = c.place.Dir, c.place.Job, c.place.Key, c.place.JoinTimeout
+	cfg.Command, cfg.Logger = strings.Join(os.Args, " "), c.log
+	cfg.shared, cfg.self, cfg.seeds = true, Identity{uint64(c.place.Rank), max(c.place.Incarnation, 1)}, c.seedSource()
+	s, err := Serve(cfg)
+	if err == nil {
+		c.server.Store(s)
+		c.became = true
+	}
+	return err
 }
 
 // openDoor listens at the seed of this host, unless this process already does. c.doorway is held.
@@ -308,10 +315,8 @@ func (c *Client) keepDoor() {
 		if c.guides() {
 			wait = 4 * gatherEvery
 		}
-		select {
-		case <-c.ctx.Done():
+		if !pause(c.ctx, wait) {
 			return
-		case <-time.After(wait):
 		}
 	}
 }
@@ -404,22 +409,11 @@ func (c *Client) direct(conn net.Conn) {
 // lookAround checks the other seeds: while this coordinator gathers, it gives way if it must; later it tells processes that
 // gather there where it is.
 func (s *Server) lookAround() {
-	ticker := time.NewTicker(gatherEvery)
-	defer ticker.Stop()
 	hoped := time.Now() // when there was last hope that other processes join
 	var judge seedJudge
-	ctx, cancel := context.WithCancel(context.Background())
-	s.wg.Go(func() {
-		<-s.quit
-		cancel()
-	})
 	try := seedTry // doubled each time while no process is found: names, networks and hosts may be slow
-	for turn := 0; ; turn++ {
-		select {
-		case <-s.quit:
-			return
-		case <-ticker.C:
-		}
+	turns := 0     // since the job began
+	for range every(s.ctx, gatherEvery) {
 		s.mu.Lock()
 		gathering := s.gathering
 		if gathering {
@@ -427,9 +421,10 @@ func (s *Server) lookAround() {
 		}
 		s.mu.Unlock()
 		if !gathering {
-			if turn%recallEvery == 0 {
+			if turns%recallEvery == 0 {
 				s.recall()
 			}
+			turns++
 			continue
 		}
 		failed := &seedsError{place: s.cfg.gatherer}
@@ -438,7 +433,7 @@ func (s *Server) lookAround() {
 			if seeds.here[i] {
 				continue
 			}
-			m, _, err := probe(ctx, seed, s.cfg.Key, try)
+			m, _, err := probe(s.ctx, seed, s.cfg.Key, try)
 			if err == nil && (m.Type == tellBegun || i < seeds.own || seeds.own < 0) && s.yield(seed) {
 				return
 			}
@@ -466,17 +461,15 @@ func (s *Server) recall() {
 		s.mu.Unlock()
 		return
 	}
-	line := message{Type: sayRecall, Job: s.cfg.Job[:], Coordinator: s.cfg.self, Peers: []Peer{*self.peer}}.line()
+	where := message{Type: sayRecall, Job: s.cfg.Job[:], Coordinator: s.cfg.self, Peers: []Peer{*self.peer}}
 	s.mu.Unlock()
 	seeds := s.cfg.seeds()
 	for i, seed := range seeds.at {
 		if seeds.here[i] {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), seedTry)
-		if conn, _, err := shake(ctx, seed, s.cfg.Key, wire.Identity{From: observerID, To: coordinatorID}, limits{}); err == nil {
-			conn.SetDeadline(time.Now().Add(seedTry))
-			_, _ = conn.Write(line) // if the process has gone, it asks again
+		ctx, cancel := context.WithTimeout(s.ctx, seedTry)
+		if conn, _, err := speak(ctx, seed, s.cfg.Key, where); err == nil { // a process that does not hear it asks again
 			conn.Close()
 		}
 		cancel()
@@ -520,15 +513,12 @@ func (s *Server) disband(why string) {
 func probe(ctx context.Context, seed string, key []byte, try time.Duration) (m message, job [16]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
-	conn, peer, err := shake(ctx, seed, key, wire.Identity{From: observerID, To: coordinatorID}, limits{})
+	conn, peer, err := speak(ctx, seed, key, message{Type: sayProbe})
 	if err != nil {
 		return m, job, err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(seedTry))
-	if _, err = conn.Write(message{Type: sayProbe}.line()); err != nil {
-		return m, job, err
-	}
+	conn.SetReadDeadline(time.Now().Add(seedTry))
 	m, err = readMessage(newLines(conn, tellMax))
 	return m, peer.Job, err
 }

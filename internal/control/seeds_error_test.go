@@ -1,8 +1,10 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -10,6 +12,24 @@ import (
 
 	"github.com/coppice-go/coppice/internal/wire"
 )
+
+// TestWhatACoordinatorAnsweredSaysMost: more than that a connection broke or that no process listens, and these more than that the time was up.
+func TestWhatACoordinatorAnsweredSaysMost(t *testing.T) {
+	for err, want := range map[error]int{
+		context.DeadlineExceeded:                                    0,
+		&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}:         1,
+		fmt.Errorf("at a:1: %w", io.EOF):                            1,
+		&net.OpError{Op: "read", Err: syscall.ECONNRESET}:           1,
+		fmt.Errorf("%w: %w", wire.ErrUnanswered, io.EOF):            2,
+		fmt.Errorf("refused: %w", wire.ErrStranger):                 2,
+		errors.Join(io.EOF, fmt.Errorf("%w: rank 3", wire.Crossed)): 2,
+		errors.New("refused: the job has no such rank"):             2,
+	} {
+		if got := weight(err); got != want {
+			t.Errorf("weight(%v) = %d, want %d", err, got, want)
+		}
+	}
+}
 
 // TestErrorsOfSeedsAreOneLine: what is wrong with which, each once, and what to do.
 func TestErrorsOfSeedsAreOneLine(t *testing.T) {

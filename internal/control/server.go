@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -91,7 +92,8 @@ type Server struct {
 	page      *detect.Page   // in which the processes of this host beat; nil: there is none
 	users     *lease
 	lobby     *lobby
-	quit      chan struct{}
+	ctx       context.Context // ends with Close
+	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	closeOnce sync.Once
 	done      chan struct{} // closed when the job has finished
@@ -112,7 +114,8 @@ type Server struct {
 	taken     bool      // a process continues with what an earlier run has stored
 	news      []*member // have returned, which the others do not know
 	deaths    [][]byte  // death notices that not all processes have
-	past      history
+	due       time.Time // when the next batch is sent; zero: none is pending
+	past      [][]byte  // the last events, as lines
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
 	lost      map[int]string // why a task cannot be run again, by task
@@ -130,13 +133,14 @@ func Serve(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, instance: drawNumber(), began: time.Now(),
-		lobby: newLobby(256 + cfg.Size), quit: make(chan struct{}), done: make(chan struct{}),
+		lobby: newLobby(256 + cfg.Size), done: make(chan struct{}),
 		members:  make([]*member, cfg.Size+cfg.Grow),
 		sessions: map[*session]bool{}, observers: map[*session]bool{}, processes: map[*process]bool{},
 		events: newMailbox[Event](eventsRoom),
 		guard:  suspicion.NewGuard(protocol.Time(cfg.Silence), 0),
 		ending: ending.New(membership.First(cfg.Size, nil)), gathering: cfg.seeds != nil && cfg.heir == nil,
 	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if cfg.self != (Identity{}) {
 		s.ending.Inside(protocol.Time(cfg.Silence))
 	}
@@ -179,7 +183,7 @@ func Host(p Place, cfg ServerConfig) (*Server, Place, error) {
 		}
 		p.Dir, p.Coordinator = dir, controlPath(dir)
 	} else {
-		if p.Key != nil && runs(p.Dir, cmp.Or(p.JoinTimeout, joinTimeout)) {
+		if p.Key != nil && runs(p.Dir, p.Key, cmp.Or(p.JoinTimeout, joinTimeout)) {
 			p.Host = false
 			return nil, p, nil
 		}
@@ -318,11 +322,7 @@ func (s *Server) accept(l net.Listener) {
 				told = err.Error()
 				s.log.Warn("control: cannot accept", "error", err)
 			}
-			select {
-			case <-s.quit:
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
+			pause(s.ctx, 5*time.Millisecond) // after the end the listener is closed
 			continue
 		}
 		s.wg.Go(func() { s.receive(conn) })
@@ -415,7 +415,6 @@ func (s *Server) Close() {
 		for p := range s.processes {
 			s.drop(p)
 		}
-		s.book.stop()
 		s.events.close()
 		s.mu.Unlock()
 		s.shut()
@@ -425,7 +424,7 @@ func (s *Server) Close() {
 // shut closes what open opened and waits for everything in progress.
 func (s *Server) shut() {
 	s.keeping.Lock()
-	close(s.quit)
+	s.cancel()
 	for _, l := range s.listeners {
 		l.Close()
 	}

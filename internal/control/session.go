@@ -113,27 +113,18 @@ func (s *Server) tellAll(m message) {
 // welcome sends a process that connects everything it must know except the address
 // book, which follows with the next batch. s.mu is held.
 func (s *Server) welcome(c *session) {
-	first := message{
+	c.tell(message{
 		Type: tellWelcome, Incarnation: c.member.incarnation, Size: s.cfg.Size, LocalSize: s.cfg.LocalSize,
 		Silence: s.cfg.Silence, Settings: s.cfg.Settings,
 		Grow: s.cfg.Grow, Joins: s.joins(c.member), Coordinator: s.cfg.self,
-	}
-	if first.Joins {
-		first.Peers = s.live()
-		for life := range c.member.lives() {
-			if life.death != nil {
-				first.Before = append(first.Before, *life.death)
-			}
-		}
-	}
-	c.tell(first.line())
+	}.line())
 	for _, m := range s.members {
 		for life := range m.lives() {
 			if life.death != nil {
 				c.tellDeath(life.obituary)
 			}
 		}
-		if m.returned || m.turn > 0 {
+		if m.returned {
 			c.tell(m.standing().line())
 		}
 	}
@@ -271,13 +262,6 @@ func (s *Server) left(m *member, record []byte) {
 	}
 }
 
-// TakenUp reports whether the job continues with what an earlier run of it has stored.
-func (s *Server) TakenUp() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken
-}
-
 // relay puts the event of a process into the stream.
 func (s *Server) relay(m *member, raw json.RawMessage) {
 	var e Event
@@ -308,16 +292,21 @@ func (s *Server) allThere() bool {
 // wakes all its processes, and while hundreds start there would be dozens of batches a
 // second. The last announcement, a failure and the end do not wait for it. s.mu is held.
 func (s *Server) flushSoon() {
-	if s.book.pending {
+	n := time.Duration(len(s.sessions))
+	s.flushWithin(5*time.Millisecond + n*n*2*time.Microsecond)
+}
+
+// flushWithin sends the next batch when that time is up, or before. s.mu is held.
+func (s *Server) flushWithin(d time.Duration) {
+	due := time.Now().Add(d)
+	if !s.due.IsZero() && !due.Before(s.due) {
 		return
 	}
-	s.book.pending = true
-	n := time.Duration(len(s.sessions))
-	wait := 5*time.Millisecond + n*n*2*time.Microsecond
-	s.book.timer = time.AfterFunc(wait, func() {
+	s.due = due
+	time.AfterFunc(d, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.book.pending && !s.closing {
+		if s.due.Equal(due) && !s.closing {
 			s.flush()
 		}
 	})
@@ -326,8 +315,7 @@ func (s *Server) flushSoon() {
 // flush sends all sessions the deaths, what they do not know of the address book,
 // and the returns. s.mu is held.
 func (s *Server) flush() {
-	s.book.pending = false
-	s.book.stop()
+	s.due = time.Time{}
 	s.tellDeaths()
 	s.tellReturns()
 	encoded := map[int][][]byte{} // by what was sent before: most sessions share it

@@ -16,19 +16,11 @@ const beatsPerSilence = 6
 // watchSilence looks for silent processes. suspicion.Guard decides which of them are fenced;
 // for processes on other hosts their peers decide, and the coordinator only answers questions.
 func (s *Server) watchSilence() {
-	every := time.Duration(s.guard.Every())
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
+	interval := time.Duration(s.guard.Every())
 	began, last := time.Now(), time.Now()
-	for {
-		select {
-		case <-s.quit:
-			return
-		case <-ticker.C:
-		}
-		now := time.Now()
+	for now := range every(s.ctx, interval) {
 		s.mu.Lock()
-		if late := now.Sub(last) - every; late > every {
+		if late := now.Sub(last) - interval; late > interval {
 			s.forgive(now, late)
 		}
 		last = now

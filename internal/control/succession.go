@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
@@ -141,14 +139,7 @@ func (c *Client) inside() bool { return c.coordinator != Identity{} && c.coordin
 // leaveRemoved makes the client look for another coordinator when a view has removed the coordinator's process. That process may be
 // stopped, and then its connection does not break.
 func (c *Client) leaveRemoved() {
-	ticker := time.NewTicker(max(c.silence/4, time.Millisecond))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range every(c.ctx, max(c.silence/4, time.Millisecond)) {
 		c.mu.Lock()
 		mesh, holder := c.mesh, c.holder
 		c.mu.Unlock()
@@ -195,10 +186,7 @@ func (c *Client) follow() (*link, error) {
 		case seat == h.own && c.server.Load() == nil && time.Since(since) >= time.Duration(h.turn())*c.silence/4:
 			c.serve(h)
 		}
-		select {
-		case <-c.ctx.Done():
-		case <-time.After(wait):
-		}
+		pause(c.ctx, wait)
 	}
 }
 
@@ -306,18 +294,13 @@ func (c *Client) serve(h *heir) {
 	if c.place.Coordinator != controlPath(c.place.Dir) && !c.place.seeded() && h.here() {
 		tcp = c.place.Coordinator
 	}
-	s, err := Serve(ServerConfig{
-		Dir: c.place.Dir, Job: c.place.Job, Key: c.place.Key, Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize,
-		Settings: w.Settings, Silence: w.Silence, JoinTimeout: c.place.JoinTimeout,
-		Command: strings.Join(os.Args, " "), Logger: c.log,
-		TCP: tcp, shared: true, self: c.self(), seeds: c.seedSource(), heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
+	err := c.coordinate(ServerConfig{
+		Size: w.Size, Grow: w.Grow, LocalSize: w.LocalSize, Silence: w.Silence, Settings: w.Settings,
+		TCP: tcp, heir: h, spread: c.place.Coordinator != controlPath(c.place.Dir),
 	})
 	if err != nil {
 		c.log.Info("control: another one is coordinator, or will be", "error", err)
-		return
 	}
-	c.server.Store(s)
-	c.became = true
 }
 
 // self returns the identity of this process.

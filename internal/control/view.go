@@ -192,19 +192,3 @@ func (s *Server) First() *View {
 	defer s.mu.Unlock()
 	return s.first
 }
-
-// Removed returns the processes that a view has removed, with the tasks that
-// each owned then.
-func (s *Server) Removed() map[Identity][]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := map[Identity][]int{}
-	for _, m := range s.members {
-		for life := range m.lives() {
-			if life.removed {
-				all[life.identity()] = life.estate
-			}
-		}
-	}
-	return all
-}

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -195,31 +194,34 @@ func (a *agent) tellEnd(e ending) {
 
 // prepare creates the job's directory on this host, with the key.
 func (a *agent) prepare() error {
-	if a.orders.Keep != nil {
-		return a.furnish()
+	o := &a.orders
+	a.place = control.Place{
+		Job: o.Job, Size: o.Size, Grow: o.Grow, Incarnation: max(o.Life, firstIncarnation), Coordinator: o.Coordinator, LocalSize: len(o.Ranks),
 	}
-	host, port, err := net.SplitHostPort(a.orders.Coordinator)
-	if err != nil {
-		return fmt.Errorf("orders: %w", err)
+	var dir string
+	var settings []byte
+	var err error
+	if o.Keep != nil {
+		settings = o.Keep.Settings
+		dir, err = control.NamedDir(os.Getenv, o.Keep.Name)
+	} else {
+		host, port, e := net.SplitHostPort(o.Coordinator)
+		if e != nil {
+			return fmt.Errorf("orders: %w", e)
+		}
+		if host == "" {
+			a.place.Coordinator = net.JoinHostPort(Caller(o.Fallback), port)
+		}
+		dir, err = control.MakeDir(os.Getenv)
 	}
-	if host == "" {
-		host = Caller(a.orders.Fallback)
+	if err == nil {
+		a.place.Dir = dir
+		if a.remove, err = control.Furnish(dir, o.Key, settings); err != nil && o.Keep == nil {
+			os.RemoveAll(dir)
+		}
 	}
-	dir, err := control.MakeDir(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("the job's directory: %w", err)
-	}
-	if a.remove, err = control.Keep(dir); err != nil {
-		os.RemoveAll(dir)
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "key"), a.orders.Key, 0o600); err != nil {
-		a.remove()
-		return err
-	}
-	a.place = control.Place{
-		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Grow: a.orders.Grow, Incarnation: max(a.orders.Life, firstIncarnation),
-		Coordinator: net.JoinHostPort(host, port), LocalSize: len(a.orders.Ranks),
 	}
 	return nil
 }

@@ -168,11 +168,9 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		return nil, err
 	}
 	defer c.hangUp()
-	if _, err := c.next(ctx, patienceMin/3); err != nil { // the greeting
+	orders := &followOrders{Job: a.Job, Host: host, From: *from, Wait: a.Emit == nil}
+	if err := c.begin(ctx, patienceMin/3, agentOrders{Follow: orders}); err != nil {
 		return nil, err
-	}
-	if err := c.say.say(agentOrders{Follow: &followOrders{Job: a.Job, Host: host, From: *from, Wait: a.Emit == nil}}); err != nil {
-		return nil, c.lost(ctx, err)
 	}
 	a.note(func() {
 		delete(a.missing, host)
@@ -182,7 +180,7 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		}
 	})
 	defer a.note(func() { delete(a.calls, host) })
-	go c.beat()
+	go c.beat(patienceMin / 6)
 	for {
 		n, err := c.next(ctx, patienceMin/2)
 		if err != nil {
@@ -274,10 +272,8 @@ func (a *Attachment) Remove(ctx context.Context) error {
 			return err
 		}
 		defer c.hangUp()
-		n, err := c.next(ctx, patienceMin/3)
-		if err == nil {
-			err = c.say.say(agentOrders{Follow: &followOrders{Job: a.Job, Host: host, Remove: true}})
-		}
+		err = c.begin(ctx, patienceMin/3, agentOrders{Follow: &followOrders{Job: a.Job, Host: host, Remove: true}})
+		var n notice
 		if err == nil {
 			n, err = c.next(ctx, patienceMin/3)
 		}

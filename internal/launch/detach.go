@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -21,21 +19,9 @@ const seedHosts = 3
 func (p *Plan) About() spool.About {
 	a := spool.About{Command: p.Command(), Began: time.Now()}
 	if p.Hosts != nil {
-		a.Hosts, a.SSH, a.Agent = p.keptHosts(), p.SSH, p.Agent
+		a.Hosts, a.SSH, a.Agent = p.shares, p.SSH, p.Agent
 	}
 	return a
-}
-
-// keptHosts returns the hosts of the plan that have processes.
-func (p *Plan) keptHosts() (hosts []spool.Host) {
-	for rank := range p.N {
-		if p.places[rank].local == 0 {
-			hosts = append(hosts, spool.Host{Name: p.hostName(rank)})
-		}
-		last := &hosts[len(hosts)-1]
-		last.Ranks = append(last.Ranks, rank)
-	}
-	return hosts
 }
 
 // Detach starts the processes on other hosts, where they outlive this process. If one host cannot start its processes, Detach undoes the others. If
@@ -136,45 +122,19 @@ func (p *Plan) keptOrders(name string, about spool.About, seeds []string) (agent
 
 // seed asks a host for an address.
 func (c *agentCall) seed(ctx context.Context, listen string) (string, error) {
-	if _, err := c.next(ctx, callTime); err != nil { // the greeting
+	name := c.host[strings.LastIndexByte(c.host, '@')+1:]
+	if err := c.begin(ctx, callTime, agentOrders{Seed: true, Fallback: name, Listen: listen}); err != nil {
 		return "", err
 	}
-	name := c.host[strings.LastIndexByte(c.host, '@')+1:]
-	if err := c.say.say(agentOrders{Seed: true, Fallback: name, Listen: listen}); err != nil {
-		return "", c.lost(ctx, err)
-	}
-	n, err := c.next(ctx, callTime)
-	if err == nil && n.Type != noticeSeed {
-		err = c.refused(n)
-	}
+	n, err := c.expect(ctx, noticeSeed)
 	return n.Text, err
 }
 
 // order gives a host its orders, and waits until it has carried them out.
 func (c *agentCall) order(ctx context.Context, o agentOrders) error {
-	if err := c.say.say(o); err != nil {
-		return c.lost(ctx, err)
+	if err := c.tell(ctx, o); err != nil {
+		return err
 	}
-	n, err := c.next(ctx, callTime)
-	if err == nil && n.Type != noticeStarted {
-		err = c.refused(n)
-	}
+	_, err := c.expect(ctx, noticeStarted)
 	return err
-}
-
-func (c *agentCall) refused(n notice) error {
-	if n.Type == noticeRefused {
-		return InputError{fmt.Errorf("host %s: %s", c.host, oneLine(n.Text))}
-	}
-	return fmt.Errorf("host %s says %q", c.host, n.Type)
-}
-
-// lost returns why a host does not accept messages: it may have said so itself.
-func (c *agentCall) lost(ctx context.Context, err error) error {
-	if n, e := c.next(ctx, hangUpTime); e != nil {
-		return e
-	} else if n.Type == noticeRefused {
-		return c.refused(n)
-	}
-	return errors.Join(fmt.Errorf("host %s lost", c.host), err)
 }

@@ -3,10 +3,9 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 )
@@ -23,17 +22,29 @@ type joinReply struct {
 	err    error
 }
 
-// growth is a request in progress.
+// growth is a start of processes: of all at first, or of more for a request.
 type growth struct {
 	call   joinCall
 	places []control.Place
 	relays [][streams]*relay
+	on     map[int]station // by rank
 
 	// On other hosts:
 	remotes []*remote
 	callers *threads
 	begun   chan struct{} // closed when the job knows of the processes
 	err     error         // why they could not be started
+}
+
+func newGrowth(call joinCall) *growth {
+	return &growth{call: call, on: map[int]station{}, begun: make(chan struct{})}
+}
+
+// closeLogs closes the logs of processes that were not started: there is nothing in them.
+func (g *growth) closeLogs() {
+	for _, r := range g.relays {
+		_ = closeLogs(r)
+	}
 }
 
 // requestJoin passes a request to the goroutine that oversees the job, and waits for the answer. The
@@ -52,23 +63,19 @@ func (j *job) requestJoin(r control.JoinRequest) ([]control.Joiner, error) {
 
 // join meets a request, if it can.
 func (j *job) join(c joinCall) {
-	g := &growth{call: c}
+	g := newGrowth(c)
 	if err := j.reserve(g); err != nil {
 		c.answer(joinReply{err: err})
 		return
 	}
-	for _, at := range g.places {
-		relays, err := j.Output.newRelays(j.screen, at.Rank, at.Incarnation > firstIncarnation)
-		if err != nil {
-			j.refuse(g, err)
-			return
-		}
-		g.relays = append(g.relays, relays)
-	}
-	if j.Hosts == nil {
-		j.joinHere(g)
-	} else {
+	if err := j.prepare(g); err != nil {
+		j.refuse(g, err)
+	} else if j.Hosts != nil {
 		j.joinThere(g)
+	} else if err := j.startHere(g, nil); err != nil {
+		j.refuse(g, err)
+	} else {
+		j.accept(g)
 	}
 }
 
@@ -95,18 +102,12 @@ func (j *job) reserve(g *growth) (err error) {
 	if err == nil && rank >= 0 {
 		j.learn(known[rank]) // the last chance to know it of the previous incarnation
 	}
-	now := time.Now()
-	for _, at := range g.places {
-		j.again.clock.begin(now, control.Identity{uint64(at.Rank), at.Incarnation})
-	}
 	return err
 }
 
 // refuse takes back what was prepared, and answers why.
 func (j *job) refuse(g *growth, err error) {
-	for _, r := range g.relays {
-		_ = closeLogs(r) // there is nothing in them
-	}
+	g.closeLogs()
 	for _, at := range g.places {
 		j.server.Withdraw(at)
 	}
@@ -114,20 +115,13 @@ func (j *job) refuse(g *growth, err error) {
 }
 
 // accept records processes that were started, and answers the request.
-func (j *job) accept(g *growth, where func(rank int) (station, int, string)) {
+func (j *job) accept(g *growth) {
 	var answer joinReply
 	for i, at := range g.places {
-		station, pid, host := where(at.Rank)
-		j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = station, at.Incarnation, len(j.report.Tasks)
 		delete(j.why, at.Rank)
 		j.called[at.Rank] = g.call.JoinRequest
-		t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N, said: g.relays[i][stderr].cry}
-		if at.Incarnation > firstIncarnation {
-			t.Again = at.Incarnation
-		}
-		j.report.Tasks = append(j.report.Tasks, t)
 		j.report.Joined = append(j.report.Joined, at.Rank)
-		answer.joined = append(answer.joined, control.Joiner{Rank: at.Rank, Incarnation: at.Incarnation, Pid: pid, Host: host})
+		answer.joined = append(answer.joined, j.record(g, i))
 	}
 	g.call.answer(answer)
 }
@@ -156,45 +150,10 @@ func (c joinCall) argv(p *Plan) []string {
 	return append([]string{name}, c.Program[1:]...)
 }
 
-// joinHere starts processes on this host.
-func (j *job) joinHere(g *growth) {
-	here, err := j.startMore(g)
-	if err != nil {
-		j.refuse(g, err)
-		return
-	}
-	j.stations = append(j.stations, here)
-	j.accept(g, func(rank int) (station, int, string) { return here, here.ranks[rank].pid, "" })
-}
-
-func (j *job) startMore(g *growth) (*local, error) {
-	runs, err := g.call.program(j.Plan)
-	if err != nil {
-		return nil, err
-	}
-	none, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer none.Close()
-	list := make([]order, len(g.places))
-	for i, at := range g.places {
-		list[i] = j.order(at, runs, g.relays[i])
-		list[i].stdin = none
-	}
-	here, err := j.startLocal(list)
-	if err != nil {
-		return nil, programError(runs.argv[0], err)
-	}
-	return here, nil
-}
-
 // joinThere starts processes on other hosts, each through its own agent. The result
 // arrives on j.grown.
 func (j *job) joinThere(g *growth) {
-	g.begun = make(chan struct{})
 	taken := j.taken()
-	of := map[string]*remote{}
 	for i, at := range g.places {
 		host, ok := j.freeHost(at.Rank, taken)
 		if !ok {
@@ -202,22 +161,14 @@ func (j *job) joinThere(g *growth) {
 			return
 		}
 		taken[host]++
-		r := of[host]
-		if r == nil {
-			r = j.remote(host, at.Incarnation, g.call.argv(j.Plan))
-			r.ended = func(e ending) {
-				<-g.begun
-				j.end(e)
-			}
-			of[host], g.remotes = r, append(g.remotes, r)
-		}
-		r.orders.Ranks = append(r.orders.Ranks, at.Rank)
-		r.relays[at.Rank] = g.relays[i]
+		j.assign(g, i, host, func(e ending) {
+			<-g.begun
+			j.end(e)
+		})
 	}
-	g.callers = newThreads(len(g.remotes))
 	j.calling[g] = true
 	go func() {
-		g.err = g.callAll(j)
+		g.err = g.callAll(j, func(r *remote) error { return j.await(r, j.calls.Done(), errEnding, nil) })
 		j.grown <- g
 	}()
 }
@@ -264,28 +215,23 @@ func (j *job) freeHost(rank int, taken map[string]int) (name string, ok bool) {
 }
 
 // callAll calls the hosts and waits until their processes have started.
-func (g *growth) callAll(j *job) error {
+func (g *growth) callAll(j *job, wait func(*remote) error) error {
 	called := make([]error, len(g.remotes))
+	g.callers = newThreads(len(g.remotes))
 	j.dog.watch(g.callers)
 	g.callers.each(len(g.remotes), func(i int) { called[i] = j.call(g.remotes[i]) })
-	if err := errors.Join(called...); err != nil {
-		return err
-	}
-	late := time.NewTimer(callTime)
-	defer late.Stop()
+	failed := errors.Join(called...)
 	for _, r := range g.remotes {
-		select {
-		case err := <-r.started:
-			if err != nil {
-				return err
-			}
-		case <-late.C:
-			return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
-		case <-j.calls.Done():
-			return errEnding
+		if failed == nil {
+			failed = wait(r)
 		}
 	}
-	return nil
+	return failed
+}
+
+// called returns the stations on hosts that were called.
+func (g *growth) called() []*remote {
+	return slices.DeleteFunc(slices.Clone(g.remotes), func(r *remote) bool { return r.left == nil })
 }
 
 // settleGrowth records the result of starting processes on other hosts.
@@ -296,18 +242,11 @@ func (j *job) settleGrowth(g *growth) {
 		g.err = errEnding
 	}
 	j.threads = append(j.threads, g.callers)
-	where := map[int]*remote{}
-	for _, r := range g.remotes {
-		if r.left == nil { // it was not called
-			continue
-		}
+	for _, r := range g.called() {
 		j.stations = append(j.stations, r)
 		if g.err != nil {
 			r.dismissed = true
 			r.stdin.Close() // the agent kills what it has started, and ends
-		}
-		for _, rank := range r.orders.Ranks {
-			where[rank] = r
 		}
 	}
 	if g.err != nil {
@@ -315,8 +254,5 @@ func (j *job) settleGrowth(g *growth) {
 		j.refuse(g, g.err)
 		return
 	}
-	j.accept(g, func(rank int) (station, int, string) {
-		r := where[rank]
-		return r, r.pids[rank], r.host
-	})
+	j.accept(g)
 }

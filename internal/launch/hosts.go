@@ -65,7 +65,7 @@ func parseHost(entry string) (Host, error) {
 	host := Host{Name: name, Slots: 1}
 	if numbered {
 		var ok bool
-		if host.Slots, ok = control.ParseCount(slots, 1); !ok || host.Slots > processesMax {
+		if host.Slots, ok = control.ParseCount(slots, 1); !ok || host.Slots > control.SizeMax {
 			return Host{}, malformed
 		}
 	}

@@ -26,9 +26,10 @@ const settleTime = time.Second
 // station is where some processes of the job run: on this host, or on a host with an
 // agent. It reports on job.endings.
 type station interface {
-	signal(syscall.Signal) // to all running processes, and to what they started
-	kill(rank int)         // kills the process of that rank, whatever started it
-	close()                // waits until all have ended and all their output was read
+	signal(syscall.Signal)                 // to all running processes, and to what they started
+	kill(rank int)                         // kills the process of that rank, whatever started it
+	close()                                // waits until all have ended and all their output was read
+	where(rank int) (pid int, host string) // of the process that was started; host "": this one
 }
 
 // job is a Plan in progress. One goroutine calls its methods.
@@ -93,7 +94,7 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 		failed:   make(chan struct{}, 1),
 		refusals: make(chan string, 1),
 		first:    first,
-		report:   Report{Tasks: make([]TaskReport, p.N), Restarts: past},
+		report:   Report{Restarts: past},
 		again:    newRespawner(),
 	}
 	j.notices = make(chan string, noticesMax)
@@ -137,11 +138,12 @@ func (j *job) finish(ctx context.Context) {
 	case <-j.server.Done():
 	case <-time.After(settleTime):
 	}
-	j.report.abandoned, j.report.losses = j.server.Abandoned(), j.server.Lost()
+	known := j.server.Outcome()
+	j.report.abandoned, j.report.losses = known.Abandoned, known.Lost
 	for _, s := range j.server.Status() {
 		j.learn(s)
 	}
-	j.report.inherit(j.server.View(), j.server.Removed())
+	j.report.inherit(known.View, known.Removed)
 	j.report.broke = j.screen.failure()
 	j.report.conclude()
 	for _, k := range j.Kills {
@@ -149,7 +151,7 @@ func (j *job) finish(ctx context.Context) {
 			j.notice("--kill %v never came about", k)
 		}
 	}
-	if j.Resume && j.report.Exit == 0 && !j.server.TakenUp() {
+	if j.Resume && j.report.Exit == 0 && !known.TakenUp {
 		j.notice("--resume: nothing was taken up again: the program has not used Stored with the directory of an unfinished job")
 	}
 }
@@ -332,17 +334,8 @@ func (j *job) ended(e ending) {
 	}
 	delete(j.running, e.rank)
 	t := &j.report.Tasks[j.entry[e.rank]]
-	t.ended, t.Seconds = e.at, e.at.Sub(j.began).Seconds()
 	t.Why = j.why[e.rank]
-	t.Core, t.Peak = e.status.Core, e.status.Peak
-	switch {
-	case e.lost != "":
-		t.Why = e.lost
-	case e.status.Signal != 0:
-		t.Signal = control.SignalName(e.status.Signal)
-	default:
-		t.Exit = &e.status.Exit
-	}
+	t.end(e, j.began)
 	if died := e.lost != "" || e.status.Signal != 0; died && !j.outlasted(e.rank) || !died && e.status.Exit != 0 {
 		j.giveUp()
 	}

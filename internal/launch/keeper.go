@@ -175,22 +175,6 @@ type hostReport struct {
 	Ended []int `json:"ended"` // ranks whose processes knew of the job's end
 }
 
-// furnish creates the job's directory on this host.
-func (a *agent) furnish() error {
-	dir, err := control.NamedDir(os.Getenv, a.orders.Keep.Name)
-	if err == nil {
-		a.remove, err = control.Furnish(dir, a.orders.Key, a.orders.Keep.Settings)
-	}
-	if err != nil {
-		return fmt.Errorf("the job's directory: %w", err)
-	}
-	a.place = control.Place{
-		Dir: dir, Job: a.orders.Job, Size: a.orders.Size, Incarnation: firstIncarnation,
-		Coordinator: a.orders.Coordinator, LocalSize: len(a.orders.Ranks),
-	}
-	return nil
-}
-
 // hear spools the output of a process, as a launcher would show it.
 func (k *hostKeeper) hear(rank int, o *order) error {
 	output := Output{Prefix: k.orders.Keep.Prefix, Ranks: k.orders.Keep.Shown}
@@ -216,9 +200,9 @@ func (k *hostKeeper) ended(e ending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := TaskReport{
-		Rank: e.rank, Host: k.orders.Keep.Host, Core: e.status.Core, Peak: e.status.Peak, Seconds: e.at.Sub(k.began).Seconds(),
-		Joined: control.HasJoined(k.place.Dir, e.rank, e.life), ended: e.at, said: k.said[e.rank],
+		Rank: e.rank, Host: k.orders.Keep.Host, Joined: control.HasJoined(k.place.Dir, e.rank, e.life), said: k.said[e.rank],
 	}
+	t.end(e, k.began)
 	if t.left = control.KnewEnd(k.place.Dir, e.rank, e.life); t.left {
 		k.report.Ended = append(k.report.Ended, e.rank)
 	}
@@ -227,11 +211,6 @@ func (k *hostKeeper) ended(e ending) {
 			t.PID = p.pid
 		}
 	})
-	if e.status.Signal != 0 {
-		t.Signal = control.SignalName(e.status.Signal)
-	} else {
-		t.Exit = &e.status.Exit
-	}
 	k.report.Tasks = append(k.report.Tasks, t)
 }
 

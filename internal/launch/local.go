@@ -91,3 +91,5 @@ func (l *local) kill(rank int) {
 }
 
 func (l *local) close() { l.crew.close() }
+
+func (l *local) where(rank int) (pid int, host string) { return l.ranks[rank].pid, "" }

@@ -16,10 +16,8 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
+	"github.com/coppice-go/coppice/internal/spool"
 )
-
-// processesMax bounds a job, whatever the limits of the launcher (limits.go) are.
-const processesMax = 4096
 
 // Config is what to run and how. The zero value of a field is its default, unless the field
 // says otherwise.
@@ -70,15 +68,8 @@ type Config struct {
 // Plan is a checked Config.
 type Plan struct {
 	Config
-	path   string // path of the program; other hosts look for it themselves
-	places []place
-}
-
-// place is where a rank runs.
-type place struct {
-	host       int // index of Hosts; −1: here
-	local      int // its number among the processes of its host
-	localCount int // how many processes its host has
+	path   string       // path of the program; other hosts look for it themselves
+	shares []spool.Host // the hosts that have processes; without Hosts this one, which has no name
 }
 
 // New checks what the user asked for, before anything starts.
@@ -92,7 +83,7 @@ func New(c Config) (*Plan, error) {
 			return nil, err
 		}
 	}
-	p.place()
+	p.share()
 	return p, nil
 }
 
@@ -108,7 +99,7 @@ func supported(goos string) error {
 }
 
 func (p *Plan) checkCount() error {
-	most := processesMax
+	most := control.SizeMax // whatever the limits of the launcher (limits.go) are
 	if p.Hosts != nil {
 		most = min(most, slots(p.Hosts))
 	}
@@ -252,26 +243,20 @@ func (p *Plan) checkLogs() error {
 	return nil
 }
 
-// place gives every rank its place: it fills the hosts in order.
-func (p *Plan) place() {
-	if p.Hosts == nil {
-		for r := range p.N {
-			p.places = append(p.places, place{host: -1, local: r, localCount: p.N})
+// share gives every rank a host: it fills the hosts in order.
+func (p *Plan) share() {
+	hosts := p.Hosts
+	if hosts == nil {
+		hosts = []Host{{Slots: p.N}}
+	}
+	rank := 0
+	for _, h := range hosts {
+		share := spool.Host{Name: h.Name}
+		for ; rank < p.N && len(share.Ranks) < h.Slots; rank++ {
+			share.Ranks = append(share.Ranks, rank)
 		}
-		return
-	}
-	for h, host := range p.Hosts {
-		share := min(host.Slots, p.N-len(p.places))
-		for i := range share {
-			p.places = append(p.places, place{host: h, local: i, localCount: share})
+		if share.Ranks != nil {
+			p.shares = append(p.shares, share)
 		}
 	}
-}
-
-// hostName returns the host of a rank; "": here.
-func (p *Plan) hostName(rank int) string {
-	if h := p.places[rank].host; h >= 0 {
-		return p.Hosts[h].Name
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,21 +27,19 @@ type PreviewedProcess struct {
 // Preview returns what the plan would start. It contains no secret.
 func (p *Plan) Preview() Preview {
 	var v Preview
-	for rank := range p.N {
-		at := control.Place{Rank: rank, Size: p.N, Incarnation: firstIncarnation, Grow: p.Grow, LocalRank: p.places[rank].local, LocalSize: p.places[rank].localCount}
-		vars := slices.DeleteFunc(at.Vars(), func(v string) bool {
-			name, _, _ := strings.Cut(v, "=")
-			return name == control.VarDir || name == control.VarJob
-		})
-		program := p.path
-		if program == "" {
-			program = p.Program
+	for _, host := range p.shares {
+		for local, rank := range host.Ranks {
+			at := control.Place{Rank: rank, Size: p.N, Incarnation: firstIncarnation, Grow: p.Grow, LocalRank: local, LocalSize: len(host.Ranks)}
+			vars := slices.DeleteFunc(at.Vars(), func(v string) bool {
+				name, _, _ := strings.Cut(v, "=")
+				return name == control.VarDir || name == control.VarJob
+			})
+			v.Processes = append(v.Processes, PreviewedProcess{
+				Rank: rank, Host: host.Name, Dir: p.Dir,
+				Env:  merge(p.Env, vars),
+				Argv: append([]string{cmp.Or(p.path, p.Program)}, p.Args...),
+			})
 		}
-		v.Processes = append(v.Processes, PreviewedProcess{
-			Rank: rank, Host: p.hostName(rank), Dir: p.Dir,
-			Env:  merge(p.Env, vars),
-			Argv: append([]string{program}, p.Args...),
-		})
 	}
 	return v
 }

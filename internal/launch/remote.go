@@ -1,11 +1,8 @@
 package launch
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -18,17 +15,15 @@ import (
 // remote is the station of the processes on another host: an agent there, at
 // the other end of ssh.
 type remote struct {
-	host   string
+	connection
 	server *control.Server
 	orders agentOrders
 	relays map[int][streams]*relay
 	ended  func(ending)
 
-	connection
 	pids    map[int]int
 	held    []notice   // notices from before all had started
 	started chan error // one: nil when all processes have started
-	left    chan struct{}
 
 	mu      sync.Mutex
 	running map[int]bool // ranks whose end was not reported
@@ -48,43 +43,21 @@ func (j *job) call(r *remote) error {
 // call calls the host. It must be called on a thread that outlives the call;
 // the result arrives on started.
 func (r *remote) call(ssh, agent []string) error {
-	if err := r.open(ssh, r.host, agent, attributes()); err != nil { // its own group: the launcher forwards Ctrl-C
+	if err := r.open(ssh, agent, attributes()); err != nil { // its own group: the launcher forwards Ctrl-C
 		return err
 	}
-	r.pids, r.running = map[int]int{}, map[int]bool{}
-	r.started, r.left = make(chan error, 1), make(chan struct{})
-	go r.listen()
+	r.pids, r.running, r.started = map[int]int{}, map[int]bool{}, make(chan error, 1)
+	go r.attend()
 	return nil
 }
 
-// beat tells the agent that the launcher is alive.
-func (r *remote) beat() {
-	for {
-		select {
-		case <-r.left:
-			return
-		case <-time.After(r.orders.Patience / 6):
-			if r.say.say(command{}) != nil {
-				return
-			}
-		}
-	}
-}
-
-// listen acts on the agent's notices until it ends.
-func (r *remote) listen() {
+// attend acts on the agent's notices until it ends.
+func (r *remote) attend() {
 	defer close(r.left)
-	said := newLineReader(r.stdout)
-	err := r.greet(said)
-	for err == nil && said.Scan() {
-		var n notice
-		if err = json.Unmarshal(said.Bytes(), &n); err == nil {
-			err = r.hear(n)
-		}
-	}
-	r.stdin.Close()
-	_, _ = io.Copy(io.Discard, r.stdout)
-	lost := r.explain(r.host, errors.Join(err, said.Err(), r.ssh.Wait()))
+	lost := r.listen(func() error {
+		defer func() { go r.beat(r.orders.Patience / 6) }() // the orders come first, however long the login takes
+		return r.say.say(r.orders)
+	}, r.hear)
 	for _, rank := range r.alive() {
 		r.ended(ending{rank: rank, life: r.orders.Life, at: time.Now(), lost: lost.Error()})
 	}
@@ -97,19 +70,6 @@ func (r *remote) listen() {
 
 // begun reports, once, whether all processes have started.
 func (r *remote) begun(err error) { offer(r.started, err) }
-
-// greet waits for the agent and gives it its orders.
-func (r *remote) greet(said *bufio.Scanner) error {
-	for said.Scan() {
-		if ok, err := greets(said.Text()); err != nil {
-			return err
-		} else if ok {
-			defer func() { go r.beat() }() // the orders come first, however long the login takes
-			return r.say.say(r.orders)
-		}
-	}
-	return nil
-}
 
 // hear acts on a notice of the agent.
 func (r *remote) hear(n notice) error {
@@ -181,7 +141,7 @@ func (r *remote) alive() []int {
 	return slices.Sorted(maps.Keys(r.running))
 }
 
-// A message to an agent may not arrive. Then its host is lost, and listen says
+// A message to an agent may not arrive. Then its host is lost, and attend says
 // so.
 
 func (r *remote) signal(s syscall.Signal) { _ = r.say.say(command{Signal: s}) }
@@ -204,8 +164,7 @@ func (r *remote) strike(spared []int) {
 	}()
 }
 
-// abandon ends the call by force.
-func (r *remote) abandon() { _ = r.ssh.Process.Kill() }
+func (r *remote) where(rank int) (pid int, host string) { return r.pids[rank], r.host }
 
 // close releases the agent and waits for it.
 func (r *remote) close() {
@@ -217,17 +176,3 @@ func (r *remote) close() {
 func (r *remote) lost() bool {
 	return closed(r.left) && !r.dismissed && (len(r.alive()) > 0 || len(r.pids) < len(r.orders.Ranks))
 }
-
-// hangUp ends the call, by force if needed; the agent notices.
-func (r *remote) hangUp() {
-	r.stdin.Close()
-	select {
-	case <-r.left:
-	case <-time.After(hangUpTime):
-		_ = r.ssh.Process.Kill()
-		<-r.left
-	}
-}
-
-// hangUpTime is how long an agent has to end before its call is ended.
-const hangUpTime = time.Second

@@ -301,7 +301,7 @@ func TestNoOrphansOnHostsWhenTheLauncherIsKilled(t *testing.T) {
 
 // TestAnAgentOfAnotherVersionIsRefused: at once, and not when nobody has answered for a minute.
 func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
-	r := &remote{host: "old", ended: func(ending) {}, orders: agentOrders{Patience: time.Hour}}
+	r := &remote{connection: connection{host: "old"}, ended: func(ending) {}, orders: agentOrders{Patience: time.Hour}}
 	callers := newThreads(1)
 	defer callers.close()
 	var called error
@@ -319,6 +319,25 @@ func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Error("the launcher waits")
+	}
+}
+
+// TestACallEndsThoughAChildOfSSHRuns: a wrapper of ssh is killed, and what it has started holds its output.
+func TestACallEndsThoughAChildOfSSHRuns(t *testing.T) {
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Skipf("it needs sleep: %v", err)
+	}
+	c, err := callAgent([]string{"sh", "-c", "echo '" + agentName + "1'; sleep 60; true"}, nil, "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, err := c.next(t.Context(), 50*time.Second); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Errorf("after %v: %v, want what is wrong with the agent", time.Since(began), err)
+	}
+	c.hangUp()
+	if took := time.Since(began); took > 40*time.Second {
+		t.Errorf("the call ended after %v", took)
 	}
 }
 
@@ -352,7 +371,7 @@ func TestTheCoordinatorListensWhereItIsTold(t *testing.T) {
 func TestOrdersComeFirst(t *testing.T) {
 	read := filepath.Join(t.TempDir(), "read")
 	script := fmt.Sprintf("sleep 0.5; echo '%s'; read -r line; echo \"$line\" >%s", agentGreeting, read)
-	r := &remote{host: "slow", ended: func(ending) {}, orders: agentOrders{Program: "the program", Patience: 60 * time.Millisecond}}
+	r := &remote{connection: connection{host: "slow"}, ended: func(ending) {}, orders: agentOrders{Program: "the program", Patience: 60 * time.Millisecond}}
 	callers := newThreads(1)
 	defer callers.close()
 	var called error

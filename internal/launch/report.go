@@ -77,6 +77,20 @@ func (t *TaskReport) wrong() time.Time {
 	return t.failed
 }
 
+// end records how the process has ended, in a job that began then.
+func (t *TaskReport) end(e ending, began time.Time) {
+	t.ended, t.Seconds = e.at, e.at.Sub(began).Seconds()
+	t.Core, t.Peak = e.status.Core, e.status.Peak
+	switch {
+	case e.lost != "":
+		t.Why = e.lost
+	case e.status.Signal != 0:
+		t.Signal = control.SignalName(e.status.Signal)
+	default:
+		t.Exit = &e.status.Exit
+	}
+}
+
 // learn copies what the coordinator knows. kill is the kill that the user ordered
 // for the process; "": none.
 func (t *TaskReport) learn(s control.Status, kill string) {

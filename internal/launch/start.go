@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -66,62 +67,86 @@ func commandLine(program string, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// start starts all processes.
+// start starts all processes. If one host cannot start its processes, none does.
 func (j *job) start() (err error) {
 	j.began = time.Now()
 	if j.first.IsZero() {
 		j.first = j.began
 	}
+	g := newGrowth(joinCall{})
 	for rank := range j.N {
-		j.again.clock.begin(j.began, control.Identity{uint64(rank), firstIncarnation})
+		g.places = append(g.places, j.server.Place(rank, firstIncarnation))
 	}
-	relays := make([][streams]*relay, j.N)
-	defer func() {
-		for _, r := range relays {
-			if err != nil {
-				_ = closeLogs(r) // there is nothing in them
-			}
-		}
-	}()
-	for rank := range relays {
-		if relays[rank], err = j.Output.newRelays(j.screen, rank, len(j.report.Restarts) > 0); err != nil {
-			return err
-		}
-	}
-	if j.Hosts == nil {
-		err = j.startHere(relays)
-	} else {
-		err = j.startThere(relays)
-	}
-	if err != nil {
+	if err := j.prepare(g); err != nil {
 		return err
 	}
-	for rank := range j.N {
-		j.running[rank], j.entry[rank] = firstIncarnation, rank
+	if j.Hosts == nil {
+		err = j.startHere(g, j.Input)
+	} else {
+		err = j.startThere(g)
+	}
+	if err != nil {
+		g.closeLogs()
+		return err
+	}
+	for i := range g.places {
+		j.record(g, i)
 	}
 	return nil
 }
 
-// startHere starts all processes on this host.
-func (j *job) startHere(relays [][streams]*relay) error {
-	input, err := newStdin(j.Input)
+// prepare opens what takes the output of processes that are about to be started.
+func (j *job) prepare(g *growth) error {
+	now := time.Now()
+	for _, at := range g.places {
+		j.again.clock.begin(now, control.Identity{uint64(at.Rank), at.Incarnation})
+		relays, err := j.Output.newRelays(j.screen, at.Rank, at.Incarnation > firstIncarnation || len(j.report.Restarts) > 0)
+		if err != nil {
+			g.closeLogs()
+			return err
+		}
+		g.relays = append(g.relays, relays)
+	}
+	return nil
+}
+
+// record records a process that was started.
+func (j *job) record(g *growth, i int) control.Joiner {
+	at := g.places[i]
+	on := g.on[at.Rank]
+	pid, host := on.where(at.Rank)
+	j.at[at.Rank], j.running[at.Rank], j.entry[at.Rank] = on, at.Incarnation, len(j.report.Tasks)
+	t := TaskReport{Rank: at.Rank, Host: host, PID: pid, extra: at.Rank >= j.N, said: g.relays[i][stderr].cry}
+	if at.Incarnation > firstIncarnation {
+		t.Again = at.Incarnation
+	}
+	j.report.Tasks = append(j.report.Tasks, t)
+	return control.Joiner{Rank: at.Rank, Incarnation: at.Incarnation, Pid: pid, Host: host}
+}
+
+// startHere starts processes on this host. The process of StdinRank reads the input, the others nothing.
+func (j *job) startHere(g *growth, input *os.File) error {
+	runs, err := g.call.program(j.Plan)
 	if err != nil {
 		return err
 	}
-	defer input.close()
-	list := make([]order, j.N)
-	for rank := range list {
-		list[rank] = j.order(j.server.Place(rank, firstIncarnation), program{j.path, append([]string{j.Program}, j.Args...)}, relays[rank])
-		list[rank].stdin = input.of(rank == j.StdinRank)
+	in, err := newStdin(input)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	list := make([]order, len(g.places))
+	for i, at := range g.places {
+		list[i] = j.order(at, runs, g.relays[i])
+		list[i].stdin = in.of(at.Rank == j.StdinRank)
 	}
 	here, err := j.startLocal(list)
 	if err != nil {
-		return programError(j.Program, err)
+		return programError(runs.argv[0], err)
 	}
 	j.stations = append(j.stations, here)
-	for rank, p := range here.ranks {
-		j.at[rank] = here
-		j.report.Tasks[rank] = TaskReport{Rank: rank, PID: p.pid, said: relays[rank][stderr].cry}
+	for _, at := range g.places {
+		g.on[at.Rank] = here
 	}
 	return nil
 }
@@ -143,47 +168,45 @@ func (j *job) order(at control.Place, p program, relays [streams]*relay) order {
 	}
 }
 
-// startThere starts all processes on other hosts. If one host cannot, none
-// does.
-func (j *job) startThere(relays [][streams]*relay) error {
-	remotes := j.remotes(relays)
-	called := make([]error, len(remotes))
-	callers := newThreads(len(remotes))
-	j.threads = append(j.threads, callers)
-	j.dog.watch(callers)
-	callers.each(len(remotes), func(i int) { called[i] = j.call(remotes[i]) })
-	failed := errors.Join(called...)
-	for i, r := range remotes {
-		if called[i] == nil {
-			j.stations = append(j.stations, r)
+// startThere starts all processes on other hosts.
+func (j *job) startThere(g *growth) error {
+	for _, host := range j.shares {
+		for _, rank := range host.Ranks {
+			j.assign(g, rank, host.Name, j.end)
 		}
 	}
-	for _, r := range remotes {
-		if failed == nil {
-			failed = j.await(r)
+	failed := g.callAll(j, func(r *remote) error { return j.await(r, j.dog.struck, errTimeout, j.Signals) })
+	j.threads = append(j.threads, g.callers)
+	for _, r := range g.called() {
+		j.stations = append(j.stations, r)
+		if failed != nil {
+			r.hangUp()
 		}
 	}
 	if failed != nil {
-		for _, s := range j.stations {
-			s.(*remote).hangUp()
-		}
-		callers.close()
-		return failed
+		g.callers.close()
 	}
-	for _, r := range remotes {
-		for rank, pid := range r.pids {
-			j.at[rank] = r
-			j.report.Tasks[rank] = TaskReport{Rank: rank, Host: r.host, PID: pid, said: relays[rank][stderr].cry}
-		}
+	return failed
+}
+
+// assign gives a process to the station of its host.
+func (j *job) assign(g *growth, i int, host string, ended func(ending)) {
+	at := g.places[i]
+	known := slices.IndexFunc(g.remotes, func(r *remote) bool { return r.host == host })
+	if known < 0 {
+		known = len(g.remotes)
+		g.remotes = append(g.remotes, j.remote(host, at.Incarnation, g.call.argv(j.Plan), ended))
 	}
-	return nil
+	r := g.remotes[known]
+	r.orders.Ranks = append(r.orders.Ranks, at.Rank)
+	r.relays[at.Rank], g.on[at.Rank] = g.relays[i], r
 }
 
 // callTime is how long a host may take to start its processes.
 const callTime = time.Minute
 
-// await waits until a host has started its processes.
-func (j *job) await(r *remote) error {
+// await waits until a host has started its processes, or must do so no more.
+func (j *job) await(r *remote, no <-chan struct{}, why error, signals <-chan os.Signal) error {
 	timer := time.NewTimer(callTime)
 	defer timer.Stop()
 	select {
@@ -191,9 +214,9 @@ func (j *job) await(r *remote) error {
 		return err
 	case <-timer.C:
 		return fmt.Errorf("host %s does not answer within %v", r.host, callTime)
-	case <-j.dog.struck:
-		return errTimeout
-	case s := <-j.Signals:
+	case <-no:
+		return why
+	case s := <-signals:
 		select {
 		case err := <-r.started: // the processes have started: the signal is for them
 			j.early = s
@@ -205,21 +228,8 @@ func (j *job) await(r *remote) error {
 	}
 }
 
-// remotes prepares the stations on other hosts.
-func (j *job) remotes(relays [][streams]*relay) (all []*remote) {
-	for rank := range j.N {
-		if j.places[rank].local == 0 {
-			all = append(all, j.remote(j.hostName(rank), firstIncarnation, append([]string{j.Program}, j.Args...)))
-		}
-		r := all[len(all)-1]
-		r.orders.Ranks = append(r.orders.Ranks, rank)
-		r.relays[rank] = relays[rank]
-	}
-	return all
-}
-
-// remote prepares a station on another host, for ranks to be added.
-func (j *job) remote(host string, life uint64, argv []string) *remote {
+// remote prepares a station on another host, for ranks to be added. ended is called when one of its processes has ended.
+func (j *job) remote(host string, life uint64, argv []string, ended func(ending)) *remote {
 	here, err := os.Hostname()
 	if err != nil {
 		here = "localhost"
@@ -228,7 +238,7 @@ func (j *job) remote(host string, life uint64, argv []string) *remote {
 	on, _, _ := net.SplitHostPort(j.Coordinator)
 	_, port, _ := net.SplitHostPort(j.server.Port())
 	return &remote{
-		host: host, server: j.server, relays: map[int][streams]*relay{}, ended: j.end,
+		connection: connection{host: host}, server: j.server, relays: map[int][streams]*relay{}, ended: ended,
 		orders: agentOrders{
 			Job: place.Job, Key: place.Key, Size: j.N, Grow: j.Grow, Coordinator: net.JoinHostPort(on, port), Fallback: here,
 			Life: life, Program: argv[0], Args: argv[1:], Dir: j.Dir, Env: merge(Carried(), j.Env),

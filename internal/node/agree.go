@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/agreement"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -22,20 +21,12 @@ const agreeName = "agree"
 // pact is a task's part in an agreement, from the first that is heard of it until a
 // later one is decided: others may need what was decided.
 type pact struct {
-	fate
-	m     *Member
+	entry
 	state *agreement.Instance[*pact]
-	sign  uint64
-	typ   string
 	fold  func(dst, left, right []byte) ([]byte, error)
 	user  bool // that is code of the user
 	works int  // that the task has to do
-
-	entered, delivered bool
-	late               bool // the task's context has ended
-	w                  *engine.Waiter
-	err                *Failure
-	patrols            int // that saw it wait
+	late  bool // the task's context has ended
 }
 
 // Decision is what an agreement brought.
@@ -102,14 +93,10 @@ func (m *Member) agree(ctx context.Context, c Call) (Decision, error) {
 func (m *Member) enterPact(c *Call) (*pact, *Failure) {
 	a := m.pact(m.series().Call(), c.Sign)
 	if a.sign != c.Sign {
-		f := &Failure{
-			Op: c.name(), Tasks: []int{m.task}, Err: ErrMisuse,
-			Text: fmt.Sprintf("task %d calls agreement %d of its group with %s, another one with another type", m.task, a.state.Number, c.Type),
-		}
-		m.announce(f)
-		return nil, f
+		return nil, m.misuse(nil, c.name(), []int{m.task},
+			"task %d calls agreement %d of its group with %s, another one with another type", m.task, a.state.Number, c.Type)
 	}
-	a.entered, a.typ, a.user, a.fold = true, c.Type, c.Works, c.Kind.Fold
+	a.entered, a.user, a.fold = true, c.Works, c.Kind.Fold
 	if c.Again {
 		m.p.countOn(&a.fate, m.fate)
 	} else {
@@ -148,7 +135,7 @@ func (m *Member) pacts() (all []*pact) {
 // pact returns the task's part in an agreement. Who hears of it first says what it is.
 func (m *Member) pact(i *agreement.Instance[*pact], sign uint64) *pact {
 	if i.Data == nil {
-		i.Data = &pact{m: m, state: i, sign: sign}
+		i.Data = &pact{entry: entry{m: m, sign: sign}, state: i}
 	}
 	return i.Data
 }
@@ -163,17 +150,15 @@ func (m *Member) living(v *membership.View) (ranks []protocol.Rank) {
 	return ranks
 }
 
-// reconvene has all agreements begin anew in a view.
-func (p *Process) reconvene(v *membership.View) {
-	for m := range p.groups.all() {
-		if m.agreements == nil {
-			continue
-		}
+// reconvene has a group begin its agreements anew in a view, and pass on that it is revoked, if it is.
+func (m *Member) reconvene(v *membership.View) {
+	if m.agreements != nil {
 		m.agreements.NewView(v.Number, m.living(v))
 		for _, a := range m.pacts() {
 			a.step()
 		}
 	}
+	m.flood()
 }
 
 // letter takes a message of an agreement.
@@ -197,11 +182,8 @@ func (m *Member) letter(from int, in *incoming) {
 	}
 	a := m.pact(i, in.sign)
 	if a.sign != in.sign {
-		f := &Failure{
-			Op: agreeName, Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
-			Text: fmt.Sprintf("tasks %d and %d call agreement %d of their group with different types", m.task, m.taskOf(from), in.seq),
-		}
-		m.announce(f)
+		m.misuse(nil, agreeName, []int{m.task, m.taskOf(from)},
+			"tasks %d and %d call agreement %d of their group with different types", m.task, m.taskOf(from), in.seq)
 		return
 	}
 	a.counted()
@@ -242,28 +224,14 @@ func (a *pact) step() {
 	}
 }
 
-func (a *pact) counted() {
-	if a.dies() {
-		a.m.p.die()
-	}
-}
-
 func (a *pact) send(to int, msg agreement.Message) {
 	e := a.m.to(to)
 	e.seq, e.sign, e.plan = a.state.Number, a.sign, Plan{op: opAgree}
 	q, value := a.m.peer(to), msg.Append(nil)
-	if a.dies() {
-		if a.kill.Half {
-			q.half(e, value)
-		}
-		a.m.p.die()
-		return
+	if !a.diesSending(q, e, value) {
+		q.send(e, value, nil)
 	}
-	q.send(e, value, nil)
 }
-
-// waits tells whether the task waits in the agreement.
-func (a *pact) waits() bool { return a.entered && !a.delivered && a.err == nil }
 
 // await waits for the decision. The end of the context is a vote against it, and there
 // is some time then to learn whether it came too late.
@@ -274,11 +242,7 @@ func (a *pact) await(ctx context.Context) (err error) {
 			a.combine()
 			continue
 		}
-		a.w = p.engine.Waiter()
-		err = p.engine.Wait(ctx, a.w)
-		p.engine.Free(a.w)
-		a.w = nil
-		if err != nil && !a.late {
+		if err = a.sleep(ctx); err != nil && !a.late {
 			a.late = true
 			ctx, err = a.m.patient(ctx), nil
 			a.m.agreements.Cancel(a.state.Number)
@@ -290,25 +254,18 @@ func (a *pact) await(ctx context.Context) (err error) {
 
 // combine has the user's code combine two values, without the lock.
 func (a *pact) combine() {
-	p := a.m.p
 	a.works--
 	left, right := a.state.Operands()
-	returned := false
-	defer func() {
-		if !returned { // it panics: the task may survive that, the group does not
-			a.entered = false
-			a.m.abandonPact(agreeName)
+	var v []byte
+	err := a.m.p.unlocked(func() (err error) {
+		if left != nil { // otherwise a view has opened: it is of no use any more
+			v, err = a.fold(nil, left, right)
 		}
-	}()
-	p.engine.Unlock()
-	v, err := func() ([]byte, error) {
-		defer p.engine.Lock()
-		if left == nil { // a view has opened: it is of no use any more
-			return nil, nil
-		}
-		return a.fold(nil, left, right)
-	}()
-	returned = true
+		return err
+	}, func() {
+		a.entered = false
+		a.m.abandonPact(agreeName)
+	})
 	if err != nil {
 		a.cannotFold(err)
 		return
@@ -320,7 +277,7 @@ func (a *pact) combine() {
 // abandonPact tells the group that this task has given up its agreement.
 func (m *Member) abandonPact(op string) {
 	if m.usable(agreeName) == nil {
-		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up agreement %d of its group, %s", m.task, m.series().Called(), op)})
+		m.misuse(nil, op, []int{m.task}, "task %d has given up agreement %d of its group, %s", m.task, m.series().Called(), op)
 	}
 }
 
@@ -328,7 +285,7 @@ func (m *Member) abandonPact(op string) {
 func (a *pact) cannotFold(err error) {
 	m := a.m
 	a.fail(&Failure{Tasks: []int{m.task}, Err: err})
-	m.announce(&Failure{Op: agreeName, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
+	m.announce(&Failure{Op: agreeName, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d: %v", m.task, err)})
 }
 
 // fail ends the task's wait.
@@ -355,10 +312,7 @@ func (m *Member) failPacts() {
 // patrol asks those that a long-waiting agreement waits for: they may have returned, or
 // wait for this task.
 func (a *pact) patrol(rounds int) {
-	if !a.waits() {
-		return
-	}
-	if !probes(&a.patrols, rounds) {
+	if !a.waits() || !probes(&a.patrols, rounds) {
 		return
 	}
 	for _, r := range a.state.Awaits() {
@@ -380,11 +334,8 @@ func (m *Member) probedPact(from int, in *incoming) {
 	}
 	for o := range m.ops.all() {
 		if o.waits() && o.w != nil && o.seq > in.extra && o.patrols > probeEvery {
-			o.misused(&Failure{
-				Op: opName(o.plan.op), Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
-				Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d an agreement after %d", m.task, described(o.plan, o.typ), o.seq, m.taskOf(from), in.extra),
-			})
-			m.announce(o.err)
+			o.misused(m.misuse(nil, opName(o.plan.op), []int{m.task, m.taskOf(from)},
+				"task %d calls %s as operation %d of its group, task %d an agreement after %d", m.task, described(o.plan, o.typ), o.seq, m.taskOf(from), in.extra))
 			return
 		}
 	}
@@ -396,7 +347,7 @@ func (m *Member) goneInPact(rank int, number uint64) {
 		f := m.goneFailure(agreeName, rank)
 		i.Data.fail(f)
 		if f.Err == ErrLeft {
-			f = &Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text}
+			f = &Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMismatch, Text: f.Text}
 		}
 		m.announce(f)
 	}

@@ -90,7 +90,7 @@ func (m *Member) undecided(err error, name string) error {
 	m.p.engine.Lock()
 	defer m.p.engine.Unlock()
 	switch {
-	case errors.Is(err, ErrAborted):
+	case m.failedWith(err, ErrAborted):
 		m.tellLoose()
 		m.passOver()
 	case m.ranOut(err):
@@ -107,6 +107,13 @@ func (m *Member) impatience(name string) *Failure {
 		Op: name, Tasks: []int{m.task}, Err: ErrAbandoned,
 		Text: fmt.Sprintf("task %d has waited for the others for %v after the end of its context", m.task, m.p.cfg.Silence),
 	}
+}
+
+// failedWith tells whether an operation failed with one of the errors above, and not with the cause of a context, which may be
+// one of them, too.
+func (m *Member) failedWith(err, what error) bool {
+	f, ok := err.(*Failure)
+	return ok && f.Err == what && !m.ranOut(err)
 }
 
 // ranOut tells whether an error is the end of a wait.
@@ -141,9 +148,9 @@ func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (R
 	switch {
 	case err == nil:
 		outcome = didWell
-	case errors.Is(err, ErrAborted):
+	case m.failedWith(err, ErrAborted):
 		outcome = didAbort
-	case errors.Is(err, ErrRevoked):
+	case m.failedWith(err, ErrRevoked):
 		outcome = didRevoke
 	}
 	m.p.engine.Lock()
@@ -170,7 +177,7 @@ func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (R
 
 // withoutSome is what an operation fails with that others could not complete.
 func (m *Member) withoutSome(name string, failed []int) error {
-	f := &Failure{Op: name, Err: ErrGone, Text: "it has failed at a task that lives"}
+	f := &Failure{Op: name, Err: ErrLost, Text: "it has failed at a task that lives"}
 	for _, r := range failed {
 		f.Tasks, f.Text = append(f.Tasks, m.taskOf(r)), ""
 	}

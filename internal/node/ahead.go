@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"slices"
 
 	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol/credit"
@@ -11,7 +10,7 @@ import (
 // ahead keeps a task from running ahead of those it sends to: package credit says how far.
 type ahead struct {
 	credit.Tape
-	waiting []*engine.Waiter
+	waiting engine.Line
 }
 
 var aheadLimits = credit.Limits{Operations: aheadMax, Bytes: aheadBytes}
@@ -19,7 +18,6 @@ var aheadLimits = credit.Limits{Operations: aheadMax, Bytes: aheadBytes}
 // send takes note that a rank is sent so many bytes in an operation. It returns how
 // many of them may go without its grant.
 func (a *ahead) send(m *Member, to int, seq uint64, bytes int) (eager int) {
-	a.Fit(m.Size())
 	if m.p.roster.Gone() { // perhaps before the group was made
 		a.gone(m, to)
 	}
@@ -60,7 +58,6 @@ const (
 
 // credited learns how many operations a rank has completed.
 func (a *ahead) credited(m *Member, from int, completed uint64, loose bool) {
-	a.Fit(m.Size())
 	a.Credited(from, completed, loose)
 	a.advanced(m, from)
 }
@@ -74,7 +71,6 @@ func (a *ahead) advanced(m *Member, rank int) {
 // hear takes note that a rank sent so many bytes in an operation; entered: its task has
 // come to it.
 func (a *ahead) hear(m *Member, from int, seq uint64, bytes int, entered bool) {
-	a.Fit(m.Size())
 	a.Hear(from, seq, bytes)
 	a.tellDue(m)
 	if entered && a.Entered(from, seq, m.seq) {
@@ -85,7 +81,6 @@ func (a *ahead) hear(m *Member, from int, seq uint64, bytes int, entered bool) {
 // owe makes the task tell a rank what it has completed although that sent nothing:
 // it was asked to wait for this task.
 func (a *ahead) owe(m *Member, rank int) {
-	a.Fit(m.Size())
 	a.Owe(rank)
 	a.tellDue(m)
 }
@@ -120,7 +115,6 @@ func (m *Member) tellLoose() {
 
 // restart begins anew with a rank that is run again.
 func (a *ahead) restart(m *Member, rank int, again bool) {
-	a.Fit(m.Size())
 	if a.Restart(rank, again) {
 		m.tellCredit(rank)
 	}
@@ -139,27 +133,21 @@ func (a *ahead) look(m *Member) {
 }
 
 // wake ends all waits: who waits looks again.
-func (a *ahead) wake(m *Member) {
-	for _, w := range a.waiting {
-		m.p.engine.Complete(w)
-	}
-	a.waiting = nil
-}
+func (a *ahead) wake(m *Member) { m.p.engine.LookAgain(&a.waiting) }
 
-// catchUp waits until nobody is too far behind.
+// catchUp waits until nobody is too far behind. A task that cannot has called the operation all the same, as the others have.
 func (m *Member) catchUp(ctx context.Context, op string) error {
-	for m.ahead.blocks(m) {
-		w := &engine.Waiter{}
-		m.ahead.waiting = append(m.ahead.waiting, w)
-		if err := m.p.engine.Wait(ctx, w); err != nil {
-			m.ahead.waiting = slices.DeleteFunc(m.ahead.waiting, func(o *engine.Waiter) bool { return o == w })
-			return &Failure{Op: op, Err: err}
+	for m.ahead.blocks(m) && !m.aborted() { // if it is, the task will see
+		var err error
+		if waited := m.p.engine.Stand(ctx, &m.ahead.waiting); waited != nil {
+			err = &Failure{Op: op, Err: waited}
+		} else {
+			err = m.usable(op)
 		}
-		if err := m.usable(op); err != nil {
+		if err != nil {
+			m.seq++
+			m.abandon(op)
 			return err
-		}
-		if m.aborted() {
-			return nil // it will see
 		}
 	}
 	return nil

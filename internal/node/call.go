@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -64,8 +65,6 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 		m.agreed = 0
 	}
 	if err := m.catchUp(ctx, name); err != nil {
-		m.seq++ // it has called it, as the others have
-		m.abandon(name)
 		return Result{}, err
 	}
 	if m.aborted() {
@@ -80,22 +79,26 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	}
 	err = o.await(ctx)
 	var result Result
-	delivered, failure := o.delivered, o.err
-	if delivered {
+	if o.delivered {
 		result = o.result()
 	}
+	return result, o.end(name, err)
+}
+
+// end has the task leave the operation, and returns why it has brought nothing.
+func (o *operation) end(name string, waited error) error {
+	m, delivered, failure := o.m, o.delivered, o.err
 	m.fate = o.fate
 	o.leave()
 	switch {
-	case p.dead:
-		return Result{}, ErrKilled
+	case m.p.dead:
+		return ErrKilled
 	case delivered:
-		return result, nil
+		return nil
 	case failure != nil:
-		return Result{}, failure
-	default:
-		return Result{}, &Failure{Op: name, Err: err}
+		return failure
 	}
+	return &Failure{Op: name, Err: waited}
 }
 
 // Abandon tells the group that this task has given up an operation in a way that
@@ -108,8 +111,50 @@ func (m *Member) Abandon(op collective.Op) {
 
 func (m *Member) abandon(op string) {
 	if m.usable(op) == nil {
-		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d has given up operation %d of its group, %s", m.task, m.seq, op)})
+		m.announce(&Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d has given up operation %d of its group, %s", m.task, m.seq, op)})
 	}
+}
+
+// entry is what the operations and the agreements of a task have in common: the task enters one, and waits for
+// what it brings.
+type entry struct {
+	fate
+	m         *Member
+	sign      uint64
+	entered   bool // by the task
+	delivered bool
+	err       *Failure
+	w         *engine.Waiter
+	patrols   int // that saw it wait
+}
+
+// waits tells whether the task waits.
+func (w *entry) waits() bool { return w.entered && !w.delivered && w.err == nil }
+
+// sleep waits until there is news.
+func (w *entry) sleep(ctx context.Context) error {
+	e := w.m.p.engine
+	w.w = e.Waiter()
+	err := e.Wait(ctx, w.w)
+	e.Free(w.w)
+	w.w = nil
+	return err
+}
+
+// unlocked runs code of the user without the lock. If it panics, the task may survive that, but not what it was
+// needed for, which the task gives up; nil: nothing to give up.
+func (p *Process) unlocked(f func() error, giveUp func()) (err error) {
+	p.engine.Unlock()
+	returned := false
+	defer func() {
+		p.engine.Lock()
+		if !returned && giveUp != nil {
+			giveUp()
+		}
+	}()
+	err = f()
+	returned = true
+	return err
 }
 
 // await waits for the result.
@@ -120,10 +165,7 @@ func (o *operation) await(ctx context.Context) (err error) {
 			err = o.userWork(ctx)
 			continue
 		}
-		o.w = p.engine.Waiter()
-		err = p.engine.Wait(ctx, o.w)
-		p.engine.Free(o.w)
-		o.w = nil
+		err = o.sleep(ctx)
 	}
 	if o.work > 0 && !o.works && o.err == nil && !p.dead { // it gives up; the others need it all the same
 		step := o.work
@@ -152,8 +194,9 @@ func (m *Member) enter(c *Call) (*operation, error) {
 	o.entered, o.typ, o.works, o.part, o.backup = true, c.Type, c.Works, c.Name, c.Backup
 	o.room, o.rooms, o.copies = c.Room, c.Rooms, c.Copies
 	if o.informant >= 0 && (!o.plan.same(c.Plan) || o.sign != c.Sign) {
-		f := m.mismatch(o.informant, o.plan, o.sign, *c)
-		o.err, o.delivered = f, false // what came was not what the task calls
+		heard := &incoming{source: m.peer(o.informant), envelope: envelope{from: uint32(m.taskOf(o.informant)), seq: o.seq, sign: o.sign, plan: o.plan}}
+		o.plan, o.sign = c.Plan, c.Sign
+		o.err, o.delivered = m.mismatch(o.informant, heard, o), false // what came was not what the task calls
 		return o, nil
 	}
 	o.sign = c.Sign
@@ -173,7 +216,7 @@ func (m *Member) enter(c *Call) (*operation, error) {
 	o.start(c)
 	o.needs()
 	if o.plan.is(unlogged) && m.p.reran(m.task) && m.begunBefore() {
-		o.fail(&Failure{Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d was run again, and what it was sent in mode Plain is not kept", m.task)})
+		o.fail(&Failure{Tasks: []int{m.task}, Err: ErrLost, Text: fmt.Sprintf("task %d was run again, and what it was sent in mode Plain is not kept", m.task)})
 	}
 	if rank, ok := m.doomed[o.seq]; ok {
 		delete(m.doomed, o.seq)

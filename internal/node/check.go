@@ -3,7 +3,6 @@ package node
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -25,10 +24,6 @@ import (
 //
 // Whoever sees it tells all tasks of the group, as with misuse: never a wrong answer
 // that could be noticed, and never a hang.
-
-// ErrDiverged: a task that was run again does not do what it did before, or memory that
-// was lent has changed.
-var ErrDiverged = errors.New("diverged")
 
 // seed is that of all digests: none leaves the process.
 var seed = maphash.MakeSeed()
@@ -195,7 +190,7 @@ func (m *Member) blame(f *Failure, in *incoming) *Failure {
 // diverged is the task that has diverged, if a failure means that one has.
 func diverged(f *Failure, again func(task int) bool) (task int, ok bool) {
 	i := slices.IndexFunc(f.Tasks, again)
-	if f.Err != ErrMisuse || i < 0 {
+	if f.Err != ErrMismatch || i < 0 {
 		return 0, false
 	}
 	return f.Tasks[i], true
@@ -240,12 +235,8 @@ func (m *Member) compareCall(from int, in *incoming, plan Plan) {
 		theirs += " in another way"
 	}
 	task := m.taskOf(from)
-	f := m.blame(&Failure{
-		Op: opName(plan.op), Tasks: []int{m.task, task}, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d has called %s as operation %d of its group, task %d calls %s", m.task, opName(uint8(mine)), in.seq, task, theirs),
-	}, in)
-	m.late = f
-	m.announce(f)
+	m.late = m.misuse(in, opName(plan.op), []int{m.task, task},
+		"task %d has called %s as operation %d of its group, task %d calls %s", m.task, opName(uint8(mine)), in.seq, task, theirs)
 }
 
 // headLen is the length of what the log has of a message besides its value: with Check

@@ -201,12 +201,12 @@ func TestWhoHasDiverged(t *testing.T) {
 		task  int
 		ok    bool
 	}{
-		{ErrMisuse, []int{3, 5}, nil, 0, false},
-		{ErrMisuse, []int{3, 5}, []int{5}, 5, true},
-		{ErrMisuse, []int{3, 5}, []int{5, 3}, 3, true},
-		{ErrMisuse, []int{3}, []int{5}, 0, false},
-		{ErrMisuse, nil, []int{0}, 0, false},
-		{ErrGone, []int{3, 5}, []int{5}, 0, false},
+		{ErrMismatch, []int{3, 5}, nil, 0, false},
+		{ErrMismatch, []int{3, 5}, []int{5}, 5, true},
+		{ErrMismatch, []int{3, 5}, []int{5, 3}, 3, true},
+		{ErrMismatch, []int{3}, []int{5}, 0, false},
+		{ErrMismatch, nil, []int{0}, 0, false},
+		{ErrLost, []int{3, 5}, []int{5}, 0, false},
 	} {
 		again := func(task int) bool { return slices.Contains(c.again, task) }
 		if task, ok := diverged(&Failure{Err: c.err, Tasks: c.tasks}, again); task != c.task || ok != c.ok {

@@ -46,6 +46,7 @@ type Address struct {
 	Incarnation uint64
 	At          transport.Address
 	Host        string // tells hosts apart
+	Records     string // the directory where it keeps its record; empty: not on this host
 }
 
 // Socket is what a process that uses sockets is told besides Config.
@@ -111,16 +112,8 @@ func New(cfg Config, s Socket) (*Process, error) {
 // stallTime is how long a connection may be of no use before it is made again.
 func (p *Process) stallTime() time.Duration { return p.cfg.Silence / 2 }
 
-// Addresses is where the process listens.
-func (p *Process) Addresses() []transport.Address { return p.mesh.sockets.endpoint.Addresses() }
-
-// Visit connects with the coordinator, which is part of a process that listens at a (transport.Endpoint).
-func (p *Process) Visit(ctx context.Context, a transport.Address, me wire.Identity) (net.Conn, wire.Identity, error) {
-	return p.mesh.sockets.endpoint.Visit(ctx, a, me)
-}
-
-// KeepSockets listens again where somebody has removed the socket.
-func (p *Process) KeepSockets() error { return p.mesh.sockets.endpoint.Keep() }
+// Endpoint is where the process listens.
+func (p *Process) Endpoint() *transport.Endpoint { return p.mesh.sockets.endpoint }
 
 // Peers tells where peers listen.
 func (p *Process) Peers(all ...Address) {
@@ -133,7 +126,7 @@ func (p *Process) Peers(all ...Address) {
 		q := p.reborn(a.Rank, a.Incarnation)
 		begins := !q.way.known
 		q.way.known, q.way.address = true, a.At
-		q.host = a.Host
+		q.host, q.records = a.Host, a.Records
 		p.knowPeer(q)
 		if begins {
 			p.viewHeard(q)
@@ -380,7 +373,7 @@ func (q *peer) disconnect() {
 	q.p.engine.Unwatch(q.conn.Fd())
 	q.conn.Close()
 	q.conn, q.armed = nil, false
-	q.out, q.outAt = nil, 0
+	q.out = nil
 	q.partial, q.toCome, q.into = nil, 0, nil
 	// A copy: somebody may be going through the old one.
 	q.p.mesh.up = slices.DeleteFunc(slices.Clone(q.p.mesh.up), func(o *peer) bool { return o == q })
@@ -423,8 +416,8 @@ func (q *peer) forget() {
 		in.taken()
 	}
 	q.link, q.queue, q.asked, q.parts = nil, nil, grant.Out[*outgoing]{}, nil
-	if o := q.p.observation(); o != nil && !q.p.engine.Stopped() {
-		o.gone(q.rank)
+	if !q.p.engine.Stopped() {
+		q.p.observation().gone(q.rank)
 	}
 }
 
@@ -460,14 +453,14 @@ func (p *Process) Alive(rank int) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	q := p.peerAt(rank)
-	if q.dead || p.engine.Stopped() || p.mesh.sockets == nil {
+	if q.dead || p.engine.Stopped() {
 		return
 	}
 	q.way.suspected = false
 	if q.way.down != 0 {
 		q.way.down = p.engine.Now()
 	}
-	go p.mesh.sockets.observation.heard(rank)
+	go p.observation().heard(rank)
 }
 
 // Close ends the process: peers are told that it leaves, and everything it holds

@@ -151,13 +151,13 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 			}()
-			if err := m.Send(ctx, 1, 0, 1, nil); err != nil && !errors.Is(err, ErrGone) {
+			if err := m.Send(ctx, 1, 0, 1, nil); err != nil && !errors.Is(err, ErrLost) {
 				t.Error(err)
 			}
-			if _, err := m.Recv(short, 1, 0, 1, "bytes"); !errors.Is(err, ErrGone) {
+			if _, err := m.Recv(short, 1, 0, 1, "bytes"); !errors.Is(err, ErrLost) {
 				t.Errorf("recv: %v", err)
 			}
-			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); !errors.Is(err, ErrGone) {
+			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); !errors.Is(err, ErrLost) {
 				t.Errorf("barrier: %v", err)
 			}
 			<-told
@@ -193,7 +193,7 @@ func TestWhoHasNotBegunIsNotSuspected(t *testing.T) {
 	if suspected() > 0 {
 		t.Error("it has not begun, and was suspected")
 	}
-	nowhere := j.ps[0].Addresses()[0]
+	nowhere := j.ps[0].Endpoint().Addresses()[0]
 	nowhere.Path += "nowhere"
 	for _, p := range j.ps[:2] {
 		p.Peers(Address{Rank: 2, Incarnation: 1, At: nowhere})

@@ -2,7 +2,9 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -164,20 +166,89 @@ func (m *Member) SaveRoom() []byte {
 	return room
 }
 
-// Recall returns what an earlier attempt of the task has kept under a key, if it has.
-func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (value []byte, ok bool, err error) {
+// Elsewhere keeps values of Once in the place of other processes.
+type Elsewhere interface {
+	Value(epoch, key, sign uint64) ([]byte, error)                         // fs.ErrNotExist: there is none
+	Keep(epoch, key, sign uint64, value []byte) (before []byte, err error) // before: another attempt was faster
+}
+
+// Once has f called and keeps the value that it returns for later attempts of the task: at other processes, or where at
+// says. If an attempt has kept one already, it returns that.
+func (m *Member) Once(ctx context.Context, sign uint64, at Elsewhere, f func() ([]byte, error)) (kept []byte, ok bool, err error) {
 	p := m.p
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	if err := m.usable(name); err != nil {
+	m.onces++
+	k := m.named(protocol.Mix(m.group, m.onces) | 1)
+	if at != nil {
+		err = p.unlocked(func() (err error) {
+			kept, err = at.Value(k.Epoch, k.Name, sign)
+			return err
+		}, nil)
+		if ok = err == nil; errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	} else {
+		kept, ok, err = m.recall(ctx, k, sign)
+	}
+	if ok || err != nil {
+		return kept, ok, err
+	}
+	value, err := m.ask(f)
+	if err == nil {
+		err = m.usable(onceName)
+	}
+	if err != nil {
 		return nil, false, err
 	}
-	if !p.reran(m.task) {
-		return nil, false, nil
+	var fa fate
+	if at != nil { // the process may have been ordered to die here, too
+		p.count(m.task, onceName, nil)
+	} else {
+		p.count(m.task, onceName, &fa)
 	}
-	k := m.named(key)
+	switch {
+	case p.dead:
+		return nil, false, ErrKilled
+	case at != nil:
+		err = p.unlocked(func() (err error) {
+			kept, err = at.Keep(k.Epoch, k.Name, sign, value)
+			return err
+		}, nil)
+		return kept, kept != nil, err
+	}
+	r := p.own(k, sign, value, false, &fa)
+	if err := m.awaitRules(ctx, onceName, func() bool { return p.dead || p.recovery.rules.Enough(k) }); err != nil {
+		return nil, false, err
+	}
+	r.fate = nil
+	p.recovery.rules.Drew(k)
+	return nil, false, m.usable(onceName)
+}
+
+// onceName is what Once is called as an operation.
+const onceName = "once"
+
+// ask has the function of a Once called. Who runs the task again does not call it, and would
+// miss what the task called there: operations of the task fail until it has returned.
+func (m *Member) ask(f func() ([]byte, error)) (value []byte, err error) {
+	m.asking = true
+	defer func() { m.asking = false }()
+	err = m.p.unlocked(func() (err error) {
+		value, err = f()
+		return err
+	}, nil)
+	return value, err
+}
+
+// recall returns what an earlier attempt of the task has kept under a key, if it has.
+func (m *Member) recall(ctx context.Context, k recovery.Key, sign uint64) (value []byte, ok bool, err error) {
+	p := m.p
+	if err := m.usable(onceName); err != nil || !p.reran(m.task) {
+		return nil, false, err
+	}
 	var known recovery.Recollection
-	err = m.awaitRules(ctx, name, func() bool {
+	err = m.awaitRules(ctx, onceName, func() bool {
 		known = p.recovery.rules.Recall(k)
 		return known != recovery.Unknown
 	})
@@ -185,11 +256,11 @@ func (m *Member) Recall(ctx context.Context, name string, key, sign uint64) (val
 	case err != nil || known == recovery.Fresh:
 		return nil, false, err
 	case known == recovery.Missing:
-		return nil, false, m.lose(name, fmt.Sprintf("no process has what its %s returned in epoch %d any more, and others know what followed; more Copies, or Stored, would have kept it", name, k.Epoch))
+		return nil, false, m.lose(onceName, fmt.Sprintf("no process has what its once returned in epoch %d any more, and others know what followed; more Copies, or Stored, would have kept it", k.Epoch))
 	}
 	p.recovery.rules.Drew(k)
 	r := p.recovery.epochs.copies[k]
-	return r.value, true, r.typed(name, sign)
+	return r.value, true, r.typed(onceName, sign)
 }
 
 // named is the key of what the task keeps in the group under a name.
@@ -202,36 +273,5 @@ func (r *replica) typed(name string, sign uint64) error {
 	if r.sign == sign {
 		return nil
 	}
-	return &Failure{Op: name, Tasks: []int{int(r.key.Task)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d is run again, and calls %s with another type than before", r.key.Task, name)}
-}
-
-// Keep keeps a value under a key for later attempts of the task, and waits until there are
-// copies of it.
-func (m *Member) Keep(ctx context.Context, name string, key, sign uint64, value []byte) error {
-	p := m.p
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	if err := m.usable(name); err != nil {
-		return err
-	}
-	var f fate
-	if p.count(m.task, name, &f); p.dead {
-		return ErrKilled
-	}
-	k := m.named(key)
-	r := p.own(k, sign, value, false, &f)
-	if err := m.awaitRules(ctx, name, func() bool { return p.dead || p.recovery.rules.Enough(k) }); err != nil {
-		return err
-	}
-	r.fate = nil
-	p.recovery.rules.Drew(k)
-	return m.usable(name)
-}
-
-// OnceKey is the name of the task's next value of Once in the group.
-func (m *Member) OnceKey() uint64 {
-	m.p.engine.Lock()
-	defer m.p.engine.Unlock()
-	m.onces++
-	return protocol.Mix(m.group, m.onces) | 1
+	return &Failure{Op: name, Tasks: []int{int(r.key.Task)}, Err: ErrMismatch, Text: fmt.Sprintf("task %d is run again, and calls %s with another type than before", r.key.Task, name)}
 }

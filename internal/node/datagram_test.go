@@ -29,7 +29,7 @@ func TestSignsOfLifeNeedNoConnection(t *testing.T) {
 		}
 		defer p.Close()
 		ps = append(ps, p)
-		all = append(all, Address{Rank: r, Incarnation: 1, At: p.Addresses()[0], Host: fmt.Sprint("host", r)})
+		all = append(all, Address{Rank: r, Incarnation: 1, At: p.Endpoint().Addresses()[0], Host: fmt.Sprint("host", r)})
 	}
 	neighbours := make([][]protocol.Rank, n)
 	for r, p := range ps {
@@ -121,7 +121,7 @@ func TestStrangerIsAnswered(t *testing.T) {
 		defer p.Close()
 		ps = append(ps, p)
 	}
-	ps[0].Peers(Address{Rank: 1, Incarnation: 1, At: ps[1].Addresses()[0], Host: "host1"})
+	ps[0].Peers(Address{Rank: 1, Incarnation: 1, At: ps[1].Endpoint().Addresses()[0], Host: "host1"})
 	o := ps[0].mesh.sockets.observation
 	for late := time.Now().Add(hangTime); ; time.Sleep(10 * time.Millisecond) {
 		o.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -32,7 +31,6 @@ type taskEpoch struct {
 	from    uint64     // the one that this attempt has resumed in: an earlier one may have been there
 	to      uint64     // the one that it saves
 	saving  *operation // the Save that it waits in
-	state   *replica   // what it saves
 	balance int64      // messages that it sent in the epoch less those that it received
 	spare   []byte     // memory of a state that is not needed any more
 }
@@ -52,9 +50,7 @@ func (m *Member) begunBefore() bool { return uint64(m.epoch) <= m.p.taskEpoch(m.
 
 // awaitRules waits until something has changed in what is known of others.
 func (p *Process) awaitRules(ctx context.Context) error {
-	w := &engine.Waiter{}
-	p.recovery.rules.waiting = append(p.recovery.rules.waiting, w)
-	return p.engine.Wait(ctx, w)
+	return p.engine.Stand(ctx, &p.recovery.rules.waiting)
 }
 
 // awaitRules waits there until something holds, as long as the task can use its group.
@@ -81,13 +77,16 @@ func (p *Process) commit(epoch uint64, balance int64) {
 			continue
 		}
 		if balance != 0 {
-			o.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: unreceived(balance)})
+			o.m.misuse(nil, saveName, nil, "%s", unreceived(balance))
 			continue
 		}
 		*te = taskEpoch{at: epoch, from: te.from, spare: te.spare}
 		p.enterEpoch(t)
-		o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
-		o.step()
+		if o.err == nil { // otherwise the task has yet to see that the Save has failed
+			o.deliver(0)
+			o.finished = true
+			o.retire()
+		}
 	}
 	p.dropBefore(epoch)
 	if h := p.cfg.Host; h != nil && p.engine.Now()-e.told > epochEvery && p.lowest() {
@@ -108,11 +107,7 @@ func unreceived(balance int64) string {
 
 // enterEpoch makes the group of all tasks known to a task in the epoch that it is in.
 func (p *Process) enterEpoch(task int) *Member {
-	m := p.member(scope{world, uint32(p.recovery.epochs.tasks[task].at)}, task)
-	if !m.known {
-		m.join(nil)
-	}
-	return m
+	return p.enterGroup(scope{world, uint32(p.recovery.epochs.tasks[task].at)}, task, nil)
 }
 
 // dropBefore drops what is kept of the epochs before one, except the first.
@@ -165,8 +160,6 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 		return nil, err
 	}
 	if err := m.catchUp(ctx, saveName); err != nil {
-		m.seq++
-		m.abandon(saveName)
 		return nil, err
 	}
 	te := &p.recovery.epochs.tasks[m.task]
@@ -175,7 +168,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 		to = c.Epoch
 	}
 	if to > math.MaxUint32 {
-		return nil, &Failure{Op: saveName, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("epoch %d; allowed: up to %d", to, uint32(math.MaxUint32))}
+		return nil, &Failure{Op: saveName, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("epoch %d; allowed: up to %d", to, uint32(math.MaxUint32))}
 	}
 	o, err := m.enter(&Call{Plan: Plan{op: opSave}, Sign: c.Sign, Type: c.Type})
 	if err != nil {
@@ -183,7 +176,7 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 	}
 	if o.err == nil && !p.dead {
 		te.saving, te.to = o, to
-		te.state = p.own(recovery.Key{Task: protocol.Rank(m.task), Epoch: to}, c.Sign, c.State, c.Stored, &o.fate)
+		p.own(recovery.Key{Task: protocol.Rank(m.task), Epoch: to}, c.Sign, c.State, c.Stored, &o.fate)
 		for _, r := range p.recovery.epochs.copies {
 			p.compareStates(r, m.task)
 		}
@@ -192,23 +185,18 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 			p.carryOut()
 		}
 	}
-	err = o.await(ctx)
-	delivered, failure := o.delivered, o.err
+	waited := o.await(ctx)
 	if te.saving == o {
-		te.saving, te.state = nil, nil
+		te.saving = nil
 		p.recovery.rules.Unsaved(protocol.Rank(m.task))
 	}
-	o.leave()
-	switch {
-	case p.dead:
-		return nil, ErrKilled
-	case delivered:
-		return p.enterEpoch(m.task), nil
-	case failure != nil:
-		return nil, failure
+	if err := o.end(saveName, waited); err != nil {
+		if waited != nil {
+			m.abandon(saveName)
+		}
+		return nil, err
 	}
-	m.abandon(saveName)
-	return nil, &Failure{Op: saveName, Err: err}
+	return p.enterEpoch(m.task), nil
 }
 
 // compareStates makes a misuse of a state that is of another type than what a task of this process
@@ -216,10 +204,10 @@ func (m *Member) Save(ctx context.Context, c Saving) (*Member, error) {
 // comes, or the task saves, and so before the epoch is committed.
 func (p *Process) compareStates(r *replica, task int) {
 	te := &p.recovery.epochs.tasks[task]
-	if r.key.Name != 0 || te.saving == nil || te.to != r.key.Epoch || te.state.sign == r.sign {
+	if r.key.Name != 0 || te.saving == nil || te.to != r.key.Epoch || te.saving.sign == r.sign {
 		return
 	}
-	te.saving.m.announce(&Failure{Op: saveName, Err: ErrMisuse, Text: fmt.Sprintf("task %d saves a value of another type than task %d", r.key.Task, task)})
+	te.saving.m.misuse(nil, saveName, nil, "task %d saves a value of another type than task %d", r.key.Task, task)
 }
 
 // saves tells why the task cannot save its state, if it cannot.
@@ -231,7 +219,7 @@ func (m *Member) saves() error {
 	if m.group == world && uint64(m.epoch) == at {
 		return nil
 	}
-	return &Failure{Op: saveName, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls Save on a fork or a group; allowed: on the task that its function was given", m.task)}
+	return &Failure{Op: saveName, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d calls Save on a fork or a group; allowed: on the task that its function was given", m.task)}
 }
 
 // Resume is the first Save of a task that is run again: it returns the state that the task
@@ -282,7 +270,7 @@ func (m *Member) Lose(why string) error {
 // lose gives up the task.
 func (m *Member) lose(op, why string) error {
 	m.p.tellLost(why, m.task)
-	return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrGone, Text: fmt.Sprintf("task %d is lost: %s", m.task, why)}
+	return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrLost, Text: fmt.Sprintf("task %d is lost: %s", m.task, why)}
 }
 
 // Epoch is the number of the epoch that the group is of.
@@ -290,51 +278,7 @@ func (m *Member) Epoch() uint64 { return uint64(m.epoch) }
 
 // Later is a group of the first epoch as it is in a later one.
 func (m *Member) Later(epoch uint64) *Member {
-	p := m.p
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	l := p.member(scope{m.group, uint32(epoch)}, m.task)
-	if !l.known {
-		l.join(m.tasks)
-	}
-	return l
-}
-
-// saveMachine is a task's machine in Save: it waits until the process says that the epoch
-// is committed.
-type saveMachine struct {
-	all  []protocol.Rank
-	done int
-}
-
-func (s *saveMachine) receive(protocol.Time, protocol.Rank, word) {}
-
-func (s *saveMachine) notify(_ protocol.Time, n protocol.Notice) {
-	if n.Kind == protocol.WorkDone {
-		s.done = max(s.done, 1)
-	}
-}
-
-func (s *saveMachine) next(protocol.Time) action {
-	switch s.done {
-	case 0:
-		return action{kind: protocol.Idle}
-	case 1:
-		s.done++
-		return action{kind: protocol.Deliver}
-	}
-	return action{kind: protocol.Done}
-}
-
-func (s *saveMachine) reset(protocol.Rank) { s.done = 0 }
-
-func (s *saveMachine) awaits() []protocol.Rank { return s.all }
-
-// saveMachines returns the factory of Save among p tasks.
-func saveMachines(p int) factory {
-	all := make([]protocol.Rank, p)
-	for r := range all {
-		all[r] = protocol.Rank(r)
-	}
-	return func(protocol.Rank) machine { return &saveMachine{all: all} }
+	m.p.engine.Lock()
+	defer m.p.engine.Unlock()
+	return m.p.enterGroup(scope{m.group, uint32(epoch)}, m.task, m.tasks)
 }

@@ -1,10 +1,10 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/detect"
@@ -12,22 +12,21 @@ import (
 	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
-// What ends an operation without a result.
+// What ends an operation without a result. Programs see these errors: the API says what they mean.
 var (
-	// ErrGone: a task that is needed has died, or has returned an error.
-	ErrGone = errors.New("gone")
+	ErrLost      = errors.New("task lost")
+	ErrMismatch  = errors.New("tasks disagree about the operation")
+	ErrUnreached = errors.New("value did not arrive")
+	ErrDiverged  = errors.New("program diverged")
+	ErrExcluded  = errors.New("excluded from the job")
+	ErrNoQuorum  = errors.New("no quorum")
+	ErrAborted   = errors.New("aborted by the end of a task's context")
+	ErrRevoked   = errors.New("group revoked")
+	ErrMoved     = errors.New("task moved to another process")
+	ErrAbandoned = errors.New("job abandoned")
+
 	// ErrLeft: a task that is needed has returned well, without taking part.
-	ErrLeft = errors.New("returned")
-	// ErrMisuse: tasks called different operations, or with different types.
-	ErrMisuse = errors.New("misuse")
-	// ErrUnreached: a corrected broadcast did not reach this task.
-	ErrUnreached = errors.New("unreached")
-	// ErrAborted: a task's context ended before it took part in what all do or none.
-	ErrAborted = errors.New("aborted")
-	// ErrAbandoned: this task could not wait until it was decided.
-	ErrAbandoned = errors.New("abandoned")
-	// ErrRevoked: a task has revoked the group.
-	ErrRevoked = errors.New("revoked")
+	ErrLeft = fmt.Errorf("%w: a task has returned", ErrMismatch)
 	// ErrKilled: this process, a goroutine, was killed; its task must end.
 	ErrKilled = errors.New("killed")
 )
@@ -41,27 +40,25 @@ type Failure struct {
 	Text  string // more words
 }
 
-func (f *Failure) Error() string {
-	var b strings.Builder
-	b.WriteString(f.Op)
-	if f.Text != "" {
-		b.WriteString(": " + f.Text)
-	} else {
-		if len(f.Tasks) > 0 {
-			fmt.Fprintf(&b, ": tasks %v", f.Tasks)
-		}
-		b.WriteString(": " + f.Err.Error())
-	}
-	return b.String()
-}
+func (f *Failure) Error() string { return f.Op + ": " + cmp.Or(f.Text, f.Err.Error()) }
 
 func (f *Failure) Unwrap() error { return f.Err }
+
+// Parting is why a process takes no more part in its job.
+type Parting struct {
+	Err  error // ErrExcluded or ErrNoQuorum
+	Text string
+}
+
+func (p *Parting) Error() string { return p.Text }
+
+func (p *Parting) Unwrap() error { return p.Err }
 
 // goneFailure is what a rank that takes part no more makes of an operation.
 func (m *Member) goneFailure(op string, rank int) *Failure {
 	task := m.taskOf(rank)
 	g := m.p.roster.Status(task)
-	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrGone}
+	f := &Failure{Op: op, Tasks: []int{task}, Err: ErrLost}
 	switch {
 	case g.Dead || g.Orphan:
 		f.Text = fmt.Sprintf("task %d is dead", task)
@@ -104,7 +101,7 @@ func (q *peer) exited() {
 			p.quitted(q.rank)
 		}
 	}
-	if record, err := p.cfg.Host.Will(q.rank, max(q.incarnation, 1)); err == nil {
+	if record, err := p.cfg.Host.Will(q.records, q.rank, max(q.incarnation, 1)); err == nil {
 		p.viewDeath(q.rank, q.incarnation, record, true)
 	} else {
 		p.cfg.Logger.Info("no record at hand", "peer", q.rank, "error", err) // the coordinator will tell what it was
@@ -153,11 +150,7 @@ func (m *Member) lost() {
 	m.ahead.lookGone(m)
 	m.dropGone()
 	for o := range m.ops.all() {
-		o.dropUnfinished()
-		if o.pausing > 0 { // there is reason to hurry now
-			o.pausing = 0
-			o.step()
-		}
+		o.bereaved()
 		if len(o.promises) > 0 && !o.hasValue && o.err == nil {
 			o.ask(o.promises[0].from, inquiry.Nobody)
 		}
@@ -172,6 +165,15 @@ func (m *Member) lost() {
 		return nil
 	})
 	m.answerPending()
+}
+
+// bereaved takes note of a death.
+func (o *operation) bereaved() {
+	o.dropUnfinished()
+	if o.pausing > 0 { // there is reason to hurry now
+		o.pausing = 0
+		o.step()
+	}
 }
 
 // dropUnfinished forgets what the dead began to send: the rest will not come, and
@@ -218,8 +220,16 @@ func (o *operation) needs() {
 
 // awaits lists the ranks whose messages the operation waits for.
 func (o *operation) awaits() (ranks []protocol.Rank) {
-	if o.machine != nil {
+	switch {
+	case o.plan.op == opSave:
+		for r := range o.m.Size() {
+			ranks = append(ranks, protocol.Rank(r))
+		}
+		return ranks
+	case o.machine != nil:
 		ranks = o.machine.awaits()
+	case !o.plan.open():
+		return nil // it has not begun
 	}
 	if ranks == nil && o.plan.unasked() && !o.begins() {
 		if up := ancestors(o.plan, o.m.Size(), protocol.Rank(o.m.rank)); len(up) > 0 {

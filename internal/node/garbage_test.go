@@ -37,7 +37,7 @@ func intrude(t testing.TB) (*job, *intruder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &intruder{t: t, end: end, to: j.ps[0], at: j.ps[0].Addresses()[0]}
+	x := &intruder{t: t, end: end, to: j.ps[0], at: j.ps[0].Endpoint().Addresses()[0]}
 	t.Cleanup(func() {
 		x.leave()
 		end.Close()
@@ -60,7 +60,7 @@ func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := end.Dial(t.Context(), p.Addresses()[0], wire.Identity{To: 0}, 0)
+		c, err := end.Dial(t.Context(), p.Endpoint().Addresses()[0], wire.Identity{To: 0}, 0)
 		if !errors.Is(err, want) {
 			t.Errorf("rank %d of 3 + 2: %v, want %v", from, err, want)
 		}
@@ -326,7 +326,7 @@ func nonsense(t *testing.T, cases []envelope, calls bool) {
 	}
 	heardAll(t, p, x)
 	err := each([]*Process{j.ps[0], j.ps[2]}, func(m *Member) error { return pingPong(ctx, m, 0, 2) })
-	if err != nil && !errors.Is(err, ErrMisuse) {
+	if err != nil && !errors.Is(err, ErrMismatch) {
 		t.Error(err)
 	}
 }
@@ -401,7 +401,7 @@ func TestSplitWithNonsense(t *testing.T) {
 	})
 	x.say(x.frame(wire.Data, 0, e, []byte("abc")))
 	wg.Wait()
-	if !errors.Is(err, ErrMisuse) {
+	if !errors.Is(err, ErrMismatch) {
 		t.Errorf("split: %v", err)
 	}
 }

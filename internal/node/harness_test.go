@@ -93,7 +93,7 @@ func (w *witness) Record(record []byte) error {
 	return nil
 }
 
-func (w *witness) Will(rank int, _ uint64) ([]byte, error) {
+func (w *witness) Will(_ string, rank int, _ uint64) ([]byte, error) {
 	if w.wills == nil {
 		return nil, nil
 	}
@@ -193,7 +193,7 @@ func (j *job) introduce() {
 	var all []Address
 	for r, p := range j.ps {
 		if p != nil {
-			all = append(all, Address{Rank: r, Incarnation: 1, At: p.Addresses()[0]})
+			all = append(all, Address{Rank: r, Incarnation: 1, At: p.Endpoint().Addresses()[0]})
 		}
 	}
 	for _, p := range j.ps {

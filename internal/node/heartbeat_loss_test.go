@@ -83,7 +83,7 @@ func startLossy(t *testing.T, n int, silence time.Duration, part float64, datagr
 			t.Fatal(err)
 		}
 		j.ps, l.witnesses = append(j.ps, p), append(l.witnesses, w)
-		at := p.Addresses()[0]
+		at := p.Endpoint().Addresses()[0]
 		at.Host = l.before(t, at.Host)
 		all = append(all, Address{Rank: r, Incarnation: 1, At: at})
 	}

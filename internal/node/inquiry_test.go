@@ -25,7 +25,7 @@ func TestLateValuesAreNotKept(t *testing.T) {
 		const ops = 8 * aheadMax
 		for first := range uint64(2) {
 			for seq := first + 1; seq <= ops; seq += 2 {
-				m.remember(&operation{m: m, seq: seq, plan: plan, hasValue: true, value: []byte("v")})
+				m.remember(&operation{entry: entry{m: m}, seq: seq, plan: plan, hasValue: true, value: []byte("v")})
 			}
 		}
 	}()

@@ -53,10 +53,23 @@ func (f *fate) dies() bool {
 }
 
 // counted counts a step that is no write, and dies in it if that was ordered.
-func (o *operation) counted() {
-	if o.dies() {
-		o.m.p.die()
+func (w *entry) counted() {
+	if w.dies() {
+		w.m.p.die()
 	}
+}
+
+// diesSending counts a step that sends a message, and reports whether the process dies in it: then it sends nothing, or
+// half of it.
+func (w *entry) diesSending(q *peer, e envelope, value []byte) bool {
+	if !w.dies() {
+		return false
+	}
+	if w.kill.Half {
+		q.half(e, value)
+	}
+	w.m.p.die()
+	return true
 }
 
 // half writes the first half of a message.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -134,38 +135,30 @@ func (p *Process) viewDeath(rank int, incarnation uint64, record []byte, willed 
 		return
 	}
 	p.cfg.Logger.Info("dead", "peer", rank)
-	life := uint32(max(incarnation, q.incarnation, 1))
-	if incarnation != 0 {
-		life = uint32(incarnation)
-	}
-	will, err := membership.Message{Letter: &membership.Letter{Kind: membership.Will}}, error(nil)
+	life := cmp.Or(uint32(incarnation), q.life().Incarnation)
+	will, err := membership.Message{Letter: &membership.Letter{}}, error(nil)
 	if len(record) > 0 {
 		will, err = membership.Decode(record)
 	}
-	if err == nil && willed {
+	switch {
+	case err != nil:
+		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
+	case willed:
 		l := *will.Letter
 		l.Kind = membership.Will
 		v.state.Receive(p.viewNow(), protocol.Rank(rank), membership.Message{Letter: &l, From: life})
-	} else if err != nil {
-		p.cfg.Logger.Error("bad record", "peer", rank, "error", err)
 	}
-	v.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
-	p.stepViews()
+	p.notifyViews(protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(rank), Value: uint64(life)})
 }
 
 // viewSuspect tells the machine of a suspicion.
 func (p *Process) viewSuspect(rank int, incarnation uint64) {
-	v := &p.views
-	if q := p.peerAt(rank); incarnation == 0 {
-		incarnation = max(q.incarnation, 1)
-	}
-	v.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: incarnation})
-	p.stepViews()
+	life := cmp.Or(incarnation, uint64(p.peerAt(rank).life().Incarnation))
+	p.notifyViews(protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(rank), Value: life})
 }
 
 // viewHeard tells the machine that a suspect is alive.
 func (p *Process) viewHeard(q *peer) {
-	v := &p.views
-	v.state.Heard(p.viewNow(), membership.Member{ID: protocol.Rank(q.rank), Incarnation: uint32(max(q.incarnation, 1))})
+	p.views.state.Heard(p.viewNow(), q.life())
 	p.stepViews()
 }

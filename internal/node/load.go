@@ -3,8 +3,8 @@ package node
 import (
 	"fmt"
 	"runtime/metrics"
+	"strings"
 
-	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -40,10 +40,7 @@ func (p *Process) tellLoad() {
 	if p.cfg.Host != nil {
 		p.cfg.Host.Load(most, p.cfg.Memory/int64(max(most, 1)))
 	}
-	for i, m := range v.Members {
-		if i >= proposersMax {
-			break
-		}
+	for _, m := range v.Members[:min(len(v.Members), proposersMax)] {
 		if m != self {
 			p.peerAt(int(m.ID)).tell(envelope{plan: Plan{op: opLoad}, extra: uint64(most)})
 		}
@@ -52,8 +49,7 @@ func (p *Process) tellLoad() {
 
 // toldLoad learns how many tasks another process can own.
 func (p *Process) toldLoad(in *incoming) {
-	who := membership.Member{ID: protocol.Rank(in.source.rank), Incarnation: uint32(max(in.source.incarnation, 1))}
-	p.limit(who, int(min(in.extra, 1<<31-1)))
+	p.limit(in.source.life(), int(min(in.extra, 1<<31-1)))
 }
 
 // tasksMax is how many tasks the process can own: those that it has, and as many more
@@ -109,14 +105,13 @@ func (m *Member) lostFailure(rank int) *Failure {
 	if !m.p.replays() {
 		return f
 	}
-	words := fmt.Sprint(f.Tasks[0])
 	for r := rank + 1; r < m.Size(); r++ {
 		if g := m.goneRank(r); g.Dead && g.Why == m.goneRank(rank).Why {
 			f.Tasks = append(f.Tasks, m.taskOf(r))
-			words += fmt.Sprintf(", %d", m.taskOf(r))
 		}
 	}
 	if len(f.Tasks) > 1 {
+		words := strings.Trim(strings.ReplaceAll(fmt.Sprint(f.Tasks), " ", ", "), "[]")
 		f.Text = fmt.Sprintf("tasks %s are dead: %s", words, m.goneRank(rank).Why)
 	}
 	return f

@@ -17,6 +17,7 @@ type Local struct {
 
 	mu   sync.Mutex
 	end  *ending.Job
+	over sync.Once
 	done chan struct{}
 }
 
@@ -86,13 +87,8 @@ func (l *Local) Returned(p *Process, view *membership.View, failure string) {
 func (l *Local) Done() <-chan struct{} { return l.done }
 
 func (l *Local) settle() {
-	if l.end.Verdict() == ending.Going {
-		return
-	}
-	select {
-	case <-l.done:
-	default:
-		close(l.done)
+	if l.end.Verdict() != ending.Going {
+		l.over.Do(func() { close(l.done) })
 	}
 }
 

@@ -186,7 +186,7 @@ func TestLogCountsWhatGoesToSeveralOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, slack := j.ps[0].LogBytes(), int64(32<<10)
+			got, slack := j.ps[0].recovery.history.bytes, int64(32<<10)
 			if least := int64(times * sent); got < least || got > least+slack {
 				t.Errorf("the log of process 0 takes %d bytes, want %d to %d", got, least, least+slack)
 			}

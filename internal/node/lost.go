@@ -16,11 +16,7 @@ func (m *Member) orphaned() {
 		return
 	}
 	for o := range m.ops.all() {
-		o.dropUnfinished()
-		if o.pausing > 0 { // there is reason to hurry now
-			o.pausing = 0
-			o.step()
-		}
+		o.bereaved()
 		if o.waits() && o.plan.is(unlogged) {
 			o.needs()
 		}
@@ -53,26 +49,16 @@ func (p *Process) tellLost(why string, tasks ...int) {
 	p.carryOut()
 }
 
-// WhyMissing says why a task could not be run again; "": it was not lost.
-func (p *Process) WhyMissing(task int) string {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	if g := p.roster.Status(task); g.Dead {
-		return g.Why
-	}
-	return ""
-}
-
-// Missing lists the tasks that should have been run again and could not.
-func (p *Process) Missing() (tasks []int) {
+// Missing lists the tasks that should have been run again and could not, and why.
+func (p *Process) Missing() (tasks []int, why []string) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	for t := range p.roster.Len() {
-		if p.roster.Status(t).Dead && p.replays() {
-			tasks = append(tasks, t)
+		if g := p.roster.Status(t); g.Dead && p.replays() {
+			tasks, why = append(tasks, t), append(why, g.Why)
 		}
 	}
-	return tasks
+	return tasks, why
 }
 
 // quitted takes note of a process that has exited with 0: tasks of it that had not returned would end

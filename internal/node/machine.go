@@ -32,51 +32,27 @@ type machine interface {
 	awaits() []protocol.Rank // whose messages it waits for; nil: unknown
 }
 
-// driven is a machine with its types.
-type driven[S, M any] struct {
-	protocol protocol.Protocol[S, M]
-	pack     func(M) word
-	unpack   func(word) M
-	awaited  func(*S) []protocol.Rank // nil: unknown
-	state    S
-}
-
-// drivenBy returns the factory of a protocol's machines.
-func drivenBy[S, M any](p protocol.Protocol[S, M], pack func(M) word, unpack func(word) M, awaited func(*S) []protocol.Rank) factory {
-	return func(self protocol.Rank) machine {
-		d := &driven[S, M]{protocol: p, pack: pack, unpack: unpack, awaited: awaited}
-		d.reset(self)
-		return d
-	}
+// barriers is the machine of a barrier, whose messages are one byte each.
+type barriers struct {
+	*collective.Barrier
+	state collective.BarrierState
 }
 
 // reset makes it a new machine. The seed is always the same.
-func (d *driven[S, M]) reset(self protocol.Rank) { d.protocol.Init(&d.state, self, 0) }
+func (b *barriers) reset(self protocol.Rank) { b.Init(&b.state, self, 0) }
 
-func (d *driven[S, M]) receive(now protocol.Time, from protocol.Rank, w word) {
-	d.protocol.Receive(&d.state, now, from, d.unpack(w))
+func (b *barriers) receive(now protocol.Time, from protocol.Rank, w word) {
+	b.Receive(&b.state, now, from, collective.BarrierMessage(w.kind))
 }
 
-func (d *driven[S, M]) notify(now protocol.Time, n protocol.Notice) {
-	d.protocol.Notify(&d.state, now, n)
+func (b *barriers) notify(now protocol.Time, n protocol.Notice) { b.Notify(&b.state, now, n) }
+
+func (b *barriers) next(now protocol.Time) action {
+	a := b.Next(&b.state, now)
+	return action{kind: a.Kind, at: a.At, to: a.To, word: word{kind: uint8(a.Msg)}}
 }
 
-func (d *driven[S, M]) next(now protocol.Time) action {
-	a := d.protocol.Next(&d.state, now)
-	out := action{kind: a.Kind, at: a.At, to: a.To}
-	if a.Kind.Sends() {
-		out.word = d.pack(a.Msg)
-	}
-	return out
-}
-
-// awaits lists the processes whose messages the machine waits for.
-func (d *driven[S, M]) awaits() []protocol.Rank {
-	if d.awaited == nil {
-		return nil
-	}
-	return d.awaited(&d.state)
-}
+func (b *barriers) awaits() []protocol.Rank { return b.Awaits(&b.state) }
 
 // casts is the machine of a broadcast, whose messages are words as they are.
 type casts struct{ broadcast.Runner }
@@ -101,7 +77,3 @@ func (c casts) next(now protocol.Time) action {
 }
 
 func (casts) awaits() []protocol.Rank { return nil }
-
-func packBarrier(m collective.BarrierMessage) word { return word{kind: uint8(m)} }
-
-func unpackBarrier(w word) collective.BarrierMessage { return collective.BarrierMessage(w.kind) }

@@ -86,34 +86,32 @@ type groups struct {
 	whole    collective.Table // the rules for values that cannot be cut
 	counts   map[string]int   // operations entered, by task and name
 	freeOps  []*operation
-	values   []byte // where small values are kept
-	concat   []byte // where blocks of a message are put together
-	queued   int64  // what messages of streams that wait to be sent cost
-	wanting  []*engine.Waiter
+	values   []byte      // where small values are kept
+	concat   []byte      // where blocks of a message are put together
+	queued   int64       // what messages of streams that wait to be sent cost
+	wanting  engine.Line // for room to send
 }
 
 // all lists the places of tasks, in any order.
 func (g *groups) all() iter.Seq[*Member] { return maps.Values(g.members) }
 
-// remove takes the places of tasks that are gone out of the tables, and returns them.
-func (g *groups) remove(gone func(*Member) bool) []*Member {
-	return g.removed(slices.Collect(g.all()), gone)
-}
-
-// removeLater does so among those of epochs after the first.
-func (g *groups) removeLater(gone func(*Member) bool) []*Member {
-	return g.removed(slices.Clone(g.later), gone)
-}
-
-func (g *groups) removed(some []*Member, gone func(*Member) bool) []*Member {
-	some = slices.DeleteFunc(some, func(m *Member) bool { return !gone(m) })
-	for _, m := range some {
-		delete(g.members, memberKey{m.scope, uint32(m.task)})
+// remove takes those of some places whose tasks are gone out of the tables, and returns them.
+func (g *groups) remove(some iter.Seq[*Member], gone func(*Member) bool) (removed []*Member) {
+	for m := range some {
+		if gone(m) {
+			delete(g.members, memberKey{m.scope, uint32(m.task)})
+			removed = append(removed, m)
+		}
 	}
 	g.later = slices.DeleteFunc(g.later, gone)
 	g.releases.kept = slices.DeleteFunc(g.releases.kept, gone)
 	g.last = nil
-	return some
+	return removed
+}
+
+// removeLater does so among those of epochs after the first.
+func (g *groups) removeLater(gone func(*Member) bool) []*Member {
+	return g.remove(slices.Values(g.later), gone)
 }
 
 // member returns a task's place in a group, known or not.
@@ -160,9 +158,19 @@ func (m *Member) join(tasks []int32) {
 		m.rank = m.ranks[int32(m.task)]
 	}
 	m.trace()
+	m.ahead.Fit(m.Size())
 	m.revoking.Join()
 	m.flood() // that it is revoked may have been known before
 	m.takeHeld()
+}
+
+// enterGroup makes a group known to a task of this process, if it is not yet: its tasks by rank; nil: all.
+func (p *Process) enterGroup(at scope, task int, tasks []int32) *Member {
+	m := p.member(at, task)
+	if !m.known {
+		m.join(tasks)
+	}
+	return m
 }
 
 // takeHeld handles what has come before the task joined, or before the view of who tells it.
@@ -238,12 +246,9 @@ func (m *Member) Fork() *Member {
 	m.p.engine.Lock()
 	defer m.p.engine.Unlock()
 	m.forks++
-	f := m.p.member(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task)
-	if !f.known {
-		f.join(m.tasks)
-		if f.broken == nil { // what is wrong with it may have come before
-			f.broken = m.broken
-		}
+	f := m.p.enterGroup(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task, m.tasks)
+	if f.broken == nil { // what is wrong with it may have come before
+		f.broken = m.broken
 	}
 	return f
 }
@@ -264,7 +269,7 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 	var group []entry
 	for r, b := range got.Values {
 		if len(b) != size {
-			return nil, &Failure{Op: op, Tasks: []int{m.taskOf(r)}, Err: ErrMisuse, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(b))}
+			return nil, &Failure{Op: op, Tasks: []int{m.taskOf(r)}, Err: ErrMismatch, Text: fmt.Sprintf("task %d sent %d bytes for a color and a key", m.taskOf(r), len(b))}
 		}
 		if int(binary.LittleEndian.Uint64(b)) == color {
 			group = append(group, entry{int(binary.LittleEndian.Uint64(b[8:])), r})
@@ -280,9 +285,7 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 	for i, e := range group {
 		tasks[i] = int32(m.taskOf(e.rank))
 	}
-	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task)
-	s.join(tasks)
-	return s, nil
+	return m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task, tasks), nil
 }
 
 // usable tells why operations on the group must fail, if they must.
@@ -299,7 +302,7 @@ func (m *Member) usable(op string) error {
 	case m.p.engine.Stopped():
 		return &Failure{Op: op, Err: errOver}
 	case m.asking:
-		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
+		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
 	case m.revoking.Revoked() && op != agreeName: // which is how to go on
 		return &Failure{Op: op, Err: ErrRevoked}
 	}

@@ -29,10 +29,10 @@ func (p *Process) apart(plan Plan, sign uint64, typ string, other Plan, otherSig
 	case a != b:
 		return a + typ, b
 	case sign != otherSign:
-		if name := p.signName(sign); name != "" {
+		if name := p.cfg.SignName(sign); name != "" {
 			typ = " of " + name
 		}
-		if name := p.signName(otherSign); name != "" {
+		if name := p.cfg.SignName(otherSign); name != "" {
 			return a + typ, b + " of " + name
 		}
 		return a + typ, b + " of another type, or with another operator"
@@ -40,13 +40,6 @@ func (p *Process) apart(plan Plan, sign uint64, typ string, other Plan, otherSig
 		return a + typ, b + " of values of another length, or with other options"
 	}
 	return plan.String() + typ, other.String()
-}
-
-func (p *Process) signName(sign uint64) string {
-	if p.cfg.SignName == nil {
-		return ""
-	}
-	return p.cfg.SignName(sign)
 }
 
 // caller is a rank that certainly calls an operation of which from sent a message:
@@ -58,36 +51,22 @@ func (m *Member) caller(from int, plan Plan) int {
 	return int(plan.root)
 }
 
-// mismatch is what a call is that differs from what another task was heard to
-// call.
-func (m *Member) mismatch(from int, heard Plan, sign uint64, c Call) *Failure {
-	ours, theirs := m.p.apart(c.Plan, c.Sign, c.Type, heard, sign)
-	other := "another task"
-	tasks := []int{m.task}
-	if from >= 0 {
-		other = fmt.Sprintf("task %d", m.taskOf(from))
-		tasks = []int{m.taskOf(from), m.task}
-	}
-	f := &Failure{
-		Op: opName(c.Plan.op), Tasks: tasks, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, %s calls %s", m.task, ours, m.seq, other, theirs),
-	}
-	m.announce(m.blame(f, nil))
-	return f
-}
-
-// mismatchIn is what a message is that does not fit an operation.
-func (m *Member) mismatchIn(from int, in *incoming, o *operation) *Failure {
+// mismatch is what a message is that does not fit an operation.
+func (m *Member) mismatch(from int, in *incoming, o *operation) *Failure {
 	ours, theirs := m.p.apart(o.plan, o.sign, o.typ, in.plan, in.sign)
 	caller := m.task
 	if !o.entered {
 		caller = m.taskOf(o.informant)
 	}
-	f := &Failure{
-		Op: opName(o.plan.op), Tasks: []int{caller, m.taskOf(from)}, Err: ErrMisuse,
-		Text: fmt.Sprintf("task %d calls %s as operation %d of its group, task %d calls %s", caller, ours, in.seq, m.taskOf(from), theirs),
-	}
-	m.announce(m.blame(f, in))
+	return m.misuse(in, opName(o.plan.op), []int{caller, m.taskOf(from)},
+		"task %d calls %s as operation %d of its group, task %d calls %s", caller, ours, in.seq, m.taskOf(from), theirs)
+}
+
+// misuse makes all that the group calls fail, for all: these tasks misuse it, or have diverged. in is what another
+// task said; nil: nothing.
+func (m *Member) misuse(in *incoming, op string, tasks []int, format string, args ...any) *Failure {
+	f := m.blame(&Failure{Op: op, Tasks: tasks, Err: ErrMismatch, Text: fmt.Sprintf(format, args...)}, in)
+	m.announce(f)
 	return f
 }
 
@@ -112,7 +91,7 @@ func (m *Member) comparePast(from int, in *incoming) {
 	if p.plan.same(in.plan) && p.sign == in.sign {
 		return
 	}
-	m.late = m.mismatchIn(from, in, &operation{m: m, seq: p.seq, sign: p.sign, plan: p.plan, entered: true})
+	m.late = m.mismatch(from, in, &operation{entry: entry{m: m, sign: p.sign, entered: true}, seq: p.seq, plan: p.plan})
 }
 
 // misused fails an operation that others call differently. Its task may have its
@@ -148,7 +127,7 @@ func (m *Member) tellBroken(rank int) {
 }
 
 // brokenBy is why a group can be used no more, by the kind of the message that says so.
-var brokenBy = []error{ErrMisuse, ErrDiverged, ErrGone}
+var brokenBy = []error{ErrMismatch, ErrDiverged, ErrLost}
 
 // pair packs up to two tasks.
 func pair(tasks []int) (word uint64) {
@@ -168,7 +147,7 @@ func unpair(word uint64, n int) (tasks []int) {
 // mismatched learns that the group is misused.
 func (m *Member) mismatched(in *incoming) {
 	if m.broken == nil {
-		f := &Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMisuse, Text: string(in.value)}
+		f := &Failure{Tasks: unpair(in.extra, int(min(in.seq, 2))), Err: ErrMismatch, Text: string(in.value)}
 		if int(in.kind) < len(brokenBy) {
 			f.Err = brokenBy[in.kind]
 		}

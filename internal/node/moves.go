@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -32,12 +31,9 @@ func (p *Process) holds(v *membership.View) bool {
 	return p.cfg.Moves && p.lowest() && p.views.state.Unbalanced()
 }
 
-// ErrMoved: the task is another process's now.
-var ErrMoved = errors.New("moved")
-
 // leaves gives up a task that a view has given to another process while this one lives.
 func (p *Process) leaves(task int) {
-	for _, m := range p.groups.remove(func(m *Member) bool { return m.task == task }) {
+	for _, m := range p.groups.remove(p.groups.all(), func(m *Member) bool { return m.task == task }) {
 		m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMoved, Text: fmt.Sprintf("task %d goes on in process %d", m.task, p.roster.Owner(m.task))})
 		m.drop()
 		p.recovery.history.bytes -= m.logged
@@ -53,7 +49,7 @@ func (p *Process) leaves(task int) {
 // adopts runs a task from the top that a view has given to this process.
 func (p *Process) adopts(task int) {
 	p.cfg.Logger.Info("takes over", "task", task, "view", p.view().Number)
-	p.member(scope{group: world}, task).join(nil)
+	p.enterGroup(scope{group: world}, task, nil)
 	p.cfg.Adopt(p.cfg.Rank, task, p.roster.Attempt(task))
 }
 

@@ -148,34 +148,35 @@ func (o *observation) know(rank int, host string, life uint64, at netip.AddrPort
 	return s
 }
 
-// gone says that a process is dead, was evicted or has left.
-func (o *observation) gone(rank int) {
+// tell tells the machine something, and carries out what it wants then; nil: there is no observer.
+func (o *observation) tell(what func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect) {
+	if o == nil {
+		return
+	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.machine.Gone(protocol.Rank(rank), o.now())
+	effects := what(o.machine, o.now())
+	o.mu.Unlock()
+	o.carryOut(effects)
 }
 
-// doubt says that a process cannot be reached since a moment.
-func (o *observation) doubt(rank int, since protocol.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.machine.Doubt(protocol.Rank(rank), since, o.now())
+// gone says that a process is dead, was evicted or has left.
+func (o *observation) gone(rank int) {
+	o.tell(func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect {
+		m.Gone(protocol.Rank(rank), now)
+		return nil
+	})
 }
 
 // heard is a sign of life that came in another way.
 func (o *observation) heard(rank int) {
-	o.mu.Lock()
-	effects := o.machine.Heard(protocol.Rank(rank), o.now())
-	o.mu.Unlock()
-	o.carryOut(effects)
+	o.tell(func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect {
+		return m.Heard(protocol.Rank(rank), now)
+	})
 }
 
 // take takes a message.
-func (o *observation) take(from protocol.Rank, m suspicion.Message) {
-	o.mu.Lock()
-	effects := o.machine.Receive(from, m, o.now())
-	o.mu.Unlock()
-	o.carryOut(effects)
+func (o *observation) take(from protocol.Rank, msg suspicion.Message) {
+	o.tell(func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect { return m.Receive(from, msg, now) })
 }
 
 // tickOn ticks until the end.
@@ -270,7 +271,10 @@ func (o *observation) lifeOf(rank int) uint64 {
 	return o.sign(rank).life
 }
 
-// Flags of a datagram.
+// observedKind marks a message of an observer on a link: its kind and its flags follow.
+const observedKind = 1 << 6
+
+// Flags of a message, and of a datagram.
 const (
 	flagDeaf = 1 << iota
 	flagHears
@@ -307,17 +311,21 @@ func (o *observation) send(e suspicion.Effect) (heard []suspicion.Effect, over l
 		over = ifLinked
 	}
 	o.mu.Unlock()
-	d := detect.Datagram{To: uint32(e.Rank), ToLife: uint32(life), Kind: uint8(e.Msg.Kind), Of: uint32(e.Msg.Of), Time: uint64(e.Msg.Tried)}
-	for _, f := range []struct {
-		set  bool
-		flag uint8
-	}{{e.Msg.Deaf, flagDeaf}, {e.Msg.Hears, flagHears}, {reached, flagReached}, {!confirmed, flagConfirm}} {
-		if f.set {
-			d.Flags |= f.flag
-		}
-	}
-	o.udp.Send(at, d)
+	o.udp.Send(at, detect.Datagram{
+		To: uint32(e.Rank), ToLife: uint32(life), Kind: uint8(e.Msg.Kind), Of: uint32(e.Msg.Of), Time: uint64(e.Msg.Tried),
+		Flags: said(e.Msg) | flag(flagReached, reached) | flag(flagConfirm, !confirmed),
+	})
 	return nil, over
+}
+
+// said are the flags of a message.
+func said(m suspicion.Message) uint8 { return flag(flagDeaf, m.Deaf) | flag(flagHears, m.Hears) }
+
+func flag(f uint8, on bool) uint8 {
+	if on {
+		return f
+	}
+	return 0
 }
 
 // atWork reports whether a process of this host is alive: it has beaten, or the kernel
@@ -390,30 +398,23 @@ func (q *peer) observed(m suspicion.Message) {
 	if q.dead || q.left || q.local != nil {
 		return
 	}
-	kind := uint8(m.Kind)<<2 | 1<<6
-	if m.Deaf {
-		kind |= 1
-	}
-	if m.Hears {
-		kind |= 2
-	}
-	q.tell(envelope{plan: Plan{op: opBeat}, kind: kind, extra: uint64(uint32(m.Of)), seq: uint64(m.Tried)})
+	q.tell(envelope{plan: Plan{op: opBeat}, kind: observedKind | uint8(m.Kind)<<2 | said(m), extra: uint64(uint32(m.Of)), seq: uint64(m.Tried)})
 }
 
 // observedBy takes a message of an observer from a link. What comes on it is a sign of life by
 // itself, unless the sender is deaf.
 func (p *Process) observedBy(in *incoming) {
-	if p.mesh.sockets == nil || in.kind&(1<<6) == 0 {
+	if in.kind&observedKind == 0 {
 		return
 	}
 	m := suspicion.Message{
 		Kind: suspicion.Kind(in.kind >> 2 & 15), Of: protocol.Rank(uint32(in.extra)), Tried: protocol.Time(in.seq),
-		Deaf: in.kind&1 != 0, Hears: in.kind&2 != 0,
+		Deaf: in.kind&flagDeaf != 0, Hears: in.kind&flagHears != 0,
 	}
 	if m.Deaf && in.source.sign != nil {
 		in.source.sign.fresh.Store(false)
 	}
-	go p.mesh.sockets.observation.take(protocol.Rank(in.source.rank), m)
+	go p.observation().take(protocol.Rank(in.source.rank), m)
 }
 
 // beat gives a peer a sign of life on its link.
@@ -463,27 +464,26 @@ func (p *Process) cleared(rank int) {
 
 // Coordinator tells that the coordinator is part of a process.
 func (p *Process) Coordinator(rank int) {
-	if o := p.observation(); o != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.machine.Serve(protocol.Rank(rank))
-	}
+	p.observation().tell(func(m *suspicion.Observer, _ protocol.Time) []suspicion.Effect {
+		m.Serve(protocol.Rank(rank))
+		return nil
+	})
 }
 
 // HeardOf is told whether the coordinator hears a process, or for how long it has not.
 func (p *Process) HeardOf(rank int, hears bool, silent time.Duration) {
-	if p.mesh.sockets != nil {
-		p.mesh.sockets.observation.take(suspicion.Coordinator, suspicion.Message{Kind: suspicion.Answer, Of: protocol.Rank(rank), Hears: hears, Tried: protocol.Time(silent)})
-	}
+	p.observation().take(suspicion.Coordinator, suspicion.Message{Kind: suspicion.Answer, Of: protocol.Rank(rank), Hears: hears, Tried: protocol.Time(silent)})
 }
 
 // Doubt is told by another detector that a process is silent.
 func (p *Process) Doubt(rank int) {
-	if o := p.observation(); o != nil {
-		o.doubt(rank, o.now()-protocol.Time(p.cfg.Silence))
-	}
+	p.observation().tell(func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect {
+		m.Doubt(protocol.Rank(rank), now-protocol.Time(p.cfg.Silence), now)
+		return nil
+	})
 }
 
+// observation is the process's; nil: it needs none.
 func (p *Process) observation() *observation {
 	if p.mesh.sockets == nil {
 		return nil
@@ -507,9 +507,5 @@ func (p *Process) doubtLinks() {
 			up++
 		}
 	}
-	o := p.mesh.sockets.observation
-	o.mu.Lock()
-	effects := o.machine.Unlinked(down, up, o.now())
-	o.mu.Unlock()
-	o.carryOut(effects)
+	p.observation().tell(func(m *suspicion.Observer, now protocol.Time) []suspicion.Effect { return m.Unlinked(down, up, now) })
 }

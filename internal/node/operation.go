@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/coppice-go/coppice/internal/node/engine"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/inquiry"
 )
@@ -13,11 +12,9 @@ import (
 // operation is a collective operation of a task, from the first that is heard of
 // it to its end.
 type operation struct {
-	fate
-	m       *Member
+	entry
 	seq     uint64
 	plan    Plan
-	sign    uint64
 	typ     string
 	part    string // the name of the operation that it is a part of
 	machine machine
@@ -27,15 +24,12 @@ type operation struct {
 	// The rank of whom the operation was first heard; −1: of this task itself.
 	informant int
 
-	hasValue  bool
-	pooled    bool // the value is in memory of the process's buffers
-	copies    bool // the task copies the result before it calls anything else
-	shared    bool
-	entered   bool // by the task
-	delivered bool
-	finished  bool // the machine is done
-	left      bool // by the task
-	patrols   int  // that saw it wait
+	hasValue bool
+	pooled   bool // the value is in memory of the process's buffers
+	copies   bool // the task copies the result before it calls anything else
+	shared   bool
+	finished bool // the machine is done
+	left     bool // by the task
 
 	corrections int           // sent
 	pausing     protocol.Time // before it sends another
@@ -61,8 +55,6 @@ type operation struct {
 	copiedAt int32    // in that step of the schedule
 	lends    bool     // a task of this program was given memory, not a copy: it may read it for long
 
-	w       *engine.Waiter
-	err     *Failure
 	arrived []arrival // messages in the order they came, while one of them is not complete
 	asking  *inquiry.Search
 	early   []arrival // messages for later steps
@@ -79,15 +71,29 @@ type arrival struct {
 // newOperation begins an operation, in memory used before if there is some.
 func (m *Member) newOperation(seq uint64, plan Plan) *operation {
 	p := m.p
-	var o *operation
-	if n := len(p.groups.freeOps); n > 0 {
-		o = p.groups.freeOps[n-1]
-		p.groups.freeOps = p.groups.freeOps[:n-1]
-	} else {
-		o = &operation{}
-	}
+	o := p.groups.spareOp(plan)
 	o.m, o.seq, o.plan, o.informant = m, seq, plan, -1
 	m.ops.put(o)
+	return o
+}
+
+// sparesMax is among how many a spare machine of the same plan is looked for: programs repeat a few operations in turns.
+const sparesMax = 8
+
+// spareOp returns memory of an operation used before, with a machine of that plan if there is one. While there are few it does
+// not take one whose machine serves another plan.
+func (g *groups) spareOp(plan Plan) *operation {
+	recent := g.freeOps[max(0, len(g.freeOps)-sparesMax):]
+	i, last := slices.IndexFunc(recent, func(o *operation) bool { return o.sparePlan == plan }), len(recent)-1
+	switch {
+	case i < 0 && len(recent) < sparesMax:
+		return &operation{}
+	case i < 0:
+		i = last
+	}
+	o := recent[i]
+	recent[i], recent[last] = recent[last], nil
+	g.freeOps = g.freeOps[:len(g.freeOps)-1]
 	return o
 }
 
@@ -149,7 +155,7 @@ func (m *Member) collective(from int, in *incoming) {
 	if !o.plan.same(in.plan) || o.sign != in.sign {
 		in.drop()
 		if o.err == nil {
-			o.misused(m.mismatchIn(m.caller(from, in.plan), in, o))
+			o.misused(m.mismatch(m.caller(from, in.plan), in, o))
 		}
 		return
 	}
@@ -212,9 +218,6 @@ func (o *operation) roomFor(in *incoming) []byte {
 	return o.room[:in.size]
 }
 
-// waits tells whether the task waits in the operation.
-func (o *operation) waits() bool { return o.entered && !o.delivered && o.err == nil }
-
 // begins tells whether the operation begins with this task.
 func (o *operation) begins() bool { return o.plan.unasked() && int(o.plan.root) == o.m.rank }
 
@@ -222,7 +225,7 @@ func (o *operation) begins() bool { return o.plan.unasked() && int(o.plan.root) 
 // has not, or its root has not said how it goes. The call is nil unless the task
 // comes to it now.
 func (o *operation) start(c *Call) {
-	if o.plan.open() || o.err != nil {
+	if o.plan.open() || o.plan.op == opSave || o.err != nil {
 		return
 	}
 	if o.machine == nil {
@@ -360,9 +363,7 @@ func (o *operation) fail(f *Failure) {
 	}
 	f.Op = opName(o.plan.op)
 	o.err = f
-	if o.w != nil {
-		o.m.p.engine.Complete(o.w)
-	}
+	o.m.p.engine.Complete(o.w)
 }
 
 // fail ends those of the operations under way of which why says so.

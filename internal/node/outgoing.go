@@ -242,13 +242,13 @@ func (q *peer) flush() {
 	for len(q.out) > 0 {
 		iov := q.p.mesh.iov[:0]
 		for _, f := range q.out[:min(len(q.out), 32)] {
-			iov = append(iov, f.Head)
-			if len(f.Rest) > 0 {
-				iov = append(iov, f.Rest)
+			for _, b := range [...][]byte{f.Head, f.Rest} {
+				if len(b) > 0 {
+					iov = append(iov, b)
+				}
 			}
 		}
 		q.p.mesh.iov = iov
-		skipBytes(&iov, q.outAt)
 		n, err := q.conn.Write(iov)
 		clear(q.p.mesh.iov)
 		if err != nil && err != transport.ErrAgain {
@@ -256,8 +256,7 @@ func (q *peer) flush() {
 			return
 		}
 		q.p.mesh.moved += uint64(n)
-		q.written(n)
-		if err == transport.ErrAgain || len(q.out) > 0 && q.outAt > 0 {
+		if part := q.written(n); part || err == transport.ErrAgain {
 			q.arm(true)
 			return
 		}
@@ -271,33 +270,21 @@ func (q *peer) flush() {
 	q.arm(q.conn.Unsent())
 }
 
-// skipBytes drops the first n bytes.
-func skipBytes(iov *[][]byte, n int) {
-	for n > 0 {
-		first := (*iov)[0]
-		if n < len(first) {
-			(*iov)[0] = first[n:]
-			return
+// written takes n written bytes off what is to be written, and reports whether a frame is left in part.
+func (q *peer) written(n int) (part bool) {
+	for i := range q.out {
+		f := &q.out[i]
+		if n < f.Len() {
+			head := min(n, len(f.Head))
+			f.Head, f.Rest = f.Head[head:], f.Rest[n-head:]
+			q.out = q.out[i:]
+			return n > 0
 		}
-		n -= len(first)
-		*iov = (*iov)[1:]
+		n -= f.Len()
+		*f = transport.Frame{}
 	}
-}
-
-// written takes n written bytes off what is to be written.
-func (q *peer) written(n int) {
-	n += q.outAt
-	i := 0
-	for i < len(q.out) && n >= q.out[i].Len() {
-		n -= q.out[i].Len()
-		q.out[i] = transport.Frame{}
-		i++
-	}
-	if q.outAt = n; i == len(q.out) {
-		q.out = q.out[:0]
-	} else {
-		q.out = q.out[i:]
-	}
+	q.out = q.out[:0]
+	return false
 }
 
 // arm says whether room in the socket is waited for.

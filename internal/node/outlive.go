@@ -72,9 +72,7 @@ func (o *operation) deliver(step int32) {
 		return
 	}
 	o.delivered = true
-	if o.w != nil {
-		m.p.engine.Complete(o.w)
-	}
+	m.p.engine.Complete(o.w)
 	if o.sched != nil && o.plan.remembered() {
 		o.value, o.shared = o.sched.outcome()
 		o.hasValue = true
@@ -137,5 +135,5 @@ func (o *operation) recalled() *operation {
 	if o.kept() {
 		return o
 	}
-	return &operation{m: o.m, seq: o.seq, sign: o.sign, plan: o.plan, value: bytes.Clone(o.value), hasValue: true, delivered: true}
+	return &operation{entry: entry{m: o.m, sign: o.sign, delivered: true}, seq: o.seq, plan: o.plan, value: bytes.Clone(o.value), hasValue: true}
 }

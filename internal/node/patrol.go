@@ -70,7 +70,6 @@ func (p *Process) patrolSoon() {
 func (p *Process) inspect(rounds int) {
 	p.views.look(p)
 	p.tellLoad()
-	p.doubtAbsent()
 	for m := range p.groups.all() {
 		for o := range m.ops.all() {
 			o.patrol(rounds)
@@ -104,10 +103,7 @@ func probes(patrols *int, rounds int) bool {
 // they call another one, or have returned, that comes to light even if nobody
 // would send anything.
 func (o *operation) patrol(rounds int) {
-	if !o.waits() || o.w == nil || o.machine == nil && !o.plan.open() {
-		return
-	}
-	if !probes(&o.patrols, rounds) {
+	if !o.waits() || o.w == nil || !probes(&o.patrols, rounds) {
 		return
 	}
 	if o.patrols > probeEvery {

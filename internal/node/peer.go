@@ -28,8 +28,8 @@ type mesh struct {
 	iov      [][]byte // what is written
 	one      incoming // the message at hand, mostly
 	freeIn   []*incoming
-	early    grant.Room       // for what nobody has asked for
-	settling []*engine.Waiter // for peers to have all that was sent
+	early    grant.Room  // for what nobody has asked for
+	settling engine.Line // for peers to have all that was sent
 
 	// Where processes are goroutines: what others sent.
 	hub        *Local
@@ -40,12 +40,13 @@ type mesh struct {
 
 // peer is another process, as seen from this one.
 type peer struct {
-	p    *Process
-	rank int
-	host string // tells hosts apart
-	dead bool   // certainly, or given up
-	left bool   // ended well
-	gone bool   // it left, and a view goes on without it: it may only hear of that
+	p       *Process
+	rank    int
+	host    string // tells hosts apart
+	records string // the directory of its record
+	dead    bool   // certainly, or given up
+	left    bool   // ended well
+	gone    bool   // it left, and a view goes on without it: it may only hear of that
 
 	// early: the view that is open has an earlier life of the process. What is sent to a member of that
 	// view is for the earlier one, which is dead; the next view will say what this one needs.
@@ -63,7 +64,6 @@ type peer struct {
 	way         way
 
 	out   []transport.Frame // to be written
-	outAt int               // bytes of the first that are
 	armed bool              // the poller waits for room in the socket
 
 	lingers bool        // it is on the list of those for whom something lingers

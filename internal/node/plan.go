@@ -113,9 +113,13 @@ func machines(plan Plan, p int, local bool) (factory, error) {
 		if err != nil {
 			return nil, err
 		}
-		return drivenBy(b, packBarrier, unpackBarrier, b.Awaits), nil
-	case opSave:
-		return saveMachines(p), nil
+		return func(self protocol.Rank) machine {
+			m := &barriers{Barrier: b}
+			m.reset(self)
+			return m
+		}, nil
+	case opSave: // has none
+		return nil, nil
 	case opBroadcast:
 		return broadcasts(plan, p)
 	case opScatter:

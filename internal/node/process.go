@@ -72,8 +72,9 @@ type Host interface {
 	Suspect(rank int, incarnation uint64, why string) // a process is silent, or cannot be reached
 	Hears(rank int, incarnation uint64)               // does the coordinator hear a process? HeardOf is told
 
-	Record(record []byte) error                                    // keep it, in place of the one before, where it outlives the process
-	Will(rank int, incarnation uint64) ([]byte, error)             // what a process of this host, now dead, recorded last
+	Record(record []byte) error // keep it, in place of the one before, where it outlives the process
+	// Will is what a process of this host, now dead, recorded last, in the directory that its Address names.
+	Will(dir string, rank int, incarnation uint64) ([]byte, error)
 	Fence(rank int, incarnation uint64, why string, majority bool) // end a suspect; for a majority, or if only two are left
 	Opened(v *membership.View)                                     // a view is open: told by its lowest member
 	Epoch(number uint64)                                           // all tasks have saved it: told by the lowest member, now and then; it does not block
@@ -127,37 +128,27 @@ func newProcess(cfg Config) (*Process, error) {
 	if cfg.Size < 1 || cfg.Rank < 0 || cfg.Rank >= cfg.Size && !cfg.Joins || cfg.Owner == nil && cfg.Tasks < cfg.Size {
 		return nil, fmt.Errorf("process %d of %d with %d tasks; allowed: ranks from 0 to below the size, no fewer tasks than processes", cfg.Rank, cfg.Size, cfg.Tasks)
 	}
-	owner, err := cfg.owners()
-	if err != nil {
-		return nil, err
-	}
 	for _, k := range cfg.Kills {
 		if k.Task >= cfg.Tasks {
 			return nil, fmt.Errorf("kill of task %d of %d; allowed: 0 to %d", k.Task, cfg.Tasks, cfg.Tasks-1)
 		}
 	}
 	cfg.Incarnation = max(cfg.Incarnation, 1)
-	if cfg.Pause == 0 {
-		cfg.Pause = time.Millisecond
-	}
-	if cfg.Silence == 0 {
-		cfg.Silence = 3 * time.Second
-	}
-	if cfg.Buffer == 0 {
-		cfg.Buffer = 1 << 30
-	}
-	if cfg.Copies == 0 {
-		cfg.Copies = 2
+	cfg.Pause = cmp.Or(cfg.Pause, time.Millisecond)
+	cfg.Silence = cmp.Or(cfg.Silence, 3*time.Second)
+	cfg.Buffer = cmp.Or(cfg.Buffer, 1<<30)
+	cfg.Copies = cmp.Or(cfg.Copies, 2)
+	cfg.Fanout = cmp.Or(cfg.Fanout, 4)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.SignName == nil {
+		cfg.SignName = func(uint64) string { return "" }
 	}
 	if cfg.Rules == nil {
 		cfg.Rules = collective.Default
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	p := &Process{
 		cfg: cfg, out: make(chan struct{}),
-		roster: roster.New(cfg.Rank, owner, cfg.Joins, cfg.Adopt != nil),
+		roster: roster.New(cfg.Rank, cfg.owners(), cfg.Joins, cfg.Adopt != nil),
 		mesh:   mesh{peers: make([]*peer, cfg.Size), early: grant.Room{Max: earlyMax}},
 		groups: groups{members: map[memberKey]*Member{}, counts: map[string]int{}, whole: cfg.Rules.Whole()},
 	}
@@ -174,7 +165,7 @@ func newProcess(cfg Config) (*Process, error) {
 	p.peerAt(cfg.Rank)
 	p.recovery.history.keeps = p.replays()
 	for _, t := range p.tasks() {
-		p.member(scope{group: world}, t).join(nil)
+		p.enterGroup(scope{group: world}, t, nil)
 	}
 	if err := p.initViews(); err != nil {
 		return nil, err
@@ -185,23 +176,15 @@ func newProcess(cfg Config) (*Process, error) {
 }
 
 // owners returns, by task, the process that owns it.
-func (c *Config) owners() ([]int32, error) {
-	if c.Owner == nil {
-		owner := make([]int32, c.Tasks)
-		for t := range owner {
-			owner[t] = int32(t * c.Size / c.Tasks)
-		}
-		return owner, nil
+func (c *Config) owners() []int32 {
+	if c.Owner != nil {
+		return slices.Clone(c.Owner)
 	}
-	if len(c.Owner) != c.Tasks {
-		return nil, fmt.Errorf("owners of %d tasks; allowed: of all %d", len(c.Owner), c.Tasks)
+	owner := make([]int32, c.Tasks)
+	for t := range owner {
+		owner[t] = int32(t * c.Size / c.Tasks)
 	}
-	for t, r := range c.Owner {
-		if r < 0 || int(r) >= c.Size {
-			return nil, fmt.Errorf("process %d owns task %d; allowed: 0 to %d", r, t, c.Size-1)
-		}
-	}
-	return slices.Clone(c.Owner), nil
+	return owner
 }
 
 // Tasks returns the tasks that the process began with.
@@ -248,7 +231,7 @@ func (p *Process) keep(b []byte) []byte {
 	return p.groups.values[at : at+len(b) : at+len(b)]
 }
 
-// End makes every operation, present and to come, fail: the job is over.
+// End makes every operation, present and to come, fail: the job is over, or the process takes no more part in it.
 func (p *Process) End(why error) {
 	p.engine.Lock()
 	defer p.engine.Unlock()
@@ -271,9 +254,4 @@ func (p *Process) end(why error) {
 }
 
 // roomAgain lets those look again who wait for room to send.
-func (p *Process) roomAgain() {
-	for _, w := range p.groups.wanting {
-		p.engine.Complete(w)
-	}
-	p.groups.wanting = p.groups.wanting[:0]
-}
+func (p *Process) roomAgain() { p.engine.LookAgain(&p.groups.wanting) }

@@ -97,7 +97,7 @@ func (m *Member) declineStreams() {
 // drop ends a group of an epoch that is over, and does without all that is on its way to it.
 func (m *Member) drop() {
 	if m.broken == nil {
-		m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMisuse, Text: "the group is of an epoch that is over: all that was made between two Saves ends with the second"})
+		m.spoil(&Failure{Tasks: []int{m.task}, Err: ErrMismatch, Text: "the group is of an epoch that is over: all that was made between two Saves ends with the second"})
 	}
 	m.declineStreams()
 	for o := range m.ops.all() {

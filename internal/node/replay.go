@@ -199,13 +199,6 @@ func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 	return p.recovery.history.memory.take(n)
 }
 
-// LogBytes is how much memory the log takes.
-func (p *Process) LogBytes() int64 {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	return p.recovery.history.bytes
-}
-
 // anew is what is to be sent to a rank again: messages of operations, in order.
 type anew struct {
 	messages []heldMessage
@@ -221,13 +214,6 @@ func (p *Process) assign(v *membership.View) {
 		p.peerAt(p.roster.Owner(t))
 		p.recovery.epochs.tasks[t] = taskEpoch{}
 	}
-}
-
-// Attempt is 0 for a task that has always been here, and more the later it came.
-func (p *Process) Attempt(task int) int {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	return p.roster.Attempt(task)
 }
 
 // reopen begins anew with a task that is run again: it knows nothing. again: it knew nothing before, either,
@@ -320,7 +306,6 @@ func (m *Member) repeatMore(rank int) {
 	if a == nil {
 		return
 	}
-	m.ahead.Fit(m.Size())
 	for len(a.messages) > 0 && m.ahead.Repeats(rank, a.sent) {
 		h := a.messages[0]
 		a.messages = a.messages[1:]

@@ -44,9 +44,6 @@ func (p *Process) hasReturned(task int) bool {
 // probeReturned asks the tasks that the operation waits for and that have
 // returned whether more is to come.
 func (o *operation) probeReturned() {
-	if o.machine == nil && !o.plan.open() {
-		return
-	}
 	for _, r := range o.awaits() {
 		if o.m.goneRank(int(r)).Returned {
 			o.probe(int(r))
@@ -121,7 +118,7 @@ func (m *Member) probed(from int, in *incoming) {
 	switch {
 	case o != nil && o.err == nil && (!o.plan.same(plan) || o.sign != in.sign):
 		in.plan = plan
-		o.misused(m.mismatchIn(from, in, o))
+		o.misused(m.mismatch(from, in, o))
 	case in.seq > m.seq && returned && plan.unasked() && int(plan.root) != m.rank: // it is passed on all the same
 	case in.seq > m.seq && returned:
 		m.p.tellGone(in)
@@ -214,7 +211,7 @@ func (m *Member) goneIn(rank int, seq uint64, told bool) {
 	switch {
 	case told || o.plan.unasked() && o.plan.remembered() && int(o.plan.root) != rank:
 	case f.Err == ErrLeft:
-		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: f.Text})
+		m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMismatch, Text: f.Text})
 	default:
 		for r := range m.Size() {
 			if r != m.rank && r != rank {
@@ -236,9 +233,7 @@ func (p *Process) Returned(task int, failure string) {
 		return
 	}
 	p.roster.Returned(task, failure)
-	for m := range p.groups.all() {
-		m.returned()
-	}
+	p.lookReturned()
 	p.tellReturned(task, failure)
 }
 

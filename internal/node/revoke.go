@@ -48,13 +48,6 @@ func (m *Member) flood() {
 	}
 }
 
-// floodAgain does so in a new view.
-func (p *Process) floodAgain() {
-	for m := range p.groups.all() {
-		m.flood()
-	}
-}
-
 // Shrink makes a group of the tasks that live, in the same order: all of them call it,
 // and agree who they are.
 func (m *Member) Shrink(ctx context.Context) (*Member, error) {
@@ -78,9 +71,7 @@ func (m *Member) Shrink(ctx context.Context) (*Member, error) {
 	if !m.p.replays() {
 		number = m.agreements.Called()
 	}
-	s := m.p.member(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task)
-	s.join(tasks)
-	return s, nil
+	return m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task, tasks), nil
 }
 
 // shrinkSign tells an agreement for Shrink from others.

@@ -25,8 +25,8 @@ type recovering struct {
 type rules struct {
 	*recovery.Tape
 	carrying bool
-	moving   bool             // a view was asked for that moves tasks
-	waiting  []*engine.Waiter // for what others know, for what is committed, or for copies
+	moving   bool        // a view was asked for that moves tasks
+	waiting  engine.Line // for what others know, for what is committed, or for copies
 }
 
 // initRules begins in the first view.
@@ -87,12 +87,7 @@ func (p *Process) carryOut() {
 }
 
 // lookRules lets those look again who wait for what others know.
-func (p *Process) lookRules() {
-	for _, w := range p.recovery.rules.waiting {
-		p.engine.Complete(w)
-	}
-	p.recovery.rules.waiting = p.recovery.rules.waiting[:0]
-}
+func (p *Process) lookRules() { p.engine.LookAgain(&p.recovery.rules.waiting) }
 
 // do carries out one effect.
 func (p *Process) do(e *recovery.Effect) {

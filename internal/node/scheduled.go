@@ -366,17 +366,12 @@ func (o *operation) foldNow(step int32) (failed bool) {
 
 // foldUnlocked combines values without the lock.
 func (o *operation) foldUnlocked(st *collective.Step) error {
-	p, s := o.m.p, &o.sched.store
+	s := &o.sched.store
 	for i := range st.Slots {
 		f, err := s.Operands(st, i)
-		if err != nil {
-			return err
+		if err == nil {
+			err = o.m.p.unlocked(func() error { return f.Combine() }, o.leave)
 		}
-		p.engine.Unlock()
-		err = func() error {
-			defer p.engine.Lock()
-			return f.Combine()
-		}()
 		if err != nil {
 			return err
 		}
@@ -388,28 +383,20 @@ func (o *operation) foldUnlocked(st *collective.Step) error {
 // userWork combines values without the lock, most likely by the user's code, unless there is a backup
 // of what it would make.
 func (o *operation) userWork(ctx context.Context) error {
-	p, st := o.m.p, &o.sched.program.Steps[o.work]
-	returned := false
-	defer func() {
-		if !returned { // it panics: the task may survive that, the operation does not
-			o.leave()
-		}
-	}()
+	p := o.m.p
 	spared, waited := o.restore(ctx, o.work)
 	if waited != nil || o.err != nil || p.dead {
-		returned = true
 		return waited
 	}
 	if !spared {
 		began := time.Now()
-		if err := o.foldUnlocked(st); err != nil {
-			returned = true
+		if err := o.foldUnlocked(&o.sched.program.Steps[o.work]); err != nil {
 			o.cannotFold(err)
 			return nil
 		}
 		o.backUp(o.work, time.Since(began))
 	}
-	o.work, returned = 0, true
+	o.work = 0
 	o.machine.notify(0, protocol.Notice{Kind: protocol.WorkDone})
 	o.step()
 	return nil
@@ -420,10 +407,10 @@ func (o *operation) cannotFold(err error) {
 	m := o.m
 	f := &Failure{Tasks: []int{m.task}, Err: err}
 	if errors.Is(err, collective.ErrSize) {
-		f.Err, f.Text = ErrMisuse, fmt.Sprintf("task %d: %v", m.task, err)
+		f.Err, f.Text = ErrMismatch, fmt.Sprintf("task %d: %v", m.task, err)
 	}
 	o.fail(f)
-	m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMisuse, Text: fmt.Sprintf("task %d: %v", m.task, err)})
+	m.announce(&Failure{Op: f.Op, Tasks: f.Tasks, Err: ErrMismatch, Text: fmt.Sprintf("task %d: %v", m.task, err)})
 }
 
 // result is what the task gets.
@@ -449,11 +436,7 @@ func (o *operation) result() Result {
 
 // badSize is what a value is that does not fit those of others.
 func (m *Member) badSize(from int, o *operation, err error) *Failure {
-	f := &Failure{
-		Op: opName(o.plan.op), Tasks: []int{m.task, m.taskOf(from)}, Err: ErrMisuse,
-		Text: fmt.Sprintf("tasks %d and %d: %v", m.task, m.taskOf(from), err),
-	}
-	slices.Sort(f.Tasks)
-	m.announce(m.blame(f, nil))
-	return f
+	tasks := []int{m.task, m.taskOf(from)}
+	slices.Sort(tasks)
+	return m.misuse(nil, opName(o.plan.op), tasks, "tasks %d and %d: %v", m.task, m.taskOf(from), err)
 }

@@ -3,8 +3,6 @@ package node
 import (
 	"context"
 	"time"
-
-	"github.com/coppice-go/coppice/internal/node/engine"
 )
 
 // settleTime is how long a process whose tasks have returned waits for its peers
@@ -27,9 +25,7 @@ func (p *Process) Settle(ctx context.Context) error {
 				q.tell(envelope{plan: Plan{op: opBeat}, kind: beatAnswer})
 			}
 		}
-		w := &engine.Waiter{}
-		p.mesh.settling = append(p.mesh.settling, w)
-		if p.engine.Wait(ctx, w) != nil {
+		if p.engine.Stand(ctx, &p.mesh.settling) != nil {
 			break
 		}
 	}
@@ -54,12 +50,7 @@ func (p *Process) settled() bool {
 }
 
 // settlesNow lets those look again who wait for peers to have everything.
-func (p *Process) settlesNow() {
-	for _, w := range p.mesh.settling {
-		p.engine.Complete(w)
-	}
-	p.mesh.settling = p.mesh.settling[:0]
-}
+func (p *Process) settlesNow() { p.engine.LookAgain(&p.mesh.settling) }
 
 // misuse is what went wrong in a group without its task having been told.
 func (p *Process) misuse() error {

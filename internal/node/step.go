@@ -104,12 +104,7 @@ func (o *operation) transmit(a action) {
 		o.lends = true
 	}
 	t.eager = m.ahead.send(m, to, o.seq, min(len(value), eagerMax))
-	if o.dies() {
-		if o.kill.Half {
-			q.half(e, value)
-		}
-		m.p.die()
-		return
+	if !o.diesSending(q, e, value) {
+		q.sendOn(t, e, value)
 	}
-	q.sendOn(t, e, value)
 }

@@ -168,10 +168,7 @@ func (m *Member) Send(ctx context.Context, to, tag int, sign uint64, value []byt
 		if p.hasRoom(s, value) {
 			break
 		}
-		w := &engine.Waiter{}
-		p.groups.wanting = append(p.groups.wanting, w)
-		if err := p.engine.Wait(ctx, w); err != nil {
-			p.groups.wanting = slices.DeleteFunc(p.groups.wanting, func(o *engine.Waiter) bool { return o == w })
+		if err := p.engine.Stand(ctx, &p.groups.wanting); err != nil {
 			return &Failure{Op: op, Tasks: []int{m.taskOf(to)}, Err: err}
 		}
 	}
@@ -302,7 +299,7 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	}
 	s := m.streamIn(from, uint64(tag))
 	if s.wanted {
-		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMisuse, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
+		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
 	}
 	if in := s.head(); in == nil || !in.Complete() {
 		if err := s.await(ctx, op); err != nil {
@@ -311,12 +308,8 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 	}
 	in := s.head()
 	if in.sign != sign {
-		f := &Failure{
-			Op: op, Tasks: []int{m.taskOf(from), m.task}, Err: ErrMisuse,
-			Text: fmt.Sprintf("task %d receives %s, which is not the type that task %d sent", m.task, typ, m.taskOf(from)),
-		}
-		m.announce(m.blame(f, in))
-		return Result{}, f
+		return Result{}, m.misuse(in, op, []int{m.taskOf(from), m.task},
+			"task %d receives %s, which is not the type that task %d sent", m.task, typ, m.taskOf(from))
 	}
 	s.pop()
 	in.taken()

@@ -38,7 +38,7 @@ func TestReceiveWhatTheDeadBegan(t *testing.T) {
 	j, x := intrude(t)
 	x.begin(t, j.ps[0], func(e *envelope) { e.plan = Plan{op: opSend} })
 	j.ps[0].Tell(Death{Rank: 1, Certain: true, How: "killed"})
-	if _, err := j.ps[0].World(0).Recv(patience(t), 1, 0, 5, "bytes"); !errors.Is(err, ErrGone) {
+	if _, err := j.ps[0].World(0).Recv(patience(t), 1, 0, 5, "bytes"); !errors.Is(err, ErrLost) {
 		t.Errorf("recv: %v", err)
 	}
 }

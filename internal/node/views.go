@@ -2,20 +2,11 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/membership"
-)
-
-// What ends a process's part in a job.
-var (
-	// ErrExcluded: the others have decided to go on without this process.
-	ErrExcluded = errors.New("excluded")
-	// ErrNoQuorum: too few can be reached to decide without the others.
-	ErrNoQuorum = errors.New("no quorum")
 )
 
 // Sight is a view that was open, and the way to the next one.
@@ -47,7 +38,6 @@ type views struct {
 	looked   protocol.Time // when the process was last known to run
 	slept    protocol.Time // so much of its time it did not
 	latest   protocol.Time // that the machine was told
-	waits    protocol.Time // since when there is one to come; 0: there is none
 	buf      []byte
 	drained  chan Drained // nil: the process was not told to leave
 }
@@ -58,7 +48,6 @@ const (
 	viewRetryMax    = 250 * time.Millisecond
 	viewPatienceMin = 3 * time.Second
 	warmAfter       = protocol.Time(300 * time.Millisecond)
-	viewFanout      = 4
 )
 
 // initViews makes the first view, which all processes know.
@@ -68,9 +57,6 @@ func (p *Process) initViews() error {
 		owners[t] = protocol.Rank(p.roster.Owner(t))
 	}
 	retry := min(viewRetryMax, p.cfg.Silence/4)
-	if p.cfg.Fanout == 0 {
-		p.cfg.Fanout = viewFanout
-	}
 	first := membership.First(p.cfg.Size, owners)
 	cfg, self := membership.Config{
 		First: first, Fanout: p.cfg.Fanout, Gather: p.cfg.gather, Adopt: p.replays(), Arbiter: p.cfg.Arbiter != nil,
@@ -88,8 +74,7 @@ func (p *Process) initViews() error {
 
 // joinViews asks to be let in, if the process joins a running job.
 func (p *Process) joinViews() {
-	p.views.state.Notify(p.viewNow(), protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
-	p.stepViews()
+	p.notifyViews(protocol.Notice{Kind: protocol.Begin, Value: p.cfg.Incarnation})
 }
 
 // view is the view that is open, or the last that was.
@@ -112,14 +97,6 @@ func (p *Process) Sight() *Sight {
 	p.engine.Lock()
 	defer p.engine.Unlock()
 	return p.views.sight
-}
-
-// Lost ends the process, since the coordinator is dead or was out of reach for long. One that
-// was cut off from the other processes, too, has had ErrNoQuorum before.
-func (p *Process) Lost(why error) {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	p.end(why)
 }
 
 // Out is closed when the process takes no more part in the job.
@@ -167,6 +144,12 @@ func (p *Process) stepViews() {
 func (p *Process) viewsRest() {
 	p.balanced()
 	p.hurryViews()
+}
+
+// notifyViews tells the membership machine something.
+func (p *Process) notifyViews(n protocol.Notice) {
+	p.views.state.Notify(p.viewNow(), n)
+	p.stepViews()
 }
 
 // viewNow is the time as the membership machine has it: without that in which this
@@ -251,7 +234,7 @@ func (p *Process) viewWork(m membership.Message) {
 		if err := h.Record(m.Append(nil)); err != nil {
 			// What is not recorded must not be said: better to be dead.
 			p.cfg.Logger.Error("no record", "error", err)
-			p.end(fmt.Errorf("%w: %w", ErrExcluded, err))
+			p.end(&Parting{ErrExcluded, fmt.Sprintf("%v: %v", ErrExcluded, err)})
 		}
 	case membership.Fence, membership.Wish:
 		why := fmt.Sprintf("stands in the way of view %d", m.Number+1)
@@ -295,10 +278,10 @@ func (p *Process) viewNews(m membership.Message) {
 			return
 		}
 		p.cfg.Logger.Warn("excluded", "view", m.Number)
-		p.end(fmt.Errorf("%w by view %d", ErrExcluded, m.Number))
+		p.end(&Parting{ErrExcluded, fmt.Sprintf("%v by view %d", ErrExcluded, m.Number)})
 	case membership.NoQuorum:
 		p.cfg.Logger.Warn("no quorum", "view", m.Number, "failed", fmt.Sprint(p.views.state.Failed()))
-		p.end(fmt.Errorf("%w to follow view %d", ErrNoQuorum, m.Number))
+		p.end(&Parting{ErrNoQuorum, fmt.Sprintf("%v to follow view %d", ErrNoQuorum, m.Number)})
 	}
 }
 
@@ -313,8 +296,9 @@ func (p *Process) viewOpened(v *membership.View) {
 	p.assign(v)
 	p.ruleOpened(v)
 	p.tellLoad()
-	p.reconvene(v)
-	p.floodAgain()
+	for m := range p.groups.all() {
+		m.reconvene(v)
+	}
 	if p.cfg.Host != nil && p.lowest() {
 		go p.cfg.Host.Opened(v)
 	}
@@ -338,28 +322,4 @@ func (p *Process) warmLater() {
 			}
 		}
 	})
-}
-
-// doubtAbsent suspects those that have not begun if a view has been waiting for them for too
-// long, and can be decided without them: all others wait for the view.
-func (p *Process) doubtAbsent() {
-	v := &p.views
-	if !p.networked() || v.state.Settled() || v.state.Gathering() || !v.sight.View.Has(v.state.Self()) {
-		v.waits = 0
-		return
-	}
-	now := p.viewNow()
-	if v.waits == 0 {
-		v.waits = now
-	}
-	if now-v.waits < protocol.Time(p.cfg.Silence) {
-		return
-	}
-	for _, m := range v.sight.View.Members {
-		if q := p.peerAt(int(m.ID)); q.rank != p.cfg.Rank && q.incarnation == 0 && !q.dead && !q.way.suspected {
-			q.way.suspected = true
-			p.cfg.Logger.Info("has not begun, and a view waits for it", "peer", q.rank)
-			p.viewSuspect(q.rank, uint64(m.Incarnation))
-		}
-	}
 }

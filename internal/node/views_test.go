@@ -59,7 +59,7 @@ func TestNoViewOpensAfterTheEnd(t *testing.T) {
 func TestADeathAfterTheNextLife(t *testing.T) {
 	for _, known := range []bool{false, true} { // where the first life listened
 		j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
-		at := j.ps[0].Addresses()[0]
+		at := j.ps[0].Endpoint().Addresses()[0]
 		at.Path += "nowhere"
 		for _, p := range j.ps[:2] {
 			if known {
@@ -97,7 +97,7 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
 	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
 	p := j.ps[0]
-	at := p.Addresses()[0]
+	at := p.Endpoint().Addresses()[0]
 	at.Path += "nowhere"
 	sent := func(op uint8) bool {
 		p.engine.Lock()
@@ -119,12 +119,19 @@ func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
 	}
 }
 
-// A view does not wait for who has not begun until there is no quorum any more.
-func TestAViewGoesOnWithoutWhoHasNotBegun(t *testing.T) {
+// A view waits for a process that has not begun, for longer than for one that does not answer, until that process is given up.
+func TestAViewWaitsForWhoHasNotBegun(t *testing.T) {
 	t.Parallel() // it waits
 	j := startWithout(t, transport.Unix, 5, 4, func(c *Config) { c.Silence = time.Second })
 	for _, p := range j.ps[:3] {
 		p.Tell(Death{Rank: 3, Certain: true, How: "for the test"})
+	}
+	time.Sleep(viewPatienceMin + time.Second)
+	for _, p := range j.ps[:3] {
+		if v := p.Sight().View; v.Number != 1 || p.Ended() != nil {
+			t.Errorf("%v, ended %v, before all have begun", v, p.Ended())
+		}
+		p.Tell(Death{Rank: 4, How: "never joined"})
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for _, p := range j.ps[:3] {

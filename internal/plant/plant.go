@@ -63,30 +63,19 @@ type Garden struct {
 // Find checks that the tests of the package under test find every mistake.
 func (g *Garden) Find(t *testing.T) {
 	t.Helper()
-	if left(t, g) {
-		return
-	}
-	g.find(t, plant(t, nil, g))
+	Find(t, g)
 }
 
-// left reports whether mistakes are not to be made now, and then checks that they could be.
-func left(t *testing.T, gardens ...*Garden) bool {
-	t.Helper()
-	for _, g := range gardens {
-		g.sources(t)
-	}
-	return extent.Few(t, "the mistakes, with which the tests are built once more")
-}
-
-// Find does the same for several machines, for which the tests are built only once, and
-// without inlining: where many kinds of worlds are compiled and mistakes are found soon,
-// that is half of the time.
+// Find does the same for several machines, for which the tests are built only once.
 func Find(t *testing.T, gardens ...*Garden) {
 	t.Helper()
-	if left(t, gardens...) {
+	for _, g := range gardens {
+		g.sources(t) // all mistakes could be made
+	}
+	if extent.Few(t, "the mistakes, with which the tests are built once more") {
 		return
 	}
-	program := plant(t, []string{"-gcflags=-l"}, gardens...)
+	program := plant(t, gardens)
 	for _, g := range gardens {
 		t.Run(g.Package, func(t *testing.T) { g.find(t, program) })
 	}
@@ -138,7 +127,7 @@ func verdict(out string) string {
 }
 
 // plant builds the tests with the mistakes, and returns where.
-func plant(t *testing.T, flags []string, gardens ...*Garden) string {
+func plant(t *testing.T, gardens []*Garden) string {
 	t.Helper()
 	dir := t.TempDir()
 	replace := map[string]string{}
@@ -162,7 +151,10 @@ func plant(t *testing.T, flags []string, gardens ...*Garden) string {
 	}
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
 	write(t, list, overlay)
-	build := append([]string{"test", "-c", "-overlay", list, "-o", program}, flags...)
+	build := []string{"test", "-c", "-overlay", list, "-o", program}
+	if len(gardens) > 1 { // without inlining: where many kinds of worlds are compiled and mistakes are found soon, that is half of the time
+		build = append(build, "-gcflags=-l")
+	}
 	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

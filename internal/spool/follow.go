@@ -24,27 +24,19 @@ func (j *Job) Follow(ctx context.Context, from int64, emit Emit) (*Result, error
 	defer r.close()
 	for wait := time.Millisecond; ; wait = min(2*wait, waitMax) {
 		runs, result := j.Runs(), j.Result() // before the last look at the spool
-		if emit != nil {
-			emitted, err := r.emit(emit)
-			if err != nil {
-				return nil, err
-			}
-			if emitted {
-				wait = time.Millisecond
-			}
+		if !runs && result == nil {
+			result = j.Result() // it ended between the two looks
 		}
+		emitted, err := r.emit(emit)
 		switch {
+		case err != nil:
+			return nil, err
 		case result != nil:
 			return result, nil
 		case !runs:
-			if result := j.Result(); result != nil { // it ended between the two looks
-				if emit != nil {
-					_, err := r.emit(emit)
-					return result, err
-				}
-				return result, nil
-			}
 			return nil, ErrKilled
+		case emitted:
+			wait = time.Millisecond
 		}
 		select {
 		case <-ctx.Done():
@@ -67,7 +59,7 @@ func (r *reader) close() { r.part.Close() } // of nil, too
 
 // emit emits all complete records.
 func (r *reader) emit(emit Emit) (some bool, err error) {
-	for {
+	for emit != nil {
 		stream, data, err := r.next()
 		if err != nil || data == nil {
 			return some, err
@@ -77,6 +69,7 @@ func (r *reader) emit(emit Emit) (some bool, err error) {
 		}
 		some = true
 	}
+	return false, nil
 }
 
 // next returns the next record; nil: there is none yet.

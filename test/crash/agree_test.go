@@ -390,7 +390,8 @@ func TestRevokeEndsWaits(t *testing.T) {
 
 // A context that ended long ago leaves as much time as any other.
 func TestContextThatEndedLongAgo(t *testing.T) {
-	const silence = 50 * time.Millisecond
+	t.Parallel()                // it waits
+	const silence = time.Second // on a busy machine others may come that much later
 	for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
 		job := coppice.Job{Local: 3, Recovery: recovery, Silence: silence}
 		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
@@ -398,7 +399,7 @@ func TestContextThatEndedLongAgo(t *testing.T) {
 			if task.Rank() == 1 {
 				mine = ended(ctx)
 			}
-			for range 4 {
+			for range 2 {
 				if _, _, err := coppice.Agree(mine, task, 1, plus); !errors.Is(err, coppice.ErrAborted) {
 					return fmt.Errorf("agree: %v", err)
 				}

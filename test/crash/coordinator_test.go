@@ -150,6 +150,40 @@ func TestKilledBeforeTheOthersBegin(t *testing.T) {
 	}
 }
 
+// TestCoordinatorIsStartedAgainBeforeItIsGone: the process of the only seed has been stopped, and is killed only when it has been started again. The
+// new process has the coordinator then.
+func TestCoordinatorIsStartedAgainBeforeItIsGone(t *testing.T) {
+	t.Parallel()
+	const n, last = 3, 20
+	scene := stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}}
+	env := []string{fmt.Sprint("COPPICE_SIZE=", n), "COPPICE_COORDINATOR=" + port.Free(t), "COPPICE_KEY=the key of " + t.Name(), control.VarTrace + "="}
+	start := func(rank int) (*stage.Stage, *exec.Cmd) {
+		return scene.Started(t, exec.Command(os.Args[0]), append(env, fmt.Sprint("COPPICE_RANK=", rank)))
+	}
+	g, first := start(0)
+	g.Await(t, "begun", 1)
+	if err := first.Process.Signal(posix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	stages, all := []*stage.Stage{nil}, []*exec.Cmd{nil}
+	stages[0], all[0] = start(0)
+	time.Sleep(300 * time.Millisecond)
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait()
+	for rank := 1; rank < n; rank++ {
+		g, cmd := start(rank)
+		stages, all = append(stages, g), append(all, cmd)
+	}
+	for rank, cmd := range all {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("process %d: %v", rank, err)
+		}
+	}
+	checkRounds(t, n, last, stages...)
+}
+
 // TestProcessWithTheCoordinatorIsStartedAgain: also at once, before another process has taken the coordinator's place, and though its variables
 // say that it has the coordinator.
 func TestProcessWithTheCoordinatorIsStartedAgain(t *testing.T) {

@@ -51,6 +51,28 @@ func (e *Engine) Free(w *Waiter) {
 	e.free = append(e.free, w)
 }
 
+// Line is callers that wait until something has changed, and then look whether it is what they wait for.
+type Line []*Waiter
+
+// Stand waits in a line until those who are in it are to look again.
+func (e *Engine) Stand(ctx context.Context, l *Line) error {
+	w := &Waiter{}
+	*l = append(*l, w)
+	err := e.Wait(ctx, w)
+	if err != nil {
+		*l = slices.DeleteFunc(*l, func(o *Waiter) bool { return o == w })
+	}
+	return err
+}
+
+// LookAgain has all look again who are in a line.
+func (e *Engine) LookAgain(l *Line) {
+	for _, w := range *l {
+		e.Complete(w)
+	}
+	*l = (*l)[:0]
+}
+
 // Complete ends a wait.
 func (e *Engine) Complete(w *Waiter) {
 	if w == nil || w.done {

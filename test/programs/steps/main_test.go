@@ -161,6 +161,41 @@ func TestTerminatedProcessLeaves(t *testing.T) {
 	j.ends()
 }
 
+// A process that gets SIGTERM while it starts leaves as well, at whatever moment: its job goes on without it.
+func TestTerminatedWhileItStarts(t *testing.T) {
+	for delay := range 10 {
+		t.Run(fmt.Sprint(delay), func(t *testing.T) {
+			t.Parallel()
+			j := startJob(t, 3, nil, "3")
+			time.Sleep(time.Duration(delay) * 3 * time.Millisecond)
+			j.terminate(1)
+			_ = j.all[1].Wait()
+			switch state := j.all[1].ProcessState; {
+			case state.ExitCode() == 143 || state.Success():
+			case state.Sys().(syscall.WaitStatus).Signal() == syscall.SIGTERM: // it had not asked for the signal
+			default:
+				t.Errorf("process 1: %v", state)
+			}
+			if !j.all[1].ProcessState.Success() { // it may have had no time to join
+				j.all[1] = j.start(1)
+			}
+			j.ends(1)
+		})
+	}
+}
+
+// While it looks for the coordinator, SIGTERM ends a process at once.
+func TestTerminatedWhileItJoins(t *testing.T) {
+	j := &job{t: t, size: 2, args: []string{"3"}, address: port.Free(t)}
+	j.all = []*exec.Cmd{nil, j.start(1)}
+	time.Sleep(500 * time.Millisecond)
+	j.terminate(1)
+	if took := j.left(1); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	j.await(t, "terminated before it had joined its job\n")
+}
+
 // Processes are terminated at random, one or several at once, and started again: no task runs a step twice.
 func TestTerminatedProcessesHandOver(t *testing.T) {
 	const size, steps = 5, 400
