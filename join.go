@@ -198,7 +198,12 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 	if err != nil {
 		return nil, err
 	}
+	shares := 0
+	if transport.Shares(os.Getenv) {
+		shares = here
+	}
 	return node.New(cfg, node.Socket{
+		Shares: shares,
 		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
 		Page: page, Datagrams: place.Spread(), Visit: h.Visit, Visited: h.Visited,
 	})

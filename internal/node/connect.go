@@ -55,6 +55,7 @@ type Socket struct {
 	Key         []byte
 	Incarnation uint64
 	Places      []transport.Place // where to listen
+	Shares      int               // so many processes of this host share memory; 0: this one does not
 
 	Page      *detect.Page // in which processes of this host beat; nil: there is none. The caller closes it
 	Datagrams bool         // signs of life to other hosts are datagrams
@@ -76,6 +77,7 @@ func New(cfg Config, s Socket) (*Process, error) {
 		return nil, err
 	}
 	p.mesh.sockets = &sockets{}
+	p.share(s.Shares)
 	p.mesh.sockets.ctx, p.mesh.sockets.cancel = context.WithCancel(context.Background())
 	p.mesh.sockets.endpoint, err = transport.Listen(transport.Config{
 		Key:         s.Key,
@@ -86,10 +88,13 @@ func New(cfg Config, s Socket) (*Process, error) {
 		Visit:       s.Visit,
 		Visited:     s.Visited,
 		StallTime:   p.stallTime(),
+		Inbox:       p.mesh.shares,
+		Ring:        ringFor(s.Shares),
 		Logger:      p.cfg.Logger,
 	}, s.Places...)
 	if err != nil {
 		p.engine.Stop()
+		p.unshare()
 		return nil, err
 	}
 	p.mesh.sockets.observation = p.observe(s)
@@ -345,8 +350,12 @@ func (q *peer) attach(conn *transport.Conn) {
 		return
 	}
 	q.pump()
-	if q.conn != nil && q.conn.Buffered() {
+	switch {
+	case q.conn == nil:
+	case q.conn.Buffered():
 		q.read()
+	case q.conn.Shared(): // the peer may have marked something before this process could read it
+		p.lookAgain(q)
 	}
 	q.asksAck = false
 	p.settlesNow()
@@ -488,6 +497,7 @@ func (p *Process) Close() error {
 	p.mesh.sockets.observation.close()
 	err := p.mesh.sockets.endpoint.Close()
 	p.engine.Stop()
+	p.unshare()
 	return err
 }
 

@@ -239,6 +239,13 @@ func (q *peer) flush() {
 		q.connect()
 		return
 	}
+	for again := true; again; {
+		again = q.flushSome()
+	}
+}
+
+// flushSome writes what the connection takes, and reports whether it takes more by now.
+func (q *peer) flushSome() (again bool) {
 	for len(q.out) > 0 {
 		iov := q.p.mesh.iov[:0]
 		for _, f := range q.out[:min(len(q.out), 32)] {
@@ -253,21 +260,20 @@ func (q *peer) flush() {
 		clear(q.p.mesh.iov)
 		if err != nil && err != transport.ErrAgain {
 			q.broken(err)
-			return
+			return false
 		}
 		q.p.mesh.moved += uint64(n)
 		if part := q.written(n); part || err == transport.ErrAgain {
-			q.arm(true)
-			return
+			return q.arm(true)
 		}
 	}
 	if q.conn.Unsent() {
 		if err := q.conn.Flush(); err != nil && err != transport.ErrAgain {
 			q.broken(err)
-			return
+			return false
 		}
 	}
-	q.arm(q.conn.Unsent())
+	return q.arm(q.conn.Unsent())
 }
 
 // written takes n written bytes off what is to be written, and reports whether a frame is left in part.
@@ -287,10 +293,15 @@ func (q *peer) written(n int) (part bool) {
 	return false
 }
 
-// arm says whether room in the socket is waited for.
-func (q *peer) arm(on bool) {
-	if on != q.armed {
-		q.armed = on
+// arm says whether room in the connection is waited for, and reports whether there is some by now.
+func (q *peer) arm(on bool) (room bool) {
+	changes := on != q.armed
+	q.armed = on
+	switch {
+	case q.conn.Shared():
+		return (on || changes) && q.conn.AwaitRoom(on)
+	case changes:
 		q.p.engine.WatchOutput(q.conn.Fd(), int32(q.rank)<<1, on)
 	}
+	return false
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/coppice-go/coppice/internal/node/engine"
+	"github.com/coppice-go/coppice/internal/segment"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
 	"github.com/coppice-go/coppice/protocol"
@@ -20,9 +21,10 @@ type mesh struct {
 	lingering []*peer // for whom something lingers
 	moved     uint64  // bytes read and written
 
-	sockets  *sockets // nil: all processes are goroutines
-	dials    int      // connections that are being made
-	undialed []*peer  // that wait for their turn
+	sockets  *sockets       // nil: all processes are goroutines
+	shares   *segment.Inbox // nil: no memory is shared with others
+	dials    int            // connections that are being made
+	undialed []*peer        // that wait for their turn
 
 	scratch  []byte   // what is read
 	iov      [][]byte // what is written

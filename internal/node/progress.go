@@ -28,6 +28,7 @@ func (h handler) Ready(ev engine.Ready) {
 			q.flush()
 		}
 		if q.conn != nil && ev.Input {
+			q.conn.Rung()
 			q.read()
 		}
 	}

@@ -36,7 +36,10 @@ func (q *peer) read() (more bool) {
 	if len(q.queue) > 0 {
 		q.pump()
 	}
-	return more && q.conn != nil
+	if more = more && q.conn != nil; more && q.conn.Shared() {
+		q.p.lookAgain(q) // nothing else says that there is more
+	}
+	return more
 }
 
 // readOnce makes one read and handles what it brought.

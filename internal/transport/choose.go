@@ -23,9 +23,19 @@ var HostID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(boot)) + " " + files
 })
 
-// ChooseVariable is the environment variable that overrules Choose: unix, tcp or
+// ChooseVariable is the environment variable that overrules Choose: shared, unix, tcp or
 // tls.
 const ChooseVariable = "COPPICE_TRANSPORT"
+
+// Shared is the value of ChooseVariable that has processes of one host exchange bytes in memory, which is the default;
+// with Unix they do so through sockets.
+const Shared = "shared"
+
+// Shares reports whether the environment has processes of one host share memory.
+func Shares(getenv func(string) string) bool {
+	kind := getenv(ChooseVariable)
+	return kind == "" || kind == Shared
+}
 
 // ListenVariable is the environment variable with the text of a Place.
 const ListenVariable = "COPPICE_LISTEN"
@@ -51,8 +61,11 @@ func ListenPlace(getenv func(string) string, otherHosts bool) (p Place, listens 
 
 func forcedKind(getenv func(string) string) (string, error) {
 	kind := getenv(ChooseVariable)
-	if kind != "" && !slices.Contains([]string{Unix, TCP, TLS}, kind) {
-		return "", fmt.Errorf("%s=%q; allowed: %s, %s, %s", ChooseVariable, kind, Unix, TCP, TLS)
+	if kind != "" && !slices.Contains([]string{Shared, Unix, TCP, TLS}, kind) {
+		return "", fmt.Errorf("%s=%q; allowed: %s, %s, %s, %s", ChooseVariable, kind, Shared, Unix, TCP, TLS)
+	}
+	if kind == Shared { // between hosts as by default
+		return "", nil
 	}
 	return kind, nil
 }

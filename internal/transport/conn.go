@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -19,12 +20,16 @@ import (
 //  2. While Unsent, or after a short Write, wait for it to become writable as
 //     well, then Flush, then Write the rest.
 //  3. Close it, also after an error.
+//  4. If it is Shared: read when the peer has marked the Inbox; call Rung before a read because the descriptor is
+//     readable; call AwaitRoom instead of waiting for the descriptor to become writable; mark the Inbox if a read
+//     has left something.
 type Conn struct {
 	fd         int
 	pidfd      int
 	self, peer wire.Identity
 	vector     *vector // room for a Write of several pieces
 	secure     *secure // nil: in clear
+	shared     *shared // nil: the bytes go through the socket
 	stream     *stream // instead of all this, between a process and the coordinator
 }
 
@@ -62,8 +67,11 @@ func (c *Conn) PidfdTake() int {
 // Read reads what is there, in clear with one system call: at least a byte, or
 // ErrAgain, or io.EOF when the peer has closed, or what is wrong.
 func (c *Conn) Read(b []byte) (int, error) {
-	if c.secure != nil {
+	switch {
+	case c.secure != nil:
 		return c.secure.read(b)
+	case c.shared != nil:
+		return c.shared.read(c.fd, b)
 	}
 	return receive(c.fd, b)
 }
@@ -71,8 +79,11 @@ func (c *Conn) Read(b []byte) (int, error) {
 // Write writes as much of bufs as there is room for. A short count comes without
 // error; it is ErrAgain if there is no room at all.
 func (c *Conn) Write(bufs [][]byte) (int, error) {
-	if c.secure != nil {
+	switch {
+	case c.secure != nil:
 		return c.secure.write(bufs)
+	case c.shared != nil:
+		return c.shared.write(c.fd, bufs)
 	}
 	if len(bufs) == 1 {
 		return send(c.fd, bufs[0])
@@ -107,6 +118,9 @@ func (c *Conn) Close() error {
 		c.secure.bye()
 	}
 	err := posix.Close(c.fd)
+	if c.shared != nil {
+		err = errors.Join(err, c.shared.close())
+	}
 	c.fd = -1
 	c.closePidfd()
 	return err

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/segment"
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
@@ -37,6 +38,11 @@ type Config struct {
 	Visit func(peer wire.Identity) (me wire.Identity, verdict wire.Refusal)
 	// Visited is given the connection that Visit accepted. It does not wait for anything.
 	Visited func(conn net.Conn, peer wire.Identity)
+	// Inbox is where peers on this host mark that they have written to memory that both share;
+	// nil: all bytes go through sockets.
+	Inbox *segment.Inbox
+	// Ring is the size of that memory for each direction; 0: segment.RingMax.
+	Ring int
 	// Logger; nil: none.
 	Logger *slog.Logger
 	// HandshakeTime bounds a handshake; 0: 5 s.
@@ -62,6 +68,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.HandshakeTime = cmp.Or(max(cfg.HandshakeTime, 0), 5*time.Second)
+	cfg.Ring = cmp.Or(cfg.Ring, segment.RingMax)
 	cfg.GuestsMax = cmp.Or(max(cfg.GuestsMax, 0), 256)
 	return cfg, nil
 }
@@ -275,7 +282,7 @@ func (e *Endpoint) receive(kind string, g *guest) {
 // answer makes the handshake with someone who has knocked.
 func (e *Endpoint) answer(kind string, g *guest) {
 	accepted := false
-	c, err := e.shake(kind, g.conn, g.conn, wire.Server, func(rw io.ReadWriter, binding []byte) (me, peer wire.Identity, err error) {
+	c, err := e.shake(kind, g.conn, g.conn, false, func(rw io.ReadWriter, binding []byte) (me, peer wire.Identity, err error) {
 		peer, err = wire.Accept(rw, e.cfg.Key, binding, func(peer wire.Identity) (wire.Identity, wire.Refusal) {
 			var verdict wire.Refusal
 			me, verdict = e.decide(peer)

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +19,9 @@ import (
 type talk func(rw io.ReadWriter, binding []byte) (me, peer wire.Identity, err error)
 
 // shake makes the handshake on conn, which has been knocked on, and makes a Conn
-// of it. through is conn, perhaps watched. On an error the Conn is not open, but
+// of it. through is conn, perhaps watched; first: this process has connected. On an error the Conn is not open, but
 // tells the peer if that is known; conn is then the caller's to close.
-func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn) (*tls.Conn, error), speak talk) (c *Conn, err error) {
+func (e *Endpoint) shake(kind string, conn, through net.Conn, first bool, speak talk) (c *Conn, err error) {
 	c = &Conn{fd: -1, pidfd: -1}
 	defer func() {
 		if err != nil {
@@ -37,6 +36,10 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	carrier := conn
 	if kind == TLS {
 		below := &channel{blocking: through, fd: -1, in: make([]byte, bufferMin)}
+		role := wire.Server
+		if first {
+			role = wire.Client
+		}
 		secured, err := role(below)
 		if err != nil {
 			return c, fmt.Errorf("certificate: %w", err)
@@ -50,7 +53,15 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, role func(net.Conn
 	if c.self, c.peer, err = speak(through, bound); err != nil || c.visits(conn, carrier) {
 		return c, err
 	}
-	return c, c.takeOver(conn, sec, e.cfg.StallTime)
+	if u, local := conn.(*net.UnixConn); local {
+		if c.shared, err = e.share(u, int(c.self.From), first); err != nil {
+			return c, err
+		}
+	}
+	if err = c.takeOver(conn, sec, e.cfg.StallTime); err != nil && c.shared != nil {
+		err = errors.Join(err, c.shared.close())
+	}
+	return c, err
 }
 
 // pidfd returns that of the peer's process, −1 if there is none to be had.
@@ -152,7 +163,7 @@ func (e *Endpoint) call(kind string, conn net.Conn, through net.Conn, me wire.Id
 	if _, err := conn.Write(k[:]); err != nil {
 		return nil, err
 	}
-	return e.shake(kind, conn, through, wire.Client, func(rw io.ReadWriter, binding []byte) (wire.Identity, wire.Identity, error) {
+	return e.shake(kind, conn, through, true, func(rw io.ReadWriter, binding []byte) (wire.Identity, wire.Identity, error) {
 		peer, err := wire.Connect(rw, e.cfg.Key, binding, me)
 		if err == nil && (peer.Job != me.Job || peer.From != me.To && me.To != wire.Coordinator) {
 			err = fmt.Errorf("it is process %d of job %x", peer.From, peer.Job)

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -29,6 +30,14 @@ type Handler interface {
 	Read() (bytes int)         // do so; so many bytes have moved
 	Sleeps(most time.Duration) // a caller is about to sleep, for so long (negative: until something happens)
 	Undriven()                 // nobody drives any more
+	Look()                     // look at what the Inbox has marked
+}
+
+// Inbox is where other processes mark that they have written to memory that they share with this one.
+type Inbox interface {
+	Marked() bool // there is something to look at
+	Sleep()       // from now on whoever marks something wakes this process
+	Wake()        // it does not sleep any more
 }
 
 // Config says how an engine runs.
@@ -63,7 +72,10 @@ type Engine struct {
 	asleep     *Waiter // the driver, while it waits for sockets
 	drives     uint64
 	spins      uint64
-	vain       int // how often spinning was of no use lately
+	vain       int   // how often spinning was of no use lately
+	inbox      Inbox // nil: no memory is shared with other processes
+	look       look
+	called     atomic.Bool // wake was called, and the driver has not seen it yet
 	background Waiter
 	standing   []*Waiter
 	resting    bool
@@ -84,6 +96,9 @@ func (e *Engine) Poll() (err error) {
 	e.poll, err = newPoller()
 	return err
 }
+
+// Share has it look at an inbox, too. It is called before Run.
+func (e *Engine) Share(in Inbox) { e.inbox = in }
 
 // Run starts the background goroutine.
 func (e *Engine) Run() {
@@ -195,7 +210,7 @@ func (e *Engine) Halt() {
 	case e.rested <- struct{}{}:
 	default:
 	}
-	e.poll.wake()
+	e.wake()
 }
 
 // Stop waits, after Halt if there was a Run, until nobody drives, and closes the poller. The lock is not held.
@@ -208,12 +223,25 @@ func (e *Engine) Stop() {
 	if e.driver != nil { // it is on its way out
 		left := make(chan struct{})
 		e.leaving = left
-		e.poll.wake()
+		e.wake()
 		e.Unlock()
 		<-left
 		e.Lock()
 	}
 	e.poll.close()
+}
+
+// wake makes the driver look again.
+func (e *Engine) wake() {
+	e.called.Store(true)
+	e.poll.wake()
+}
+
+// Again has the driver look at the Inbox, if it is waiting: this process has marked something itself.
+func (e *Engine) Again() {
+	if e.asleep != nil {
+		e.wake()
+	}
 }
 
 // wakeOn sees to it that the driver wakes when ctx ends.
@@ -234,6 +262,6 @@ func (e *Engine) wakeDriver() {
 	e.Lock()
 	defer e.Unlock()
 	if !e.stopped {
-		e.poll.wake()
+		e.wake()
 	}
 }

@@ -45,7 +45,7 @@ func (e *Engine) At(at protocol.Time, do func()) {
 	i, _ := slices.BinarySearchFunc(e.timers, at, func(t timer, at protocol.Time) int { return cmp.Compare(at, t.at) })
 	e.timers = slices.Insert(e.timers, i, timer{at, do})
 	if i == len(e.timers)-1 && e.asleep != nil { // whoever sleeps would sleep too long
-		e.poll.wake()
+		e.wake()
 	}
 }
 

@@ -81,7 +81,7 @@ func (e *Engine) Complete(w *Waiter) {
 	w.done = true
 	if w == e.driver {
 		if e.asleep == w {
-			e.poll.wake()
+			e.wake()
 		}
 		return
 	}
@@ -109,7 +109,7 @@ func (e *Engine) Wait(ctx context.Context, w *Waiter) error {
 			continue
 		}
 		if e.driver == &e.background && e.asleep == &e.background {
-			e.poll.wake() // it sees that somebody else drives, and rests
+			e.wake() // it sees that somebody else drives, and rests
 		}
 		e.wakeOn(ctx)
 		e.drives++
@@ -171,7 +171,7 @@ func (e *Engine) handOver() {
 func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 	var room events
 	for waits := false; ; waits = true {
-		if spin && e.spinFor(w) {
+		if e.inbox == nil && spin && e.spinFor(w) {
 			e.Fire()
 			return
 		}
@@ -185,9 +185,13 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 		e.asleep = w
 		e.Unlock()
 		var got []Ready
-		if w == &e.background {
+		switch found := e.lookFor(w, d); {
+		case found && !e.look.due():
+		case found:
+			got = e.poll.wait(&room, 0)
+		case w == &e.background:
 			got = e.poll.rest(d)
-		} else {
+		default:
 			got = e.poll.wait(&room, d)
 		}
 		e.Lock()
@@ -195,6 +199,10 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 			e.asleep = nil
 		}
 		e.react(got)
+		if e.inbox != nil {
+			e.inbox.Wake()
+			e.cfg.Handler.Look()
+		}
 		e.Fire()
 		if w.done || e.driver != w || e.stopped || ctx.Err() != nil {
 			return
@@ -213,6 +221,7 @@ type Ready struct {
 func (e *Engine) react(got []Ready) {
 	for _, ev := range got {
 		if ev.Data < 0 {
+			e.called.Store(false)
 			e.poll.woken()
 			continue
 		}
@@ -298,7 +307,7 @@ func (e *Engine) inBackground() {
 			if e.driver == &e.background {
 				e.driver = nil
 			} else if e.asleep != nil {
-				e.poll.wake() // the wake that was seen here may have been for the new driver
+				e.wake() // the wake that was seen here may have been for the new driver
 			}
 		}
 	}

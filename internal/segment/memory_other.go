@@ -1,0 +1,17 @@
+//go:build !linux
+
+package segment
+
+import (
+	"errors"
+	"os"
+)
+
+func create(string, int) (*os.File, []byte, error) { return nil, nil, errors.ErrUnsupported }
+
+func open(*os.File) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func unmap([]byte) error { return errors.ErrUnsupported }
+
+// Yield needs Linux.
+func Yield() {}
