@@ -11,7 +11,7 @@ import (
 // nodeRooms are the rooms of a Process: the field that is the room, and the files that may use
 // what is in it. Others call its methods.
 var nodeRooms = map[string]string{
-	"mesh":     "peer connect incoming lives local observe outgoing progress read settle",
+	"mesh":     "peer connect incoming lives local observe outgoing progress read settle share",
 	"views":    "views drain lives moves",
 	"recovery": "rules abort backup copies epoch load logmemory lost moves outlive replay",
 	"groups": "member agree agreed ahead buffers call check choose dispatch inquiry kill machine mismatch operation plan release " +

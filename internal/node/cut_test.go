@@ -28,7 +28,7 @@ func TestCutConnections(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv(cutsVariable)); err == nil {
 		all = n
 	}
-	percent := map[string]int{transport.Unix: 55, transport.TCP: 35, transport.TLS: 10} // a cut of TLS costs a handshake
+	percent := map[string]int{transport.Shared: 35, transport.Unix: 30, transport.TCP: 25, transport.TLS: 10} // a cut of TLS costs a handshake
 	total := 0
 	for _, kind := range socketKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 const memory = "memory"
 
 var (
-	allKinds    = []string{memory, transport.Unix, transport.TCP, transport.TLS}
+	allKinds    = []string{memory, transport.Shared, transport.Unix, transport.TCP, transport.TLS}
 	socketKinds = allKinds[1:]
 )
 
@@ -122,8 +122,8 @@ type job struct {
 
 // place is where a process may listen.
 func place(dir, kind string, rank int) transport.Place {
-	if kind == transport.Unix {
-		return transport.Place{Kind: kind, Path: filepath.Join(dir, strconv.Itoa(rank))}
+	if kind == transport.Unix || kind == transport.Shared {
+		return transport.Place{Kind: transport.Unix, Path: filepath.Join(dir, strconv.Itoa(rank))}
 	}
 	return transport.Place{Kind: kind, Net: netip.MustParsePrefix("127.0.0.0/8")}
 }
@@ -169,7 +169,11 @@ func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)
 		if c.Silence == 0 {
 			c.Silence = 10 * time.Minute // a busy machine is not a silent peer, and no beat helps out of a stall
 		}
-		p, err := New(c, Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place(dir, kind, r)}})
+		s := Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place(dir, kind, r)}}
+		if kind == transport.Shared {
+			s.Shares = n
+		}
+		p, err := New(c, s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,6 @@ type shared struct {
 	rung    bool           // the socket has something to read
 	marked  func()         // marks, for the writer
 	sleeps  bool           // the peer slept when it was marked last
-	broken  error
 	oneByte [1]byte
 }
 
@@ -115,6 +114,9 @@ func (s *shared) close() (err error) {
 
 // read reads what is in the ring, and what the socket has to say if it has rung.
 func (s *shared) read(fd int, b []byte) (int, error) {
+	if s.memory == nil {
+		return 0, net.ErrClosed
+	}
 	n, awaited, err := s.in.Read(b)
 	if awaited {
 		s.marked()
@@ -138,6 +140,9 @@ func (s *shared) read(fd int, b []byte) (int, error) {
 
 // write writes as much as there is room for, and wakes the peer if it sleeps.
 func (s *shared) write(fd int, bufs [][]byte) (total int, err error) {
+	if s.memory == nil {
+		return 0, net.ErrClosed
+	}
 	for _, b := range bufs {
 		var n int
 		n, err = s.out.Write(b, s.marked)

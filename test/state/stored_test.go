@@ -471,9 +471,17 @@ func TestStoredProcessesKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, l := range g.Await(t, "ready", 7)[4:] { // from their files, in the same round
-		if l.Rank == 0 || l.Pid != pids[0] {
+	// From their files, in the same round. A victim may have taken over tasks of one that died before it.
+	left := map[int]bool{1: true, 2: true, 3: true}
+	for n := 5; len(left) > 0; n++ {
+		l := g.Await(t, "ready", n)[n-1]
+		switch {
+		case l.Rank == 0:
 			t.Errorf("%v", l)
+		case l.Pid == pids[0]:
+			delete(left, l.Rank)
+		case n > 4+3+2:
+			t.Fatalf("%v are not taken over by the process that lives", left)
 		}
 	}
 }
