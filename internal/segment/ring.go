@@ -79,7 +79,7 @@ type Reader struct {
 	written uint64 // when it last looked
 }
 
-// Read reads what is there; 0: nothing. If awaited, the writer waits for room, of which there is enough now.
+// Read reads what is there; 0: nothing. If awaited, the writer waits for room, and there is some now.
 func (r *Reader) Read(b []byte) (n int, awaited bool, err error) {
 	for n < len(b) {
 		if r.read == r.written {

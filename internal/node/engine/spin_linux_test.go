@@ -16,7 +16,7 @@ type spinner struct {
 
 func (s *spinner) Visited()             {}
 func (s *spinner) Ready(Ready)          {}
-func (s *spinner) Look() {}
+func (s *spinner) Look()                {}
 func (s *spinner) Spins() bool          { return true }
 func (s *spinner) Sleeps(time.Duration) {}
 func (s *spinner) Undriven()            {}

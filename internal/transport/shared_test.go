@@ -1,0 +1,216 @@
+//go:build linux
+
+package transport_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"testing"
+
+	"github.com/coppice-go/coppice/internal/segment"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/internal/wire"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharing is both ends of a connection between two endpoints, of which those with an inbox share memory.
+func sharing(t testing.TB, one, two *segment.Inbox) (a, b *transport.Conn) {
+	t.Helper()
+	with := func(in *segment.Inbox) func(*transport.Config) {
+		return func(c *transport.Config) { c.Inbox, c.Ring = in, segment.RingMin }
+	}
+	at := start(t, 1, with(one), place(t, transport.Unix))
+	from := start(t, 2, with(two))
+	b, err := from.Dial(context.Background(), at.Addresses()[0], wire.Identity{To: 1}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = <-at.got
+	t.Cleanup(func() {
+		_ = a.Close()
+		_ = b.Close()
+	})
+	return a, b
+}
+
+func inbox(t testing.TB) *segment.Inbox {
+	t.Helper()
+	in, err := segment.NewInbox(10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+// TestMemoryIsSharedIfBothAgree: otherwise the bytes go through the socket.
+func TestMemoryIsSharedIfBothAgree(t *testing.T) {
+	leavesNothing(t)
+	one, two := inbox(t), inbox(t)
+	for _, c := range []struct{ one, two *segment.Inbox }{{one, two}, {one, nil}, {nil, two}, {nil, nil}} {
+		a, b := sharing(t, c.one, c.two)
+		if want := c.one != nil && c.two != nil; a.Shared() != want || b.Shared() != want {
+			t.Errorf("shared %v and %v, want %v", a.Shared(), b.Shared(), want)
+		}
+		for range 2 {
+			if n, err := a.Write([][]byte{[]byte("hel"), []byte("lo")}); n != 5 || err != nil {
+				t.Fatal(n, err)
+			}
+			var room [10]byte
+			if n, err := b.Read(room[:]); string(room[:n]) != "hello" || err != nil {
+				t.Fatalf("%q, %v", room[:n], err)
+			}
+			if _, err := b.Read(room[:]); err != transport.ErrAgain {
+				t.Fatal(err)
+			}
+			a, b = b, a
+		}
+	}
+}
+
+// sleeper is an end that sleeps whenever there is nothing to do.
+type sleeper struct {
+	c  *transport.Conn
+	in *segment.Inbox
+}
+
+// wait sleeps until something is marked, as a process does.
+func (s *sleeper) wait() error {
+	s.in.Sleep()
+	defer s.in.Wake()
+	if s.in.Marked() {
+		s.in.Take(func(int) {})
+		return nil
+	}
+	fds := []unix.PollFd{{Fd: int32(s.c.Fd()), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 20_000)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return errors.Join(err, errors.New("a wake-up is lost"))
+		}
+		s.c.Rung()
+		s.in.Take(func(int) {})
+		return nil
+	}
+}
+
+// TestNoWakeUpIsLost: two that sleep as soon as they have nothing to do exchange messages of all sizes, so that each waits for bytes
+// and for room.
+func TestNoWakeUpIsLost(t *testing.T) {
+	one, two := inbox(t), inbox(t)
+	a, b := sharing(t, one, two)
+	const messages = 20_000
+	done := make(chan error, 2)
+	run := func(s *sleeper, seed uint64) error {
+		mine, theirs := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(1-seed, 0))
+		size := func(r *rand.Rand) int { return 8 + r.IntN(1<<r.IntN(17)) }
+		var out, in []byte
+		sent, got, next := 0, 0, size(theirs)
+		room := make([]byte, 60_000)
+		for sent < messages || got < messages || len(out) > 0 {
+			progress := false
+			if len(out) == 0 && sent < messages {
+				out = make([]byte, size(mine))
+				binary.LittleEndian.PutUint64(out, uint64(sent))
+				sent++
+			}
+			if len(out) > 0 {
+				n, err := s.c.Write([][]byte{out})
+				if err != nil && err != transport.ErrAgain {
+					return err
+				}
+				out = out[n:]
+				progress = n > 0
+				if len(out) > 0 && s.c.AwaitRoom(true) {
+					progress = true
+				}
+			}
+			n, err := s.c.Read(room)
+			if err != nil && err != transport.ErrAgain {
+				return err
+			}
+			in = append(in, room[:n]...)
+			progress = progress || n > 0
+			for ; got < messages && len(in) >= next; got++ {
+				if binary.LittleEndian.Uint64(in) != uint64(got) {
+					return errors.New("not what was sent")
+				}
+				in, next = in[next:], size(theirs)
+			}
+			if !progress {
+				if err := s.wait(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	go func() { done <- run(&sleeper{c: a, in: one}, 0) }()
+	go func() { done <- run(&sleeper{c: b, in: two}, 1) }()
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatWasWrittenBeforeTheEndIsRead: the end of a peer shows after all that it has written.
+func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
+	leavesNothing(t)
+	a, b := sharing(t, inbox(t), inbox(t))
+	if n, err := a.Write([][]byte{make([]byte, 1000)}); n != 1000 || err != nil {
+		t.Fatal(n, err)
+	}
+	_ = a.Close()
+	b.Rung()
+	total := 0
+	for room := make([]byte, 300); ; {
+		n, err := b.Read(room)
+		total += n
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", total, err)
+		}
+	}
+	if total != 1000 {
+		t.Errorf("%d bytes before the end, want 1000", total)
+	}
+	if _, err := a.Read(make([]byte, 1)); err != net.ErrClosed {
+		t.Errorf("a closed end: %v", err)
+	}
+	if _, err := a.Write([][]byte{{1}}); err != net.ErrClosed {
+		t.Errorf("a closed end: %v", err)
+	}
+}
+
+func TestSharedMemoryAllocatesNothing(t *testing.T) {
+	one, two := inbox(t), inbox(t)
+	a, b := sharing(t, one, two)
+	message := [][]byte{make([]byte, 32), make([]byte, 8)}
+	room := make([]byte, 1000)
+	if n := testing.AllocsPerRun(1000, func() {
+		if n, err := a.Write(message); n != 40 || err != nil {
+			t.Fatal(n, err)
+		}
+		one.Take(func(int) {})
+		two.Take(func(int) {})
+		if n, err := b.Read(room); n != 40 || err != nil {
+			t.Fatal(n, err)
+		}
+		if _, err := b.Read(room); err != transport.ErrAgain {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
