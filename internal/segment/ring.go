@@ -35,10 +35,11 @@ type Writer struct {
 
 // Room returns how many bytes can be written now.
 func (w *Writer) Room() (int, error) {
-	w.read = w.at.read.Load()
-	if w.written-w.read > uint64(len(w.ring)) {
+	read := w.at.read.Load()
+	if w.written-read > uint64(len(w.ring)) {
 		return 0, ErrDamaged
 	}
+	w.read = read
 	return len(w.ring) - int(w.written-w.read), nil
 }
 
@@ -83,13 +84,14 @@ type Reader struct {
 func (r *Reader) Read(b []byte) (n int, awaited bool, err error) {
 	for n < len(b) {
 		if r.read == r.written {
-			r.written = r.at.written.Load()
-			if r.written-r.read > uint64(len(r.ring)) {
+			written := r.at.written.Load()
+			if written-r.read > uint64(len(r.ring)) {
 				return n, false, ErrDamaged
 			}
-			if r.read == r.written {
+			if written == r.read {
 				break
 			}
+			r.written = written
 		}
 		at := int(r.read & uint64(len(r.ring)-1))
 		c := copy(b[n:], r.ring[at:min(len(r.ring), at+int(r.written-r.read))])
