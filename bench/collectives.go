@@ -39,7 +39,7 @@ func collectives(tcp, shared bool) (all []line) {
 					ours: coppiceUnix, theirs: openMPITCP, target: target{ratio: cellMax}, cell: true,
 				}
 				if shared {
-					l.theirs, l.target = openMPIShared, target{}
+					l.ours, l.theirs, l.target = coppiceShared, openMPIShared, target{}
 				}
 				if tcp {
 					l.beside = coppiceTCP

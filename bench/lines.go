@@ -12,6 +12,7 @@ type side string
 const (
 	coppiceUnix      side = "Coppice, Unix sockets"
 	coppiceReplay    side = "Coppice, replay, Unix sockets"
+	coppiceShared    side = "Coppice, replay, shared memory"
 	coppiceOther     side = "Coppice, the other commit, Unix sockets"
 	coppiceTCP       side = "Coppice, TCP"
 	coppiceCorrected side = "Coppice, checked, Unix sockets"

@@ -80,7 +80,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.SetOutput(io.Discard)
 	flags.BoolVar(&o.collectives, "collectives", false, "every collective against Open MPI, a table for each number of processes")
 	flags.BoolVar(&o.tcp, "tcp", false, "with --collectives: Coppice over TCP beside it")
-	flags.BoolVar(&o.shared, "shared", false, "with --collectives: against Open MPI's shared memory, without targets, not its TCP")
+	flags.BoolVar(&o.shared, "shared", false, "with --collectives: over shared memory, in the mode replay, against Open MPI's shared memory, without targets")
 	flags.StringVar(&o.against, "against", "", "against ourselves at `COMMIT`: times, and what operations cost")
 	flags.BoolVar(&o.counts, "counts", false, "count what operations cost, and fail above the limits in limits.txt")
 	flags.BoolVar(&o.write, "write", false, "with --counts: write limits.txt anew")

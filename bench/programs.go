@@ -69,7 +69,7 @@ func (ps *programs) missing(s side) error {
 	switch s {
 	case coppiceOther:
 		return nil // there is none without it
-	case coppiceUnix, coppiceReplay, coppiceTCP, coppiceCorrected, coppiceCopied:
+	case coppiceUnix, coppiceReplay, coppiceShared, coppiceTCP, coppiceCorrected, coppiceCopied:
 		return errors.Join(ps.launcher.err, ps.coppiceLoop.err)
 	case coppiceLocal:
 		return ps.coppiceLoop.err
@@ -82,23 +82,28 @@ func (ps *programs) missing(s side) error {
 
 // command returns the words that run jobs on p processes of a side.
 func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
+	run := func(launcher, program, transport, mode string) []string {
+		return []string{launcher, "run", "-n", strconv.Itoa(p), "--env", "COPPICE_TRANSPORT=" + transport, "--", program, "-mode", mode}
+	}
+	ours := func(transport, mode string) []string { return run(ps.launcher.path, ps.coppiceLoop.path, transport, mode) }
 	var words []string
-	n := strconv.Itoa(p)
 	switch s {
 	case coppiceUnix:
-		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path}
+		words = ours("unix", "plain")
 	case coppiceReplay:
-		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "replay"}
+		words = ours("unix", "replay")
+	case coppiceShared:
+		words = ours("shared", "replay")
 	case coppiceOther:
-		words = []string{ps.other.launcher.path, "run", "-n", n, "--", ps.other.coppiceLoop.path, "-mode", ps.other.mode}
+		words = run(ps.other.launcher.path, ps.other.coppiceLoop.path, "unix", ps.other.mode)
 	case coppiceTCP:
-		words = []string{ps.launcher.path, "run", "-n", n, "--env", "COPPICE_TRANSPORT=tcp", "--", ps.coppiceLoop.path}
+		words = ours("tcp", "plain")
 	case coppiceCorrected:
-		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "checked"}
+		words = ours("unix", "checked")
 	case coppiceCopied:
-		words = []string{ps.launcher.path, "run", "-n", n, "--", ps.coppiceLoop.path, "-mode", "copied"}
+		words = ours("unix", "copied")
 	case coppiceLocal:
-		words = []string{ps.coppiceLoop.path, "-local", n}
+		words = []string{ps.coppiceLoop.path, "-local", strconv.Itoa(p)}
 	case rawUnix:
 		words = []string{ps.rawLoop.path}
 	case openMPITCP:
