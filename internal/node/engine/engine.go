@@ -79,6 +79,7 @@ type Engine struct {
 	background Waiter
 	standing   []*Waiter
 	resting    bool
+	rests      bool // the background is in poller.rest
 	rested     chan struct{}
 	hurry      chan struct{} // the background is to drive at once
 	ended      chan struct{} // closed when the background has; nil: it never began

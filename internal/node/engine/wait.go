@@ -117,6 +117,11 @@ func (e *Engine) Wait(ctx context.Context, w *Waiter) error {
 		e.drive(ctx, w, e.cfg.Spin)
 		e.driver = nil
 		e.handOver()
+		if e.rests && e.inbox != nil {
+			// The background has not left yet: the call for that may have been seen by this driver. While it stays, nobody
+			// looks at the inbox, which does not say that the process sleeps.
+			e.poll.wake()
+		}
 		if e.leaving != nil {
 			close(e.leaving)
 			e.leaving = nil
@@ -181,25 +186,13 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 		if ctx.Err() != nil { // that it ended may be known to nobody but the one who drove before
 			return
 		}
-		d := e.untilTimer()
 		e.asleep = w
-		e.Unlock()
-		var got []Ready
-		switch found := e.lookFor(w, d); {
-		case found && !e.look.due():
-		case found:
-			got = e.poll.wait(&room, 0)
-		case w == &e.background:
-			got = e.poll.rest(d)
-		default:
-			got = e.poll.wait(&room, d)
-		}
-		e.Lock()
+		got := e.sleep(w, &room)
 		if e.asleep == w {
 			e.asleep = nil
 		}
 		e.react(got)
-		if e.inbox != nil {
+		if e.inbox != nil && e.driver == w { // otherwise another driver may rely on being woken
 			e.inbox.Wake()
 			e.cfg.Handler.Look()
 		}
@@ -208,6 +201,34 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 			return
 		}
 	}
+}
+
+// sleep waits until something is to be done, and returns which descriptors are ready.
+func (e *Engine) sleep(w *Waiter, room *events) (got []Ready) {
+	d := e.untilTimer()
+	found, sockets := false, true
+	if e.inbox != nil {
+		if found = e.lookFor(w, d); found {
+			sockets = e.look.due()
+		} else {
+			d = e.untilTimer()
+		}
+	}
+	rests := !found && w == &e.background
+	e.rests = e.rests || rests
+	e.Unlock()
+	switch {
+	case !sockets:
+	case found:
+		got = e.poll.wait(room, 0)
+	case rests:
+		got = e.poll.rest(d)
+	default:
+		got = e.poll.wait(room, d)
+	}
+	e.Lock()
+	e.rests = e.rests && !rests
+	return got
 }
 
 // Ready is a descriptor with input or room for output, and the data that was passed to Watch.
