@@ -50,8 +50,8 @@ func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
 // calm tells whether nobody was told to suspect another.
 func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 && w.Late() == 0 }
 
-// begins is the life in which a process begins that is late: the next if a view without the first is open, and none if all are gone who
-// could let it in.
+// begins is the life in which a process begins that is late: the next if a view without the first is open, and none if all processes that
+// could let it in are gone, or leave because the job is over: a coordinator refuses it then.
 func begins(w *replayWorld, r protocol.Rank) uint32 {
 	j := jobOf(w)
 	if _, in := j.First().Find(r); !in {
@@ -66,6 +66,8 @@ func begins(w *replayWorld, r protocol.Rank) uint32 {
 			gone = gone || first || q == j.Coordinator()
 		case q == j.Coordinator():
 			left = true
+		case w.State(q).Leaves() > 0:
+			gone = true
 		case w.State(q).View() != nil && !w.State(q).Out():
 			left = true
 			removed = removed || !w.State(q).View().Has(membership.Member{ID: r, Incarnation: 1})
