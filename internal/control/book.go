@@ -12,8 +12,8 @@ import (
 // session has received a prefix of it.
 //
 // Every process learns the address of every other, which is n² addresses for a job of n processes. On one
-// host they differ only in the rank, so they are sent as a group: a line for
-// thousands of processes is hardly longer than one for a single process.
+// host they differ only in the rank, and for other hosts in the port, so they are sent as a group: a line for
+// thousands of processes is hardly longer than one for a single process, but for the ports.
 type addressBook struct {
 	entries []bookEntry
 }
@@ -22,12 +22,14 @@ type addressBook struct {
 type bookEntry struct {
 	rank  int
 	group peerGroup // without ranks
+	ports []uint16  // for the marks in the addresses
 	key   string    // tells it from other groups
 }
 
-// peerGroup is a set of processes that differ only in their ranks.
+// peerGroup is a set of processes that differ only in their ranks and ports.
 type peerGroup struct {
 	Ranks       []int    `json:"ranks,omitempty"` // the first and the last of each range, ascending
+	Ports       []uint16 `json:"ports,omitempty"` // of the addresses that end with portMark, rank by rank
 	Incarnation uint64   `json:"incarnation"`
 	Addresses   []string `json:"addresses"` // in which rankMark stands for the rank
 	Host        string   `json:"host,omitempty"`
@@ -36,17 +38,33 @@ type peerGroup struct {
 // rankMark stands for the rank in an address of a group; no address has it.
 const rankMark = "\x00"
 
+// portMark stands for the port at the end of an address of a group; no address ends with it.
+const portMark = ":" + rankMark
+
+// cutPort separates an address from the port at its end.
+func cutPort(address string) (before string, port uint16, is bool) {
+	i := strings.LastIndexByte(address, ':')
+	n, err := strconv.ParseUint(address[i+1:], 10, 16)
+	if i < 0 || err != nil || strconv.FormatUint(n, 10) != address[i+1:] {
+		return address, 0, false
+	}
+	return address[:i], uint16(n), true
+}
+
 // rankPath returns how the address of a process that listens in a directory ends.
 func rankPath(rank string) string { return "/" + rank + ".sock" }
 
 func (b *addressBook) add(p Peer) {
 	g := peerGroup{Incarnation: p.Incarnation, Host: p.Host, Addresses: slices.Clone(p.Addresses)}
+	var ports []uint16
 	for i, a := range g.Addresses {
 		if dir, is := strings.CutSuffix(a, rankPath(strconv.Itoa(p.Rank))); is {
 			g.Addresses[i] = dir + rankPath(rankMark)
+		} else if before, port, is := cutPort(a); is {
+			g.Addresses[i], ports = before+portMark, append(ports, port)
 		}
 	}
-	b.entries = append(b.entries, bookEntry{p.Rank, g, fmt.Sprintf("%d %q %q", g.Incarnation, g.Host, g.Addresses)})
+	b.entries = append(b.entries, bookEntry{p.Rank, g, ports, fmt.Sprintf("%d %q %q", g.Incarnation, g.Host, g.Addresses)})
 }
 
 // batchMax bounds the groups of one message in bytes, if they are several.
@@ -72,6 +90,7 @@ func (b *addressBook) batches(from int) (lines [][]byte) {
 		} else {
 			g.Ranks = append(g.Ranks, rank, rank)
 		}
+		g.Ports = append(g.Ports, e.ports...)
 	}
 	next, bytes := message{Type: tellPeers}, 0
 	for key, g := range groups {
@@ -80,7 +99,7 @@ func (b *addressBook) batches(from int) (lines [][]byte) {
 			next.Groups, bytes = nil, 0
 		}
 		next.Groups = append(next.Groups, *g)
-		bytes += len(key) + 8*len(g.Ranks) + 64 // about: 64 for the names of fields
+		bytes += len(key) + 8*len(g.Ranks) + 6*len(g.Ports) + 64 // about: 64 for the names of fields
 	}
 	if next.Groups != nil {
 		lines = append(lines, next.line())
@@ -91,28 +110,40 @@ func (b *addressBook) batches(from int) (lines [][]byte) {
 // ungroup returns the processes of groups; false: batches does not make such groups.
 func ungroup(groups []peerGroup) (peers []Peer, ok bool) {
 	for _, g := range groups {
-		next := 0
+		next, ports := 0, g.Ports
 		for ranks := range slices.Chunk(g.Ranks, 2) {
 			if len(ranks) < 2 || ranks[0] < next || ranks[1] < ranks[0] || ranks[1] >= SizeMax || len(peers)+ranks[1]-ranks[0] >= SizeMax {
 				return nil, false
 			}
 			for rank := ranks[0]; rank <= ranks[1]; rank++ {
-				peers = append(peers, g.peer(rank))
+				p, rest, ok := g.peer(rank, ports)
+				if !ok {
+					return nil, false
+				}
+				peers, ports = append(peers, p), rest
 			}
 			next = ranks[1] + 1
+		}
+		if len(ports) > 0 {
+			return nil, false
 		}
 	}
 	return peers, true
 }
 
-// peer returns the process of a rank of the group.
-func (g *peerGroup) peer(rank int) Peer {
+// peer returns the process of a rank of the group, whose ports come first, and the other ports; false: there are too few.
+func (g *peerGroup) peer(rank int, ports []uint16) (p Peer, rest []uint16, ok bool) {
 	addresses := make([]string, len(g.Addresses))
 	for i, a := range g.Addresses {
 		if dir, is := strings.CutSuffix(a, rankPath(rankMark)); is {
 			a = dir + rankPath(strconv.Itoa(rank))
+		} else if before, is := strings.CutSuffix(a, portMark); is {
+			if len(ports) == 0 {
+				return p, nil, false
+			}
+			a, ports = before+":"+strconv.Itoa(int(ports[0])), ports[1:]
 		}
 		addresses[i] = a
 	}
-	return Peer{Rank: rank, Incarnation: g.Incarnation, Addresses: addresses, Host: g.Host}
+	return Peer{Rank: rank, Incarnation: g.Incarnation, Addresses: addresses, Host: g.Host}, ports, true
 }

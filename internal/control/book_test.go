@@ -71,6 +71,32 @@ func TestAddressesOfAHostAreToldInFewBytes(t *testing.T) {
 	}
 }
 
+// To other hosts, addresses differ in their ports as well.
+func TestAddressesOfSeveralHostsAreToldInFewBytes(t *testing.T) {
+	const n, hosts = 1000, 4
+	address := func(rank int) []string {
+		host := rank * hosts / n
+		return []string{
+			fmt.Sprintf("unix:/tmp/coppice-%d/%d.sock", host, rank),
+			fmt.Sprintf("tls:198.51.100.%d:%d", host, 64000+rank), fmt.Sprintf("tls:[2001:db8::%d]:%d", host, 64000+rank),
+		}
+	}
+	var b addressBook
+	for _, rank := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		b.add(Peer{Rank: rank, Incarnation: 1, Addresses: address(rank), Host: fmt.Sprint("host", rank*hosts/n)})
+	}
+	lines := b.batches(0)
+	if len(lines) != 1 || len(lines[0]) > 12*n+200*hosts {
+		t.Errorf("%d lines, the first of %d bytes, for %d processes; want 1, with two ports a process", len(lines), len(lines[0]), n)
+	}
+	heard := told(t, lines)
+	for rank := range n {
+		if !reflect.DeepEqual(heard[rank].Addresses, address(rank)) {
+			t.Fatalf("process %d is known as %+v, want %q", rank, heard[rank], address(rank))
+		}
+	}
+}
+
 // Groups or not, everybody hears what was announced last.
 func TestGroupsHaveTheAddressesThatWereAnnounced(t *testing.T) {
 	var b addressBook
@@ -83,6 +109,7 @@ func TestGroupsHaveTheAddressesThatWereAnnounced(t *testing.T) {
 		{Rank: 5, Incarnation: 1, Addresses: []string{"unix:/d/15.sock"}, Host: "a"}, // not by its rank
 		{Rank: 15, Incarnation: 1, Addresses: []string{"unix:/d/15.sock", "tls:10.0.0.1:7015"}, Host: "a"},
 		{Rank: 16, Incarnation: 1, Addresses: []string{"unix:/d/16.sock", "tls:10.0.0.1:7016"}, Host: "a"},
+		{Rank: 18, Incarnation: 1, Addresses: []string{"unix:/d/18.sock", "tls:10.0.0.1:07018", "tls:10.0.0.1:70180", "7018", "tls:"}, Host: "a"}, // no ports
 		{Rank: 17, Incarnation: 1, Addresses: []string{}},
 		{Rank: 4, Incarnation: 2, Addresses: []string{"unix:/e/4.sock"}, Host: "a"}, // again
 		{Rank: 0, Incarnation: 1, Addresses: []string{"unix:/d/0.sock"}, Host: "a"},
@@ -93,7 +120,7 @@ func TestGroupsHaveTheAddressesThatWereAnnounced(t *testing.T) {
 			t.Fatalf("after %d announcements: %+v, want %+v", i+1, got, want)
 		}
 	}
-	if got := told(t, b.batches(8)); len(got) != 2 || got[4].Incarnation != 2 {
+	if got := told(t, b.batches(9)); len(got) != 2 || got[4].Incarnation != 2 {
 		t.Errorf("what is new: %+v", got)
 	}
 	if lines := b.batches(len(b.entries)); lines != nil {
@@ -104,7 +131,9 @@ func TestGroupsHaveTheAddressesThatWereAnnounced(t *testing.T) {
 // A book of many hosts goes out in lines that are not too long.
 func TestBatchesAreBounded(t *testing.T) {
 	const n = SizeMax
-	b := bookOf(n, func(rank int) string { return fmt.Sprintf("tls:%s.example.org:%d", strings.Repeat("name", 50), rank) })
+	b := bookOf(n, func(rank int) string {
+		return fmt.Sprintf("tls:%s-%d.example.org:7000", strings.Repeat("name", 50), rank)
+	})
 	lines := b.batches(0)
 	for _, line := range lines {
 		if len(line) > batchMax+200 {
@@ -136,6 +165,12 @@ func TestBadGroupsAreRefused(t *testing.T) {
 	for _, ranks := range [][]int{{1}, {2, 1}, {-1, 0}, {0, 5, 5, 6}, {0, SizeMax}, {0, 1, 2}} {
 		if peers, ok := ungroup([]peerGroup{{Ranks: ranks}}); ok {
 			t.Errorf("ranks %v: %d peers", ranks, len(peers))
+		}
+	}
+	for _, ports := range [][]uint16{nil, {1, 2, 3}, {1, 2, 3, 4, 5}} {
+		g := peerGroup{Ranks: []int{0, 1}, Ports: ports, Addresses: []string{"tls:a" + portMark, "tls:b" + portMark}}
+		if peers, ok := ungroup([]peerGroup{g}); ok {
+			t.Errorf("ports %v: %d peers", ports, len(peers))
 		}
 	}
 	all := peerGroup{Ranks: []int{0, SizeMax - 1}}

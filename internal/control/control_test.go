@@ -269,6 +269,43 @@ func TestThirtyTwoProcessesMeet(t *testing.T) {
 	}
 }
 
+// batches counts how often a process hears of others.
+type batches struct {
+	*recorder
+	heard atomic.Int64
+}
+
+func (b *batches) Peers(peers []control.Peer) {
+	b.heard.Add(1)
+	b.recorder.Peers(peers)
+}
+
+// TestProcessesThatStartHearOfEachOtherInFewBatches: each batch wakes all processes, which keeps those waiting that start.
+func TestProcessesThatStartHearOfEachOtherInFewBatches(t *testing.T) {
+	const n = 60
+	began := time.Now()
+	s := serve(t, control.ServerConfig{Size: n})
+	first := &batches{recorder: newRecorder()}
+	for rank := range n {
+		handler := control.Handler(first)
+		if rank > 0 {
+			handler = newRecorder()
+		}
+		c, _, err := control.Join(t.Context(), s.Place(rank, 1), handler, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		c.Announce([]string{fmt.Sprintf("%d.sock", rank)}, "here")
+		time.Sleep(20 * time.Millisecond)
+	}
+	first.awaitPeers(t, n)
+	// Each waits half as long as the coordinator has run, from 5 ms to 0.5 s.
+	if most := 16 + int64(2*time.Since(began).Seconds()); first.heard.Load() > most {
+		t.Errorf("%d batches for %d processes in %v; want at most %d", first.heard.Load(), n, time.Since(began), most)
+	}
+}
+
 func TestFinishedNeedsAll(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 3})
 	clients, notes := crew(t, s, 3)

@@ -71,7 +71,7 @@ func FuzzLines(f *testing.F) {
 		{Type: sayLoad, Tasks: 3, Bytes: 9},
 		{Type: sayBye, Record: []byte("x")},
 		{Type: sayEvent, Event: json.RawMessage(`{"time":"2026-01-02T03:04:05Z","type":"view","number":2,"members":[[0,1],[3,1]],"owners":[0,0,3],"opened":true}`)},
-		{Type: tellPeers, Groups: []peerGroup{{Ranks: []int{0, 1, 3, 3}, Incarnation: 1, Addresses: []string{"x", "y/\x00.sock"}}}},
+		{Type: tellPeers, Groups: []peerGroup{{Ranks: []int{0, 1, 3, 3}, Ports: []uint16{7, 8, 9}, Incarnation: 1, Addresses: []string{"x:\x00", "y/\x00.sock"}}}},
 		{Type: tellDied, Rank: 1, Incarnation: 1, Certain: true, Record: []byte{1}},
 		{Type: tellReturned, Ranks: []int{1, 2}, Turn: 1},
 		{Type: tellFinished},

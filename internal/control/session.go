@@ -290,11 +290,19 @@ func (s *Server) allThere() bool {
 
 // flushSoon sends the next batch within 5 ms, or later in a large job: each batch
 // wakes all its processes, and while hundreds start there would be dozens of batches a
-// second. The last announcement, a failure and the end do not wait for it. s.mu is held.
+// second. While processes are awaited, it waits for half as long as the coordinator has, up to
+// a bound. The last announcement, a failure and the end do not wait for it. s.mu is held.
 func (s *Server) flushSoon() {
 	n := time.Duration(len(s.sessions))
-	s.flushWithin(5*time.Millisecond + n*n*2*time.Microsecond)
+	soon := 5*time.Millisecond + n*n*2*time.Microsecond
+	if !s.allThere() {
+		soon = max(soon, min(time.Since(s.began)/2, awaitMax))
+	}
+	s.flushWithin(soon)
 }
+
+// awaitMax bounds how long a batch waits for processes that start.
+const awaitMax = 500 * time.Millisecond
 
 // flushWithin sends the next batch when that time is up, or before. s.mu is held.
 func (s *Server) flushWithin(d time.Duration) {

@@ -80,6 +80,49 @@ func TestSignsOfLifeNeedNoConnection(t *testing.T) {
 	}
 }
 
+// TestNobodyConnectsForViewsBeforeAllHaveBegun: processes that start have enough to do.
+func TestNobodyConnectsForViewsBeforeAllHaveBegun(t *testing.T) {
+	t.Parallel() // it waits
+	const n, absent = 4, 3
+	var ps []*Process
+	var all []Address
+	for r := range n {
+		p, err := New(
+			Config{Rank: r, Size: n, Silence: time.Minute, Host: &witness{}, HostName: fmt.Sprint("host", r)},
+			Socket{Job: testJob, Key: testKey, Incarnation: 1, Places: []transport.Place{place("", transport.TCP, r)}, Datagrams: true},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		ps = append(ps, p)
+		all = append(all, Address{Rank: r, Incarnation: 1, At: p.Endpoint().Addresses()[0], Host: fmt.Sprint("host", r)})
+	}
+	links := func() (count int) {
+		for _, p := range ps {
+			p.engine.Lock()
+			count += len(slices.DeleteFunc(slices.Clone(p.mesh.peers), func(q *peer) bool { return q.link == nil }))
+			p.engine.Unlock()
+		}
+		return count
+	}
+	for _, p := range ps {
+		p.Peers(all[:absent]...)
+	}
+	time.Sleep(3 * time.Duration(warmAfter))
+	if count := links(); count > 0 {
+		t.Errorf("%d links while a process has yet to begin", count)
+	}
+	for _, p := range ps {
+		p.Peers(all[absent])
+	}
+	for late := time.Now().Add(hangTime); links() < 2*(n-1); time.Sleep(10 * time.Millisecond) { // both ends count
+		if time.Now().After(late) {
+			t.Fatalf("%d links when all have begun; want those of a tree", links())
+		}
+	}
+}
+
 // TestLateHandshakesGetMoreTime: a peer whose kernel answers is only busy, so the next handshake with it may take twice as long. A peer
 // whose kernel does not answer is tried again soon.
 func TestLateHandshakesGetMoreTime(t *testing.T) {

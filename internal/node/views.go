@@ -48,6 +48,7 @@ const (
 	viewRetryMax    = 250 * time.Millisecond
 	viewPatienceMin = 3 * time.Second
 	warmAfter       = protocol.Time(300 * time.Millisecond)
+	warmEach        = protocol.Time(4 * time.Millisecond) // for each process of the job, when it starts
 )
 
 // initViews makes the first view, which all processes know.
@@ -306,20 +307,29 @@ func (p *Process) viewOpened(v *membership.View) {
 }
 
 // warmLater connects the process with its children in the tree of the view, in a
-// while, so that the next view has not to wait for connections.
+// while, so that the next view has not to wait for connections. At the start of the job, it waits until all members have begun, and then
+// as long as the machine may be busy with what they do first.
 func (p *Process) warmLater() {
 	if !p.networked() {
 		return
 	}
-	v := p.views.sight.View
-	p.engine.At(p.engine.Now()+warmAfter, func() {
-		if p.views.sight.View != v {
-			return
-		}
-		for _, id := range p.views.state.Neighbours() {
-			if q := p.peerAt(int(id)); q.link == nil {
-				q.beat()
+	v, start := p.views.sight.View, p.views.sight.View.Number == 1
+	var look func()
+	look = func() {
+		switch now := p.engine.Now(); {
+		case p.views.sight.View != v:
+		case p.views.state.Gathering():
+			p.engine.At(now+warmAfter, look)
+		case start:
+			start = false
+			p.engine.At(now+protocol.Time(p.cfg.Size)*warmEach, look)
+		default:
+			for _, id := range p.views.state.Neighbours() {
+				if q := p.peerAt(int(id)); q.link == nil {
+					q.beat()
+				}
 			}
 		}
-	})
+	}
+	p.engine.At(p.engine.Now()+warmAfter, look)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/coppice-go/coppice/chaos"
@@ -255,7 +255,7 @@ var mistakes = []struct {
 	{"a round that comes early is lost", Dissemination, "did not leave", mistaken{
 		receive: func(s *BarrierState, m BarrierMessage) bool { return uint8(m) > s.sent },
 	}},
-	{"what comes before entering is lost", UpDown, "is stuck", mistaken{
+	{"what comes before entering is lost", UpDown, "is stuck|did not leave", mistaken{
 		receive: func(s *BarrierState, _ BarrierMessage) bool { return s.stage == outside },
 	}},
 	{"p1 does not wait for its children", UpDown, "has not entered", mistaken{
@@ -311,7 +311,7 @@ func TestChaosFindsMistakesPlantedInTheBarrier(t *testing.T) {
 func found(t *testing.T, driver string, err error, want string) {
 	t.Helper()
 	var v *chaos.Violation
-	if !errors.As(err, &v) || !strings.Contains(v.Error(), want) {
+	if !errors.As(err, &v) || !regexp.MustCompile(want).MatchString(v.Error()) {
 		t.Errorf("%s: %v, want a violation that says %q", driver, err, want)
 	}
 }
@@ -347,14 +347,14 @@ func TestBarrierAwaitsWhoIsMissing(t *testing.T) {
 		{"the last round", Dissemination, 8, 3, []step{{2, 0}, {1, 1}, {from: begin}}, []Rank{7}},
 		{"a round of somebody else", Dissemination, 8, 3, []step{{from: begin}, {1, 0}, {2, 7}, {2, Up}}, []Rank{2}},
 		{"left", Dissemination, 8, 3, []step{{2, 0}, {1, 1}, {7, 2}, {from: begin}}, nil},
-		{"root", UpDown, 8, 0, []step{{from: begin}}, []Rank{1, 2, 4}},
-		{"root, one is here", UpDown, 8, 0, []step{{from: begin}, {2, Up}, {3, Up}}, []Rank{1, 4}},
-		{"inner, outside", UpDown, 8, 1, []step{{3, Up}}, nil},
-		{"inner", UpDown, 8, 1, []step{{3, Up}, {from: begin}}, []Rank{5}},
-		{"inner, up is sent", UpDown, 8, 1, []step{{3, Up}, {5, Up}, {from: begin}}, []Rank{0}},
-		{"leaf", UpDown, 8, 7, []step{{from: begin}}, []Rank{3}},
-		{"leaf, down from a stranger", UpDown, 8, 7, []step{{from: begin}, {0, Down}}, []Rank{3}},
-		{"leaf, left", UpDown, 8, 7, []step{{from: begin}, {3, Down}}, nil},
+		{"root", UpDown, 8, 0, []step{{from: begin}}, []Rank{1, 5, 7}},
+		{"root, one is here", UpDown, 8, 0, []step{{from: begin}, {5, Up}, {2, Up}}, []Rank{1, 7}},
+		{"inner, outside", UpDown, 8, 1, []step{{2, Up}}, nil},
+		{"inner", UpDown, 8, 1, []step{{2, Up}, {from: begin}}, []Rank{4}},
+		{"inner, up is sent", UpDown, 8, 1, []step{{2, Up}, {4, Up}, {from: begin}}, []Rank{0}},
+		{"leaf", UpDown, 8, 6, []step{{from: begin}}, []Rank{5}},
+		{"leaf, down from a stranger", UpDown, 8, 6, []step{{from: begin}, {0, Down}}, []Rank{5}},
+		{"leaf, left", UpDown, 8, 6, []step{{from: begin}, {5, Down}}, nil},
 		{"alone", UpDown, 1, 0, []step{{from: begin}}, nil},
 	} {
 		b := mustBarrier(t, c.p, c.shape)
@@ -373,6 +373,21 @@ func TestBarrierAwaitsWhoIsMissing(t *testing.T) {
 		if got := b.Awaits(&s); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v, %s: p%d awaits %v, want %v", c.shape, c.name, c.self, got, c.want)
 		}
+	}
+}
+
+// A connection to another host costs a handshake with TLS, and is made for the first barrier.
+func TestBarrierOfNeighboursCrossesFewHosts(t *testing.T) {
+	const p, here = 256, 64
+	b := mustBarrier(t, p, UpDown)
+	crossing := 0
+	for r := 1; r < p; r++ {
+		if b.tree.Parent(r)/here != r/here {
+			crossing++
+		}
+	}
+	if crossing > 16 {
+		t.Errorf("%d of %d processes, %d on a host, have their parent on another host; want at most 16", crossing, p, here)
 	}
 }
 
