@@ -203,7 +203,7 @@ func (t *task) question(g *Program, f *Frame) {
 		give.To, give.Lane = f.From, laneOf(broadcast.Word{Round: broadcast.OverRound})
 		t.out = append(t.out, give)
 		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // who asks once asks again: it is not to be left behind
-			a.Send(int(give.To), max(c.name.sequence(), t.called(a)), 0)
+			a.Send(int(give.To), max(c.name.Sequence(), t.called(a)), 0)
 		}
 	case inquiry.Hold:
 		t.seen |= AskedInVain

@@ -399,8 +399,10 @@ func (t *task) again(g *Program, to protocol.Rank, again bool) {
 			t.out = append(t.out, f)
 		}
 	}
-	t.repeatAll(to)
-	t.reopen(to, held)
+	for _, a := range t.accounts {
+		t.repeatMore(a, to)
+	}
+	t.reopen(to, held, again)
 }
 
 // clone returns a copy that shares nothing that changes.
