@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -29,9 +28,8 @@ type cast struct {
 	has      bool   // the value
 	over     bool   // it has its result
 	done     bool
-	promises []*Frame      // corrections that came without the value
-	asked    int           // so many of them have been asked for
-	asks     protocol.Time // when the others are
+	promises inquiry.Promises[*Frame]
+	asks     protocol.Time // when those who have promised the value are asked
 	fixes    int           // corrections that it has sent
 	pause    protocol.Time // before it sends another
 }
@@ -129,8 +127,9 @@ func (t *task) cast(at int) *cast {
 // newCast begins the task's part in a broadcast.
 func (t *task) newCast(g *Program, at int) *cast {
 	c := t.memory.casts.one()
+	c.promises.Reset()
 	*c = cast{
-		at: at, run: t.memory.runner(g.Calls[at].Plan), promises: c.promises[:0],
+		at: at, run: t.memory.runner(g.Calls[at].Plan), promises: c.promises,
 		name: Name{Op: t.count + int32(at-t.op), From: t.number, Epoch: uint16(t.epoch)},
 	}
 	c.run.Init(t.number, 0)
@@ -156,7 +155,7 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 	case c.done:
 		return
 	case withheld && !c.has:
-		c.promises = append(c.promises, f)
+		c.promises.Add(int(f.From), f)
 		if t.hurries(c) {
 			t.askAll(c)
 		}
@@ -167,27 +166,27 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 		t.err = fmt.Errorf("%w: %v", errPast, f.Name)
 	}
 	c.run.Receive(0, f.From, w)
-	for _, p := range c.promises {
+	for _, p := range c.promises.Came {
 		w, _ := wordOf(p.Lane)
 		c.run.Receive(0, p.From, w)
 	}
-	c.promises, c.asked = c.promises[:0], 0
+	t.lookPending(g)
 }
 
 // hurries tells whether the task asks for a value at once, and sends corrections one after the other. Otherwise it asks
 // when a view opens or nothing else happens any more, and sends the others then.
 func (t *task) hurries(c *cast) bool { return (c.at+int(t.number))%2 == 0 }
 
-// ask asks for the value that a correction came without.
-func (t *task) ask(c *cast, promise *Frame) {
+// ask asks a task for the value of a broadcast.
+func (t *task) ask(c *cast, to int) {
 	for _, a := range t.accounts {
 		if a.epoch == uint64(c.name.Epoch) {
-			a.Owe(int(promise.From))
+			a.Owe(to)
 			t.tellDue(a)
 		}
 	}
 	f := t.memory.frames.one()
-	*f = Frame{Name: Name{asked, t.number, promise.From, uint16(c.name.Op), c.name.Epoch}}
+	*f = Frame{Name: Name{asked, t.number, protocol.Rank(to), uint16(c.name.Op), c.name.Epoch}}
 	t.out = append(t.out, f)
 }
 
@@ -275,8 +274,8 @@ func (t *task) spread(now protocol.Time, send func(f *Frame)) bool {
 
 // late asks for a value that has not come.
 func (t *task) late(c *cast, now protocol.Time) bool {
-	switch {
-	case c.asked == len(c.promises):
+	switch promised, asked := c.promises.Counts(); {
+	case asked == promised:
 		return false
 	case c.asks == 0:
 		c.asks = now + 1
@@ -288,12 +287,12 @@ func (t *task) late(c *cast, now protocol.Time) bool {
 	return false
 }
 
-// askAll asks all who have promised a value and have not been asked.
+// askAll asks those who have promised a value.
 func (t *task) askAll(c *cast) {
-	for _, f := range c.promises[c.asked:] {
-		t.ask(c, f)
+	for to := range c.promises.Ask {
+		t.ask(c, to)
 	}
-	c.asked, c.asks = len(c.promises), 0
+	c.asks = 0
 }
 
 // askInView asks for values that have not come when a view opens.
@@ -303,13 +302,11 @@ func (t *task) askInView() {
 	}
 }
 
-// askAgain asks a task that is run again for what it has promised: the question went to an earlier attempt, or to its
-// process, if the promise of this attempt came before the view.
+// askAgain asks a task that is run again for what it has promised.
 func (t *task) askAgain(of protocol.Rank) {
 	for _, c := range t.casts {
-		i := slices.IndexFunc(c.promises[:c.asked], func(f *Frame) bool { return f.From == of })
-		if i >= 0 {
-			t.ask(c, c.promises[i])
+		if c.promises.Restart(int(of)) {
+			t.ask(c, int(of))
 		}
 	}
 }
@@ -331,7 +328,7 @@ func (t *task) receives(g *Program) bool {
 // clone returns a copy that shares nothing that changes.
 func (c *cast) clone() *cast {
 	d := *c
-	d.run, d.promises = c.run.Clone(), slices.Clone(c.promises)
+	d.run, d.promises = c.run.Clone(), c.promises.Clone()
 	return &d
 }
 
@@ -346,8 +343,9 @@ func printed(state any) (sum uint64) {
 // sign adds what stands for the broadcast.
 func (c *cast) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(printed(c.run.State()))
-	for _, p := range c.promises {
+	for _, p := range c.promises.All {
 		f = f.with(p.Key())
 	}
-	return f.with(uint64(len(c.promises))<<32 | uint64(c.asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
+	promised, asked := c.promises.Counts()
+	return f.with(uint64(promised)<<32 | uint64(asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
 }

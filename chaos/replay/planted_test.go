@@ -261,6 +261,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
 	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
 	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
+	questions := plant.Garden{Machine: "../../protocol/inquiry", Package: "inquiry", Healthy: test("four that correct")}
 	owners := plant.Garden{Machine: "../../protocol/membership", Package: "membership", Healthy: test("two")}
 	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes, insideMistakes, leavingMistakes, lateMistakes) {
 		folder, file := path.Split(m.file)
@@ -268,7 +269,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "membership/": &owners}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "inquiry/": &questions, "membership/": &owners}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
@@ -278,6 +279,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts.Find(t)
 	accounts.Find(t)
 	grants.Find(t)
+	questions.Find(t)
 	owners.Find(t)
 	ends := plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{

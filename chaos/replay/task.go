@@ -188,9 +188,7 @@ func (t *task) begin(g *Program) {
 	if t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0; c.part == 0 {
 		t.entry = t.digest
 	}
-	if len(t.pending) > 0 {
-		t.lookPending(g)
-	}
+	t.lookPending(g)
 	if c.runners != nil {
 		t.enterCast(g)
 	} else if c.barrier != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/credit"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -224,7 +225,9 @@ func (m *Member) reopen(rank int, again bool) {
 				o.needs()
 			}
 		}
-		o.askAgain(rank)
+		if o.promises.Restart(rank) && o.lacks() {
+			o.ask(rank, inquiry.Nobody)
+		}
 	}
 	for key, s := range m.in {
 		if key.rank == rank {
