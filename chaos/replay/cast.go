@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -127,7 +128,7 @@ func (t *task) cast(at int) *cast {
 // newCast begins the task's part in a broadcast.
 func (t *task) newCast(g *Program, at int) *cast {
 	c := t.memory.casts.one()
-	c.promises.Reset()
+	c.promises.Came()
 	*c = cast{
 		at: at, run: t.memory.runner(g.Calls[at].Plan), promises: c.promises,
 		name: Name{Op: t.count + int32(at-t.op), From: t.number, Epoch: uint16(t.epoch)},
@@ -155,7 +156,7 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 	case c.done:
 		return
 	case withheld && !c.has:
-		c.promises.Add(int(f.From), f)
+		c.promises.All = append(c.promises.All, inquiry.Promise[*Frame]{From: int(f.From), Message: f})
 		if t.hurries(c) {
 			t.askAll(c)
 		}
@@ -166,9 +167,9 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 		t.err = fmt.Errorf("%w: %v", errPast, f.Name)
 	}
 	c.run.Receive(0, f.From, w)
-	for _, p := range c.promises.Came {
-		w, _ := wordOf(p.Lane)
-		c.run.Receive(0, p.From, w)
+	for _, p := range c.promises.Came() {
+		w, _ := wordOf(p.Message.Lane)
+		c.run.Receive(0, p.Message.From, w)
 	}
 	t.lookPending(g)
 }
@@ -274,8 +275,8 @@ func (t *task) spread(now protocol.Time, send func(f *Frame)) bool {
 
 // late asks for a value that has not come.
 func (t *task) late(c *cast, now protocol.Time) bool {
-	switch promised, asked := c.promises.Counts(); {
-	case asked == promised:
+	switch {
+	case c.promises.Asked == len(c.promises.All):
 		return false
 	case c.asks == 0:
 		c.asks = now + 1
@@ -328,7 +329,7 @@ func (t *task) receives(g *Program) bool {
 // clone returns a copy that shares nothing that changes.
 func (c *cast) clone() *cast {
 	d := *c
-	d.run, d.promises = c.run.Clone(), c.promises.Clone()
+	d.run, d.promises.All = c.run.Clone(), slices.Clone(c.promises.All)
 	return &d
 }
 
@@ -344,8 +345,7 @@ func printed(state any) (sum uint64) {
 func (c *cast) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(printed(c.run.State()))
 	for _, p := range c.promises.All {
-		f = f.with(p.Key())
+		f = f.with(p.Message.Key())
 	}
-	promised, asked := c.promises.Counts()
-	return f.with(uint64(promised)<<32 | uint64(asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
+	return f.with(uint64(len(c.promises.All))<<32 | uint64(c.promises.Asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
 }

@@ -28,8 +28,8 @@ var correctedMistakes = []mistake{
 	},
 	{
 		name: "who has promised the value is not asked", file: "inquiry/promises.go",
-		old:   `	for p.asked < len(p.all) {`,
-		new:   `	for p.asked < len(p.all) && !wrong("who has promised the value is not asked") {`,
-		found: "four that correct", by: noEnd,
+		old:   `	for p.Asked < len(p.All) {`,
+		new:   `	for p.Asked < len(p.All) && !wrong("who has promised the value is not asked") {`,
+		found: "four that correct", by: "livelock",
 	},
 }

@@ -60,7 +60,7 @@ const withheld = 0x80
 // promised takes a message of correction whose value was withheld.
 func (o *operation) promised(from int, in *incoming) {
 	p := o.m.p
-	o.promises.Add(from, in.stay())
+	o.promises.All = append(o.promises.All, inquiry.Promise[*incoming]{From: from, Message: in.stay()})
 	d := lingerTime
 	if p.roster.Deaths() {
 		d = correctHurried

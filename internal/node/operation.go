@@ -297,9 +297,9 @@ func (o *operation) receive(from int, in *incoming) {
 	o.counted()
 	o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
 	if o.hasValue {
-		for from, in := range o.promises.Came {
+		for _, q := range o.promises.Came() {
 			o.counted()
-			o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
+			o.machine.receive(o.now(), protocol.Rank(q.From), word{extra: q.Message.extra, round: q.Message.round, kind: q.Message.kind})
 		}
 		o.m.answerPending()
 	}

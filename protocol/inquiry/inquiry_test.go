@@ -41,7 +41,7 @@ type task struct {
 	knows                      [ranksMax]bool // who is dead
 	search                     *Search
 	held                       []held
-	promises                   Promises[int]   // their numbers
+	promises                   Promises[struct{}]
 	promised, handed           int             // promises that came, and that the operation's machine got
 	views                      [ranksMax]uint8 // by rank, the attempt that it knows of
 }
@@ -75,7 +75,7 @@ func (w *world) clone() *world {
 	c := *w
 	for i := range w.ranks {
 		t := &c.tasks[i]
-		t.held, t.promises = slices.Clone(t.held), t.promises.Clone()
+		t.held, t.promises.All = slices.Clone(t.held), slices.Clone(t.promises.All)
 		if t.search != nil {
 			s := *t.search
 			s.ranks, s.dead = slices.Clone(s.ranks), slices.Clone(s.dead)
@@ -106,10 +106,9 @@ func (w *world) key() [sha256.Size]byte {
 		t := &w.tasks[i]
 		bits(t.dead, t.entered, t.has, t.failed, t.search != nil, t.due)
 		bits(t.knows[:]...)
-		promised, asked := t.promises.Counts()
-		b = append(b, byte(t.promised), byte(t.handed), byte(promised), byte(asked), w.attempts[i])
-		for from := range t.promises.All {
-			b = append(b, byte(from))
+		b = append(b, byte(t.promised), byte(t.handed), byte(len(t.promises.All)), byte(t.promises.Asked), w.attempts[i])
+		for _, p := range t.promises.All {
+			b = append(b, byte(p.From))
 		}
 		b = append(b, t.views[:]...)
 		b = append(b, byte(len(t.held)))
@@ -172,9 +171,7 @@ func (w *world) got(rank int) {
 		}
 	}
 	t.has = true
-	for range t.promises.Came {
-		t.handed++
-	}
+	t.handed += len(t.promises.Came())
 	w.again(rank)
 }
 
@@ -250,9 +247,8 @@ func (w *world) deliver(from, to int) {
 		}
 	case bare:
 		if !t.has {
-			t.promises.Add(from, t.promised)
-			t.promised++
-			t.due = true
+			t.promises.All = append(t.promises.All, Promise[struct{}]{From: from})
+			t.promised, t.due = t.promised+1, true
 		}
 	case question:
 		if m.attempt == t.views[from] { // otherwise who asks is not the one that counts

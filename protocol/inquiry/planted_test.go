@@ -47,28 +47,28 @@ func TestMistakesAreFound(t *testing.T) {
 		},
 		{
 			Name: "who has promised the value is not asked", File: "promises.go",
-			Old:  `	for p.asked < len(p.all) {`,
-			New:  `	for p.asked < len(p.all) && !wrong("who has promised the value is not asked") {`,
+			Old:  `	for p.Asked < len(p.All) {`,
+			New:  `	for p.Asked < len(p.All) && !wrong("who has promised the value is not asked") {`,
 			Test: in("promises_and_a_restart"), By: []string{hang},
 		},
 		{
 			Name: "who has promised the value and is run again is not asked again", File: "promises.go",
-			Old:  `return q.from == rank })`,
-			New:  `return q.from == rank && !wrong("who has promised the value and is run again is not asked again") })`,
+			Old:  `return q.From == rank })`,
+			New:  `return q.From == rank && !wrong("who has promised the value and is run again is not asked again") })`,
 			Test: in("promises_and_a_restart"), By: []string{hang},
 		},
 		{
 			Name: "corrections are forgotten when one is asked about", File: "promises.go",
-			Old: `		if !yield(p.all[p.asked-1].from) {`,
-			New: `		to := p.all[p.asked-1].from
-		if wrong("corrections are forgotten when one is asked about") { p.all, p.asked = p.all[p.asked:], 0 }
+			Old: `		if !yield(p.All[p.Asked-1].From) {`,
+			New: `		to := p.All[p.Asked-1].From
+		if wrong("corrections are forgotten when one is asked about") { p.All, p.Asked = p.All[p.Asked:], 0 }
 		if !yield(to) {`,
 			Test: in("promises_and_a_death"), By: []string{handed},
 		},
 		{
 			Name: "corrections count once more with another copy of the value", File: "promises.go",
-			Old:  `	p.Reset()`,
-			New:  `	if !wrong("corrections count once more with another copy of the value") { p.Reset() }`,
+			Old:  `	p.All, p.Asked = p.All[:0], 0`,
+			New:  `	if !wrong("corrections count once more with another copy of the value") { p.All, p.Asked = p.All[:0], 0 }`,
 			Test: in("promises_and_a_death"), By: []string{handed},
 		},
 		{
