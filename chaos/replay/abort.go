@@ -63,20 +63,7 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if m.To != 0 && m.To != s.members.Self().Incarnation {
 		return true
 	}
-	return s.outdated(from, m.From)
-}
-
-// outdated tells whether a life was in a view and is not in the present one.
-func (s *State) outdated(from protocol.Rank, incarnation uint32) bool {
-	if s.view == nil {
-		return false
-	}
-	is, in := s.view.Find(from)
-	last := is.Incarnation
-	if !in {
-		last = s.view.Last(from)
-	}
-	return incarnation < last || incarnation == last && !in && last > 0
+	return s.view != nil && s.view.Past(membership.Member{ID: from, Incarnation: m.From})
 }
 
 // mailed reports whether there is a parcel, and drops those before it to processes that are out.

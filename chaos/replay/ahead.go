@@ -24,14 +24,8 @@ const (
 type ahead struct {
 	credit.Account
 	epoch  uint64
-	again  []repeat // by task
-	beyond []uint64 // by task: the last operation in which it was too far ahead
-}
-
-// repeat is what is to be sent to a task again.
-type repeat struct {
-	frames []*Frame
-	sent   uint64 // the operation of the last that was
+	again  []credit.Anew[*Frame] // by task
+	beyond []uint64              // by task: the last operation in which it was too far ahead
 }
 
 // account is the task's in an epoch, if tasks of the program must not run ahead.
@@ -47,7 +41,7 @@ func (t *task) account(g *Program, epoch uint64) *ahead {
 	a := t.memory.accounts.one()
 	again, beyond := a.again[:0], a.beyond[:0]
 	for range g.Tasks {
-		again, beyond = append(again, repeat{}), append(beyond, 0)
+		again, beyond = append(again, credit.Anew[*Frame]{}), append(beyond, 0)
 	}
 	*a = ahead{Account: a.Account, epoch: epoch, again: again, beyond: beyond}
 	a.Reset(g.limits, g.Tasks)
@@ -55,8 +49,8 @@ func (t *task) account(g *Program, epoch uint64) *ahead {
 	return a
 }
 
-// sequence is the number of an operation in its account.
-func (n Name) sequence() uint64 { return uint64(n.Op) + 1 }
+// Sequence is the number of an operation in its account.
+func (n Name) Sequence() uint64 { return uint64(n.Op) + 1 }
 
 // spends takes note that a message is sent. has: an earlier attempt has sent it, and it need not be; free: it goes
 // without a grant.
@@ -65,11 +59,11 @@ func (t *task) spends(g *Program, f *Frame) (has, free bool) {
 	if a == nil || f.Op < 0 {
 		return false, true
 	}
-	if !t.first && a.Has(int(f.To), f.sequence()) {
+	if !t.first && a.Has(int(f.To), f.Sequence()) {
 		t.seen |= NotSentAgain
 		return true, false
 	}
-	return false, a.Send(int(f.To), f.sequence(), len(f.Value))
+	return false, a.Send(int(f.To), f.Sequence(), len(f.Value))
 }
 
 // heeds takes note that a message of an operation has come from the process that runs its sender. Who sends in an operation that its task need not
@@ -79,7 +73,7 @@ func (t *task) heeds(g *Program, v *membership.View, f *Frame) {
 	if a == nil {
 		return
 	}
-	a.Hear(int(f.From), f.sequence(), len(f.Value))
+	a.Hear(int(f.From), f.Sequence(), len(f.Value))
 	t.tellDue(a)
 	at := g.index(f.Name)
 	if at == len(g.Calls) || v.Since[f.From] > firstView {
@@ -92,7 +86,7 @@ func (t *task) heeds(g *Program, v *membership.View, f *Frame) {
 	if unasked {
 		return
 	}
-	if a.Entered(int(f.From), f.sequence(), t.called(a)) {
+	if a.Entered(int(f.From), f.Sequence(), t.called(a)) {
 		t.advanced(a, f.From)
 	}
 }
@@ -108,7 +102,7 @@ func (t *task) called(a *ahead) uint64 {
 // bounds demands of a task that it does not run ahead: with the first message beyond the limit it waits. Corrections of
 // earlier operations may follow that. A task that is run again may have been sent what it is far behind with.
 func (t *task) bounds(a *ahead, f *Frame) {
-	limit, seq := a.Count()+a.Operations, f.sequence()
+	limit, seq := a.Count()+a.Operations, f.Sequence()
 	if !t.first || seq <= limit {
 		return
 	}
@@ -202,7 +196,7 @@ func (t *task) restart(g *Program, to protocol.Rank, again bool) {
 		if a.Restart(int(to), again) {
 			t.tellCount(a, to)
 		}
-		a.again[to] = repeat{}
+		a.again[to] = credit.Anew[*Frame]{}
 		t.idle = 0
 	}
 }
@@ -211,39 +205,25 @@ func (t *task) restart(g *Program, to protocol.Rank, again bool) {
 func (t *task) repeats(g *Program, f *Frame) bool {
 	a := t.account(g, uint64(f.Epoch))
 	if a != nil {
-		r := &a.again[f.To]
-		r.frames = append(r.frames, f)
+		a.again[f.To].Add(f)
 	}
 	return a != nil
 }
 
 // repeatMore sends what may go of what is to be sent again.
 func (t *task) repeatMore(a *ahead, to protocol.Rank) {
-	for r := &a.again[to]; len(r.frames) > 0 && a.Repeats(int(to), r.sent); {
-		f := r.frames[0]
-		r.frames, r.sent = r.frames[1:], f.sequence()
-		t.emitOn(f, a.Send(int(to), r.sent, len(f.Value)))
+	r := &a.again[to]
+	for f, ok := r.Next(&a.Account, int(to)); ok; f, ok = r.Next(&a.Account, int(to)) {
+		t.emitOn(f, a.Send(int(to), f.Sequence(), len(f.Value)))
 	}
-	if len(a.again[to].frames) > 0 {
+	if r.Len() > 0 {
 		t.seen |= RepeatsWait
-	}
-}
-
-// repeatAll begins to send a task again what it was sent. What was passed on for this task was logged before what
-// the task sent.
-func (t *task) repeatAll(to protocol.Rank) {
-	for _, a := range t.accounts {
-		slices.SortStableFunc(a.again[to].frames, func(f, g *Frame) int { return int(f.Op - g.Op) })
-		t.repeatMore(a, to)
 	}
 }
 
 func (a *ahead) clone() *ahead {
 	c := *a
 	c.Account, c.again, c.beyond = a.Account.Clone(), slices.Clone(a.again), slices.Clone(a.beyond)
-	for i := range c.again {
-		c.again[i].frames = slices.Clone(c.again[i].frames)
-	}
 	return &c
 }
 
@@ -251,8 +231,8 @@ func (a *ahead) clone() *ahead {
 func (a *ahead) sign(f fingerprint) fingerprint {
 	f = f.with(a.epoch)
 	a.Sign(func(x uint64) { f = f.with(x) })
-	for _, r := range a.again {
-		f = f.with(r.sent).with(uint64(len(r.frames)))
+	for i := range a.again {
+		f = f.with(uint64(a.again[i].Len()))
 	}
 	return f
 }

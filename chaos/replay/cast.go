@@ -29,9 +29,8 @@ type cast struct {
 	has      bool   // the value
 	over     bool   // it has its result
 	done     bool
-	promises []*Frame      // corrections that came without the value
-	asked    int           // so many of them have been asked for
-	asks     protocol.Time // when the others are
+	promises inquiry.Promises[*Frame]
+	asks     protocol.Time // when those who have promised the value are asked
 	fixes    int           // corrections that it has sent
 	pause    protocol.Time // before it sends another
 }
@@ -129,8 +128,9 @@ func (t *task) cast(at int) *cast {
 // newCast begins the task's part in a broadcast.
 func (t *task) newCast(g *Program, at int) *cast {
 	c := t.memory.casts.one()
+	c.promises.Came()
 	*c = cast{
-		at: at, run: t.memory.runner(g.Calls[at].Plan), promises: c.promises[:0],
+		at: at, run: t.memory.runner(g.Calls[at].Plan), promises: c.promises,
 		name: Name{Op: t.count + int32(at-t.op), From: t.number, Epoch: uint16(t.epoch)},
 	}
 	c.run.Init(t.number, 0)
@@ -156,7 +156,7 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 	case c.done:
 		return
 	case withheld && !c.has:
-		c.promises = append(c.promises, f)
+		c.promises.All = append(c.promises.All, inquiry.Promise[*Frame]{From: int(f.From), Message: f})
 		if t.hurries(c) {
 			t.askAll(c)
 		}
@@ -167,27 +167,27 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 		t.err = fmt.Errorf("%w: %v", errPast, f.Name)
 	}
 	c.run.Receive(0, f.From, w)
-	for _, p := range c.promises {
-		w, _ := wordOf(p.Lane)
-		c.run.Receive(0, p.From, w)
+	for _, p := range c.promises.Came() {
+		w, _ := wordOf(p.Message.Lane)
+		c.run.Receive(0, p.Message.From, w)
 	}
-	c.promises, c.asked = c.promises[:0], 0
+	t.lookPending(g)
 }
 
 // hurries tells whether the task asks for a value at once, and sends corrections one after the other. Otherwise it asks
 // when a view opens or nothing else happens any more, and sends the others then.
 func (t *task) hurries(c *cast) bool { return (c.at+int(t.number))%2 == 0 }
 
-// ask asks for the value that a correction came without.
-func (t *task) ask(c *cast, promise *Frame) {
+// ask asks a task for the value of a broadcast.
+func (t *task) ask(c *cast, to int) {
 	for _, a := range t.accounts {
 		if a.epoch == uint64(c.name.Epoch) {
-			a.Owe(int(promise.From))
+			a.Owe(to)
 			t.tellDue(a)
 		}
 	}
 	f := t.memory.frames.one()
-	*f = Frame{Name: Name{asked, t.number, promise.From, uint16(c.name.Op), c.name.Epoch}}
+	*f = Frame{Name: Name{asked, t.number, protocol.Rank(to), uint16(c.name.Op), c.name.Epoch}}
 	t.out = append(t.out, f)
 }
 
@@ -203,7 +203,7 @@ func (t *task) question(g *Program, f *Frame) {
 		give.To, give.Lane = f.From, laneOf(broadcast.Word{Round: broadcast.OverRound})
 		t.out = append(t.out, give)
 		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // who asks once asks again: it is not to be left behind
-			a.Send(int(give.To), max(c.name.sequence(), t.called(a)), 0)
+			a.Send(int(give.To), max(c.name.Sequence(), t.called(a)), 0)
 		}
 	case inquiry.Hold:
 		t.seen |= AskedInVain
@@ -276,7 +276,7 @@ func (t *task) spread(now protocol.Time, send func(f *Frame)) bool {
 // late asks for a value that has not come.
 func (t *task) late(c *cast, now protocol.Time) bool {
 	switch {
-	case c.asked == len(c.promises):
+	case c.promises.Asked == len(c.promises.All):
 		return false
 	case c.asks == 0:
 		c.asks = now + 1
@@ -288,12 +288,12 @@ func (t *task) late(c *cast, now protocol.Time) bool {
 	return false
 }
 
-// askAll asks all who have promised a value and have not been asked.
+// askAll asks those who have promised a value.
 func (t *task) askAll(c *cast) {
-	for _, f := range c.promises[c.asked:] {
-		t.ask(c, f)
+	for to := range c.promises.Ask {
+		t.ask(c, to)
 	}
-	c.asked, c.asks = len(c.promises), 0
+	c.asks = 0
 }
 
 // askInView asks for values that have not come when a view opens.
@@ -303,13 +303,11 @@ func (t *task) askInView() {
 	}
 }
 
-// askAgain asks a task that is run again for what it has promised: the question went to an earlier attempt, or to its
-// process, if the promise of this attempt came before the view.
+// askAgain asks a task that is run again for what it has promised.
 func (t *task) askAgain(of protocol.Rank) {
 	for _, c := range t.casts {
-		i := slices.IndexFunc(c.promises[:c.asked], func(f *Frame) bool { return f.From == of })
-		if i >= 0 {
-			t.ask(c, c.promises[i])
+		if c.promises.Restart(int(of)) {
+			t.ask(c, int(of))
 		}
 	}
 }
@@ -331,7 +329,7 @@ func (t *task) receives(g *Program) bool {
 // clone returns a copy that shares nothing that changes.
 func (c *cast) clone() *cast {
 	d := *c
-	d.run, d.promises = c.run.Clone(), slices.Clone(c.promises)
+	d.run, d.promises.All = c.run.Clone(), slices.Clone(c.promises.All)
 	return &d
 }
 
@@ -346,8 +344,8 @@ func printed(state any) (sum uint64) {
 // sign adds what stands for the broadcast.
 func (c *cast) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(printed(c.run.State()))
-	for _, p := range c.promises {
-		f = f.with(p.Key())
+	for _, p := range c.promises.All {
+		f = f.with(p.Message.Key())
 	}
-	return f.with(uint64(len(c.promises))<<32 | uint64(c.asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
+	return f.with(uint64(len(c.promises.All))<<32 | uint64(c.promises.Asked)).with(uint64(c.asks)).with(uint64(c.fixes)).with(uint64(c.pause))
 }

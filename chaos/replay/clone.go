@@ -36,7 +36,7 @@ func (s *State) Clone() State {
 		one := *p
 		c.pieces[i] = &one
 	}
-	c.rules, c.effects, c.resent = s.rules.Clone(), nil, slices.Clone(s.resent)
+	c.rules, c.effects = s.rules.Clone(), nil
 	return c
 }
 
@@ -65,9 +65,6 @@ func (s *State) Fingerprint() [2]uint64 {
 	}
 	for _, p := range s.pieces {
 		f = f.with(p.frame.Key()).with(uint64(p.by.ID)<<32 | uint64(p.number)).with(bit(p.Answered()))
-	}
-	for _, v := range s.resent {
-		f = f.with(v)
 	}
 	for _, e := range s.cancels {
 		loose += protocol.Mix(e, 2)

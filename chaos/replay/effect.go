@@ -26,9 +26,8 @@ func (j *Job) carryOut(s *State) {
 		case recovery.GiveUp:
 			s.tasks = slices.DeleteFunc(slices.Clone(s.tasks), func(t *task) bool { return t.number == e.Task })
 		case recovery.Resend:
-			again := s.resend(e.Task)
 			for _, t := range s.tasks {
-				t.again(j.program, e.Task, again)
+				t.again(j.program, e.Task, e.Again)
 			}
 		case recovery.Adopt:
 			j.adopt(s, e.Task, e.Epoch)
@@ -50,16 +49,6 @@ func (j *Job) carryOut(s *State) {
 			s.event(Complete, s.copy(e.Key)).Holders = all
 		}
 	}
-}
-
-// resend says that a task is sent what it was sent before. It reports whether that is once more, to the same attempt.
-func (s *State) resend(task protocol.Rank) (again bool) {
-	for int(task) >= len(s.resent) {
-		s.resent = append(s.resent, 0)
-	}
-	again = s.resent[task] == s.view.Since[task]
-	s.resent[task] = s.view.Since[task]
-	return again
 }
 
 // rule is a message of the rules that stays.

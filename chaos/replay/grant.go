@@ -88,7 +88,7 @@ func (j *Job) beginningCame(s *State, by membership.Member, m Message) {
 func (j *Job) lookPieces(s *State) {
 	kept := s.pieces[:0]
 	for _, p := range s.pieces {
-		if s.outdated(p.by.ID, p.by.Incarnation) {
+		if s.view.Past(p.by) {
 			p.Free(&s.room)
 			continue
 		}

@@ -1,7 +1,7 @@
 package replay_test
 
-// Mistakes that corrected operations invite, in packages collective (collective/) and broadcast (broadcast/) and in
-// the model that runs them. See planted_test.go.
+// Mistakes that corrected operations invite, in packages collective (collective/), broadcast (broadcast/) and inquiry (inquiry/)
+// and in the model that runs them. See planted_test.go.
 
 var correctedMistakes = []mistake{
 	{
@@ -25,5 +25,11 @@ var correctedMistakes = []mistake{
 		old:   `	case withheld && !c.has:`,
 		new:   `	case withheld && !c.has && !wrong("a correction without its value counts as the value"):`,
 		found: "four that correct",
+	},
+	{
+		name: "who has promised the value is not asked", file: "inquiry/promises.go",
+		old:   `	for p.Asked < len(p.All) {`,
+		new:   `	for p.Asked < len(p.All) && !wrong("who has promised the value is not asked") {`,
+		found: "four that correct", by: "livelock",
 	},
 }

@@ -18,8 +18,8 @@ var streamMistakes = []mistake{
 	},
 	{
 		name: "a new receiver gets only what is held", file: "flow/stream.go",
-		old:   `	o.next = o.last - uint64(held)`,
-		new:   `	if !wrong("a new receiver gets only what is held") { o.next = o.last - uint64(held) }`,
+		old:   `	if o.next = o.last - uint64(held)`,
+		new:   `	if wrong("a new receiver gets only what is held") { held = o.Held() }; if o.next = o.last - uint64(held)`,
 		found: "two with streams", by: noEnd,
 	},
 	{
@@ -72,9 +72,9 @@ var streamMistakes = []mistake{
 	},
 	{
 		name: "what a new receiver was sent goes at once", file: "stream.go",
-		old: `		st.out.Reopen(len(st.held))
+		old: `		st.out.Reopen(len(st.held), again)
 `,
-		new: `		if st.out.Reopen(len(st.held)); wrong("what a new receiver was sent goes at once") {
+		new: `		if st.out.Reopen(len(st.held), again); wrong("what a new receiver was sent goes at once") {
 			for _, f := range st.held {
 				t.emit(f)
 			}

@@ -35,8 +35,8 @@ type mistake struct {
 var mistakes = []mistake{
 	{
 		name: "the log is not sent again", file: "effect.go",
-		old:   `t.again(j.program, e.Task, again)`,
-		new:   `t.againUnless("the log is not sent again", j.program, e.Task, again)`,
+		old:   `t.again(j.program, e.Task, e.Again)`,
+		new:   `if !wrong("the log is not sent again") { t.again(j.program, e.Task, e.Again) }`,
 		found: "two", by: noEnd,
 	},
 	{
@@ -247,22 +247,11 @@ var mistakes = []mistake{
 }
 
 // help is what the mistakes need.
-const help = `
-func (t *task) againUnless(name string, g *Program, to protocol.Rank, again bool) {
-	if !wrong(name) {
-		t.again(g, to, again)
-	}
-}
-`
-
 func TestPlantedMistakesAreFound(t *testing.T) {
 	test := func(where string) string {
 		return "^(TestRecoveryKeepsItsPromises|TestEveryWordOfTheRuleOfAbortsIsNeeded|TestCopiesOutlive)$/^" + strings.ReplaceAll(where, " ", "_") + "$"
 	}
-	model := plant.Garden{
-		Machine: ".", Package: "replay", Help: help, Healthy: test("two"),
-		Imports: "\t\"github.com/coppice-go/coppice/protocol\"\n",
-	}
+	model := plant.Garden{Machine: ".", Package: "replay", Healthy: test("two")}
 	machine := plant.Garden{
 		Machine: "../../protocol/recovery", Package: "recovery", Help: machineHelp, Healthy: test("two"),
 		Imports: "\t\"slices\"\n\n\t\"github.com/coppice-go/coppice/protocol\"\n\t\"github.com/coppice-go/coppice/protocol/membership\"\n",
@@ -272,6 +261,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts := plant.Garden{Machine: "../../protocol/broadcast", Package: "broadcast", Healthy: test("four that correct")}
 	accounts := plant.Garden{Machine: "../../protocol/credit", Package: "credit", Healthy: test("four that wait for each other")}
 	grants := plant.Garden{Machine: "../../protocol/grant", Package: "grant", Healthy: test("four that wait for each other")}
+	questions := plant.Garden{Machine: "../../protocol/inquiry", Package: "inquiry", Healthy: test("four that correct")}
 	owners := plant.Garden{Machine: "../../protocol/membership", Package: "membership", Healthy: test("two")}
 	for _, m := range slices.Concat(mistakes, epochMistakes, moveMistakes, streamMistakes, agreedMistakes, correctedMistakes, creditMistakes, grantMistakes, insideMistakes, leavingMistakes, lateMistakes) {
 		folder, file := path.Split(m.file)
@@ -279,7 +269,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		if m.by != "" {
 			one.By = []string{m.by}
 		}
-		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "membership/": &owners}[folder]
+		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "inquiry/": &questions, "membership/": &owners}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
 	model.Find(t)
@@ -289,6 +279,7 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 	casts.Find(t)
 	accounts.Find(t)
 	grants.Find(t)
+	questions.Find(t)
 	owners.Find(t)
 	ends := plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{

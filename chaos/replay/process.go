@@ -178,7 +178,6 @@ type part struct {
 	cancels []uint64            // contexts that have ended
 	wish    bool                // a view was asked for that moves tasks
 	lost    *Copy               // of a task that nobody can run any more
-	resent  []uint64            // by task, the view that gave it to whom it was last sent its messages again
 
 	seen    Seen
 	over    error // why there is nothing more to hope for
@@ -239,7 +238,7 @@ func (j *Job) Init(s *State, self protocol.Rank, seed uint64) {
 	}
 	s.part = part{
 		job: j, self: self, changes: 1, tasks: s.tasks[:0], held: s.held[:0], effects: s.effects, kept: s.kept[:0],
-		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0], resent: s.resent[:0],
+		parcels: s.parcels[:0], events: s.events[:0], cancels: s.cancels[:0],
 		asked: s.asked, pieces: s.pieces[:0], room: grant.Room{Max: roomMax}, inside: s.inside,
 	}
 	for i := range s.asked {

@@ -161,8 +161,8 @@ func (t *task) credit(f *Frame) {
 	t.release(st)
 }
 
-// reopen begins anew with a task that is run again: log is what it was sent.
-func (t *task) reopen(to protocol.Rank, log []*Frame) {
+// reopen begins anew with a task that is run again: log is what it was sent; again: it knew nothing before, either.
+func (t *task) reopen(to protocol.Rank, log []*Frame, again bool) {
 	for _, st := range t.streams {
 		if st.peer != to {
 			continue
@@ -176,7 +176,7 @@ func (t *task) reopen(to protocol.Rank, log []*Frame) {
 				st.held = append(st.held, f)
 			}
 		}
-		st.out.Reopen(len(st.held))
+		st.out.Reopen(len(st.held), again)
 		t.release(st)
 	}
 }

@@ -188,9 +188,7 @@ func (t *task) begin(g *Program) {
 	if t.begun, t.moves, t.came, t.sends = true, t.moves[:0], 0, 0; c.part == 0 {
 		t.entry = t.digest
 	}
-	if len(t.pending) > 0 {
-		t.lookPending(g)
-	}
+	t.lookPending(g)
 	if c.runners != nil {
 		t.enterCast(g)
 	} else if c.barrier != nil {
@@ -399,8 +397,10 @@ func (t *task) again(g *Program, to protocol.Rank, again bool) {
 			t.out = append(t.out, f)
 		}
 	}
-	t.repeatAll(to)
-	t.reopen(to, held)
+	for _, a := range t.accounts {
+		t.repeatMore(a, to)
+	}
+	t.reopen(to, held, again)
 }
 
 // clone returns a copy that shares nothing that changes.

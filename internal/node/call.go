@@ -222,8 +222,6 @@ func (m *Member) enter(c *Call) (*operation, error) {
 		delete(m.doomed, o.seq)
 		o.fail(m.goneFailure("", rank))
 	}
-	if len(m.pending) > 0 {
-		m.answerPending()
-	}
+	m.answerPending()
 	return o, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/protocol"
-	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // What ends an operation without a result. Programs see these errors: the API says what they mean.
@@ -151,9 +150,6 @@ func (m *Member) lost() {
 	m.dropGone()
 	for o := range m.ops.all() {
 		o.bereaved()
-		if len(o.promises) > 0 && !o.hasValue && o.err == nil {
-			o.ask(o.promises[0].from, inquiry.Nobody)
-		}
 		if o.waits() {
 			o.needs()
 		}
@@ -170,6 +166,7 @@ func (m *Member) lost() {
 // bereaved takes note of a death.
 func (o *operation) bereaved() {
 	o.dropUnfinished()
+	o.askPromised()
 	if o.pausing > 0 { // there is reason to hurry now
 		o.pausing = 0
 		o.step()

@@ -2,7 +2,6 @@ package node
 
 import (
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -58,39 +57,33 @@ func (o *operation) inquire() {
 // it.
 const withheld = 0x80
 
-// promised takes a message of correction whose value was withheld. Most likely the
-// value is on its way along the tree; if it does not come, it is asked for.
+// promised takes a message of correction whose value was withheld.
 func (o *operation) promised(from int, in *incoming) {
 	p := o.m.p
-	o.promises = append(o.promises, arrival{in.stay(), from})
+	o.promises.All = append(o.promises.All, inquiry.Promise[*incoming]{From: from, Message: in.stay()})
 	d := lingerTime
 	if p.roster.Deaths() {
 		d = correctHurried
 	}
 	o.timed = true
-	p.engine.At(p.engine.Now()+d, func() {
-		if !o.hasValue && o.err == nil && !o.m.goneRank(from).Dead {
-			o.ask(from, inquiry.Nobody)
+	p.engine.At(p.engine.Now()+d, o.askPromised)
+	if !o.plan.is(scheduled) {
+		o.start(nil)
+	}
+}
+
+// askPromised asks those who have promised the value.
+func (o *operation) askPromised() {
+	if o.lacks() {
+		for to := range o.promises.Ask {
+			o.ask(to, inquiry.Nobody)
 		}
-	})
-	o.start(nil)
-}
-
-// askAgain asks a rank that is run again for what it has promised: the question went to an earlier attempt, or to its
-// process, if the promise of this attempt came before the view.
-func (o *operation) askAgain(rank int) {
-	if !o.hasValue && o.err == nil && slices.ContainsFunc(o.promises, func(a arrival) bool { return a.from == rank }) {
-		o.ask(rank, inquiry.Nobody)
 	}
 }
 
-// keepPromises hands over the messages whose value is here now.
-func (o *operation) keepPromises() {
-	for _, a := range o.promises {
-		o.counted()
-		o.machine.receive(o.now(), protocol.Rank(a.from), word{extra: a.in.extra, round: a.in.round, kind: a.in.kind})
-	}
-	o.promises = nil
+// lacks reports whether the value is not here, and somebody needs it: of a broadcast the others, even if the task has not come to it.
+func (o *operation) lacks() bool {
+	return !o.hasValue && o.err == nil && (o.waits() || !o.plan.is(scheduled))
 }
 
 // ask asks a rank for the value, about one of the dead.
@@ -181,6 +174,9 @@ func (m *Member) give(to int, o *operation) {
 
 // answerPending looks again at questions that could not be answered.
 func (m *Member) answerPending() {
+	if len(m.pending) == 0 {
+		return
+	}
 	asks := m.pending
 	m.pending = nil
 	for _, a := range asks {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
-	"github.com/coppice-go/coppice/protocol/inquiry"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -59,7 +58,7 @@ func TestPromiseIsAskedForInTheView(t *testing.T) {
 	m := p.member(scope{group: world}, 0)
 	e := envelope{scope: m.scope, from: 1, seq: 1, plan: mustPlan(t, "gossip:2", "checked").WithRoot(2), kind: uint8(broadcast.Left) | withheld}
 	m.dispatch(&incoming{envelope: e, source: p.mesh.peers[2], In: whole()})
-	m.ops.get(1).ask(1, inquiry.Nobody) // the timer's
+	m.ops.get(1).askPromised() // as the timer does
 
 	asked := func() (n int) {
 		heir.mesh.post.Lock()

@@ -69,13 +69,13 @@ func TestOnlyTheAttemptThatCountsIsBelieved(t *testing.T) {
 		view := *p.view()
 		view.Since = []uint64{1, since}
 		p.assign(&view)
-		p.resend([]int{1})
+		p.resend([]int{1}, false)
 	}
 	opens(3)
 	tells(0)
 	believed(false, "told late by the first attempt")
 	tells(2)
-	p.resend([]int{1})
+	p.resend([]int{1}, true)
 	believed(true, "told by the second attempt, before it has asked for what it was sent")
 	tells(4)
 	opens(5)

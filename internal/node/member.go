@@ -67,8 +67,8 @@ type Member struct {
 	log        *recovery.Log
 	logged     int64 // bytes that it counts in the log
 	onces      uint64
-	asking     bool          // the task calls the function of a Once
-	again      map[int]*anew // by rank: what is still to be sent again
+	asking     bool                               // the task calls the function of a Once
+	again      map[int]*credit.Anew[*heldMessage] // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
 	pending     []pendingAsk

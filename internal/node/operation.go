@@ -59,7 +59,7 @@ type operation struct {
 	asking  *inquiry.Search
 	early   []arrival // messages for later steps
 
-	promises []arrival // messages of correction whose value was withheld
+	promises inquiry.Promises[*incoming]
 	filling  []filling
 }
 
@@ -164,9 +164,13 @@ func (m *Member) collective(from int, in *incoming) {
 		o.start(nil)
 		o.needs()
 	}
+	bare := in.kind&withheld != 0
+	if in.kind &^= withheld; bare && !o.hasValue && o.err == nil {
+		o.promised(from, in)
+		return
+	}
 	if o.plan.is(scheduled) {
-		if in.kind&withheld != 0 {
-			o.withheldResult(from)
+		if bare {
 			return
 		}
 		if o.sched == nil {
@@ -177,14 +181,6 @@ func (m *Member) collective(from int, in *incoming) {
 			o.step()
 		}
 		return
-	}
-	bare := in.kind&withheld != 0
-	if bare {
-		in.kind &^= withheld
-		if !o.hasValue && o.err == nil {
-			o.promised(from, in)
-			return
-		}
 	}
 	switch {
 	case bare:
@@ -300,8 +296,12 @@ func (o *operation) receive(from int, in *incoming) {
 	}
 	o.counted()
 	o.machine.receive(o.now(), protocol.Rank(from), word{extra: in.extra, round: in.round, kind: in.kind})
-	if len(o.promises) > 0 && o.hasValue {
-		o.keepPromises()
+	if o.hasValue {
+		for _, q := range o.promises.Came() {
+			o.counted()
+			o.machine.receive(o.now(), protocol.Rank(q.From), word{extra: q.Message.extra, round: q.Message.round, kind: q.Message.kind})
+		}
+		o.m.answerPending()
 	}
 }
 
@@ -326,7 +326,7 @@ func (o *operation) leave() {
 	m.ahead.Completed()
 	m.ahead.tellDue(m)
 	o.retire()
-	if failed && len(m.pending) > 0 { // who asked for the value does not get it here
+	if failed { // who asked for the value does not get it here
 		m.answerPending()
 	}
 }

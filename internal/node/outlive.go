@@ -6,7 +6,6 @@ import (
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
-	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
 // Corrected reductions outlive deaths: package collective says how. The machine is told
@@ -76,9 +75,7 @@ func (o *operation) deliver(step int32) {
 	if o.sched != nil && o.plan.remembered() {
 		o.value, o.shared = o.sched.outcome()
 		o.hasValue = true
-		if len(m.pending) > 0 {
-			m.answerPending()
-		}
+		m.answerPending()
 	}
 }
 
@@ -103,25 +100,6 @@ func (m *Member) tooMany(failures int) *Failure {
 	}
 	f.Text = fmt.Sprintf("tasks %v are dead; allowed: %d", f.Tasks, failures)
 	return f
-}
-
-// withheldResult takes a correction whose value, the result, was withheld. If the result
-// does not come otherwise it is asked for.
-func (o *operation) withheldResult(from int) {
-	if o.hasValue || o.err != nil {
-		return
-	}
-	m, p, seq := o.m, o.m.p, o.seq
-	d := lingerTime
-	if p.roster.Deaths() {
-		d = correctHurried
-	}
-	o.timed = true
-	p.engine.At(p.engine.Now()+d, func() {
-		if o.m == m && o.seq == seq && o.waits() && !m.goneRank(from).Dead {
-			o.ask(from, inquiry.Nobody)
-		}
-	})
 }
 
 // kept tells whether all of a finished operation is kept for questions. Of a corrected

@@ -1,13 +1,13 @@
 package node
 
 import (
-	"cmp"
 	"encoding/binary"
-	"slices"
 	"sync/atomic"
 
 	"github.com/coppice-go/coppice/internal/large"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/credit"
+	"github.com/coppice-go/coppice/protocol/inquiry"
 	"github.com/coppice-go/coppice/protocol/membership"
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
@@ -199,11 +199,8 @@ func (o *operation) Lasting(to protocol.Rank, n int) []byte {
 	return p.recovery.history.memory.take(n)
 }
 
-// anew is what is to be sent to a rank again: messages of operations, in order.
-type anew struct {
-	messages []heldMessage
-	sent     uint64 // the operation of the last that was
-}
+// Sequence is the number of its operation.
+func (e *envelope) Sequence() uint64 { return e.seq }
 
 // assign makes the view's owners those of the tasks.
 func (p *Process) assign(v *membership.View) {
@@ -228,7 +225,9 @@ func (m *Member) reopen(rank int, again bool) {
 				o.needs()
 			}
 		}
-		o.askAgain(rank)
+		if o.promises.Restart(rank) && o.lacks() {
+			o.ask(rank, inquiry.Nobody)
+		}
 	}
 	for key, s := range m.in {
 		if key.rank == rank {
@@ -250,7 +249,7 @@ func (m *Member) reopen(rank int, again bool) {
 // repeat sends a rank again what it was sent.
 func (m *Member) repeat(rank int, again bool) {
 	delete(m.again, rank)
-	var ops []heldMessage
+	ops := new(credit.Anew[*heldMessage])
 	for head, value := range m.log.To(rank) {
 		e := parseEnvelope(head)
 		if e.plan.op == opSend {
@@ -258,30 +257,23 @@ func (m *Member) repeat(rank int, again bool) {
 			s.held = append(s.held, heldMessage{envelope: e, value: value, logged: true})
 			continue
 		}
-		h := heldMessage{envelope: e, value: value}
+		h := &heldMessage{envelope: e, value: value}
 		if len(head) > envelopeLen {
 			h.sum = binary.LittleEndian.Uint64(head[envelopeLen:])
 		}
-		ops = append(ops, h)
+		ops.Add(h)
 	}
 	for key, s := range m.out {
 		if key.rank == rank {
-			if again {
-				s.flow.Rewind(len(s.held))
-			} else {
-				s.flow.Reopen(len(s.held))
-			}
+			s.flow.Reopen(len(s.held), again)
 			s.release(m, rank)
 		}
 	}
-	// What was passed on for a task that had not come to it was logged before what that
-	// task sent; and who is to receive it takes only so much of what is far ahead.
-	slices.SortStableFunc(ops, func(a, b heldMessage) int { return cmp.Compare(a.seq, b.seq) })
-	if len(ops) > 0 {
+	if ops.Len() > 0 {
 		if m.again == nil {
-			m.again = map[int]*anew{}
+			m.again = map[int]*credit.Anew[*heldMessage]{}
 		}
-		m.again[rank] = &anew{messages: ops}
+		m.again[rank] = ops
 		m.repeatMore(rank)
 	}
 }
@@ -306,10 +298,7 @@ func (m *Member) repeatMore(rank int) {
 	if a == nil {
 		return
 	}
-	for len(a.messages) > 0 && m.ahead.Repeats(rank, a.sent) {
-		h := a.messages[0]
-		a.messages = a.messages[1:]
-		a.sent = h.seq
+	for h, ok := a.Next(&m.ahead.Account, rank); ok; h, ok = a.Next(&m.ahead.Account, rank) {
 		if !h.unchanged() {
 			delete(m.again, rank)
 			m.tellChanged(&h.envelope)
@@ -318,7 +307,7 @@ func (m *Member) repeatMore(rank int) {
 		eager := m.ahead.send(m, rank, h.seq, int(min(h.size, eagerMax)))
 		m.peer(rank).sendOn(terms{eager: eager}, h.envelope, h.value)
 	}
-	if len(a.messages) == 0 {
+	if a.Len() == 0 {
 		delete(m.again, rank)
 	}
 }

@@ -71,7 +71,7 @@ func (p *Process) carryOut() {
 			switch e := &all[i]; e.Act {
 			case recovery.Resend:
 				tasks := tasksOf(all[i:])
-				p.resend(tasks)
+				p.resend(tasks, e.Again)
 				i += len(tasks) - 1
 			case recovery.Lose:
 				tasks := tasksOf(all[i:])
@@ -117,7 +117,7 @@ func (p *Process) do(e *recovery.Effect) {
 // carried out together.
 func tasksOf(effects []recovery.Effect) (tasks []int) {
 	for _, e := range effects {
-		if e.Act != effects[0].Act || e.Why != effects[0].Why {
+		if e.Act != effects[0].Act || e.Why != effects[0].Why || e.Again != effects[0].Again {
 			break
 		}
 		tasks = append(tasks, int(e.Task))
@@ -125,11 +125,10 @@ func tasksOf(effects []recovery.Effect) (tasks []int) {
 	return tasks
 }
 
-// resend sends tasks what they were sent before.
-func (p *Process) resend(tasks []int) {
+// resend sends tasks what they were sent before; again: once more.
+func (p *Process) resend(tasks []int, again bool) {
 	members := slices.Collect(p.groups.all()) // there will be more
 	for _, t := range tasks {
-		again := p.roster.Resent(t)
 		for _, m := range members {
 			if r, in := m.rankOf(uint32(t)); m.known && in {
 				m.reopen(r, again)

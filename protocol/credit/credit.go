@@ -61,7 +61,7 @@ type rank struct {
 const never = 1 << 62
 
 // Fit makes room for a group of n ranks. Before that nothing may be said of a rank, except that it is
-// gone, nor may Repeats be asked.
+// gone.
 func (a *Account) Fit(n int) {
 	if a.ranks == nil {
 		a.ranks = make([]rank, n)
@@ -184,9 +184,35 @@ func (a *Account) Passed(seq uint64) bool {
 	return true
 }
 
-// Repeats reports whether a rank may be sent more of a log, of which it was sent what belongs to
-// operations up to seq. One message may be of any later one: whoever gets it tells how far it is.
-func (a *Account) Repeats(to int, seq uint64) bool { return seq <= a.ranks[to].done+a.Operations }
+// Anew is what a rank that is run again is still to be sent again of a log, in the order of operations. The log may
+// have another order: what was passed on for a task was logged before what the task sent.
+type Anew[M interface{ Sequence() uint64 }] struct {
+	messages []M
+	sent     uint64 // the operation of the last that was
+}
+
+// Add adds a message of the log.
+func (n *Anew[M]) Add(m M) {
+	at := len(n.messages)
+	for at > 0 && n.messages[at-1].Sequence() > m.Sequence() {
+		at--
+	}
+	n.messages = slices.Insert(n.messages, at, m)
+}
+
+// Next takes the next message, if the rank is not too far behind for it. One message may be of any later operation than
+// the one before: whoever gets it tells how far it is.
+func (n *Anew[M]) Next(a *Account, to int) (m M, ok bool) {
+	if len(n.messages) == 0 || n.sent > a.ranks[to].done+a.Operations {
+		return m, false
+	}
+	m, n.messages = n.messages[0], n.messages[1:]
+	n.sent = m.Sequence()
+	return m, true
+}
+
+// Len is how many wait.
+func (n *Anew[M]) Len() int { return len(n.messages) }
 
 // Hear says that a rank sent so many bytes in an operation. It does not go on if that is too far from
 // what it was told, be it the first that it ever sent.

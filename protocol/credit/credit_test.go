@@ -74,6 +74,11 @@ func (s *set) add(n uint64)     { *s |= 1 << n }
 func (s *set) remove(n uint64)  { *s &^= 1 << n }
 func (s set) first() uint64     { return uint64(bits.TrailingZeros16(uint16(s))) }
 
+// op is a message of a log: the number of its operation.
+type op uint64
+
+func (o op) Sequence() uint64 { return uint64(o) }
+
 // attempt is one of a task, in a process of its own.
 type attempt struct {
 	account  Account
@@ -88,8 +93,7 @@ type attempt struct {
 	failed   set                      // operations
 	lent     set                      // operations whose value was passed on, in memory that is used again
 	log      [ranksMax]set            // by rank: operations in which it was sent something
-	again    [ranksMax]set            // by rank: what is still to be sent again
-	sent     [ranksMax]uint8          // by rank: the operation of what was last sent again
+	again    [ranksMax]Anew[op]       // by rank: what is still to be sent again
 	news     [ranksMax]message        // by rank: what an attempt that is news to come has told, in the same process
 	free     [ranksMax]uint8          // by rank: bytes that went without a grant since it told how far it is
 }
@@ -152,10 +156,12 @@ func (w *world) key() [sha256.Size]byte {
 		}
 		for i, r := range a.ranks {
 			b = append(b, byte(r.sent), byte(min(r.done, 255)), byte(r.told), byte(r.heard), byte(r.sentBytes), byte(r.heardBytes))
-			b = append(b, t.knows[i], t.sent[i], t.free[i], flags(r.loose, r.gone, r.due))
+			b = append(b, t.knows[i], byte(t.again[i].sent), t.free[i], flags(r.loose, r.gone, r.due))
 			b = append(b, byte(t.news[i].seq), flags(t.news[i].told, t.news[i].loose))
 			b = binary.LittleEndian.AppendUint16(b, uint16(t.log[i]))
-			b = binary.LittleEndian.AppendUint16(b, uint16(t.again[i]))
+			for _, o := range t.again[i].messages {
+				b = append(b, byte(o))
+			}
 		}
 		b = append(b, t.got[1:w.operations+1]...)
 		b = binary.LittleEndian.AppendUint16(b, uint16(t.failed))
@@ -276,12 +282,9 @@ func (w *world) old(l link) bool {
 // repeat sends a rank again what it was sent, as far as it has come.
 func (w *world) repeat(from, to int) {
 	t := w.tasks[from]
-	for t.again[to] != 0 && t.account.Repeats(to, uint64(t.sent[to])) {
-		seq := t.again[to].first()
-		t.again[to].remove(seq)
-		t.sent[to] = uint8(seq)
-		t.account.Send(to, seq, w.bytes)
-		w.put(from, to, message{seq: seq})
+	for o, ok := t.again[to].Next(&t.account, to); ok; o, ok = t.again[to].Next(&t.account, to) {
+		t.account.Send(to, o.Sequence(), w.bytes)
+		w.put(from, to, message{seq: o.Sequence()})
 		w.bounded(from, to)
 	}
 }
@@ -448,7 +451,12 @@ func (w *world) restart(rank, of int, again bool) {
 	if t.account.Restart(of, again) {
 		w.tell(rank, of)
 	}
-	t.again[of], t.sent[of] = t.log[of], 0
+	t.again[of] = Anew[op]{}
+	for seq := w.operations; seq > 0; seq-- { // a log in another order than that of operations
+		if t.log[of].has(seq) {
+			t.again[of].Add(op(seq))
+		}
+	}
 	w.repeat(rank, of)
 }
 
@@ -633,6 +641,7 @@ func scenes() []*scene {
 		{name: "chain that turns", ranks: 3, operations: 4, limits: one, tree: turns(3), overtakes: true},
 		{name: "crossed", ranks: 4, operations: 3, limits: one, tree: crossed, large: true},
 		{name: "run again, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, deaths: 1},
+		{name: "run again, a long log", ranks: 2, operations: 8, limits: one, tree: from(2, 0), replays: true, deaths: 1, mortal: 1 << 1},
 		{name: "run again, both send", ranks: 2, operations: 4, limits: one, tree: turns(2), gathers: parity(1), replays: true, deaths: 1, overtakes: true},
 		{name: "run again, after giving up", ranks: 3, operations: 2, limits: one, tree: from(3, 0), replays: true, deaths: 1, mortal: 1 << 1, leaves: 1, overtakes: true, large: true},
 		{name: "run again where it was, one sends", ranks: 2, operations: 4, limits: one, tree: from(2, 0), replays: true, backs: 1, back: 1 << 1, overtakes: true},

@@ -25,6 +25,18 @@ func TestMistakesAreFound(t *testing.T) {
 			Test: in("run_again,_one_sends"), By: []string{hang},
 		},
 		{
+			Name: "what is sent again is in the order of the log", File: "credit.go",
+			Old:  `n.messages[at-1].Sequence() > m.Sequence() {`,
+			New:  `n.messages[at-1].Sequence() > m.Sequence() && !wrong("what is sent again is in the order of the log") {`,
+			Test: in("run_again,_one_sends"), By: []string{hang},
+		},
+		{
+			Name: "what is sent again does not wait", File: "credit.go",
+			Old:  ` || n.sent > a.ranks[to].done+a.Operations {`,
+			New:  ` || n.sent > a.ranks[to].done+a.Operations && !wrong("what is sent again does not wait") {`,
+			Test: in("run_again,_a_long_log"), By: []string{bound},
+		},
+		{
 			Name: "who is run again where it was has completed nothing since", File: "credit.go",
 			Old:  `	if again {`,
 			New:  `	if again && !wrong("who is run again where it was has completed nothing since") {`,

@@ -22,20 +22,20 @@ func TestMistakesAreFound(t *testing.T) {
 		},
 		{
 			Name: "a receiver that is run again has what the one before has taken", File: "stream.go",
-			Old:  `	o.consumed = 0`,
-			New:  `	if !wrong("a receiver that is run again has what the one before has taken") { o.consumed = 0 }`,
+			Old:  `		o.consumed = 0`,
+			New:  `		if !wrong("a receiver that is run again has what the one before has taken") { o.consumed = 0 }`,
 			Test: test, By: []string{hang},
 		},
 		{
 			Name: "a receiver that is run again where it was has taken nothing since", File: "stream.go",
-			Old:  `	o.next = o.last - uint64(held)`,
-			New:  `	o.next = o.last - uint64(held); if wrong("a receiver that is run again where it was has taken nothing since") { o.consumed = 0 }`,
+			Old:  `; !again {`,
+			New:  `; !again || wrong("a receiver that is run again where it was has taken nothing since") {`,
 			Test: "^TestEveryScheduleAfterTheEnd$", By: []string{hang},
 		},
 		{
 			Name: "a receiver that is run again gets only what is new", File: "stream.go",
-			Old:  `	o.Rewind(held)`,
-			New:  `	if !wrong("a receiver that is run again gets only what is new") { o.Rewind(held) }`,
+			Old:  `	if o.next = o.last - uint64(held)`,
+			New:  `	if wrong("a receiver that is run again gets only what is new") { held = 0 }; if o.next = o.last - uint64(held)`,
 			Test: test, By: []string{hang},
 		},
 		{

@@ -12,7 +12,7 @@
 //  2. What an end tells of how far it is counts only if the attempt that the other end knows of says so, be
 //     the one before in the same process; what one tells there that is news to come counts when it is known.
 //  3. Whoever learns of a view that has an end run again calls Reopen before anything of the new attempt is
-//     taken for true; and Rewind if that attempt is where the one before was, which may have dropped
+//     taken for true; and once more if that attempt is where the one before was, which may have dropped
 //     what was sent to this one, when it says so.
 package flow
 
@@ -77,17 +77,12 @@ func (o *Out) Release(window uint64) (number uint64, ok bool) {
 	return o.next, true
 }
 
-// Reopen says that the receiver is run again: it has taken nothing, and the last messages, so many, are
-// held anew. They are all that it can need.
-func (o *Out) Reopen(held int) {
-	o.Rewind(held)
-	o.consumed = 0
-}
-
-// Rewind says that a receiver for which that was done may have dropped what it was sent: the last messages are
-// held once more. What it has told since is true.
-func (o *Out) Rewind(held int) {
-	o.next = o.last - uint64(held)
+// Reopen says that the receiver is run again: the last messages, so many, are held anew. They are all that it can
+// need. It has taken nothing; again: that was known, and it may have dropped what it was sent. What it has told since is true.
+func (o *Out) Reopen(held int, again bool) {
+	if o.next = o.last - uint64(held); !again {
+		o.consumed = 0
+	}
 }
 
 // Fingerprint stands for the state.

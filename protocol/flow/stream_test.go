@@ -211,15 +211,11 @@ func (w *world) views(end int) (all []func(*world)) {
 
 // reopen has an end begin anew with the other, or send it once more what it was sent.
 func (w *world) reopen(end int, again bool) {
-	switch {
-	case end == 1:
+	if end == 1 {
 		w.tell()
 		return
-	case again:
-		w.out.Rewind(int(w.out.Last()))
-	default:
-		w.out.Reopen(int(w.out.Last()))
 	}
+	w.out.Reopen(int(w.out.Last()), again)
 	w.release()
 }
 

@@ -22,8 +22,9 @@ func (o *OutTape) Credited(number uint64, again bool) {
 
 func (o *OutTape) Skip() (number uint64) { return protocol.Get0(o.Note, "Skip", o.Out.Skip) }
 func (o *OutTape) Drop()                 { protocol.Do0(o.Note, "Drop", o.Out.Drop) }
-func (o *OutTape) Reopen(held int)       { protocol.Do1(o.Note, "Reopen", o.Out.Reopen, held) }
-func (o *OutTape) Rewind(held int)       { protocol.Do1(o.Note, "Rewind", o.Out.Rewind, held) }
+func (o *OutTape) Reopen(held int, again bool) {
+	protocol.Do2(o.Note, "Reopen", o.Out.Reopen, held, again)
+}
 
 // InTape is an In whose calls are noted.
 type InTape struct {

@@ -11,8 +11,10 @@ import (
 )
 
 // The tests take every schedule of a broadcast by task 0. Whoever has the value may send it to anybody
-// at any time, a few times in all, as a tree and correction may. Ranks die at any point, and tasks come
-// to the operation late. A task that waits and knows of a death asks, at any time.
+// at any time, a few times in all, as a tree and correction may, or a correction without it. Ranks die at any point, or are
+// run again elsewhere, and tasks come to the operation late. A task that waits and knows of a death asks, at any time, and so does
+// one that got a correction without the value. Others learn of a view at any time; what they send to a rank before goes to its
+// process of before, and what they have sent they send it again.
 
 const ranksMax = 4
 
@@ -20,22 +22,28 @@ type kind uint8
 
 const (
 	value kind = iota
+	bare       // a correction without the value
 	question
 	lack
 )
 
 // message is one on a link.
 type message struct {
-	kind  kind
-	about int
+	kind    kind
+	about   int
+	attempt uint8 // of the sender
 }
 
 // task is one of the group.
 type task struct {
 	dead, entered, has, failed bool
+	due                        bool           // it has waited long enough, and asks those who have promised the value
 	knows                      [ranksMax]bool // who is dead
 	search                     *Search
 	held                       []held
+	promises                   Promises[struct{}]
+	promised, handed           int             // promises that came, and that the operation's machine got
+	views                      [ranksMax]uint8 // by rank, the attempt that it knows of
 }
 
 // held is a question that is not answered.
@@ -47,14 +55,27 @@ type world struct {
 	tasks         [ranksMax]task
 	links         [ranksMax][ranksMax][]message
 	deaths, sends int
+	restarts      int
+	promising     bool            // what is sent may be promises
+	attempts      [ranksMax]uint8 // that run
+	sent          [ranksMax][ranksMax]sending
 	wrong         string
 }
+
+// sending is what attempts of a rank have sent to another, unasked: the next one sends it again.
+type sending uint8
+
+const (
+	nothing sending = iota
+	aValue
+	aPromise
+)
 
 func (w *world) clone() *world {
 	c := *w
 	for i := range w.ranks {
 		t := &c.tasks[i]
-		t.held = slices.Clone(t.held)
+		t.held, t.promises.All = slices.Clone(t.held), slices.Clone(t.promises.All)
 		if t.search != nil {
 			s := *t.search
 			s.ranks, s.dead = slices.Clone(s.ranks), slices.Clone(s.dead)
@@ -80,11 +101,16 @@ func (w *world) key() [sha256.Size]byte {
 		}
 		b = append(b, n)
 	}
-	b = append(b, byte(w.deaths), byte(w.sends))
+	b = append(b, byte(w.deaths), byte(w.sends), byte(w.restarts))
 	for i := range w.ranks {
 		t := &w.tasks[i]
-		bits(t.dead, t.entered, t.has, t.failed, t.search != nil)
+		bits(t.dead, t.entered, t.has, t.failed, t.search != nil, t.due)
 		bits(t.knows[:]...)
+		b = append(b, byte(t.promised), byte(t.handed), byte(len(t.promises.All)), byte(t.promises.Asked), w.attempts[i])
+		for _, p := range t.promises.All {
+			b = append(b, byte(p.From))
+		}
+		b = append(b, t.views[:]...)
 		b = append(b, byte(len(t.held)))
 		for _, h := range t.held {
 			b = append(b, byte(h.from), byte(h.about))
@@ -99,9 +125,9 @@ func (w *world) key() [sha256.Size]byte {
 			}
 		}
 		for j := range w.ranks {
-			b = append(b, byte(len(w.links[i][j])))
+			b = append(b, byte(len(w.links[i][j])), byte(w.sent[i][j]))
 			for _, m := range w.links[i][j] {
-				b = append(b, byte(m.kind), byte(m.about))
+				b = append(b, byte(m.kind), byte(m.about), m.attempt)
 			}
 		}
 	}
@@ -109,9 +135,44 @@ func (w *world) key() [sha256.Size]byte {
 }
 
 func (w *world) send(from, to int, m message) {
-	if !w.tasks[to].dead {
+	if m.attempt = w.attempts[from]; !w.tasks[to].dead && w.tasks[from].views[to] == w.attempts[to] {
 		w.links[from][to] = append(w.links[from][to], m)
 	}
+}
+
+// push has a task send another the value, or a promise of it.
+func (w *world) push(from, to int, s sending) {
+	w.sent[from][to] = s
+	if s == aPromise {
+		w.send(from, to, message{kind: bare})
+	} else {
+		w.send(from, to, message{kind: value})
+	}
+}
+
+// ask has a task ask those who have promised the value.
+func (w *world) ask(rank int) {
+	t := &w.tasks[rank]
+	if t.due = false; !t.has && !t.failed {
+		for to := range t.promises.Ask {
+			w.send(rank, to, message{kind: question, about: Nobody})
+		}
+	}
+}
+
+// got takes note that the value is here.
+func (w *world) got(rank int) {
+	t := &w.tasks[rank]
+	if !t.has && w.attempts[rank] > 0 {
+		for to, s := range w.sent[rank] {
+			if s != nothing {
+				w.push(rank, to, s)
+			}
+		}
+	}
+	t.has = true
+	t.handed += len(t.promises.Came())
+	w.again(rank)
 }
 
 // inquire has a task ask whoever may have the value.
@@ -133,7 +194,7 @@ func (w *world) inquire(rank int) {
 		if !ok {
 			break
 		}
-		w.send(rank, to, message{question, about})
+		w.send(rank, to, message{kind: question, about: about})
 	}
 	w.conclude(rank)
 }
@@ -160,7 +221,7 @@ func (w *world) answer(rank, from, about int) {
 	case Give:
 		w.send(rank, from, message{kind: value})
 	case Lack:
-		w.send(rank, from, message{lack, about})
+		w.send(rank, from, message{kind: lack, about: about})
 	case Hold:
 		t.held = append(t.held, held{from, about})
 	}
@@ -181,11 +242,18 @@ func (w *world) deliver(from, to int) {
 	t := &w.tasks[to]
 	switch m.kind {
 	case value:
-		if t.has = true; t.failed {
+		if w.got(to); t.failed {
 			w.wrong = fmt.Sprintf("task %d has concluded that nobody has the value, and gets it", to)
 		}
+	case bare:
+		if !t.has {
+			t.promises.All = append(t.promises.All, Promise[struct{}]{From: from})
+			t.promised, t.due = t.promised+1, true
+		}
 	case question:
-		w.answer(to, from, m.about)
+		if m.attempt == t.views[from] { // otherwise who asks is not the one that counts
+			w.answer(to, from, m.about)
+		}
 	case lack:
 		if t.search != nil {
 			t.search.Lacks(from, m.about)
@@ -197,8 +265,9 @@ func (w *world) deliver(from, to int) {
 // enter has a task come to the operation.
 func (w *world) enter(rank int) {
 	t := &w.tasks[rank]
-	t.entered = true
-	t.has = t.has || rank == 0
+	if t.entered = true; rank == 0 {
+		w.got(rank)
+	}
 	w.again(rank)
 }
 
@@ -217,7 +286,31 @@ func (w *world) learn(rank, dead int) {
 	if t.search != nil {
 		w.inquire(rank)
 	}
+	w.ask(rank)
 	w.again(rank)
+}
+
+// restart has a rank run again elsewhere. Who runs it has opened the view.
+func (w *world) restart(rank int) {
+	w.restarts--
+	w.attempts[rank]++
+	w.tasks[rank] = task{views: w.attempts}
+	for r := range w.ranks {
+		w.links[r][rank] = nil
+	}
+}
+
+// open has a task learn that another one is run again, after all that the attempt before has sent.
+func (w *world) open(rank, of int) {
+	t := &w.tasks[rank]
+	t.views[of] = w.attempts[of]
+	if t.promises.Restart(of) && !t.has {
+		w.send(rank, of, message{kind: question, about: Nobody})
+	}
+	if w.sent[rank][of] != nothing && t.has {
+		w.send(rank, of, message{kind: value})
+	}
+	w.ask(rank)
 }
 
 // steps lists what may happen next.
@@ -233,10 +326,15 @@ func (w *world) steps() (all []func(*world)) {
 				continue
 			}
 			if t.has && !o.dead && !o.has && w.sends > 0 {
-				all = append(all, func(w *world) {
-					w.sends--
-					w.send(a, b, message{kind: value})
-				})
+				for s := aValue; s == aValue || s == aPromise && w.promising; s++ {
+					all = append(all, func(w *world) {
+						w.sends--
+						w.push(a, b, s)
+					})
+				}
+			}
+			if t.views[b] != w.attempts[b] && !slices.ContainsFunc(w.links[b][a], func(m message) bool { return m.attempt < w.attempts[b] }) {
+				all = append(all, func(w *world) { w.open(a, b) })
 			}
 			if o.dead && !t.knows[b] && len(w.links[b][a]) == 0 {
 				all = append(all, func(w *world) { w.learn(a, b) })
@@ -251,17 +349,24 @@ func (w *world) steps() (all []func(*world)) {
 		if t.entered && !t.has && !t.failed && t.search == nil && slices.Contains(t.knows[:], true) {
 			all = append(all, func(w *world) { w.inquire(a) })
 		}
+		if t.due {
+			all = append(all, func(w *world) { w.ask(a) })
+		}
 		if w.deaths > 0 {
 			all = append(all, func(w *world) { w.die(a) })
 		}
+		if w.restarts > 0 {
+			all = append(all, func(w *world) { w.restart(a) })
+		}
 	}
-	if w.sends > 0 || w.deaths > 0 {
-		all = append(all, func(w *world) { w.sends, w.deaths = 0, 0 })
+	if w.sends > 0 || w.deaths > 0 || w.restarts > 0 {
+		all = append(all, func(w *world) { w.sends, w.deaths, w.restarts = 0, 0, 0 })
 	}
 	return all
 }
 
-// ended checks a world in which nothing more happens. Without a death correction reaches all.
+// ended checks a world in which nothing more happens. Without a death correction reaches all, of which here only those are sure to get
+// something who were promised the value.
 func (w *world) ended() string {
 	dead, has := false, Nobody
 	for r := range w.ranks {
@@ -274,8 +379,11 @@ func (w *world) ended() string {
 	for r := range w.ranks {
 		t := &w.tasks[r]
 		switch {
-		case t.dead || t.has:
-		case !t.failed && dead:
+		case t.dead:
+		case t.has && t.handed != t.promised:
+			return fmt.Sprintf("the machine of task %d gets %d corrections of %d", r, t.handed, t.promised)
+		case t.has:
+		case !t.failed && (dead || t.promised > 0):
 			return fmt.Sprintf("task %d waits for ever", r)
 		case t.failed && has >= 0:
 			return fmt.Sprintf("task %d has concluded that nobody has the value, but task %d has it now", r, has)
@@ -305,6 +413,9 @@ func TestEverySchedule(t *testing.T) {
 		{name: "two tasks", first: world{ranks: 2, deaths: 1, sends: 2}},
 		{name: "three tasks", first: world{ranks: 3, deaths: 2, sends: 2}},
 		{name: "four tasks", first: world{ranks: 4, deaths: 2, sends: 2}, large: true},
+		{name: "promises and a death", first: world{ranks: 3, deaths: 1, sends: 2, promising: true}},
+		{name: "promises and a restart", first: world{ranks: 3, restarts: 1, sends: 2, promising: true}},
+		{name: "promises and two restarts", first: world{ranks: 3, restarts: 2, sends: 3, promising: true}, large: true},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if s.large && extent.Few(t, "millions of schedules") {

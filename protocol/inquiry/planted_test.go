@@ -11,6 +11,7 @@ func TestMistakesAreFound(t *testing.T) {
 	const (
 		hang   = "waits for ever"
 		untrue = "that nobody has the value"
+		handed = "corrections of"
 	)
 	in := func(scene string) string { return "^TestEverySchedule$/^" + scene + "$" }
 	(&plant.Garden{Machine: ".", Package: "inquiry", Healthy: in("three_tasks"), Mistakes: []plant.Mistake{
@@ -43,6 +44,32 @@ func TestMistakesAreFound(t *testing.T) {
 			Old:  `	case !s.ranks[s.root].dead:`,
 			New:  `	case !s.ranks[s.root].dead || s.rootAsked && wrong("only the root is asked"):`,
 			Test: in("four_tasks"), By: []string{hang},
+		},
+		{
+			Name: "who has promised the value is not asked", File: "promises.go",
+			Old:  `	for p.Asked < len(p.All) {`,
+			New:  `	for p.Asked < len(p.All) && !wrong("who has promised the value is not asked") {`,
+			Test: in("promises_and_a_restart"), By: []string{hang},
+		},
+		{
+			Name: "who has promised the value and is run again is not asked again", File: "promises.go",
+			Old:  `return q.From == rank })`,
+			New:  `return q.From == rank && !wrong("who has promised the value and is run again is not asked again") })`,
+			Test: in("promises_and_a_restart"), By: []string{hang},
+		},
+		{
+			Name: "corrections are forgotten when one is asked about", File: "promises.go",
+			Old: `		if !yield(p.All[p.Asked-1].From) {`,
+			New: `		to := p.All[p.Asked-1].From
+		if wrong("corrections are forgotten when one is asked about") { p.All, p.Asked = p.All[p.Asked:], 0 }
+		if !yield(to) {`,
+			Test: in("promises_and_a_death"), By: []string{handed},
+		},
+		{
+			Name: "corrections count once more with another copy of the value", File: "promises.go",
+			Old:  `	p.All, p.Asked = p.All[:0], 0`,
+			New:  `	if !wrong("corrections count once more with another copy of the value") { p.All, p.Asked = p.All[:0], 0 }`,
+			Test: in("promises_and_a_death"), By: []string{handed},
 		},
 		{
 			Name: "the dead are waited for", File: "inquiry.go",

@@ -79,11 +79,8 @@ func (s *State) testified(m Member) bool {
 
 // failed takes note of a failure.
 func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
-	if s.stage == excluded || s.stage == inside && x.who.Incarnation < s.view.Last(x.who.ID) {
+	if s.stage == excluded || s.stage == inside && s.view.Past(x.who) { // it is out already
 		return
-	}
-	if s.stage == inside && !s.view.Has(x.who) && x.who.Incarnation == s.view.Last(x.who.ID) {
-		return // it is out already
 	}
 	p.noteGathering(s, now)
 	p.acquit(s, now, x.who)

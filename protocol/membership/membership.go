@@ -227,12 +227,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 // outlived answers a process that is out but does not know it, and tells
 // whether it is.
 func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
-	if s.stage != inside {
-		return false
-	}
-	last := s.view.Last(from)
-	_, in := s.view.Find(from)
-	if m.From > last || m.From == last && in {
+	if s.stage != inside || !s.view.Past(Member{from, m.From}) {
 		return false
 	}
 	if m.Kind != Decided {

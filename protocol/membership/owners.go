@@ -38,7 +38,7 @@ func (p *Protocol) Limit(s *State, who Member, most int) {
 // forgetLimits forgets those who are in no more.
 func (s *State) forgetLimits() {
 	if len(s.limits) > 0 {
-		s.limits = slices.DeleteFunc(slices.Clone(s.limits), func(l limit) bool { return l.who.Incarnation <= s.view.Last(l.who.ID) && !s.view.Has(l.who) })
+		s.limits = slices.DeleteFunc(slices.Clone(s.limits), func(l limit) bool { return s.view.Past(l.who) })
 	}
 }
 

@@ -387,7 +387,7 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 	s.forgetLimits()
 	s.wish = 0
 	s.failures = slices.DeleteFunc(s.failures, func(f failure) bool {
-		return !v.Has(f.who) && v.Last(f.who.ID) >= f.who.Incarnation ||
+		return v.Past(f.who) ||
 			f.blamed && !v.Has(f.by) // one of the two had to go, and has
 	})
 	for i := range s.failures {

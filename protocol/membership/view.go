@@ -143,6 +143,15 @@ func (v *View) Last(id protocol.Rank) uint32 {
 	return m.Incarnation
 }
 
+// Past tells whether this life of a process was in, or a later one is or was, and it is not in any more.
+func (v *View) Past(m Member) bool {
+	if in, ok := v.Find(m.ID); ok {
+		return m.Incarnation < in.Incarnation
+	}
+	gone, was := find(v.Gone, m.ID)
+	return was && m.Incarnation <= gone.Incarnation
+}
+
 // Without is the next view, without some members.
 func (v *View) Without(out func(Member) bool, adopt bool) *View {
 	return v.without(out, adopt, nil, v.Leaving)

@@ -130,7 +130,7 @@ const (
 	Tell     Act = iota // send Msg to To
 	SendCopy            // send To what is kept under Key, as a message of Msg's kind
 	GiveUp              // stop running Task: another process owns it now, or it is run again here
-	Resend              // send Task, at its owner, what it was sent before
+	Resend              // send Task, at its owner, what it was sent before; Again: once more, to the same attempt
 	Adopt               // run Task from the top
 	Commit              // Epoch is committed, with Balance: tasks that have saved it continue; what is kept of earlier epochs is dropped, except for epoch 0
 	Move                // ask for a view that commits Epoch and moves tasks; if there will be none, call Unmoved
@@ -143,6 +143,7 @@ const (
 // Effect is something to be done.
 type Effect struct {
 	Act     Act
+	Again   bool
 	To      protocol.Rank
 	Task    protocol.Rank
 	Msg     Message
@@ -315,7 +316,7 @@ func (m *Machine) Receive(from membership.Member, msg Message) {
 		m.remake(m.copy(msg.Key))
 	case Again:
 		if m.view != nil && m.view.Since[msg.Task] == msg.View {
-			m.do(Effect{Act: Resend, Task: msg.Task})
+			m.do(Effect{Act: Resend, Task: msg.Task, Again: true})
 		}
 	case Lost:
 		m.lose(msg.Why, msg.Task)

@@ -14,9 +14,8 @@ type Status struct {
 }
 
 type task struct {
-	owner  int32
-	since  uint64
-	resent bool
+	owner int32
+	since uint64
 	Status
 }
 
@@ -68,14 +67,6 @@ func (t *Table) Since(number int) uint64 { return t.tasks[number].since }
 // Again reports whether a task is run again: not by the process that began with it.
 func (t *Table) Again(number int) bool { return t.tasks[number].since > 1 }
 
-// Resent says that a task is sent what it was sent before. It reports whether that is once more, to the
-// same attempt.
-func (t *Table) Resent(number int) (again bool) {
-	s := &t.tasks[number]
-	again, s.resent = s.resent, true
-	return again
-}
-
 // Attempt is 0 for a task that is where it began, and more the later it came to its owner.
 func (t *Table) Attempt(number int) int { return int(t.tasks[number].since - 1) }
 
@@ -113,7 +104,7 @@ func (t *Table) Rests() bool {
 func (t *Table) Assign(v *membership.View) (changed []int) {
 	for i, id := range v.Owners {
 		if s := &t.tasks[i]; id >= 0 && (s.owner != int32(id) || s.since != v.Since[i]) {
-			if s.owner, s.since, s.resent = int32(id), v.Since[i], false; !s.Dead { // the lost stay lost
+			if s.owner, s.since = int32(id), v.Since[i]; !s.Dead { // the lost stay lost
 				s.Status = Status{}
 			}
 			changed = append(changed, i)
