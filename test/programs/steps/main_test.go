@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -192,8 +193,17 @@ func TestTerminatedWhileItStarts(t *testing.T) {
 func TestTerminatedWhileItJoins(t *testing.T) {
 	t.Parallel()
 	j := &job{t: t, size: 2, args: []string{"3"}, address: port.Free(t)}
+	l, err := net.Listen("tcp", j.address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	j.all = []*exec.Cmd{nil, j.start(1)}
-	time.Sleep(500 * time.Millisecond)
+	conn, err := l.Accept() // now it looks for the coordinator, which nobody is
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	l.Close()
 	j.terminate(1)
 	if took := j.left(1); took > 5*time.Second {
 		t.Errorf("it took %v", took)
