@@ -1,6 +1,6 @@
 # One word for each thing; .ci/run knows how.
 
-.PHONY: check full format bench hosts kubernetes fuzz demo race chaos counts ci
+.PHONY: check full format mutants bench hosts kubernetes fuzz demo race chaos counts ci
 
 check: ## format, vet, lint, tests
 	@bash .ci/run format vet lint test
@@ -8,7 +8,7 @@ check: ## format, vet, lint, tests
 format: ## write all files as gofumpt wants them
 	go tool gofumpt -w .
 
-full bench hosts kubernetes fuzz demo race chaos counts:
+full mutants bench hosts kubernetes fuzz demo race chaos counts:
 	@bash .ci/run $@
 
 ci: ## everything a change must pass

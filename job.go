@@ -34,9 +34,9 @@ type Func func(ctx context.Context, t *Task) error
 func Main(f Func) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, cancel)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM) // before it joins
 	go func() {
-		signals := make(chan os.Signal, 1)
-		signal.Notify(signals, syscall.SIGTERM)
 		<-signals
 		terminated.Store(true)
 		if d := leaves.Load(); d != nil {

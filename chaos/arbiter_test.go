@@ -9,7 +9,7 @@ import (
 // TestHalvesWithAnArbiter: groups of two and of four that are cut in halves, with an arbiter that is slow, or does not answer, never go on in two
 // ways.
 func TestHalvesWithAnArbiter(t *testing.T) {
-	runs := extent.Of(t, 20_000, 200_000)
+	runs := extent.Of(t, 5000, 200_000)
 	for _, m := range []Membership{
 		{P: 2, Cuts: 1, Suspicions: 2},
 		{P: 2, Crashes: 1, Cuts: 1, Suspicions: 2, Restarts: 1, Joiners: 1},

@@ -17,7 +17,7 @@ func TestOnlyFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Skipf("no pipes here: %v", err)
+		t.Skipf("runs where there are named pipes: %v", err)
 	}
 	var s Files
 	for _, path := range []string{dir, pipe, os.DevNull} {

@@ -272,15 +272,6 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		garden := map[string]*plant.Garden{"": &model, "recovery/": &machine, "flow/": &streams, "collective/": &parts, "broadcast/": &casts, "credit/": &accounts, "grant/": &grants, "inquiry/": &questions, "membership/": &owners}[folder]
 		garden.Mistakes = append(garden.Mistakes, one)
 	}
-	model.Find(t)
-	machine.Find(t)
-	streams.Find(t)
-	parts.Find(t)
-	casts.Find(t)
-	accounts.Find(t)
-	grants.Find(t)
-	questions.Find(t)
-	owners.Find(t)
 	ends := plant.Garden{Machine: "../../protocol/ending", Package: "ending", Healthy: test("two"), Mistakes: []plant.Mistake{
 		{
 			Name: "the job ends without who has not returned", File: "ending.go",
@@ -296,5 +287,5 @@ func TestPlantedMistakesAreFound(t *testing.T) {
 		},
 	}}
 	ends.Mistakes = append(ends.Mistakes, endingMistakes(test)...)
-	ends.Find(t)
+	plant.Find(t, &model, &machine, &streams, &parts, &casts, &accounts, &grants, &questions, &owners, &ends) // built once for all
 }

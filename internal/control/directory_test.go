@@ -94,7 +94,7 @@ func TestDirectoryByHandCannotBeForeseen(t *testing.T) {
 // without a key derives from its name.
 func TestSquattedDirectoryIsRefusedAtOnce(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can make what belongs to another user")
+		t.Skip("only root can make what belongs to another user: run this test as root")
 	}
 	name := fmt.Sprint("squatted-", os.Getpid())
 	dir := dirOf(t, slurmTask(name, 0, 2))
@@ -116,7 +116,7 @@ func TestSquattedDirectoryIsRefusedAtOnce(t *testing.T) {
 // TestJobsElsewhereAreFound: who asks need not have the variables of who started a job.
 func TestJobsElsewhereAreFound(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the kernel does not list sockets")
+		t.Skip("the kernel does not list sockets: runs on Linux")
 	}
 	dir := filepath.Join(t.TempDir(), "coppice-elsewhere")
 	s := serve(t, control.ServerConfig{Dir: dir, Size: 1})

@@ -87,6 +87,7 @@ func TestProcessComesBackAsItself(t *testing.T) {
 
 // TestProcessInThePlaceOfALiveOneWaits: as long as the connection of the first is there, nobody else is let in.
 func TestProcessInThePlaceOfALiveOneWaits(t *testing.T) {
+	t.Parallel()
 	s := serve(t, control.ServerConfig{Size: 2, TCP: "127.0.0.1:0"})
 	_, notes := join(t, s.Place(0, 1))
 	first, _ := comes(t, uncounted(t, s))
@@ -135,6 +136,7 @@ func TestAnotherProcessIsNotTakenForTheOneThatJoined(t *testing.T) {
 
 // TestHeirGivesNumbersThatNobodyHas: the coordinator before may have given the next ones, and told nobody.
 func TestHeirGivesNumbersThatNobodyHas(t *testing.T) {
+	t.Parallel()
 	known := control.Peer{Rank: 1, Incarnation: 4, Addresses: []string{"x"}, Host: "there"}
 	seen := map[uint64]bool{}
 	for range 20 {

@@ -70,6 +70,7 @@ func TestNamesAreAskedForAgain(t *testing.T) {
 // TestNobodyGathersBesideAJobThatHasBegun: while a job looks for another coordinator, a process that comes again leaves the directory to those of the
 // job: one that gathers would hold its lock, and keep them from it.
 func TestNobodyGathersBesideAJobThatHasBegun(t *testing.T) {
+	t.Parallel()
 	key := []byte("the key of a job that has begun")
 	free, err := control.ListenDoor("127.0.0.1:0")
 	if err != nil {

@@ -2,13 +2,15 @@
 // little; so the tests of a package are built once more with a few lines of a machine's
 // source replaced, each by lines that do the wrong thing if the environment says so,
 // and then each mistake must be found. By default a test checks only that the lines are
-// there: building and running take long, and are part of what bash .ci/run full does.
+// there: building and running take long. COPPICE_FULL=1 plants all mistakes (make mutants);
+// with COPPICE_MUTANTS=N, too, one tenth of them, as CI does, which takes another one each day.
 package plant
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,9 @@ import (
 
 // Variable names the mistake that is to be made.
 const Variable = "COPPICE_MISTAKE"
+
+// tenthVariable says which tenth of all mistakes is planted, 0 to 9: no value, all.
+const tenthVariable = "COPPICE_MUTANTS"
 
 // None is its value where none is to be made.
 const None = "none of them"
@@ -75,13 +80,32 @@ func Find(t *testing.T, gardens ...*Garden) {
 	if extent.Few(t, "the mistakes, with which the tests are built once more") {
 		return
 	}
+	tenth := os.Getenv(tenthVariable)
+	gardens = slices.DeleteFunc(slices.Clone(gardens), func(g *Garden) bool { return len(g.due(tenth)) == 0 })
+	if len(gardens) == 0 {
+		t.Logf("none of these mistakes is in tenth %s; all of them: make mutants", tenth)
+		return
+	}
 	program := plant(t, gardens)
 	for _, g := range gardens {
-		t.Run(g.Package, func(t *testing.T) { g.find(t, program) })
+		t.Run(g.Package, func(t *testing.T) { g.find(t, program, g.due(tenth)) })
 	}
 }
 
-func (g *Garden) find(t *testing.T, program string) {
+// due returns the mistakes of a tenth, or all. Five neighbours are in the same one, since tests are built once for all of them;
+// where a garden begins depends on its first mistake, so that small gardens are not all due on the same day.
+func (g *Garden) due(tenth string) (due []Mistake) {
+	h := fnv.New32a()
+	h.Write([]byte(g.Mistakes[0].Name))
+	for i, m := range g.Mistakes {
+		if tenth == "" || tenth == strconv.Itoa((int(h.Sum32()%10)+i/5)%10) {
+			due = append(due, m)
+		}
+	}
+	return due
+}
+
+func (g *Garden) find(t *testing.T, program string, due []Mistake) {
 	t.Helper()
 	run := func(name, test string, seed uint64) (string, error) {
 		cmd := exec.Command(program, "-test.v", "-test.run", test, "-test.timeout", "2m")
@@ -92,7 +116,7 @@ func (g *Garden) find(t *testing.T, program string) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	for _, m := range g.Mistakes {
+	for _, m := range due {
 		t.Run(m.Name, func(t *testing.T) {
 			begin := time.Now()
 			out, err := run(m.Name, m.Test, m.Seed)

@@ -60,7 +60,7 @@ func TestLinkOfOurOwnLeadsToTheDirectory(t *testing.T) {
 // directory, the job's file and that of a state.
 func TestWhatOthersHaveMadeIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can make what belongs to another user")
+		t.Skip("only root can make what belongs to another user: run this test as root")
 	}
 	const stranger = 12345
 	words := "belongs to user 12345; allowed: what user 0 or root has made"

@@ -5,6 +5,7 @@ package transport_test
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -138,15 +139,13 @@ func TestBadPlacesCannotBeListenedAt(t *testing.T) {
 func TestPortsOfARange(t *testing.T) {
 	leavesNothing(t)
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
-	first, err := listens(transport.Place{Kind: transport.TCP, Net: loopback})
+	// Below those that the system draws.
+	first, err := listens(transport.Place{Kind: transport.TCP, Net: loopback, Low: uint16(20000 + rand.IntN(10000)), High: 32000})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	port := first.Addresses()[0].Host.Port()
-	if port > 65530 {
-		t.Skipf("the system gave port %d, and there are too few above it; runs if it gives a lower one, the next time", port)
-	}
 	if _, err := listens(transport.Place{Kind: transport.TCP, Net: loopback, Low: port, High: port}); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("the same port: %v", err)
 	}

@@ -48,6 +48,7 @@ func rounds(tell func(stage.Line), words []string) coppice.Func {
 // TestTheCoordinatorIsKilledAgainAndAgain kills the process that has the coordinator, then the one that has
 // taken its place, and so on: the last process finishes the job.
 func TestTheCoordinatorIsKilledAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	const n, last = 5, 300
 	stages, all := srun(t, stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}})
 	for _, g := range stages {
@@ -84,6 +85,7 @@ func checkRounds(t *testing.T, n, last int, stages ...*stage.Stage) {
 // TestTheCoordinatorIsStopped stops the process that has the coordinator: a majority goes on without it, and another one
 // takes its place, which the stopped one must not keep.
 func TestTheCoordinatorIsStopped(t *testing.T) {
+	t.Parallel()
 	const n, last = 4, 100
 	stages, all := srun(t, stage.Scene{N: n, Play: []string{"rounds", fmt.Sprint(last)}, Settings: stage.Settings{Silence: time.Second}})
 	for _, g := range stages {

@@ -346,7 +346,7 @@ func TestPauseIsNoDeath(t *testing.T) {
 					return
 				}
 			}
-			t.Skip("this machine is too busy to stop a process for a short time")
+			t.Skip("this machine is too busy to stop a process for a short time: run this test with less beside it")
 		})
 	}
 }

@@ -154,6 +154,7 @@ func TestNothingIsBegunAfterTheContext(t *testing.T) {
 
 // TestInterruptOfTheLauncher: it is passed on, and everybody ends.
 func TestInterruptOfTheLauncher(t *testing.T) {
+	t.Parallel()
 	s := stage.Scene{N: 3, Play: []string{"context", "main"}}
 	g, launcher := s.Launched(t)
 	g.Await(t, "ready", 3)

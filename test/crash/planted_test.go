@@ -1,7 +1,6 @@
 package crash_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/coppice-go/coppice/internal/plant"
@@ -10,10 +9,6 @@ import (
 // TestMistakesOfTheExecutorAreFound plants a mistake in what carries messages of agreements: what the calls
 // of their machines were, made again (chaos/oracle), shows it.
 func TestMistakesOfTheExecutorAreFound(t *testing.T) {
-	if os.Getenv("COPPICE_PLANTED") == "" {
-		t.Skip("takes long; to run it: COPPICE_PLANTED=1 go test -run Executor ./test/crash, or bash .ci/run integration")
-	}
-	t.Setenv("COPPICE_FULL", "1")
 	const test = "^TestTracesOfKilledJobs$"
 	(&plant.Garden{Machine: "../../internal/node", Package: "node", Healthy: test, Mistakes: []plant.Mistake{
 		{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -14,12 +15,16 @@ import (
 // reported are the settings of jobs whose survivors get errors.
 var reported = stage.Settings{Recovery: coppice.Report}
 
+// srunJobs numbers the jobs of srun, whose directories follow from their numbers: jobs run side by side.
+var srunJobs atomic.Int64
+
 // srun starts the processes of a scene as srun would: with its variables.
 func srun(t *testing.T, s stage.Scene) (stages []*stage.Stage, all []*exec.Cmd) {
 	t.Helper()
+	id := srunJobs.Add(1)
 	for rank := range s.N {
 		env := []string{
-			"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", s.N),
+			fmt.Sprint("SLURM_JOB_ID=", id), "SLURM_STEP_ID=0", fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_NTASKS=", s.N),
 			fmt.Sprint("SLURM_LOCALID=", rank), "SLURM_STEP_NUM_NODES=1",
 			control.VarTrace + "=", // a trace is of a job, not of a process
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/doctor"
+	"github.com/coppice-go/coppice/test/machine"
 )
 
 // newDoctorsLab makes hosts with an sshd each, or skips the test.
@@ -37,6 +38,21 @@ func (l *lab) examined(t *testing.T, n *hostNetwork, listen string, args ...stri
 	}
 	if r.Seconds > 40 {
 		t.Errorf("took %.1f s", r.Seconds)
+	}
+	return r
+}
+
+// finds examines hosts until it finds what it should, at most five times, as long as the machine is too busy to answer in time.
+func (l *lab) finds(t *testing.T, n *hostNetwork, listen string, want []string, args ...string) (r doctor.Report) {
+	t.Helper()
+	for range 5 {
+		still := machine.Watch()
+		r = l.examined(t, n, listen, args...)
+		late := still().Most
+		if slices.Equal(wrong(r), want) || late < 100*time.Millisecond {
+			break
+		}
+		t.Logf("the machine kept a process waiting for %v: found %q", late, wrong(r))
 	}
 	return r
 }
@@ -100,7 +116,7 @@ func TestHostsDoctorNamesTheWay(t *testing.T) {
 					}
 				}()
 			}
-			r := l.examined(t, n, listen, "--hosts", "host0,host1:2,host2", "--", "program")
+			r := l.finds(t, n, listen, c.want, "--hosts", "host0,host1:2,host2", "--", "program")
 			if got := wrong(r); !slices.Equal(got, c.want) {
 				t.Errorf("found %q, want %q: %+v", got, c.want, r.Findings)
 			}
@@ -129,7 +145,7 @@ func TestHostsOverIPv6(t *testing.T) {
 		if network != "" {
 			where = append(where, "--interface", network)
 		}
-		r := l.examined(t, n, "", where...)
+		r := l.finds(t, n, "", nil, where...)
 		if got := wrong(r); got != nil || r.Exit != 0 {
 			t.Fatalf("found %q: %+v", got, r.Findings)
 		}
@@ -159,7 +175,7 @@ func TestHostsNeedThesePortsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hosts = "host0:2,host1:2,host2:2"
-	if r := l.examined(t, n, "tls:"+ports, "--hosts", hosts); wrong(r) != nil {
+	if r := l.finds(t, n, "tls:"+ports, nil, "--hosts", hosts); wrong(r) != nil {
 		t.Fatalf("%+v", r.Findings)
 	}
 	if r := l.examined(t, n, "", "--hosts", hosts); r.Exit != 1 {

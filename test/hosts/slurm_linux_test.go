@@ -238,5 +238,5 @@ func (c *slurmCluster) srun(ctx context.Context, lasts time.Duration, flags []st
 	j.cmd = c.command("srun", words...)
 	j.cmd.Env = append(j.cmd.Env, env...)
 	j.cmd.Stdout, j.cmd.Stderr = &j.err, &j.err
-	return j, j.begin(2*lasts + time.Minute)
+	return j, j.begin(2*lasts + 3*time.Minute)
 }

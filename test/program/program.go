@@ -28,9 +28,12 @@ const Right = "right:"
 // MainVariable is set for a process that runs its program by coppice.Main, with a task for each process.
 const MainVariable = "COPPICE_TEST_MAIN"
 
+// Enough after the name of the file of steps is that of the one that ends a job of no certain number of steps.
+const Enough = ".enough"
+
 // Main runs a process of a job and returns its exit code. The arguments are one of:
 //
-//	steps COUNT TASKS FILE [STORE]
+//	steps COUNT TASKS FILE [STORE]; COUNT 0: until there is FILE.enough
 //	broadcast MEBIBYTES
 //	idle SECONDS FILE
 func Main(args []string) int {
@@ -50,6 +53,12 @@ func Main(args []string) int {
 	case "steps":
 		job.Tasks = number(2)
 		steps := Steps{Count: number(1), Ended: func(step int) error { return noteStep(args[3], step) }}
+		if steps.Count == 0 {
+			steps.Last = func() bool {
+				_, err := os.Stat(args[3] + Enough)
+				return err == nil
+			}
+		}
 		if len(args) > 4 {
 			steps.Save = append(steps.Save, coppice.Stored(args[4]))
 		}

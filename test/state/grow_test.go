@@ -73,6 +73,7 @@ func roaming(tell func(stage.Line), args []string) coppice.Func {
 // TestGrowAndShrink: while a job runs it grows from 2 processes to 8, which take over tasks, and
 // then shrinks to 3.
 func TestGrowAndShrink(t *testing.T) {
+	t.Parallel()
 	stop := t.TempDir() + "/stop"
 	s := stage.Scene{N: 2, Play: []string{"roam", stop}, Grow: 6}
 	s.Tasks = 8

@@ -144,6 +144,7 @@ func stateFile(dir string, task, epoch int) string {
 }
 
 func TestStoredResumes(t *testing.T) {
+	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
 	if err != nil || len(want) != 6 {
 		t.Fatal(want, err)
@@ -166,6 +167,7 @@ func TestStoredResumes(t *testing.T) {
 // TestStoredJobIsTakenUp: a job that is gone goes on as if nothing had happened, whoever dies
 // then, and is finished once.
 func TestStoredJobIsTakenUp(t *testing.T) {
+	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
 	if err != nil {
 		t.Fatal(err)
@@ -239,6 +241,7 @@ func TestStoredDamaged(t *testing.T) {
 
 // TestTakenUpDamaged: all tasks go on from one epoch, or none does.
 func TestTakenUpDamaged(t *testing.T) {
+	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
 	if err != nil {
 		t.Fatal(err)
@@ -378,6 +381,7 @@ func storing(tell func(stage.Line), args []string) coppice.Func {
 // TestLauncherKilledAndResumed: the launcher is killed, and with it the whole job. What comes
 // after is what would have come.
 func TestLauncherKilledAndResumed(t *testing.T) {
+	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
 	if err != nil {
 		t.Fatal(err)

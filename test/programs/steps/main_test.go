@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/test/port"
 )
 
@@ -25,6 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
+	extent.SideBySide(6) // jobs of theirs wait
 	os.Exit(m.Run())
 }
 
@@ -153,6 +156,7 @@ func (j *job) twice() (all []string) {
 // TestTerminatedProcessLeaves: without a launcher, SIGTERM ends one process, and not its job. The others go on at once; the
 // process is started again, and takes part.
 func TestTerminatedProcessLeaves(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, 4, nil, "100")
 	j.await(t, "step 20\n")
 	j.terminate(2)
@@ -163,6 +167,7 @@ func TestTerminatedProcessLeaves(t *testing.T) {
 
 // A process that gets SIGTERM while it starts leaves as well, at whatever moment: its job goes on without it.
 func TestTerminatedWhileItStarts(t *testing.T) {
+	t.Parallel()
 	for delay := range 10 {
 		t.Run(fmt.Sprint(delay), func(t *testing.T) {
 			t.Parallel()
@@ -186,9 +191,19 @@ func TestTerminatedWhileItStarts(t *testing.T) {
 
 // While it looks for the coordinator, SIGTERM ends a process at once.
 func TestTerminatedWhileItJoins(t *testing.T) {
+	t.Parallel()
 	j := &job{t: t, size: 2, args: []string{"3"}, address: port.Free(t)}
+	l, err := net.Listen("tcp", j.address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	j.all = []*exec.Cmd{nil, j.start(1)}
-	time.Sleep(500 * time.Millisecond)
+	conn, err := l.Accept() // now it looks for the coordinator, which nobody is
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	l.Close()
 	j.terminate(1)
 	if took := j.left(1); took > 5*time.Second {
 		t.Errorf("it took %v", took)
@@ -198,6 +213,7 @@ func TestTerminatedWhileItJoins(t *testing.T) {
 
 // Processes are terminated at random, one or several at once, and started again: no task runs a step twice.
 func TestTerminatedProcessesHandOver(t *testing.T) {
+	t.Parallel()
 	const size, steps = 5, 400
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -227,6 +243,7 @@ func TestTerminatedProcessesHandOver(t *testing.T) {
 
 // The process that has the coordinator is terminated, and so is, time after time, the one that has it then.
 func TestProcessWithTheCoordinatorHandsOver(t *testing.T) {
+	t.Parallel()
 	j := startJob(t, 5, nil, "200", "20ms")
 	j.await(t, "step 10\n")
 	j.terminate(0) // at the only seed: it cannot be started again
@@ -247,6 +264,7 @@ func TestProcessWithTheCoordinatorHandsOver(t *testing.T) {
 // The owner of a task and the two others that keep what it saves are terminated at the same time: nothing is lost, and nothing
 // is run twice.
 func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
+	t.Parallel()
 	for first := range 3 {
 		j := startJob(t, 5, nil, "60", "20ms")
 		j.await(t, "step 15\n")
@@ -263,6 +281,7 @@ func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
 
 // If all are terminated, nobody waits for anybody, and nothing is left of the job.
 func TestAllAreTerminated(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("/dev/shm", "steps")
 	if err != nil {
 		dir = t.TempDir()
@@ -282,6 +301,7 @@ func TestAllAreTerminated(t *testing.T) {
 // Where no Save comes within the grace, or a second signal does, a process leaves all the same, and its tasks are run again
 // from the last one.
 func TestTerminatedProcessDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, grace string
 		again       bool
@@ -309,6 +329,7 @@ func TestTerminatedProcessDoesNotWaitForever(t *testing.T) {
 }
 
 func TestBadGraceIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"soon", "-1s", "20"} {
 		j := startJob(t, 1, []string{"COPPICE_GRACE=" + bad}, "1")
 		_ = j.all[0].Wait()
