@@ -26,7 +26,7 @@ import (
 
 // Version is the protocol's version. Peers must agree on it: a job runs one
 // build of the library.
-const Version = 2
+const Version = 3
 
 var magic = [8]byte{'c', 'o', 'p', 'p', 'i', 'c', 'e', 0}
 
