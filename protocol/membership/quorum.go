@@ -99,14 +99,14 @@ var ErrUnproven = errors.New("nothing proves that it may be killed")
 //
 // known is the latest view that the caller knows to be chosen; nil: none. What an earlier view proves counts no more.
 func (l *Letter) Condemns(who Member, known *View) error {
-	if why := l.acquits(who, known); why != "" {
+	if why := l.flaw(who, known); why != "" {
 		return fmt.Errorf("%w: %s", ErrUnproven, why)
 	}
 	return nil
 }
 
-// acquits returns why the letter does not prove that a process may be killed; "": it does.
-func (l *Letter) acquits(who Member, known *View) string {
+// flaw returns why the letter does not prove that a process may be killed; "": it does.
+func (l *Letter) flaw(who Member, known *View) string {
 	v := l.Base
 	switch {
 	case v == nil:
@@ -116,7 +116,7 @@ func (l *Letter) acquits(who Member, known *View) string {
 	case known != nil && v.Number == known.Number && !slices.Equal(v.Members, known.Members):
 		return fmt.Sprintf("%v is not the %v that is known here", v, known)
 	case l.Kind == Decided && l.Open:
-		return l.keeps(who)
+		return l.removalFlaw(who)
 	case l.Kind != Fence:
 		return fmt.Sprintf("a %v is no order", l.Kind)
 	case !v.Has(who):
@@ -138,8 +138,8 @@ func (l *Letter) acquits(who Member, known *View) string {
 	return ""
 }
 
-// keeps returns why an opened view does not prove that it has removed a process; "": it does.
-func (l *Letter) keeps(who Member) string {
+// removalFlaw returns why an opened view does not prove that it has removed a process; "": it does.
+func (l *Letter) removalFlaw(who Member) string {
 	switch {
 	case l.Base.Has(who):
 		return fmt.Sprintf("%v has it", l.Base)
