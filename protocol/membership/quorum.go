@@ -44,8 +44,8 @@ func (t tally) quorum(majorityOnly, named bool) bool {
 	return t.unknown == 0 && !majorityOnly || 2*t.answered > t.members || named && 2*t.answered == t.members
 }
 
-// prevails reports whether the answers would be a quorum if the other members were dead, and whether no others can say the same:
-// more than half of the members that are not certainly dead have promised.
+// prevails reports whether the answers would be a quorum if the other members were dead, and whether no others that know of the same
+// deaths can say the same: more than half of the members that are not certainly dead have promised.
 func (t tally) prevails() bool { return 2*t.promised > t.alive }
 
 // pair reports whether only two members may be alive. Then neither has a majority without the other.
