@@ -120,6 +120,9 @@ func (m Membership) world(p protocol.Protocol[memberState, memberMessage]) membe
 		if msg.Letter == nil || msg.Kind != membership.Fence {
 			return 0, 0, false
 		}
+		if msg.Base != nil && msg.Condemns(msg.Who, nil) != nil { // the agent refuses; without a view, the process exits by itself
+			return 0, 0, false
+		}
 		return msg.Who.ID, uint64(msg.Who.Incarnation), true
 	}
 	return cfg

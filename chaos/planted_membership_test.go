@@ -26,16 +26,12 @@ type mistake struct {
 
 var mistakes = []mistake{
 	{
-		name: "quorum without the dead", file: "campaign.go",
-		old: `return all || 2*n > len(s.view.Members)`,
+		name: "quorum without the dead", file: "quorum.go",
+		old: `return t.unknown == 0 && !majorityOnly`,
 		new: `if wrong("quorum without the dead") {
-			for _, m := range s.view.Members {
-				if !c.answered.has(m.ID) && s.dead(m) {
-					n++
-				}
-			}
-		}
-		return all || 2*n > len(s.view.Members)`,
+		t.answered += t.members - t.alive - (t.answered - t.promised)
+	}
+	return t.unknown == 0 && !majorityOnly`,
 		found: "schedule quorum without the dead",
 	},
 	{

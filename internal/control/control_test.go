@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/extent"
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/test/port"
 
 	"go.uber.org/goleak"
@@ -184,8 +186,14 @@ func serve(t testing.TB, cfg control.ServerConfig) *control.Server {
 // join lets a rank of this very process join.
 func join(t testing.TB, p control.Place) (*control.Client, *recorder) {
 	t.Helper()
+	return joinLogging(t, p, io.Discard)
+}
+
+// joinLogging is join with a log.
+func joinLogging(t testing.TB, p control.Place, log io.Writer) (*control.Client, *recorder) {
+	t.Helper()
 	r := newRecorder()
-	c, _, err := control.Join(t.Context(), p, r, nil)
+	c, _, err := control.Join(t.Context(), p, r, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -507,14 +515,16 @@ func TestNeverJoinedAndAskedFor(t *testing.T) {
 			t.Parallel() // it waits
 			s := serve(t, control.ServerConfig{Size: 3, Silence: time.Second})
 			clients, notes := crew(t, s, 2)
-			clients[0].Fence(2, 1, "too early", true)
+			clients[0].Fence(2, 1, "too early", proof{n: 3, suspect: 2, promised: []protocol.Rank{0, 1}}.bytes())
 			time.Sleep(600 * time.Millisecond)
+			asks := proof{n: 3, suspect: 2, promised: []protocol.Rank{0, 1}}
 			if !quorum {
+				asks.promised, asks.dead = asks.promised[:1], asks.promised[1:]
 				clients[1].Close()
 				notes[0].expect(t, "died 1.1 true")
 			}
 			for began := time.Now(); !notes[0].has("died 2.1") && time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
-				clients[0].Fence(2, 1, "a view waits", quorum) // again: the time in which this machine stood still does not count
+				clients[0].Fence(2, 1, "a view waits", asks.bytes()) // again: the time in which this machine stood still does not count
 			}
 			notes[0].expect(t, "died 2.1 false never joined: asked for by rank 0: a view waits")
 		})

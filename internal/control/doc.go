@@ -33,10 +33,11 @@
 //     whether it hears another one (Hears); the processes suspect, and a majority of the view evicts.
 //   - A process that a peer of this host reports three times in a row, although it is alive, is
 //     unreachable for that peer. The coordinator tells only that peer.
-//   - A process may ask the coordinator to kill another one (Fence). With promises of a majority
-//     the coordinator does so, on another host through the agent there. Without a majority the request is a wish. The coordinator grants it for a
-//     process of this host that shows no life; with two processes left, for a process on any host that is silent for Silence; and if it hears
-//     both, it kills the process of the higher rank.
+//   - A process may ask the coordinator to kill another one (Fence). If it proves that a majority has promised to continue without that one,
+//     the coordinator does so, on another host through the agent there. If it proves that only two processes are left, the coordinator kills a process on any host
+//     that is silent for Silence; and if it hears both, it kills the process of the higher rank. Otherwise the request is a wish, which the coordinator grants for a
+//     process of this host that shows no life.
+//   - The coordinator and the agent both check the proof (membership.Letter.Condemns), and refuse what it does not prove: the process that asked learns why.
 //   - A process that a view has removed is killed Silence later. A process that was killed, and is
 //     not gone Silence later, is taken for dead; that death is not certain.
 //   - The coordinator gives up on a process that has not joined within JoinTimeout of the first, or before a view
@@ -91,6 +92,7 @@
 //	suspected    incarnation, by, why, silent_seconds    by: a rank, or "coordinator"
 //	unreachable  incarnation, from         suspected by a rank of this host, again and again, though it lives
 //	fenced       incarnation, why          killed, or its agent is told to
+//	spared       incarnation, by, why      it is not killed: nothing proves that it may be
 //	died         incarnation, certain, how
 //	returned     incarnation, view, failure    its tasks have; failure "": well
 //	resumed      incarnation, view         it had returned, and has adopted tasks

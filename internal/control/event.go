@@ -29,6 +29,7 @@ const (
 	EventSuspected   = "suspected"
 	EventUnreachable = "unreachable"
 	EventFenced      = "fenced"
+	EventSpared      = "spared"
 	EventDied        = "died"
 	EventReturned    = "returned"
 	EventResumed     = "resumed"

@@ -67,7 +67,7 @@ func FuzzLines(f *testing.F) {
 		{Type: sayResumed, View: 2},
 		{Type: sayAsk, Rank: 1},
 		{Type: saySuspect, Rank: 1, Incarnation: 1},
-		{Type: sayFence, Rank: 2, Incarnation: 1, Quorum: true},
+		{Type: sayFence, Rank: 2, Incarnation: 1, Proof: []byte{1}},
 		{Type: sayLoad, Tasks: 3, Bytes: 9},
 		{Type: sayBye, Record: []byte("x")},
 		{Type: sayEvent, Event: json.RawMessage(`{"time":"2026-01-02T03:04:05Z","type":"view","number":2,"members":[[0,1],[3,1]],"owners":[0,0,3],"opened":true}`)},

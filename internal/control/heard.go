@@ -51,6 +51,8 @@ func (c *Client) hear(m message) error {
 		}
 	case tellAlive:
 		c.handler.Alive(m.Rank)
+	case tellSpared:
+		c.log.Warn("control: the coordinator refuses to kill a suspect", "rank", m.Rank, "incarnation", m.Incarnation, "why", m.Why)
 	case tellHears:
 		c.handler.HeardOf(m.Rank, m.Hears, m.Silence)
 	case tellReturned:

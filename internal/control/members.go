@@ -52,6 +52,7 @@ type member struct {
 	activity detect.Activity // likewise
 	doubts   map[int]doubt   // by rank: which processes found it silent
 	fencedAt time.Time
+	fencedBy *member // the process that asked for it; nil: none
 }
 
 func newMember(rank int, incarnation uint64) *member {

@@ -44,7 +44,7 @@ type message struct {
 	Groups      []peerGroup     `json:"groups,omitempty"`
 	Event       json.RawMessage `json:"event,omitempty"`
 	Record      []byte          `json:"record,omitempty"`
-	Quorum      bool            `json:"quorum,omitempty"`
+	Proof       []byte          `json:"proof,omitempty"` // a letter of the membership
 	Hears       bool            `json:"hears,omitempty"`
 	Known       bool            `json:"known,omitempty"` // whether all processes know it
 	Grow        int             `json:"grow,omitempty"`
@@ -70,7 +70,7 @@ const (
 	sayAsk      = "ask"      // Rank: is this process alive?
 	saySuspect  = "suspect"  // Rank, Incarnation, Why
 	sayHears    = "hears"    // Rank, Incarnation: does the coordinator hear this process?
-	sayFence    = "fence"    // Rank, Incarnation, Why, Quorum
+	sayFence    = "fence"    // Rank, Incarnation, Why, Proof
 	sayLoad     = "load"     // Tasks, Bytes: how many tasks it can own, how much memory each takes
 	sayEvent    = "event"    // Event
 	sayOver     = "over"     // View: it knows that the job was over in this view; Known: and that all processes know it
@@ -87,6 +87,7 @@ const (
 	tellPeers    = "peers"    // Groups
 	tellDied     = "died"     // Rank, Incarnation, Certain, Why, Record
 	tellAlive    = "alive"    // Rank: the process that the receiver suspected is alive
+	tellSpared   = "spared"   // Rank, Incarnation, Why: the process is not killed, although the receiver asked for it
 	tellHears    = "hears"    // Rank, Hears, Silence: for how long it has not been heard
 	tellReturned = "returned" // Ranks, Incarnation, Why, Turn
 	tellOver     = "over"     // View: every task has returned in this view; wait until the other processes know it, too; Known: they do

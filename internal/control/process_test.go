@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/protocol"
 )
 
 // Real processes: this test binary, started again with a role.
@@ -72,7 +73,8 @@ func play(role string) int {
 	case "vanish":
 		os.Exit(5)
 	case "fence": // the other one of two
-		c.Fence(1-p.Rank, 1, "no frames", false)
+		suspect, self := protocol.Rank(1-p.Rank), protocol.Rank(p.Rank)
+		c.Fence(1-p.Rank, 1, "no frames", proof{n: 3, by: self, suspect: suspect, promised: []protocol.Rank{self}, dead: []protocol.Rank{2}}.bytes())
 	}
 	select {
 	case <-r.over:

@@ -70,13 +70,12 @@ func (c *Client) Hears(rank int, incarnation uint64) {
 	c.say(message{Type: sayHears, Rank: rank, Incarnation: incarnation}.line())
 }
 
-// Fence asks the coordinator to kill a process that this one suspects. With quorum this
-// process holds promises of a majority of those not certainly dead, and the coordinator kills the suspect.
-// Without quorum, the two must be the last: the coordinator kills the suspect if it is
-// silent, and the process of the higher rank if it hears both, which may be this
-// one. The handler is notified of the death when it is certain.
-func (c *Client) Fence(rank int, incarnation uint64, why string, quorum bool) {
-	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Quorum: quorum}.line())
+// Fence asks the coordinator to kill a process that this one suspects. The proof is a letter of the membership: a Fence of a
+// majority, upon which the coordinator kills the suspect; a Fence of the last two, upon which it kills the suspect if
+// that is silent, and the process of the higher rank if it hears both, which may be this one; or a Wish, upon which it
+// does what it would do by itself. The handler is notified of the death when it is certain.
+func (c *Client) Fence(rank int, incarnation uint64, why string, proof []byte) {
+	c.say(message{Type: sayFence, Rank: rank, Incarnation: incarnation, Why: brief(why), Proof: proof}.line())
 }
 
 // Emit puts an event into the event stream, under this process's rank. It drops an event that

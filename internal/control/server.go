@@ -46,9 +46,9 @@ type ServerConfig struct {
 	// may join; then it counts as dead, though not certainly. 0: 60 s.
 	JoinTimeout time.Duration
 
-	// Kill makes the agent on its host kill a process, for certain and soon; it does
-	// not block. nil: there are no agents.
-	Kill func(rank int, incarnation uint64, why string)
+	// Kill sends an order to the agent on the host of a process, which kills the process for certain and soon, or refuses
+	// (Spared); it does not block. nil: there are no agents.
+	Kill func(Fence)
 	// Join starts processes that an observer asks for; it may take its time. nil:
 	// the job has no launcher that does.
 	Join func(JoinRequest) ([]Joiner, error)

@@ -136,7 +136,7 @@ func (s *Server) listen(m *member, now time.Time) {
 			s.die(m, Death{How: "fenced, but not gone: " + m.fenced})
 		}
 	case m.removed && now.Sub(m.removedAt) > s.cfg.Silence: // it had time to learn of its removal, and to end
-		s.execute(m, fmt.Sprintf("view %d goes on without it", s.view.Number))
+		s.execute(m, nil, s.removal(m), fmt.Sprintf("view %d goes on without it", s.view.Number))
 		s.settle()
 	}
 }

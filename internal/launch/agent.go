@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -236,10 +237,28 @@ func Caller(otherwise string) string {
 
 func (a *agent) obey(c command) {
 	switch {
+	case c.Fence != nil:
+		a.fence(*c.Fence)
 	case c.Signal == 0:
 	case c.Rank != nil:
 		a.crew.signalOne(*c.Rank, c.Signal)
 	default:
 		a.crew.signal(c.Signal)
 	}
+}
+
+// fence kills a process if the order proves that it may be killed.
+func (a *agent) fence(f control.Fence) {
+	if !slices.Contains(a.crew.alive(), f.Rank) {
+		return // it is dead, or not of this host
+	}
+	err := f.Check(a.place.Dir)
+	if life := a.place.Incarnation; f.Incarnation != life {
+		err = fmt.Errorf("incarnation %d runs here, not %d", life, f.Incarnation)
+	}
+	if err != nil {
+		_ = a.to.say(notice{Type: noticeSpared, Rank: f.Rank, Text: fmt.Sprintf("the agent of its host refuses: %v", err)}) // the launcher may be gone
+		return
+	}
+	a.crew.signalOne(f.Rank, syscall.SIGKILL)
 }

@@ -7,22 +7,13 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// suspect is a process that the coordinator takes for dead.
-type suspect struct {
-	rank int
-	life uint64 // 0: the one that runs
-	how  string
-}
-
-// agentKill returns the function by which the coordinator kills a process on another host;
+// agentKill returns the function by which the coordinator has a process on another host killed;
 // nil: there is no other host.
-func (j *job) agentKill() func(rank int, incarnation uint64, why string) {
+func (j *job) agentKill() func(control.Fence) {
 	if j.Hosts == nil {
 		return nil
 	}
-	return func(rank int, incarnation uint64, why string) {
-		j.suspect(suspect{rank, incarnation, "fenced: " + why})
-	}
+	return j.suspect
 }
 
 // hearSuspects ends processes that the coordinator has given up on, and processes of an Abrupt job
@@ -31,7 +22,7 @@ func (j *job) hearSuspects(e control.Event) {
 	if e.Type == control.EventFinished && j.Abrupt {
 		time.AfterFunc(cmp.Or(j.Silence, control.SilenceDefault), func() {
 			for rank := range j.N + j.Grow {
-				j.suspect(suspect{rank: rank, how: "still there when the job was over"})
+				j.suspect(control.Fence{Rank: rank, Why: "still there when the job was over"})
 			}
 		})
 	}
@@ -41,20 +32,26 @@ func (j *job) hearSuspects(e control.Event) {
 	}
 	how, _ := e.Attrs["how"].(string)
 	life, _ := e.Attrs["incarnation"].(uint64)
-	j.suspect(suspect{e.Rank, life, how})
+	j.suspect(control.Fence{Rank: e.Rank, Incarnation: life, Why: how})
 }
 
-func (j *job) suspect(s suspect) { offer(j.suspects, s) } // unless there is one for each rank already
+func (j *job) suspect(f control.Fence) { offer(j.suspects, f) } // unless there is one for each rank already
 
-// fence makes sure that a suspect is dead.
-func (j *job) fence(s suspect) {
-	if j.running[s.rank] == 0 || s.life != 0 && s.life != j.running[s.rank] {
+// fence makes sure that a suspect is dead. Incarnation 0: the process has outlived the run, which its launcher ends.
+func (j *job) fence(f control.Fence) {
+	if j.running[f.Rank] == 0 || f.Incarnation != 0 && f.Incarnation != j.running[f.Rank] {
 		return
 	}
-	if j.why[s.rank] == "" {
-		j.why[s.rank] = s.how
+	if j.why[f.Rank] == "" && f.Proof == nil { // with a proof, the agent may refuse; if it does not, the coordinator knows
+		j.why[f.Rank] = f.Why
 	}
-	j.kill(s.rank)
+	switch at := j.at[f.Rank]; {
+	case at == nil: // its station has not begun
+	case f.Incarnation == 0:
+		at.kill(f.Rank)
+	default:
+		at.fence(f)
+	}
 	j.checkForsaken()
 }
 

@@ -27,7 +27,8 @@ const settleTime = time.Second
 // agent. It reports on job.endings.
 type station interface {
 	signal(syscall.Signal)                 // to all running processes, and to what they started
-	kill(rank int)                         // kills the process of that rank, whatever started it
+	kill(rank int)                         // kills the process of that rank, whatever started it, for the user or at the end of the run
+	fence(control.Fence)                   // kills a process that the coordinator takes for dead, if the station of its host finds that proven
 	close()                                // waits until all have ended and all their output was read
 	where(rank int) (pid int, host string) // of the process that was started; host "": this one
 }
@@ -54,7 +55,7 @@ type job struct {
 	why      map[int]string       // by rank: why the launcher ended it
 	kills    chan control.Kill    // kills that are due
 	victims  map[control.Kill]int // the ranks that due kills were for
-	suspects chan suspect         // the coordinator gave up on them
+	suspects chan control.Fence   // the coordinator gave up on them
 	failed   chan struct{}        // of capacity one: a task has returned an error
 	refusals chan string          // of capacity one: why the processes cannot do what the settings say
 	refused  string               // the reason from refusals
@@ -90,7 +91,7 @@ func (p *Plan) run(ctx context.Context, dog *watchdog, first time.Time, past []R
 		calling: map[*growth]bool{},
 		over:    make(chan struct{}),
 
-		suspects: make(chan suspect, p.N+p.Grow),
+		suspects: make(chan control.Fence, p.N+p.Grow),
 		failed:   make(chan struct{}, 1),
 		refusals: make(chan string, 1),
 		first:    first,

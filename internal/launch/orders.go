@@ -20,7 +20,7 @@ import (
 
 // agentGreeting is the agent's first line. The launcher skips what a login shell may print
 // before it.
-const agentGreeting = agentName + "3"
+const agentGreeting = agentName + "4"
 
 // AgentVersion is the version that a launcher and its agents must have in common.
 func AgentVersion() string { return agentGreeting }
@@ -87,10 +87,12 @@ func KeptName(job, host string) string { return job + "." + host }
 const patienceMin = 30 * time.Second
 
 // command is a later line of the launcher; an empty one says that the launcher is alive. The end of its input tells an agent
-// that the launcher is gone: the agent kills what it started, and ends.
+// that the launcher is gone: the agent kills what it started, and ends. A Signal is an order of the user, whose run it is (a signal, a time-out, --kill), or
+// of the launcher that ends the run; the agent obeys. A Fence is an order of the coordinator, which may be wrong: the agent checks it.
 type command struct {
 	Signal syscall.Signal `json:"signal,omitempty"` // to send
 	Rank   *int           `json:"rank,omitempty"`   // to the process of this rank; nil: to all that still run
+	Fence  *control.Fence `json:"fence,omitempty"`  // kill a process that the others continue without
 	Undo   bool           `json:"undo,omitempty"`   // kill what was to outlive the launcher, and forget it
 }
 
@@ -116,6 +118,7 @@ const (
 	noticeClosed  = "closed"  // Rank, Stream: end of the output
 	noticeExited  = "exited"  // Rank, Status, Will
 	noticeRefused = "refused" // Text: nothing could be started, and why
+	noticeSpared  = "spared"  // Rank, Text: a Fence is refused, and why
 
 	noticeSeed   = "seed"   // Text: an address
 	noticeSpool  = "spool"  // Stream, Data, At: the position after Data

@@ -7,13 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +26,8 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // The programs that the tests start are this binary, with a word in its
@@ -37,6 +42,7 @@ var programs = map[string]func(args []string) (exit int){
 	"heir":     heir,
 	"adopter":  adopter,
 	"fencer":   fencer,
+	"minority": minority,
 	"failing":  failing,
 	"quitter":  quitter,
 
@@ -132,7 +138,17 @@ type events struct {
 	lost     chan error
 	deaths   chan control.Death
 	peers    chan control.Peer
-	answers  chan answer // of the coordinator
+	answers  chan answer   // of the coordinator
+	view     atomic.Uint64 // the number of the latest, if the program reports views
+	warnings warnings      // of the client
+}
+
+// warnings are the lines of a log.
+type warnings chan string
+
+func (w warnings) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }
 
 // answer says for how long a process has been silent.
@@ -174,11 +190,26 @@ func (e *events) watch(client *control.Client, w control.Welcome) {
 		case a := <-e.answers:
 			if a.silent > w.Silence && !fenced[a.rank] {
 				fenced[a.rank] = true
-				client.Fence(a.rank, 1, fmt.Sprintf("silent for %v", a.silent), true)
+				client.Fence(a.rank, 1, fmt.Sprintf("silent for %v", a.silent), proof(max(e.view.Load(), 1), w.Size, w.Place.Rank, a.rank))
 			}
 		case <-time.After(w.Silence / 8):
 		}
 	}
+}
+
+// proof is what rank by says to have another one of the n members of a view killed: all but that one and the silent have promised.
+func proof(view uint64, n, by, suspect int, silent ...int) []byte {
+	all := membership.First(n, nil).Members
+	l := membership.Letter{
+		Kind: membership.Fence, Certain: n > 2, Who: all[suspect],
+		Number: view, Base: membership.NewView(view, all, nil, nil), Ballot: membership.Ballot(by + 1), Bits: 1,
+	}
+	for rank := range n {
+		if rank != suspect && !slices.Contains(silent, rank) {
+			l.Route = append(l.Route, protocol.Rank(rank))
+		}
+	}
+	return membership.Message{Letter: &l, From: 1}.Append(nil)
 }
 
 func join() (*control.Client, control.Welcome, *events) {
@@ -189,9 +220,10 @@ func join() (*control.Client, control.Welcome, *events) {
 	e := &events{
 		size: place.Size, all: make(chan struct{}), finished: make(chan struct{}),
 		stop: make(chan string, 1), lost: make(chan error, 1), deaths: make(chan control.Death, 10_000),
-		peers: make(chan control.Peer, 10_000), answers: make(chan answer, 10_000),
+		peers: make(chan control.Peer, 10_000), answers: make(chan answer, 10_000), warnings: make(chan string, 10_000),
 	}
-	client, welcome, err := control.Join(context.Background(), place, e, nil)
+	log := slog.New(slog.NewTextHandler(e.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	client, welcome, err := control.Join(context.Background(), place, e, log)
 	if err != nil {
 		panic(err)
 	}
@@ -390,12 +422,34 @@ func adopter(args []string) int {
 	return 0
 }
 
+// minority joins. Rank 0 wants rank 4 killed with what a minority has promised; all return when it was refused.
+func minority([]string) int {
+	client, w, e := join()
+	<-e.all
+	if w.Place.Rank == 0 {
+		for _, few := range [][]byte{proof(1, 5, 0, 4, 2, 3), proof(1, 5, 0, 4, 1, 2, 3)} {
+			client.Fence(4, 1, "a test", few)
+			select {
+			case line := <-e.warnings:
+				fmt.Print("refused: ", line)
+			case d := <-e.deaths:
+				tellDeath(d)
+				return 1
+			}
+		}
+	}
+	client.Returned(0, "", true)
+	<-e.finished
+	client.Close()
+	return 0
+}
+
 // fencer joins. Rank 0 has rank 1 fenced; all return when one is dead for certain.
 func fencer([]string) int {
 	client, w, e := join()
 	<-e.all
 	if w.Place.Rank == 0 {
-		client.Fence(1, 1, "a test", true)
+		client.Fence(1, 1, "a test", proof(1, w.Size, 0, 1))
 	}
 	for d := range e.deaths {
 		tellDeath(d)

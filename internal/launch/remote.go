@@ -89,6 +89,8 @@ func (r *remote) hear(n notice) error {
 		return r.begin(n)
 	case noticeOutput:
 		return relays[n.Stream].take(n.Data)
+	case noticeSpared:
+		r.server.Spared(n.Rank, r.orders.Life, oneLine(n.Text))
 	case noticeClosed:
 		return relays[n.Stream].end()
 	case noticeExited:
@@ -147,6 +149,8 @@ func (r *remote) alive() []int {
 func (r *remote) signal(s syscall.Signal) { _ = r.say.say(command{Signal: s}) }
 
 func (r *remote) kill(rank int) { _ = r.say.say(command{Signal: syscall.SIGKILL, Rank: &rank}) }
+
+func (r *remote) fence(f control.Fence) { _ = r.say.say(command{Fence: &f}) }
 
 // strike kills all processes at once, except for some, which get SIGQUIT. It does not wait for an agent
 // that does not read.

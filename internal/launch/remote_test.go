@@ -211,6 +211,80 @@ func TestAnAgentThatIsToldToEndLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestAnAgentKillsOnAQuorumsWordOnly: whatever a coordinator that is wrong, or cut off with a minority, orders, a process that has joined stays.
+// What the user orders is done.
+func TestAnAgentKillsOnAQuorumsWordOnly(t *testing.T) {
+	shelf(t)
+	in, orders := io.Pipe()
+	var out text
+	done := make(chan error, 1)
+	go func() { done <- Agent(t.Context(), in, &out, nil, nil) }()
+	say := &lineWriter{w: orders}
+	if err := say.say(agentOrders{Size: 5, Coordinator: "here:1", Ranks: []int{0, 1, 2}, Life: 1, Program: "sh", Args: []string{"-c", `echo in $COPPICE_DIR; exec sleep 300`}}); err != nil {
+		t.Fatal(err)
+	}
+	pids := numbers(t, out.await(t, `"started","rank":\d,"pid":(\d+)`, 3))
+	out.await(t, `"output","rank":\d`, 3)
+	dirs, _ := filepath.Glob(filepath.Join(os.Getenv("COPPICE_JOBS_DIR"), "*", "key"))
+	if len(dirs) != 1 {
+		t.Fatalf("directories of jobs: %q", dirs)
+	}
+	for rank := range 2 { // as processes do that join
+		record, err := control.OpenRecord(filepath.Dir(dirs[0]), rank, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer record.Close()
+	}
+	fence := func(rank int, life uint64, proof []byte) {
+		if err := say.say(command{Fence: &control.Fence{Rank: rank, Incarnation: life, Why: "a test", Proof: proof}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, c := range []struct {
+		life  uint64
+		proof []byte
+		why   string
+	}{
+		{1, nil, "the order carries no proof"},
+		{1, proof(1, 5, 2, 0, 3, 4), "2 of the 5 members"},
+		{1, proof(1, 5, 2, 1), "it is about 1, not about 0"},
+		{2, proof(1, 5, 2, 0), "incarnation 1 runs here, not 2"},
+		{1, []byte("forged"), "not a membership letter"},
+	} {
+		fence(0, c.life, c.proof)
+		out.await(t, `"(spared|exited)","rank":0`, i+1)
+		if !alive(pids[0]) || strings.Contains(out.String(), "exited") || !strings.Contains(out.String(), c.why) {
+			t.Fatalf("said %s, want %q", out.String(), c.why)
+		}
+	}
+	fence(0, 1, proof(1, 5, 2, 0))
+	out.await(t, `"exited","rank":0`, 1)
+	fence(2, 1, nil) // it has not joined
+	out.await(t, `"exited","rank":2`, 1)
+	rank := 1
+	if err := say.say(command{Signal: syscall.SIGKILL, Rank: &rank}); err != nil { // the user
+		t.Fatal(err)
+	}
+	out.await(t, `"exited","rank":1`, 1)
+	orders.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestACoordinatorWithAMinorityKillsNobody: rank 0 and the coordinator in the launcher are sure of what they have, and the processes of host b
+// are healthy.
+func TestACoordinatorWithAMinorityKillsNobody(t *testing.T) {
+	shelf(t)
+	c := own(5, "minority")
+	c.onHosts(t, Host{"a", 2}, Host{"b", 3})
+	r := c.run(t)
+	if r.Exit != 0 || len(r.Killed) > 0 || strings.Count(c.out.String(), "refused: ") != 2 {
+		t.Errorf("report %+v, shown %q", r, c.out.String())
+	}
+}
+
 // TestAnAgentWithoutProcessesEnds: when all is said, and if nobody takes it when the launcher was not heard of for long
 // enough; its orders end in neither case.
 func TestAnAgentWithoutProcessesEnds(t *testing.T) {

@@ -54,6 +54,7 @@ func keeper(args []string) int {
 		}
 	}
 	tell := func() {
+		e.view.Store(v.Number)
 		if rank == 0 {
 			client.Emit(control.Event{Type: control.EventView, Attrs: map[string]any{
 				"number": v.Number, "members": v.Members, "owners": v.Owners, "opened": true,

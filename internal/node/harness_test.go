@@ -100,7 +100,7 @@ func (w *witness) Will(_ string, rank int, _ uint64) ([]byte, error) {
 	return w.wills(rank), nil
 }
 
-func (w *witness) Fence(rank int, _ uint64, _ string, _ bool) {
+func (w *witness) Fence(rank int, _ uint64, _ string, _ []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fenced = append(w.fenced, rank)

@@ -75,10 +75,11 @@ type Host interface {
 	Record(record []byte) error // keep it, in place of the one before, where it outlives the process
 	// Will is what a process of this host, now dead, recorded last, in the directory that its Address names.
 	Will(dir string, rank int, incarnation uint64) ([]byte, error)
-	Fence(rank int, incarnation uint64, why string, majority bool) // end a suspect; for a majority, or if only two are left
-	Opened(v *membership.View)                                     // a view is open: told by its lowest member
-	Epoch(number uint64)                                           // all tasks have saved it: told by the lowest member, now and then; it does not block
-	Load(most int, each int64)                                     // the process can own so many tasks, of so many bytes each; it does not block
+	// Fence has a suspect killed, if the proof is one; otherwise it is a wish. See membership.Letter.Condemns.
+	Fence(rank int, incarnation uint64, why string, proof []byte)
+	Opened(v *membership.View) // a view is open: told by its lowest member
+	Epoch(number uint64)       // all tasks have saved it: told by the lowest member, now and then; it does not block
+	Load(most int, each int64) // the process can own so many tasks, of so many bytes each; it does not block
 }
 
 // Kill is an order to die: in the Seq-th operation of a name that a task enters,

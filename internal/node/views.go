@@ -239,7 +239,7 @@ func (p *Process) viewWork(m membership.Message) {
 		}
 	case membership.Fence, membership.Wish:
 		why := fmt.Sprintf("stands in the way of view %d", m.Number+1)
-		go h.Fence(int(m.Who.ID), uint64(m.Who.Incarnation), why, m.Certain)
+		go h.Fence(int(m.Who.ID), uint64(m.Who.Incarnation), why, m.Append(nil))
 	}
 }
 

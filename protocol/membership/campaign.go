@@ -271,21 +271,9 @@ func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	p.spread(s, l, 0, s.self)
 }
 
-// quorum tells whether those who answered are a quorum of the view in force.
+// quorum reports whether the answers are a quorum of the view in force.
 func (p *Protocol) quorum(s *State) bool {
-	c := &s.campaign
-	n, all := 0, !p.cfg.MajorityOnly
-	for _, m := range s.view.Members {
-		if c.answered.has(m.ID) {
-			n++
-		} else if !s.testified(m) {
-			all = false
-		}
-	}
-	if s.arbitration == granted && 2*n == len(s.view.Members) && c.answered.has(s.self.ID) {
-		return true
-	}
-	return all || 2*n > len(s.view.Members)
+	return s.tally().quorum(p.cfg.MajorityOnly, s.arbitration == granted && s.campaign.answered.has(s.self.ID))
 }
 
 // choose puts the view that was proposed in force.
@@ -366,34 +354,36 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 	return false
 }
 
-// fence asks for the end of suspects without whom there is no quorum. If more than half
-// of those that are not certainly dead have promised, that is an order. If only two are
-// left, the launcher decides which one goes. Otherwise it is a wish: whoever can kill a
-// suspect does so only by what it knows of it.
+// fence asks for the end of suspects without whom there is no quorum. If the answers prevail, or if only two processes are left, that is
+// an order with its proof (quorum.go); of the last two, the coordinator decides which one goes. Otherwise it is a wish:
+// the coordinator kills a suspect only by what it knows of it.
 func (p *Protocol) fence(s *State) {
 	if !s.campaign.deciding() || p.cfg.MajorityOnly {
 		return
 	}
-	answered, alive := 0, 0
-	for _, m := range s.view.Members {
-		if s.campaign.answered.has(m.ID) {
-			answered++
-		}
-		if !s.dead(m) {
-			alive++
-		}
-	}
-	majority, kind := 2*answered > alive, Fence
-	if !majority && alive != 2 {
-		kind = Wish
+	t := s.tally()
+	kind := Wish
+	if t.prevails() || t.pair() {
+		kind = Fence
 	}
 	for i := range s.failures {
 		f := &s.failures[i]
-		if s.view.Has(f.who) && !f.certain && !f.fenced {
-			f.fenced = true
-			s.work(p.write(Letter{Kind: kind, Who: f.who, Certain: majority, Number: s.view.Number}))
+		if s.view.Has(f.who) && !f.certain && f.asked < kind.force() {
+			f.asked = kind.force()
+			s.work(p.proof(s, kind, f.who, t))
 		}
 	}
+}
+
+// force is how much a request to kill a process says.
+func (k Kind) force() uint8 {
+	switch k {
+	case Wish:
+		return 1
+	case Fence:
+		return 2
+	}
+	return 0
 }
 
 // rejected is told that a higher ballot was promised.

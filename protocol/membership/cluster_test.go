@@ -78,6 +78,9 @@ func (c *cluster) do(r protocol.Rank) bool {
 		if a.Msg.Kind == Fence {
 			c.log("%d asks for the end of %v", r, a.Msg.Who)
 			c.fenced = append(c.fenced, a.Msg.Who)
+			if err := a.Msg.Condemns(a.Msg.Who, s.view); err != nil {
+				c.t.Errorf("%d asks for the end of %v: %v", r, a.Msg.Who, err)
+			}
 		}
 		c.p.Notify(s, c.now, protocol.Notice{Kind: protocol.WorkDone})
 	default:

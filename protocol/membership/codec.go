@@ -141,7 +141,7 @@ func (l *Letter) sound() bool {
 		return l.Base != nil && l.Value != nil && len(l.Route) > 0
 	case Prepare, Confirm, Stable:
 		return l.Base != nil && len(l.Route) > 0
-	case Decided:
+	case Decided, Fence, Wish:
 		return l.Base != nil
 	case Promise:
 		return (l.Ballot != 0) == (l.Value != nil)

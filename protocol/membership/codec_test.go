@@ -26,6 +26,7 @@ func letters() (all []Message) {
 		{Kind: Join, Who: Member{7, 1}},
 		{Kind: Leave, Who: Member{2, 1}, Number: 3},
 		{Kind: Decided, Number: 3, Base: some},
+		{Kind: Fence, Who: Member{3, 1}, Certain: true, Number: 1, Base: v, Ballot: ballot(2, 1), Bits: 1, Route: []protocol.Rank{0, 1, 2}, Missing: []protocol.Rank{4}},
 		{Kind: Will},
 	} {
 		all = append(all, Message{Letter: &l, From: 1, To: 2, At: 3})

@@ -13,7 +13,7 @@ type failure struct {
 	hearsay bool    // suspected by another process:
 	by      Member  // this one
 	blamed  bool    // it accused that one, which was alive; nothing else is known against it
-	fenced  bool    // its end was asked for
+	asked   uint8   // its end was asked for in this view: the force of the request
 	will    *Letter // what it recorded last; nil: unknown
 
 	since protocol.Time // it is known, or the view in force is
@@ -25,7 +25,7 @@ type failure struct {
 }
 
 func (x *failure) sign(f fingerprint) fingerprint {
-	f = f.member(x.who).flag(x.certain).flag(x.hearsay).flag(x.fenced).flag(x.seen).flag(x.blamed).member(x.by).letter(x.will)
+	f = f.member(x.who).flag(x.certain).flag(x.hearsay).with(uint64(x.asked)).flag(x.seen).flag(x.blamed).member(x.by).letter(x.will)
 	return f.with(uint64(x.since)).with(uint64(uint32(x.to))).with(uint64(x.at)).with(uint64(x.wait))
 }
 

@@ -51,7 +51,7 @@ const (
 
 	// From a process to its driver, and back.
 	Record   // Work: keep this where it outlives the process
-	Fence    // Work: have a suspect killed
+	Fence    // Work: have a suspect killed; the letter is the proof (quorum.go)
 	Opened   // Deliver: a view is open
 	Excluded // Deliver: this process is out
 	NoQuorum // Deliver: the failed cannot be voted out
@@ -79,7 +79,7 @@ type Letter struct {
 	Kind    Kind
 	Flat    bool  // down: the route is no tree, all are children of the first
 	Open    bool  // Decided: the view is open
-	Certain bool  // Failure: the kernel says so; Fence: a majority has promised
+	Certain bool  // Failure: the kernel says so; Fence: a majority has promised, otherwise only two are left
 	Willed  bool  // Failure: Base, Ballot and Value are what the dead recorded
 	Bits    uint8 // down: of a digit of the radix tree, whose nodes have 2^Bits children
 
@@ -90,8 +90,8 @@ type Letter struct {
 	Base    *View  // the view that is in force
 	Value   *View  // the one to follow it
 	Who     Member
-	Route   []protocol.Rank // the nodes of the tree, the proposer first
-	Missing []protocol.Rank // up: nodes below that did not answer
+	Route   []protocol.Rank // the nodes of the tree, the proposer first; Fence: members that have promised the ballot
+	Missing []protocol.Rank // up: nodes below that did not answer; Fence: members that are certainly dead
 }
 
 // Message is a letter on its way, with the lives of sender and receiver, and

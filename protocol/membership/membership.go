@@ -46,7 +46,7 @@
 //  2. Work with a Record is done when the record is where it outlives the
 //     process; it may be read from when Next has returned it. Work with a Fence is
 //     done when the request is on its way; whether the suspect dies, a Death
-//     notice tells. So it is with a Wish, which need not be granted.
+//     notice tells. Whoever kills it checks the letter first (quorum.go). So it is with a Wish, which need not be granted.
 //  3. A process that joins is told Begin, with its incarnation.
 //  4. Work with Arbitrate is done when the arbiter is about to be asked. The answer
 //     is told by Receive, as a message from the process itself, in time for

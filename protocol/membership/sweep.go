@@ -392,7 +392,7 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 	})
 	for i := range s.failures {
 		f := &s.failures[i]
-		f.since, f.to, f.at, f.wait, f.seen = now, nobody, now+p.cfg.Report, p.cfg.Retry, false
+		f.since, f.to, f.at, f.wait, f.seen, f.asked = now, nobody, now+p.cfg.Report, p.cfg.Retry, false, 0
 	}
 	for _, m := range slices.Clone(s.joiners) { // it asked before an earlier life of it was in
 		if earlier, in := v.Find(m.ID); in {
