@@ -204,7 +204,7 @@ func newJoined(cfg node.Config, h host, w control.Welcome, page *detect.Page) (*
 	}
 	return node.New(cfg, node.Socket{
 		Shares: shares,
-		Job: place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
+		Job:    place.Job, Key: place.Key, Incarnation: place.Incarnation, Places: places,
 		Page: page, Datagrams: place.Spread(), Visit: h.Visit, Visited: h.Visited,
 	})
 }

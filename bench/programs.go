@@ -85,7 +85,9 @@ func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
 	run := func(launcher, program, transport, mode string) []string {
 		return []string{launcher, "run", "-n", strconv.Itoa(p), "--env", "COPPICE_TRANSPORT=" + transport, "--", program, "-mode", mode}
 	}
-	ours := func(transport, mode string) []string { return run(ps.launcher.path, ps.coppiceLoop.path, transport, mode) }
+	ours := func(transport, mode string) []string {
+		return run(ps.launcher.path, ps.coppiceLoop.path, transport, mode)
+	}
 	var words []string
 	switch s {
 	case coppiceUnix:
