@@ -21,8 +21,9 @@ const (
 	// awayMax is how long the processor may be away when a driver yields it. Longer means that a process has
 	// it that computes: then the kernel lets this one have it sooner if it sleeps and is woken.
 	awayMax = 100 * time.Microsecond
-	// aloneMax is how often it looks before it yields, if there is a processor for every process.
-	aloneMax = 2000
+	// aloneMax is how often it looks before it yields, if there is a processor for every process: not for long, because the
+	// kernel may have put both of two processes on one.
+	aloneMax = 200
 	// socketsEvery is how often in a row the sockets are left out while memory has something.
 	socketsEvery = 32
 	// skipsMax is how often drivers sleep at once after they have looked in vain again and again.
