@@ -44,8 +44,9 @@ func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 }
 
 // checkLoss demands that nobody who lives has the state or value for which r gives a task up, and
-// that everybody is dead who ever had it when there were enough copies: the owner then, and
-// as many others as there must be.
+// that all processes have crashed that had it when there were enough copies: the owner then, and
+// as many others as there must be. There never were enough copies if the task was lost before, the others
+// went on without it, and all that knew this have crashed.
 func checkLoss(w *replayWorld, r protocol.Rank, c *replay.Copy) error {
 	view := w.State(r).View()
 	for other := range jobOf(w).Coordinator() {
@@ -53,7 +54,8 @@ func checkLoss(w *replayWorld, r protocol.Rank, c *replay.Copy) error {
 			return fmt.Errorf("%w: p%d has the %v", errLoss, other, c.Key)
 		}
 	}
-	if kept, left := keepers(w, c, view); kept == 0 || left > 0 {
+	l := observer(w)
+	if kept, left := keepers(w, c, view); left > 0 || kept == 0 && (l == nil || !l.lost) {
 		return fmt.Errorf("%w: the %v, %d of %d", errLosing, c.Key, left, kept)
 	}
 	return nil
