@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/coppice-go/coppice/internal/segment"
 )
@@ -120,7 +121,9 @@ func (s *shared) read(fd int, b []byte) (int, error) {
 	n, awaited, err := s.in.Read(b)
 	if awaited {
 		s.marked()
-		err = errors.Join(err, s.wake(fd))
+		if e := s.wake(fd); !errors.Is(e, syscall.EPIPE) { // otherwise the peer is gone, which the socket tells after all that is in the ring
+			err = errors.Join(err, e)
+		}
 	}
 	if n > 0 || err != nil {
 		return n, err
