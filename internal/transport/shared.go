@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/coppice-go/coppice/internal/segment"
 )
@@ -60,23 +61,26 @@ func (e *Endpoint) share(conn *net.UnixConn, self int, first bool) (s *shared, e
 	if err := sendFiles(conn, files); err != nil {
 		return s, err
 	}
-	got, err := receiveFiles(conn)
+	got, shares, err := receiveFiles(conn)
 	defer closeAll(got)
-	if err != nil || len(files) == 0 || len(got) == 0 {
+	switch {
+	case err != nil || len(files) == 0 || !shares:
 		return s, err
+	case len(got) == 0: // the peer cannot be told any more
+		return s, errNoFiles
 	}
 	return s, s.with(got[0])
 }
 
 // acceptShare is share at the process to which the other has connected.
 func (e *Endpoint) acceptShare(conn *net.UnixConn, s *shared) error {
-	got, err := receiveFiles(conn)
+	got, _, err := receiveFiles(conn)
 	defer closeAll(got)
 	if err != nil {
 		return err
 	}
 	var files []*os.File
-	if in := e.cfg.Inbox; in != nil && len(got) == 2 {
+	if in := e.cfg.Inbox; in != nil && len(got) == 2 { // the kernel may have kept some back
 		s.memory, s.in, s.out, err = segment.OpenPair(got[0])
 		if err == nil {
 			err = s.with(got[1])
@@ -120,7 +124,9 @@ func (s *shared) read(fd int, b []byte) (int, error) {
 	n, awaited, err := s.in.Read(b)
 	if awaited {
 		s.marked()
-		err = errors.Join(err, s.wake(fd))
+		if e := s.wake(fd); !errors.Is(e, syscall.EPIPE) { // otherwise the peer is gone, which the socket tells after all that is in the ring
+			err = errors.Join(err, e)
+		}
 	}
 	if n > 0 || err != nil {
 		return n, err
@@ -204,8 +210,10 @@ func sendFiles(conn *net.UnixConn, files []*os.File) error {
 	return err
 }
 
-// receiveFiles returns the files that the peer has sent; none: it does not share.
-func receiveFiles(conn *net.UnixConn) (files []*os.File, err error) {
+var errNoFiles = errors.New("shared memory: its files have not come")
+
+// receiveFiles reports whether the peer shares, and returns the files that have come.
+func receiveFiles(conn *net.UnixConn) (files []*os.File, shares bool, err error) {
 	var what [1]byte
 	room := make([]byte, 64)
 	n, m, _, _, err := conn.ReadMsgUnix(what[:], room)
@@ -214,11 +222,11 @@ func receiveFiles(conn *net.UnixConn) (files []*os.File, err error) {
 	case err != nil:
 	case n == 0:
 		err = io.EOF
-	case what[0] == notSharing && len(files) == 0, what[0] == sharing && len(files) > 0:
+	case what[0] == notSharing && len(files) == 0, what[0] == sharing:
 	default:
 		err = fmt.Errorf("shared memory: %d files with %q", len(files), what[:])
 	}
-	return files, err
+	return files, what[0] == sharing, err
 }
 
 func closeAll(files []*os.File) {

@@ -214,3 +214,34 @@ func TestSharedMemoryAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestTheRoomThatADeadPeerAwaitsMattersNot: it had written as much as there was room for, waited for more, asleep, and has died. All that
+// it had written is read.
+func TestTheRoomThatADeadPeerAwaitsMattersNot(t *testing.T) {
+	leavesNothing(t)
+	one, two := inbox(t), inbox(t)
+	a, b := sharing(t, one, two)
+	if n, err := a.Write([][]byte{make([]byte, 2*segment.RingMin)}); n != segment.RingMin || err != nil {
+		t.Fatal(n, err)
+	}
+	if a.AwaitRoom(true) {
+		t.Fatal("there is room")
+	}
+	one.Sleep()
+	_ = a.Close()
+	b.Rung()
+	total := 0
+	for room := make([]byte, 1000); ; {
+		n, err := b.Read(room)
+		total += n
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", total, err)
+		}
+	}
+	if total != segment.RingMin {
+		t.Errorf("%d bytes before the end, want %d", total, segment.RingMin)
+	}
+}

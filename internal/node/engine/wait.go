@@ -117,9 +117,9 @@ func (e *Engine) Wait(ctx context.Context, w *Waiter) error {
 		e.drive(ctx, w, e.cfg.Spin)
 		e.driver = nil
 		e.handOver()
-		if e.rests && e.inbox != nil {
+		if e.rests {
 			// The background has not left yet: the call for that may have been seen by this driver. While it stays, nobody
-			// looks at the inbox, which does not say that the process sleeps.
+			// looks at the inbox, which does not say that the process sleeps, or at new timers; and Stop waits for it.
 			e.poll.wake()
 		}
 		if e.leaving != nil {
