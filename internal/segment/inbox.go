@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"math/bits"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -16,10 +17,14 @@ type Inbox struct {
 	marks  []atomic.Uint64
 }
 
-// inboxHead says whether the process sleeps, and has a cache line of its own.
+// inboxHead says whether the process sleeps, and has a cache line of its own. In the other line is the address that it has
+// in the memory of its process, and a random number by which others know that it is that memory that they read.
 type inboxHead struct {
-	asleep atomic.Uint32
-	_      [60]byte
+	asleep  atomic.Uint32
+	_       [60]byte
+	address uint64
+	nonce   uint64
+	_       [48]byte
 }
 
 const inboxHeadLen = int(unsafe.Sizeof(inboxHead{}))
@@ -35,6 +40,7 @@ func NewInbox(peers int) (*Inbox, error) {
 	}
 	in := inboxOf(memory)
 	in.file, in.marks = f, in.marks[:(peers+63)/64]
+	in.head.address, in.head.nonce = uint64(uintptr(unsafe.Pointer(in.head))), rand.Uint64()
 	return in, nil
 }
 
@@ -57,6 +63,15 @@ func OpenInbox(f *os.File) (*Inbox, error) {
 		return nil, errors.Join(errors.New("shared memory: no inbox has this length"), unmap(memory))
 	}
 	return inboxOf(memory), nil
+}
+
+// Pulls reports whether this process can read the memory of the inbox's owner: the kernel may forbid it.
+func (in *Inbox) Pulls(pid int) bool {
+	var head [inboxHeadLen]byte
+	if err := PullFrom(pid, head[:], in.head.address); err != nil {
+		return false
+	}
+	return in.head.nonce != 0 && (*inboxHead)(unsafe.Pointer(&head)).nonce == in.head.nonce
 }
 
 // File is what another process opens the inbox with.

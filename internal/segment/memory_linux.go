@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -52,6 +53,26 @@ func open(f *os.File) ([]byte, error) {
 }
 
 func unmap(memory []byte) error { return unix.Munmap(memory) }
+
+// PullFrom reads bytes of another process's memory.
+func PullFrom(pid int, b []byte, address uint64) error {
+	for len(b) > 0 {
+		local := [1]unix.Iovec{{Base: &b[0]}}
+		local[0].SetLen(len(b))
+		n, err := unix.ProcessVMReadv(pid, local[:], []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == nil && n == 0:
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return fmt.Errorf("reading the peer's memory: %w", err)
+		}
+		b, address = b[n:], address+uint64(n)
+	}
+	return nil
+}
 
 // Yield lets another process have the processor, if one waits for it.
 func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

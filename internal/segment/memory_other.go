@@ -13,5 +13,8 @@ func open(*os.File) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmap([]byte) error { return errors.ErrUnsupported }
 
+// PullFrom needs Linux.
+func PullFrom(int, []byte, uint64) error { return errors.ErrUnsupported }
+
 // Yield needs Linux.
 func Yield() {}

@@ -4,7 +4,11 @@ package segment
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"math/rand/v2"
+	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -55,6 +59,60 @@ func TestARingIsAQueueOfBytes(t *testing.T) {
 	})
 }
 
+// TestReferencesKeepTheirPlace: a reader gets bytes of the ring and bytes that the writer has referred to in the order in which
+// they were written, whatever is read at once; and a reference more than there is room for is refused.
+func TestReferencesKeepTheirPlace(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 50 {
+		memory := aligned(PairLen(RingMin))
+		in, _, _ := Pair(memory, false)
+		_, out, _ := Pair(memory, true)
+		in.Pull(func(b []byte, address uint64) error { return PullFrom(os.Getpid(), b, address) })
+		var want, got []byte
+		var kept [][]byte
+		refused := 0
+		for i := range 100 {
+			b := bytes.Repeat([]byte{byte(i)}, 1+rng.IntN(2*ReferMin))
+			if out.Refer(b) {
+				kept = append(kept, b)
+			} else {
+				if len(b) >= ReferMin {
+					refused++
+				}
+				n, err := out.Write(b, func() {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b = b[:n]
+			}
+			want = append(want, b...)
+			for rng.IntN(1+i%5) == 1 {
+				room := make([]byte, rng.IntN(40_000))
+				n, _, err := in.Read(room)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, room[:n]...)
+			}
+		}
+		for !in.Empty() {
+			room := make([]byte, 1+rng.IntN(40_000))
+			n, _, err := in.Read(room)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, room[:n]...)
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatal("other bytes than were written")
+		}
+		runtime.KeepAlive(kept)
+		if refused == 100 || len(kept) == 0 {
+			t.Fatal("nothing was referred to")
+		}
+	}
+}
+
 // aligned is memory for rings of this process alone.
 func aligned(n int) []byte {
 	words := make([]uint64, (n+7)/8)
@@ -70,7 +128,9 @@ func TestWhatIsNotPublishedDoesNotExist(t *testing.T) {
 		if n, err := out.Write([]byte("published"), func() {}); n != 9 || err != nil {
 			t.Fatal(n, err)
 		}
+		in.Pull(func([]byte, uint64) error { return errors.New("a reference that was not published") })
 		copy(out.ring[out.written:], bytes.Repeat([]byte{0xee}, killed))
+		out.at.refs[out.refs] = reference{out.written, uint64(killed), ReferMin}
 		b := make([]byte, RingMin)
 		if n, _, err := in.Read(b); string(b[:n]) != "published" || err != nil {
 			t.Fatalf("killed after %d bytes: %q, %v", killed, b[:n], err)
@@ -84,10 +144,11 @@ func TestWhatIsNotPublishedDoesNotExist(t *testing.T) {
 // TestPositionsThatCannotBeRight: a peer that writes anything anywhere gets ErrDamaged, or other bytes than it meant to send.
 func TestPositionsThatCannotBeRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	damaged := 0
+	damaged, piece := 0, make([]byte, ReferMin)
 	for range 20_000 {
 		memory := aligned(PairLen(RingMin))
 		in, out, _ := Pair(memory, false)
+		in.Pull(func([]byte, uint64) error { return nil })
 		b := make([]byte, 1+rng.IntN(2*RingMin))
 		for range 4 {
 			for i := 0; i < 2*endsLen; i += 8 {
@@ -96,12 +157,13 @@ func TestPositionsThatCannotBeRight(t *testing.T) {
 				}
 			}
 			n, _, err := in.Read(b)
-			if n > len(b) || err != nil && err != ErrDamaged {
+			if n > len(b) || err != nil && err != ErrDamaged && err != io.ErrUnexpectedEOF {
 				t.Fatal(n, err)
 			}
 			if err == ErrDamaged {
 				damaged++
 			}
+			out.Refer(piece)
 			if n, err := out.Write(b, func() {}); n > len(b) || err != nil && err != ErrDamaged {
 				t.Fatal(n, err)
 			} else if err == ErrDamaged {
@@ -186,6 +248,7 @@ func FuzzDamaged(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		in.Pull(func([]byte, uint64) error { return nil })
 		copy(memory[:2*endsLen], head)
 		b := make([]byte, n&0xffff)
 		if n, _, _ := in.Read(b); n > len(b) {

@@ -77,7 +77,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 }
 
 // Write writes as much of bufs as there is room for. A short count comes without
-// error; it is ErrAgain if there is no room at all.
+// error; it is ErrAgain if there is no room at all. If memory is shared, the caller keeps a piece of
+// segment.ReferMin bytes or more as it is until the peer has it, or Close: the peer may read it there.
 func (c *Conn) Write(bufs [][]byte) (int, error) {
 	switch {
 	case c.secure != nil:

@@ -28,8 +28,9 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, first bool, speak 
 			c.closePidfd()
 		}
 	}()
+	pid := 0
 	if kind == Unix {
-		c.pidfd = e.pidfd(conn)
+		c.pidfd, pid = e.pidfd(conn)
 	}
 	var sec *secure
 	var bound []byte // ties the handshake to the TLS connection it is made on
@@ -54,7 +55,7 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, first bool, speak 
 		return c, err
 	}
 	if u, local := conn.(*net.UnixConn); local {
-		if c.shared, err = e.share(u, int(c.self.From), first); err != nil {
+		if c.shared, err = e.share(u, int(c.self.From), pid, first); err != nil {
 			return c, err
 		}
 	}
@@ -64,18 +65,18 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, first bool, speak 
 	return c, err
 }
 
-// pidfd returns that of the peer's process, −1 if there is none to be had.
-func (e *Endpoint) pidfd(conn net.Conn) int {
+// pidfd returns the pidfd and the pid of the peer's process, −1 and 0 if there is no pidfd to be had.
+func (e *Endpoint) pidfd(conn net.Conn) (fd, pid int) {
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
-		return -1
+		return -1, 0
 	}
-	fd, _, err := detect.PeerPidfd(raw)
+	fd, pid, err = detect.PeerPidfd(raw)
 	if err != nil {
 		e.cfg.Logger.Debug("no pidfd of the peer", "error", err)
-		return -1
+		return -1, 0
 	}
-	return fd
+	return fd, pid
 }
 
 // ErrUnheard: the peer closed the connection without a word. It was too busy

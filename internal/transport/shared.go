@@ -12,7 +12,8 @@ import (
 )
 
 // shared is a connection in memory that both processes have mapped. The socket below it stays: a byte there wakes a peer that
-// sleeps, and its end is the peer's.
+// sleeps, and its end is the peer's. If the kernel allows it, the reader of a large piece copies it out of the writer's memory,
+// once, where otherwise both would copy.
 type shared struct {
 	in      segment.Reader
 	out     segment.Writer
@@ -22,6 +23,8 @@ type shared struct {
 	rung    bool           // the socket has something to read
 	marked  func()         // marks, for the writer
 	sleeps  bool           // the peer slept when it was marked last
+	fd      int            // of the socket, while it is read
+	pid     int            // of the peer
 	oneByte [1]byte
 }
 
@@ -33,8 +36,8 @@ const (
 )
 
 // share agrees with the peer on memory to share; nil: the bytes go through the socket. Any process of the two may refuse.
-func (e *Endpoint) share(conn *net.UnixConn, self int, first bool) (s *shared, err error) {
-	s = &shared{self: self}
+func (e *Endpoint) share(conn *net.UnixConn, self, pid int, first bool) (s *shared, err error) {
+	s = &shared{self: self, pid: pid}
 	defer func() {
 		if err != nil || s.peer == nil {
 			err = errors.Join(err, s.close())
@@ -100,12 +103,40 @@ func (s *shared) with(f *os.File) (err error) {
 		return err
 	}
 	s.marked = func() { s.sleeps = s.peer.Mark(s.self) }
+	if s.pid > 0 && !refusePulls && s.peer.Pulls(s.pid) {
+		s.in.Pull(s.pull)
+	}
 	return nil
+}
+
+// refusePulls has tests do without reading the peer's memory, as where the kernel forbids it.
+var refusePulls bool
+
+// pull copies bytes out of the peer's memory. Its number may be another process's by now: not if it has not closed the socket.
+func (s *shared) pull(b []byte, address uint64) error {
+	if err := segment.PullFrom(s.pid, b, address); err != nil {
+		return err
+	}
+	if err := s.hear(); err != ErrAgain {
+		return err
+	}
+	return nil
+}
+
+// hear takes the bytes that have woken this process, and returns why there are no more: ErrAgain, or the end of the peer.
+func (s *shared) hear() (err error) {
+	var bell [64]byte
+	for err == nil {
+		_, err = receive(s.fd, bell[:])
+	}
+	s.rung = err != ErrAgain
+	return err
 }
 
 // close gives the memory back.
 func (s *shared) close() (err error) {
 	if s.memory != nil {
+		s.out.Close()
 		err = segment.ClosePair(s.memory)
 		s.memory = nil
 	}
@@ -121,6 +152,7 @@ func (s *shared) read(fd int, b []byte) (int, error) {
 	if s.memory == nil {
 		return 0, net.ErrClosed
 	}
+	s.fd = fd
 	n, awaited, err := s.in.Read(b)
 	if awaited {
 		s.marked()
@@ -134,11 +166,7 @@ func (s *shared) read(fd int, b []byte) (int, error) {
 	if !s.rung {
 		return 0, ErrAgain
 	}
-	var bell [64]byte
-	for err == nil {
-		_, err = receive(fd, bell[:])
-	}
-	if s.rung = err != ErrAgain; !s.in.Empty() { // written before the bell, or before the end
+	if err = s.hear(); !s.in.Empty() { // written before the bell, or before the end
 		return s.read(fd, b)
 	}
 	return 0, err
@@ -150,6 +178,11 @@ func (s *shared) write(fd int, bufs [][]byte) (total int, err error) {
 		return 0, net.ErrClosed
 	}
 	for _, b := range bufs {
+		if s.out.Refer(b) {
+			s.marked()
+			total += len(b)
+			continue
+		}
 		var n int
 		n, err = s.out.Write(b, s.marked)
 		total += n

@@ -3,12 +3,14 @@
 package transport_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"testing"
 
 	"github.com/coppice-go/coppice/internal/segment"
@@ -113,6 +115,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		mine, theirs := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(1-seed, 0))
 		size := func(r *rand.Rand) int { return 8 + r.IntN(1<<r.IntN(17)) }
 		var out, in []byte
+		var kept [][]byte // by the writer, until the reader has it
 		sent, got, next := 0, 0, size(theirs)
 		room := make([]byte, 60_000)
 		for sent < messages || got < messages || len(out) > 0 {
@@ -120,6 +123,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			if len(out) == 0 && sent < messages {
 				out = make([]byte, size(mine))
 				binary.LittleEndian.PutUint64(out, uint64(sent))
+				kept = append(kept[max(0, len(kept)-100):], out)
 				sent++
 			}
 			if len(out) > 0 {
@@ -190,6 +194,94 @@ func TestWhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	}
 	if _, err := a.Write([][]byte{{1}}); err != net.ErrClosed {
 		t.Errorf("a closed end: %v", err)
+	}
+}
+
+// TestLargePiecesAreReadInTheWritersMemory: whatever is written in whichever order, and as often as it is not read at once, it
+// is read in that order; a reader that the kernel does not let read gets the same bytes through the ring.
+func TestLargePiecesAreReadInTheWritersMemory(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		if refused {
+			transport.RefusePulls(t)
+		}
+		a, b := sharing(t, inbox(t), inbox(t))
+		rng := rand.New(rand.NewPCG(1, 2))
+		var want, got []byte
+		var kept [][]byte
+		room := make([]byte, 300_000)
+		large := 0
+		for i := range 3000 {
+			m := make([]byte, 1+rng.IntN(1<<rng.IntN(19)))
+			for j := range m {
+				m[j] = byte(i + j)
+			}
+			for left := m; len(left) > 0; {
+				n, err := a.Write([][]byte{left[:len(left)/2], left[len(left)/2:]})
+				if err != nil && err != transport.ErrAgain {
+					t.Fatal(err)
+				}
+				if n == len(m) && n > segment.RingMin {
+					large++
+				}
+				left = left[n:]
+				if len(left) > 0 || rng.IntN(3) == 0 {
+					if n, err = b.Read(room[:1+rng.IntN(len(room))]); err != nil && err != transport.ErrAgain {
+						t.Fatal(err)
+					}
+					got = append(got, room[:n]...)
+				}
+			}
+			want, kept = append(want, m...), append(kept, m)
+		}
+		for len(got) < len(want) {
+			n, err := b.Read(room)
+			if err != nil {
+				t.Fatalf("after %d bytes of %d: %v", len(got), len(want), err)
+			}
+			got = append(got, room[:n]...)
+		}
+		if !bytes.Equal(got, want) {
+			t.Error("other bytes than were written")
+		}
+		if (large > 0) == refused {
+			t.Errorf("refused %v: %d messages that are larger than the ring were written at once", refused, large)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// TestClosedMemoryIsNotRead: what a writer has referred to may change once it has closed its end, so nobody believes it.
+func TestClosedMemoryIsNotRead(t *testing.T) {
+	a, b := sharing(t, inbox(t), inbox(t))
+	message := make([]byte, 1<<20)
+	if n, err := a.Write([][]byte{{1, 2, 3}, message}); n != 3+len(message) || err != nil {
+		t.Fatal(n, err)
+	}
+	room := make([]byte, 1000)
+	if n, err := b.Read(room); n != 1000 || err != nil {
+		t.Fatal(n, err)
+	}
+	_ = a.Close()
+	if n, err := b.Read(room); n > 0 || err == nil || err == transport.ErrAgain {
+		t.Errorf("%d bytes of a closed end, %v", n, err)
+	}
+}
+
+// TestDamagedReferencesBreakTheConnection: where nothing is, nothing is read.
+func TestDamagedReferencesBreakTheConnection(t *testing.T) {
+	a, b := sharing(t, inbox(t), inbox(t))
+	gone, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Write([][]byte{gone}); n != len(gone) || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := unix.Munmap(gone); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.Read(make([]byte, 1000)); n > 0 || !errors.Is(err, unix.EFAULT) {
+		t.Errorf("%d bytes of memory that is gone, %v", n, err)
 	}
 }
 
