@@ -167,8 +167,8 @@ func TestLateHandshakesGetMoreTime(t *testing.T) {
 	}
 }
 
-// TestStrangerIsAnswered: a process on a busy machine answers a probe from another that it has not
-// heard of yet.
+// TestStrangerIsAnswered: a process answers another one that it has not heard of yet, since the machine
+// is busy, that it is alive.
 func TestStrangerIsAnswered(t *testing.T) {
 	var ps []*Process
 	var witnesses [2]witness
