@@ -22,14 +22,14 @@ type other struct {
 	launcher    program
 	coppiceLoop program
 	mode        string // of coppiceloop
-	old         bool   // the operations are its own, in Mode(Plain): it cannot build today's
+	old         bool   // it uses its own operations, in Mode(Plain): it cannot build today's
 }
 
-// todays are the folders that measure: they take the place of the commit's own, so that both sides are measured alike. Where
-// the public API has changed too much for the operations, only the loop does.
+// todays are the folders that measure: they replace the commit's own, so that both sides are measured
+// alike. If the public API has changed too much for the operations, only the loop does.
 var todays = [][]string{{"bench/loop", "bench/ops", "bench/coppiceloop"}, {"bench/loop"}}
 
-// buildOther builds a commit, as it is in git.
+// buildOther builds a commit as it is in git.
 func buildOther(ctx context.Context, dir, commit string, plain bool) (*other, error) {
 	root, err := moduleDir(ctx)
 	if err != nil {
@@ -71,13 +71,13 @@ func (c *other) String() string {
 	return c.commit + ", mode " + c.mode
 }
 
-// moduleDir returns where this module is.
+// moduleDir returns the directory of this module.
 func moduleDir(ctx context.Context) (string, error) {
 	out, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", module)
 	return string(bytes.TrimSpace(out)), err
 }
 
-// output returns what a command prints.
+// output runs a command and returns what it prints.
 func output(ctx context.Context, dir string, words ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = dir
@@ -115,7 +115,7 @@ func unpack(archive []byte, dir string) error {
 	}
 }
 
-// overlay puts folders of one tree in the place of those of another.
+// overlay replaces folders of one tree by those of another.
 func overlay(from, to string, folders []string) error {
 	for _, folder := range folders {
 		target := filepath.Join(to, folder)
@@ -139,7 +139,8 @@ func (o options) againstLines() []line {
 	return slices.DeleteFunc(cells, func(l line) bool { return !l.cell })
 }
 
-// ours is the side that is measured: today's, as a user has it or in Mode(Plain), or with --of the other commit's.
+// ours returns the measured side: today's, as a user has it or in Mode(Plain), or with --of the other
+// commit's.
 func (o options) ours() side {
 	switch {
 	case o.of != "":
@@ -151,10 +152,11 @@ func (o options) ours() side {
 	}
 }
 
-// versus writes both sides of two counts.
+// versus formats both sides of two counts.
 func versus(ours, theirs float64) string { return fmt.Sprintf("%.1f / %.1f", ours, theirs) }
 
-// againstColumns are those of the table of two commits: times as medians, of all else the least.
+// againstColumns are the columns of the table of two commits: times are medians, all other cells the
+// least of the rounds.
 var againstColumns = []column{
 	"what", ">p", ">ours µs", ">theirs µs", ">ratio", "spread", ">CPU", "spread",
 	">CPU µs", ">switches", ">involuntary", ">calls", ">all calls", ">sends", ">bytes", ">allocations",

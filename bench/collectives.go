@@ -20,7 +20,7 @@ var (
 // cellMax is what no cell of the table may exceed.
 const cellMax = 1.5
 
-// meanTarget bounds the geometric mean of the cells of p processes.
+// meanTarget returns the bound of the geometric mean of the cells of p processes.
 func meanTarget(p int) target {
 	if p <= 4 {
 		return target{ratio: 1.2}
@@ -28,8 +28,8 @@ func meanTarget(p int) target {
 	return target{ratio: 0.9}
 }
 
-// collectives returns the comparison of every collective: the cells of the table and
-// the lines beside it. Against shared memory there are only cells, and they have no target.
+// collectives returns the comparison of every collective: the cells of the table and the lines beside
+// it. Against shared memory there are only cells, and they have no target.
 func collectives(tcp, shared bool) (all []line) {
 	for _, p := range tableSizes {
 		for _, op := range tableOps {
@@ -60,7 +60,7 @@ func collectives(tcp, shared bool) (all []line) {
 	return append(all, besideTheTable()...)
 }
 
-// besideTheTable returns what else is asked of the collectives.
+// besideTheTable returns the other lines about collectives.
 func besideTheTable() (all []line) {
 	for _, p := range []int{8, 16, 32} {
 		for _, bytes := range []int{8, 1 << 10, 64 << 10} {
@@ -83,7 +83,7 @@ func besideTheTable() (all []line) {
 	return all
 }
 
-// sized writes a number of bytes.
+// sized formats a number of bytes.
 func sized(bytes int) string {
 	switch {
 	case bytes >= 1<<20 && bytes%(1<<20) == 0:
@@ -102,7 +102,7 @@ type mean struct {
 	Beside  float64 `json:"beside_ratio,omitempty"`
 	Cells   int     `json:"cells"`    // whose ratio is in it
 	Of      int     `json:"of_cells"` // that were asked for
-	Above   int     `json:"above"`    // that exceed what no cell may
+	Above   int     `json:"above"`    // that exceed cellMax
 	Target  string  `json:"target"`
 	Verdict string  `json:"verdict,omitempty"`
 }
@@ -157,7 +157,7 @@ func geometricMean(values []float64) float64 {
 	return math.Exp(sum / float64(len(values)))
 }
 
-// String is the line above a table.
+// String returns the line above a table.
 func (m mean) String() string {
 	text := fmt.Sprintf("p = %d: geometric mean %s", m.P, decimal(m.Ratio))
 	if m.Target != "" {
@@ -185,7 +185,7 @@ func decimal(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// worstMax is how many of the worst cells are shown.
+// worstMax is how many of the worst cells the report shows.
 const worstMax = 10
 
 // writeCollectives writes a table of ratios for each number of processes, then the
@@ -215,9 +215,8 @@ func writeCollectives(w io.Writer, write func(io.Writer, []column, [][]string) e
 	return nil
 }
 
-// cellRows returns the table of p processes: a row for each operation, and one for
-// the side beside it if there is one. A barrier, which has no size, stands in the
-// first column.
+// cellRows returns the table of p processes: a row for each operation, and one for the side beside it
+// if there is one. A barrier, which has no size, is in the first column.
 func cellRows(results []result, p int) (rows [][]string) {
 	for _, op := range tableOps {
 		ours, beside := []string{op}, []string{op + " over TCP"}
@@ -247,7 +246,7 @@ func cellRows(results []result, p int) (rows [][]string) {
 	return rows
 }
 
-// cellText is the ratio, with a mark if it exceeds what no cell may.
+// cellText returns the ratio, with a mark if it exceeds cellMax.
 func (r result) cellText() string {
 	switch ratio := r.ratio(oursIn); {
 	case r.failed != nil:
@@ -259,7 +258,7 @@ func (r result) cellText() string {
 	}
 }
 
-// worst returns the cells of the greatest ratios, and before them those that failed.
+// worst returns the cells with the greatest ratios, and before them those that failed.
 func worst(results []result) []result {
 	rank := func(r result) float64 {
 		if r.failed != nil {

@@ -236,8 +236,8 @@ func TestJSONOfCollectivesHoldsTheMeansAndTheSideBeside(t *testing.T) {
 	}
 }
 
-// A launch that fails on its way has measured what came before, and the next one
-// leaves out what it failed at.
+// A launch that fails midway has measured the jobs before, and the next one leaves out the job that
+// failed.
 func TestAFailedJobEndsItsOwnLineOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mpirun")
@@ -325,7 +325,7 @@ func TestHogsAreBusyUntilStopped(t *testing.T) {
 			t.Fatalf("two hogs used %v of %v", own, lasts)
 		}
 	}
-	// A hog does not outlive who started it.
+	// A hog does not outlive the process that started it.
 	orphan := exec.Command(ps.hog.path)
 	if err := orphan.Run(); err != nil { // its standard input is empty
 		t.Error(err)

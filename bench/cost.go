@@ -8,12 +8,12 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// cost is what one iteration cost all processes together: the operation and the barrier after it. Other work on the machine
-// can only add to it.
+// cost is what one iteration cost all processes together: the operation and the barrier after it. Other
+// work on the machine can only increase it.
 type cost struct {
 	CPU         float64 `json:"cpu_us"`
-	Switches    float64 `json:"switches"`         // context switches because a thread waited: so many threads are woken
-	Involuntary float64 `json:"involuntary"`      // context switches because another thread was to run
+	Switches    float64 `json:"switches"`         // context switches because a thread waited: as many threads are woken
+	Involuntary float64 `json:"involuntary"`      // context switches because another thread had to run
 	Allocations float64 `json:"allocations"`      // objects
 	Calls       float64 `json:"system_calls"`     // without those by which Go's runtime schedules goroutines
 	AllCalls    float64 `json:"all_system_calls"` // with them
@@ -26,13 +26,15 @@ type quantity struct {
 	name string
 	of   func(*cost) *float64
 
-	// A limit is factor times what was counted, and slack more. That covers what the load of the machine adds, and is less
-	// than a change that matters. Who runs ahead of others needs memory once: allocations differ most from run to run.
+	// A limit is factor times what was counted, plus slack. That covers the effect of the machine's
+	// load, and is less than a change that matters. A process that runs ahead of others needs memory
+	// once: allocations vary most from run to run.
 	factor, slack float64
 }
 
-// quantities are those that are limited. Involuntary context switches and processor time are of the machine's load, and all
-// system calls mostly: an idle thread of Go's runtime looks around before it sleeps.
+// quantities are the limited ones. Involuntary context switches and processor time depend on the
+// machine's load, and so, mostly, does the count of all system calls: an idle thread of Go's runtime
+// looks for work before it sleeps.
 var quantities = []quantity{
 	{"allocations", func(c *cost) *float64 { return &c.Allocations }, 1.5, 4},
 	{"switches", func(c *cost) *float64 { return &c.Switches }, 1.5, 0.75},
@@ -41,7 +43,7 @@ var quantities = []quantity{
 	{"bytes", func(c *cost) *float64 { return &c.Bytes }, 1.1, 50},
 }
 
-// countedUsage is the cost of an iteration as far as processes know it themselves.
+// countedUsage returns the cost of an iteration as far as processes can measure it themselves.
 func countedUsage(u loop.Usage, iterations int) cost {
 	n := float64(iterations)
 	return cost{
@@ -82,7 +84,7 @@ func (ps *programs) trace(ctx context.Context, s side, p int, jobs []loop.Job, c
 	return nil
 }
 
-// least keeps the least of every count of two costs, of which either may be missing.
+// least returns the lesser of every count of two costs, of which either may be missing.
 func (c cost) least(d cost) cost {
 	if c == (cost{}) {
 		return d

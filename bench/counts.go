@@ -22,8 +22,8 @@ var (
 	countedSizes = []int{2, 4, 8}
 )
 
-// counted returns a line for each operation whose cost is counted, on each number of processes: of two, messages go there
-// and back; of more, every task sends to the two after it.
+// counted returns a line for each operation whose cost is counted, on each number of processes. On two,
+// messages go there and back; on more, every task sends to the two after it.
 func counted(ours, theirs side, sizes []int) (all []line) {
 	for _, p := range sizes {
 		for _, op := range countedOps {
@@ -45,7 +45,8 @@ func counted(ours, theirs side, sizes []int) (all []line) {
 	return all
 }
 
-// countedJob is the loop of a line whose cost is counted. It is short: counts are the same from iteration to iteration.
+// countedJob returns the loop of a line whose cost is counted. It is short: counts are the same from
+// iteration to iteration.
 func (l line) countedJob() loop.Job {
 	n := 400
 	if l.bytes > 1<<10 {
@@ -54,14 +55,14 @@ func (l line) countedJob() loop.Job {
 	return loop.Job{Op: l.op, Bytes: l.bytes, Warmup: n / 4, Iterations: n}
 }
 
-// limitsText has the limits: a line for each operation, under the names of the columns.
+// limitsText holds the limits: a line for each operation, under the names of the columns.
 //
 //go:embed limits.txt
 var limitsText string
 
 const limitsHead = "# What an operation, with the barrier after it, may cost all processes together. To write it anew: go run ./bench --counts --write\n"
 
-// key names a line in limits.txt.
+// key identifies a line in limits.txt.
 func (l line) key() [3]string { return [3]string{l.op, strconv.Itoa(l.bytes), strconv.Itoa(l.p)} }
 
 // parseLimits reads limits.txt.
@@ -86,7 +87,7 @@ func parseLimits(text string) (limits map[[3]string]cost, err error) {
 	return limits, nil
 }
 
-// writeLimits writes what parseLimits reads: limits above what was counted.
+// writeLimits writes limits above what was counted, in the format that parseLimits reads.
 func writeLimits(w io.Writer, results []result) error {
 	columns := []column{"op", ">bytes", ">p"}
 	for _, q := range quantities {
@@ -108,7 +109,7 @@ func writeLimits(w io.Writer, results []result) error {
 	return table(w, columns, rows)
 }
 
-// above says which counts exceed their limits.
+// above returns which counts exceed their limits.
 func above(c, limit cost) (which []string) {
 	for _, q := range quantities {
 		if got, most := *q.of(&c), *q.of(&limit); got > most {
@@ -118,11 +119,11 @@ func above(c, limit cost) (which []string) {
 	return which
 }
 
-// countRounds is how often a batch is measured at most.
+// countRounds is how often a batch is measured, at most.
 const countRounds = 5
 
-// count counts what the lines cost and holds it against the limits, or writes these. It measures a batch again while a count
-// is above its limit: load only adds.
+// count counts what the lines cost and compares it with the limits, or writes new limits. It measures a
+// batch again while a count is above its limit: load can only increase counts.
 func count(ctx context.Context, o options, chosen []line, stdout, stderr io.Writer) (ok bool, err error) {
 	limits, err := parseLimits(limitsText)
 	if err != nil {
@@ -150,7 +151,7 @@ func count(ctx context.Context, o options, chosen []line, stdout, stderr io.Writ
 	for _, b := range bySize(chosen) {
 		fmt.Fprintf(stderr, "%s\n", b)
 		measured := ps.count(ctx, b, o, limits, dir)
-		if o.write && ctx.Err() == nil { // beside others, too
+		if o.write && ctx.Err() == nil { // with other work beside them, too
 			for i := range b {
 				b[i].hogs = 2
 			}
@@ -191,7 +192,7 @@ func count(ctx context.Context, o options, chosen []line, stdout, stderr io.Writ
 	return true, os.WriteFile(filepath.Join(root, "bench", "limits.txt"), text.Bytes(), 0o644)
 }
 
-// bySize puts all lines on the same number of processes together.
+// bySize groups all lines on the same number of processes.
 func bySize(lines []line) (all []batch) {
 	for _, l := range lines {
 		if last := len(all) - 1; last >= 0 && all[last][0].p == l.p {
@@ -203,7 +204,7 @@ func bySize(lines []line) (all []batch) {
 	return all
 }
 
-// count measures a batch until nothing is above its limit, or in all rounds.
+// count measures a batch until no count is above its limit, or in all rounds.
 func (ps *programs) count(ctx context.Context, b batch, o options, limits map[[3]string]cost, dir string) []result {
 	results, stop := ps.begin(b)
 	if stop == nil {
@@ -224,7 +225,7 @@ func (ps *programs) count(ctx context.Context, b batch, o options, limits map[[3
 	return results
 }
 
-// worse keeps the greater of every limited count of two results.
+// worse returns the greater of every limited count of two results.
 func (r result) worse(s result) result {
 	c, d := r.cost(oursIn), s.cost(oursIn)
 	for _, q := range quantities {

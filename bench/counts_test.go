@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// What is counted twice as often as when the limits were written is above them, each quantity alone; what is
-// counted as often is not.
+// A count of twice as much as when the limits were written is above them, for each quantity alone; the
+// same count is not.
 func TestADoubledCountIsAboveItsLimit(t *testing.T) {
 	usual := cost{Allocations: 60, Switches: 30, Calls: 90, Sends: 28, Bytes: 2870}
 	r := result{line: counted(coppiceReplay, "", countedSizes)[0], rounds: []round{{Ours: figure{Cost: usual}}}}
@@ -37,7 +37,7 @@ func TestADoubledCountIsAboveItsLimit(t *testing.T) {
 	}
 }
 
-// Each count that is committed leaves no room for twice as many.
+// No committed limit leaves room for twice the count.
 func TestEveryCountedLineHasLimits(t *testing.T) {
 	limits, err := parseLimits(limitsText)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestLimitsThatCannotBeReadAreAnError(t *testing.T) {
 	}
 }
 
-// Load only adds: of several rounds the least of every count is the operation's.
+// Load only adds: over several rounds, the least of every count belongs to the operation.
 func TestCostIsTheLeastOfTheRounds(t *testing.T) {
 	r := result{rounds: []round{
 		{Ours: figure{Cost: cost{Switches: 9, Sends: 2}}},
@@ -100,7 +100,7 @@ func TestAllOnOneNumberOfProcessesAreOneLaunch(t *testing.T) {
 	}
 }
 
-// repository makes one with a single commit of the given files.
+// repository makes a git repository with a single commit of the given files.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func repository(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// Another commit is measured by today's loop, and so by today's operations where it can build them.
+// Another commit is measured by today's loop and, where it can build them, by today's operations.
 func TestAnotherCommitIsMeasuredAsTodayIs(t *testing.T) {
 	dir, here := t.TempDir(), t.TempDir()
 	there := repository(t, map[string]string{"bench/loop/old.go": "package loop", "bench/ops/old.go": "package ops", "go.mod": "module x"})
@@ -169,7 +169,7 @@ func TestTwoCommitsStandSideBySide(t *testing.T) {
 	}
 }
 
-// Costs are counted of real processes: what a broadcast sends between two is known.
+// Costs are counted in real processes: it is known what a broadcast sends between two.
 func TestCostsOfRealProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs, which takes seconds; runs without -short")

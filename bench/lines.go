@@ -32,7 +32,7 @@ type line struct {
 	target       target
 
 	beside side // measured in the same rounds, with no target; "": nothing
-	hogs   int  // how many processors others keep busy meanwhile
+	hogs   int  // how many processors are kept busy meanwhile
 	cell   bool // one of the table of all collectives
 }
 
@@ -55,7 +55,7 @@ func (t target) String() string {
 	}
 }
 
-// verdict says whether a ratio meets the target, or "" if nothing is asked.
+// verdict returns whether a ratio meets the target, or "" if there is none.
 func (t target) verdict(ratio float64) string {
 	switch {
 	case t.ratio == 0:
@@ -67,8 +67,7 @@ func (t target) verdict(ratio float64) string {
 	}
 }
 
-// lines returns all comparisons: first those with a target, then those that only
-// inform.
+// lines returns all comparisons: first those with a target, then those that only inform.
 func lines() (all []line) {
 	add := func(what, op string, bytes int, ours, theirs side, t func(p int) target, sizes ...int) {
 		for _, p := range sizes {
@@ -100,8 +99,8 @@ func lines() (all []line) {
 	return all
 }
 
-// job returns how often a line's loop repeats: about a second of the slower side,
-// a quarter of that if quick.
+// job returns the line's loop, with iterations for about a second of the slower side, or a quarter of
+// that if quick.
 func (l line) job(quick bool) loop.Job {
 	seconds := 1.0
 	if l.hogs > 0 {

@@ -27,8 +27,8 @@ type options struct {
 	tcp         bool
 	shared      bool
 	against     string // a commit of ours, instead of the peers
-	counts      bool   // what operations cost, against limits
-	write       bool   // these
+	counts      bool   // what operations cost, compared with limits
+	write       bool   // the limits
 	of          string // another commit's costs
 	plain       bool   // ours in Mode(Plain)
 	quick       bool
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		chosen, err = choose(o.lines(), o)
 	}
 	if err == nil && o.json != "" {
-		// Now, not after minutes of measuring, is when a bad name should be found.
+		// Find a bad name now, not after minutes of measuring.
 		err = os.WriteFile(o.json, nil, 0o644)
 	}
 	if err != nil {
@@ -162,8 +162,8 @@ func choose(all []line, o options) (chosen []line, err error) {
 
 var errInterrupted = errors.New("interrupted")
 
-// compare measures the lines and writes the table. It returns whether all that was
-// asked for could be measured.
+// compare measures the lines and writes the table. It reports whether everything that was asked for
+// could be measured.
 func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Writer) (whole bool, err error) {
 	dir, err := os.MkdirTemp("", "coppice-bench-")
 	if err != nil {
@@ -175,7 +175,7 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 		Cores: runtime.NumCPU(), Go: runtime.Version(), Quick: o.quick,
 	}
 	ps, err := build(ctx, dir, o)
-	if ctx.Err() != nil { // else what was not built for that reason is called missing
+	if ctx.Err() != nil { // otherwise it would report as missing what was not built for this reason
 		return false, errInterrupted
 	}
 	if err != nil {
@@ -214,9 +214,8 @@ func compare(ctx context.Context, o options, chosen []line, stdout, stderr io.Wr
 	return whole, report(o, m, results, stdout)
 }
 
-// able leaves out the lines whose peer is missing, and says so once for each
-// reason. Without Coppice's side the peers are still measured, but the comparison
-// is not whole.
+// able leaves out the lines whose peer is missing, and prints each reason once. Without Coppice's side
+// the peers are still measured, but the comparison is not whole.
 func (ps *programs) able(chosen []line, stderr io.Writer) (able []line, whole bool) {
 	whole = true
 	said := map[string]bool{}
@@ -228,7 +227,7 @@ func (ps *programs) able(chosen []line, stderr io.Writer) (able []line, whole bo
 		}
 	}
 	for _, l := range chosen {
-		if ps.other != nil && ps.other.old && l.op == loop.Sends { // which it has not
+		if ps.other != nil && ps.other.old && l.op == loop.Sends { // the other commit does not have it
 			continue
 		}
 		if err := ps.missing(l.theirs); err != nil {

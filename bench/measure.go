@@ -30,18 +30,17 @@ type round struct {
 	Beside figure `json:"beside,omitzero"`
 }
 
-// result is what the rounds of a line say.
+// result holds the rounds of a line.
 type result struct {
 	line
 	rounds []round
 	failed error // a launch that failed ended the line
 }
 
-// A batch is lines that differ in nothing but their bytes, so that one launch of a
-// side measures all of them.
+// A batch is lines that differ only in their bytes, so that one launch of a side measures all of them.
 type batch []line
 
-// batches puts neighbors together that one launch can measure.
+// batches groups neighboring lines that one launch can measure.
 func batches(lines []line) (all []batch) {
 	kind := func(l line) line {
 		l.what, l.bytes, l.target = "", 0, target{}
@@ -65,7 +64,7 @@ func (b batch) String() string {
 	return fmt.Sprintf("%s to %s", b[0].what, b[len(b)-1])
 }
 
-// sides returns those that a round launches.
+// sides returns the sides that a round launches.
 func (b batch) sides() []side {
 	sides := []side{b[0].ours, b[0].theirs}
 	if b[0].beside != "" {
@@ -74,8 +73,8 @@ func (b batch) sides() []side {
 	return sides
 }
 
-// begin returns the results of a batch, still empty, and starts its hogs, which stop ends. If they do not start, the first result says
-// so, and stop is nil.
+// begin returns the results of a batch, still empty, and starts its hogs, which stop ends. If they do
+// not start, the first result holds the error, and stop is nil.
 func (ps *programs) begin(b batch) (results []result, stop func()) {
 	results = make([]result, len(b))
 	for i, l := range b {
@@ -89,9 +88,8 @@ func (ps *programs) begin(b batch) (results []result, stop func()) {
 	return results, stop
 }
 
-// measure runs the rounds of a batch. Sides take turns at going first, so that a
-// machine that slows down or warms up favors neither. A side that is missing is
-// left out. done is called after each launch.
+// measure runs the rounds of a batch. Sides take turns at going first, so that a machine that slows
+// down or warms up favors neither. It leaves out a missing side, and calls done after each launch.
 func (ps *programs) measure(ctx context.Context, b batch, o options, dir string, done func()) []result {
 	results, stop := ps.begin(b)
 	if stop == nil {
@@ -123,9 +121,9 @@ func (ps *programs) measure(ctx context.Context, b batch, o options, dir string,
 	return results
 }
 
-// once launches a side for all lines that have not failed yet, and sums up their
-// iterations. If the launch fails, so does the first line it did not come to the end
-// of, and those after it have no figure in this round.
+// once launches a side for all lines that have not failed yet, and sums up their iterations. If the
+// launch fails, so does the first line that it did not finish, and the lines after it have no figure in
+// this round.
 func (ps *programs) once(ctx context.Context, s side, results []result, o options, dir string) []figure {
 	figures := make([]figure, len(results))
 	out, err := os.MkdirTemp(dir, "spans")
@@ -155,7 +153,7 @@ func (ps *programs) once(ctx context.Context, s side, results []result, o option
 		r := &results[which[j]]
 		fig, err := read(job, r.p, elapsed)
 		if failed != nil && (err != nil || j == len(jobs)-1) {
-			err = failed // if all were measured, it is the end that failed
+			err = failed // if all were measured, the end of the launch failed
 		}
 		if err != nil {
 			r.failed = fmt.Errorf("%s: %w", s, err)
@@ -180,8 +178,7 @@ func (ps *programs) once(ctx context.Context, s side, results []result, o option
 	return figures
 }
 
-// read sums up the iterations of a job. If it is about starting, the launch is the
-// only one.
+// read sums up the iterations of a job. If the job is about starting, the launch is the only one.
 func read(job loop.Job, p int, elapsed time.Duration) (figure, error) {
 	if job.Op == loop.Start {
 		us := float64(elapsed.Nanoseconds()) / 1e3

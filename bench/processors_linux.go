@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTwoProcessors has this process, and all that it starts, run on two of its processors: how a process waits depends on how
-// many there are.
+// onTwoProcessors makes this process, and all that it starts, run on two of its processors: how a
+// process waits depends on their number.
 func onTwoProcessors() error {
 	var may, two unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {

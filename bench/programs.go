@@ -17,25 +17,25 @@ import (
 
 const module = "github.com/coppice-go/coppice"
 
-// program is one that was built for this run, or why it was not.
+// program is a program that was built for this run, or the reason why it was not.
 type program struct {
 	path string
 	err  error
 }
 
-// programs are what the sides are made of.
+// programs are the programs of all sides.
 type programs struct {
 	launcher    program // the command coppice
 	coppiceLoop program
 	rawLoop     program
 	hog         program
 	mpi         openmpi.MPI
-	mpiErr      error // why there is none
+	mpiErr      error // why there is no Open MPI
 	other       *other
 }
 
-// build builds all programs into dir. Where costs are counted these are ours only, and none may be missing; with --of they are
-// those of the other commit.
+// build builds all programs into dir. Where costs are counted these are ours only, and none may be
+// missing; with --of they are the other commit's.
 func build(ctx context.Context, dir string, o options) (ps *programs, err error) {
 	ps = &programs{hog: goBuild(ctx, "", dir, "bench/hog")}
 	if o.of == "" {
@@ -52,7 +52,7 @@ func build(ctx context.Context, dir string, o options) (ps *programs, err error)
 	return ps, errors.Join(ps.hog.err, ps.launcher.err, ps.coppiceLoop.err, err)
 }
 
-// goBuild builds the program of a folder of the module that is in the folder source; "": here.
+// goBuild builds the program in a folder of the module in the folder source; "": here.
 func goBuild(ctx context.Context, source, dir, folder string) program {
 	path := filepath.Join(dir, filepath.Base(folder))
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, module+"/"+folder)
@@ -64,11 +64,11 @@ func goBuild(ctx context.Context, source, dir, folder string) program {
 	return program{path: path}
 }
 
-// missing says why a side cannot run, or nil.
+// missing returns why a side cannot run, or nil.
 func (ps *programs) missing(s side) error {
 	switch s {
 	case coppiceOther:
-		return nil // there is none without it
+		return nil // there is no other without it
 	case coppiceUnix, coppiceReplay, coppiceShared, coppiceTCP, coppiceCorrected, coppiceCopied:
 		return errors.Join(ps.launcher.err, ps.coppiceLoop.err)
 	case coppiceLocal:
@@ -116,8 +116,8 @@ func (ps *programs) command(s side, p int, jobs []loop.Job) []string {
 	return append(words, loop.Args(jobs)...)
 }
 
-// startHogs keeps n processors busy until stop is called. A hog also ends with this
-// process, whose end of its standard input is then closed.
+// startHogs keeps n processors busy until stop is called. Hogs also end with this process, since its
+// end closes their standard input.
 func (ps *programs) startHogs(n int) (stop func(), err error) {
 	var started []*exec.Cmd
 	var inputs []io.Closer

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// progress tells what is being measured: on a terminal a line that is written over,
-// with the time left, elsewhere a line for each batch.
+// progress shows what is being measured: on a terminal in one line that is overwritten, with the time
+// left; elsewhere in a line for each batch.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -19,7 +19,7 @@ type progress struct {
 	current  batch
 }
 
-// newProgress returns the progress of batches measured in so many rounds.
+// newProgress returns the progress of batches that are measured in this many rounds.
 func newProgress(w io.Writer, all []batch, rounds int) *progress {
 	p := &progress{w: w, terminal: isTerminal(w), began: time.Now(), of: len(all)}
 	for _, b := range all {
@@ -37,7 +37,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// begin says that a batch is next.
+// begin records that a batch is next.
 func (p *progress) begin(b batch) {
 	p.at++
 	p.current = b
@@ -48,7 +48,7 @@ func (p *progress) begin(b batch) {
 	}
 }
 
-// launched says that one more launch of the batch is over.
+// launched records that one more launch of the batch is over.
 func (p *progress) launched() {
 	p.done += len(p.current)
 	if p.terminal {
@@ -66,7 +66,7 @@ func (p *progress) draw(now time.Time) {
 	fmt.Fprint(p.w, "\r\x1b[K", text)
 }
 
-// clear takes the line away, before something else is written.
+// clear removes the line before something else is written.
 func (p *progress) clear() {
 	if p.terminal {
 		fmt.Fprint(p.w, "\r\x1b[K")

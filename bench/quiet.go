@@ -17,15 +17,14 @@ type usage struct {
 	own   time.Duration // by this process and those it started and waited for, with theirs
 }
 
-// disturbance tells how quiet the machine was, in parts of all processor time.
-// A peer that polls suffers from others at work far more than one that blocks, so
-// ratios of a busy machine flatter Coppice.
+// disturbance is how busy others kept the machine, in parts of all processor time. A peer that polls
+// suffers from other work far more than one that blocks, so ratios of a busy machine flatter Coppice.
 type disturbance struct {
 	Others float64 `json:"others"`
 	Taken  float64 `json:"taken"`
 }
 
-// quietMax is the disturbance above which figures should not be believed.
+// quietMax is the disturbance above which figures are not trustworthy.
 const quietMax = 0.05
 
 func (d disturbance) String() string {
@@ -47,7 +46,7 @@ func between(a, b usage) disturbance {
 	}
 }
 
-// readUsage reads the usage now, where the system tells it as Linux does.
+// readUsage reads the current usage where the system reports it as Linux does.
 func readUsage() (usage, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -61,9 +60,9 @@ func readUsage() (usage, error) {
 	return u, err
 }
 
-// parseUsage reads the first line of /proc/stat: user, nice, system, idle, iowait,
-// irq, softirq and steal, in hundredths of a second (proc_stat(5)). Interrupts
-// count as nobody's: the kernel does not say for whom they were.
+// parseUsage reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq and
+// steal, in hundredths of a second (proc_stat(5)). Interrupts count for no process: the kernel does not
+// say which they were for.
 func parseUsage(text string) (u usage, err error) {
 	first, _, _ := strings.Cut(text, "\n")
 	fields := strings.Fields(first)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ownTime is the processor time that this process has used, and those that it has waited for.
+// ownTime returns the processor time used by this process and by those that it has waited for.
 func ownTime() (d time.Duration, err error) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var r syscall.Rusage

@@ -18,7 +18,7 @@ type column string
 func (c column) name() string { return strings.TrimPrefix(string(c), ">") }
 func (c column) right() bool  { return c[0] == '>' }
 
-// lineColumns are those of the table of lines.
+// lineColumns are the columns of the table of lines.
 var lineColumns = []column{
 	"what", ">p", ">ours µs", ">theirs µs", ">ratio", "spread", ">of means", "target", "verdict", "ours", "theirs",
 }
@@ -52,7 +52,7 @@ func (r result) row() []string {
 	}
 }
 
-// micros writes three digits that matter.
+// micros formats with three significant digits.
 func micros(us float64) string {
 	switch {
 	case us == 0:
@@ -115,7 +115,7 @@ func markdown(w io.Writer, columns []column, rows [][]string) error {
 	return nil
 }
 
-// machine is where and when the figures were taken.
+// machine describes where and when the figures were taken.
 type machine struct {
 	Taken   string `json:"taken"`
 	System  string `json:"system"`
@@ -125,10 +125,10 @@ type machine struct {
 	Quick   bool   `json:"quick"`
 	Against string `json:"against,omitempty"`
 
-	Disturbance *disturbance `json:"disturbance,omitempty"` // nil if the system does not tell
+	Disturbance *disturbance `json:"disturbance,omitempty"` // nil if the system does not report it
 }
 
-// summary is the line below a table.
+// summary returns the line below a table.
 func (m machine) summary(rounds int) string {
 	quiet := "whether others were at work is unknown"
 	if m.Disturbance != nil {
@@ -140,7 +140,7 @@ func (m machine) summary(rounds int) string {
 	return fmt.Sprintf("%s, %d cores, %s, %s; rounds: %d; %s", m.System, m.Cores, m.Go, m.peer(), rounds, quiet)
 }
 
-// peer says against what was compared.
+// peer names the side that was compared against.
 func (m machine) peer() string {
 	if m.Against != "" {
 		return "theirs: " + m.Against
@@ -165,7 +165,7 @@ type record struct {
 	Verdict   string  `json:"verdict,omitempty"`
 	Failed    string  `json:"failed,omitempty"`
 
-	Beside      side    `json:"beside,omitempty"` // another side of ours, held against theirs
+	Beside      side    `json:"beside,omitempty"` // another side of ours, compared with theirs
 	BesideUS    float64 `json:"beside_us,omitempty"`
 	BesideRatio float64 `json:"beside_ratio,omitempty"`
 	Hogs        int     `json:"hogs,omitempty"`

@@ -1,10 +1,10 @@
-// Package swim lets a program of many hosts find silent processes by SWIM, if
-// COPPICE_DETECT is swim. It is imported for that alone:
+// Package swim lets a program on many hosts find silent processes by SWIM, if COPPICE_DETECT is swim.
+// Import it for this side effect alone:
 //
 //	import _ "github.com/coppice-go/coppice/swim"
 //
-// It is apart because not every program wants what it brings along:
-// hashicorp/memberlist adds 4 MB to a program.
+// It is a separate package because it adds 4 MB to a program, for hashicorp/memberlist, which not every
+// program wants.
 package swim
 
 import (

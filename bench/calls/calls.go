@@ -1,8 +1,10 @@
-// Package calls counts the system calls of programs as strace does, with ptrace: it needs neither a tool nor a privilege, and
-// of a program only that it calls getrusage where what is to be counted begins, and again where it ends.
+// Package calls counts the system calls of programs as strace does, with ptrace. It needs neither a
+// tool nor a privilege; a program only has to call getrusage where the counted section begins, and
+// again where it ends.
 //
-// Whoever is traced is slow. So what a program does because time passes is in the counts many times over, and what it does
-// because nobody else has come yet may be missing; what it does for each message is exact.
+// A traced program is slow. So the counts contain calls that it makes because time passes many times
+// over, and may lack calls that it makes because no other process has come yet; what it does for each
+// message is exact.
 package calls
 
 import "errors"
@@ -11,10 +13,10 @@ import "errors"
 type Section struct {
 	Processes int
 	All       int // system calls
-	Library   int // those that are not made by Go's runtime to schedule goroutines and to manage memory
+	Library   int // those that Go's runtime does not make to schedule goroutines and to manage memory
 	Sends     int // those that sent something
 	Bytes     int // what these sent
 }
 
-// ErrUnsupported is returned where programs cannot be traced in this way.
+// ErrUnsupported is returned where programs cannot be traced this way.
 var ErrUnsupported = errors.New("system calls are counted on Linux only")

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run runs a command to its end and returns the sections of all processes that it starts, and its own.
+// Run runs a command to its end and returns the added-up sections of the command and all processes that
+// it starts.
 func Run(ctx context.Context, words []string) ([]Section, error) {
 	runtime.LockOSThread() // the kernel knows a thread as the tracer
 	defer runtime.UnlockOSThread()
@@ -50,17 +51,17 @@ func Run(ctx context.Context, words []string) ([]Section, error) {
 	return t.sections, nil
 }
 
-// tracer follows a command and all threads and processes that come from it.
+// tracer follows a command and all threads and processes that it starts.
 type tracer struct {
 	root      int
-	status    int // with which root has ended
+	status    int // the exit status of root
 	threads   map[int]*thread
 	processes map[int]*process
 	sections  []Section
 }
 
 type process struct {
-	begun int  // sections
+	begun int  // number of sections
 	open  bool // the last of them has not ended
 }
 
@@ -73,10 +74,10 @@ type thread struct {
 const traced = unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL | unix.PTRACE_O_TRACEEXEC |
 	unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK
 
-// run lets all of them go on from stop to stop until none is left.
+// run resumes all of them after each stop until none is left.
 func (t *tracer) run() error {
 	t.thread(t.root)
-	for len(t.threads) > 0 { // this thread may have other children, which are none of these
+	for len(t.threads) > 0 { // this thread may have other children, which are not traced
 		var ws syscall.WaitStatus
 		tid, err := syscall.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil)
 		switch {
@@ -103,7 +104,7 @@ func (t *tracer) run() error {
 	return nil
 }
 
-// stopped handles a stop of a thread and returns the signal that the thread is to get.
+// stopped handles a stop of a thread and returns the signal to deliver to it.
 func (t *tracer) stopped(tid int, ws syscall.WaitStatus) (deliver int, err error) {
 	k := t.thread(tid)
 	first := !k.begun
@@ -116,7 +117,7 @@ func (t *tracer) stopped(tid int, ws syscall.WaitStatus) (deliver int, err error
 	case ws.TrapCause() > 0 && ws.TrapCause() != unix.PTRACE_EVENT_EXEC: // it has made another
 		made, err := syscall.PtraceGetEventMsg(tid)
 		if _, gone := os.Stat(fmt.Sprintf("/proc/%d", made)); err == nil && gone == nil {
-			t.thread(int(made)) // from now on it is waited for
+			t.thread(int(made)) // from now on run waits for it
 		}
 		return 0, err
 	case signal == syscall.SIGTRAP, first && signal == syscall.SIGSTOP: // ptrace's own
@@ -126,7 +127,7 @@ func (t *tracer) stopped(tid int, ws syscall.WaitStatus) (deliver int, err error
 	}
 }
 
-// thread returns the one with a number.
+// thread returns the thread with a number.
 func (t *tracer) thread(tid int) *thread {
 	k := t.threads[tid]
 	if k == nil {
@@ -167,8 +168,8 @@ const (
 	exit  = 2
 )
 
-// scheduling are the system calls of Go's runtime. How often it makes them depends on who else is at work. Those that matter
-// wake a thread, so that they show as context switches.
+// scheduling are the system calls of Go's runtime. How often it makes them depends on the load of the
+// machine. Those that matter wake a thread, so they show as context switches.
 var scheduling = map[uint64]bool{
 	unix.SYS_FUTEX: true, unix.SYS_NANOSLEEP: true, unix.SYS_EPOLL_PWAIT: true, unix.SYS_SCHED_YIELD: true,
 	unix.SYS_TGKILL: true, unix.SYS_GETPID: true, unix.SYS_RT_SIGRETURN: true, unix.SYS_RT_SIGPROCMASK: true,

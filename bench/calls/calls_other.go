@@ -4,5 +4,5 @@ package calls
 
 import "context"
 
-// Run fails.
+// Run returns ErrUnsupported.
 func Run(context.Context, []string) ([]Section, error) { return nil, ErrUnsupported }

@@ -15,7 +15,7 @@ import (
 	"github.com/coppice-go/coppice/bench/calls"
 )
 
-// The program that is traced, by the value of the variable.
+// part is the variable that makes this binary the traced program; its value selects the part.
 const part = "CALLS_TEST_PART"
 
 func TestMain(m *testing.M) {
@@ -104,7 +104,7 @@ func TestTheEndOfAContextEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Children that the caller has started otherwise are neither waited for nor taken from it.
+// Run neither waits for children that the caller started otherwise nor takes them from it.
 func TestOtherChildrenAreLeftAlone(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

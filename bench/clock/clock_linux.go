@@ -2,7 +2,7 @@ package clock
 
 import "golang.org/x/sys/unix"
 
-// Now is in nanoseconds since some moment that is the same for all processes.
+// Now returns the nanoseconds since some moment that is the same for all processes.
 func Now() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// Now is in nanoseconds since some moment that is the same for all processes: the
-// date, for want of a better clock that they share.
+// Now returns the nanoseconds since some moment that is the same for all processes: the date, for lack
+// of a better clock that they share.
 func Now() int64 { return time.Now().UnixNano() }

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice/bench/floor"
 )
 
-// This binary is a process of the floor if its first argument says so.
+// processWord as the first argument makes this binary a process of the floor.
 const processWord = "floor-process"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestEverySurvivorGetsOverADeath(t *testing.T) {
 		if len(times.Noticed) != c.n-1 || len(times.Done) != c.n-1 {
 			t.Fatalf("%+v: %d noticed, %d done", c, len(times.Noticed), len(times.Done))
 		}
-		// Nobody passes the barrier before the last one has noticed.
+		// No process passes the barrier before the last one has noticed.
 		var last int64
 		for _, noticed := range times.Noticed {
 			if noticed <= times.Killed {

@@ -13,14 +13,14 @@ import (
 	"github.com/coppice-go/coppice/bench/clock"
 )
 
-// Times are those of one death, in nanoseconds of the common clock.
+// Times are the times of one crash, in nanoseconds of the common clock.
 type Times struct {
 	Killed  int64
 	Noticed []int64 // by survivor
 	Done    []int64
 }
 
-// Took is the time from the death to when the last survivor was done.
+// Took returns the time from the crash until the last survivor was done.
 func (t Times) Took() time.Duration {
 	var last int64
 	for _, done := range t.Done {
@@ -29,11 +29,11 @@ func (t Times) Took() time.Duration {
 	return time.Duration(last - t.Killed)
 }
 
-// settleTime is how long processes are left alone before one is killed.
+// settleTime is how long processes are left alone before Measure kills one.
 const settleTime = 200 * time.Millisecond
 
-// Measure starts n processes, kills one and returns when the others had got over
-// it. The command of a process calls Run with the directory.
+// Measure starts n processes, kills one and returns when the others have recovered from it. The command
+// of a process calls Run with the directory.
 func Measure(ctx context.Context, n, victim int, command func(dir string, rank int) []string) (t Times, err error) {
 	if n < 3 || victim < 0 || victim >= n {
 		return Times{}, fmt.Errorf("death of process %d of %d; allowed: 3 or more processes, counted from 0", victim, n)
@@ -73,7 +73,7 @@ func Measure(ctx context.Context, n, victim int, command func(dir string, rank i
 	return kill(all, victim)
 }
 
-// kill kills one of the processes and reads what became of the others.
+// kill kills one of the processes and reads the times of the others.
 func kill(all []*child, victim int) (t Times, err error) {
 	t.Killed = clock.Now()
 	if err := all[victim].cmd.Process.Kill(); err != nil {
@@ -92,7 +92,7 @@ func kill(all []*child, victim int) (t Times, err error) {
 	return t, nil
 }
 
-// child is a process that was started.
+// child is a started process.
 type child struct {
 	cmd *exec.Cmd
 	in  io.Closer

@@ -1,9 +1,8 @@
-// Package floor is what the change of a view is held against: n Go processes, all
-// connected to each other by plain Unix sockets, of which one is killed. Every
-// survivor sees the broken connection, exchanges one byte with all others and passes
-// a barrier (dissemination: Hensgen, Finkel, Manber, 1988). That is the least which
-// lets all know that all know: nothing is agreed, recorded or numbered, and a second
-// death would hang it.
+// Package floor is the lower bound that a change of view is compared with: n Go processes, all
+// connected to each other by plain Unix sockets, of which one is killed. Every survivor sees the broken
+// connection, exchanges one byte with all others and passes a barrier (dissemination: Hensgen, Finkel,
+// Manber, 1988). That is the minimum after which all know that all know: nothing is agreed, recorded or
+// numbered, and a second crash would hang it.
 package floor
 
 import (
@@ -19,13 +18,13 @@ import (
 	"github.com/coppice-go/coppice/bench/clock"
 )
 
-// What processes say to each other is one byte.
+// Each message between processes is one byte.
 const (
 	exchange = 0x01
-	barrier  = 0x80 // and the round
+	barrier  = 0x80 // plus the round
 )
 
-// event is a byte that came, or the end of a connection.
+// event is a byte that arrived, or the end of a connection.
 type event struct {
 	from int
 	said byte
@@ -39,9 +38,9 @@ type process struct {
 	news  chan event
 }
 
-// Run is process rank of n that meet in a directory. It writes a line when it is
-// connected to all, and then when it noticed a death and when it was done, by the
-// common clock. It stays until in ends, so that its own end disturbs nobody.
+// Run is process rank of n that meet in a directory. It writes a line when it is connected to all, then
+// one when it notices a crash and one when it is done, by the common clock. It stays until in ends, so
+// that its own end disturbs no other process.
 func Run(dir string, rank, n int, in io.Reader, out io.Writer) error {
 	if n < 2 || rank < 0 || rank >= n {
 		return fmt.Errorf("process %d of %d; allowed: 2 or more processes, counted from 0", rank, n)
@@ -78,10 +77,10 @@ func Run(dir string, rank, n int, in io.Reader, out io.Writer) error {
 
 func socket(dir string, rank int) string { return filepath.Join(dir, strconv.Itoa(rank)) }
 
-// connectTime bounds how long a process waits for the others to start.
+// connectTime is how long a process waits for the others to start.
 const connectTime = 30 * time.Second
 
-// connect calls all lower ranks and is called by all higher ones.
+// connect dials all lower ranks and accepts all higher ones.
 func (p *process) connect(dir string) error {
 	l, err := net.Listen("unix", socket(dir, p.rank))
 	if err != nil {
@@ -118,7 +117,7 @@ func (p *process) connect(dir string) error {
 	return nil
 }
 
-// dial calls a process that may not listen yet.
+// dial connects to a process that may not listen yet.
 func dial(path string, end time.Time) (net.Conn, error) {
 	for {
 		c, err := net.Dial("unix", path)
@@ -129,7 +128,7 @@ func dial(path string, end time.Time) (net.Conn, error) {
 	}
 }
 
-// read passes on what comes from one other.
+// read forwards what arrives from one other process.
 func (p *process) read(from int, c net.Conn) {
 	bytes := make([]byte, 64)
 	for {
@@ -144,10 +143,10 @@ func (p *process) read(from int, c net.Conn) {
 	}
 }
 
-// survive waits for a death, exchanges with all who live, passes a barrier with
-// them and writes when.
+// survive waits for a crash, exchanges bytes with all survivors, passes a barrier with them and writes
+// the times.
 func (p *process) survive(out io.Writer) error {
-	heard := map[byte]int{} // how often what was said
+	heard := map[byte]int{} // how often each byte was received
 	dead := -1
 	until := func(is func() bool) error {
 		for !is() {
@@ -168,7 +167,7 @@ func (p *process) survive(out io.Writer) error {
 	}
 	noticed := clock.Now()
 	var alive []int // ranks, in order
-	self := 0       // the own place among them
+	self := 0       // this process's place among them
 	for r := range p.conns {
 		if r == p.rank {
 			self = len(alive)

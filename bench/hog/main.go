@@ -1,6 +1,5 @@
-// Command hog keeps one processor busy until its standard input ends: it stands for
-// the others at work that a measured program has to live with, and does not outlive
-// who started it.
+// Command hog keeps one processor busy until its standard input ends. It stands for the other work that
+// a measured program has to live with, and does not outlive the process that started it.
 package main
 
 import (

@@ -18,7 +18,7 @@ type Iteration struct {
 //   - ping-pong: from beginning to end at rank 0;
 //   - broadcast, scatter: from the beginning at the root, rank 0, to the last end;
 //   - barrier: from the last beginning to the last end;
-//   - all others: what it took the slowest rank.
+//   - all others: the time of the slowest rank.
 func (it Iteration) Time(op string) int64 {
 	switch op {
 	case PingPong:
@@ -32,8 +32,7 @@ func (it Iteration) Time(op string) int64 {
 	}
 }
 
-// ReadRanks reads what the p ranks of a job wrote: ranks[r][i] is iteration i at
-// rank r.
+// ReadRanks reads what the p ranks of a job wrote: ranks[r][i] is iteration i at rank r.
 func (j Job) ReadRanks(p int) (ranks [][]Span, err error) {
 	for r := range p {
 		file, err := os.Open(File(j.Out, r))

@@ -18,14 +18,14 @@ const (
 	jobTime    = 20 * time.Second
 )
 
-// Launch runs a command of so many jobs to its end. It returns what that wrote to
-// standard output, and how long it took.
+// Launch runs a command of this many jobs to its end. It returns the command's standard output and how
+// long it took.
 func Launch(ctx context.Context, words []string, jobs int) ([]byte, time.Duration, error) {
 	most := launchTime + time.Duration(jobs-1)*jobTime
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	// A launcher ends its processes when it is asked to end, not when it is killed.
+	// A launcher ends its processes on SIGTERM, but not when it is killed.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	var out, diagnosis bytes.Buffer
@@ -42,8 +42,7 @@ func Launch(ctx context.Context, words []string, jobs int) ([]byte, time.Duratio
 	return out.Bytes(), elapsed, nil
 }
 
-// Gist returns the first line of a program's output that says something, or else
-// its error.
+// Gist returns the first informative line of a program's output, or else its error.
 func Gist(out []byte, err error) string {
 	for text := range strings.Lines(string(out)) {
 		if text = strings.TrimSpace(text); strings.Trim(text, "-=") != "" {

@@ -1,6 +1,6 @@
-// Package loop is the shape that every measured loop in Go has, and the form in
-// which loops hand over what they saw; bench/README.md says why it is this one.
-// openmpi/loop.c is the same in C: who changes one changes the other.
+// Package loop is the shape that every measured loop in Go has, and the form in which loops deliver
+// what they saw; bench/README.md says why it is this one. openmpi/loop.c is the same in C: change both
+// together.
 package loop
 
 import (
@@ -22,15 +22,15 @@ type Job struct {
 	Bytes      int // as the OSU benchmarks count: of a task's block, for alltoall of a pair's
 	Warmup     int // iterations before the first recorded one
 	Iterations int
-	Out        string // rank r writes Out.r, and what it used to Out.r.usage
+	Out        string // rank r writes Out.r, and its usage to Out.r.usage
 	Copies     int    // of Save and Sends; not among the arguments
 	Twice      bool   // all agree before the operation, too; not among the arguments
 }
 
-// Nowhere is the Out of a job of which nothing is written to a file.
+// Nowhere is the Out of a job that writes no files.
 const Nowhere = "none"
 
-// words is how many arguments a job is.
+// words is the number of arguments of a job.
 const words = 5
 
 // Args returns the arguments that Parse understands.
@@ -95,7 +95,7 @@ func parse(args []string) (Job, error) {
 type Steps struct {
 	Mark    func(i int) // makes what is sent this iteration's
 	Timed   func() error
-	Intact  func(i int) bool // tells whether this iteration's data arrived
+	Intact  func(i int) bool // reports whether this iteration's data arrived
 	Untimed func() error
 }
 
@@ -145,19 +145,19 @@ func (j Job) Measure(rank int, s Steps) ([]Span, error) {
 	return spans, used.write(j.Out, rank)
 }
 
-// Block returns memory of so many bytes that exists: what was never written to may
-// all be one page of zeros, which is cheap to send.
+// Block returns memory of length bytes that is backed by pages: memory that was never written may be
+// all one page of zeros, which is cheap to send.
 func Block(length int) []byte { return bytes.Repeat([]byte{1}, length) }
 
-// Mark marks both ends of a block with the iteration, who sends it and whom it is
-// for; the latter is 0 if it is the same block for all.
+// Mark marks both ends of a block with the iteration, the sender and the receiver; the receiver is 0 if
+// all get the same block.
 func Mark(block []byte, i, from, to int) {
 	block[0] = mark(i, from, to)
 	block[len(block)-1] = block[0]
 }
 
-// Marked tells whether a block has its size and marks: data that never came must not
-// pass for fast.
+// Marked reports whether a block has its size and marks: data that never arrived must not pass for
+// fast.
 func Marked(block []byte, bytes, i, from, to int) bool {
 	m := mark(i, from, to)
 	return len(block) == bytes && block[0] == m && block[bytes-1] == m
@@ -174,7 +174,7 @@ func now() int64 { return time.Now().UnixNano() }
 // File names the file of one rank's spans.
 func File(out string, rank int) string { return out + "." + strconv.Itoa(rank) }
 
-// Write writes what Read reads: the spans of a rank, to its file.
+// Write writes the spans of a rank to its file, in the format that Read reads.
 func (j Job) Write(rank int, spans []Span) error {
 	var text strings.Builder
 	for _, s := range spans {
@@ -183,7 +183,7 @@ func (j Job) Write(rank int, spans []Span) error {
 	return os.WriteFile(File(j.Out, rank), []byte(text.String()), 0o600)
 }
 
-// Read reads what one rank wrote.
+// Read reads the spans that one rank wrote.
 func Read(r io.Reader) ([]Span, error) {
 	var spans []Span
 	lines := bufio.NewScanner(r)

@@ -128,7 +128,7 @@ func TestReadRefusesNonsense(t *testing.T) {
 	}
 }
 
-// What is used before the recorded iterations and after them is not in the usage.
+// Resources used before and after the recorded iterations are not in the usage.
 func TestUsageIsOfTheRecordedIterations(t *testing.T) {
 	job := Job{Op: Broadcast, Bytes: 4, Warmup: 500, Iterations: 100, Out: filepath.Join(t.TempDir(), "spans")}
 	var kept [][]byte

@@ -17,14 +17,14 @@ const (
 	Barrier   = "barrier"   // one after the other
 	Agree     = "agree"     // the sum of all tasks' numbers, on which all agree; not in openmpi/loop.c
 	Save      = "save"      // a block of each task is saved, with copies at others; not in openmpi/loop.c
-	Sends     = "sends"     // what Save is held against: a block of each task to as many others, and a barrier
+	Sends     = "sends"     // what Save is compared with: a block of each task to as many others, and a barrier
 	Start     = "start"     // one barrier, nothing recorded: the caller times the process
 )
 
 // Collectives are the operations of a whole group.
 var Collectives = []string{Broadcast, Reduce, AllReduce, Scan, Scatter, Gather, AllGather, AllToAll, Barrier}
 
-// Ops are the operations that all sides have; Known are all.
+// Ops are the operations that all sides have; Known are all operations.
 var (
 	Ops   = slices.Concat([]string{PingPong}, Collectives, []string{Start})
 	Known = append(slices.Clip(Ops), Agree, Save, Sends)
@@ -33,17 +33,16 @@ var (
 // CopiesDefault is how many copies the library keeps of what a task saves.
 const CopiesDefault = 2
 
-// numberBytes is the size of the numbers that are summed up, float64.
+// numberBytes is the size of the numbers that are added, float64.
 const numberBytes = 8
 
-// Sums tells whether an operation adds numbers: its bytes are a multiple of 8.
+// Sums reports whether an operation adds numbers: then its bytes are a multiple of 8.
 func Sums(op string) bool { return slices.Contains([]string{Reduce, AllReduce, Scan, Agree}, op) }
 
-// Sized tells whether an operation carries data.
+// Sized reports whether an operation carries data.
 func Sized(op string) bool { return op != Barrier && op != Start }
 
-// Moved returns the bytes that an operation on p processes must bring to other
-// processes, all together.
+// Moved returns the bytes that an operation on p processes must move to other processes, all together.
 func Moved(op string, bytes, p int) int {
 	switch op {
 	case PingPong:
@@ -61,16 +60,16 @@ func Moved(op string, bytes, p int) int {
 	}
 }
 
-// What an iteration is expected to take at most, on the slower side of an ordinary
-// machine with fewer cores than processes: 100 µs for each process, with the barrier,
-// and 2 GB/s. Both were read off docs/baselines.md.
+// The time that an iteration is expected to take at most, on the slower side of an ordinary machine
+// with fewer cores than processes: 100 µs for each process, with the barrier, and 2 GB/s. Both come
+// from docs/baselines.md.
 const (
 	processUS  = 100
 	bytesPerUS = 2000
 )
 
-// Iterations returns how often an operation is repeated so that it takes about
-// seconds, but three times at least: a median needs some.
+// Iterations returns how often an operation repeats so that it takes about seconds, but at least three
+// times: a median needs some.
 func Iterations(op string, bytes, p int, seconds float64) int {
 	if op == Start {
 		return 1
@@ -79,5 +78,5 @@ func Iterations(op string, bytes, p int, seconds float64) int {
 	return max(3, int(seconds*1e6/us))
 }
 
-// Warmup returns how many iterations come before those that are recorded.
+// Warmup returns how many iterations precede the recorded ones.
 func Warmup(iterations int) int { return max(1, iterations/10) }

@@ -7,12 +7,12 @@ import (
 	"runtime"
 )
 
-// Usage is what a process has used since it began, or, after Sub, in the recorded iterations of a job. It is of the whole
-// process: the library's own goroutines and Go's runtime are in it.
+// Usage is what a process has used since it began or, after Sub, in the recorded iterations of a job.
+// It covers the whole process, including the library's own goroutines and Go's runtime.
 type Usage struct {
 	CPU         int64 `json:"cpu_ns"`      // processor time, in nanoseconds
-	Voluntary   int64 `json:"voluntary"`   // context switches because a thread waited: each of them is woken once
-	Involuntary int64 `json:"involuntary"` // context switches because somebody else was to run: the machine's load
+	Voluntary   int64 `json:"voluntary"`   // context switches because a thread waited: each such thread is woken once
+	Involuntary int64 `json:"involuntary"` // context switches because another thread had to run: the machine's load
 	Allocations int64 `json:"allocations"` // objects on the heap
 }
 
@@ -24,8 +24,9 @@ func (u Usage) Sub(earlier Usage) Usage {
 	}
 }
 
-// usageBefore returns the usage when the recorded iterations begin, usageAfter when they have ended. The kernel is asked last
-// and first: to read the allocations is no part of the iterations, and getrusage tells package calls where they are.
+// usageBefore returns the usage when the recorded iterations begin, usageAfter when they have ended.
+// They ask the kernel last and first: reading the allocations is no part of the iterations, and
+// getrusage shows package calls where the iterations are.
 func usageBefore() Usage {
 	u := Usage{Allocations: allocations()}
 	u.askKernel()
@@ -38,15 +39,16 @@ func usageAfter() (u Usage) {
 	return u
 }
 
-// allocations returns how many objects were allocated on the heap since the process began: exactly, which takes
-// ReadMemStats. Package runtime/metrics counts the objects of a processor's span only when the span is full.
+// allocations returns exactly how many objects were allocated on the heap since the process began,
+// which needs ReadMemStats: package runtime/metrics counts the objects of a processor's span only when
+// the span is full.
 func allocations() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.Mallocs)
 }
 
-// usageFile names the file with what one rank has used.
+// usageFile names the file with the usage of one rank.
 func usageFile(out string, rank int) string { return File(out, rank) + ".usage" }
 
 func (u Usage) write(out string, rank int) error {

@@ -1,15 +1,13 @@
-// Command memberlistloop measures what hashicorp/memberlist takes from the crash of
-// one of n members to when all others have removed it, with its preset for local
-// networks, and prints it in microseconds.
+// Command memberlistloop measures the time from the crash of one of n members of hashicorp/memberlist
+// until all others have removed it, with its preset for local networks, and prints it in microseconds.
 //
 //	memberlistloop N
 //
-// All members are in this one process, which is in memberlist's favour: nobody waits
-// for a process to be scheduled, and all share one heap. A crash is a member whose
-// sockets are closed without a word.
+// All members are in this one process, which favours memberlist: no member waits for a process to be
+// scheduled, and all share one heap. A crash is a member whose sockets are closed without notice.
 //
-// It is a program of its own, not part of the command coppice, because memberlist
-// and what it needs would take as long to build as much of that command.
+// It is a program of its own, not part of the command coppice, because memberlist and its dependencies
+// would take as long to build as much of that command.
 package main
 
 import (
@@ -30,7 +28,7 @@ func main() {
 	}
 }
 
-// Bounds, and how long a group is left alone before one crashes.
+// Bounds, and how long a group is left alone before one member crashes.
 const (
 	membersMin = 3
 	membersMax = 4096
@@ -54,8 +52,7 @@ func run(args []string) error {
 	return err
 }
 
-// witness tells when the victim is removed. memberlist calls one of its methods at a
-// time.
+// witness records when the victim is removed. memberlist calls one of its methods at a time.
 type witness struct {
 	victim  string
 	removed chan time.Time
@@ -115,8 +112,8 @@ func gather(n int, w *witness) (members []*memberlist.Memberlist, err error) {
 		}
 		members = append(members, m)
 	}
-	// Twice: whom gossip has not told of the later ones hears of them the second time,
-	// instead of within the next half minute.
+	// Twice: a member that gossip has not told of the later ones hears of them the second time, instead
+	// of within the next half minute.
 	for range 2 {
 		for _, m := range members {
 			if _, err := m.Join([]string{members[0].LocalNode().Address()}); err != nil {

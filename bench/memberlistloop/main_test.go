@@ -11,7 +11,7 @@ func TestTheDeadIsRemovedByAll(t *testing.T) {
 		t.Skip("memberlist takes seconds; runs without -short")
 	}
 	t.Parallel()
-	// Its preset probes each second and suspects for three before it removes.
+	// Its preset probes each second and suspects for three seconds before it removes.
 	if took, err := measure(membersMin); err != nil || took < 2*time.Second {
 		t.Errorf("%v, %v; want 2 s or more", took, err)
 	}

@@ -18,14 +18,14 @@ import (
 //go:embed loop.c
 var source []byte
 
-// MPI is Open MPI as it is installed here, and the loop that was compiled for it.
+// MPI is the Open MPI installed here, and the loop that was compiled for it.
 type MPI struct {
 	Version string
 	Mpirun  string // its path
-	Loop    string // that of the loop
+	Loop    string // the loop's path
 }
 
-// ErrMissing says how to get Open MPI.
+// ErrMissing is returned if Open MPI is not installed; it says how to install it.
 var ErrMissing = errors.New("no Open MPI here; to install it on Debian: bash .ci/install-openmpi")
 
 // Build looks for Open MPI and compiles its loop into dir. Debian's own names come
@@ -61,7 +61,7 @@ func lookPath(names ...string) (path string, err error) {
 	return "", err
 }
 
-// Transport is what messages travel on.
+// Transport selects what messages travel on.
 type Transport string
 
 // The transports.
@@ -70,9 +70,8 @@ const (
 	Shared Transport = "vader,self" // shared memory
 )
 
-// Command returns the words that run jobs on p processes, with processes that yield
-// when idle: without that, more processes than cores stall each other for
-// milliseconds.
+// Command returns the words that run jobs on p processes, with processes that yield when idle: without
+// that, more processes than cores stall each other for milliseconds.
 func (m MPI) Command(p int, t Transport, jobs []loop.Job) []string {
 	words := []string{
 		m.Mpirun, "--oversubscribe", "--allow-run-as-root", "--mca", "mpi_yield_when_idle", "1",

@@ -1,6 +1,5 @@
-// Package ops is the operations of bench/loop on Coppice's public API: one task's part
-// of each, with memory that is allocated once. openmpi/loop.c is the same in C: who
-// changes one changes the other.
+// Package ops implements the operations of bench/loop on Coppice's public API: one task's part of each,
+// with memory that is allocated once. openmpi/loop.c is the same in C: change both together.
 package ops
 
 import (
@@ -12,9 +11,9 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// Measure runs the loop of a job at one task, after a barrier, and returns its spans.
-// The protection is that of broadcasts; all else is Replayed or Agreed if that is, or
-// Plain. The barriers are alive's: t itself, or the group of those tasks that live.
+// Measure runs the loop of a job at one task, after a barrier, and returns its spans. p protects
+// broadcasts; all other operations are Replayed or Agreed if p is, and otherwise Plain. The barriers
+// are alive's: alive is t itself, or the group of the live tasks.
 //
 // With Twice there is an Agree before each operation, in the measured time: with
 // Mode(Agreed) and Recovery Report that is one agreement before it and one after it.
@@ -38,8 +37,9 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 	return job.Measure(t.Rank(), steps)
 }
 
-// Once is one task's part of an operation that is carried out once, as the i-th of a program: no memory is lent. The
-// source is the root of a broadcast or a scatter. It reports whether the data that came is what was sent.
+// Once runs one task's part of an operation once, as the i-th of a program: no memory is lent. The
+// source is the root of a broadcast or a scatter. Once reports whether the data that came is what was
+// sent.
 func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int, p coppice.Protection) (intact bool, err error) {
 	o := &operation{ctx: ctx, t: t, alive: t, bytes: bytes, protection: p, source: source, once: true}
 	s, err := o.steps(op)
@@ -65,7 +65,7 @@ type operation struct {
 	once       bool // there is no loop: memory is not used again
 }
 
-// options are those of a loop: its memory is lent, and used again.
+// options returns the options of a loop: its memory is lent, and used again.
 func options[E any](o *operation, mode coppice.Option, into []E) []coppice.Option {
 	if o.once {
 		return []coppice.Option{mode}
@@ -73,7 +73,7 @@ func options[E any](o *operation, mode coppice.Option, into []E) []coppice.Optio
 	return []coppice.Option{mode, coppice.Shared(), coppice.Into(into)}
 }
 
-// fromSource are options of an operation that has a source.
+// fromSource adds the root option of an operation that has a source.
 func (o *operation) fromSource(opts []coppice.Option) []coppice.Option {
 	if o.source == 0 {
 		return opts
@@ -81,7 +81,7 @@ func (o *operation) fromSource(opts []coppice.Option) []coppice.Option {
 	return append(opts, coppice.Root(o.source))
 }
 
-// steps returns the operation of a name.
+// steps returns the steps of the operation with this name.
 func (o *operation) steps(op string) (s loop.Steps, err error) {
 	switch op {
 	case loop.Barrier:
@@ -120,7 +120,7 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	return s, nil
 }
 
-// mode is that of operations which cannot be corrected.
+// mode returns the mode of operations that cannot be corrected.
 func (o *operation) mode() coppice.Option {
 	if o.protection == coppice.Replayed || o.protection == coppice.Agreed {
 		return coppice.Mode(o.protection)
@@ -163,8 +163,8 @@ func (o *operation) pingPong() loop.Steps {
 	return s
 }
 
-// broadcast lends its memory only where it may: correction goes on after all tasks
-// have the value, and the next iteration changes it.
+// broadcast lends its memory only where it may: correction continues after all tasks have the value,
+// and the next iteration changes it.
 func (o *operation) broadcast() loop.Steps {
 	data := loop.Block(o.bytes)
 	opts := options(o, coppice.Mode(o.protection), loop.Block(o.bytes))
@@ -190,7 +190,7 @@ func (o *operation) broadcast() loop.Steps {
 // reduction is a reduction of numbers.
 type reduction func(context.Context, *coppice.Task, []float64, coppice.Op, ...coppice.Option) ([]float64, error)
 
-// agree is a reduction on whose result all agree; it adds, and has no options.
+// agree is a reduction whose result all tasks agree on; it adds, and has no options.
 func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ...coppice.Option) ([]float64, error) {
 	sum, failed, err := coppice.Agree(ctx, t, v, func(a, b []float64) []float64 {
 		for i := range a {
@@ -204,8 +204,8 @@ func agree(ctx context.Context, t *coppice.Task, v []float64, _ coppice.Op, _ ..
 	return sum, err
 }
 
-// sum adds numbers: a task gets the sum of those of the first so many ranks, none of
-// 0. Rank r has i+r at both ends of its numbers.
+// sum adds numbers: a task gets the sum over the lowest ranks, as many as ranks says; 0 means none.
+// Rank r has i+r at both ends of its numbers.
 func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.Steps {
 	n := o.bytes / 8
 	ones := func() []float64 { return slices.Repeat([]float64{1}, n) }
@@ -250,7 +250,7 @@ func (o *operation) scatter() loop.Steps {
 // collection is an operation that brings the blocks of all tasks to one.
 type collection func(context.Context, *coppice.Task, []byte, ...coppice.Option) ([][]byte, error)
 
-// collect brings every task's block to those that want so many.
+// collect brings every task's block to the tasks that want this many blocks.
 func (o *operation) collect(gather collection, want int) loop.Steps {
 	data := loop.Block(o.bytes)
 	opts := options(o, o.mode(), o.blocks(want))
@@ -289,8 +289,8 @@ func (o *operation) save() loop.Steps {
 	}
 }
 
-// sends does without Save what Save does on the wire: a task's block goes to the tasks
-// after it, and all wait for all.
+// sends does on the wire what Save does, without Save: a task's block goes to the tasks after it, and
+// all wait for all.
 func (o *operation) sends() loop.Steps {
 	const tag = 0
 	p, me := o.t.Size(), o.t.Rank()
@@ -321,7 +321,7 @@ func (o *operation) sends() loop.Steps {
 	}
 }
 
-// blocks returns n blocks, one after the other as in a buffer of MPI.
+// blocks returns n blocks, consecutive as in a buffer of MPI.
 func (o *operation) blocks(n int) [][]byte {
 	if n == 0 {
 		return nil
@@ -340,7 +340,7 @@ func mark(parts [][]byte, i, from int) {
 	}
 }
 
-// intact tells whether a block of each task came, for the given one.
+// intact reports whether a block of each task arrived, meant for task to.
 func (o *operation) intact(got [][]byte, want, i, to int) bool {
 	if len(got) != want {
 		return false

@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// Every operation checks its own data, so that a loop which ends well has moved it.
+// Every operation checks its own data, so a loop that ends well has moved it.
 func TestEveryOperationIsMeasured(t *testing.T) {
 	for _, p := range []int{1, 2, 3, 8} {
 		for _, op := range loop.Known {
@@ -72,7 +72,7 @@ func TestWhatIsNoOperationIsRefused(t *testing.T) {
 	}
 }
 
-// Blocks that came from the wrong task, or for another, or not at all, are noticed.
+// Blocks from the wrong task, or for another one, or missing, are noticed.
 func TestWrongBlocksAreNoticed(t *testing.T) {
 	const p, bytes, i, me = 3, 8, 7, 1
 	o := &operation{bytes: bytes}

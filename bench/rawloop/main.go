@@ -1,8 +1,8 @@
 //go:build unix
 
-// Command rawloop is the floor that messages between two processes are held
-// against: a ping-pong of two Go processes on a Unix stream socket, by raw system
-// calls on locked threads, with no poller, no frames and nobody else to listen to.
+// Command rawloop is the lower bound that messages between two processes are compared with: a ping-pong
+// of two Go processes on a Unix stream socket, by raw system calls on locked threads, with no poller,
+// no frames and no other connection.
 //
 //	rawloop pingpong BYTES WARMUP ITERATIONS OUT
 package main
@@ -21,8 +21,8 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// answering is set in the environment of the process of rank 1, to the number of
-// its end of the socket.
+// answering is the environment variable of the process of rank 1, set to the number of its end of the
+// socket.
 const answering = "RAWLOOP_SOCKET"
 
 func main() {
@@ -73,7 +73,7 @@ func ask(job loop.Job) (err error) {
 	if err := child.Start(); err != nil {
 		return err
 	}
-	theirs.Close() // so that the end of one is seen by the other
+	theirs.Close() // so that each end sees the end of the other
 	defer func() {
 		syscall.Close(ends[0])
 		err = errors.Join(err, child.Wait())
@@ -111,9 +111,8 @@ func answer(socket int, job loop.Job) error {
 func writeAll(fd int, data []byte) error { return transfer(syscall.SYS_WRITE, fd, data) }
 func readAll(fd int, data []byte) error  { return transfer(syscall.SYS_READ, fd, data) }
 
-// transfer repeats a system call until it has moved all data. The scheduler is not
-// told: the thread blocks in the kernel with all it holds, as one of a C program
-// would.
+// transfer repeats a system call until it has moved all data. It bypasses the scheduler: the thread
+// blocks in the kernel with all it holds, as a thread of a C program would.
 func transfer(call uintptr, fd int, data []byte) error {
 	for len(data) > 0 {
 		n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)))

@@ -1,11 +1,10 @@
-// Package trace draws one run of a broadcast as the papers do: a diagram of
-// processes and time, with every message, in one HTML file that needs nothing
-// else: no network, no server. Figure 5 of Corrected Trees gives its
-// orientation: processes from top to bottom in the order of the ring, time from
+// Package trace draws one run of a broadcast as the papers do: a diagram of processes and time, with
+// every message, in one HTML file that needs nothing else: no network, no server. The orientation is
+// that of Figure 5 of Corrected Trees: processes from top to bottom in the order of the ring, time from
 // left to right, sending and receiving as bars.
 //
-// A Trace is plain data; who fills it need not be a simulator. Times are whole
-// numbers of steps, and −1 where something did not happen.
+// A Trace is plain data; its source need not be a simulator. Times are whole numbers of steps, and −1
+// where something did not happen.
 package trace
 
 import (
@@ -19,7 +18,7 @@ import (
 // ProcessesMax is the largest group that can be drawn legibly.
 const ProcessesMax = 500
 
-// Never stands for the time of what did not happen.
+// Never is the time of an event that did not happen.
 const Never = -1
 
 // Trace is one run.
@@ -27,7 +26,7 @@ type Trace struct {
 	Title   string   `json:"title"`          // the configuration, in one line
 	Note    string   `json:"note,omitempty"` // which run of many this is
 	Command string   `json:"command"`        // repeats the run
-	Figures []Figure `json:"figures"`        // what it came to
+	Figures []Figure `json:"figures"`        // the results of the run
 
 	L     int  `json:"L"`
 	O     int  `json:"o"`
@@ -50,10 +49,10 @@ type Figure struct {
 // Process is what happened to one process.
 type Process struct {
 	Parent    int   `json:"parent"` // in the tree, −1: none
-	Died      int   `json:"died"`   // 0: dead from the start
+	Died      int   `json:"died"`   // 0: crashed before the start
 	Colored   int   `json:"colored"`
 	By        Cause `json:"by,omitempty"` // what colored it
-	From      int   `json:"from"`         // who colored it, −1: nobody
+	From      int   `json:"from"`         // the process that colored it, −1: none
 	Delivered int   `json:"delivered"`
 }
 
@@ -67,9 +66,9 @@ const (
 	Correction    Cause = "correction"
 )
 
-// Message is one message. It occupies its sender from Sent to Sent+O and
-// arrives at Sent+O+L. If it is taken or ignored, it occupies its receiver for
-// the last O steps before Ended; if it is lost, it just ends there.
+// Message is one message. It occupies its sender from Sent to Sent+O and arrives at Sent+O+L. If it is
+// taken or ignored, it occupies its receiver for the last O steps before Ended; if it is lost, it just
+// ends there.
 type Message struct {
 	From       int     `json:"from"`
 	To         int     `json:"to"`
@@ -82,17 +81,17 @@ type Message struct {
 	Outcome    Outcome `json:"outcome,omitempty"`
 }
 
-// Outcome is what becomes of a message.
+// Outcome is what happens to a message.
 type Outcome string
 
 // The outcomes.
 const (
 	Taken   Outcome = ""        // its receiver takes it
 	Ignored Outcome = "ignored" // its receiver has finished
-	Lost    Outcome = "lost"    // its receiver is dead
+	Lost    Outcome = "lost"    // its receiver has crashed
 )
 
-// Check says what cannot be drawn.
+// Check returns an error if the trace cannot be drawn.
 func (t *Trace) Check() error {
 	p := len(t.Processes)
 	if p < 1 || p > ProcessesMax {
@@ -139,7 +138,7 @@ func Write(w io.Writer, t Trace) error {
 	if t.Figures == nil {
 		t.Figures = []Figure{}
 	}
-	// Marshal writes <, > and & as escapes, so nothing in it ends the script.
+	// Marshal escapes <, > and &, so nothing in the data ends the script.
 	data, err := json.Marshal(t)
 	if err != nil {
 		return err

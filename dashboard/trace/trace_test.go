@@ -12,8 +12,7 @@ import (
 	"github.com/coppice-go/coppice/dashboard/trace"
 )
 
-// small is a run of two processes: the message that 0 sends to 1, and one to 2,
-// which is dead.
+// small returns a run of three processes: 0 sends a message to 1, and one to 2, which has crashed.
 func small() trace.Trace {
 	return trace.Trace{
 		Title: "three processes", Note: "run 2 of 5", Command: "coppice sim -P 3",
@@ -46,8 +45,7 @@ var (
 	heading = regexp.MustCompile(`(?s)<h1 id="title">(.*?)</h1>`)
 )
 
-// read takes the trace out of a page as a browser would: up to the first end of
-// the script.
+// read extracts the trace from a page as a browser would: up to the first end of the script.
 func read(t *testing.T, page string) trace.Trace {
 	t.Helper()
 	found := data.FindStringSubmatch(page)
@@ -68,7 +66,7 @@ func TestPageHoldsTheTrace(t *testing.T) {
 	}
 }
 
-// TestEmptyListsAreLists: the page would stumble over null.
+// TestEmptyListsAreLists: the page cannot handle null.
 func TestEmptyListsAreLists(t *testing.T) {
 	page := write(t, trace.Trace{Processes: []trace.Process{{}}})
 	if run := read(t, page); run.Messages == nil || run.Figures == nil {
@@ -76,8 +74,7 @@ func TestEmptyListsAreLists(t *testing.T) {
 	}
 }
 
-// TestNastyTextStaysText: whatever a text says, it neither ends the script nor
-// becomes a tag.
+// TestNastyTextStaysText: no text ends the script or becomes a tag.
 func TestNastyTextStaysText(t *testing.T) {
 	for _, nasty := range []string{
 		`</script><script>alert(1)</script>`,
@@ -107,8 +104,7 @@ func TestNastyTextStaysText(t *testing.T) {
 	}
 }
 
-// TestPageNeedsNothingElse: nothing in it is loaded from anywhere, and its
-// policy forbids it.
+// TestPageNeedsNothingElse: the page loads nothing from anywhere, and its policy forbids it.
 func TestPageNeedsNothingElse(t *testing.T) {
 	page := write(t, small())
 	if away := regexp.MustCompile(`(?i)https?:|src=|<link|@import|url\(|import\(|fetch\(`).FindString(page); away != "" {
@@ -117,7 +113,7 @@ func TestPageNeedsNothingElse(t *testing.T) {
 	if !strings.Contains(page, `default-src 'none'`) {
 		t.Error("the page may load things")
 	}
-	// Every file that is put into the page is there.
+	// The page contains every file that belongs to it.
 	for _, part := range []string{"function drawDiagram", "function drawTree", "function begin", "const run = JSON.parse", "--correction: #d55e00"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page lacks %q", part)

@@ -1,14 +1,14 @@
-// Command broadcast shows a corrected broadcast survive a death: task 0 gives
-// all tasks three values, one after the other, and a process may be killed in
-// the middle. The others finish, with every value. Nobody runs the task of the dead
-// again, which is the default otherwise: who has no value gets an error.
+// Command broadcast shows a corrected broadcast survive a crash. Task 0 gives all tasks three values,
+// one after the other, and a process may be killed in the middle. The others finish, with every value.
+// By default a survivor would run the crashed task again; here none does, and a task without a value
+// gets an error.
 //
 //	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast
 //	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast -plain
 //	go run ./examples/broadcast
 //
-// With -plain nothing is done against deaths: the tasks below the dead one in
-// the tree get an error that names it.
+// With -plain nothing protects against crashes: the tasks below the crashed one in the tree get an
+// error that names it.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command hello is the smallest program of several processes: every task says
-// who it is, and task 0 counts who was there.
+// Command hello is the smallest program of several processes: every task prints its rank, and task 0
+// counts the tasks.
 //
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/hello
 //	go run ./examples/hello

@@ -1,6 +1,6 @@
-// Command histogram counts in which of ten equal ranges the numbers of all tasks
-// fall. No task ever has the numbers of another: AllReduce tells everybody the
-// smallest and the largest, then how many there are in each range.
+// Command histogram counts how many numbers of all tasks fall in each of ten equal ranges. No task ever
+// has the numbers of another: AllReduce gives all tasks the smallest and the largest number, then the
+// count for each range.
 //
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/histogram
 //	go run ./examples/histogram
@@ -41,7 +41,7 @@ func draw(ctx context.Context, t *coppice.Task) error {
 	return nil
 }
 
-// histogram says how many numbers are in each of the ranges between low and high.
+// histogram holds the counts of the ranges between low and high.
 type histogram struct {
 	low, high float64
 	counts    []int
@@ -66,7 +66,7 @@ func count(ctx context.Context, t *coppice.Task, numbers []float64) (h histogram
 	return h, err
 }
 
-// rangeOf is the range that a number falls in; the largest falls in the last.
+// rangeOf returns the range that a number falls in; the largest falls in the last.
 func (h histogram) rangeOf(x float64) int {
 	if h.high == h.low {
 		return 0
@@ -79,7 +79,7 @@ func (h histogram) String() string {
 	most := max(slices.Max(h.counts), 1)
 	width := (h.high - h.low) / ranges
 	for i, n := range h.counts {
-		stars := (n*50 + most - 1) / most // one at least, where there is anything
+		stars := (n*50 + most - 1) / most // at least one, where there is anything
 		fmt.Fprintf(&b, "%6.2f %7d %s\n", h.low+float64(i)*width, n, strings.Repeat("*", stars))
 	}
 	return b.String()

@@ -46,7 +46,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestCountIsThatOfOneTask: who has which numbers makes no difference.
+// TestCountIsThatOfOneTask: the distribution of the numbers to tasks makes no difference.
 func TestCountIsThatOfOneTask(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := make([]float64, 10_000)

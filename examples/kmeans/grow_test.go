@@ -19,8 +19,8 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// hurryVariable names a file: this binary is then the program, and rests in each round until there
-// is such a file. So a job lasts as long as a test needs, and its result is always the same.
+// hurryVariable names a file: this binary is then the program, and rests in each round until that file
+// exists. So a job lasts as long as a test needs, and its result is always the same.
 const hurryVariable = "TEST_HURRY"
 
 // long are settings of a job that rests for 12 s if nobody hurries it.
@@ -54,13 +54,13 @@ func perform(hurry string) {
 type launched struct {
 	coppice string // the command
 	env     []string
-	rounds  atomic.Int64 // that were told of
+	rounds  atomic.Int64 // that were reported
 	result  string
 	err     error
 	over    chan struct{} // closed when it has ended, with result and err
 }
 
-// launch starts a job of two processes, to which six may come.
+// launch starts a job of two processes, which six more may join.
 func launch(t *testing.T, hurry string) *launched {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "k") // short: for the paths of sockets
@@ -103,7 +103,7 @@ func launch(t *testing.T, hurry string) *launched {
 	return l
 }
 
-// command is a call of the command coppice.
+// command returns a call of the command coppice.
 func (l *launched) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), l.coppice, args...)
 	cmd.Env = l.env
@@ -118,7 +118,7 @@ type owner struct {
 	Tasks []int `json:"tasks"`
 }
 
-// owners are the processes that have tasks.
+// owners returns the processes that have tasks.
 func (l *launched) owners(t *testing.T) (all []owner) {
 	t.Helper()
 	text, err := l.command(t, "members", "--json").Output()
@@ -137,7 +137,7 @@ func (l *launched) owners(t *testing.T) (all []owner) {
 	return all
 }
 
-// await waits until something is so.
+// await waits until so returns true.
 func (l *launched) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for until := time.Now().Add(2 * time.Minute); !so(); time.Sleep(5 * time.Millisecond) {
@@ -147,15 +147,15 @@ func (l *launched) await(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// further waits for some more rounds: all that is saved has its copies again.
+// further waits for some more rounds: then everything that was saved has its copies again.
 func (l *launched) further(t *testing.T, rounds int64) {
 	t.Helper()
 	to := l.rounds.Load() + rounds
 	l.await(t, fmt.Sprint("round ", to), func() bool { return l.rounds.Load() >= to })
 }
 
-// TestGrowsAndShrinks: a job of two processes becomes one of eight, of which five are killed. The
-// result is that of one that computes alone.
+// TestGrowsAndShrinks: a job of two processes grows to eight, of which five are killed. The result
+// equals that of a single process.
 func TestGrowsAndShrinks(t *testing.T) {
 	hurry := filepath.Join(t.TempDir(), "hurry")
 	l := launch(t, hurry)

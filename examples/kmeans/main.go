@@ -1,18 +1,18 @@
-// Command kmeans finds the centers of clouds of points that are spread over all tasks:
-// again and again every point goes to its nearest center, and every center to the
-// middle of its points. A round is one AllReduce, of the sums of all tasks.
+// Command kmeans finds the centers of clouds of points that are spread over all tasks: it repeatedly
+// assigns every point to its nearest center, and moves every center to the middle of its points. A
+// round is one AllReduce, of the sums of all tasks.
 //
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/kmeans
 //	go run ./examples/kmeans
 //
-// Every round begins with Save: a task whose process dies goes on in the same round at
-// another one, and processes that join take tasks over. With -pause there is time to try it:
+// Every round begins with Save: if the process of a task crashes, another process continues the task in
+// the same round, and processes that join take tasks over. With -pause there is time to try it:
 //
 //	coppice run -n 2 --grow 6 -- ./kmeans -rounds 200 -pause 50ms
 //	coppice join -n 6
 //
-// The number of tasks does not depend on that of processes, so the result is the
-// same to the last bit however many there are, come and go.
+// The number of tasks does not depend on the number of processes, so the result is the same to the last
+// bit however many processes there are, join and leave.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// settings are what the result depends on, except for rest.
+// settings determine the result, except for rest.
 type settings struct {
 	points, k, dims, rounds, tasks int
 
@@ -101,8 +101,8 @@ type state struct {
 
 // cluster returns, at all tasks, the centers of the points of all of them.
 func (s *settings) cluster(ctx context.Context, t *coppice.Task) (now state, err error) {
-	// The points stand for what is read from outside, once: if the task is run again, it
-	// gets them from a process that has a copy.
+	// The points stand for data that is read from outside, once: if the task is run again, it gets them
+	// from a process that has a copy.
 	points, err := coppice.Once(ctx, t, func(context.Context) ([]float64, error) {
 		return s.part(t.Rank(), t.Size()), nil
 	})
@@ -132,8 +132,8 @@ func (s *settings) cluster(ctx context.Context, t *coppice.Task) (now state, err
 // seed makes the points.
 const seed = 7
 
-// part is the share of one task of the points. Which points there are does not depend on
-// the number of tasks.
+// part returns one task's share of the points. The set of all points does not depend on the number of
+// tasks.
 func (s *settings) part(task, tasks int) (points []float64) {
 	for i := task * s.points / tasks; i < (task+1)*s.points/tasks; i++ {
 		points = append(points, s.point(i)...)
@@ -141,7 +141,7 @@ func (s *settings) part(task, tasks int) (points []float64) {
 	return points
 }
 
-// point is one of the points: near one of k places.
+// point returns one of the points: near one of k places.
 func (s *settings) point(i int) []float64 {
 	own := rand.New(rand.NewPCG(seed, 1+uint64(i)))
 	place := rand.New(rand.NewPCG(seed<<32, own.Uint64N(uint64(s.k))))
@@ -168,8 +168,8 @@ func (s *settings) assign(points, centers []float64) []float64 {
 	return sums
 }
 
-// nearest is the center that is nearest to a point, and the square of its distance. Of
-// several the first counts.
+// nearest returns the center nearest to a point, and the square of its distance. Of several the first
+// counts.
 func nearest(point, centers []float64) (c int, least float64) {
 	least = math.Inf(1)
 	for i := range len(centers) / len(point) {
@@ -185,8 +185,8 @@ func nearest(point, centers []float64) (c int, least float64) {
 	return c, least
 }
 
-// move puts every center that has points into the middle of them. The centers get new memory:
-// at first they are in that of task 0's points, since a root gets what it passed.
+// move puts every center that has points into the middle of them. The centers get new memory: at first
+// they are in that of task 0's points, since a root gets what it passed.
 func (s *settings) move(now *state, sums []float64) {
 	now.Centers = slices.Clone(now.Centers)
 	for c := range s.k {
@@ -201,7 +201,7 @@ func (s *settings) move(now *state, sums []float64) {
 	now.Inertia = sums[len(sums)-1]
 }
 
-// show is the result in words.
+// show formats the result.
 func (now state) show(dims int) string {
 	text := ""
 	for c := 0; c < len(now.Centers); c += dims {
@@ -210,7 +210,7 @@ func (now state) show(dims int) string {
 	return text + fmt.Sprintf("inertia %.3f after %d rounds; digest %016x\n", now.Inertia, now.Round, now.digest())
 }
 
-// digest tells apart results that differ in a single bit.
+// digest distinguishes results that differ in a single bit.
 func (now state) digest() uint64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, now.Centers) // a hash takes anything

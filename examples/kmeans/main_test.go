@@ -15,8 +15,8 @@ import (
 // small are settings of a job that takes milliseconds.
 var small = settings{points: 600, k: 4, dims: 3, rounds: 12, tasks: 8}
 
-// serial does in a row what tasks do at once. What they have is combined in the one order that
-// there is for so many tasks, so the result is the same bits.
+// serial does in sequence what tasks do at once. It combines their sums in the one order that exists
+// for that many tasks, so the result is the same bits.
 func serial(s settings) (now state) {
 	parts := make([][]float64, s.tasks)
 	for task := range parts {
@@ -55,7 +55,7 @@ func (now state) equal(other state) bool {
 	return now.Round == other.Round && now.digest() == other.digest() && slices.Equal(now.Centers, other.Centers)
 }
 
-// run checks that every task has what is wanted, and returns how many tasks were run again.
+// run checks that every task has the wanted result, and returns how many tasks were run again.
 func run(t *testing.T, s settings, job coppice.Job, want state) (again int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -109,7 +109,7 @@ func TestClusterSurvivesDeaths(t *testing.T) {
 	}
 }
 
-// TestSerialTellsOrderApart: otherwise it would be of no use to compare bits.
+// TestSerialTellsOrderApart: only then does comparing bits show the order.
 func TestSerialTellsOrderApart(t *testing.T) {
 	other := small
 	other.tasks = 3
@@ -147,7 +147,7 @@ func TestAssignAndMove(t *testing.T) {
 	}
 }
 
-// TestPointsDoNotDependOnTasks: several have together what one would have.
+// TestPointsDoNotDependOnTasks: several tasks have together the points that one would have.
 func TestPointsDoNotDependOnTasks(t *testing.T) {
 	want := small.part(0, 1)
 	for _, tasks := range []int{2, 7} {

@@ -1,12 +1,12 @@
-// Command matvec multiplies a matrix by a vector. Task 0 has both; it scatters
-// the rows of the matrix, as evenly as they can be, and broadcasts the vector.
-// Every task multiplies its rows, and task 0 gathers the results.
+// Command matvec multiplies a matrix by a vector. Task 0 has both; it scatters the rows of the matrix,
+// as evenly as possible, and broadcasts the vector. Every task multiplies its rows, and task 0 gathers
+// the results.
 //
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/matvec
 //	go run ./examples/matvec
 //
-// Element (i, j) of the matrix is i+j and all of the vector is 1, so what the
-// product must be is easy to say.
+// Element (i, j) of the matrix is i+j and all of the vector is 1, so the expected product is easy to
+// compute.
 package main
 
 import (
@@ -48,8 +48,8 @@ func input(rows, columns int) (matrix, vector []float64) {
 	return matrix, vector
 }
 
-// multiply returns matrix·vector of task 0 at task 0, and nil elsewhere, where
-// what is passed is ignored.
+// multiply returns matrix·vector of task 0 at task 0. Elsewhere it returns nil and ignores its
+// arguments.
 func multiply(ctx context.Context, t *coppice.Task, matrix, vector []float64) ([]float64, error) {
 	vector, err := coppice.Broadcast(ctx, t, vector)
 	if err != nil {

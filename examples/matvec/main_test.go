@@ -42,7 +42,7 @@ func TestMultiply(t *testing.T) {
 	}
 }
 
-// sums is the product of the input: row i adds up to i·columns + (0 + 1 + …).
+// sums returns the product of the input: row i adds up to i·columns + (0 + 1 + …).
 func sums(rows, columns int) (all []float64) {
 	for i := range rows {
 		all = append(all, float64(i*columns+columns*(columns-1)/2))

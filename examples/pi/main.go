@@ -4,9 +4,9 @@
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/pi
 //	go run ./examples/pi
 //
-// For one number of tasks the result is the same to the last bit in every run:
-// Reduce always combines the shares in the same way. Another number of tasks makes
-// other shares, which may round differently.
+// For one number of tasks the result is the same to the last bit in every run: Reduce always combines
+// the shares in the same way. With another number of tasks the shares differ, and may round
+// differently.
 package main
 
 import (

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// run returns what every task gets.
+// run returns the result of every task.
 func run(t *testing.T, tasks, strips int) []float64 {
 	t.Helper()
 	got := make([]float64, tasks)
@@ -59,7 +59,7 @@ func TestAreaIsTheSameBitsInEveryRun(t *testing.T) {
 	}
 }
 
-// The share of a dead task is computed again: the area is the same bits.
+// A survivor computes the share of a crashed task again: the area is the same bits.
 func TestAreaSurvivesADeath(t *testing.T) {
 	want := run(t, 4, 1000)[0]
 	for _, dead := range []int{0, 3} {

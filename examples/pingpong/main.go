@@ -4,7 +4,7 @@
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/pingpong
 //	go run ./examples/pingpong
 //
-// Alone, or as the last of an odd number, a task has nobody to play with.
+// Alone, or as the last of an odd number, a task has no partner.
 package main
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// Ball goes to and fro.
-type Ball struct{ Hits, Last int } // how often it was hit, and by whom last
+// Ball goes back and forth.
+type Ball struct{ Hits, Last int } // how often it was hit, and which task hit it last
 
 const (
 	rounds = 1000

@@ -5,10 +5,10 @@
 //	go run ./cmd/coppice run -n 4 -- go run ./examples/sgd
 //	go run ./examples/sgd
 //
-// Every epoch of learning begins with Save, and is one of the job, too: Task.Rand begins
-// anew there, with numbers of its own. So a task whose process died draws the same samples
-// when another one runs it again, and the weights are the same to the last bit. A line
-// about an epoch in which the process of task 0 died may come twice.
+// Every epoch of learning begins with Save, so it is also an epoch of the job, in which Task.Rand
+// starts afresh, with numbers of its own. So a task whose process crashed draws the same samples when
+// another process runs it again, and the weights are the same to the last bit. The line about the epoch
+// in which the process of task 0 crashed may appear twice.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// settings are what the result depends on, except for tell.
+// settings determine the result, except for tell.
 type settings struct {
 	samples, dims, batch, epochs, tasks int
 
@@ -143,8 +143,8 @@ func (s *settings) step(ctx context.Context, t *coppice.Task, mine samples, weig
 	return nil
 }
 
-// samples are those of one task: features, one sample after the other, and of which kind
-// each is, 0 or 1.
+// samples are the samples of one task: features, one sample after the other, and the kind of each, 0 or
+// 1.
 type samples struct {
 	Features []float64
 	Kinds    []float64
@@ -153,12 +153,12 @@ type samples struct {
 // seed makes the samples.
 const seed = 11
 
-// part is the share of one task of the samples. Which samples there are does not depend
-// on the number of tasks.
+// part returns one task's share of the samples. The set of all samples does not depend on the number of
+// tasks.
 func (s *settings) part(task, tasks int) (own samples) {
 	for i := task * s.samples / tasks; i < (task+1)*s.samples/tasks; i++ {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		sum := 0.5 * random.NormFloat64() // what no weights can tell
+		sum := 0.5 * random.NormFloat64() // which no weights can predict
 		for d := range s.dims {
 			x := random.NormFloat64()
 			sum += x * float64(d%3-1)
@@ -173,7 +173,7 @@ func (s *settings) part(task, tasks int) (own samples) {
 	return own
 }
 
-// margin is how much weights take sample i for one of kind 1.
+// margin returns how strongly the weights take sample i for kind 1.
 func (own samples) margin(i int, weights []float64) float64 {
 	dims := len(weights) - 1
 	sum := weights[dims]
@@ -183,7 +183,7 @@ func (own samples) margin(i int, weights []float64) float64 {
 	return sum
 }
 
-// gradient adds that of the loss of sample i to a sum.
+// gradient adds the gradient of the loss of sample i to sum.
 func (own samples) gradient(i int, weights, sum []float64) {
 	dims := len(weights) - 1
 	by := 1/(1+math.Exp(-own.margin(i, weights))) - own.Kinds[i]
@@ -193,7 +193,7 @@ func (own samples) gradient(i int, weights, sum []float64) {
 	sum[dims] += by
 }
 
-// loss is the sum of the losses of all samples: how improbable the weights make their kinds.
+// loss returns the sum of the losses of all samples: how improbable the weights make their kinds.
 func (own samples) loss(weights []float64) (sum float64) {
 	for i, kind := range own.Kinds {
 		m := own.margin(i, weights)
@@ -202,7 +202,7 @@ func (own samples) loss(weights []float64) (sum float64) {
 	return sum
 }
 
-// digest tells apart weights that differ in a single bit.
+// digest distinguishes weights that differ in a single bit.
 func digest(weights []float64) uint64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, weights) // a hash takes anything

@@ -15,14 +15,14 @@ import (
 // small are settings of a job that takes milliseconds.
 var small = settings{samples: 800, dims: 4, batch: 10, epochs: 6, tasks: 8, rate: 0.5}
 
-// outcome is what a job has learned, and its losses by epoch.
+// outcome is the weights that a job has learned, and its losses by epoch.
 type outcome struct {
 	weights []float64
 	losses  map[int]float64
 	again   int // tasks that were run again
 }
 
-// run returns what all tasks have in the end, which must be the same.
+// run returns the final state of all tasks, which must be the same.
 func run(t *testing.T, s settings, job coppice.Job) outcome {
 	t.Helper()
 	var mu sync.Mutex
@@ -65,7 +65,7 @@ func TestLossFalls(t *testing.T) {
 	}
 }
 
-// TestWeightsDoNotDependOnProcesses, nor on who dies when: they are the same bits.
+// TestWeightsDoNotDependOnProcesses, nor on which crash and when: they are the same bits.
 func TestWeightsDoNotDependOnProcesses(t *testing.T) {
 	want := run(t, small, coppice.Job{Local: 1})
 	for _, c := range []struct {
@@ -92,7 +92,7 @@ func TestWeightsDoNotDependOnProcesses(t *testing.T) {
 	}
 }
 
-// TestEpochsDrawOtherSamples: after each Save Task.Rand has other numbers.
+// TestEpochsDrawOtherSamples: after each Save Task.Rand returns other numbers.
 func TestEpochsDrawOtherSamples(t *testing.T) {
 	var mu sync.Mutex
 	drawn := map[uint64]int{}
@@ -112,7 +112,7 @@ func TestEpochsDrawOtherSamples(t *testing.T) {
 	}
 }
 
-// TestGradientIsThatOfTheLoss: by differences.
+// TestGradientIsThatOfTheLoss compares the gradient with differences of the loss.
 func TestGradientIsThatOfTheLoss(t *testing.T) {
 	own := small.part(0, 100)
 	weights := []float64{0.3, -0.2, 0.5, 0.1, -0.4}

@@ -15,7 +15,7 @@ func BenchmarkFor(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy is what plain memory is measured against.
+// BenchmarkCopy is the baseline for plain memory.
 func BenchmarkCopy(b *testing.B) {
 	from, to := make([]byte, 1<<20), make([]byte, 1<<20)
 	b.SetBytes(1 << 20)
@@ -24,7 +24,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 }
 
-// BenchmarkClone is what decoding to memory of its own is measured against.
+// BenchmarkClone is the baseline for decoding into newly allocated memory.
 func BenchmarkClone(b *testing.B) {
 	from := make([]byte, 1<<20)
 	b.SetBytes(1 << 20)

@@ -22,7 +22,7 @@ type Codec[T any] struct {
 	err       error   // why T cannot be sent
 }
 
-// form is how the bytes of a type come about.
+// form is how a type turns into bytes.
 type form uint8
 
 const (
@@ -33,10 +33,10 @@ const (
 	structured             // CBOR
 )
 
-// codecs holds a *Codec[T] for every T that was asked for.
+// codecs holds a *Codec[T] for every T that For was called with.
 var codecs sync.Map // of reflect.Type
 
-// For returns the codec of T, or why values of type T cannot be sent.
+// For returns the codec of T, or an error that says why values of type T cannot be sent.
 func For[T any]() (*Codec[T], error) {
 	t := reflect.TypeFor[T]()
 	found, ok := codecs.Load(t)
@@ -84,8 +84,7 @@ func (c *Codec[T]) choose(t reflect.Type) {
 // Name is the name of T, as in "[]float64".
 func (c *Codec[T]) Name() string { return c.name }
 
-// Signature is a hash of T's name and structure, the same in all processes of a
-// build.
+// Signature returns a hash of T's name and structure, the same in all processes of a build.
 func (c *Codec[T]) Signature() uint64 { return c.signature }
 
 // ElemSize is the size in bytes of T's elements if T is a string or a slice of
@@ -107,9 +106,8 @@ func (c *Codec[T]) Size() (size int, ok bool) {
 	return 0, false
 }
 
-// View returns the bytes of *v where they are, if T is plain memory without
-// padding. They are those that Append would add, must not be written, and are
-// valid while *v lives and is unchanged.
+// View returns the bytes of *v in place, if T is plain memory without padding. They equal what Append
+// would add, must not be written, and are valid while *v lives and is unchanged.
 func (c *Codec[T]) View(v *T) (b []byte, ok bool) {
 	if c.form > text || c.padded {
 		return nil, false
@@ -117,7 +115,7 @@ func (c *Codec[T]) View(v *T) (b []byte, ok bool) {
 	return c.bytes(v), true
 }
 
-// Len is how many bytes Append adds, as far as that is known before: of plain memory.
+// Len returns how many bytes Append adds if T is plain memory, and otherwise 0: unknown.
 func (c *Codec[T]) Len(v *T) int {
 	if c.form > text {
 		return 0
@@ -125,7 +123,7 @@ func (c *Codec[T]) Len(v *T) int {
 	return len(c.bytes(v))
 }
 
-// bytes are those of *v where they are, padding included. T is plain memory.
+// bytes returns the bytes of *v in place, padding included. T is plain memory.
 func (c *Codec[T]) bytes(v *T) []byte {
 	switch c.form {
 	case fixed:
@@ -169,10 +167,9 @@ func (c *Codec[T]) appendParts(dst []byte, v *T) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Decode sets *v to the value whose bytes are b. With adopt, *v may keep b as its
-// memory, and nobody else may use it from now on; it does so if T is a string or a
-// slice of plain memory and b is aligned for the elements, to 8 bytes at most.
-// After an error *v is as it was.
+// Decode sets *v to the value whose bytes are b. With adopt, *v may keep b as its memory, and nobody
+// else may use b from now on; Decode keeps b if T is a string or a slice of plain memory and b is
+// aligned for the elements, to 8 bytes at most. After an error *v is unchanged.
 func (c *Codec[T]) Decode(b []byte, v *T, adopt bool) error {
 	if err := c.check(b); err != nil {
 		return err
@@ -185,8 +182,7 @@ func (c *Codec[T]) Decode(b []byte, v *T, adopt bool) error {
 		c.decodeElems(b, v, adopt)
 		return nil
 	}
-	// Into a variable of its own: methods and CBOR may add to what is there, and
-	// stop halfway.
+	// Decode into a variable of its own: methods and CBOR may add to what is there, and stop halfway.
 	fresh := new(T)
 	err := c.decodeFresh(b, fresh)
 	if err != nil {
@@ -237,8 +233,8 @@ func (c *Codec[T]) DecodeInto(b []byte, dst T) (T, error) {
 	return dst, nil
 }
 
-// Room is the memory of dst, up to its capacity, that values may be received into;
-// nil if T is not a slice of plain memory in which all bits count.
+// Room returns the memory of dst, up to its capacity, for values to be received into; nil if T is not a
+// slice of plain memory in which all bits count.
 func (c *Codec[T]) Room(dst T) []byte {
 	if c.form != slice || !c.memory.uniform() {
 		return nil
@@ -248,8 +244,8 @@ func (c *Codec[T]) Room(dst T) []byte {
 	return elemBytes(&dst, c.memory.size)
 }
 
-// Count returns how many elements a value of so many bytes has. T is a string or
-// a slice of plain memory.
+// Count returns how many elements a value of length bytes has. T is a string or a slice of plain
+// memory.
 func (c *Codec[T]) Count(length int) (int, error) {
 	size := c.ElemSize()
 	switch {
@@ -261,7 +257,7 @@ func (c *Codec[T]) Count(length int) (int, error) {
 	return length / size, nil
 }
 
-// check tells whether b can be the bytes of a T, if T is plain memory.
+// check returns an error if T is plain memory and b cannot be the bytes of a T.
 func (c *Codec[T]) check(b []byte) error {
 	switch c.form {
 	case fixed:

@@ -70,8 +70,7 @@ func codecOf[T any](t testing.TB) *codec.Codec[T] {
 	return c
 }
 
-// roundTrip sends v in every way there is and returns what comes back, which is
-// the same each time.
+// roundTrip sends v in every possible way and returns what comes back, which is the same each time.
 func roundTrip[T any](t rapid.TB, v T) T {
 	t.Helper()
 	c, err := codec.For[T]()
@@ -89,7 +88,7 @@ func roundTrip[T any](t rapid.TB, v T) T {
 	}
 	var first T
 	for _, adopt := range []bool{false, true} {
-		for shift := range 3 { // where b begins is not the sender's choice
+		for shift := range 3 { // the sender does not choose where b begins
 			at := append(make([]byte, shift), b...)[shift:]
 			var back T
 			if err := c.Decode(at, &back, adopt); err != nil {
@@ -116,8 +115,8 @@ func roundTrip[T any](t rapid.TB, v T) T {
 	return first
 }
 
-// differ compares to the bit, and tells nil from empty, except for slices at the
-// top that are plain memory. It is the dumb version of what the codec promises.
+// differ compares to the bit, and distinguishes nil from empty, except for slices at the top that are
+// plain memory. It is the dumb version of what the codec promises.
 func differ(a, b reflect.Value) string { return differAt(a, b, true) }
 
 func differAt(a, b reflect.Value, top bool) string {
@@ -418,7 +417,7 @@ func TestPlainMemoryIsSentAsItIs(t *testing.T) {
 }
 
 func TestCodecsMayBeShared(t *testing.T) {
-	type fresh struct{ M map[string]int } // nobody has asked for it before
+	type fresh struct{ M map[string]int } // For has not seen it before
 	var wg sync.WaitGroup
 	found := make([]*codec.Codec[fresh], 8)
 	for i := range found {
@@ -442,7 +441,7 @@ func TestCodecsMayBeShared(t *testing.T) {
 	}
 }
 
-// A map is encoded many times over: the order of ranging differs, the bytes do not.
+// TestMapsAreDeterministic encodes a map many times: the order of ranging differs, the bytes do not.
 func TestMapsAreDeterministic(t *testing.T) {
 	build := func(up bool) map[string]map[int]string {
 		m := map[string]map[int]string{}

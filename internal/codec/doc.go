@@ -3,18 +3,16 @@
 //
 //  1. Plain memory: numbers, bools, arrays and structs of them, whatever their
 //     fields are called; slices of these; strings. Their bytes are their memory
-//     as it is, so only 64-bit little-endian machines are supported, and others
-//     are refused when the package is compiled. A bool that is neither 0 nor 1 is
-//     refused when it is decoded.
+//     as it is, so the package compiles only for 64-bit little-endian machines.
+//     Decoding refuses a bool that is neither 0 nor 1.
 //  2. Types with MarshalBinary and UnmarshalBinary, such as time.Time and
 //     netip.Addr: by these methods, which must be deterministic.
 //  3. The rest, such as maps, pointers, and structs with slices: CBOR, core
 //     deterministic (RFC 8949, section 4.2.1), except that NaNs keep their bits.
 //
-// What comes back is what was sent, to the bit, and the same value has the same
-// bytes in every process of a build: digests of them can be compared. Where CBOR
-// would lose something, the type is refused by For, or the value by Append. What
-// is allowed to change:
+// What comes back is what was sent, to the bit, and the same value has the same bytes in every process
+// of a build, so processes can compare digests. Where CBOR would lose something, For refuses the type,
+// or Append the value. These things may change:
 //
 //   - A slice of plain memory has no bytes if it is empty, be it nil or not, and
 //     comes back as nil. Inside a value of kind 3 the two stay apart.
@@ -22,9 +20,8 @@
 //     the zero time may come back in UTC.
 //   - Pointers to the same variable come back as pointers to two.
 //
-// Padding between fields, and blank fields, take no part in the equality of values,
-// but memory has bytes there. Append copies the memory and zeroes them in the
-// copy: the layout stays that of memory, so decoding is one copy or none. Encoding
-// field by field would save these bytes and cost that. Types without padding have
-// nothing to zero, and View shows them where they are.
+// Padding between fields, and blank fields, take no part in the equality of values, but memory has
+// bytes there. Append copies the memory and zeroes those bytes in the copy. The layout stays that of
+// memory, so decoding takes one copy or none; encoding field by field would save these bytes but need
+// more copies. Types without padding have nothing to zero, and View shows them in place.
 package codec

@@ -10,8 +10,7 @@ import (
 	"github.com/coppice-go/coppice/internal/codec"
 )
 
-// FuzzDecode decodes any bytes as many types: an error or a value, which then has
-// bytes that come back.
+// FuzzDecode decodes any bytes as many types. The result is an error, or a value whose bytes come back.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x01", "\x02\x00\x00", "12345678", "\x80", "\xa0", "\xf6", "\x81\xf9\x7e\x00", "\x81\x9b\xff\xff\xff\xff\xff\xff\xff\xff",

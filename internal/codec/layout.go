@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// layout is what memory of a plain type is made of, as far as it matters here.
+// layout describes the memory of a plain type, as far as the codec needs.
 type layout struct {
 	size, align int
 	gaps        []span // padding and blank fields
@@ -23,9 +23,8 @@ type array struct {
 	elem      *layout
 }
 
-// plain returns the layout of a type, if it is plain memory. Locks are not, though
-// they have no pointers: who sends one has made a mistake. An uintptr is not: it is
-// an address in one process.
+// plain returns the layout of a type, if it is plain memory. Locks are not plain, though they have no
+// pointers: sending one is a mistake. Nor is a uintptr, an address in one process.
 func plain(t reflect.Type) (*layout, bool) {
 	l := &layout{size: int(t.Size()), align: t.Align()}
 	switch k := t.Kind(); {
@@ -49,7 +48,7 @@ func plain(t reflect.Type) (*layout, bool) {
 	return nil, false
 }
 
-// addFields adds what is inside a struct and tells whether all of it is plain.
+// addFields adds what is inside a struct and reports whether all of it is plain.
 func (l *layout) addFields(t reflect.Type) bool {
 	end := 0
 	for f := range t.Fields() {
@@ -58,7 +57,7 @@ func (l *layout) addFields(t reflect.Type) bool {
 			return false
 		}
 		if f.Name == "_" {
-			continue // up to the next field all is a gap
+			continue // the bytes up to the next field are a gap
 		}
 		l.gap(end, int(f.Offset))
 		l.add(int(f.Offset), 1, inner)
@@ -74,7 +73,7 @@ func (l *layout) gap(from, to int) {
 	}
 }
 
-// add adds what is inside so many consecutive elements.
+// add adds what is inside count consecutive elements.
 func (l *layout) add(at, count int, elem *layout) {
 	switch {
 	case elem.uniform() || count == 0:
@@ -95,12 +94,12 @@ func (l *layout) add(at, count int, elem *layout) {
 	}
 }
 
-// uniform: every byte counts and may have any value.
+// uniform reports whether every byte counts and may have any value.
 func (l *layout) uniform() bool { return len(l.gaps)+len(l.bools)+len(l.arrays) == 0 }
 
 func (l *layout) isBool() bool { return l.size == 1 && len(l.bools) == 1 }
 
-// dense: every byte counts.
+// dense reports whether every byte counts.
 func (l *layout) dense() bool {
 	return len(l.gaps) == 0 && !slices.ContainsFunc(l.arrays, func(a array) bool { return !a.elem.dense() })
 }
@@ -117,8 +116,8 @@ func (l *layout) zeroGaps(b []byte) {
 	}
 }
 
-// checkBools looks for bools in the consecutive elements in b that are neither true
-// nor false: the compiler takes it for granted that there are none.
+// checkBools returns an error if a bool in the consecutive elements in b is neither true nor false: the
+// compiler assumes that there are none.
 func (l *layout) checkBools(b []byte) error {
 	if l.isBool() {
 		return checkBools(b)

@@ -15,7 +15,7 @@ import (
 
 type (
 	half struct{ Names []string }
-	// byMethods keeps what is unexported: its methods know of it.
+	// byMethods keeps its unexported field: its methods encode it.
 	byMethods struct{ names []string }
 	promoted  struct {
 		time.Time

@@ -13,7 +13,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// What CBOR would lose is refused here, as far as types tell.
+// This file refuses what CBOR would lose, as far as types show it.
 
 var (
 	timeType   = reflect.TypeFor[time.Time]()
@@ -37,16 +37,15 @@ var (
 	}
 )
 
-// both tells whether variables of a type have the methods of both.
+// both reports whether variables of a type have the methods of both.
 func (p pair) both(t reflect.Type) bool { return p.has(t, p.to) && p.has(t, p.from) }
 
-// has looks at pointers too: a method may have a pointer receiver.
+// has also looks at pointers: a method may have a pointer receiver.
 func (pair) has(t, i reflect.Type) bool {
 	return t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(i)
 }
 
-// whole tells whether a type is sent by methods or rules of its own, not part by
-// part.
+// whole reports whether a type is sent by methods or rules of its own, rather than part by part.
 func whole(t reflect.Type) bool {
 	return t == timeType || t == bigIntType || binaryMethods.both(t) || cborMethods.both(t)
 }
@@ -56,8 +55,7 @@ const (
 	allowedElse  = "exported fields, plain memory as a whole, or MarshalBinary with UnmarshalBinary"
 )
 
-// sendable checks a type that is not plain memory and returns what values of it
-// have to be checked for.
+// sendable checks a type that is not plain memory and returns the limits to check its values against.
 func sendable(t reflect.Type) (limits, error) {
 	w := walk{root: t, risky: limits{}, open: map[reflect.Type]bool{}}
 	_, err := w.visit(t, "", false)
@@ -71,13 +69,13 @@ type walk struct {
 	open  map[reflect.Type]bool // being visited
 }
 
-// visit checks a type found at a path, in the key of a map or elsewhere, and tells
-// whether values of it have to be checked too.
+// visit checks a type found at a path, in the key of a map or elsewhere, and reports whether its values
+// have to be checked too.
 func (w *walk) visit(t reflect.Type, path string, key bool) (risky bool, err error) {
 	if w.open[t] {
 		return true, nil // a type inside itself: values may be a cycle
 	}
-	// Keys have rules of their own: what is learned from them holds for them alone.
+	// Keys have rules of their own: what visit learns from keys holds for them alone.
 	if risky, ok := w.risky[t]; ok && !key {
 		return risky, nil
 	}
@@ -134,8 +132,8 @@ func (w *walk) checkMethods(t reflect.Type, path string) error {
 	if t.Kind() != reflect.Struct || t == timeType || t == bigIntType {
 		return nil
 	}
-	// The methods of an embedded field are the struct's too, and know nothing of its
-	// other fields. CBOR leaves out the unexported ones of an embedded big.Int.
+	// The methods of an embedded field are the struct's too, but ignore its other fields. CBOR leaves
+	// out the unexported ones of an embedded big.Int.
 	for f := range t.Fields() {
 		alone := t.NumField() == 1 && whole(t)
 		if f.Anonymous && !alone && (whole(f.Type) || f.Type.Kind() == reflect.Pointer && whole(f.Type.Elem()) || f.Type.Implements(binaryMethods.to)) {
@@ -167,8 +165,8 @@ func (w *walk) pointer(t reflect.Type, path string, key bool) (risky bool, err e
 	return w.visit(t.Elem(), path, false)
 }
 
-// fields checks those of a struct. CBOR knows them by name, embedded ones by the
-// names of their own fields; it leaves out all that share a name.
+// fields checks the fields of a struct. CBOR knows them by name, embedded ones by the names of their
+// own fields; it leaves out all that share a name.
 func (w *walk) fields(t reflect.Type, path string, key bool, names map[string]bool) (risky bool, err error) {
 	for f := range t.Fields() {
 		if f.Name == "_" {
@@ -210,8 +208,8 @@ func (w *walk) embedded(t reflect.Type, path string, key bool, names map[string]
 	return risky, err
 }
 
-// fieldName returns the name that a field's tag gives it, if any, and refuses the
-// fields that would be left out.
+// fieldName returns the name that a field's tag gives it, if any, and refuses fields that CBOR would
+// leave out.
 func (w *walk) fieldName(f reflect.StructField, path string) (string, error) {
 	if !f.IsExported() {
 		return "", w.refuse(path, f.Type, "is unexported and would be lost", allowedElse)
@@ -235,7 +233,7 @@ func (w *walk) fieldName(f reflect.StructField, path string) (string, error) {
 	return name, nil
 }
 
-// omittable tells whether a type has one empty value, which is its zero value.
+// omittable reports whether a type has exactly one empty value, its zero value.
 func omittable(t reflect.Type) bool {
 	isZero := reflect.TypeFor[interface{ IsZero() bool }]()
 	if whole(t) || t.Implements(isZero) || reflect.PointerTo(t).Implements(isZero) {

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// signature hashes a type's name and structure. Names alone do not do: types
-// declared in two functions may share one.
+// signature hashes a type's name and structure. Names alone do not suffice: types declared in two
+// functions may share one.
 func signature(t reflect.Type) uint64 {
 	s := signer{fnv.New64a(), map[reflect.Type]int{}}
 	s.add(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// depthMax bounds how deep a value goes: a list of so many nodes. A cycle goes
-// deeper than any bound.
+// depthMax bounds the depth of a value, such as the number of nodes of a list. A cycle is deeper than
+// any bound.
 const depthMax = 10_000
 
 var (
@@ -41,7 +41,7 @@ func decOptions() cbor.DecOptions {
 	}
 }
 
-// must is for options that are constant.
+// must panics on an error of options that are constant.
 func must[M any](m M, err error) M {
 	if err != nil {
 		panic(err)
@@ -49,11 +49,11 @@ func must[M any](m M, err error) M {
 	return m
 }
 
-// limits says which types have values that would come back changed, or that an
-// encoder would never finish.
+// limits holds the types with values that would come back changed, or that an encoder would never
+// finish.
 type limits map[reflect.Type]bool
 
-// check refuses such values. It looks only where they can be.
+// check refuses such values. It looks only where they can occur.
 func (l limits) check(v reflect.Value, depth int) error {
 	t := v.Type()
 	switch {
@@ -120,8 +120,8 @@ func (l limits) checkMap(v reflect.Value, depth int) error {
 
 var float32Type = reflect.TypeFor[float32]()
 
-// checkFloat32 refuses signaling NaNs: reflection, and with it CBOR, goes by way of
-// a float64, and that conversion makes them quiet.
+// checkFloat32 refuses signaling NaNs: reflection, and with it CBOR, converts to float64, and that
+// conversion makes them quiet.
 func checkFloat32(v reflect.Value) error {
 	const quiet = 1 << 22
 	if f := v.Float(); f == f {
@@ -133,9 +133,9 @@ func checkFloat32(v reflect.Value) error {
 	return nil
 }
 
-// checkTime refuses what RFC 3339 cannot write. Times on their own go by their
-// methods, but those lose something too: UnmarshalBinary reads the odd seconds of
-// a negative offset as positive ones. One rule holds for both.
+// checkTime refuses what RFC 3339 cannot write. Times outside of structures use their methods, but
+// those lose something too: UnmarshalBinary reads the odd seconds of a negative offset as positive
+// ones. One rule holds for both.
 func checkTime(t time.Time) error {
 	if y := t.Year(); y < 0 || y > 9999 {
 		return fmt.Errorf("a time in year %d; allowed: 0 to 9999", y)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Inspect reads what the kernel says of a process.
+// Inspect reads what the kernel reports about a process.
 func Inspect(pid int) Activity {
 	if pid <= 0 {
 		return Activity{}
@@ -19,7 +19,7 @@ func Inspect(pid int) Activity {
 	}
 	state, used := parseStat(stat)
 	a := Activity{Known: state != 0, Stopped: state == 'T' || state == 't', Used: used}
-	// The state is that of the first thread; another one may be at work.
+	// The process's own state is that of its first thread; another thread may be at work.
 	tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*"))
 	for _, task := range tasks {
 		if a.Stopped {
@@ -37,7 +37,7 @@ func Inspect(pid int) Activity {
 	return a
 }
 
-// readRan reads for how many nanoseconds a thread has run; 0: the kernel does not say.
+// readRan reads how many nanoseconds a thread has run, or 0 if the kernel does not report it.
 func readRan(task string) (ran uint64) {
 	stat, _ := os.ReadFile(filepath.Join(task, "schedstat"))
 	if fields := bytes.Fields(stat); len(fields) > 0 {
@@ -46,8 +46,8 @@ func readRan(task string) (ran uint64) {
 	return ran
 }
 
-// parseStat reads the state of a process or thread, and a number that grows with what it
-// does: the time it used and the pages it had to wait for.
+// parseStat reads the state of a process or thread, and a number that grows as it works: the CPU time
+// it used plus its major page faults.
 func parseStat(stat []byte) (state byte, used uint64) {
 	// The name, in parentheses, may contain anything.
 	end := bytes.LastIndexByte(stat, ')')

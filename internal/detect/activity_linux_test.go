@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// until looks at a process until what the kernel says of it is so.
+// until inspects a process until is holds for what the kernel reports.
 func until(t *testing.T, pid int, what string, is func(now, before Activity) bool) {
 	t.Helper()
 	before := Inspect(pid)

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Datagrams are short messages between the processes of a job on different hosts, by UDP:
-// what is lost is not sent again, so nothing waits behind it. Each carries a keyed hash
-// and a number that grows; what does not prove the job's key, or was seen before, is
-// dropped without an answer.
+// Datagrams exchanges short UDP messages between the processes of a job on different hosts. Lost
+// messages are not sent again, so nothing waits behind them. Each message carries a keyed hash and a
+// growing number; Receive drops, without an answer, messages that do not prove the job's key.
+// Duplicates are for the caller to drop.
 type Datagrams struct {
 	conn *net.UDPConn
 	key  []byte
@@ -27,10 +27,10 @@ type Datagrams struct {
 
 // Datagram is one message. It goes over the network field by field, little-endian.
 type Datagram struct {
-	From, Life  uint32 // who sent it
+	From, Life  uint32 // the sender
 	To          uint32
 	ToLife      uint32 // 0: any
-	Number      uint64 // grows from one of a sender to the next
+	Number      uint64 // grows from each datagram of a sender to the next
 	Kind, Flags uint8
 	Of          uint32
 	Time        uint64
@@ -52,17 +52,17 @@ func ListenDatagrams(at netip.AddrPort, job [16]byte, key []byte, rank int, inca
 		return nil, fmt.Errorf("beats between hosts: %w", err)
 	}
 	d := &Datagrams{conn: conn, key: key, rank: uint32(rank), life: uint32(incarnation)}
-	d.last.Store(uint64(time.Now().UnixNano())) // above that of an earlier socket of this process
+	d.last.Store(uint64(time.Now().UnixNano())) // above the numbers of an earlier socket of this process
 	return d, nil
 }
 
-// Address is where the socket is.
+// Address returns the address of the socket.
 func (d *Datagrams) Address() netip.AddrPort { return d.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
 
 // Close closes the socket; Receive returns net.ErrClosed.
 func (d *Datagrams) Close() error { return d.conn.Close() }
 
-// Send sends a message; sender and number are filled in. It may be lost.
+// Send sends a message and fills in its sender and number. The message may be lost.
 func (d *Datagrams) Send(at netip.AddrPort, m Datagram) {
 	m.From, m.Life, m.Number = d.rank, d.life, d.last.Add(1)
 	var room [datagramLen]byte
@@ -77,8 +77,8 @@ func (d *Datagrams) sign(b []byte) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// Receive waits for a message to this process, and says where it comes from. The caller drops those whose number is
-// not above the last one of the sender.
+// Receive waits for a message to this process and returns it with its source address. The caller drops
+// messages whose number is not above the last one of the sender.
 func (d *Datagrams) Receive() (Datagram, netip.AddrPort, error) {
 	var room [datagramLen + 1]byte
 	for {
@@ -86,14 +86,14 @@ func (d *Datagrams) Receive() (Datagram, netip.AddrPort, error) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return Datagram{}, from, err
-		case err != nil: // an earlier one could not be delivered
+		case err != nil: // an earlier datagram could not be delivered
 			time.Sleep(time.Millisecond)
 			continue
 		case n != datagramLen || !hmac.Equal(d.sign(room[:datagramBody]), room[datagramBody:n]):
 			continue
 		}
 		var m Datagram
-		_, _ = binary.Decode(room[:], binary.LittleEndian, &m) // it is long enough
+		_, _ = binary.Decode(room[:], binary.LittleEndian, &m) // room is long enough
 		if m.To == d.rank && (m.ToLife == 0 || m.ToLife == d.life) {
 			return m, from, nil
 		}

@@ -46,8 +46,8 @@ func TestDatagramsArriveAsTheyWereSent(t *testing.T) {
 	}
 }
 
-// What a stranger sends, and what is for somebody else, is passed over: the next that is
-// in order is received.
+// Receive skips what a stranger sends and what is addressed to another process: it returns the next
+// valid message.
 func TestStrangersAreNotHeard(t *testing.T) {
 	us, stranger := listen(t, testKey, 0), listen(t, bytes.Repeat([]byte("x"), 32), 1)
 	friend := listen(t, testKey, 1)

@@ -13,11 +13,10 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// Page is memory that the processes of a host share, a slot for each rank: a process
-// counts its beats there, and whoever wants to know whether it is alive looks. A beat
-// costs no system call and nobody is woken by it; the memory stays though its file is
-// removed. If the file is truncated, whoever next uses the page fills it again; if that
-// fails, everybody counts as heard.
+// Page is memory that the processes of a host share, with a slot for each rank. A process counts its
+// beats in its slot, and the others read the count to see that it is alive. A beat costs no system call
+// and wakes no process. The memory outlives the removal of its file. If the file is truncated, the next
+// process that uses the page fills it again; if that fails, every process counts as heard.
 type Page struct {
 	file   *os.File
 	memory []byte
@@ -25,11 +24,10 @@ type Page struct {
 	blind  atomic.Uint64 // how often a slot could not be read
 }
 
-// slotLen is the length of a slot in bytes: that of a cache line, so that one who writes does
-// not disturb another.
+// slotLen is the length of a slot in bytes: a cache line, so that writers do not disturb each other.
 const slotLen = 64
 
-// slot is what a process has written.
+// slot is what one process has written.
 type slot struct {
 	beats       atomic.Uint64
 	pid         atomic.Uint64
@@ -38,11 +36,10 @@ type slot struct {
 
 const pageName = "beats"
 
-// SilenceMin is the shortest silence: it keeps the parts of a silence well above what a timer is late by.
+// SilenceMin is the shortest silence: its fractions stay well above the lateness of a timer.
 const SilenceMin = 50 * time.Millisecond
 
-// OpenPage opens the page of a directory, for ranks up to below slots, and makes it if it
-// is missing.
+// OpenPage opens the page of a directory, for ranks below slots, and creates it if it is missing.
 func OpenPage(dir string, slots int) (*Page, error) {
 	f, err := os.OpenFile(filepath.Join(dir, pageName), os.O_RDWR|os.O_CREATE|posix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -59,8 +56,8 @@ func OpenPage(dir string, slots int) (*Page, error) {
 	return p, nil
 }
 
-// fill makes the file as long as the page. Zeros are written, not left out: without room for them
-// the first beat would be a SIGBUS.
+// fill makes the file as long as the page. It writes zeros instead of leaving a hole: on a full file
+// system the first beat into a hole would raise SIGBUS.
 func (p *Page) fill() error {
 	info, err := p.file.Stat()
 	if err != nil {
@@ -72,7 +69,7 @@ func (p *Page) fill() error {
 	return err
 }
 
-// Close gives the memory back. Nobody may use the page any more.
+// Close unmaps the memory. Nobody may use the page afterwards.
 func (p *Page) Close() error {
 	if p.memory == nil {
 		return errors.New("page of beats: closed twice")
@@ -82,9 +79,9 @@ func (p *Page) Close() error {
 	return err
 }
 
-// use calls f with the slot of a rank, if there is one, and reports whether the memory was
-// there. Where a file was truncated, it is not: the kernel sends SIGBUS, which would end
-// the process. Then the file is filled, and f called again.
+// use calls f with the slot of a rank, if the rank has one, and reports whether the memory was there.
+// If the file was truncated, the memory is missing: the kernel sends SIGBUS, which would end the
+// process. Then use fills the file and calls f again.
 func (p *Page) use(rank int, f func(*slot)) bool {
 	if rank < 0 || rank >= p.slots {
 		return true
@@ -93,7 +90,7 @@ func (p *Page) use(rank int, f func(*slot)) bool {
 	return touch(s, f) || p.fill() == nil && touch(s, f)
 }
 
-// touch calls f, and reports whether the memory was there.
+// touch calls f and reports whether the memory was there.
 func touch(s *slot, f func(*slot)) (there bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -116,8 +113,8 @@ func (p *Page) Beat(rank int, incarnation uint64) {
 	})
 }
 
-// Beats returns how often an incarnation of a rank has beaten, and its process; 0: it has not.
-// If the page cannot be read, beats is another number each time, and the process 0.
+// Beats returns how often an incarnation of a rank has beaten (0: never) and the process number. If the
+// page cannot be read, beats is a different number each time, and the process number is 0.
 func (p *Page) Beats(rank int, incarnation uint64) (beats uint64, pid int) {
 	there := p.use(rank, func(s *slot) {
 		if s.incarnation.Load() == incarnation {

@@ -28,7 +28,7 @@ func TestBeatsInThePageAreSeenByOthers(t *testing.T) {
 			t.Errorf("rank %d, incarnation %d: %d beats of process %d; want none", c[0], c[1], beats, pid)
 		}
 	}
-	// The memory stays when the file goes.
+	// The memory outlives its file.
 	if err := os.Remove(filepath.Join(dir, pageName)); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestAPageNeedsADirectory(t *testing.T) {
 	}
 }
 
-// A file that is truncated takes nobody with it: whoever looks next fills it, for all.
+// A truncated file crashes no process: the next process that looks fills it for all.
 func TestATruncatedPageIsFilledAgain(t *testing.T) {
 	dir, slots := t.TempDir(), 2*os.Getpagesize()/slotLen
 	ours, err := OpenPage(dir, slots)
@@ -76,7 +76,7 @@ func TestATruncatedPageIsFilledAgain(t *testing.T) {
 			t.Errorf("truncated to %d: %d beats of process %d; want 1", size, beats, pid)
 		}
 	}
-	// Whoever cannot fill it holds nobody's silence against him.
+	// A process that cannot fill the page does not count the silence of others against them.
 	theirs.file.Close()
 	if err := os.Truncate(filepath.Join(dir, pageName), 0); err != nil {
 		t.Fatal(err)

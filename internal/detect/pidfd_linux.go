@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerPidfd returns a pidfd of the process at the other end of a Unix socket,
-// and its number (0 if it has none in this namespace): who connected or, seen
-// from there, who called listen. The caller closes fd; it is −1 on an error.
+// PeerPidfd returns a pidfd of the process at the other end of a Unix socket: the one that connected
+// or, seen from there, the one that called listen. It also returns the process number, 0 if the process
+// has none in this namespace. The caller closes fd, which is −1 on an error.
 func PeerPidfd(c syscall.RawConn) (fd, pid int, err error) {
 	fd = -1
 	if e := c.Control(func(s uintptr) { fd, pid, err = peerPidfd(int(s)) }); e != nil {
@@ -39,8 +39,8 @@ func peerPidfd(s int) (fd, pid int, err error) {
 	return fd, pid, nil
 }
 
-// OpenPidfd returns a pidfd of the process that has the number now. It is
-// closed on exec; the caller closes it.
+// OpenPidfd returns a pidfd of the process that has this number now. It closes on exec; the caller
+// closes it.
 func OpenPidfd(pid int) (int, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -49,8 +49,7 @@ func OpenPidfd(pid int) (int, error) {
 	return fd, nil
 }
 
-// KillPidfd sends a signal to the process. It is an error if the process is no
-// more: syscall.ESRCH.
+// KillPidfd sends a signal to the process. It returns syscall.ESRCH if the process no longer exists.
 func KillPidfd(fd int, sig syscall.Signal) error {
 	if err := unix.PidfdSendSignal(fd, sig, nil, 0); err != nil {
 		return fmt.Errorf("signal %d by pidfd: %w", int(sig), err)
@@ -58,8 +57,8 @@ func KillPidfd(fd int, sig syscall.Signal) error {
 	return nil
 }
 
-// ExitedPidfd tells, without waiting, whether the process has exited. It has if
-// the kernel says so; an error, such as a closed fd, is no proof.
+// ExitedPidfd reports, without waiting, whether the kernel says that the process has exited. An error,
+// such as a closed fd, is no proof of that.
 func ExitedPidfd(fd int) bool {
 	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -70,8 +69,8 @@ func ExitedPidfd(fd int) bool {
 	}
 }
 
-// StatusPidfd tells how a process that has exited came to its end: by the zombie that is left of it or, when it
-// was waited for, by the pidfd (from Linux 6.15 on). False: it is not known.
+// StatusPidfd returns how a process that has exited ended. It reads the zombie or, if the process was
+// already waited for, the pidfd (Linux 6.15 and later). False means that the status is unknown.
 func StatusPidfd(fd int) (exit int, sig syscall.Signal, ok bool) {
 	status, ok := zombieStatus(fd)
 	if !ok {
@@ -94,7 +93,7 @@ func zombieStatus(fd int) (syscall.WaitStatus, bool) {
 		return 0, false
 	}
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
-	end := bytes.LastIndexByte(b, ')') // the name may have spaces
+	end := bytes.LastIndexByte(b, ')') // the name may contain spaces
 	if err != nil || end < 0 {
 		return 0, false
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 func TestPidfdTellsOfDeath(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "read line") // of input that never comes
+	cmd := exec.Command("sh", "-c", "read line") // its input never comes
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

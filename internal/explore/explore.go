@@ -1,18 +1,19 @@
-// Package explore takes every schedule of a small world, for tests of machines.
+// Package explore runs every schedule of a small world, for tests of machines.
 package explore
 
 import "testing"
 
-// World is a state that schedules lead through. Methods take it as it is; steps change it.
+// World describes the states that schedules lead through. Its functions leave a state as it is; only
+// steps change it.
 type World[W any, K comparable] struct {
-	Steps func(W) []func(W)              // what may happen next; none: the schedule has come to its end
+	Steps func(W) []func(W)              // what may happen next; none: the schedule ends
 	Clone func(W) W                      // a copy that shares nothing that changes
-	Key   func(W) K                      // tells states apart
+	Key   func(W) K                      // distinguishes states
 	Wrong func(w W, end bool) string     // what is wrong with a state; "": nothing
-	Text  func(w W) (description string) // of a state that is wrong
+	Text  func(w W) (description string) // describes a wrong state
 }
 
-// Every takes every schedule that begins in a state, and fails the test in the first state that is wrong.
+// Every runs every schedule that begins in a state, and fails the test in the first wrong state.
 func (x World[W, K]) Every(t testing.TB, first W) {
 	t.Helper()
 	seen := map[K]bool{}

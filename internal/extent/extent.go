@@ -1,5 +1,5 @@
-// Package extent decides how much a test runs: by default a part that
-// is quick, in CI (bash .ci/run full) all of it.
+// Package extent decides how much of a test runs: by default a quick part, in CI (bash .ci/run full)
+// all of it.
 package extent
 
 import (
@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// Variable asks for all of every test if it is set.
+// Variable is the environment variable that, if set, asks for all of every test.
 const Variable = "COPPICE_FULL"
 
-// Full reports whether tests are to run all that they have: the environment says so,
-// and -short does not say otherwise.
+// Full reports whether tests should run in full: the environment asks for it and -short does not forbid
+// it.
 func Full() bool { return os.Getenv(Variable) != "" && !testing.Short() }
 
-// Of returns all if the environment asks for it, and few otherwise, which it logs.
+// Of returns all if the environment asks for it, and otherwise few, which it logs.
 func Of[N int | uint64](t testing.TB, few, all N) N {
 	t.Helper()
 	if Full() {
@@ -26,7 +26,7 @@ func Of[N int | uint64](t testing.TB, few, all N) N {
 	return few
 }
 
-// Few reports whether a test is to leave out what is slow, which it logs.
+// Few reports whether a test should leave out what is slow, and if so logs it.
 func Few(t testing.TB, left string) bool {
 	t.Helper()
 	if Full() {
@@ -36,9 +36,9 @@ func Few(t testing.TB, left string) bool {
 	return true
 }
 
-// SideBySide lets n parallel tests run at once, unless -parallel says otherwise: TestMain
-// of a package whose parallel tests mostly wait calls it. By default there are as many as
-// processors, of which such tests need little.
+// SideBySide lets n parallel tests run at once, unless -parallel says otherwise. The TestMain of a
+// package whose parallel tests mostly wait calls it: the default, one per processor, would leave the
+// processors idle.
 func SideBySide(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)

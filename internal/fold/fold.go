@@ -15,8 +15,8 @@ import (
 // Op is a way to combine two numbers.
 type Op uint8
 
-// The operations. And, Or and Xor are for integers, Min and Max for what has an
-// order; a NaN wins.
+// The operations. And, Or and Xor are for integers, Min and Max for ordered numbers; if one operand of
+// Min or Max is NaN, the result is NaN.
 const (
 	Sum Op = iota
 	Product
@@ -45,12 +45,12 @@ func Ops() iter.Seq[Op] {
 	}
 }
 
-// Func combines values of the same length, element by element, and returns the
-// result: in dst if that has the length, which may be one of the two.
+// Func combines values of the same length, element by element, and returns the result: in dst if dst
+// has that length. dst may be left or right.
 type Func func(dst, left, right []byte) ([]byte, error)
 
-// For returns how numbers of a kind are combined. Exact tells whether the result
-// is the same in any order and association.
+// For returns the function that combines numbers of a kind. exact reports whether the result is the
+// same in any order and association.
 func For(op Op, kind reflect.Kind) (f Func, exact bool, err error) {
 	if op >= ops {
 		return nil, false, fmt.Errorf("operation %d; allowed: %v", uint8(op), opNames)
@@ -155,7 +155,7 @@ func wholes[E integer]() [ops]Func {
 	return row
 }
 
-// over makes a Func of a loop over numbers.
+// over makes a Func from a loop over numbers.
 func over[E number](loop func(dst, a, b []E)) Func {
 	size := int(unsafe.Sizeof(*new(E)))
 	return func(dst, left, right []byte) ([]byte, error) {
@@ -174,7 +174,7 @@ func over[E number](loop func(dst, a, b []E)) Func {
 	}
 }
 
-// cast is b as numbers: where it is, or, if it is not aligned for them, a copy.
+// cast returns b as numbers: in place or, if b is not aligned for them, as a copy.
 func cast[E number](b []byte) []E {
 	size := int(unsafe.Sizeof(*new(E)))
 	if len(b) == 0 {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// words are the bytes of numbers.
+// words returns the bytes of numbers.
 func words[E number](v ...E) []byte {
 	if len(v) == 0 {
 		return []byte{}
@@ -68,7 +68,7 @@ func TestNaNWins(t *testing.T) {
 	}
 }
 
-// Memory that is not aligned, as a piece of a message may be.
+// TestAnyAlignment uses unaligned memory, such as a piece of a message.
 func TestAnyAlignment(t *testing.T) {
 	room := make([]byte, 64)
 	f, _, _ := For(Sum, reflect.Int64)

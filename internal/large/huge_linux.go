@@ -2,12 +2,12 @@ package large
 
 import "golang.org/x/sys/unix"
 
-// adviseHuge asks for huge pages from start to end. It is a wish: nothing depends on it.
+// adviseHuge asks for huge pages from start to end. Nothing depends on the answer.
 func adviseHuge(start, end uintptr) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_HUGEPAGE)
 }
 
-// MachineMemory is how many bytes of memory the machine has.
+// MachineMemory returns how many bytes of memory the machine has.
 func MachineMemory() uint64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

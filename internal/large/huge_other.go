@@ -5,5 +5,5 @@ package large
 // adviseHuge would ask for huge pages.
 func adviseHuge(_, _ uintptr) {}
 
-// MachineMemory is how many bytes of memory the machine has, as far as that is known.
+// MachineMemory returns an assumed number of bytes of memory: the machine's is not known here.
 func MachineMemory() uint64 { return totalUnknown }

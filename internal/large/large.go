@@ -1,11 +1,11 @@
-// Package large takes and copies large pieces of memory so that the process goes on meanwhile.
+// Package large allocates and copies large pieces of memory without halting the process meanwhile.
 //
-// A single copy of gigabytes takes seconds, since the first touch of each page is a fault, and the
-// Go runtime cannot preempt it: whoever wants to stop all goroutines, to begin a garbage collection for
-// one, waits for its end, and so does everybody else. So large values are copied in pieces, between
-// which a goroutine can be preempted. What is going to be overwritten is not cleared first, and is
-// in huge pages where the system has them: then a fault is 512 times as rare, and all that is left is that
-// the system clears the memory.
+// A single copy of gigabytes takes seconds, since the first touch of each page is a fault, and the Go
+// runtime cannot preempt it. A goroutine that wants to stop all others, for example to begin a garbage
+// collection, waits for the end of the copy, and so do all others. Therefore large values are copied in
+// pieces, between which a goroutine can be preempted. Memory that will be overwritten is not cleared
+// first, and is in huge pages where the system has them: then faults are 512 times as rare, and the
+// only cost left is that the system clears the memory.
 package large
 
 import (
@@ -19,7 +19,7 @@ const (
 	hugePage = 2 << 20
 )
 
-// New returns memory for n bytes, in huge pages if it is worth one. The bytes are not zero.
+// New returns memory for n bytes, in huge pages if n is large enough. The bytes are not zero.
 func New(n int) []byte {
 	if n < hugePage/2 {
 		return make([]byte, n)
@@ -27,17 +27,17 @@ func New(n int) []byte {
 	b := uncleared(n)
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	end := start + uintptr(n)
-	// The pages that it shares with its neighbours, too: those are most likely large as well.
+	// Include the pages shared with the neighbours: those are most likely large as well.
 	adviseHuge(start&^(hugePage-1), (end+hugePage-1)&^(hugePage-1))
 	return b
 }
 
-// uncleared returns memory for n bytes that were not set to zero. A Builder is the only way to such
-// memory: what it is given to hold will be written by others. Nobody else has the string.
+// uncleared returns memory for n bytes that were not set to zero. A strings.Builder is the only way to
+// get such memory. The caller writes to it, which is safe since nobody else has the string.
 func uncleared(n int) []byte {
 	var b strings.Builder
 	b.Grow(n)
-	if b.WriteByte(0); b.Cap() < n { // it says that it never is
+	if b.WriteByte(0); b.Cap() < n { // Builder promises that it never is
 		return make([]byte, n)
 	}
 	return unsafe.Slice(unsafe.StringData(b.String()), n)
@@ -57,8 +57,8 @@ func Copy(dst, src []byte) int {
 //go:noinline
 func copyPiece(dst, src []byte) { copy(dst, src) }
 
-// Append adds b to dst as append does. If that takes more memory and b is large, it is as much as
-// they need.
+// Append adds b to dst as append does. If that needs more memory and b is large, the new memory is
+// exactly as large as needed.
 func Append(dst, b []byte) []byte {
 	if len(b) <= Piece {
 		return append(dst, b...)
@@ -69,7 +69,7 @@ func Append(dst, b []byte) []byte {
 	return dst
 }
 
-// Grow returns dst with room for n more bytes, in memory of its own if there was none.
+// Grow returns dst with room for n more bytes, in new memory if there was none.
 func Grow(dst []byte, n int) []byte {
 	if cap(dst)-len(dst) >= n {
 		return dst
@@ -78,5 +78,5 @@ func Grow(dst []byte, n int) []byte {
 	return grown[:Copy(grown, dst)]
 }
 
-// totalUnknown is how much memory a machine counts as having that does not say.
+// totalUnknown is the assumed memory of a machine that does not report its own.
 const totalUnknown = 16 << 30

@@ -45,8 +45,8 @@ func TestMemoryForLargeValuesIsExact(t *testing.T) {
 }
 
 // Others run while a large value is copied, though there is one processor: the goroutine is preempted
-// before the copy is over, after 10 to 20 ms. One that cannot be is preempted during
-// very few copies, by chance: just when they begin.
+// after 10 to 20 ms, before the copy is over. A goroutine that cannot be preempted in a copy is
+// preempted during very few copies, by chance: just when they begin.
 func TestCopiesCanBePreempted(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const size, wanted, most = 512 << 20, 5, 20
@@ -61,7 +61,7 @@ func TestCopiesCanBePreempted(t *testing.T) {
 	defer over.Store(1)
 	preempted, copies := 0, 0
 	for ; preempted < wanted && copies < most; copies++ {
-		runtime.Gosched() // whatever was asked before is done
+		runtime.Gosched() // earlier requests are done
 		before := turns.Load()
 		Copy(dst, src)
 		if turns.Load() > before {

@@ -12,8 +12,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// A task that is run again waits for what others know to be aborted, but not longer than
-// its process takes part in the job.
+// A task that is run again waits until the others have reported which operations they know to be
+// aborted, but no longer than its process takes part in the job.
 func TestVoteEndsWithTheProcess(t *testing.T) {
 	job, err := NewLocal(2, Config{Adopt: func(int, int, int) {}})
 	if err != nil {
@@ -50,8 +50,8 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	}
 }
 
-// Who joins is told what is aborted, and lost, before anything else that a process has to say:
-// what it is sent from the log, or to keep, may follow from that. The process may die at any moment.
+// A process sends a joiner its aborted operations and lost tasks before anything else: what it sends
+// from the log, or to keep, may follow from them. The sender may crash at any moment.
 func TestWhoJoinsIsToldFirst(t *testing.T) {
 	job, err := NewLocal(3, Config{Tasks: 3, Owner: []int32{0, 1, 0}, Buffer: 1 << 20, Copies: 1, Adopt: func(int, int, int) {}})
 	if err != nil {

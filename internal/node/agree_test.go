@@ -6,8 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/agreement"
 )
 
-// A task that learns the decision while it has still to combine values goes on to serve
-// the others.
+// A task that learns the decision before it has combined its values goes on to serve the others.
 func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	job, err := NewLocal(4, Config{})
 	if err != nil {
@@ -45,7 +44,7 @@ func TestDecisionBeforeTheWorkIsDone(t *testing.T) {
 	}
 }
 
-// Forks whose agreement others may still need are not forgotten, however many there are.
+// A process keeps forks whose agreement others may still need, however many there are.
 func TestForksKeepTheirAgreements(t *testing.T) {
 	job, err := NewLocal(2, Config{})
 	if err != nil {

@@ -2,7 +2,7 @@ package node
 
 import "testing"
 
-// What a task gave to receive into never becomes memory of the process.
+// Memory that a task provides to receive into never becomes memory of the process.
 func TestRoomIsNotOurs(t *testing.T) {
 	l, err := NewLocal(1, Config{})
 	if err != nil {
@@ -13,7 +13,7 @@ func TestRoomIsNotOurs(t *testing.T) {
 	room := make([]byte, 1<<20)
 	in := &incoming{source: p.mesh.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.plan, in.size = Plan{op: opAllGather, flags: scheduled}, 1<<20
-	in.settle() // it came before the task
+	in.settle() // it came before the task called
 	in.room = room
 	in.makeRoom(0)
 	in.discard()

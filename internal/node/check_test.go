@@ -14,8 +14,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Digests are found as in a map that keeps the first of a name, whatever the order of
-// questions.
+// digests finds what a map would that keeps the first digest of a name, whatever the order of lookups.
 func TestDigestsAreFound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -39,7 +38,7 @@ func TestDigestsAreFound(t *testing.T) {
 	}
 }
 
-// A digest takes 16 bytes, and what it is counted as.
+// A digest takes 16 bytes, and counts as that.
 func TestDigestsAreCounted(t *testing.T) {
 	var d digests
 	grown, n := 0, 100_000
@@ -55,7 +54,7 @@ func TestDigestsAreCounted(t *testing.T) {
 	}
 }
 
-// Messages of different names, and different ones of the same name, differ.
+// Messages that differ in plan, sender, number or lane differ in name; those that differ in content differ in sum.
 func TestNamesAndSumsDiffer(t *testing.T) {
 	plans := []Plan{{op: opSend}, {op: opAllGather, flags: scheduled}, {op: opBroadcast}}
 	names := map[uint64]string{}
@@ -84,7 +83,7 @@ func TestNamesAndSumsDiffer(t *testing.T) {
 	}
 }
 
-// Two calls have the same word if they are the same call.
+// Two calls have the same word exactly if they are the same call.
 func TestCallWordsAreThoseOfCalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	draw := func() Plan {
@@ -110,8 +109,8 @@ func TestCallWordsAreThoseOfCalls(t *testing.T) {
 	}
 }
 
-// The value of a broadcast that comes again while the operation goes on is compared,
-// and the machine is told that it came.
+// If the value of a broadcast arrives again while the operation goes on, the process compares it and
+// passes its arrival to the machine.
 func TestSurplusIsCompared(t *testing.T) {
 	for _, c := range []struct {
 		again string
@@ -137,7 +136,7 @@ func TestSurplusIsCompared(t *testing.T) {
 	}
 }
 
-// What is compared costs this much, in memory.
+// BenchmarkCheck measures what comparing costs, in jobs in memory.
 func BenchmarkCheck(b *testing.B) {
 	for _, op := range []string{"allreduce", "broadcast"} {
 		for _, size := range []int{8, 64 << 10} {
@@ -192,7 +191,8 @@ func benchCheck(b *testing.B, op string, size int, check bool) {
 	wg.Wait()
 }
 
-// TestWhoHasDiverged: misuse is divergence if one of the two was run again, the first of them that was.
+// TestWhoHasDiverged: misuse is divergence if one of the two tasks was run again; it is blamed on the
+// first that was.
 func TestWhoHasDiverged(t *testing.T) {
 	for _, c := range []struct {
 		err   error

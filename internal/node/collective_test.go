@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// modes are all ways to broadcast that options offer.
+// modes returns all ways to broadcast that the options offer.
 func modes(t testing.TB) map[string]Plan {
 	t.Helper()
 	all := map[string]Plan{}
@@ -72,7 +72,7 @@ func TestBroadcastModes(t *testing.T) {
 	}
 }
 
-// broadcasts1 takes part in one broadcast and checks what comes.
+// broadcasts1 takes part in one broadcast and checks the value.
 func broadcasts1(ctx context.Context, m *Member, plan Plan, root, size int, seed uint64) error {
 	var v []byte
 	if m.Rank() == root {
@@ -111,7 +111,7 @@ func TestLargeBroadcasts(t *testing.T) {
 	}
 }
 
-// settledEarly waits until nothing counts as early any more.
+// settledEarly waits until no value counts as early.
 func settledEarly(t *testing.T, p *Process) {
 	t.Helper()
 	var early int64
@@ -126,8 +126,8 @@ func settledEarly(t *testing.T, p *Process) {
 	t.Errorf("process %d: %d bytes count as early, though all are taken", p.cfg.Rank, early)
 }
 
-// A task whose values came early, more than once and before it called, gives
-// their room back when it has called.
+// A task that receives values early, more than once and before it calls, frees their memory when it has
+// called.
 func TestEarlyValuesAreGivenBack(t *testing.T) {
 	for _, kind := range allKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Several goroutines of a task, each with a fork: while one drives the others
-// stand by, and the role is handed on.
+// Several goroutines of a task, each with a fork: while one drives, the others stand by, and the driver
+// hands the role on.
 func TestForksInParallel(t *testing.T) {
 	for _, kind := range allKinds {
 		for _, spin := range []bool{false, true} {
@@ -257,7 +257,7 @@ func TestForksInParallel(t *testing.T) {
 	}
 }
 
-// forked works in one fork; now and then a wait is given up by its context.
+// forked works in one fork; now and then a context ends a wait.
 func forked(ctx context.Context, m *Member, plan Plan, f, rounds int) error {
 	n := m.Size()
 	for i := range rounds {
@@ -282,7 +282,7 @@ func forked(ctx context.Context, m *Member, plan Plan, f, rounds int) error {
 			if err := checkMessage(got.Value, 50, seed); err != nil {
 				return err
 			}
-		case 3: // nobody sends this: the wait ends with the context
+		case 3: // no task sends this: the wait ends with the context
 			short, cancel := context.WithTimeout(ctx, time.Duration(rand.IntN(500))*time.Microsecond)
 			_, err := m.Recv(short, (m.Rank()+1)%n, 1000+f, 1, "bytes")
 			cancel()
@@ -294,16 +294,15 @@ func forked(ctx context.Context, m *Member, plan Plan, f, rounds int) error {
 	return nil
 }
 
-// A waiter that was asked to drive and leaves instead, because its context ended
-// in that moment, hands the role on.
+// A waiter that is asked to drive, but leaves because its context ended in that moment, hands the role
+// on.
 func TestDriverRoleIsNotLost(t *testing.T) {
 	leavesNothing(t)
 	ctx := patience(t)
 	j := start(t, transport.Unix, 2, nil)
 	a, b := j.ps[0].World(0), j.ps[1].World(1)
 	for i := range 300 {
-		// The first drives; of the two that stand by one gives up just when the
-		// first is done.
+		// The first drives; of the two that stand by, one leaves just when the first is done.
 		short, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		errs := make([]error, 3)
@@ -333,8 +332,8 @@ func TestDriverRoleIsNotLost(t *testing.T) {
 	}
 }
 
-// standing waits until somebody drives, n stand by and the background rests, so
-// that it is of no help.
+// standing waits until one goroutine drives, n stand by and the background rests, so that the
+// background cannot help.
 func standing(t *testing.T, p *Process, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
@@ -348,8 +347,8 @@ func standing(t *testing.T, p *Process, n int) {
 	t.Fatalf("nobody drives, or not %d stand by", n)
 }
 
-// A task that computes does not keep a broadcast from those behind it: its
-// process forwards in the background.
+// A task that computes does not delay a broadcast for the tasks behind it: its process forwards in the
+// background.
 func TestForwardsWhileComputing(t *testing.T) {
 	for _, kind := range allKinds {
 		for _, size := range []int{10, 1 << 20} {
@@ -431,8 +430,8 @@ func TestRootRunsAheadOfLeaf(t *testing.T) {
 	}
 }
 
-// Tasks that have not sent each other anything for long are not taken for late
-// when they do: credit does not end in a deadlock.
+// Tasks that have sent each other nothing for long do not count as late when they send again: credit
+// does not end in a deadlock.
 func TestRootsChangeAfterLong(t *testing.T) {
 	for _, kind := range allKinds {
 		for _, correction := range []string{"none", "checked"} {
@@ -464,8 +463,7 @@ func TestRootsChangeAfterLong(t *testing.T) {
 	}
 }
 
-// Nobody waits for the credit of the dead, also in a group that was made after
-// they died.
+// No task waits for the credit of a crashed process's task, not even in a group made after the crash.
 func TestDeadNeedNotKeepUp(t *testing.T) {
 	for _, kind := range allKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -492,7 +490,7 @@ func TestDeadNeedNotKeepUp(t *testing.T) {
 	}
 }
 
-// Several tasks a process.
+// Processes run several tasks each.
 func TestTasksShareProcesses(t *testing.T) {
 	for _, kind := range socketKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -525,15 +523,15 @@ func TestTasksShareProcesses(t *testing.T) {
 	}
 }
 
-// A task that has not called yet passes on what comes; who is behind it is told
-// of everything that was completed there, also if nothing more is sent.
+// A task that has not called yet passes values on. The task behind it gets credit for everything that
+// was completed there, even if nothing more is sent.
 func TestCreditForWhatWasPassedOn(t *testing.T) {
 	for _, kind := range allKinds {
 		t.Run(kind, func(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, 3, nil)
 			plan := mustPlan(t, "kary:1", "none")             // 0 → 1 → 2
-			const first, all = 100, aheadMax + aheadMax/4 + 1 // as far as the credit for the first ones goes
+			const first, all = 100, aheadMax + aheadMax/4 + 1 // as far as the credit for the first operations goes
 			var passed sync.WaitGroup                         // the last task begins when it has heard of all operations
 			passed.Add(1)
 			go func() {

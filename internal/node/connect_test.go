@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// All pairs connect at once, and again when all connections are cut at once: in
-// the end there is one connection for every pair, and nobody thinks otherwise.
+// All pairs connect at once, and again when all connections are cut at once. In the end there is one
+// connection for every pair, and both ends agree on it.
 func TestSimultaneousConnects(t *testing.T) {
 	const n = 6
 	rounds := map[string]int{transport.Shared: short(12, 4), transport.Unix: short(6, 2), transport.TCP: short(8, 3), transport.TLS: short(4, 1)}
@@ -28,10 +28,10 @@ func TestSimultaneousConnects(t *testing.T) {
 				j := start(t, kind, n, nil)
 				own := 3 // of a process: the poller, what wakes it, where it listens
 				if runtime.GOOS == "linux" {
-					own++ // what Go's own poller knows
+					own++ // for Go's own poller
 				}
 				if kind == transport.Unix || kind == transport.Shared {
-					own += n - 1 // whether its peers live
+					own += n - 1 // to learn whether its peers live
 				}
 				if kind == transport.Shared {
 					own++ // its inbox
@@ -52,7 +52,7 @@ func TestSimultaneousConnects(t *testing.T) {
 	}
 }
 
-// meetAll lets everybody send to everybody at once.
+// meetAll lets all processes send to all others at once.
 func meetAll(ctx context.Context, j *job) {
 	j.t.Helper()
 	var ready sync.WaitGroup
@@ -92,8 +92,8 @@ func cutAll(j *job) {
 	}
 }
 
-// settled waits until every process is connected to all others, nobody waits for
-// a connection, and so many descriptors are open.
+// settled waits until every process is connected to all others, none waits for a connection, and want
+// descriptors are open.
 func settled(t *testing.T, j *job, want int) {
 	t.Helper()
 	var what []string
@@ -125,7 +125,7 @@ func settled(t *testing.T, j *job, want int) {
 	t.Errorf("not settled: %s", strings.Join(what, "; "))
 }
 
-// A peer that is not there is asked about and then suspected; nothing hangs.
+// A process asks about a peer that is gone and then suspects it; nothing hangs.
 func TestUnreachablePeerIsSuspected(t *testing.T) {
 	for _, kind := range socketKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -176,12 +176,13 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 	}
 }
 
-// Who has not begun, for however long, is not silent; who has, and is not there, is.
+// A process that has not begun counts as not silent, however long it takes; one that began and is gone
+// counts as silent.
 func TestWhoHasNotBegunIsNotSuspected(t *testing.T) {
 	const silence = 100 * time.Millisecond
 	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Silence = silence })
 	accusers := map[int]bool{}
-	suspected := func() int { // by so many until now
+	suspected := func() int { // counts the processes that have suspected it so far
 		for i, w := range j.hosts {
 			w.mu.Lock()
 			if slices.ContainsFunc(w.suspects, func(s string) bool { return strings.HasPrefix(s, "process 2:") }) {
@@ -207,5 +208,5 @@ func TestWhoHasNotBegunIsNotSuspected(t *testing.T) {
 		}
 	}
 	j.close()
-	suspected() // the last
+	suspected() // collects the last ones
 }

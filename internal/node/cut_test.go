@@ -15,14 +15,13 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// cutsVariable says how often connections are to be cut:
+// cutsVariable is the environment variable with the number of cuts:
 //
 //	COPPICE_CUTS=20000 go test -count=1 -run '^TestCutConnections$' ./internal/node
 const cutsVariable = "COPPICE_CUTS"
 
-// Connections are cut at random points, 4,000 times in all: nothing is lost,
-// doubled or reordered, in streams and in collective operations that go on
-// meanwhile.
+// Connections are cut at random points, 4,000 times in all: streams, and collective operations that run
+// meanwhile, lose, duplicate and reorder nothing.
 func TestCutConnections(t *testing.T) {
 	all := short(2000, 500)
 	if n, err := strconv.Atoi(os.Getenv(cutsVariable)); err == nil {
@@ -39,8 +38,7 @@ func TestCutConnections(t *testing.T) {
 	t.Logf("%d connections cut", total)
 }
 
-// cutting makes traffic among four processes and cuts their connections so many
-// times.
+// cutting makes traffic among four processes while their connections are cut this many times.
 func cutting(t *testing.T, kind string, cuts int) (made int) {
 	const n = 4
 	ctx := patienceOf(t, 90*time.Second)
@@ -107,11 +105,11 @@ func cut(j *job, p *Process, rank, how int) bool {
 	switch how {
 	case 0: // this end notices first
 		q.broken(errCut)
-	case 1: // both notice; what is on its way still arrives
+	case 1: // both ends notice; bytes in flight still arrive
 		shutdown(q.conn.Fd(), true)
 	case 2: // the other end notices first
 		shutdown(q.conn.Fd(), false)
-	case 3, 4: // what is on its way is lost
+	case 3, 4: // bytes in flight are lost
 		reset(p, q)
 	case 5: // both ends at once
 		reset(p, q)
@@ -128,7 +126,7 @@ func cut(j *job, p *Process, rank, how int) bool {
 	return true
 }
 
-// sizeOf is that of the i-th message of a stream: small ones, some in parts.
+// sizeOf returns the size of the i-th message of a stream: small ones, some in parts.
 func sizeOf(i uint64) int {
 	switch h := i * 0x9e3779b97f4a7c15 >> 32; {
 	case h%61 == 0:
@@ -179,8 +177,7 @@ func drain(ctx context.Context, m *Member, from int, count *atomic.Int64) error 
 	}
 }
 
-// operate carries out broadcasts and barriers until task 0 says in a broadcast
-// that it is time to stop.
+// operate runs broadcasts and barriers until task 0 broadcasts that it is time to stop.
 func operate(ctx context.Context, m *Member, plans []Plan, stop *atomic.Bool, count *atomic.Int64) error {
 	for i := 0; ; i++ {
 		root := i % m.Size()

@@ -13,7 +13,8 @@ import (
 )
 
 // TestSignsOfLifeNeedNoConnection: where datagrams arrive, processes of different hosts connect for
-// the sake of views and of collectives, and not to watch each other. If datagrams arrive no more, they connect, and nobody is suspected.
+// views and for collectives, but not to watch each other. If datagrams stop arriving, they connect, and
+// suspect nobody.
 func TestSignsOfLifeNeedNoConnection(t *testing.T) {
 	t.Parallel()                                     // it waits
 	for silence := 2 * time.Second; ; silence *= 2 { // longer on a machine that keeps processes waiting
@@ -28,7 +29,7 @@ func TestSignsOfLifeNeedNoConnection(t *testing.T) {
 	}
 }
 
-// signsOfLife returns who is suspected.
+// signsOfLife returns the suspicions.
 func signsOfLife(t *testing.T, silence time.Duration) (suspected []string) {
 	t.Helper()
 	const n = 12
@@ -70,7 +71,7 @@ func signsOfLife(t *testing.T, silence time.Duration) (suspected []string) {
 			t.Fatal("beats are not confirmed")
 		}
 	}
-	time.Sleep(silence / 2) // what would be connected is
+	time.Sleep(silence / 2) // the connections that they need exist by now
 	for r, p := range ps {
 		p.engine.Lock()
 		for _, q := range p.mesh.peers {
@@ -80,7 +81,7 @@ func signsOfLife(t *testing.T, silence time.Duration) (suspected []string) {
 		}
 		p.engine.Unlock()
 	}
-	for _, p := range ps { // datagrams arrive no more
+	for _, p := range ps { // from now on datagrams are lost
 		o := p.mesh.sockets.observation
 		o.mu.Lock()
 		for _, s := range o.signs {
@@ -97,7 +98,7 @@ func signsOfLife(t *testing.T, silence time.Duration) (suspected []string) {
 	return suspected
 }
 
-// TestNobodyConnectsForViewsBeforeAllHaveBegun: processes that start have enough to do.
+// TestNobodyConnectsForViewsBeforeAllHaveBegun: starting processes have enough to do.
 func TestNobodyConnectsForViewsBeforeAllHaveBegun(t *testing.T) {
 	t.Parallel() // it waits
 	const n, absent = 4, 3
@@ -140,8 +141,8 @@ func TestNobodyConnectsForViewsBeforeAllHaveBegun(t *testing.T) {
 	}
 }
 
-// TestLateHandshakesGetMoreTime: a peer whose kernel answers is only busy, so the next handshake with it may take twice as long. A peer
-// whose kernel does not answer is tried again soon.
+// TestLateHandshakesGetMoreTime: a peer whose kernel answers is only busy, so the next handshake with
+// it may take twice as long. If the kernel does not answer, the process retries soon.
 func TestLateHandshakesGetMoreTime(t *testing.T) {
 	p, err := newProcess(Config{Rank: 0, Size: 2, Silence: 4 * time.Second})
 	if err != nil {
@@ -166,7 +167,8 @@ func TestLateHandshakesGetMoreTime(t *testing.T) {
 	}
 }
 
-// TestStrangerIsAnswered: a process that has not yet heard of another one, since the machine is busy, tells it that it is alive.
+// TestStrangerIsAnswered: a process answers another one that it has not heard of yet, since the machine
+// is busy, that it is alive.
 func TestStrangerIsAnswered(t *testing.T) {
 	var ps []*Process
 	var witnesses [2]witness

@@ -7,7 +7,8 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// A process that leaves does not wait for others that have gone without a word: they may have left at once.
+// A process that leaves does not wait for others that left without a goodbye: they may have left at
+// once.
 func TestProcessLeavesThatIsAlone(t *testing.T) {
 	const silence = 2 * time.Second
 	j := start(t, transport.TCP, 3, func(c *Config) {
@@ -42,6 +43,6 @@ func TestProcessLeavesThatIsAlone(t *testing.T) {
 	}
 	j.ps = j.ps[1:2]
 	j.hosts[1].mu.Lock()
-	j.hosts[1].suspects = nil // the others have gone without a word
+	j.hosts[1].suspects = nil // the others left without a goodbye
 	j.hosts[1].mu.Unlock()
 }

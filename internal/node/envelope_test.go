@@ -2,7 +2,8 @@ package node
 
 import "testing"
 
-// TestEnvelopesAreWhatTheyWere: an epoch shares words with the size and the kind.
+// TestEnvelopesAreWhatTheyWere: envelopes survive encoding, though an epoch shares words with the size
+// and the kind.
 func TestEnvelopesAreWhatTheyWere(t *testing.T) {
 	for _, epoch := range []uint32{0, 1, 1<<24 - 1, 1 << 24, 1<<32 - 1} {
 		for _, size := range []uint64{0, 1, sizeMax} {

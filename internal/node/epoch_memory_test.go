@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// TestNothingStaysOfEpochs: of copies that came in pieces, and of forks that were released.
+// TestNothingStaysOfEpochs: nothing stays of copies that came in pieces, nor of released forks.
 func TestNothingStaysOfEpochs(t *testing.T) {
 	j := start(t, transport.Unix, 3, func(c *Config) { c.Adopt = func(_, _, _ int) {} })
 	j.each(func(m *Member) (err error) {

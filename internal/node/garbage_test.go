@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// intruder is a process of the job that says what it likes.
+// intruder is a process of the job that sends anything.
 type intruder struct {
 	to   *Process
 	t    testing.TB
@@ -24,8 +24,8 @@ type intruder struct {
 	next uint64 // number of its next frame
 }
 
-// intrude makes a job of three processes on Unix sockets, of which the second is
-// an intruder, connected to the first.
+// intrude makes a job of three processes on Unix sockets. The second is an intruder, connected to the
+// first.
 func intrude(t testing.TB) (*job, *intruder) {
 	t.Helper()
 	j := startWithout(t, transport.Unix, 3, 1, nil)
@@ -46,8 +46,8 @@ func intrude(t testing.TB) (*job, *intruder) {
 	return j, x
 }
 
-// TestRankBeyondTheJobIsTurnedAway: who has the key may not claim one, nor have the
-// process make room for it.
+// TestRankBeyondTheJobIsTurnedAway: a process that has the key may not claim a rank beyond the job, nor
+// make the other process allocate memory for it.
 func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 	j := start(t, transport.Unix, 3, func(c *Config) { c.Grow = 2 })
 	p := j.ps[0]
@@ -76,7 +76,7 @@ func TestRankBeyondTheJobIsTurnedAway(t *testing.T) {
 	}
 }
 
-// connect connects, again and again while it is told that connections cross.
+// connect connects, and retries while the process answers that connections crossed.
 func (x *intruder) connect() {
 	x.t.Helper()
 	x.leave()
@@ -95,8 +95,7 @@ func (x *intruder) connect() {
 	}
 }
 
-// attached waits until the process has made the connection its own, which it does
-// a moment after it has accepted it.
+// attached waits until the process has attached the connection, a moment after it accepted it.
 func (x *intruder) attached(ctx context.Context) {
 	x.t.Helper()
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Microsecond) {
@@ -117,7 +116,7 @@ func (x *intruder) leave() {
 	}
 }
 
-// say writes bytes, as long as the other end takes them.
+// say writes bytes until the other end stops reading.
 func (x *intruder) say(b []byte) {
 	var trash [4096]byte
 	for end := time.Now().Add(10 * time.Second); len(b) > 0 && time.Now().Before(end); {
@@ -143,7 +142,7 @@ func (x *intruder) hungUp() bool {
 	return false
 }
 
-// frame is the next frame of its link.
+// frame returns the next frame of its link.
 func (x *intruder) frame(kind wire.Kind, tag uint32, payload ...[]byte) []byte {
 	b := bytes.Join(payload, nil)
 	f := framed(wire.Header{Kind: kind, Number: x.next, Tag: tag, Length: uint64(len(b))}, b)
@@ -157,7 +156,7 @@ func framed(h wire.Header, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// letter is a message from task 1 to task 0 in the group of all.
+// letter returns a message from task 1 to task 0 in the group of all.
 func letter(change func(*envelope)) []byte {
 	e := envelope{scope: scope{group: world}, seq: 1, from: 1, to: 0}
 	change(&e)
@@ -166,8 +165,7 @@ func letter(change func(*envelope)) []byte {
 	return b
 }
 
-// Frames and envelopes that no honest process sends end the connection; nothing
-// else happens.
+// Frames and envelopes that no honest process sends end the connection and do nothing else.
 func TestBadFramesEndTheConnection(t *testing.T) {
 	leavesNothing(t)
 	j, x := intrude(t)
@@ -198,7 +196,7 @@ func TestBadFramesEndTheConnection(t *testing.T) {
 			return framed(wire.Header{Kind: wire.Part, Number: x.next, Tag: 5, Length: 1 << 62}, nil)
 		}},
 		{"a part that was not granted", func() []byte {
-			// As much as is granted early is taken, so this asks for more.
+			// The process accepts what is granted early, so this asks for more.
 			return append(x.frame(wire.Data, 6, sized(earlyMax+1)), x.frame(wire.Part, 6, []byte("more"))...)
 		}},
 		{"a part that is too long", func() []byte {
@@ -255,8 +253,8 @@ func pingPong(ctx context.Context, m *Member, a, b int) error {
 	return nil
 }
 
-// Envelopes that are well formed and make no sense: no panic, and nothing hangs.
-// What the intruder may do is to spoil the group's operations for all.
+// Well-formed envelopes that make no sense cause no panic, and nothing hangs. An intruder may still
+// spoil the group's operations for all.
 func TestNonsenseDoesNoHarm(t *testing.T) {
 	leavesNothing(t)
 	var cases []envelope
@@ -264,7 +262,7 @@ func TestNonsenseDoesNoHarm(t *testing.T) {
 		for _, seq := range []uint64{0, 1, 2, 1 << 62, 1<<64 - 1} {
 			for _, kind := range []uint8{0, 1, 2, 3, 4, 7, 0x40, 0x41, 255} {
 				e := envelope{seq: seq, kind: kind, round: uint16(kind) << 8, extra: seq ^ uint64(kind)}
-				if op == opGone { // that others have returned is believed: one's own return only
+				if op == opGone { // a process is believed when it reports returns; let it report only its own
 					e.extra = 0
 				}
 				e.plan = Plan{op: op, root: uint32(kind % 4)}
@@ -293,8 +291,8 @@ func TestNonsenseDoesNoHarm(t *testing.T) {
 	nonsense(t, cases[:600], true)
 }
 
-// nonsense sends the envelopes, each in a group of its own that the task has
-// joined, while it calls operations there or not.
+// nonsense sends the envelopes, each in a group of its own that the task has joined; calls says whether
+// the task calls operations there meanwhile.
 func nonsense(t *testing.T, cases []envelope, calls bool) {
 	j, x := intrude(t)
 	ctx := patience(t)
@@ -331,7 +329,7 @@ func nonsense(t *testing.T, cases []envelope, calls bool) {
 	}
 }
 
-// heardAll waits until the process has handled what the intruder said.
+// heardAll waits until the process has handled everything that the intruder sent.
 func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Helper()
 	for end := time.Now().Add(hangTime); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
@@ -352,8 +350,8 @@ func heardAll(t *testing.T, p *Process, x *intruder) {
 	t.Error("what was said is not handled")
 }
 
-// A value that is said to be of many gigabytes, and is wanted: its memory is not
-// there, and need not be before the value comes.
+// A wanted value claims many gigabytes: the process has no memory of that size, and needs none before
+// the value arrives.
 func TestImmenseValueIsNotBelieved(t *testing.T) {
 	leavesNothing(t)
 	j, x := intrude(t)
@@ -369,7 +367,7 @@ func TestImmenseValueIsNotBelieved(t *testing.T) {
 	wg.Wait()
 }
 
-// granted waits until the rest of a message of process 1 is wanted.
+// granted waits until the process wants the rest of a message of process 1.
 func granted(t *testing.T, p *Process, id uint32) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
@@ -384,7 +382,7 @@ func granted(t *testing.T, p *Process, id uint32) {
 	t.Error("nobody wants it")
 }
 
-// A split to which somebody sends nonsense fails.
+// A split fails if a process sends nonsense to it.
 func TestSplitWithNonsense(t *testing.T) {
 	j, x := intrude(t)
 	ctx, cancel := context.WithCancel(patience(t))
@@ -406,8 +404,8 @@ func TestSplitWithNonsense(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds bytes to a peer as if they had been read from its connection,
-// in two pieces, while tasks wait for messages and operations of that peer.
+// FuzzParse passes bytes to a peer as if it had read them from its connection, in two pieces, while
+// tasks wait for messages and operations of that peer.
 func FuzzParse(f *testing.F) {
 	x := &intruder{next: 1}
 	value := []byte("a value")
@@ -429,7 +427,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// immense tells whether a length in b is one that costs memory.
+// immense reports whether a length in b costs memory.
 func immense(b []byte) bool {
 	for at := 0; at+wire.HeaderLen <= len(b); {
 		h, err := wire.ParseHeader(b[at:])
@@ -482,7 +480,7 @@ func parseAll(t *testing.T, s *supply, b []byte, at int) {
 	s.drain()
 }
 
-// feed does with b what readOnce does with what it has read.
+// feed passes b to the peer as readOnce does with what it has read.
 func feed(q *peer, b []byte) error {
 	for len(b) > 0 && q.conn != nil {
 		if q.toCome > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// received is what process 1 of three gets of values of 1 MiB, of which the senders are not there.
+// received is process 1 of three, which receives values of 1 MiB from absent senders.
 type received struct {
 	p *Process
 	m *Member
@@ -28,7 +28,7 @@ func receives(t *testing.T) received {
 	return received{p, p.member(scope{group: world}, 1), t}
 }
 
-// begin has the beginning of a value come from a process.
+// begin lets the beginning of a value arrive from a process.
 func (r received) begin(process int, plan Plan, from int, lane uint16) *incoming {
 	q := r.p.mesh.peers[process]
 	in := &incoming{source: q, id: 1, value: make([]byte, eagerMax), filled: eagerMax}
@@ -38,7 +38,7 @@ func (r received) begin(process int, plan Plan, from int, lane uint16) *incoming
 	return in
 }
 
-// complete has the rest of it come.
+// complete lets the rest of it arrive.
 func (r received) complete(in *incoming) {
 	in.filled = receivedSize
 	if in.Came(); in.arrived != nil {
@@ -46,8 +46,9 @@ func (r received) complete(in *incoming) {
 	}
 }
 
-// TestOnlyOneAttemptWritesToABroadcast: a task's parent in a tree is run again, and two of its attempts send
-// the value. What comes of one when the other is complete must not get into the memory of the task.
+// TestOnlyOneAttemptWritesToABroadcast: a task's parent in a tree is run again, and two of its attempts
+// send the value. Once one attempt's value is complete, bytes of the other must not reach the task's
+// memory.
 func TestOnlyOneAttemptWritesToABroadcast(t *testing.T) {
 	r := receives(t)
 	plan := mustPlan(t, "binomial", "none")
@@ -65,8 +66,8 @@ func TestOnlyOneAttemptWritesToABroadcast(t *testing.T) {
 	}
 }
 
-// TestWhatTheDeadBeganTakesNoRoom: a value comes before its task has asked for it, and its sender dies in the
-// middle of it.
+// TestWhatTheDeadBeganTakesNoRoom: a value arrives before its task asked for it, and its sender crashes
+// in the middle of it.
 func TestWhatTheDeadBeganTakesNoRoom(t *testing.T) {
 	r := receives(t)
 	plan := r.m.Choose(collective.AllReduce, Choice{Bytes: receivedSize, Pieces: true})

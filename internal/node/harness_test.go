@@ -31,7 +31,7 @@ var (
 	socketKinds = allKinds[1:]
 )
 
-// short is how much of something to do: all of it where tests are run in full (bash .ci/run full).
+// short returns the amount of work: usual where tests run in full (bash .ci/run full), otherwise fewer.
 func short(usual, fewer int) int {
 	if extent.Full() {
 		return usual
@@ -39,10 +39,10 @@ func short(usual, fewer int) int {
 	return fewer
 }
 
-// hangTime is how long a test waits for what must happen, on a busy machine as well.
+// hangTime is how long a test waits for what must happen, even on a busy machine.
 const hangTime = 3 * time.Minute
 
-// patience bounds whatever would otherwise hang.
+// patience returns a context that bounds whatever would otherwise hang.
 func patience(t testing.TB) context.Context {
 	t.Helper()
 	return patienceOf(t, hangTime)
@@ -55,7 +55,7 @@ func patienceOf(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// witness is a Host that writes down what it is told.
+// witness is a Host that records what its process reports.
 type witness struct {
 	mu       sync.Mutex
 	asked    int
@@ -77,7 +77,7 @@ func (w *witness) Suspect(rank int, _ uint64, why string) {
 	w.suspects = append(w.suspects, fmt.Sprintf("process %d: %s", rank, why))
 }
 
-// said returns whom the process suspects, and why.
+// said returns the processes that the process suspects, and why.
 func (w *witness) said() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *witness) Opened(*membership.View) {}
 func (w *witness) Load(int, int64)         {}
 func (w *witness) Epoch(uint64)            {}
 
-// job is processes of this program, in memory or joined by sockets.
+// job is processes in this program, in memory or joined by sockets.
 type job struct {
 	t      testing.TB
 	kind   string
@@ -120,7 +120,7 @@ type job struct {
 	closed bool
 }
 
-// place is where a process may listen.
+// place returns where a process may listen.
 func place(dir, kind string, rank int) transport.Place {
 	if kind == transport.Unix || kind == transport.Shared {
 		return transport.Place{Kind: transport.Unix, Path: filepath.Join(dir, strconv.Itoa(rank))}
@@ -130,13 +130,13 @@ func place(dir, kind string, rank int) transport.Place {
 
 var testJob, testKey = [16]byte{1, 2, 3}, bytes.Repeat([]byte("k"), 32)
 
-// start makes a job, which ends with the test. Nobody may be suspected in it.
+// start makes a job, which ends with the test. No process may be suspected in it.
 func start(t testing.TB, kind string, n int, change func(*Config)) *job {
 	t.Helper()
 	return startWithout(t, kind, n, -1, change)
 }
 
-// startWithout does so without one of the processes, unless that is negative.
+// startWithout is start without one of the processes, unless absent is negative.
 func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)) *job {
 	t.Helper()
 	j := &job{t: t, kind: kind}
@@ -184,7 +184,7 @@ func startWithout(t testing.TB, kind string, n, absent int, change func(*Config)
 	return j
 }
 
-// will is what a process has recorded.
+// will returns what a process has recorded.
 func (j *job) will(rank int) []byte {
 	w := j.hosts[rank]
 	w.mu.Lock()
@@ -192,7 +192,7 @@ func (j *job) will(rank int) []byte {
 	return w.record
 }
 
-// introduce tells all where all are.
+// introduce passes the addresses of all processes to all.
 func (j *job) introduce() {
 	var all []Address
 	for r, p := range j.ps {
@@ -274,8 +274,8 @@ func each(ps []*Process, do func(m *Member) error) error {
 	return errors.Join(errs...)
 }
 
-// leavesNothing checks at the end of the test that it left no goroutine and no
-// descriptor. Call it first.
+// leavesNothing checks at the end of the test that it left no goroutine and no descriptor. Call it
+// first.
 func leavesNothing(t testing.TB) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
@@ -288,7 +288,7 @@ func leavesNothing(t testing.TB) {
 	})
 }
 
-// descriptors counts those that are open.
+// descriptors counts open descriptors.
 func descriptors(t testing.TB) int {
 	t.Helper()
 	r, w, err := os.Pipe() // so that the poller of package os is among them
@@ -303,7 +303,7 @@ func descriptors(t testing.TB) int {
 	return len(all)
 }
 
-// pattern fills b with bytes that tell where and in which message they are.
+// pattern fills b with bytes that depend on their position and on seed.
 func pattern(b []byte, seed uint64) []byte {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	i := 0
@@ -317,10 +317,10 @@ func pattern(b []byte, seed uint64) []byte {
 	return b
 }
 
-// message is the i-th message of a stream.
+// message returns the i-th message of a stream.
 func message(size int, seed uint64) []byte { return pattern(make([]byte, size), seed) }
 
-// checkMessage tells what is wrong with a message.
+// checkMessage returns what is wrong with a message.
 func checkMessage(got []byte, size int, seed uint64) error {
 	if len(got) != size {
 		return fmt.Errorf("message %#x has %d bytes, want %d", seed, len(got), size)
@@ -348,14 +348,14 @@ func mustPlan(t testing.TB, tree, correction string) Plan {
 	return plan
 }
 
-// dice is a source of its own, so that runs differ; its seed is logged.
+// dice returns a source of its own, so that runs differ; it logs the seed.
 func dice(t testing.TB) *rand.Rand {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// whole is that of a message that came in one piece.
+// whole returns the grant of a message that came in one piece.
 func whole() (in grant.In) {
 	in.Came()
 	return in

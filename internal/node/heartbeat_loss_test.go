@@ -15,19 +15,19 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// Signs of life that get lost, one in ten or all of them, change no view and raise no
-// suspicion: whoever is missed is asked, and answers.
+// Lost signs of life, one in ten or all of them, change no view and raise no suspicion: a process that
+// is missed is asked, and answers.
 func TestLostBeats(t *testing.T) {
 	const n, silence = 4, 300 * time.Millisecond
 	silences := int64(20)
 	if !extent.Full() {
 		silences = 6
 	}
-	want := silences * n * 2 // two beats a process in an eighth of the silence: at least so many silences
+	want := silences * n * 2 // two beats a process in an eighth of the silence: at least this many silences
 	for _, c := range []struct {
 		name      string
 		part      float64
-		datagrams bool // are sent as well, to where nobody takes them
+		datagrams bool // are sent as well, to an address where nobody receives them
 	}{{"one in ten", 0.1, false}, {"all", 1, false}, {"one in ten, and all datagrams", 0.1, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -55,14 +55,14 @@ func TestLostBeats(t *testing.T) {
 	}
 }
 
-// lossy passes on what processes say to each other, but for some signs of life.
+// lossy forwards what processes send to each other, but for some signs of life.
 type lossy struct {
-	part        float64 // of them, that is lost
+	part        float64 // the fraction that is lost
 	beats, lost atomic.Int64
-	witnesses   []*witness // of the processes; not the job's, in which nobody may be suspected
+	witnesses   []*witness // of the processes; not the job's, in which no process may be suspected
 }
 
-// suspects are those of a process.
+// suspects returns the suspicions of a process.
 func (l *lossy) suspects(rank int) []string {
 	return l.witnesses[rank].said()
 }
@@ -94,7 +94,7 @@ func startLossy(t *testing.T, n int, silence time.Duration, part float64, datagr
 	return j, l
 }
 
-// before listens in the place of an address until the test ends.
+// before listens in front of an address until the test ends.
 func (l *lossy) before(t *testing.T, to netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
@@ -126,8 +126,7 @@ func (l *lossy) before(t *testing.T, to netip.AddrPort) netip.AddrPort {
 	return at.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// pass passes on what comes, until either end closes. Where nothing else is said, a
-// sign of life comes alone.
+// pass forwards bytes until either end closes. Where nothing else is sent, a sign of life comes alone.
 func (l *lossy) pass(from, to net.Conn) {
 	defer from.Close()
 	defer to.Close()

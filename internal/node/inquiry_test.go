@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Values of operations that end long after later ones, as timers make them do, are
-// not kept; to look for them among the kept ones must come to an end.
+// A process does not keep values of operations that end long after later ones, as timers make them do;
+// its search for them among the kept values terminates.
 func TestLateValuesAreNotKept(t *testing.T) {
 	p, err := newProcess(Config{Size: 2})
 	if err != nil {
@@ -43,8 +43,9 @@ func TestLateValuesAreNotKept(t *testing.T) {
 	}
 }
 
-// TestPromiseIsAskedForInTheView: task 1 is run again by process 2, which corrects a broadcast without its value before process 0 has
-// opened the view. Process 0 asks the process that is dead; when the view opens it asks the other one.
+// TestPromiseIsAskedForInTheView: process 2 runs task 1 again and corrects a broadcast without its
+// value before process 0 has opened the view. Process 0 asks the crashed process; when the view opens
+// it asks process 2.
 func TestPromiseIsAskedForInTheView(t *testing.T) {
 	job, err := NewLocal(3, Config{Tasks: 3, Adopt: func(int, int, int) {}})
 	if err != nil {

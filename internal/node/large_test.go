@@ -8,12 +8,12 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// However large a value is, a process copies and combines little of it at a time while it holds
-// its lock: all else in the process waits for that.
+// However large a value is, a process copies and combines little of it at a time while it holds its
+// lock: everything else in the process waits for the lock.
 func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 	const size = 4*foldMax + 8
 	ops := []collective.Op{collective.Broadcast, collective.AllToAll, collective.Reduce, collective.Scatter, collective.Gather, collective.AllGather, collective.AllReduce, collective.Scan}
-	if testing.Short() { // the race detector, which goes with -short, is slow
+	if testing.Short() { // the race detector, which is used with -short, is slow
 		ops = ops[:3]
 	}
 	for p := short(2, 3); p <= 3; p++ {
@@ -40,7 +40,7 @@ func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 				}
 				for _, p := range j.ps {
 					p.engine.Lock()
-					if p.engine.WorkedMax() > 2*foldMax { // what is copied comes in small pieces
+					if p.engine.WorkedMax() > 2*foldMax { // copies are in small pieces
 						t.Errorf("process %d copies and combines %d bytes at a time; allowed: %d", p.cfg.Rank, p.engine.WorkedMax(), 2*foldMax)
 					}
 					p.engine.Unlock()
@@ -50,7 +50,7 @@ func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 	}
 }
 
-// A large value is received where it stays: there is room for all of it from the beginning.
+// A large value is received where it stays: its memory is allocated whole at the beginning.
 func TestRoomForAValueIsMadeOnce(t *testing.T) {
 	p, err := newProcess(Config{Rank: 0, Size: 2})
 	if err != nil {

@@ -36,7 +36,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// mixed is so many rounds of four operations each, among them failed ones.
+// mixed runs rounds of four operations each, among them failed ones.
 func mixed(ctx context.Context, m *Member, plans []Plan, rounds int) error {
 	n := m.Size()
 	for i := range rounds {
@@ -72,7 +72,7 @@ func mixed(ctx context.Context, m *Member, plans []Plan, rounds int) error {
 	return nil
 }
 
-// leftovers checks that a process at rest holds nothing it need not.
+// leftovers checks that a process at rest holds nothing unneeded.
 func leftovers(t *testing.T, p *Process) {
 	t.Helper()
 	var what string
@@ -107,8 +107,8 @@ func leftovers(t *testing.T, p *Process) {
 	t.Errorf("process %d: %s", p.cfg.Rank, what)
 }
 
-// Close in the middle of traffic: everything that goes on fails soon, nothing is
-// left, and Close does not hang.
+// Close in the middle of traffic ends everything that is under way soon, leaves nothing, and does not
+// hang.
 func TestCloseInTheMiddle(t *testing.T) {
 	const rounds = 6 // each run draws other moments
 	for _, kind := range socketKinds {

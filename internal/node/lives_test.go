@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// What a life of a process has said of its task is not true of the next one, which runs the task again, though
-// the message was held until the group was joined and the view was open.
+// A report of one incarnation about its task is not believed of the next incarnation, which runs the
+// task again, even if the message was held until the group was joined and the view was open.
 func TestOnlyTheLifeOfTheViewIsBelieved(t *testing.T) {
 	job, err := NewLocal(2, Config{Adopt: func(int, int, int) {}})
 	if err != nil {
@@ -34,9 +34,9 @@ func TestOnlyTheLifeOfTheViewIsBelieved(t *testing.T) {
 	}
 }
 
-// TestOnlyTheAttemptThatCountsIsBelieved: a view gives task 1 back to the process that runs it. What the attempt
-// before has told of how far it was may still come. What the new one has told stays true if what it was sent
-// is to be sent once more: it has told it once.
+// TestOnlyTheAttemptThatCountsIsBelieved: a view gives task 1 back to the process that runs it. Reports
+// of the previous attempt's progress may still arrive. Reports of the new attempt stay true when what
+// it was sent must be sent once more, since it sends each report once.
 func TestOnlyTheAttemptThatCountsIsBelieved(t *testing.T) {
 	job, err := NewLocal(2, Config{Adopt: func(int, int, int) {}})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// How many tasks fit into a process is told to the others. In Local, where all share
-// one heap, the logs make the difference.
+// Each process reports how many tasks fit into it. In Local, where all share one heap, the logs make
+// the difference.
 func TestLoadIsTold(t *testing.T) {
 	j := start(t, memory, 3, func(c *Config) {
 		c.Tasks, c.Memory, c.Adopt = 6, 1<<40, func(int, int, int) {}
@@ -23,7 +23,7 @@ func TestLoadIsTold(t *testing.T) {
 	p := j.ps[2]
 	p.engine.Lock()
 	defer p.engine.Unlock()
-	// Two tasks that take half, and a quarter, of what is allowed.
+	// Two tasks of each process take half, and a quarter, of what is allowed.
 	for r, want := range []int{4, 8} {
 		if got := p.views.state.LimitOf(membership.Member{ID: protocol.Rank(r), Incarnation: 1}); got != want {
 			t.Errorf("process %d can own %d tasks, want %d", r, got, want)
@@ -31,7 +31,7 @@ func TestLoadIsTold(t *testing.T) {
 	}
 }
 
-// One without tasks does not know what they take.
+// A process without tasks does not know what they take.
 func TestSpareTakesAny(t *testing.T) {
 	j := start(t, memory, 2, func(c *Config) {
 		c.Owner, c.Memory, c.Adopt = []int32{0, 0}, 1, func(int, int, int) {}

@@ -47,8 +47,8 @@ func TestLittleLogTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// What is in the log is what the receivers took, though the memory of operations was
-// used again by many others since.
+// The log holds what the receivers took, though many other operations reused the memory of the logged
+// ones.
 func TestLogIsWhatOthersTook(t *testing.T) {
 	rng := dice(t)
 	sizes := []int{8, 3001, 16 << 10, eagerMax, eagerMax + 8, copiedMax + 8, short(1<<20, copiedMax+64)}
@@ -74,8 +74,7 @@ func TestLogIsWhatOthersTook(t *testing.T) {
 	}
 }
 
-// logs carries out operations, of which the tasks copy the results at once, and
-// broadcasts without a schedule.
+// logs runs operations, whose results the tasks copy at once, and broadcasts without a schedule.
 func logs(t *testing.T, j *job, p int, all []trial) {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), hangTime, errors.New("the test hangs"))
@@ -104,7 +103,7 @@ func logs(t *testing.T, j *job, p int, all []trial) {
 	}
 }
 
-// compareLogs compares what is in the logs with what the receivers have digests of.
+// compareLogs compares the contents of the logs with the digests of the receivers.
 func compareLogs(t *testing.T, j *job) {
 	t.Helper()
 	type sent struct {
@@ -153,7 +152,7 @@ func compareLogs(t *testing.T, j *job) {
 	t.Logf("%d messages in the logs, %d compared, %d of them large", len(all), compared, large)
 }
 
-// What goes to several counts once, be it a result or put together.
+// A value sent to several tasks counts once, whether it is a result or was put together.
 func TestLogCountsWhatGoesToSeveralOnce(t *testing.T) {
 	const p, size, times = 4, 64 << 10, 10
 	for _, op := range []collective.Op{collective.AllReduce, collective.AllGather, collective.Broadcast} {

@@ -18,14 +18,14 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Every collective by every algorithm, over every transport, among every number
-// of tasks, with values of all sizes, from and to every root, whoever owns which
-// task: what a serial reference says, bit for bit.
+// The matrix runs every collective by every algorithm, over every transport, among every number of
+// tasks, with values of all sizes, from and to every root, with any distribution of the tasks to
+// processes. Results equal those of a serial reference, bit for bit.
 
-// matrixVariable asks for the full matrix, which takes hours.
+// matrixVariable is the environment variable that asks for the full matrix, which takes hours.
 const matrixVariable = "COPPICE_MATRIX"
 
-// matrixSizes are bytes a task. Values beyond 64 KiB need a grant.
+// matrixSizes are bytes per task. Values beyond 64 KiB need a grant.
 var matrixSizes = []int{0, 1, 8, 2<<10 + 1, 3001, eagerMax, eagerMax + 8, 8 << 20}
 
 var matrixOps = []collective.Op{
@@ -42,7 +42,7 @@ type trial struct {
 	root     int
 	size     int
 	seed     uint64
-	works    bool // to combine is the user's, as package coppice has it: values may differ in length
+	works    bool // the user's code combines, as in package coppice: values may differ in length
 	room     bool // results are received where the task says
 	copies   bool // and copied at once
 }
@@ -64,12 +64,12 @@ func (x trial) plan() Plan {
 
 func (x trial) vector() bool { return x.op == collective.Broadcast || x.op >= collective.Reduce }
 
-// whole tells whether it combines whole values.
+// whole reports whether it combines whole values.
 func (x trial) whole() bool {
 	return x.op >= collective.Reduce && x.spans == 1 && x.by != collective.Ring && x.by != collective.Rabenseifner
 }
 
-// elem is the size of a vector's elements.
+// elem returns the size of a vector's elements.
 func (x trial) elem() int {
 	if x.size%8 == 0 {
 		return 8
@@ -77,8 +77,8 @@ func (x trial) elem() int {
 	return 1
 }
 
-// input is what task r gives to task d. Blocks differ in length, and some are
-// absent; vectors do not.
+// input returns what task r gives to task d. Blocks differ in length, and some are absent; vectors do
+// not.
 func (x trial) input(r, d int) []byte {
 	if x.vector() {
 		return message(x.size, x.seed<<16|uint64(r))
@@ -140,7 +140,7 @@ func (x trial) canonical(lo, hi int) []byte {
 	return v
 }
 
-// call is what a task passes.
+// call returns the call of a task.
 func (x trial) call(self, p int) Call {
 	c := Call{Plan: x.plan(), Sign: x.seed, Works: x.works, Copies: x.copies}
 	if x.op >= collective.Reduce {
@@ -175,7 +175,7 @@ func (x trial) call(self, p int) Call {
 	return c
 }
 
-// want is what each task gets, computed without messages: a vector has one value.
+// want returns what each task gets, computed without messages: a vector has one value.
 func (x trial) want(p int) (all [][][]byte) {
 	var total [][]byte
 	switch x.op {
@@ -209,7 +209,7 @@ func (x trial) want(p int) (all [][][]byte) {
 	return all
 }
 
-// run takes part and compares.
+// run takes part in the operation and compares the result.
 func (x trial) run(ctx context.Context, m *Member, want [][]byte) error {
 	c := x.call(m.Rank(), m.Size())
 	r, err := m.Do(ctx, c)
@@ -231,7 +231,7 @@ func (x trial) run(ctx context.Context, m *Member, want [][]byte) error {
 	return nil
 }
 
-// trials lists all of an operation among p tasks but for size and root.
+// trials lists all trials of an operation among p tasks, without size and root.
 func trials(op collective.Op, p int) (all []trial) {
 	for _, anyOrder := range []bool{false, true} {
 		if anyOrder && op < collective.Reduce {
@@ -248,7 +248,7 @@ func trials(op collective.Op, p int) (all []trial) {
 	return all
 }
 
-// rooted tells whether an operation has a root.
+// rooted reports whether an operation has a root.
 func rooted(op collective.Op) bool {
 	return op != collective.AllGather && op != collective.AllToAll && op != collective.AllReduce && op != collective.Scan
 }
@@ -256,8 +256,7 @@ func rooted(op collective.Op) bool {
 // blocksMax bounds the bytes of all blocks together: all tasks are in one process.
 const blocksMax = 1 << 29
 
-// matrixOf lists trials among p tasks: with every root and size, or one of each
-// drawn at random.
+// matrixOf lists trials among p tasks: with every root and size, or with one of each drawn at random.
 func matrixOf(p int, rng *rand.Rand, full bool) (all []trial) {
 	for _, op := range matrixOps {
 		for _, x := range trials(op, p) {
@@ -289,7 +288,7 @@ func matrixOf(p int, rng *rand.Rand, full bool) (all []trial) {
 	return all
 }
 
-// ownership draws how many processes there are and who owns which task.
+// ownership draws the number of processes and the owner of each task.
 func ownership(p, most int, rng *rand.Rand) (n int, owner []int32) {
 	if p <= most && rng.IntN(3) == 0 {
 		return p, nil
@@ -346,16 +345,16 @@ func TestCollectivesEqualTheSerialReference(t *testing.T) {
 	t.Logf("%d operations", count)
 }
 
-// matrix carries out operations one after the other in one job.
+// matrix runs operations one after the other in one job.
 func matrix(t *testing.T, kind string, n int, owner []int32, p int, all []trial) {
 	t.Helper()
 	j := start(t, kind, n, func(c *Config) { c.Tasks, c.Owner = p, owner })
 	defer func() {
 		j.close()
-		j.ps, j.local = nil, nil // the test holds the job to its end
+		j.ps, j.local = nil, nil // the test keeps the job to its end
 	}()
 	for i := 0; i < len(all); {
-		// Several at once, as far as memory allows: tasks are in different ones.
+		// Several trials at once, as far as memory allows: tasks are in different ones.
 		end, cost := i, 0
 		var wants [][][][]byte
 		for end < len(all) && end-i < 8 && cost < 1<<25 {
@@ -383,7 +382,7 @@ func matrix(t *testing.T, kind string, n int, owner []int32, p int, all []trial)
 	}
 }
 
-// Large values, sampled: what CI has time for of the matrix's large half.
+// Large values, sampled: the part of the matrix's large half that CI has time for.
 func TestLargeCollectives(t *testing.T) {
 	if testing.Short() {
 		t.Skip("large values take seconds; runs without -short")
@@ -411,7 +410,7 @@ func TestLargeCollectives(t *testing.T) {
 	}
 }
 
-// Ownership is checked: a map for all tasks, to processes that there are.
+// A process owns the tasks that the map of owners gives it.
 func TestOwners(t *testing.T) {
 	for _, c := range []struct {
 		n, tasks int

@@ -30,8 +30,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// exchange sends messages of the sizes to the other of two tasks on so many tags
-// by turns, and receives as many.
+// exchange sends messages of the sizes to the other of two tasks, on this many tags by turns, and
+// receives as many.
 func exchange(ctx context.Context, m *Member, sizes []int, tags int) error {
 	other := 1 - m.Rank()
 	for tag := range tags {
@@ -55,7 +55,7 @@ func exchange(ctx context.Context, m *Member, sizes []int, tags int) error {
 	return nil
 }
 
-// A message to oneself.
+// A task sends a message to itself.
 func TestMessageToOneself(t *testing.T) {
 	for _, kind := range allKinds {
 		ctx := patience(t)
@@ -80,8 +80,7 @@ func TestMessageToOneself(t *testing.T) {
 	}
 }
 
-// One message of more than 4 GiB. It needs 9 GiB of memory, so it has to be
-// asked for.
+// One message has more than 4 GiB. The test needs 9 GiB of memory, so it runs only on request.
 func TestHugeMessage(t *testing.T) {
 	if testing.Short() || os.Getenv("COPPICE_HUGE") != "1" {
 		t.Skip("needs 9 GiB of memory; to run it: COPPICE_HUGE=1 go test -run HugeMessage ./internal/node, or bash .ci/run integration")
@@ -179,7 +178,7 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 					}
 					blocked <- million
 				}()
-				// Until it blocks: then somebody wants room and nothing moves.
+				// Until Send blocks: then a Send waits for room and nothing moves.
 				for !wantsRoom(j.ps[0]) {
 					select {
 					case n := <-blocked:
@@ -230,7 +229,7 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 	}
 }
 
-// wantsRoom tells whether a Send waits.
+// wantsRoom reports whether a Send waits.
 func wantsRoom(p *Process) bool {
 	p.engine.Lock()
 	defer p.engine.Unlock()
@@ -242,7 +241,7 @@ func wantsRoom(p *Process) bool {
 	return false
 }
 
-// Once the receiver does receive, everything that was sent is there.
+// Once the receiver receives, everything that was sent is there.
 func TestSlowReceiver(t *testing.T) {
 	const n = 5000
 	for _, kind := range allKinds {
@@ -277,7 +276,7 @@ func TestSlowReceiver(t *testing.T) {
 	}
 }
 
-// A context that ends ends the waits, and the process works on.
+// A context that ends also ends the waits; the process works on.
 func TestContextsEndWaits(t *testing.T) {
 	for _, kind := range allKinds {
 		t.Run(kind, func(t *testing.T) {

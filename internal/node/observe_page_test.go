@@ -7,8 +7,9 @@ import (
 	"github.com/coppice-go/coppice/internal/detect"
 )
 
-// A process that another one of its host learns of has beaten in their page already. Otherwise the other one would wait for
-// messages, which a process of the same host does not get, and suspect a healthy process.
+// A process beats in the page before another process of its host learns of it. Otherwise the other one
+// would wait for messages, which processes of one host do not send each other, and suspect a healthy
+// process.
 func TestProcessBeatsBeforeItIsKnown(t *testing.T) {
 	page, err := detect.OpenPage(t.TempDir(), 2)
 	if err != nil {

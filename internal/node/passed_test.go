@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/internal/transport"
 )
 
-// What is passed on to a task that has returned is still to be sent, by it to others: its memory is not
-// used again before.
+// A process still has to forward what was sent through a task that has returned: it does not reuse that
+// memory before.
 func TestMemoryPassedOnToATaskThatHasReturned(t *testing.T) {
 	ctx := patience(t)
 	j := start(t, transport.Unix, 4, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// TestWaitsAfterIdlenessAreLookedAfter: a process at rest does not patrol; as soon as somebody
-// waits, it does.
+// TestWaitsAfterIdlenessAreLookedAfter: a process at rest does not patrol; as soon as a call waits, it
+// does.
 func TestWaitsAfterIdlenessAreLookedAfter(t *testing.T) {
 	j := start(t, transport.Unix, 2, nil)
 	p := j.ps[0]

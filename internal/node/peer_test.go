@@ -10,12 +10,12 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// supply has connections, both ends of each, for processes that are made by hand.
+// supply holds connections, with both ends of each, for processes made by hand.
 type supply struct {
 	here, there *transport.Endpoint
 	at          transport.Address
 	got         chan *transport.Conn
-	a, b        *transport.Conn // those at hand
+	a, b        *transport.Conn // the two ends of the current connection
 }
 
 func newSupply(t testing.TB, kind string) *supply {
@@ -43,7 +43,7 @@ func newSupply(t testing.TB, kind string) *supply {
 	return s
 }
 
-// conn is this end of a connection that nobody uses.
+// conn returns this end of an unused connection.
 func (s *supply) conn(t testing.TB) *transport.Conn {
 	t.Helper()
 	if s.a == nil {
@@ -66,7 +66,7 @@ func (s *supply) drain() {
 	}
 }
 
-// byHand is process 0 of 3, which nobody drives.
+// byHand returns process 0 of 3, which no goroutine drives.
 func byHand(t testing.TB) *Process {
 	t.Helper()
 	p, err := newProcess(Config{Rank: 0, Size: 3, Host: &witness{}})
@@ -80,7 +80,7 @@ func byHand(t testing.TB) *Process {
 	return p
 }
 
-// another is a connection besides the one at hand.
+// another returns a second connection besides the current one.
 func (s *supply) another(t testing.TB) (a, b *transport.Conn) {
 	t.Helper()
 	had, hadB := s.a, s.b
@@ -90,9 +90,9 @@ func (s *supply) another(t testing.TB) (a, b *transport.Conn) {
 	return a, b
 }
 
-// The end of a large message may end the connection, since it makes others be
-// sent: the rest of what was read is then forgotten, and not taken for the
-// beginning of what the next connection brings.
+// The end of a large message may end the connection, since it causes others to be sent. The process
+// then discards the rest of what it read, and does not take it for the beginning of what the next
+// connection brings.
 func TestMessageEndsItsConnection(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
 	defer p.engine.Stop()
@@ -121,8 +121,8 @@ func TestMessageEndsItsConnection(t *testing.T) {
 	}
 }
 
-// A try to connect that fails because the peer's own connection was faster is no
-// reason to think that there is none.
+// If an attempt to connect fails because the peer's own connection was faster, the process does not
+// conclude that there is no connection.
 func TestOursFailsAfterTheirsCame(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
 	defer p.engine.Stop()
@@ -142,8 +142,7 @@ func TestOursFailsAfterTheirsCame(t *testing.T) {
 	}
 }
 
-// A connection that was accepted long ago and is handed over late does not
-// replace a newer one.
+// A connection that was accepted long ago and handed over late does not replace a newer one.
 func TestLateConnectionIsNotTaken(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
 	defer p.engine.Stop()
@@ -167,7 +166,7 @@ func TestLateConnectionIsNotTaken(t *testing.T) {
 	q.disconnect()
 }
 
-// What was sent before there was a connection goes out once.
+// Messages sent before there was a connection go out once.
 func TestFirstBeatGoesOutOnce(t *testing.T) {
 	s, p := newSupply(t, transport.Unix), byHand(t)
 	defer p.engine.Stop()
@@ -210,8 +209,7 @@ func TestCreditBeyondWhatWasSent(t *testing.T) {
 	}
 }
 
-// What a connection has buffered does not show at the poller, so a read leaves
-// none of it.
+// The poller does not see what a connection has buffered, so a read leaves none of it.
 func TestReadLeavesNothingBuffered(t *testing.T) {
 	s, p := newSupply(t, transport.TLS), byHand(t)
 	defer p.engine.Stop()
@@ -243,8 +241,8 @@ func TestReadLeavesNothingBuffered(t *testing.T) {
 	}
 }
 
-// A process that was started again listens where its life before did. Who means that one is
-// turned away: the connection could not be resumed, and the peer would be suspected.
+// A restarted process listens where its previous incarnation did. It turns away a peer that means the
+// previous one: the connection could not be resumed, and the peer would be suspected.
 func TestWhoMeansTheLifeBeforeIsTurnedAway(t *testing.T) {
 	p := byHand(t)
 	defer p.engine.Stop()

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// What a task receives in place of what it has sent can come before that has left: another attempt of
-// the task has sent the same to others. What waits to be sent stays as it is.
+// What a task receives in place of what it has sent can arrive before the latter has left, since
+// another attempt of the task has sent the same to others. It does not change what waits to be sent.
 func TestWhatWaitsToBeSentIsNotReplaced(t *testing.T) {
 	for name, owner := range map[string][]int32{"to another process": {0, 1, 2, 3}, "to a task of the process": {0, 1, 0, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestWhatWaitsToBeSentIsNotReplaced(t *testing.T) {
 	}
 }
 
-// waiting is a large value that waits to be sent to a process; nil: there is none.
+// waiting returns a large value that waits to be sent to a process, or nil.
 func waiting(q *peer) []byte {
 	for _, o := range slices.Concat(q.queue, slices.Collect(q.asked.All())) {
 		if len(o.value) > eagerMax {

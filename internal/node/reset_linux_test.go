@@ -2,8 +2,8 @@ package node
 
 import "syscall"
 
-// reset replaces the socket under a connection by one that is at its end: the
-// kernel forgets what it had to send, and tells the peer.
+// reset replaces the socket under a connection with one at its end: the kernel forgets what it had to
+// send, and notifies the peer.
 func reset(p *Process, q *peer) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

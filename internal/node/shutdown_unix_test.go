@@ -4,7 +4,7 @@ package node
 
 import "syscall"
 
-// shutdown ends what can be written to a socket, or also what can be read.
+// shutdown closes a socket for writing, or for both writing and reading.
 func shutdown(fd int, both bool) {
 	how := syscall.SHUT_WR
 	if both {

@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// TestEitherCopyOfAMessageWillDo: the sender of a large message dies in the middle of it, and its
-// next attempt sends it before anybody here has heard of the death.
+// TestEitherCopyOfAMessageWillDo: the sender of a large message crashes in the middle of it, and its
+// next attempt sends the message before this process has heard of the crash.
 func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	l, err := NewLocal(3, Config{Adopt: func(int, int, int) {}})
 	if err != nil {
@@ -52,8 +52,8 @@ func TestEitherCopyOfAMessageWillDo(t *testing.T) {
 	}
 }
 
-// TestOnlyOneAttemptWritesToAResult: of a large message that two attempts of a task send, the
-// second is complete first. What then comes of the first must not get into the result.
+// TestOnlyOneAttemptWritesToAResult: two attempts of a task send a large message, and the second
+// attempt's copy is complete first. Later bytes of the first must not reach the result.
 func TestOnlyOneAttemptWritesToAResult(t *testing.T) {
 	l, err := NewLocal(3, Config{Adopt: func(int, int, int) {}})
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/coppice-go/coppice/internal/wire"
 )
 
-// begin lets the intruder send the beginning of a large value, and waits until it is
-// there.
+// begin lets the intruder send the beginning of a large value, and waits until it has arrived.
 func (x *intruder) begin(t *testing.T, p *Process, change func(*envelope)) {
 	t.Helper()
 	const size = 200 << 10
@@ -33,7 +32,7 @@ func (x *intruder) begin(t *testing.T, p *Process, change func(*envelope)) {
 	}
 }
 
-// Who receives, after its death, what a process has begun to send, gets an error.
+// A task that receives, after the crash, what a crashed process began to send gets an error.
 func TestReceiveWhatTheDeadBegan(t *testing.T) {
 	j, x := intrude(t)
 	x.begin(t, j.ps[0], func(e *envelope) { e.plan = Plan{op: opSend} })
@@ -43,8 +42,8 @@ func TestReceiveWhatTheDeadBegan(t *testing.T) {
 	}
 }
 
-// What the dead began to send of a corrected broadcast does not keep out what others
-// send of it.
+// A value of a corrected broadcast that a crashed process began to send does not keep out the same
+// value from other processes.
 func TestOthersSendWhatTheDeadBegan(t *testing.T) {
 	j, x := intrude(t)
 	ctx := patience(t)

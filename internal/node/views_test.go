@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// A process that was stopped has lost no patience meanwhile: what the others said
-// waits to be read.
+// A pause of a process does not count as time that it waited for others: what they said waits to be
+// read.
 func TestAPauseIsNoPatience(t *testing.T) {
 	p, err := newProcess(Config{Rank: 0, Size: 3})
 	if err != nil {
@@ -34,7 +34,7 @@ func TestAPauseIsNoPatience(t *testing.T) {
 	}
 }
 
-// What comes after the end is answered, but opens nothing.
+// A process answers what arrives after its end, but opens no view.
 func TestNoViewOpensAfterTheEnd(t *testing.T) {
 	j := start(t, transport.Unix, 3, nil)
 	p := j.ps[1]
@@ -54,10 +54,10 @@ func TestNoViewOpensAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The next life of a process may be known before its death is: the views learn of that all
-// the same, and what the dead one had is nobody's until then.
+// A process may learn of a peer's next incarnation before the crash of the first: the views learn of
+// the crash all the same, and until then no process owns what the crashed one had.
 func TestADeathAfterTheNextLife(t *testing.T) {
-	for _, known := range []bool{false, true} { // where the first life listened
+	for _, known := range []bool{false, true} { // whether the address of the first incarnation is known
 		j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
 		at := j.ps[0].Endpoint().Addresses()[0]
 		at.Path += "nowhere"
@@ -73,8 +73,8 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 			p.engine.Unlock()
 		}
 		for _, p := range j.ps[:2] { // the first may have the second open the next view
-			p.PeersReturned([]int{2}, 1, "") // what its first life said before
-			p.PeersReturned([]int{2}, 2, "") // and its next, which has no tasks
+			p.PeersReturned([]int{2}, 1, "") // a report of its first incarnation
+			p.PeersReturned([]int{2}, 2, "") // a report of its next one, which has no tasks
 			p.Tell(Death{Rank: 2, Incarnation: 1, Certain: true, How: "for the test"})
 		}
 		deadline := time.Now().Add(20 * time.Second)
@@ -92,8 +92,8 @@ func TestADeathAfterTheNextLife(t *testing.T) {
 	}
 }
 
-// What is sent to a member of the view that is open is not for its next life, which the
-// values of Once that it follows from were never told to.
+// Messages to a member of the open view are not sent to its next incarnation, which has not received
+// the values of Once that they follow from.
 func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
 	j := startWithout(t, transport.Unix, 3, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
 	p := j.ps[0]
@@ -119,7 +119,8 @@ func TestWhatIsForTheDeadDoesNotReachTheNextLife(t *testing.T) {
 	}
 }
 
-// A view waits for a process that has not begun, for longer than for one that does not answer, until that process is given up.
+// A view waits longer for a process that has not begun than for one that does not answer, until that
+// process counts as dead.
 func TestAViewWaitsForWhoHasNotBegun(t *testing.T) {
 	t.Parallel() // it waits
 	j := startWithout(t, transport.Unix, 5, 4, func(c *Config) { c.Silence = time.Second })
@@ -142,15 +143,15 @@ func TestAViewWaitsForWhoHasNotBegun(t *testing.T) {
 			t.Errorf("%v, ended %v", v, p.Ended())
 		}
 	}
-	for _, w := range j.hosts { // a busy machine
+	for _, w := range j.hosts { // a busy machine may have caused suspicions
 		w.mu.Lock()
 		w.suspects = nil
 		w.mu.Unlock()
 	}
 }
 
-// Only who owns a task says that it has returned: another may know no better than that its
-// first owner has.
+// Only the owner of a task can report that it has returned: another process may only know that its
+// first owner has returned.
 func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
 	p, err := newProcess(Config{Rank: 0, Size: 3})
 	if err != nil {
@@ -166,7 +167,7 @@ func TestWhoHasNoTaskDoesNotSpeakForIt(t *testing.T) {
 	}
 }
 
-// A process that leaves because its part has ended is dead to the others.
+// A process that leaves because its part has ended counts as dead for the others.
 func TestWhoLeavesBeforeTheEndIsDead(t *testing.T) {
 	j := start(t, transport.Unix, 2, nil)
 	meetAll(patience(t), j)
@@ -184,7 +185,8 @@ func TestWhoLeavesBeforeTheEndIsDead(t *testing.T) {
 	}
 }
 
-// TestJoinerGivesUp: a process that asks to be let in when nobody is left ends, though it has nothing to do meanwhile.
+// TestJoinerGivesUp: a process that asks to join when no member is left ends, though nothing else
+// happens meanwhile.
 func TestJoinerGivesUp(t *testing.T) {
 	p, err := New(
 		Config{Rank: 1, Size: 2, Silence: 200 * time.Millisecond, Joins: true, Host: &witness{}, HostName: "here"},

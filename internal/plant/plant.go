@@ -1,9 +1,9 @@
-// Package plant sees to it that tests find mistakes. A test that never failed proves
-// little; so the tests of a package are built once more with a few lines of a machine's
-// source replaced, each by lines that do the wrong thing if the environment says so,
-// and then each mistake must be found. By default a test checks only that the lines are
-// there: building and running take long. COPPICE_FULL=1 plants all mistakes (make mutants);
-// with COPPICE_MUTANTS=N, too, one tenth of them, as CI does, which takes another one each day.
+// Package plant checks that tests find mistakes. A test that never failed proves little; so plant
+// builds the tests of a package once more with a few lines of a machine's source replaced. Each
+// replacement does the wrong thing if the environment selects it, and then the tests must find it. By
+// default a test checks only that the lines exist, since building and running take long. COPPICE_FULL=1
+// plants all mistakes (make mutants); with COPPICE_MUTANTS=N as well, one tenth of them, as CI does,
+// with a different tenth each day.
 package plant
 
 import (
@@ -24,19 +24,20 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// Variable names the mistake that is to be made.
+// Variable is the environment variable that names the mistake to make.
 const Variable = "COPPICE_MISTAKE"
 
-// tenthVariable says which tenth of all mistakes is planted, 0 to 9: no value, all.
+// tenthVariable is the environment variable that selects a tenth of all mistakes, 0 to 9; without it,
+// all are planted.
 const tenthVariable = "COPPICE_MUTANTS"
 
-// None is its value where none is to be made.
+// None is the value of Variable that selects no mistake.
 const None = "none of them"
 
-// seedVariable has the seed of a mistake.
+// seedVariable is the environment variable with the seed of a mistake.
 const seedVariable = "COPPICE_MISTAKE_SEED"
 
-// Seed is where random schedules begin: with one that finds the mistake, if it is known.
+// Seed returns the seed at which random schedules begin: one that finds the mistake, if it is known.
 func Seed() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64); err == nil {
 		return n
@@ -44,25 +45,25 @@ func Seed() uint64 {
 	return 1
 }
 
-// Mistake is one that is planted.
+// Mistake is a planted mistake.
 type Mistake struct {
 	Name     string
-	File     string   // of the machine
-	Old, New string   // what is replaced; wrong(«name») tells whether to go wrong
-	Test     string   // that must find it, as -test.run has it
-	By       []string // one of them is in what the test says; none: any will do
+	File     string   // the machine's source file
+	Old, New string   // New replaces Old; in it, wrong("name") reports whether to go wrong
+	Test     string   // the test that must find it, as -test.run takes it
+	By       []string // the test's output contains one of them; none: any output will do
 	Seed     uint64   // finds it at once, as long as nothing else changes; 0: not known
 }
 
-// Garden is where mistakes are planted.
+// Garden is a machine's package in which mistakes are planted.
 type Garden struct {
 	Machine  string // the folder of the machine
 	Package  string // its name
-	Imports  string // of Help, a line each
-	Help     string // functions that the new lines need
+	Imports  string // the imports of Help, a line each
+	Help     string // functions that the new lines call
 	Mistakes []Mistake
-	Healthy  string   // a test that passes without a mistake, as -test.run has it
-	Tests    []string // the files of the tests; the others are not built, unless there are none
+	Healthy  string   // a test that passes without a mistake, as -test.run takes it
+	Tests    []string // the files of the tests; only these are built, unless there are none
 }
 
 // Find checks that the tests of the package under test find every mistake.
@@ -71,11 +72,11 @@ func (g *Garden) Find(t *testing.T) {
 	Find(t, g)
 }
 
-// Find does the same for several machines, for which the tests are built only once.
+// Find does the same for several machines and builds the tests only once.
 func Find(t *testing.T, gardens ...*Garden) {
 	t.Helper()
 	for _, g := range gardens {
-		g.sources(t) // all mistakes could be made
+		g.sources(t) // checks that all mistakes could be made
 	}
 	if extent.Few(t, "the mistakes, with which the tests are built once more") {
 		return
@@ -92,8 +93,9 @@ func Find(t *testing.T, gardens ...*Garden) {
 	}
 }
 
-// due returns the mistakes of a tenth, or all. Five neighbours are in the same one, since tests are built once for all of them;
-// where a garden begins depends on its first mistake, so that small gardens are not all due on the same day.
+// due returns the mistakes of a tenth, or all. It keeps five neighbours together, since their tests are
+// built only once; where a garden begins depends on its first mistake, so that small gardens are not
+// all due on the same day.
 func (g *Garden) due(tenth string) (due []Mistake) {
 	h := fnv.New32a()
 	h.Write([]byte(g.Mistakes[0].Name))
@@ -137,10 +139,10 @@ func (g *Garden) find(t *testing.T, program string, due []Mistake) {
 	}
 }
 
-// replayed is how a violation says with which seed it is found at once.
+// replayed matches the line of a violation with the seed that finds it at once.
 var replayed = regexp.MustCompile(`replay: runs 1, seed \d+`)
 
-// verdict is the line of a failing test that says what is wrong.
+// verdict returns the line of a failing test that says what is wrong.
 func verdict(out string) string {
 	for line := range strings.Lines(out) {
 		if i := strings.Index(line, "=> "); i >= 0 {
@@ -150,7 +152,7 @@ func verdict(out string) string {
 	return "?"
 }
 
-// plant builds the tests with the mistakes, and returns where.
+// plant builds the tests with the mistakes, and returns the path of the program.
 func plant(t *testing.T, gardens []*Garden) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -167,7 +169,7 @@ func plant(t *testing.T, gardens []*Garden) string {
 		}
 	}
 	for _, path := range others(t, gardens) {
-		replace[path] = "" // there is none
+		replace[path] = "" // removes the file
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
@@ -176,7 +178,7 @@ func plant(t *testing.T, gardens []*Garden) string {
 	list, program := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "planted.test")
 	write(t, list, overlay)
 	build := []string{"test", "-c", "-overlay", list, "-o", program}
-	if len(gardens) > 1 { // without inlining: where many kinds of worlds are compiled and mistakes are found soon, that is half of the time
+	if len(gardens) > 1 { // without inlining: where many kinds of worlds are compiled and mistakes are found soon, that saves half of the time
 		build = append(build, "-gcflags=-l")
 	}
 	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
@@ -185,7 +187,7 @@ func plant(t *testing.T, gardens []*Garden) string {
 	return program
 }
 
-// others are the files of tests that no garden has, if they say which they have.
+// others returns the test files that no garden lists, if any garden lists some.
 func others(t *testing.T, gardens []*Garden) (paths []string) {
 	t.Helper()
 	var has []string
@@ -208,7 +210,7 @@ func others(t *testing.T, gardens []*Garden) (paths []string) {
 	return paths
 }
 
-// sources are the files of the machine that have mistakes, and one that these need.
+// sources returns the machine's files with their mistakes, and the helper file that these need.
 func (g *Garden) sources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{"planted.go": g.helpers()}
@@ -228,7 +230,7 @@ func (g *Garden) sources(t *testing.T) map[string]string {
 	return sources
 }
 
-// helpers is a file of its own in the machine's package.
+// helpers returns the source of the helper file in the machine's package.
 func (g *Garden) helpers() string {
 	return "package " + g.Package + "\n\nimport (\n\t\"os\"\n" + g.Imports + ")\n\n" +
 		"var mistake = os.Getenv(\"" + Variable + "\")\n\n" +

@@ -7,8 +7,8 @@ import (
 )
 
 // DefaultInterrupt lets an interrupt and a hangup end the programs that this process starts. A shell
-// starts what runs in the background with interrupts ignored, nohup with hangups, and children inherit that:
-// tests that interrupt programs would wait for them in vain.
+// starts background jobs with interrupts ignored, nohup ignores hangups, and children inherit that: a
+// test that interrupts such a program would wait forever.
 func DefaultInterrupt() {
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		if signal.Ignored(s) {

@@ -38,7 +38,7 @@ func Write(fd int, b []byte) (int, error) { return syscall.Write(fd, b) }
 // SetNonblock changes whether calls on a descriptor block.
 func SetNonblock(fd int, on bool) error { return syscall.SetNonblock(fd, on) }
 
-// Flock locks an open file, or gives the lock up.
+// Flock locks or unlocks an open file.
 func Flock(f *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
@@ -50,7 +50,7 @@ func Flock(f *os.File, how int) error {
 // Usable reports whether this process may list, change and enter a directory.
 func Usable(dir string) bool { return syscall.Access(dir, 7) == nil }
 
-// Owner is the user that a file belongs to, if that is known.
+// Owner returns the user that a file belongs to, if that is known.
 func Owner(info fs.FileInfo) (uid int, ok bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -59,12 +59,12 @@ func Owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(stat.Uid), true
 }
 
-// MapShared maps the beginning of a file into memory that all who do so share.
+// MapShared maps the beginning of a file into memory that is shared by all processes that map it.
 func MapShared(f *os.File, size int) ([]byte, error) {
 	return syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
 
-// Unmap gives memory back that MapShared returned.
+// Unmap unmaps memory that MapShared returned.
 func Unmap(memory []byte) error { return syscall.Munmap(memory) }
 
 // Duplicate returns another descriptor of the same file.
@@ -76,10 +76,10 @@ func Peek(fd uintptr, b []byte) (n int) {
 	return n
 }
 
-// SetSendBuffer asks for room for so many bytes in a socket.
+// SetSendBuffer asks for a socket send buffer of this many bytes.
 func SetSendBuffer(fd, bytes int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bytes) }
 
-// SignalName is SIGKILL for 9, "" for what is no signal.
+// SignalName returns "SIGKILL" for 9, and "" for a number that is no signal.
 func SignalName(s syscall.Signal) string { return unix.SignalName(s) }
 
 // Kill sends a signal to a process, or to a group whose number is negative.

@@ -38,7 +38,7 @@ func SetNonblock(int, bool) error { return errors.ErrUnsupported }
 // Flock needs Unix.
 func Flock(*os.File, int) error { return errors.ErrUnsupported }
 
-// Usable needs Unix: here only those who try know.
+// Usable needs Unix: here a process only finds out by trying.
 func Usable(string) bool { return true }
 
 // Owner needs Unix.
@@ -59,7 +59,7 @@ func Peek(uintptr, []byte) (n int) { return 0 }
 // SetSendBuffer needs Unix.
 func SetSendBuffer(int, int) {}
 
-// SignalName is SIGINT for what Windows makes of Ctrl-C.
+// SignalName returns SIGINT for the signal that Windows makes of Ctrl-C.
 func SignalName(s syscall.Signal) string {
 	switch s {
 	case syscall.SIGINT:

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 )
 
-// Run is one start of a job's processes, as far as its directories need to know.
+// Run describes one start of a job's processes, as far as a directory needs to know.
 type Run struct {
-	ID        ID // all its processes have the same, and no other run has it
+	ID        ID // the same in all processes of the run, and unique to it
 	Tasks     int
-	Resume    bool // it takes up a job that was not finished
-	Restarted bool // a scheduler has started the same again: it takes such a job up, or begins
+	Resume    bool // the run resumes an unfinished job
+	Restarted bool // a scheduler started the same job again: the run resumes an unfinished job, or begins one
 }
 
-// Dir is a directory that a run keeps states in.
+// Dir is a directory in which a run keeps states.
 type Dir struct {
 	*folder
 	run Run
@@ -25,15 +25,15 @@ type Dir struct {
 // jobFile is the name of the job's file.
 const jobFile = "job"
 
-// Its values.
+// The values of the job's file.
 const (
 	unfinished = "unfinished"
 	finished   = "finished"
 )
 
-// Open makes a directory the run's: it makes it if there is none, takes it from a job that is
-// finished, and with Resume or Restarted from an earlier run of a job that is not. All processes of
-// the run may do so at once: they write the same. Another user's directory is refused.
+// Open makes a directory the run's. It creates a missing directory, takes over that of a finished job
+// and, with Resume or Restarted, that of an earlier run of an unfinished job. All processes of the run
+// may call Open at once: they write the same. Open refuses another user's directory.
 func Open(path string, run Run) (*Dir, error) {
 	f, err := openFolder(path)
 	if err != nil {
@@ -46,13 +46,13 @@ func Open(path string, run Run) (*Dir, error) {
 	}
 	old, err := d.readJob()
 	if errors.Is(err, fs.ErrNotExist) {
-		if len(states) > 0 { // nobody writes one before the job's file is there
+		if len(states) > 0 { // no process writes a state before the job's file exists
 			return nil, fmt.Errorf("%s holds states, such as %s, but no file that says of which job they are; allowed: a directory with both, or with none", path, filepath.Join(path, states[0]))
 		}
 		if err = d.create(jobFile, d.record(unfinished)); err == nil {
 			return d, nil
 		}
-		if errors.Is(err, fs.ErrExist) { // another one was faster
+		if errors.Is(err, fs.ErrExist) { // another process was faster
 			old, err = d.readJob()
 		}
 	}
@@ -86,13 +86,13 @@ func (d *Dir) readJob() (record, error) {
 	return r, err
 }
 
-// record is the one of the job's file.
+// record returns the record of the job's file.
 func (d *Dir) record(value string) *record {
 	return &record{header{Kind: jobKind, Job: d.job, Run: d.run.ID, Tasks: uint64(d.run.Tasks)}, []byte(value)}
 }
 
-// Finish says that all tasks of the job have ended well. A program that has removed the
-// directory needs no mark.
+// Finish records that all tasks of the job ended well. If the program removed the directory, no record
+// is needed.
 func (d *Dir) Finish() error {
 	r, err := d.readJob()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,7 +104,7 @@ func (d *Dir) Finish() error {
 	return d.write(jobFile, d.record(finished))
 }
 
-// current tells whether the directory is still the run's: processes of an earlier one may
+// current returns an error if a later run has taken over the directory: processes of an earlier run may
 // not know yet that they are not needed.
 func (d *Dir) current() error {
 	r, err := d.readJob()
@@ -114,5 +114,5 @@ func (d *Dir) current() error {
 	return err
 }
 
-// Job is the name of the job that the directory is of.
+// Job returns the ID of the job whose states the directory holds.
 func (d *Dir) Job() ID { return d.job }

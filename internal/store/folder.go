@@ -15,17 +15,16 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// folder is a directory that others may be able to write to. Nothing in it leads out of
-// it (os.Root), and what another user has put there is not read: what is not of this user
-// or of root, or is a symbolic link, is an error that names it. Names are those in the
-// folder; errors have whole paths.
+// folder is a directory to which other users may be able to write. Nothing in it leads out of it
+// (os.Root). An entry that belongs neither to this user nor to root, or is a symbolic link, is not
+// read: the error names it. Arguments are names within the folder; errors have whole paths.
 type folder struct {
 	path string
 	root *os.Root
 }
 
-// openFolder opens a directory, which it makes if there is none. On the way there it
-// follows links of this user and of root only.
+// openFolder opens a directory and creates it if it is missing. On the way there it follows only links
+// of this user and of root.
 func openFolder(path string) (*folder, error) {
 	if err := checkLinks(path); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func openFolder(path string) (*folder, error) {
 	return f, nil
 }
 
-// checkLinks refuses a path if another user has made a link in it.
+// checkLinks refuses a path that contains a link of another user.
 func checkLinks(path string) error {
 	path, err := filepath.Abs(path)
 	for above := ""; err == nil && path != above; above, path = path, filepath.Dir(path) {
@@ -64,7 +63,7 @@ func checkLinks(path string) error {
 	return err
 }
 
-// checkOwner refuses what another user owns; root's is as good as ours.
+// checkOwner refuses files of other users, except root.
 func checkOwner(path string, info fs.FileInfo) error {
 	uid, ok := posix.Owner(info)
 	if own := os.Geteuid(); ok && uid != 0 && uid != own {
@@ -73,7 +72,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// check refuses what is not of a type, or is another user's.
+// check refuses an entry that has another type or belongs to another user.
 func (f *folder) check(name string, want fs.FileMode) error {
 	info, err := f.root.Lstat(name)
 	if err != nil {
@@ -98,7 +97,7 @@ func describe(t fs.FileMode) string {
 	return "file of type " + t.String()
 }
 
-// whole gives an error of the root the whole path, if it does not have it yet.
+// whole adds the folder's path to an error of root that lacks it.
 func (f *folder) whole(err error) error {
 	whole := func(path string) string {
 		if strings.HasPrefix(path, f.path) {
@@ -117,7 +116,7 @@ func (f *folder) whole(err error) error {
 	return err
 }
 
-// makeDir makes a directory in the folder, if there is none.
+// makeDir makes a directory in the folder if it is missing.
 func (f *folder) makeDir(name string) error {
 	err := f.root.Mkdir(name, 0o700)
 	if err == nil {
@@ -138,7 +137,7 @@ func (f *folder) open(name string) (*os.File, error) {
 	if err != nil {
 		return nil, f.whole(err)
 	}
-	if opened, err := file.Stat(); err != nil || opened.Mode().Type() != 0 || checkOwner(name, opened) != nil { // not what was checked
+	if opened, err := file.Stat(); err != nil || opened.Mode().Type() != 0 || checkOwner(name, opened) != nil { // it is not the file that was checked
 		file.Close()
 		return nil, fmt.Errorf("%s: another user changes the directory", filepath.Join(f.path, name))
 	}
@@ -162,7 +161,7 @@ func (f *folder) read(name string) (r record, err error) {
 	return r, nil
 }
 
-// head reads whose a file is, unchecked.
+// head reads the header of a file, unchecked.
 func (f *folder) head(name string) (h header, err error) {
 	file, err := f.open(name)
 	if err != nil {
@@ -192,13 +191,13 @@ func (f *folder) remove(name string) error {
 	return nil
 }
 
-// write puts a record into a file, in place of what was there.
+// write writes a record to a file and replaces what was there.
 func (f *folder) write(name string, r *record) error {
 	return f.put(name, r, f.root.Rename)
 }
 
-// create puts a record into a file that must not be there: then it is fs.ErrExist, and the
-// file stays as it is.
+// create writes a record to a new file. If the file exists, create returns fs.ErrExist and leaves it as
+// it is.
 func (f *folder) create(name string, r *record) error {
 	return f.put(name, r, func(part, name string) error {
 		if err := f.root.Link(part, name); err != nil {
@@ -211,12 +210,12 @@ func (f *folder) create(name string, r *record) error {
 	})
 }
 
-// partPrefix begins the names of files that are not complete.
+// partPrefix begins the names of incomplete files.
 const partPrefix = ".part-"
 
-// put writes a record under another name and has it moved to its own. An attempt of the task
-// that begins meanwhile may take the file for one that was not completed, and remove it: then
-// it is written once more.
+// put writes a record under another name and has move give the file its own. An attempt of the task
+// that begins meanwhile may take the file for an incomplete one and remove it: then put writes it once
+// more.
 func (f *folder) put(name string, r *record, move func(part, name string) error) error {
 	for {
 		cleared := false
@@ -231,7 +230,7 @@ func (f *folder) put(name string, r *record, move func(part, name string) error)
 	}
 }
 
-// try is one try of put. If the directory itself is gone, it fails before it moves a file.
+// try is one attempt of put. If the directory itself is gone, try fails before it moves a file.
 func (f *folder) try(name string, r *record, move func(part, name string) error) (err error) {
 	var random [8]byte
 	rand.Read(random[:]) // never fails
@@ -260,7 +259,7 @@ func (f *folder) try(name string, r *record, move func(part, name string) error)
 	return f.sync(filepath.Dir(name))
 }
 
-// sync has the names in a directory outlive the machine's crash.
+// sync makes the names in a directory survive a crash of the machine.
 func (f *folder) sync(name string) error {
 	d, err := f.root.Open(name)
 	if err != nil {
@@ -269,7 +268,7 @@ func (f *folder) sync(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// makeDir makes a directory, with those above it, that outlives the machine's crash.
+// makeDir makes a directory, and those above it, that survive a crash of the machine.
 func makeDir(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// refuses wants one line that names a path, and nothing written behind a link.
+// refuses checks that the error is one line that names a path, and that nothing was written behind a
+// link.
 func refuses(t *testing.T, name string, err error, path, words, victim string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
@@ -18,8 +19,8 @@ func refuses(t *testing.T, name string, err error, path, words, victim string) {
 	}
 }
 
-// TestLinksInTheDirectoryAreNotFollowed: neither one in place of a task's directory nor
-// one in place of a file, wherever they lead.
+// TestLinksInTheDirectoryAreNotFollowed puts a link in place of a task's directory or of a file,
+// wherever it leads.
 func TestLinksInTheDirectoryAreNotFollowed(t *testing.T) {
 	for name, to := range map[string]func(victim string) string{
 		"out": func(victim string) string { return victim }, "inside": func(string) string { return "1" },
@@ -48,7 +49,7 @@ func TestLinksInTheDirectoryAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestLinkOfOurOwnLeadsToTheDirectory: users do that.
+// TestLinkOfOurOwnLeadsToTheDirectory opens a directory through the user's own link, as users do.
 func TestLinkOfOurOwnLeadsToTheDirectory(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	must(t, os.Symlink(t.TempDir(), link))
@@ -56,8 +57,8 @@ func TestLinkOfOurOwnLeadsToTheDirectory(t *testing.T) {
 	must(t, s.Save(1, sign, nil))
 }
 
-// TestWhatOthersHaveMadeIsRefused: the directory, a link to it or above it, a task's
-// directory, the job's file and that of a state.
+// TestWhatOthersHaveMadeIsRefused has another user own the directory, a link to it or above it, a
+// task's directory, the job's file or that of a state.
 func TestWhatOthersHaveMadeIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make what belongs to another user: run this test as root")

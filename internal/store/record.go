@@ -17,14 +17,13 @@ type record struct {
 	value []byte
 }
 
-// header is what stands in a file before the value: its fields, one after the other, all
-// numbers little-endian.
+// header precedes the value in a file: its fields in order, all numbers little-endian.
 type header struct {
 	Magic     [len(magic)]byte
 	Version   uint32
 	Kind      uint32
 	Job       ID
-	Run       ID     // that wrote it
+	Run       ID     // the run that wrote it
 	Tasks     uint64 // of the job
 	Task      uint64
 	Epoch     uint64
@@ -48,19 +47,19 @@ const (
 	sumLen    = 8
 )
 
-// ErrDamaged: a file is not as it was written.
+// ErrDamaged is returned when a file is not as it was written.
 var ErrDamaged = errors.New("damaged")
 
 var polynomial = crc64.MakeTable(crc64.ECMA)
 
-// frame is what stands before a record's value, and behind it.
+// frame returns what precedes a record's value in the file, and what follows it.
 func (r *record) frame() (head, sum []byte) {
 	r.Magic, r.Version, r.Length = [len(magic)]byte([]byte(magic)), version, uint64(len(r.value))
 	head, _ = binary.Append(nil, binary.LittleEndian, r.header) // all of fixed size
 	return head, checksum(head, r.value)
 }
 
-// checksum is that of some parts.
+// checksum returns the checksum of the parts, in order.
 func checksum(parts ...[]byte) []byte {
 	crc := uint64(0)
 	for _, b := range parts {
@@ -75,7 +74,7 @@ func parse(b []byte) (r record, err error) {
 		return r, fmt.Errorf("%w: %d bytes, less than a header has", ErrDamaged, len(b))
 	}
 	var h header
-	_, _ = binary.Decode(b, binary.LittleEndian, &h) // it is long enough
+	_, _ = binary.Decode(b, binary.LittleEndian, &h) // b is long enough
 	body, sum := b[:len(b)-sumLen], b[len(b)-sumLen:]
 	switch {
 	case string(h.Magic[:]) != magic:

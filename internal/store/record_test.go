@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// bytes is a record as a file has it.
+// bytes returns the record as a file contains it.
 func (r *record) bytes() []byte {
 	header, sum := r.frame()
 	return slices.Concat(header, r.value, sum)
@@ -63,7 +63,7 @@ func TestOtherVersionIsNoDamage(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is taken for a record is one, byte for byte.
+// FuzzParse checks that every record that parses is one, byte for byte.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte(magic))
@@ -79,7 +79,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// resum is the same with the checksum that it should have, so that fuzzing gets beyond it.
+// resum returns b with the checksum that it should have, so that fuzzing gets past it.
 func resum(b []byte) []byte {
 	if len(b) < headerLen+sumLen {
 		return b

@@ -12,16 +12,17 @@ import (
 	"strings"
 )
 
-// Shelf is what a directory holds of one task. Attempts of the task may use it at once, in
-// several processes. One of a process that a view has removed may save what follows from an abort of which nobody
-// has heard: of the states of an epoch, that of the latest attempt counts. Of the values of a key the first one stays.
+// Shelf is what a directory holds of one task. Attempts of the task may use it at once, in several
+// processes. An attempt in a process that a view has removed may save what follows from an abort that
+// no other process knows of: of the states of an epoch, that of the latest attempt counts. Of the
+// values of a key the first one stays.
 type Shelf struct {
-	Attempt uint64 // that saves
+	Attempt uint64 // the attempt that saves
 	dir     *Dir
 	task    int
 }
 
-// Shelf makes the task's, and clears it of what other jobs have left.
+// Shelf makes the shelf of a task and removes what other jobs left in it.
 func (d *Dir) Shelf(task int) (*Shelf, error) {
 	s := &Shelf{dir: d, task: task}
 	if err := d.makeDir(s.name()); err != nil {
@@ -30,7 +31,7 @@ func (d *Dir) Shelf(task int) (*Shelf, error) {
 	return s, s.clear()
 }
 
-// clear removes sound files of other jobs, and those that were not completed.
+// clear removes sound files of other jobs, and incomplete files.
 func (s *Shelf) clear() error {
 	entries, err := s.dir.list(s.name())
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Shelf) clear() error {
 	return nil
 }
 
-// strange tells whether a file is another job's for certain.
+// strange reports whether a file certainly belongs to another job.
 func (s *Shelf) strange(name string) bool {
 	if r, err := s.dir.head(name); err != nil || r.Job == s.dir.job {
 		return false
@@ -57,18 +58,18 @@ func (s *Shelf) strange(name string) bool {
 	return err == nil && r.Job != s.dir.job
 }
 
-// name is the shelf's in its directory.
+// name returns the shelf's name in its directory.
 func (s *Shelf) name() string { return strconv.Itoa(s.task) }
 
-// TaskDir is where a task's files are.
+// TaskDir returns the directory of a task's files.
 func TaskDir(dir string, task int) string { return filepath.Join(dir, strconv.Itoa(task)) }
 
-// File is the file of a task's state.
+// File returns the path of a task's state.
 func File(dir string, task int, epoch uint64) string {
 	return filepath.Join(TaskDir(dir, task), name{epoch: epoch}.String())
 }
 
-// name is that of a file; key 0 is the state.
+// name is the parsed name of a file; key 0 is the state.
 type name struct {
 	epoch, key uint64
 	attempt    uint64 // of a state
@@ -120,7 +121,7 @@ func (s *Shelf) list() (all []name, err error) {
 
 func (s *Shelf) file(n name) string { return filepath.Join(s.name(), n.String()) }
 
-// states lists the files of states, of each epoch the latest attempt's, from the last epoch on.
+// states lists the files of states, the latest attempt's for each epoch, from the last epoch down.
 func (s *Shelf) states() ([]name, error) {
 	all, err := s.list()
 	all = slices.DeleteFunc(all, func(n name) bool { return n.key != 0 })
@@ -155,7 +156,7 @@ func (s *Shelf) State(epoch, sign uint64) ([]byte, error) {
 	return s.read(stateKind, n, sign)
 }
 
-// Keep writes a value of an epoch, unless there is one: then it returns that.
+// Keep writes a value of an epoch. If the value is already there, Keep returns that one instead.
 func (s *Shelf) Keep(epoch, key, sign uint64, value []byte) (before []byte, err error) {
 	if err := s.dir.current(); err != nil {
 		return nil, err
@@ -167,12 +168,12 @@ func (s *Shelf) Keep(epoch, key, sign uint64, value []byte) (before []byte, err 
 	return nil, err
 }
 
-// Value reads a value of an epoch; without one it is fs.ErrNotExist.
+// Value reads a value of an epoch; a missing one is fs.ErrNotExist.
 func (s *Shelf) Value(epoch, key, sign uint64) ([]byte, error) {
 	return s.read(valueKind, name{epoch: epoch, key: key}, sign)
 }
 
-// read reads a file that must be what its name says.
+// read reads a file and checks that it is what its name says.
 func (s *Shelf) read(kind uint32, n name, sign uint64) ([]byte, error) {
 	path := filepath.Join(s.dir.path, s.file(n))
 	r, err := s.dir.read(s.file(n))
@@ -191,18 +192,18 @@ func (s *Shelf) read(kind uint32, n name, sign uint64) ([]byte, error) {
 	return r.value, nil
 }
 
-// Found is what a task has when its job is taken up again: epochs, 0 for none.
+// Found is what a task has when a run resumes its job: epochs, 0 for none.
 type Found struct {
-	Newest  uint64 // whose file is sound
-	Before  uint64 // the one before it
-	Damaged uint64 // the newest one whose file is damaged
+	Newest  uint64 // the newest epoch whose file is sound
+	Before  uint64 // the next older epoch whose file is sound
+	Damaged uint64 // the newest epoch whose file is damaged
 }
 
-// Has tells whether it has the state of an epoch.
+// Has reports whether the task has the state of an epoch.
 func (f Found) Has(epoch uint64) bool { return epoch == f.Newest || epoch == f.Before }
 
-// Find looks for the task's newest states. All attempts of a run find the same,
-// whatever was written since.
+// Find looks for the task's newest states. All attempts of a run find the same ones, whatever they have
+// written since.
 func (s *Shelf) Find(sign uint64) (f Found, err error) {
 	found := filepath.Join(s.name(), "found")
 	if r, err := s.dir.read(found); err == nil && r.Kind == foundKind && r.Run == s.dir.run.ID && len(r.value) == binary.Size(f) {
@@ -240,15 +241,14 @@ func (s *Shelf) find(sign uint64) (f Found, err error) {
 	return f, nil
 }
 
-// Prune removes what is not needed when an epoch is committed: what is of epochs from 1 on, and
-// before the one before it. That one stays: if all who knew of the commit die, the
-// job goes on from there.
+// Prune removes what a committed epoch makes obsolete: the epochs from 1 on, up to but not including
+// the one before committed. That one stays: if all processes that know of the commit crash, the job
+// resumes from there.
 func (s *Shelf) Prune(committed uint64) error {
 	return s.removeIf(func(n name) bool { return n.epoch > 0 && n.epoch+1 < committed })
 }
 
-// Forget removes what earlier runs have of epochs after one, from which the job was taken up
-// again.
+// Forget removes what earlier runs wrote for epochs after the one from which this run resumed.
 func (s *Shelf) Forget(after uint64) error {
 	return s.removeIf(func(n name) bool {
 		if n.epoch <= after {

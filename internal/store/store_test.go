@@ -61,7 +61,7 @@ func names(t *testing.T, s *Shelf) (all []string) {
 	return all
 }
 
-// TestWhoMayOpen: a directory of run 1, and who comes next.
+// TestWhoMayOpen opens a directory of run 1 for the next run.
 func TestWhoMayOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		finished, damaged bool
@@ -102,7 +102,8 @@ func TestWhoMayOpen(t *testing.T) {
 	}
 }
 
-// TestStatesWithoutAJob: the job's file is missing, and nobody knows whose the others are. They stay.
+// TestStatesWithoutAJob opens a directory without the job's file, whose states belong to an unknown
+// job. They stay.
 func TestStatesWithoutAJob(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "[a-") // is no pattern
 	d := open(t, path, 1, false)
@@ -120,7 +121,7 @@ func TestStatesWithoutAJob(t *testing.T) {
 	}
 }
 
-// TestAllTasksOpenAtOnce: they write the same, or find it.
+// TestAllTasksOpenAtOnce checks that all tasks write the same job file, or find it.
 func TestAllTasksOpenAtOnce(t *testing.T) {
 	path := t.TempDir()
 	for run := range byte(4) { // the first two are one job, as are the others
@@ -142,8 +143,7 @@ func TestAllTasksOpenAtOnce(t *testing.T) {
 	}
 }
 
-// TestEarlierRunIsOver: whoever is late says nothing of those who came after, and
-// changes nothing.
+// TestEarlierRunIsOver checks that a late process of an earlier run cannot finish or change the job.
 func TestEarlierRunIsOver(t *testing.T) {
 	path := t.TempDir()
 	late := open(t, path, 1, false)
@@ -200,7 +200,7 @@ func TestReadIsExact(t *testing.T) {
 	}
 }
 
-// TestFirstValueStays: an attempt of which others know nothing any more does not replace it.
+// TestFirstValueStays checks that an attempt that no other process knows of cannot replace the first value.
 func TestFirstValueStays(t *testing.T) {
 	s := shelf(t, open(t, t.TempDir(), 1, false), 0)
 	if _, err := s.Value(0, 7, sign); !errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +217,7 @@ func TestFirstValueStays(t *testing.T) {
 	}
 }
 
-// TestLatestAttemptCounts: an attempt that is over may save when the one after it has.
+// TestLatestAttemptCounts lets an attempt that is over save after its successor has saved.
 func TestLatestAttemptCounts(t *testing.T) {
 	d := open(t, t.TempDir(), 1, false)
 	first, second, third := shelf(t, d, 2), shelf(t, d, 2), shelf(t, d, 2)
@@ -242,8 +242,8 @@ func TestLatestAttemptCounts(t *testing.T) {
 	}
 }
 
-// TestAttemptsBeginWhileOthersSave: an attempt that begins clears the shelf, and what others
-// write meanwhile is not lost.
+// TestAttemptsBeginWhileOthersSave checks that an attempt that begins, and so clears the shelf, loses
+// nothing that others write meanwhile.
 func TestAttemptsBeginWhileOthersSave(t *testing.T) {
 	d := open(t, t.TempDir(), 1, false)
 	saves := shelf(t, d, 0)
@@ -305,7 +305,7 @@ func TestWhatIsRemoved(t *testing.T) {
 	left(s, "epoch-0"+key, "epoch-03", "epoch-3", "epoch-3"+key, "epoch-5")
 
 	must(t, s.dir.Finish())
-	flip(t, File(s.dir.path, s.task, 3)) // nobody knows whose it is
+	flip(t, File(s.dir.path, s.task, 3)) // nobody can tell whose it is
 	left(shelf(t, open(t, path, 3, false), 0), "epoch-03", "epoch-3")
 }
 

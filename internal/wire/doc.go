@@ -1,7 +1,7 @@
-// Package wire is what goes over a connection between two processes of a job:
-// the handshake, in which each proves that it knows the job's key before a
-// frame is read, and then frames, a header and a payload each.
+// Package wire defines what goes over a connection between two processes of a job: the handshake, in
+// which each proves that it knows the job's key before the other reads a frame, and then frames, a
+// header and a payload each.
 //
-// It knows nothing of connections that break and come again: package transport
-// does, with the numbers and acknowledgements of the headers.
+// It knows nothing of connections that break and come again: package transport handles them, with the
+// numbers and acknowledgements of the headers.
 package wire

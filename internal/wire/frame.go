@@ -12,11 +12,11 @@ const HeaderLen = 32
 // LengthMax bounds the payload of a frame: what a machine can address.
 const LengthMax = 1<<63 - 1
 
-// Kind says what a frame is for.
+// Kind is the purpose of a frame.
 type Kind uint8
 
-// The kinds of frames. Those with a number are kept until they are
-// acknowledged; the others may be lost with a connection.
+// The kinds of frames. Numbered frames are kept until the peer acknowledges them; the others may be
+// lost with a connection.
 const (
 	Data   Kind = iota + 1 // numbered: a message, or its beginning
 	Alive                  // not numbered: nothing but the acknowledgement
@@ -46,11 +46,11 @@ type Header struct {
 	Length uint64 // of the payload
 	Number uint64 // of the frame on its link, from 1; 0 if it has none
 	Ack    uint64 // all of the peer's frames up to this number have arrived
-	Tag    uint32 // for whom the payload is: the reader's to define
+	Tag    uint32 // the payload's recipient: the reader's to define
 	Kind   Kind
 }
 
-// Errors of frames. A connection on which one occurs is of no more use.
+// ErrFrame is returned for a malformed frame. The connection on which it occurs is no longer usable.
 var ErrFrame = errors.New("bad frame")
 
 // Put writes the header's bytes at the beginning of b, which has room for them.

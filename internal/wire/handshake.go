@@ -11,18 +11,17 @@ import (
 	"io"
 )
 
-// The handshake. C is who connected, S who accepted:
+// The handshake. C is the process that connected, S the one that accepted:
 //
 //	C → S  greeting: magic, version, nonce
 //	S → C  greeting: magic, version, nonce
 //	C → S  identity, proof
 //	S → C  verdict, identity, proof
 //
-// A proof is a keyed hash, under the job's key, of everything said so far and of
-// who says it; nonces are fresh, so nothing can be repeated, and the two roles
-// differ, so nothing can be reflected. Until it has proven the key, S tells C
-// nothing but a nonce, and reads no more than a fixed number of bytes. A
-// refusal is proven as well: only the job itself can turn a process away.
+// A proof is a keyed hash, under the job's key, of everything said so far and of the role that says it.
+// Nonces are fresh, so nothing can be replayed, and the two roles differ, so nothing can be reflected.
+// Until C has proven the key, S sends nothing but a nonce, and reads no more than a fixed number of
+// bytes. A refusal is proven as well: only the job itself can turn a process away.
 
 // Version is the protocol's version. Peers must agree on it: a job runs one
 // build of the library.
@@ -37,19 +36,19 @@ const (
 	proofLen    = sha256.Size
 )
 
-// Coordinator is the id of the job's coordinator, which is no process's.
+// Coordinator is the id of the job's coordinator. No process has this id.
 const Coordinator = ^uint32(0)
 
-// Identity is what a process says of itself and of the link it wants. It goes over the
-// connection field by field, little-endian.
+// Identity is what a process says about itself and the link it wants. It goes over the connection field
+// by field, little-endian.
 type Identity struct {
 	Job         [16]byte
-	From, To    uint32 // process ids: who speaks, and to whom
+	From, To    uint32 // process ids: the speaker and its peer
 	Incarnation uint64 // of From
-	View        uint64 // the latest that From knows
-	Link        uint64 // From's own: tells this connection of the two from others
-	Received    uint64 // all of the peer's frames up to this number have arrived on it
-	Life        uint64 // to a coordinator, drawn by From when it begins: tells two processes of one rank apart; to a process, the incarnation that From means; 0: it does not say
+	View        uint64 // the latest view that From knows
+	Link        uint64 // From's own number: distinguishes this connection of the two from others
+	Received    uint64 // all of the peer's frames up to this number have arrived on this link
+	Life        uint64 // to a coordinator, drawn by From when it begins: distinguishes two processes of one rank; to a process, the incarnation meant; 0: unspecified
 }
 
 func (id Identity) append(b []byte) []byte {
@@ -64,17 +63,17 @@ func parseIdentity(b []byte) (id Identity) {
 
 // Errors of the handshake.
 var (
-	// ErrStranger: the peer does not know the job's key, or does not speak
-	// this protocol.
+	// ErrStranger is returned if the peer does not know the job's key, or does not speak this protocol.
 	ErrStranger = errors.New("stranger")
-	// ErrVersion: the peer speaks another version.
+	// ErrVersion is returned if the peer speaks another version.
 	ErrVersion = errors.New("other version")
-	// ErrUnanswered: the peer ended the connection instead of an answer to our proof. It has another key, or was ending.
+	// ErrUnanswered is returned if the peer closed the connection instead of answering our proof. It
+	// has another key, or was ending.
 	ErrUnanswered = errors.New("turned away: it has another key, or is ending")
 )
 
-// Refusal is why a process of the job turns a connection away. It is part of
-// the protocol: peers act on it.
+// Refusal is the reason why a process of the job turns a connection away. It is part of the protocol:
+// peers act on it.
 type Refusal uint32
 
 // The reasons to refuse.
@@ -85,7 +84,7 @@ const (
 	Crossed          // both connected at once, and the other connection stays
 	Lost             // the link cannot be resumed: too much is missing
 	Excluded         // the peer is not a member of the present view
-	Closing          // leaving
+	Closing          // the process is leaving
 	NoRank           // the job has no such process
 )
 
@@ -122,9 +121,8 @@ func Connect(conn io.ReadWriter, key, binding []byte, me Identity) (peer Identit
 	return peer, nil
 }
 
-// Accept makes the handshake on a connection that the peer opened. decide is
-// told who the peer is, once that is proven, and answers who we are to it, or
-// refuses.
+// Accept makes the handshake on a connection that the peer opened. Once the peer has proven its
+// identity, Accept passes it to decide, which returns our identity towards it and a verdict.
 func Accept(conn io.ReadWriter, key, binding []byte, decide func(Identity) (me Identity, verdict Refusal)) (peer Identity, err error) {
 	t, err := greet(conn, key, binding, false)
 	if err != nil {
@@ -153,7 +151,7 @@ type talk struct {
 	said []byte // everything so far
 }
 
-// greet exchanges greetings. Who connected speaks first.
+// greet exchanges greetings. The process that connected speaks first.
 func greet(conn io.ReadWriter, key, binding []byte, first bool) (*talk, error) {
 	if len(key) < 16 {
 		return nil, fmt.Errorf("key of %d bytes; allowed: 16 or more", len(key))
@@ -176,7 +174,7 @@ func greet(conn io.ReadWriter, key, binding []byte, first bool) (*talk, error) {
 	if !bytes.Equal(theirs[:8], magic[:]) {
 		return nil, fmt.Errorf("%w: no greeting", ErrStranger)
 	}
-	if !first { // whatever the peer's version: it is to learn ours, and not that nobody has answered
+	if !first { // whatever the peer's version: it must learn ours, rather than conclude that nobody answered
 		if _, err := conn.Write(mine); err != nil {
 			return nil, err
 		}
@@ -195,7 +193,7 @@ func greet(conn io.ReadWriter, key, binding []byte, first bool) (*talk, error) {
 	return t, nil
 }
 
-// proof is that of a role for everything said so far.
+// proof returns a role's proof for everything said so far.
 func (t *talk) proof(role string) []byte {
 	h := hmac.New(sha256.New, t.key)
 	h.Write([]byte(role))
@@ -203,14 +201,14 @@ func (t *talk) proof(role string) []byte {
 	return h.Sum(nil)
 }
 
-// say says something with the proof that one may.
+// say sends what, followed by the role's proof.
 func (t *talk) say(role string, what []byte) error {
 	t.said = append(t.said, what...)
 	_, err := t.conn.Write(append(bytes.Clone(what), t.proof(role)...))
 	return err
 }
 
-// hear hears so many bytes and checks the proof.
+// hear reads n bytes from the peer and checks their proof.
 func (t *talk) hear(role string, n int) ([]byte, error) {
 	b := make([]byte, n+proofLen)
 	if _, err := io.ReadFull(t.conn, b); err != nil {

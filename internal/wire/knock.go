@@ -6,11 +6,10 @@ import (
 	"crypto/sha256"
 )
 
-// A knock may precede a handshake where strangers can connect: a nonce and its
-// keyed hash, in one message, so that whoever listens need spend nothing on
-// those who do not know the job's key, not even a greeting or a TLS handshake.
-// It proves nothing by itself: who overheard a knock can repeat it, where it
-// is not remembered, and is then turned away by the handshake.
+// A knock may precede a handshake where strangers can connect: a nonce and its keyed hash, in one
+// message. With it a listener spends nothing on peers that do not know the job's key, not even a
+// greeting or a TLS handshake. A knock proves nothing by itself: an eavesdropper can replay one that
+// the listener does not remember, but then fails the handshake.
 
 // KnockLen is the length of a knock in bytes.
 const KnockLen = 2 * knockPart
@@ -24,7 +23,7 @@ func Knock(key []byte, job [16]byte) (k [KnockLen]byte) {
 	return k
 }
 
-// Knocked tells whether k is a knock of someone who knows the job's key.
+// Knocked reports whether k is a knock of a process that knows the job's key.
 func Knocked(key []byte, job [16]byte, k [KnockLen]byte) bool {
 	return hmac.Equal(k[knockPart:], knockProof(key, job, k[:knockPart]))
 }

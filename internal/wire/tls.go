@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// What leaves the host is encrypted. The certificates prove nothing: each process makes its own when it first needs one. The
-// handshake with the job's key, bound to the channel by its exporter, shows each end who the other one is, and that nobody sits
-// between them.
+// Connections that leave the host are encrypted. The certificates prove nothing: each process makes its
+// own when it first needs one. The handshake with the job's key, bound to the channel by its exporter,
+// proves to each end the identity of the other, and that nobody sits between them.
 
 // Client begins TLS on a connection that this process opened.
 func Client(conn net.Conn) (*tls.Conn, error) { return tls.Client(conn, settings), nil }
@@ -45,7 +45,8 @@ var server = sync.OnceValues(func() (*tls.Config, error) {
 	return s, err
 })
 
-// Binding makes the TLS handshake, unless that is done, and returns what ties Connect and Accept to this channel.
+// Binding makes the TLS handshake, unless it was made before, and returns the bytes that tie Connect
+// and Accept to this channel.
 func Binding(conn *tls.Conn) ([]byte, error) {
 	if err := conn.Handshake(); err != nil {
 		return nil, err

@@ -126,8 +126,8 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	}
 }
 
-// TestStrangerLearnsNothing: whoever has not proven the key gets a greeting and
-// nothing else, and nobody is asked about it.
+// TestStrangerLearnsNothing checks that a peer that has not proven the key gets a greeting and nothing
+// else, and that Accept does not call decide.
 func TestStrangerLearnsNothing(t *testing.T) {
 	for name, says := range map[string]string{
 		"nothing":          "",
@@ -150,7 +150,7 @@ func TestStrangerLearnsNothing(t *testing.T) {
 	}
 }
 
-// scripted is a connection whose other end says what was written down.
+// scripted is a connection whose other end follows a script.
 type scripted struct {
 	in  io.Reader
 	out bytes.Buffer
@@ -159,7 +159,7 @@ type scripted struct {
 func (s *scripted) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s *scripted) Write(b []byte) (int, error) { return s.out.Write(b) }
 
-// recorded passes on and remembers what it read.
+// recorded is a connection that records what it reads.
 type recorded struct {
 	net.Conn
 	read bytes.Buffer
@@ -171,8 +171,8 @@ func (r *recorded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestNothingCanBeRepeated plays a good client's words to another server, and a
-// server's words back to itself.
+// TestNothingCanBeRepeated replays a good client's words to another server, and a server's words to
+// itself.
 func TestNothingCanBeRepeated(t *testing.T) {
 	var client, server *recorded
 	_, errs := meet(t,
@@ -211,7 +211,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestBothSidesLearnOfAnotherVersion: a process that is turned away for it must not take the job for gone.
+// TestBothSidesLearnOfAnotherVersion: a process turned away for its version must not conclude that the
+// job is gone.
 func TestBothSidesLearnOfAnotherVersion(t *testing.T) {
 	greeting := make([]byte, 8+4+32)
 	copy(greeting, "coppice\x00")
@@ -236,7 +237,7 @@ func TestShortKeyIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzAccept lets a stranger say anything.
+// FuzzAccept lets a stranger send anything.
 func FuzzAccept(f *testing.F) {
 	f.Add([]byte("coppice\x00\x02\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, says []byte) {

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// finishes runs a job of goroutines that must come to its end by itself.
+// finishes runs a job of goroutines that must end by itself.
 func finishes(t *testing.T, n int, f coppice.Func) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -24,8 +24,8 @@ func finishes(t *testing.T, n int, f coppice.Func) error {
 	return err
 }
 
-// A root that gives up while it waits for one that is behind has called the
-// operation all the same: nobody takes the next value for this one's.
+// A root whose context ends while it waits for a task that is behind has called the operation all the
+// same: no task takes the next value for this one's.
 func TestGivenUpBeforeItBegan(t *testing.T) {
 	gaveUp := make(chan struct{})
 	var once sync.Once
@@ -60,8 +60,8 @@ func TestGivenUpBeforeItBegan(t *testing.T) {
 	}
 }
 
-// Who gives up the first half of an operation on blocks of unknown sizes may leave
-// the others in the second.
+// A task that abandons the first half of an operation on blocks of unknown sizes may leave the others
+// in the second.
 func TestHalfAnAllGatherGivenUp(t *testing.T) {
 	err := finishes(t, 4, func(ctx context.Context, k *coppice.Task) error {
 		over, cancel := context.WithCancel(ctx)
@@ -84,7 +84,7 @@ func TestHalfAnAllGatherGivenUp(t *testing.T) {
 	}
 }
 
-// That a fork is misused is known to a task that makes it later.
+// A task learns of the misuse of a fork even if it makes the fork later.
 func TestMisuseThatComesBeforeTheFork(t *testing.T) {
 	sum := func(a, b int) int { return a + b }
 	err := finishes(t, 4, func(ctx context.Context, k *coppice.Task) error {
@@ -106,7 +106,7 @@ func TestMisuseThatComesBeforeTheFork(t *testing.T) {
 	}
 }
 
-// A task that has returned passes a broadcast on like one that has not come to it.
+// A task that has returned passes a broadcast on, as one does that has not yet called it.
 func TestWhoHasReturnedStillPassesOn(t *testing.T) {
 	enough := errors.New("enough")
 	got := make([]int, 4)
@@ -125,7 +125,7 @@ func TestWhoHasReturnedStillPassesOn(t *testing.T) {
 	}
 }
 
-// A result that is shared with others is nobody's to use again.
+// The memory of a result that is shared with other tasks is not used again.
 func TestSharedResultsStay(t *testing.T) {
 	for _, size := range []int{700, 5000, 100_000} {
 		err := finishes(t, 4, func(ctx context.Context, k *coppice.Task) error {

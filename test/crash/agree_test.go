@@ -17,13 +17,13 @@ func init() {
 	stage.Plays["agreeing"] = agreeing
 }
 
-// outcomes is what operations brought, by their number and task: of the last attempt.
+// outcomes holds the outcomes of operations by number and task, as of the last attempt.
 type outcomes struct {
 	mu  sync.Mutex
 	all []map[int]string
 }
 
-// add notes what the task's i-th operation brought.
+// add records the outcome of the task's i-th operation.
 func (o *outcomes) add(i, task int, text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +33,7 @@ func (o *outcomes) add(i, task int, text string) {
 	o.all[i][task] = text
 }
 
-// forget takes out the tasks that are dead.
+// forget removes crashed tasks.
 func (o *outcomes) forget(tasks []int) {
 	for _, m := range o.all {
 		for _, t := range tasks {
@@ -42,7 +42,7 @@ func (o *outcomes) forget(tasks []int) {
 	}
 }
 
-// check complains if two tasks had different outcomes of the same operation.
+// check fails the test if two tasks had different outcomes of the same operation.
 func (o *outcomes) check(t *testing.T) {
 	t.Helper()
 	for i, m := range o.all {
@@ -58,7 +58,7 @@ func (o *outcomes) check(t *testing.T) {
 	}
 }
 
-// ended is a context that has.
+// ended returns a context that has ended.
 func ended(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
@@ -67,8 +67,8 @@ func ended(ctx context.Context) context.Context {
 
 func plus(a, b int) int { return a + b }
 
-// agreedOperations are all there are, each with a result that is the same at all tasks
-// or "" where it is the root's.
+// agreedOperations are all agreed operations, each with a result that is the same at all tasks or ""
+// where only the root has one.
 var agreedOperations = []struct {
 	name string
 	run  func(ctx context.Context, t *coppice.Task) (string, error)
@@ -118,7 +118,7 @@ var agreedOperations = []struct {
 	}},
 }
 
-// inWords is what an operation brought, in words that are the same at all tasks.
+// inWords describes an outcome in words that are the same at all tasks.
 func inWords(text string, err error) string {
 	for _, sentinel := range []error{coppice.ErrAborted, coppice.ErrLost, coppice.ErrRevoked, coppice.ErrMismatch, coppice.ErrAbandoned} {
 		if errors.Is(err, sentinel) {
@@ -159,8 +159,7 @@ func TestAgreedOperationsWithoutFailures(t *testing.T) {
 	}
 }
 
-// A task whose context has ended aborts an agreed operation for all, and the group goes
-// on.
+// A task whose context has ended aborts an agreed operation for all, and the group goes on.
 func TestAbortIsForAll(t *testing.T) {
 	for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
 		for i, op := range agreedOperations {
@@ -193,7 +192,7 @@ func TestAbortIsForAll(t *testing.T) {
 	}
 }
 
-// What a context's end has led to stays so when the task is run again with one that
+// An operation aborted by a context's end stays aborted when the task is run again with a context that
 // does not end.
 func TestAbortOutlivesWhoAborted(t *testing.T) {
 	for i, op := range agreedOperations {
@@ -227,8 +226,8 @@ func TestAbortOutlivesWhoAborted(t *testing.T) {
 	}
 }
 
-// agreeing is a play of agreed operations in an order drawn at random, with contexts that
-// end before and in them. It tells what each operation brought.
+// agreeing is a play of agreed operations in random order, with contexts that end before and in them.
+// It reports the outcome of each operation.
 func agreeing(tell func(stage.Line), args []string) coppice.Func {
 	seed := uint64(stage.Number(args[0]))
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -252,7 +251,7 @@ func agreeing(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// agreeingScene is that play with deaths at any step.
+// agreeingScene returns a scene of that play with deaths at any step.
 func agreeingScene(recovery coppice.Recovery, seed uint64) (s stage.Scene) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	s.N = 2 + rng.IntN(5)
@@ -267,8 +266,7 @@ func agreeingScene(recovery coppice.Recovery, seed uint64) (s stage.Scene) {
 	return s
 }
 
-// uniform complains if two tasks that lived to the end had different outcomes of one
-// operation.
+// uniform fails the test if two tasks that lived to the end had different outcomes of one operation.
 func uniform(t *testing.T, s stage.Scene, x *stage.Script) {
 	t.Helper()
 	finished := map[int]bool{}
@@ -294,8 +292,7 @@ func uniform(t *testing.T, s stage.Scene, x *stage.Script) {
 	}
 }
 
-// Tasks die at any step, contexts end at any moment; those who live agree on every
-// outcome.
+// Tasks die at any step and contexts end at any moment; the survivors agree on every outcome.
 func TestAgreedOutcomesAreUniform(t *testing.T) {
 	for seed := range uint64(stage.Sampled(agreeingsVariable, stage.Short(60, 10))) {
 		for _, recovery := range []coppice.Recovery{coppice.Replay, coppice.Report} {
@@ -319,10 +316,11 @@ func TestAgreedOutcomesAreUniformInProcesses(t *testing.T) {
 	}
 }
 
-// agreeingsVariable says how many jobs of agreed operations to run, instead of few.
+// agreeingsVariable is the environment variable with the number of jobs of agreed operations to run,
+// instead of few.
 const agreeingsVariable = "COPPICE_AGREEINGS"
 
-// The loop that programs for ULFM consist of: try, revoke, shrink, try again.
+// This is the loop of ULFM programs: try, revoke, shrink, try again.
 func TestReportRevokeShrink(t *testing.T) {
 	job := coppice.Job{Local: 6, Recovery: coppice.Report, Kill: []string{"2@allreduce#2/1", "5@allreduce#3"}}
 	var o outcomes
@@ -362,7 +360,7 @@ func TestReportRevokeShrink(t *testing.T) {
 	}
 }
 
-// Who waits for a task that lives but has given up is told by a revocation.
+// A revocation ends the wait for a task that lives but takes part no more.
 func TestRevokeEndsWaits(t *testing.T) {
 	job := coppice.Job{Local: 5, Recovery: coppice.Report}
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
@@ -416,8 +414,8 @@ func TestContextThatEndedLongAgo(t *testing.T) {
 	}
 }
 
-// Who waits in an agreement for a task that has returned is told, as all others are: that
-// it is lost if it failed, that it is misuse if it did not.
+// If a task has returned, an agreement that waits for it ends for all with the same error: ErrLost if
+// the task failed, ErrMismatch if it did not.
 func TestAgreementWithoutWhoHasReturned(t *testing.T) {
 	for name, c := range map[string]struct{ returns, want error }{
 		"fails": {errors.New("no"), coppice.ErrLost},
@@ -443,8 +441,7 @@ func TestAgreementWithoutWhoHasReturned(t *testing.T) {
 	}
 }
 
-// Tasks that wait for each other, one in an agreement and the others in an operation,
-// are told.
+// Tasks that wait for each other, one in an agreement and the others in an operation, get ErrMismatch.
 func TestAgreementAgainstOperation(t *testing.T) {
 	job := coppice.Job{Local: 3, Recovery: coppice.Report}
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
@@ -464,8 +461,8 @@ func TestAgreementAgainstOperation(t *testing.T) {
 	}
 }
 
-// An agreed operation on a group that is revoked is ErrRevoked for all, also for those
-// who could have completed it.
+// An agreed operation on a revoked group is ErrRevoked for all, also for tasks that could have
+// completed it.
 func TestRevokedAgreedOperation(t *testing.T) {
 	var o outcomes
 	job := coppice.Job{Local: 4, Recovery: coppice.Report}

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// Along a tree task 0 of 8 combines three times, with what tasks 1, 2 and 4 send it: their processes
-// have the backups. It dies afterwards, and somebody else runs it again.
+// Along a tree task 0 of 8 combines three times, with what tasks 1, 2 and 4 send: their processes hold
+// the backups. Then its process crashes, and a survivor runs it again.
 func TestBackupsSpareTheFunction(t *testing.T) {
 	const all = "(((01)(23))((45)(67)))"
 	first := []string{"(01)", "((01)(23))", all}
@@ -57,7 +57,7 @@ func TestBackupsSpareTheFunction(t *testing.T) {
 				if task.Rank() == 0 && v != all {
 					return fmt.Errorf("%w: %s", errWrong, v)
 				}
-				for range 3 { // in the second some die, in the last task 0
+				for range 3 { // in the second some crash, in the last task 0
 					if err := coppice.Barrier(ctx, task); err != nil {
 						return err
 					}

@@ -21,7 +21,7 @@ func init() {
 	stage.Plays["dying"] = dying
 }
 
-// mortal is one of each collective on n numbers, with its result checked.
+// mortal has one call of each collective on n numbers, which checks the result.
 var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int) error{
 	"allreduce": func(ctx context.Context, t *coppice.Task, n, round int) error {
 		got, err := coppice.AllReduce(ctx, t, sequence(n, t.Rank(), round), coppice.Sum)
@@ -73,7 +73,7 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 	},
 }
 
-// opOf is the name of an operation of mortal to those who order deaths.
+// opOf returns the name that orders to die use for an operation of mortal.
 func opOf(name string) string {
 	if name == "func" {
 		return "allreduce"
@@ -83,7 +83,7 @@ func opOf(name string) string {
 
 var errWrong = errors.New("wrong result")
 
-// sequence is what a task gives: whole numbers, so that sums are exact.
+// sequence returns a task's input: whole numbers, so that sums are exact.
 func sequence(n, rank, round int) []float64 {
 	return stage.Fill(n, func(i int) float64 { return float64(rank*1000 + i%97 + round) })
 }
@@ -123,8 +123,8 @@ func checkSum(got []float64, err error, n, p, round int) error {
 	return nil
 }
 
-// dying is a play of one collective again and again, until somebody is dead:
-// name, numbers, rounds. Who has all its rounds waits in a barrier for the news.
+// dying is a play that repeats one collective until a process crashes. Its arguments are name, numbers
+// and rounds. A task that has finished its rounds waits for the crash in a barrier.
 func dying(tell func(stage.Line), args []string) coppice.Func {
 	call, n, rounds := mortal[args[0]], stage.Number(args[1]), stage.Number(args[2])
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -146,8 +146,8 @@ func dying(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// checkDying checks what the survivors told: an error each, which names the dead, or
-// somebody who failed because of them.
+// checkDying checks what the survivors reported: one error each, which names a crashed task, or a task
+// that failed because of one.
 func checkDying(t *testing.T, where string, x *stage.Script, n int, dead ...int) {
 	t.Helper()
 	errs := x.Of("error")
@@ -167,9 +167,9 @@ func checkDying(t *testing.T, where string, x *stage.Script, n int, dead ...int)
 	}
 }
 
-// TestDeathInEveryCollective kills a process at every step of every collective,
-// small and large, in Local and in processes, which have one task or several; half of
-// the steps, unless more are asked for.
+// TestDeathInEveryCollective kills a process at every step of every collective, small and large, in
+// Local and in processes, which have one task or several; at half of the steps, unless more are asked
+// for.
 func TestDeathInEveryCollective(t *testing.T) {
 	for name := range mortal {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 func init() { stage.Plays["rounds"] = rounds }
 
-// rounds is a play of so many rounds: each saves, and adds up what the tasks have come to.
+// rounds is a play of rounds, each of which saves and adds up the tasks' values.
 func rounds(tell func(stage.Line), words []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		voice := stage.Telling(tell, t)
@@ -45,8 +45,8 @@ func rounds(tell func(stage.Line), words []string) coppice.Func {
 	}
 }
 
-// TestTheCoordinatorIsKilledAgainAndAgain kills the process that has the coordinator, then the one that has
-// taken its place, and so on: the last process finishes the job.
+// TestTheCoordinatorIsKilledAgainAndAgain kills the process that has the coordinator, then its
+// successor, and so on: the last process finishes the job.
 func TestTheCoordinatorIsKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	const n, last = 5, 300
@@ -66,7 +66,7 @@ func TestTheCoordinatorIsKilledAgainAndAgain(t *testing.T) {
 	checkRounds(t, n, last, stages[n-1])
 }
 
-// checkRounds checks the sums of all tasks after so many rounds, which some processes tell.
+// checkRounds checks the sums of all tasks after the last round, as some processes report them.
 func checkRounds(t *testing.T, n, last int, stages ...*stage.Stage) {
 	t.Helper()
 	want, told := last*(n-1)*n/2+n*n*(last-1)*last/2, map[int]bool{}
@@ -82,8 +82,8 @@ func checkRounds(t *testing.T, n, last int, stages ...*stage.Stage) {
 	}
 }
 
-// TestTheCoordinatorIsStopped stops the process that has the coordinator: a majority goes on without it, and another one
-// takes its place, which the stopped one must not keep.
+// TestTheCoordinatorIsStopped stops the process that has the coordinator: a majority goes on without
+// it, and a successor takes its place. The stopped process must not keep it.
 func TestTheCoordinatorIsStopped(t *testing.T) {
 	t.Parallel()
 	const n, last = 4, 100
@@ -105,8 +105,8 @@ func TestTheCoordinatorIsStopped(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheOthersBegin kills a process while too few have begun to go on without it: those that have begun wait for
-// the others.
+// TestKilledBeforeTheOthersBegin kills a process while too few have begun to go on without it: those
+// that have begun wait for the others.
 func TestKilledBeforeTheOthersBegin(t *testing.T) {
 	for _, c := range []struct {
 		n, first, victim int
@@ -152,8 +152,8 @@ func TestKilledBeforeTheOthersBegin(t *testing.T) {
 	}
 }
 
-// TestCoordinatorIsStartedAgainBeforeItIsGone: the process of the only seed has been stopped, and is killed only when it has been started again. The
-// new process has the coordinator then.
+// TestCoordinatorIsStartedAgainBeforeItIsGone: the process of the only seed is stopped, and killed only
+// after it has been started again. Then the new process has the coordinator.
 func TestCoordinatorIsStartedAgainBeforeItIsGone(t *testing.T) {
 	t.Parallel()
 	const n, last = 3, 20
@@ -186,8 +186,9 @@ func TestCoordinatorIsStartedAgainBeforeItIsGone(t *testing.T) {
 	checkRounds(t, n, last, stages...)
 }
 
-// TestProcessWithTheCoordinatorIsStartedAgain: also at once, before another process has taken the coordinator's place, and though its variables
-// say that it has the coordinator.
+// TestProcessWithTheCoordinatorIsStartedAgain: this works even at once, before another process has
+// taken over the coordinator, and though the variables of the new process say that it has the
+// coordinator.
 func TestProcessWithTheCoordinatorIsStartedAgain(t *testing.T) {
 	for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
 		t.Run(fmt.Sprint(wait), func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 func init() { stage.Plays["correcting"] = correcting }
 
-// correctedReductions are reductions of which a task's input is the bit of its rank, in n
-// numbers; the result is the set of those whose input is in it.
+// correctedReductions are reductions of n numbers in which a task's input is the bit of its rank; the
+// result is the set of tasks whose input is in it.
 var correctedReductions = map[string]func(ctx context.Context, t *coppice.Task, n int, opts ...coppice.Option) (int, error){
 	"allreduce": func(ctx context.Context, t *coppice.Task, n int, opts ...coppice.Option) (int, error) {
 		return bitsOf(n)(coppice.AllReduce(ctx, t, bitOf(t, n), coppice.Sum, opts...))
@@ -39,7 +39,7 @@ func bitOf(t *coppice.Task, n int) []float64 {
 	return stage.Fill(n, func(int) float64 { return float64(int(1) << t.Rank()) })
 }
 
-// bitsOf reads a result; none is −1.
+// bitsOf reads a result; −1 means none.
 func bitsOf(n int) func([]float64, error) (int, error) {
 	return func(got []float64, err error) (int, error) {
 		switch {
@@ -52,8 +52,8 @@ func bitsOf(n int) func([]float64, error) (int, error) {
 	}
 }
 
-// correcting is a play of corrected reductions: which, numbers, mode, root, rounds. What
-// each comes to is told.
+// correcting is a play of corrected reductions. Its arguments are name, numbers, mode, root and rounds.
+// It reports each outcome.
 func correcting(tell func(stage.Line), args []string) coppice.Func {
 	call, n, rounds := correctedReductions[args[0]], stage.Number(args[1]), stage.Number(args[4])
 	opts := []coppice.Option{coppice.Mode(coppice.Corrected(args[2])), coppice.Root(stage.Number(args[3]))}
@@ -91,14 +91,14 @@ func newCorrected(op string, n, failures, root, size, rounds int) *correctedScen
 	return c
 }
 
-// check checks what the survivors told. Inputs of tasks that live are in every result;
-// those that have one have the same; and while the root lives and no more than failures
-// are dead, all have one.
+// check checks what the survivors reported. The inputs of live tasks are in every result; all tasks
+// with a result have the same; and while the root lives and no more than failures tasks have crashed,
+// all survivors have a result.
 func (c *correctedScene) check(t *testing.T, x *stage.Script) {
 	t.Helper()
 	alive := stage.Without(c.tasks, c.dead...)
 	done := func(r int) bool { return slices.Contains(stage.Ranks(x.Of("done")), r) }
-	if got := stage.Ranks(x.Of("done")); slices.ContainsFunc(alive, func(r int) bool { return !done(r) }) { // the dead may have been done
+	if got := stage.Ranks(x.Of("done")); slices.ContainsFunc(alive, func(r int) bool { return !done(r) }) { // a crashed task may have been done
 		t.Errorf("%s: %v came to their end, dead %v", c.where, got, c.dead)
 	}
 	outlived := len(c.dead) <= c.failures && !slices.Contains(c.dead, c.root)
@@ -128,8 +128,8 @@ func (c *correctedScene) check(t *testing.T, x *stage.Script) {
 	}
 }
 
-// TestCorrectedReductionsOutliveDeathAtEveryStep kills a process at every step of the
-// second of four reductions, small and large, in Local and some in processes.
+// TestCorrectedReductionsOutliveDeathAtEveryStep kills a process at every step of the second of four
+// reductions, small and large, in Local and some in processes.
 func TestCorrectedReductionsOutliveDeathAtEveryStep(t *testing.T) {
 	const n, root, rounds = 5, 1, 4
 	for op := range correctedReductions {
@@ -156,7 +156,7 @@ func TestCorrectedReductionsOutliveDeathAtEveryStep(t *testing.T) {
 	}
 }
 
-// killAt runs the scene with a death at a step, and tells whether the victim comes to it.
+// killAt runs the scene with a death at a step, and reports whether the victim reaches it.
 func (c *correctedScene) killAt(t *testing.T, victim, step int, real bool) bool {
 	t.Helper()
 	kill := fmt.Sprintf("%d@%s#2", victim, opOf(c.op))
@@ -186,8 +186,8 @@ func (c *correctedScene) killAt(t *testing.T, victim, step int, real bool) bool 
 	return true
 }
 
-// TestCorrectedReductionsOutliveKills kills real processes from outside at random
-// moments, as many as are outlived, or more; none is the root, or one is.
+// TestCorrectedReductionsOutliveKills kills real processes from outside at random moments, as many as a
+// reduction outlives, or more; none of them is the root, or one is.
 func TestCorrectedReductionsOutliveKills(t *testing.T) {
 	const n = 7
 	for op := range correctedReductions {
@@ -221,8 +221,8 @@ func TestCorrectedReductionsOutliveKills(t *testing.T) {
 	}
 }
 
-// TestCorrectedReductionsWithTheDead: who is dead before the operation is no reason to
-// wait, and too many are ErrUnreached for all who need the result.
+// TestCorrectedReductionsWithTheDead: no task waits for one that crashed before the operation, and too
+// many crashes are ErrUnreached for all who need the result.
 func TestCorrectedReductionsWithTheDead(t *testing.T) {
 	for op := range correctedReductions {
 		for _, dead := range [][]int{{4}, {0, 4}, {0, 4, 5}, {2}, {2, 3}} {
@@ -243,7 +243,7 @@ func TestCorrectedReductionsWithTheDead(t *testing.T) {
 	}
 }
 
-// With Replay a task whose process dies is run again, and its input is in the result.
+// With Replay a task whose process crashes is run again, and its input is in the result.
 func TestCorrectedReductionsAreReplayed(t *testing.T) {
 	const n, all = 5, 1<<5 - 1
 	for op := range correctedReductions {
@@ -274,8 +274,8 @@ func TestCorrectedReductionsAreReplayed(t *testing.T) {
 	}
 }
 
-// The bits are those of a plain reduction, in any number of tasks and whatever is
-// outlived.
+// The bits are those of a plain reduction, with any number of tasks and whichever crashes the reduction
+// outlives.
 func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 	third := func(t *coppice.Task, i int) float64 { return float64(i+t.Rank()) / 3 }
 	pair := func(a, b string) string { return "(" + a + " " + b + ")" }
@@ -305,8 +305,8 @@ func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 	}
 }
 
-// Tasks that call different reductions, reduce slices of different lengths, or return
-// without taking part are not dead: that is an error at all who live, and nobody hangs.
+// Tasks that call different reductions, reduce slices of different lengths, or return without taking
+// part do not count as crashed: all live tasks get an error, and none hangs.
 func TestCorrectedReductionsAreNotMisused(t *testing.T) {
 	const n, odd = 5, 3
 	with := func(f int) coppice.Option { return coppice.Mode(coppice.Corrected(fmt.Sprint("failure-proof:", f))) }
@@ -346,7 +346,7 @@ func TestCorrectedReductionsAreNotMisused(t *testing.T) {
 				if !errors.Is(err, c.want) && (err != nil || task.Rank() != odd) && !(task.Rank() == odd && name == "one fails") {
 					t.Errorf("task %d: %v, want %v", task.Rank(), err, c.want)
 				}
-				if task.Rank() != odd { // whoever goes on does not keep the others waiting
+				if task.Rank() != odd { // a task that goes on does not keep the others waiting
 					_, _ = coppice.Recv[int](ctx, task, (task.Rank()+1)%n, 9)
 				}
 				return err
@@ -355,7 +355,7 @@ func TestCorrectedReductionsAreNotMisused(t *testing.T) {
 	}
 }
 
-// A process that has several tasks takes them all with it.
+// A process that crashes takes all of its several tasks with it.
 func TestCorrectedReductionsOutliveProcessesOfSeveralTasks(t *testing.T) {
 	for op := range correctedReductions {
 		for step := range 4 {

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// TestTooManyDeathsEndForAll: more have died than a corrected reduction outlives. The root finds
-// that out when others have asked it for the result already; then they are told, too.
+// TestTooManyDeathsEndForAll: more tasks have crashed than a corrected reduction outlives. The root
+// learns of that only after others have asked it for the result; then they get ErrUnreached, too.
 func TestTooManyDeathsEndForAll(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), stage.PatienceTime)
 	defer stop()

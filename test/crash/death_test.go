@@ -29,14 +29,14 @@ func init() {
 	stage.Plays["below"] = below
 }
 
-// waiting is a play in which all tasks but one, the victim, need that one in an
-// operation, and tell when they learn that they cannot have it.
+// waiting is a play in which all tasks need one task, the victim, in an operation, and report when they
+// learn of its failure.
 func waiting(tell func(stage.Line), args []string) coppice.Func {
 	op, victim, warm := args[0], stage.Number(args[1]), args[2] == "warm"
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
 		if warm {
-			if err := coppice.Barrier(ctx, t); err != nil { // a victim that ends by its own hand may be through first
+			if err := coppice.Barrier(ctx, t); err != nil { // a victim that ends itself may be through first
 				tell(stage.Failure("error", err))
 				return nil
 			}
@@ -123,8 +123,7 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	return took
 }
 
-// below is a play of a plain broadcast from task 0, which waits until task 2 is
-// dead.
+// below is a play of a plain broadcast from task 0, which waits until task 2 has crashed.
 func below(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
@@ -141,8 +140,8 @@ func below(tell func(stage.Line), _ []string) coppice.Func {
 	}
 }
 
-// TestDeathAboveInTheTree kills an inner process of a plain broadcast: task 6,
-// which is below, gets an error that names it, the others get the value.
+// TestDeathAboveInTheTree kills an inner process of a plain broadcast: task 6, which is below it, gets
+// an error that names it, the others get the value.
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
 	g := stage.Scene{N: n, Settings: reported, Play: []string{"below"}}.Begin(t)
@@ -162,7 +161,7 @@ func TestDeathAboveInTheTree(t *testing.T) {
 	}
 }
 
-// TestDeathAtTheStart kills a process while the job comes about.
+// TestDeathAtTheStart kills a process while the job starts.
 func TestDeathAtTheStart(t *testing.T) {
 	for i := range stage.Short(12, 3) {
 		at := time.Duration(i*i) * 300 * time.Microsecond
@@ -180,8 +179,7 @@ func TestDeathAtTheStart(t *testing.T) {
 	}
 }
 
-// TestPanicAndExit end a process by its own hand: the others learn it as they do
-// of a kill.
+// TestPanicAndExit end a process from within: the others learn of it as they do of a kill.
 func TestPanicAndExit(t *testing.T) {
 	for _, op := range []string{"panic", "exit"} {
 		x, report := stage.Scene{N: 3, Settings: reported, Play: []string{"wait", op, "1", "warm"}}.Real(t)
@@ -196,8 +194,8 @@ func TestPanicAndExit(t *testing.T) {
 	}
 }
 
-// TestDeathOfSeveralTasks kills a process that has three of six tasks: corrected
-// broadcasts reach the other three, and these as well if they are run again.
+// TestDeathOfSeveralTasks kills a process that has three of six tasks: corrected broadcasts reach the
+// other three, and these as well if they are run again.
 func TestDeathOfSeveralTasks(t *testing.T) {
 	for _, c := range []struct {
 		recovery coppice.Recovery
@@ -220,8 +218,8 @@ func TestDeathOfSeveralTasks(t *testing.T) {
 	}
 }
 
-// reachAll checks that all three broadcasts of the play reached the first so many
-// tasks, and nobody got an error instead.
+// reachAll checks that all three broadcasts of the play reached the first tasks, as many as reached
+// says, and that none of these got an error instead.
 func reachAll(t *testing.T, where string, x *stage.Script, reached int) {
 	t.Helper()
 	for _, what := range []string{"result", "second", "third"} {
@@ -239,8 +237,8 @@ func reachAll(t *testing.T, where string, x *stage.Script, reached int) {
 	}
 }
 
-// busy is a play of steady traffic: a ring of messages, and a barrier each round,
-// until there is a file of the given name.
+// busy is a play of steady traffic: a ring of messages, and a barrier each round, until a file of the
+// given name exists.
 func busy(tell func(stage.Line), args []string) coppice.Func {
 	enough := args[0]
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -277,8 +275,8 @@ func busy(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestStoppedProcessIsFenced stops a process: after Silence, and a little, its
-// peers have an error, and it is dead.
+// TestStoppedProcessIsFenced stops a process: after Silence, and a little more, its peers have an
+// error, and it is dead.
 func TestStoppedProcessIsFenced(t *testing.T) {
 	for _, silence := range []time.Duration{time.Second, 0} {
 		for _, play := range [][]string{{"wait", "barrier", "3", "warm"}, {"wait", "recv", "3", "cold"}, {"busy", "forever"}} {
@@ -293,7 +291,7 @@ func TestStoppedProcessIsFenced(t *testing.T) {
 	}
 }
 
-// fence stops a process and checks what becomes of the job.
+// fence stops a process and checks the outcome of the job.
 func fence(t *testing.T, silence time.Duration, play []string) {
 	t.Helper()
 	const n, victim = 4, 3
@@ -322,8 +320,8 @@ func fence(t *testing.T, silence time.Duration, play []string) {
 		}
 	}
 	t.Logf("from the stop to the last error: %v; the machine was late by %v", worst, lag)
-	// A process that was kept waiting gives the others as much more time, and what leads
-	// to the error are steps of several processes, one after the other.
+	// A process that was kept waiting gives the others as much more time, and the error results from
+	// steps of several processes, one after the other.
 	if limit := silence*8/5 + 1500*time.Millisecond + 3*lag; worst > limit {
 		t.Errorf("too late: %v; want at most %v on a machine that was late by %v", worst, limit, lag)
 	}
@@ -351,9 +349,9 @@ func TestPauseIsNoDeath(t *testing.T) {
 	}
 }
 
-// pause stops a process in the midst of traffic and checks that nothing comes of it. It
-// returns how long it was stopped: where the machine made that half of silence or more,
-// the process may be taken for dead.
+// pause stops a process in the midst of traffic and checks that nothing comes of it. It returns how
+// long the process was stopped: if the machine made that half of silence or more, the others may evict
+// it.
 func pause(t *testing.T, silence, length time.Duration) (took time.Duration) {
 	t.Helper()
 	const n = 4
@@ -402,8 +400,8 @@ var modes = map[string]coppice.Protection{
 	"lame":            coppice.Corrected("optimized:1").Along("lame:2").InOrder(),
 }
 
-// streaming is a play of broadcasts from one root, until that gets SIGUSR1: every
-// task tells how many it got.
+// streaming is a play of broadcasts from one root, until the root gets SIGUSR1: every task reports how
+// many it received.
 func streaming(tell func(stage.Line), args []string) coppice.Func {
 	mode, root := modes[args[0]], stage.Number(args[1])
 	enough := make(chan os.Signal, 1)
@@ -430,25 +428,24 @@ func streaming(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestCorrectedBroadcastReachesSurvivors kills processes at random moments of a
-// stream of broadcasts, one after the other or several at once, but never the
-// root: everybody else gets everything.
+// TestCorrectedBroadcastReachesSurvivors kills processes at random moments of a stream of broadcasts,
+// one after the other or several at once, but never the root: all survivors receive everything.
 func TestCorrectedBroadcastReachesSurvivors(t *testing.T) {
 	for _, mode := range []string{"checked", "optimized:2", "opportunistic:4", "failure-proof:1", "gossip"} {
 		t.Run(mode, func(t *testing.T) { massacres(t, mode, coppice.Report) })
 	}
 }
 
-// TestBroadcastsReachEveryTask is the same when the tasks of the dead are run again:
-// these get everything, too.
+// TestBroadcastsReachEveryTask is the same when survivors run the tasks of crashed processes again:
+// these tasks receive everything, too.
 func TestBroadcastsReachEveryTask(t *testing.T) {
 	for _, mode := range []string{"replayed", "checked", "failure-proof:1", "gossip"} {
 		t.Run(mode, func(t *testing.T) { massacres(t, mode, coppice.Replay) })
 	}
 }
 
-// deathsVariable says how many deaths each mode is to survive, at other moments each
-// time:
+// deathsVariable is the environment variable with the number of deaths that each mode must survive, at
+// new moments each time:
 //
 //	COPPICE_DEATHS=500 go test -count=1 -timeout 2h -run 'ReachesSurvivors|ReachEveryTask' .
 const deathsVariable = "COPPICE_DEATHS"
@@ -469,7 +466,7 @@ func massacres(t *testing.T, mode string, recovery coppice.Recovery) {
 	t.Logf("%d deaths in %d broadcasts", deaths, broadcasts)
 }
 
-// massacre kills so many processes at a time during a stream of broadcasts.
+// massacre kills processes in waves of these sizes during a stream of broadcasts.
 func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int, waves []int, random *rand.Rand) (killed []int, broadcasts int) {
 	t.Helper()
 	g := stage.Scene{N: n, Settings: stage.Settings{Recovery: recovery}, Play: []string{"stream", mode, fmt.Sprint(root)}}.Begin(t)
@@ -507,8 +504,8 @@ func massacre(t *testing.T, mode string, recovery coppice.Recovery, n, root int,
 	return killed, broadcasts
 }
 
-// TestRootsDeathLeavesNobodyWaiting kills the root in a stream of broadcasts: the
-// survivors get the same values, and then ErrUnreached.
+// TestRootsDeathLeavesNobodyWaiting kills the root in a stream of broadcasts: the survivors get the
+// same values, and then ErrUnreached.
 func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 	const n = 8
 	random := rand.New(rand.NewPCG(3, 4))
@@ -537,14 +534,14 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 	}
 }
 
-// broadcastingOnce is a play of three broadcasts among whoever is there, after
-// all have spoken to all: what a process writes is then on its way at once.
+// broadcastingOnce is a play of three broadcasts among the tasks that are there, after all have sent to
+// all, so that what a process writes is sent at once.
 func broadcastingOnce(tell func(stage.Line), args []string) coppice.Func {
 	mode, root := modes[args[0]], stage.Number(args[1])
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
 		defer tell(stage.Line{What: "deferred"})
-		for _, tag := range []int{1, 2} { // errors do not matter: one may be dead already
+		for _, tag := range []int{1, 2} { // errors do not matter: a task may have crashed already
 			for to := range t.Size() {
 				_ = coppice.Send(ctx, t, to, tag, 1)
 			}
@@ -566,9 +563,8 @@ func broadcastingOnce(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestKillAtEveryStep kills each task at each step of the first of three
-// broadcasts, once before the step and once in the middle of its write: in
-// processes and in Local, with the same outcome.
+// TestKillAtEveryStep kills each task at each step of the first of three broadcasts, once before the
+// step and once in the middle of its write, in processes and in Local, with the same outcome.
 func TestKillAtEveryStep(t *testing.T) {
 	const n = 4
 	for _, mode := range []string{"checked", "optimized:2", "opportunistic:2", "failure-proof:1", "gossip", "lame"} {
@@ -586,7 +582,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// killAt tells whether the victim comes to that step.
+// killAt reports whether the victim reaches that step.
 func killAt(t *testing.T, mode string, n, victim, step int) bool {
 	t.Helper()
 	came := false
@@ -622,7 +618,7 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 				break
 			}
 		}
-		// Among gossipers it is chance whether a step is a send or a receive.
+		// Among gossipers it is random whether a step is a send or a receive.
 		if became && inReal != inLocal && mode != "gossip" {
 			t.Errorf("%s: %s in processes, %s in Local", kill, inReal, inLocal)
 		}
@@ -630,8 +626,8 @@ func killAt(t *testing.T, mode string, n, victim, step int) bool {
 	return came
 }
 
-// outcome checks that the survivors of a kill in the first broadcast agree about
-// it, and tells how it ended and whether the kill came about.
+// outcome checks that the survivors of a kill in the first broadcast agree about it. It returns how the
+// broadcast ended and whether the kill triggered.
 func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim int) (kind string, became bool) {
 	t.Helper()
 	const root = 1
@@ -643,7 +639,7 @@ func outcome(t *testing.T, s stage.Scene, where string, x *stage.Script, victim 
 	if !slices.Equal(third, stage.Without(s.N, victim)) {
 		t.Fatalf("%s: %v came to their end", name, third)
 	}
-	begun := true // the root has begun the broadcast: it may have come through the one before
+	begun := true // the root has begun the broadcast: it may have passed the one before
 	for i, what := range []string{"result", "second", "third"} {
 		kinds := map[string]int{}
 		for _, l := range x.Of(what) {

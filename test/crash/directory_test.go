@@ -19,8 +19,8 @@ func init() {
 	stage.Plays["homeless"] = homeless
 }
 
-// homeless tells where the job's directory is and waits for a file; then every task
-// sends to every other one, for which there are no connections yet.
+// homeless reports the job's directory and waits for a file; then every task sends to every other one,
+// with which it has no connection yet.
 func homeless(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		stage.Telling(tell, t)(stage.Line{What: "ready", Text: os.Getenv(control.VarDir)})
@@ -52,7 +52,7 @@ func homeless(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestJobSurvivesTheLossOfItsDirectory: it ends well, also if a process dies afterwards.
+// TestJobSurvivesTheLossOfItsDirectory: the job ends well, even if a process crashes afterwards.
 func TestJobSurvivesTheLossOfItsDirectory(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		t.Run(map[bool]string{false: "all live", true: "one dies"}[kill], func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 func init() { stage.Plays["lasting"] = lasting }
 
-// lasting is the play of tasks that meet until there is a file of the given name, as
-// often as they are run. Task 1 looks for it, which must not be run again.
+// lasting is the play of tasks that broadcast until a file of the given name exists, in every attempt.
+// Task 1 looks for the file and must not be run again.
 func lasting(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		stage.Telling(tell, t)(stage.Line{What: "begin", Value: t.Attempt()})
@@ -25,15 +25,15 @@ func lasting(tell func(stage.Line), args []string) coppice.Func {
 			if more, err := coppice.Broadcast(ctx, t, missing != nil, coppice.Root(1)); err != nil || !more {
 				return err
 			}
-			if t.Attempt() == 0 { // who is run again catches up
+			if t.Attempt() == 0 { // an attempt that runs again catches up
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
 	}
 }
 
-// TestKillAfterATimeIsOfTheOwner: it ends the process that owns the task then, which
-// need not be the one that began with it.
+// TestKillAfterATimeIsOfTheOwner: a kill after a time ends the process that owns the task then, which
+// need not be the one that began it.
 func TestKillAfterATimeIsOfTheOwner(t *testing.T) {
 	t.Parallel()
 	var killed []int
@@ -46,8 +46,8 @@ func TestKillAfterATimeIsOfTheOwner(t *testing.T) {
 	t.Errorf("killed %v; want 0 and 3", killed)
 }
 
-// killTwice kills the owner of task 3 early, and again after a time. It returns which
-// processes that were.
+// killTwice kills the owner of task 3 early, and again after a time. It returns the processes that it
+// killed.
 func killTwice(t *testing.T, after time.Duration) []int {
 	t.Helper()
 	enough := filepath.Join(t.TempDir(), "enough")
@@ -55,7 +55,7 @@ func killTwice(t *testing.T, after time.Duration) []int {
 	killed := func() bool {
 		return slices.ContainsFunc(g.Of("begin"), func(l stage.Line) bool { return l.Rank == 3 && l.Value == 2 })
 	}
-	for late := time.After(after + 3*time.Second); !killed(); { // or the second kill was of nobody
+	for late := time.After(after + 3*time.Second); !killed(); { // or the second kill hit no process
 		next := g.Next()
 		if killed() {
 			break

@@ -45,7 +45,7 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 			}
 		}
 		err := error(nil)
-		if t.Rank() == 0 && how != "main" { // the others wait in vain for this one
+		if t.Rank() == 0 && how != "main" { // the others wait for this one, which never comes
 			_, err = coppice.Recv[int](ctx, t, stage.Odd, 1)
 		} else if how != "main" || t.Rank() != 0 {
 			err = coppice.Barrier(own, t)
@@ -62,8 +62,8 @@ func ending(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestContextEndsAWait ends the context of a task that waits in a barrier: it
-// gets the cause, and the others an error once it has returned.
+// TestContextEndsAWait ends the context of a task that waits in a barrier: the task gets the cause, and
+// the others an error once it has returned.
 func TestContextEndsAWait(t *testing.T) {
 	for how, kind := range map[string]string{"cancel": "enough", "deadline": "deadline"} {
 		t.Run(how, func(t *testing.T) {
@@ -131,7 +131,8 @@ func TestInterruptEndsMain(t *testing.T) {
 	}
 }
 
-// TestNothingIsBegunAfterTheContext: who is to stop does not run the tasks of the dead.
+// TestNothingIsBegunAfterTheContext: a process whose context has ended does not run the tasks of
+// crashed processes.
 func TestNothingIsBegunAfterTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
@@ -152,7 +153,7 @@ func TestNothingIsBegunAfterTheContext(t *testing.T) {
 	}
 }
 
-// TestInterruptOfTheLauncher: it is passed on, and everybody ends.
+// TestInterruptOfTheLauncher: the launcher forwards an interrupt, and all processes end.
 func TestInterruptOfTheLauncher(t *testing.T) {
 	t.Parallel()
 	s := stage.Scene{N: 3, Play: []string{"context", "main"}}
@@ -171,8 +172,7 @@ func TestInterruptOfTheLauncher(t *testing.T) {
 	}
 }
 
-// manyTasks is a play of messages and collectives among all tasks, however many
-// there are in a process.
+// manyTasks is a play of messages and collectives among all tasks, however many there are in a process.
 func manyTasks(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
@@ -276,7 +276,7 @@ func TestMoreTasksThanProcesses(t *testing.T) {
 	}
 }
 
-// held is what this process holds: goroutines, descriptors, bytes.
+// held counts what this process holds: goroutines, descriptors, bytes.
 type held struct{ goroutines, descriptors, bytes int }
 
 func holds() held {
@@ -288,7 +288,7 @@ func holds() held {
 	return held{runtime.NumGoroutine(), len(fds), int(m.HeapAlloc)}
 }
 
-// leaking is a play of many operations which tells what they have left.
+// leaking is a play of many operations that reports what they leave behind.
 func leaking(tell func(stage.Line), args []string) coppice.Func {
 	times := stage.Number(args[0])
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -337,8 +337,8 @@ func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
 	return coppice.Barrier(ctx, t)
 }
 
-// TestOperationsLeaveNothing counts what a process holds after thousands of
-// operations; with Replay, besides, what was sent.
+// TestOperationsLeaveNothing counts what a process holds after thousands of operations; with Replay it
+// also holds what was sent.
 func TestOperationsLeaveNothing(t *testing.T) {
 	rounds := stage.Short(1500, 500)
 	for name, c := range map[string]struct {
@@ -363,11 +363,11 @@ func TestOperationsLeaveNothing(t *testing.T) {
 	}
 }
 
-// logPiece is what the log takes memory by.
+// logPiece is the unit in which the log takes memory.
 const logPiece = 4 << 20
 
-// logOf bounds what the log of a process takes after so many rounds of someOfAll:
-// the message of each, 1 KiB for the operations, 4 KiB for each future's group.
+// logOf bounds the memory of a process's log after this many rounds of someOfAll: the message of each,
+// 1 KiB for the operations, 4 KiB for each future's group.
 func logOf(rounds int) (bytes int) {
 	for i := range rounds {
 		if bytes += i%2000 + 1<<10; i%4 == 0 {
@@ -377,8 +377,8 @@ func logOf(rounds int) (bytes int) {
 	return bytes
 }
 
-// TestLocalLeavesNothing runs Local again and again, with deaths: reported, and
-// replayed, when all tasks come to their end.
+// TestLocalLeavesNothing runs Local again and again, with deaths, both with Report and with Replay,
+// where all tasks end.
 func TestLocalLeavesNothing(t *testing.T) {
 	once := func(i int) {
 		kills, replays := i%2 == 1, i/2%2 == 1
@@ -428,8 +428,8 @@ func TestLocalLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestLauncherKilled kills the launcher: no process outlives it, whatever is
-// between the two, and its directory goes.
+// TestLauncherKilled kills the launcher: no process outlives it, whatever programs are between the two,
+// and its directory is removed.
 func TestLauncherKilled(t *testing.T) {
 	for _, wrap := range []bool{false, true} {
 		t.Run(fmt.Sprint("wrapped ", wrap), func(t *testing.T) {
@@ -471,13 +471,12 @@ func TestLauncherKilled(t *testing.T) {
 	}
 }
 
-// mpirunArgs are those of Open MPI that start n processes of this program here.
+// mpirunArgs returns the arguments with which Open MPI starts n processes of this program here.
 func mpirunArgs(n int, more ...string) []string {
 	return append(append([]string{"--oversubscribe", "--allow-run-as-root"}, more...), "-np", fmt.Sprint(n), os.Args[0])
 }
 
-// TestMpirun starts processes with Open MPI: they find each other, and survive
-// the death of one.
+// TestMpirun starts processes with Open MPI: they find each other, and survive the crash of one.
 func TestMpirun(t *testing.T) {
 	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
 	t.Run("works", func(t *testing.T) {
@@ -523,7 +522,7 @@ func TestMpirun(t *testing.T) {
 	})
 }
 
-// TestSrun has processes that srun started find each other.
+// TestSrun starts processes as srun does: they find each other.
 func TestSrun(t *testing.T) {
 	const n = 4
 	stages, all := srun(t, stage.Scene{N: n, Play: []string{"many"}})
@@ -538,8 +537,8 @@ func TestSrun(t *testing.T) {
 	}
 }
 
-// TestSrunLosesOne kills one of the processes that srun started: a usual one, or
-// the one that has the coordinator.
+// TestSrunLosesOne kills one of the processes that srun started: an ordinary one, or the one that has
+// the coordinator.
 func TestSrunLosesOne(t *testing.T) {
 	const n = 4
 	for _, victim := range []int{0, 2} {
@@ -568,8 +567,8 @@ func TestSrunLosesOne(t *testing.T) {
 	}
 }
 
-// TestSecondRunIsRefused: a process takes part in its job once, and to no harm tries
-// to do so twice.
+// TestSecondRunIsRefused: a process takes part in its job once, and a second attempt fails without
+// harm.
 func TestSecondRunIsRefused(t *testing.T) {
 	x, report := stage.Scene{N: 2, Play: []string{"again"}}.Real(t)
 	if again := x.Of("again"); len(again) != 2 || again[0].Kind == "well" || again[1].Kind == "well" {
@@ -580,7 +579,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 	}
 }
 
-// again is a play that is run twice in the same process.
+// again is a play that runs twice in the same process.
 func again(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		voice := stage.Telling(tell, t)

@@ -17,7 +17,7 @@ import (
 
 func init() { stage.Plays["march"], stage.Plays["draw"] = marching, drawing }
 
-// marching saves in each round, and tells of it, for ever.
+// marching saves in each round, and reports the round, for ever.
 func marching(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		for round := 0; ; round++ {
@@ -32,8 +32,8 @@ func marching(tell func(stage.Line), _ []string) coppice.Func {
 	}
 }
 
-// drawing draws a value in task 1, which goes along other tasks. It waits for a file then,
-// and tells in the end which values all have.
+// drawing draws a value in task 1, which spreads to other tasks. Then it waits for a file, and at the
+// end reports the values of all tasks.
 func drawing(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		say := stage.Telling(tell, t)
@@ -72,7 +72,7 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// killAtOnce kills some, none of which does anything any more when the first dies.
+// killAtOnce kills several processes, none of which does anything more when the first dies.
 func killAtOnce(t *testing.T, pids ...int) {
 	t.Helper()
 	for _, signal := range []syscall.Signal{posix.SIGSTOP, syscall.SIGKILL} {
@@ -84,15 +84,15 @@ func killAtOnce(t *testing.T, pids ...int) {
 	}
 }
 
-// lost tells whether somebody was told that a task is lost, and why.
+// lost reports whether a task got an error that says that task is lost, and why.
 func lost(g *stage.Stage, task int, why string) bool {
 	return slices.ContainsFunc(g.Of("end"), func(l stage.Line) bool {
 		return l.Kind == "lost" && slices.Contains(l.Tasks, task) && strings.Contains(l.Text, why)
 	})
 }
 
-// TestLostCopies: when all that have a task's state die at once the task is lost, and named. It
-// never goes on from an older state.
+// TestLostCopies: when all processes that hold a task's state crash at once, the task is lost, and the
+// error names it. It never continues from an older state.
 func TestLostCopies(t *testing.T) {
 	const victim, copies = 1, 2
 	s := stage.Scene{N: 6, Play: []string{"march"}}
@@ -115,8 +115,8 @@ func TestLostCopies(t *testing.T) {
 	}
 }
 
-// TestLostValues: when all that have a value of Once die at once, its function is called
-// again if nobody who lives has anything that follows from it. Otherwise the task is lost.
+// TestLostValues: when all processes that hold a value of Once crash at once, its function is called
+// again if no survivor has anything that follows from the value. Otherwise the task is lost.
 func TestLostValues(t *testing.T) {
 	const victim, copies = 1, 2
 	for _, way := range []string{"", "2 3", "5", "3 2 0"} {

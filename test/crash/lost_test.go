@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// Every operation goes on without the tasks that die in it.
+// Every operation goes on without the tasks that crash in it.
 func TestWithoutLost(t *testing.T) {
 	for _, kills := range [][]string{
 		nil,
@@ -36,7 +36,7 @@ func TestWithoutLost(t *testing.T) {
 			t.Fatalf("kills %v: %v", kills, err)
 		}
 		var dead []int
-		want := 31 // who lives, as bits
+		want := 31 // the live tasks, as bits
 		for _, k := range kills {
 			dead = append(dead, int(k[0]-'0'))
 			want &^= 1 << (k[0] - '0')
@@ -138,7 +138,7 @@ func TestWithoutLostTask0(t *testing.T) {
 	}
 }
 
-// The number of parts is that of all tasks, whoever is lost.
+// The number of parts is that of all tasks, whichever are lost.
 func TestWithoutLostWantsAllParts(t *testing.T) {
 	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
@@ -164,7 +164,7 @@ func TestWithoutLostIsForReport(t *testing.T) {
 	}
 }
 
-// A task that is lost makes the job fail, although nobody needed it any more.
+// A lost task makes the job fail, even if no other task needed it any more.
 func TestLostTaskFailsTheJob(t *testing.T) {
 	job := coppice.Job{Local: 3, LogBytes: 1 << 10, Kill: []string{"2@recv#1"}, Logger: slog.New(slog.DiscardHandler)}
 	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {

@@ -15,7 +15,7 @@ import (
 
 func init() { stage.Plays["leaves"] = leaves }
 
-// leaves has task 0 exit with 0, while the others wait for it, or last: after they have returned.
+// leaves lets task 0 exit with 0, while the others wait for it, or last: after they have returned.
 func leaves(say func(stage.Line), words []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		if err := coppice.Barrier(ctx, t); err != nil {
@@ -34,10 +34,11 @@ func leaves(say func(stage.Line), words []string) coppice.Func {
 	}
 }
 
-// TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and task 0 has never returned: mpirun must not end with 0.
+// TestMpirunWithoutRank0: the process that hosts the coordinator is gone, and task 0 never returned:
+// mpirun must not end with 0.
 func TestMpirunWithoutRank0(t *testing.T) {
 	mpirun := needs(t, "mpirun.openmpi", ".ci/install-openmpi installs it")
-	dir, err := os.MkdirTemp("", "m") // mpirun kills all when one is killed: then nobody is left to remove the job's directory
+	dir, err := os.MkdirTemp("", "m") // mpirun kills all when one is killed: then no process is left to remove the job's directory
 	if err != nil {
 		t.Fatal(err)
 	}

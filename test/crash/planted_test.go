@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// TestMistakesOfTheExecutorAreFound plants a mistake in what carries messages of agreements: what the calls
-// of their machines were, made again (chaos/oracle), shows it.
+// TestMistakesOfTheExecutorAreFound plants a mistake in the code that carries messages of agreements: a
+// repetition of their machines' calls (chaos/oracle) reveals it.
 func TestMistakesOfTheExecutorAreFound(t *testing.T) {
 	const test = "^TestTracesOfKilledJobs$"
 	(&plant.Garden{Machine: "../../internal/node", Package: "node", Healthy: test, Mistakes: []plant.Mistake{

@@ -15,7 +15,8 @@ import (
 // reported are the settings of jobs whose survivors get errors.
 var reported = stage.Settings{Recovery: coppice.Report}
 
-// srunJobs numbers the jobs of srun, whose directories follow from their numbers: jobs run side by side.
+// srunJobs numbers the jobs of srun, whose directories depend on their numbers, since jobs run side by
+// side.
 var srunJobs atomic.Int64
 
 // srun starts the processes of a scene as srun would: with its variables.

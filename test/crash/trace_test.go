@@ -19,7 +19,7 @@ func init() {
 		return func(ctx context.Context, t *coppice.Task) error {
 			right := (t.Rank() + 1) % t.Size()
 			left := (t.Rank() + t.Size() - 1) % t.Size()
-			for range 200 { // more than either end tells the other at once
+			for range 200 { // more than either end reports to the other at once
 				err := coppice.Send(ctx, t, right, 0, 1)
 				if err == nil {
 					_, err = coppice.Recv[int](ctx, t, left, 0)
@@ -39,7 +39,7 @@ func init() {
 	}
 }
 
-// TestTracesOfKilledJobs: all kinds of machines are called in a job of which a process dies, and checked.
+// TestTracesOfKilledJobs checks a job in which a process crashes and which calls all kinds of machines.
 func TestTracesOfKilledJobs(t *testing.T) {
 	for name, recovery := range map[string]coppice.Recovery{"replay": coppice.Replay, "report": coppice.Report} {
 		t.Run(name, func(t *testing.T) {

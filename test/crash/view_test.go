@@ -18,10 +18,9 @@ func init() {
 	stage.Plays["watch"] = watching
 }
 
-// watching is a play in which tasks tell every view they see, until one has as
-// few processes as the argument says, or they are let go by an interrupt. The
-// tasks given as further arguments die at barriers meanwhile, if this is their first
-// attempt.
+// watching is a play in which tasks report every view they see, until a view has as few processes as
+// the argument says, or an interrupt ends them. The tasks given as further arguments die in barriers
+// meanwhile, in their first attempt.
 func watching(tell func(stage.Line), args []string) coppice.Func {
 	few := stage.Number(args[0])
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -45,9 +44,8 @@ func watching(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// sameViews checks that no two tasks saw different views of a number, and that
-// numbers grow in every attempt of a task. (In Local the dead may still speak while
-// another attempt runs.)
+// sameViews checks that no two tasks saw different views of a number, and that numbers grow in every
+// attempt of a task. (In Local a crashed attempt may still report while another one runs.)
 func sameViews(t *testing.T, views []stage.Line) {
 	t.Helper()
 	type run struct{ task, attempt int }
@@ -67,8 +65,8 @@ func sameViews(t *testing.T, views []stage.Line) {
 	}
 }
 
-// sawLast checks that the view of the survivors, with these members, is the last that
-// these tasks saw, in their last attempt.
+// sawLast checks that the survivors' view, with these members, is the last one that these tasks saw, in
+// their last attempt.
 func sawLast(t *testing.T, views []stage.Line, members string, tasks ...int) {
 	t.Helper()
 	last := map[int]stage.Line{}
@@ -84,7 +82,7 @@ func sawLast(t *testing.T, views []stage.Line, members string, tasks ...int) {
 	}
 }
 
-// TestSurvivorsSeeTheSameViews: and so do the tasks of the dead, if they are run again.
+// TestSurvivorsSeeTheSameViews: so do the tasks of crashed processes, if they are run again.
 func TestSurvivorsSeeTheSameViews(t *testing.T) {
 	kills := []string{"0@barrier#1", "2@barrier#1", "5@barrier#1"}
 	for name, c := range map[string]struct {
@@ -117,8 +115,8 @@ func TestSurvivorsSeeTheSameViews(t *testing.T) {
 	}
 }
 
-// TestHalfDieAtOnce kills half of 64 processes at one instant, the lowest of all
-// among them: the others agree on one view, in which they run the tasks of the dead.
+// TestHalfDieAtOnce kills half of 64 processes at one instant, the lowest of all among them: the
+// survivors agree on one view, in which they run the tasks of the others.
 func TestHalfDieAtOnce(t *testing.T) {
 	n := stage.Short(64, 16)
 	g := stage.Scene{N: n, Play: []string{"watch", fmt.Sprint(n / 2)}}.Begin(t)
@@ -143,8 +141,8 @@ func TestHalfDieAtOnce(t *testing.T) {
 	sawLast(t, views, stage.List(stage.Without(n, victims...)), stage.Without(n)...)
 }
 
-// TestAStoppedProcessIsFenced stops one of two processes: it is killed, and the
-// other goes on alone, with both tasks.
+// TestAStoppedProcessIsFenced stops one of two processes: it is killed, and the other goes on alone,
+// with both tasks.
 func TestAStoppedProcessIsFenced(t *testing.T) {
 	g := stage.Scene{N: 2, Play: []string{"watch", "1"}, Settings: stage.Settings{Silence: 400 * time.Millisecond}}.Begin(t)
 	pids := g.Pids(t, "ready")
@@ -161,8 +159,7 @@ func TestAStoppedProcessIsFenced(t *testing.T) {
 	sawLast(t, views, "1", 0, 1)
 }
 
-// TestPausesChangeNoView stops processes for a third of the silence that is
-// allowed, again and again.
+// TestPausesChangeNoView stops processes for a third of the allowed silence, again and again.
 func TestPausesChangeNoView(t *testing.T) {
 	t.Parallel()
 	const n, silence = 4, 3 * time.Second
@@ -180,7 +177,7 @@ func TestPausesChangeNoView(t *testing.T) {
 		}
 	}
 	time.Sleep(silence / 3)
-	end := time.Now() // those who live longer may see the others die
+	end := time.Now() // tasks that live longer may see the others die
 	for _, pid := range pids {
 		_ = posix.Kill(pid, syscall.SIGINT)
 	}

@@ -15,25 +15,26 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// across is a job of eight processes on four hosts, to which something happens.
+// across is a job of eight processes on four hosts, and what happens to it.
 type across struct {
-	lasts time.Duration // about so long, if nothing happened
+	lasts time.Duration // about how long, if nothing happens
 	harm  func(j *job, i int) error
-	// may are sets of ranks, one of which may be evicted, in run i; must: has to be, as a whole.
+	// may are sets of ranks, one of which may be evicted, in run i; with must, all of that set has to
+	// be.
 	may   func(i int) [][]int
 	must  bool
-	stall time.Duration // at most between two steps; 0: it is recorded only
-	hogs  int           // that compute beside it, for each processor
+	stall time.Duration // the longest allowed time between two steps; 0: it is only recorded
+	hogs  int           // processes that compute beside it, for each processor
 
 	byHand   bool // there is no launcher
-	etcd     bool // nor are there seeds: processes meet through etcd
-	detached bool // it has gone
+	etcd     bool // there are no seeds either: processes meet through etcd
+	detached bool // the launcher has gone
 }
 
-// silence is that of the jobs.
+// silence is the jobs' silence.
 const silence = 3 * time.Second
 
-// firstStep is the one at which something happens to a job, at the earliest.
+// firstStep is the earliest step at which something happens to a job.
 const firstStep = 25
 
 // run runs the job for the i-th time.
@@ -74,7 +75,7 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 		o.late = errors.Is(err, errLate)
 		o.add(err)
 	}
-	if len(o.problems) > 0 { // the job is not the one that was meant
+	if len(o.problems) > 0 { // the job did not get to the row's situation
 		j.interrupt()
 	}
 	r, err := j.end()
@@ -109,23 +110,23 @@ func (l *lab) startAcross(ctx context.Context, n *hostNetwork, lasts time.Durati
 	return l.start(ctx, n, 2*lasts+4*time.Minute, append(words, stepsProgram(lasts, stepTasks)...)...)
 }
 
-// programWord as the first argument has this command be a process of a job: what
-// follows names one of the programs, with its arguments.
+// programWord as the first argument makes this command a process of a job: the next arguments name one
+// of the programs, with its arguments.
 const programWord = "program"
 
 // stepTasks is the number of tasks of the program of steps.
 const stepTasks = 12
 
-// stepsProgram is the call of the program of steps.
+// stepsProgram returns the call of the program of steps.
 func stepsProgram(lasts time.Duration, tasks int) []string {
 	return []string{"program", programWord, "steps", fmt.Sprint(int(lasts / program.Period)), fmt.Sprint(tasks), "{steps}"}
 }
 
-// leaveTime is how long what belongs to a job may be there after its launcher has ended
-// and all hosts reach each other.
+// leaveTime is how long a job's processes may remain after its launcher has ended and all hosts reach
+// each other.
 const leaveTime = 15 * time.Second
 
-// leavesNothing waits until no such process of the job is there.
+// leavesNothing waits until no such process of the job remains.
 func (j *job) leavesNothing(limit time.Duration, which func(process) bool) error {
 	var left []process
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -141,7 +142,7 @@ func (j *job) leavesNothing(limit time.Duration, which func(process) bool) error
 	return fmt.Errorf("left after %v: %s", limit, strings.Join(names, ", "))
 }
 
-// ranksOf are those on a host.
+// ranksOf returns the ranks on a host.
 func ranksOf(host int) (ranks []int) {
 	for i := range perHost {
 		ranks = append(ranks, host*perHost+i)
@@ -149,12 +150,12 @@ func ranksOf(host int) (ranks []int) {
 	return ranks
 }
 
-// victim is the host that something happens to in run i, and other one that has to do
-// with it: every host has its turn, and all pairs.
+// victim returns the host that something happens to in run i, and other the second host involved: every
+// host has its turn, and so have all pairs.
 func victim(i int) int { return i % workHosts }
 func other(i int) int  { return (victim(i) + 1 + i/workHosts%(workHosts-1)) % workHosts }
 
-// Which may be evicted.
+// The sets of processes that may be evicted.
 func nobody(int) [][]int          { return [][]int{nil} }
 func theVictim(i int) [][]int     { return [][]int{ranksOf(victim(i))} }
 func oneOfTheTwo(i int) [][]int   { return [][]int{ranksOf(victim(i)), ranksOf(other(i))} }
@@ -184,7 +185,7 @@ func cutOff(which func(i int) int, d time.Duration) func(*job, int) error {
 
 func theLauncher(int) int { return launcherHost }
 
-// cutPair cuts the victim from the other, or both from each other, for some time.
+// cutPair cuts the way from the victim to the other, or both ways between them, for some time.
 func cutPair(both bool, d time.Duration) func(*job, int) error {
 	return func(j *job, i int) error {
 		ways := []way{{From: victim(i), To: other(i)}}
@@ -201,7 +202,7 @@ func cutPair(both bool, d time.Duration) func(*job, int) error {
 	}
 }
 
-// flap cuts the victim off and lets it be reached again, by turns.
+// flap alternately cuts the victim off and heals the cut.
 func flap(period, d time.Duration) func(*job, int) error {
 	return func(j *job, i int) error {
 		for end := time.Now().Add(d); time.Now().Before(end); {
@@ -240,7 +241,7 @@ func killRank(which func(i int) int) func(*job, int) error {
 	return func(j *job, i int) error { return signalAll(j.of(which(i)), syscall.SIGKILL) }
 }
 
-// killHost kills all that Coppice has on the victim: processes and agent.
+// killHost kills all of Coppice's processes on the victim: those of the program and the agent.
 func killHost(j *job, i int) error {
 	var pids []int
 	for _, p := range j.processes() {
@@ -251,7 +252,7 @@ func killHost(j *job, i int) error {
 	return signalAll(pids, syscall.SIGKILL)
 }
 
-// powerOff has a host lose its power: it says nothing more.
+// powerOff cuts the power of a host: it sends nothing more.
 func powerOff(which func(i int) int) func(*job, int) error {
 	return func(j *job, i int) error {
 		if err := j.network.CutOff(which(i)); err != nil {
@@ -262,11 +263,10 @@ func powerOff(which func(i int) int) func(*job, int) error {
 	}
 }
 
-// goneTime is how long agents and processes may be there after their launcher is gone.
+// goneTime is how long agents and processes may remain after their launcher is gone.
 const goneTime = 30 * time.Second
 
-// launcherGone is a job whose launcher is gone in the middle: its agents and processes
-// have to go, too.
+// launcherGone is a job whose launcher is gone in the middle: its agents and processes must end, too.
 func launcherGone(harm func(*job, int) error) func(context.Context, *lab, int) outcome {
 	return func(ctx context.Context, l *lab, i int) (o outcome) {
 		n, err := l.newNetwork()

@@ -12,14 +12,14 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// hand is a process of a job that was started by hand: without a launcher, with a seed on each of the first
+// hand is a process of a job started by hand: without a launcher, with a seed on each of the first
 // three hosts.
 type hand struct {
 	rank int
 	cmd  *exec.Cmd
 }
 
-// handSeeds is how many hosts have a seed.
+// handSeeds is the number of hosts with a seed.
 const handSeeds = 3
 
 // startByHand starts the program of steps on all hosts, without a launcher.
@@ -31,7 +31,8 @@ func (l *lab) startByHand(ctx context.Context, n *hostNetwork, lasts time.Durati
 	return l.startHands(ctx, n, lasts, stepsProgram(lasts, stepTasks), "COPPICE_COORDINATOR="+strings.Join(seeds, ","))
 }
 
-// startHands starts a program on all hosts, without a launcher. env says how its processes find each other.
+// startHands starts a program on all hosts, without a launcher. env tells its processes how to find
+// each other.
 func (l *lab) startHands(ctx context.Context, n *hostNetwork, lasts time.Duration, args []string, env ...string) (*job, error) {
 	j, err := l.newJob(ctx, n)
 	if err != nil {
@@ -70,7 +71,7 @@ func (l *lab) startHands(ctx context.Context, n *hostNetwork, lasts time.Duratio
 	return j, nil
 }
 
-// handReport says how the processes have ended.
+// handReport reports how the processes ended.
 func (j *job) handReport() *report {
 	r := &report{Exit: 1, Cause: "no process has ended well"}
 	for _, h := range j.hands {
@@ -84,7 +85,7 @@ func (j *job) handReport() *report {
 	return r
 }
 
-// byHandRows are those of jobs that were started by hand.
+// byHandRows returns the rows of jobs started by hand.
 func byHandRows() (all []row) {
 	const s = time.Second
 	add := func(name string, a across) {
@@ -105,8 +106,8 @@ func byHandRows() (all []row) {
 	return append(all, row{name: "by hand: two of four hosts cut from the others", hosts: true, takes: 20 * s, run: cutInHalves((*lab).startByHand, nil)})
 }
 
-// cutInHalves is a job that is cut in two halves, after something else has happened to it: neither has a majority, and every
-// process has to end and say so.
+// cutInHalves is a job that is cut into two halves after something else has happened to it: neither has
+// a majority, and every process must end and say so.
 func cutInHalves(start func(*lab, context.Context, *hostNetwork, time.Duration) (*job, error), before func(*job, int) error) func(context.Context, *lab, int) outcome {
 	return func(ctx context.Context, l *lab, i int) (o outcome) {
 		n, err := l.newNetwork()

@@ -1,12 +1,12 @@
-// Package hosts runs jobs of real processes through what happens to machines and networks, and
-// reports whether they go on as they must: hosts that are cut off, slow, stopped or
-// dead, and on one host processes that are stopped, many, or busy with large values.
+// Package hosts runs jobs of real processes, does to them what happens to machines and networks, and
+// reports whether they go on as they must. Hosts are cut off, slow, stopped or dead; on one host,
+// processes are stopped, many, or busy with large values.
 //
 //	make hosts                                     every row, 20 times
 //	make hosts HOSTS_RUNS=3 HOSTS_ONLY='one host'  some rows, 3 times
 //
-// Hosts are network namespaces with an sshd each; coppice run --hosts
-// is started on a fifth one. docs/hosts-bench.md describes the rows.
+// Hosts are network namespaces with an sshd each; coppice run --hosts runs on a fifth one.
+// docs/hosts-bench.md describes the rows.
 package hosts
 
 import (
@@ -22,8 +22,8 @@ import (
 	"syscall"
 )
 
-// commandWord as the first argument has the test binary run the rows that its flags
-// choose, and print the table.
+// commandWord as the first argument makes the test binary run the rows that its flags choose, and print
+// the table.
 const commandWord = "hosts"
 
 func command(args []string) int {

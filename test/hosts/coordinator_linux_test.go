@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// coordinator is the process that has the coordinator: it holds the lock of the job's directory on its host.
+// coordinator returns the process that has the coordinator: it holds the lock of the job's directory on
+// its host.
 func (j *job) coordinator() (process, error) {
 	for _, p := range j.processes() {
 		if p.rank < 0 {
@@ -27,7 +28,8 @@ func (j *job) coordinator() (process, error) {
 	return process{}, errors.New("no process has the coordinator")
 }
 
-// killCoordinator kills the process that has the coordinator, so many times, each time when the job has gone on.
+// killCoordinator kills the process that has the coordinator, this many times, each time after the job
+// has gone on.
 func killCoordinator(times int) func(*job, int) error {
 	return func(j *job, _ int) error {
 		var dead []int

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// datagrams opens a socket on each of two hosts. What it returns reports whether a
-// datagram from one host reaches the other, for which it waits longer if it should.
+// datagrams opens a socket on each of two hosts. The function that it returns reports whether a
+// datagram from one host reaches the other; it waits longer if the datagram should.
 func datagrams(t *testing.T, n *hostNetwork) (reached func(from int, should bool) bool) {
 	t.Helper()
 	var sockets [2]*net.UDPConn

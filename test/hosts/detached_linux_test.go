@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// startDetached starts the program of steps on all hosts with coppice run --detach. Its launcher gives its orders, never hears that an
-// agent has carried them out, and is killed when all processes run.
+// startDetached starts the program of steps on all hosts with coppice run --detach. Its launcher gives
+// its orders, never hears that an agent has carried them out, and is killed when all processes run.
 func (l *lab) startDetached(ctx context.Context, n *hostNetwork, lasts time.Duration) (*job, error) {
 	j, err := l.newJob(ctx, n)
 	if err != nil {
@@ -51,14 +51,14 @@ func (l *lab) startDetached(ctx context.Context, n *hostNetwork, lasts time.Dura
 	return j, nil
 }
 
-// coppice is a call of the command, as the user who has started the job.
+// coppice returns a call of the command by the user who started the job.
 func (j *job) coppice(args ...string) *exec.Cmd {
 	cmd := exec.Command(j.lab.path("bin", "coppice"), args...)
 	cmd.Env = []string{"PATH=" + j.lab.searchPath(), "HOME=" + j.home, j.token}
 	return cmd
 }
 
-// onlyID is the id of the only detached job.
+// onlyID returns the id of the only detached job.
 func (j *job) onlyID() (string, error) {
 	entries, err := os.ReadDir(filepath.Join(filepath.Dir(j.steps), ".coppice", "jobs"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (j *job) attach() error {
 	return j.begin(3 * time.Minute)
 }
 
-// forget has everything removed that hosts keep of a detached job, and wants nothing of it to be left there.
+// forget removes everything that hosts keep of a detached job, and checks that nothing is left there.
 func (j *job) forget() error {
 	remove := j.coppice("jobs", "--remove", j.id)
 	if err := j.network.Hosts[j.from].Run(remove); err != nil {
@@ -104,7 +104,7 @@ func (j *job) forget() error {
 	return nil
 }
 
-// attached has a harm done while somebody is attached.
+// attached does a harm while a client is attached.
 func attached(harm func(*job, int) error) func(*job, int) error {
 	return func(j *job, i int) error {
 		if err := j.attach(); err != nil {
@@ -117,7 +117,7 @@ func attached(harm func(*job, int) error) func(*job, int) error {
 	}
 }
 
-// followers are the agents that tell who is attached what the keepers have.
+// followers returns the agents that pass the keepers' output to the attached client.
 func (j *job) followers() (pids []int) {
 	for _, p := range j.processes() {
 		if filepath.Base(p.args[0]) == "coppice" && p.host < workHosts && slices.Contains(p.args, "agent") && !slices.Contains(p.args, "--keep") {
@@ -127,7 +127,7 @@ func (j *job) followers() (pids []int) {
 	return pids
 }
 
-// killAttached kills who is attached; the next one goes on from there.
+// killAttached kills the attached client; the next one continues from there.
 func killAttached(j *job, _ int) error {
 	_ = j.cmd.Process.Kill()
 	<-j.over
@@ -138,7 +138,7 @@ func killAttached(j *job, _ int) error {
 // killKeeper kills the agent of the victim.
 func killKeeper(j *job, i int) error { return signalAll(j.keepers(victim(i)), syscall.SIGKILL) }
 
-// keepers are the agents of a host that keep processes.
+// keepers returns the agents of a host that keep processes.
 func (j *job) keepers(host int) (pids []int) {
 	for _, pid := range j.network.Hosts[host].Processes() {
 		if p, ok := inspect(pid, host, ""); ok && slices.Contains(p.args, "--keep") {
@@ -148,7 +148,8 @@ func (j *job) keepers(host int) (pids []int) {
 	return pids
 }
 
-// launcherLost has the launcher's host lose its power: who attaches does so on a host of the job, which has a home directory of its own.
+// launcherLost cuts the power of the launcher's host: the next client attaches on a host of the job,
+// which has a home directory of its own.
 func launcherLost(j *job, i int) error {
 	who, err := user.Current()
 	if err != nil {
@@ -158,7 +159,7 @@ func launcherLost(j *job, i int) error {
 	return powerOff(theLauncher)(j, i)
 }
 
-// detachedRows are those of jobs that have outlived their launcher.
+// detachedRows returns the rows of jobs that outlive their launcher.
 func detachedRows() (all []row) {
 	const s = time.Second
 	add := func(name string, a across) {
@@ -182,7 +183,7 @@ func detachedRows() (all []row) {
 	return append(all, row{name: "detached: SIGTERM to who is attached", hosts: true, takes: 8 * s, run: endAttached})
 }
 
-// endAttached is a job that a signal ends, through who is attached.
+// endAttached is a job that a signal to the attached client ends.
 func endAttached(ctx context.Context, l *lab, i int) (o outcome) {
 	n, err := l.newNetwork()
 	if err != nil {

@@ -29,7 +29,7 @@ func newDoctorsLab(t *testing.T) (*lab, *hostNetwork) {
 	return l, n
 }
 
-// examined is what coppice doctor finds, called on the launcher's host.
+// examined returns what coppice doctor finds, called on the launcher's host.
 func (l *lab) examined(t *testing.T, n *hostNetwork, listen string, args ...string) (r doctor.Report) {
 	t.Helper()
 	exit := l.calls(t, n, listen, &r, append([]string{"doctor", "--json"}, args...)...)
@@ -42,7 +42,8 @@ func (l *lab) examined(t *testing.T, n *hostNetwork, listen string, args ...stri
 	return r
 }
 
-// finds examines hosts until it finds what it should, at most five times, as long as the machine is too busy to answer in time.
+// finds examines hosts until it finds what it should, at most five times, since a busy machine may not
+// answer in time.
 func (l *lab) finds(t *testing.T, n *hostNetwork, listen string, want []string, args ...string) (r doctor.Report) {
 	t.Helper()
 	for range 5 {
@@ -57,7 +58,7 @@ func (l *lab) finds(t *testing.T, n *hostNetwork, listen string, want []string, 
 	return r
 }
 
-// calls calls coppice on the launcher's host, and reads the JSON that it prints.
+// calls runs coppice on the launcher's host, and parses the JSON that it prints.
 func (l *lab) calls(t *testing.T, n *hostNetwork, listen string, report any, args ...string) (exit int) {
 	t.Helper()
 	cmd := exec.Command(l.path("bin", "coppice"), args...)
@@ -74,7 +75,7 @@ func (l *lab) calls(t *testing.T, n *hostNetwork, listen string, report any, arg
 	return cmd.ProcessState.ExitCode()
 }
 
-// wrong are the findings that are not well, each as its state, check and place.
+// wrong returns the findings that are not well, each as its state, check and place.
 func wrong(r doctor.Report) (all []string) {
 	for _, f := range r.Findings {
 		if f.State != doctor.OK {
@@ -84,7 +85,8 @@ func wrong(r doctor.Report) (all []string) {
 	return all
 }
 
-// TestHostsDoctorNamesTheWay: where a firewall or a broken network keeps hosts apart, the doctor says which way, and how.
+// TestHostsDoctorNamesTheWay: where a firewall or a broken network keeps hosts apart, the doctor names
+// the way and the cause.
 func TestHostsDoctorNamesTheWay(t *testing.T) {
 	t.Parallel()
 	l, n := newDoctorsLab(t)
@@ -132,7 +134,8 @@ func TestHostsDoctorNamesTheWay(t *testing.T) {
 	}
 }
 
-// TestHostsOverIPv6: hosts by their IPv6 addresses, and no others, are examined and run a job.
+// TestHostsOverIPv6: the doctor examines hosts given only by their IPv6 addresses, and a job runs on
+// them.
 func TestHostsOverIPv6(t *testing.T) {
 	t.Parallel()
 	l, n := newDoctorsLab(t)
@@ -160,7 +163,8 @@ func TestHostsOverIPv6(t *testing.T) {
 	}
 }
 
-// TestHostsNeedThesePortsOnly: a firewall that lets through ssh and as many ports as the guide says, docs/operations.md, is open enough.
+// TestHostsNeedThesePortsOnly: a firewall that opens ssh and as many ports as the guide,
+// docs/operations.md, names is open enough.
 func TestHostsNeedThesePortsOnly(t *testing.T) {
 	t.Parallel()
 	l, n := newDoctorsLab(t)

@@ -12,17 +12,19 @@ import (
 	"time"
 )
 
-// etcdMembers is how many members an etcd has. They are on the launcher's host, which all others reach.
+// etcdMembers is the number of members of an etcd. They are on the launcher's host, which all others
+// reach.
 const etcdMembers = 3
 
-// prepareEtcd puts an etcd and a program that can use it into the directory, or says why there is none.
+// prepareEtcd puts an etcd and a program that can use it into the directory, or returns why there is
+// none.
 func (l *lab) prepareEtcd() error {
 	path, err := exec.LookPath("etcd")
 	if err != nil {
 		cache, _ := exec.Command("go", "env", "GOCACHE").Output()
 		path = filepath.Join(strings.TrimSpace(string(cache)), "..", "coppice-etcd", "etcd")
 	}
-	content, err := os.ReadFile(path) // a host has not all directories of this one
+	content, err := os.ReadFile(path) // a host lacks some directories of this one
 	if err != nil {
 		return errors.New("no etcd: bash .ci/install-etcd")
 	}
@@ -72,7 +74,7 @@ func (l *lab) startThroughEtcd(ctx context.Context, n *hostNetwork, lasts time.D
 	return l.startHands(ctx, n, lasts, append([]string{filepath.Join("..", "etcd", "program")}, words[2:]...), "COPPICE_RENDEZVOUS=etcd://"+strings.Join(clients, ",")+"/job")
 }
 
-// etcdRows are those of jobs whose processes meet through etcd.
+// etcdRows returns the rows of jobs whose processes meet through etcd.
 func etcdRows() (all []row) {
 	const s = time.Second
 	add := func(name string, a across) {

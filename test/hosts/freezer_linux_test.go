@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// freezer is a control group whose processes can be halted, as a hypervisor halts those
-// of a machine: they do not notice, and nothing but the group says so. SIGSTOP would show
-// in their states. A limit of their share of a processor would slow down only who needs more.
+// freezer is a control group whose processes can be halted, as a hypervisor halts those of a machine:
+// they do not notice, and only the group shows it. SIGSTOP would show in their states. A limit of their
+// processor share would slow down only processes that need more.
 type freezer struct{ dir string }
 
 func newFreezer(name string) (*freezer, error) {
@@ -36,7 +36,7 @@ func (f *freezer) write(file, text string) error {
 	return os.WriteFile(filepath.Join(f.dir, file), []byte(text), 0o644)
 }
 
-// take puts processes into the group; what they start is in it, too.
+// take moves processes into the group; what they start is in it, too.
 func (f *freezer) take(pids []int) error {
 	for _, pid := range pids {
 		if err := f.write("cgroup.procs", strconv.Itoa(pid)); err != nil {

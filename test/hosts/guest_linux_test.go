@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// network is a few hosts that can be cut off from each other, as long as a test lasts.
+// network is a few hosts that can be cut off from each other while a test runs.
 type network struct {
 	*hostNetwork
 	dirs []string // of each host, for the directories of jobs
@@ -68,7 +68,7 @@ type guest struct {
 	over chan struct{}
 }
 
-// lockedBuffer is a buffer that may be read while it is written.
+// lockedBuffer is a buffer that can be read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -101,7 +101,7 @@ func (n *network) play(t testing.TB, on int, name string, s stage.Scene, env ...
 	}
 	go func() {
 		defer close(g.over)
-		_ = g.cmd.Wait() // what it has told says more
+		_ = g.cmd.Wait() // its lines say more
 	}()
 	t.Cleanup(func() {
 		_ = g.cmd.Process.Kill()
@@ -113,19 +113,19 @@ func (n *network) play(t testing.TB, on int, name string, s stage.Scene, env ...
 	return g
 }
 
-// until waits for what a process is to tell.
+// until waits for what a process must report.
 func (g *guest) until(t testing.TB, want string, told func() bool) {
 	t.Helper()
 	late := time.After(stage.PatienceTime)
 	for {
-		next := g.Next() // before the look, or a line between the two is missed
+		next := g.Next() // before the look, or it misses a line between the two
 		if told() {
 			return
 		}
 		select {
 		case <-next:
 		case <-g.over:
-			if !told() { // its last words may be the ones
+			if !told() { // its last line may be the one
 				t.Fatalf("%s has ended without %s: %v", g.name, want, g.Of("end"))
 			}
 		case <-late:
@@ -142,18 +142,18 @@ func (g *guest) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// end waits until the process has ended by itself, and returns what it said last.
+// end waits until the process has ended by itself, and returns its last report.
 func (g *guest) end(t testing.TB) stage.Line {
 	t.Helper()
 	select {
 	case <-g.over:
 	case <-time.After(stage.PatienceTime):
-		_ = g.cmd.Process.Signal(syscall.SIGQUIT) // so that it says what it waits for
+		_ = g.cmd.Process.Signal(syscall.SIGQUIT) // so that it prints what it waits for
 		<-time.After(time.Second)
 		t.Fatalf("%s hangs", g.name)
 	}
 	ends := g.Of("end")
-	if len(ends) != 1 || !g.cmd.ProcessState.Success() { // it exits well, whatever it tells
+	if len(ends) != 1 || !g.cmd.ProcessState.Success() { // it exits well, whatever it reports
 		t.Fatalf("%s: %v: told %v", g.name, g.cmd.ProcessState, ends)
 	}
 	return ends[0]

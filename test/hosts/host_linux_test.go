@@ -18,19 +18,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// host is a set of namespaces. The kernel ends its processes with the first of them,
-// which does nothing; a thread of ours is on the host, too, and starts the others.
+// host is a set of namespaces. The kernel ends its processes with the first of them, which does
+// nothing; one of our threads is also on the host, and starts the others.
 type host struct {
 	Name  string
 	init  *exec.Cmd
 	input io.Closer // of init, which ends with it
-	pids  string    // what /proc says of its processes
+	pids  string    // /proc's name of its namespace of processes
 	todo  chan func()
 	over  sync.Once
 }
 
-// initScript is the first process of a host. It leaves no zombies, since it ignores
-// the ends of those that become its children.
+// initScript is the first process of a host. It leaves no zombies, since it ignores the ends of its
+// children.
 const initScript = `trap '' CHLD
 set -e
 mount --make-rprivate /
@@ -41,8 +41,7 @@ for dir; do mount -t tmpfs -o mode=1777 tmpfs "$dir"; done
 echo up
 exec cat >/dev/null`
 
-// The namespaces of the router, which calls the hosts by the ids of their processes, and
-// of a host.
+// The namespaces of the router, which names hosts by the ids of their processes, and of a host.
 const (
 	routerNamespaces = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS
 	hostNamespaces   = routerNamespaces | syscall.CLONE_NEWPID
@@ -84,7 +83,7 @@ func newHost(name string, namespaces uintptr, private []string) (*host, error) {
 	return h, nil
 }
 
-// enter moves a thread to the host. It lasts as long as the host.
+// enter moves a thread to the host. The thread lasts as long as the host.
 func (h *host) enter() error {
 	entered := make(chan error)
 	go func() {
@@ -101,8 +100,8 @@ func (h *host) enter() error {
 	return <-entered
 }
 
-// joinNamespaces moves the calling thread to those of a process. What the thread
-// starts is in its namespace of processes, too.
+// joinNamespaces moves the calling thread to the namespaces of a process. What the thread starts is in
+// its namespace of processes, too.
 func joinNamespaces(pid int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
@@ -137,7 +136,7 @@ func joinNamespaces(pid int) error {
 	return nil
 }
 
-// Do runs f on the host: sockets that f opens are in its network.
+// Do runs f on the host: sockets that f opens are in the host's network.
 func (h *host) Do(f func()) {
 	done := make(chan struct{})
 	h.todo <- func() {
@@ -169,7 +168,7 @@ func (h *host) Run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// ip carries out commands of ip on the host, one a line.
+// ip runs commands of ip on the host, one a line.
 func (h *host) ip(lines string) error {
 	if lines == "" {
 		return nil
@@ -182,8 +181,7 @@ func (h *host) ip(lines string) error {
 	return nil
 }
 
-// Processes are the ids, as this process knows them, of those that run on the host,
-// but for its first.
+// Processes returns the ids, as seen by this process, of the processes on the host, except its first.
 func (h *host) Processes() (pids []int) {
 	entries, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
 	for _, e := range entries {
@@ -197,8 +195,8 @@ func (h *host) Processes() (pids []int) {
 	return pids
 }
 
-// PowerOff ends all processes of the host at once. To have them send nothing more,
-// cut the host off first.
+// PowerOff ends all processes of the host at once. To keep them from sending anything more, cut the
+// host off first.
 func (h *host) PowerOff() { _ = h.init.Process.Kill() }
 
 func (h *host) close() {
@@ -210,8 +208,8 @@ func (h *host) close() {
 	})
 }
 
-// onLastingThread runs f on a thread that lasts as long as this process: what it starts is
-// not killed by the end of a thread.
+// onLastingThread runs f on a thread that lasts as long as this process, so that the end of a thread
+// does not kill what f starts.
 func onLastingThread(f func()) {
 	done := make(chan struct{})
 	lastingThread() <- func() {

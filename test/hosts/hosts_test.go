@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	stage.Main(m)
 }
 
-// netnsVariable has tests make network namespaces.
+// netnsVariable is the environment variable that lets tests make network namespaces.
 const netnsVariable = "COPPICE_NETNS"
 
 // openLab makes what jobs across hosts need, or skips the test.
@@ -43,8 +43,8 @@ func openLab(t *testing.T) *lab {
 	return l
 }
 
-// TestHostsSample runs a few rows once, all at the same time. How long jobs stall on a
-// machine with other work is shown only.
+// TestHostsSample runs a few rows once, all at the same time. On a machine with other work it only
+// shows how long jobs stall.
 func TestHostsSample(t *testing.T) {
 	t.Parallel()
 	l := openLab(t)
@@ -69,7 +69,7 @@ func TestHostsSample(t *testing.T) {
 	}
 }
 
-// TestHostsCutOneWay: what is cut is cut, that way only, and heals.
+// TestHostsCutOneWay: a cut loses what is sent one way, that way only, and heals.
 func TestHostsCutOneWay(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(netnsVariable) == "" {
@@ -159,8 +159,8 @@ func TestTheLongestStallIsBetweenTwoSteps(t *testing.T) {
 	}
 }
 
-// TestJobsNoteEveryStepOnce: a task that is run again notes its last step again, at
-// another time, which is not when it was done.
+// TestJobsNoteEveryStepOnce: a task that is run again notes its last step again, at a later time, which
+// is not when the step was done.
 func TestJobsNoteEveryStepOnce(t *testing.T) {
 	j := &job{steps: t.TempDir() + "/steps"}
 	if err := os.WriteFile(j.steps, []byte("0 10\n1 20\n1 90\n2 95\n3 "), 0o600); err != nil {

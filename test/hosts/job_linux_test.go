@@ -18,7 +18,7 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// job is a run of coppice run.
+// job is one run of coppice run.
 type job struct {
 	ctx     context.Context
 	lab     *lab
@@ -30,19 +30,19 @@ type job struct {
 	out     bytes.Buffer
 	err     lockedBuffer
 	over    chan struct{}
-	cut     time.Duration // the network, at most: on a busy machine it is healed late
-	atEnd   func()        // of the run; nil: nothing is to do
+	cut     time.Duration // how long the network was cut, at most: on a busy machine it heals late
+	atEnd   func()        // called at the end of the run; nil: nothing to do
 	killed  string        // why it was killed: it did not end, or took all memory
 	hands   []hand        // its processes, if it was started by hand
 	id      string        // of a detached job
-	from    int           // the host from which such a job is attached
-	home    string        // of who attaches
+	from    int           // the host from which the test attaches to such a job
+	home    string        // the home directory of the user who attaches
 }
 
 // patience is how long a job may take beyond its own time-out.
 const patience = 20 * time.Second
 
-// report is what coppice run --json prints, as far as it is judged here.
+// report is the part of coppice run --json that the rows judge.
 type report struct {
 	Exit   int
 	Cause  string
@@ -55,7 +55,7 @@ type report struct {
 	}
 }
 
-// evicted are the ranks whose processes did not end by themselves, and well.
+// evicted returns the ranks whose processes did not end by themselves, and well.
 func (r *report) evicted() []int {
 	all := slices.Clone(r.Killed)
 	for _, t := range r.Tasks {
@@ -76,8 +76,8 @@ func (l *lab) newJob(ctx context.Context, n *hostNetwork) (*job, error) {
 	return &job{from: launcherHost, home: dir, ctx: ctx, lab: l, network: n, token: "COPPICE_HOSTS_JOB=" + dir, steps: filepath.Join(dir, "steps"), over: make(chan struct{})}, nil
 }
 
-// start starts a job, on the launcher's host or, without a network, on this one.
-// {steps} in an argument stands for the file of steps.
+// start starts a job, on the launcher's host or, without a network, on this one. {steps} in an argument
+// stands for the file of steps.
 func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, args ...string) (*job, error) {
 	j, err := l.newJob(ctx, n)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *lab) start(ctx context.Context, n *hostNetwork, timeout time.Duration, 
 	return j, j.begin(timeout + patience)
 }
 
-// begin starts the launcher, and watches that it ends within a limit.
+// begin starts the launcher, and checks that it ends within a limit.
 func (j *job) begin(limit time.Duration) (err error) {
 	j.began = time.Now()
 	if j.network != nil {
@@ -119,7 +119,7 @@ func (j *job) begin(limit time.Duration) (err error) {
 	return nil
 }
 
-// watch waits for the end of the launcher, or says why it has to be killed.
+// watch waits for the end of the launcher, or returns why it must be killed.
 func (j *job) watch(ended <-chan struct{}, limit time.Duration) string {
 	late := time.After(limit)
 	for {
@@ -156,7 +156,7 @@ func (j *job) kill() {
 	}
 }
 
-// process is one of the job: of its program, an agent, a session of sshd.
+// process is one of the job: of its program, an agent, or a session of sshd.
 type process struct {
 	pid  int
 	host int // -1: this one
@@ -164,10 +164,10 @@ type process struct {
 	rank int // of a process of the program, otherwise -1
 }
 
-// ours reports whether it is of Coppice: a process of the program, or an agent.
+// ours reports whether it belongs to Coppice: a process of the program, or an agent.
 func (p process) ours() bool { return p.rank >= 0 || filepath.Base(p.args[0]) == "coppice" }
 
-// processes are all of the job that run.
+// processes returns all running processes of the job.
 func (j *job) processes() (all []process) {
 	if j.network == nil {
 		for _, pid := range numbers("/proc") {
@@ -179,7 +179,7 @@ func (j *job) processes() (all []process) {
 	}
 	for i, h := range j.network.Hosts {
 		for _, pid := range h.Processes() {
-			// The sshd that listens is the host's, not the job's; so is an etcd.
+			// The sshd that listens belongs to the host, not to the job; so does an etcd.
 			if p, ok := inspect(pid, i, ""); ok && !strings.Contains(p.args[0], "[listener]") && filepath.Base(p.args[0]) != "etcd" {
 				all = append(all, p)
 			}
@@ -188,7 +188,7 @@ func (j *job) processes() (all []process) {
 	return all
 }
 
-// inspect reads what a process is; it must have a variable, if one is asked for.
+// inspect reads what a process is; if variable is not empty, the process must have it.
 func inspect(pid, host int, variable string) (process, bool) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	words, err := os.ReadFile(dir + "cmdline")
@@ -210,7 +210,7 @@ func inspect(pid, host int, variable string) (process, bool) {
 	return p, true
 }
 
-// numbers are the entries of a directory that are numbers.
+// numbers returns the entries of a directory that are numbers.
 func numbers(dir string) (all []int) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -221,7 +221,7 @@ func numbers(dir string) (all []int) {
 	return all
 }
 
-// of are the processes of the program with one of these ranks; without any, all.
+// of returns the processes of the program with one of these ranks; without any, all.
 func (j *job) of(ranks ...int) (pids []int) {
 	for _, p := range j.processes() {
 		if p.rank >= 0 && (len(ranks) == 0 || slices.Contains(ranks, p.rank)) {
@@ -231,14 +231,14 @@ func (j *job) of(ranks ...int) (pids []int) {
 	return pids
 }
 
-// startHere starts a command that ends with this process, however it ends.
+// startHere starts a command that ends with this process, however this one ends.
 func startHere(cmd *exec.Cmd) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	onLastingThread(func() { err = cmd.Start() })
 	return err
 }
 
-// signal sends a signal to processes.
+// signalAll sends a signal to processes.
 func signalAll(pids []int, s syscall.Signal) error {
 	if len(pids) == 0 {
 		return fmt.Errorf("nobody to send %v to", s)
@@ -251,7 +251,7 @@ func signalAll(pids []int, s syscall.Signal) error {
 	return nil
 }
 
-// times are those of the steps that task 0 has noted: the first time of each.
+// times returns the times of the steps that task 0 has noted: the first time of each.
 func (j *job) times() (all []time.Time) {
 	content, _ := os.ReadFile(j.steps)
 	for line := range strings.Lines(string(content)) {
@@ -264,7 +264,7 @@ func (j *job) times() (all []time.Time) {
 	return all
 }
 
-// longest is the longest time from one to the next.
+// longest returns the longest time between two successive times.
 func longest(times []time.Time) (most time.Duration) {
 	for i := 1; i < len(times); i++ {
 		most = max(most, times[i].Sub(times[i-1]))
@@ -272,7 +272,7 @@ func longest(times []time.Time) (most time.Duration) {
 	return most
 }
 
-// awaitSteps waits until task 0 has done so many steps.
+// awaitSteps waits until task 0 has done count steps.
 func (j *job) awaitSteps(count int) error {
 	return j.await(fmt.Sprintf("step %d", count), time.Minute, func() bool { return len(j.times()) >= count })
 }
@@ -302,7 +302,7 @@ func (j *job) sleep(d time.Duration) error {
 	}
 }
 
-// lastLine is the last that the launcher said.
+// lastLine returns the last line that the launcher printed.
 func (j *job) lastLine() string {
 	lines := strings.Split(strings.TrimSpace(j.err.String()), "\n")
 	return lines[len(lines)-1]
@@ -329,7 +329,7 @@ func (j *job) end() (*report, error) {
 	return r, nil
 }
 
-// right is how many tasks said that they had all values right.
+// right counts the tasks that printed that all their values were right.
 func (j *job) right() int {
 	said := map[string]bool{}
 	for line := range strings.Lines(j.said()) {
@@ -340,8 +340,8 @@ func (j *job) right() int {
 	return len(said)
 }
 
-// said is what the job and its processes have written to stderr, and what srun has had processes write to files: what goes through srun
-// is lost if it is on its way when the last process ends, and one was killed.
+// said returns what the job and its processes wrote to stderr, and what srun let processes write to
+// files: srun loses output that is on its way when the last process ends, if one was killed.
 func (j *job) said() string {
 	said := j.err.String()
 	files, _ := filepath.Glob(j.steps + ".*")

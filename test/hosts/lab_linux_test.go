@@ -16,19 +16,19 @@ import (
 // lab is a directory that all hosts share: commands, and keys and settings of ssh.
 type lab struct {
 	dir   string
-	logs  string       // for what failed runs wrote; "": nowhere
+	logs  string       // where output of failed runs is kept; "": nowhere
 	noSSH error        // why there can be no other hosts
-	etcd  func() error // why there can be no etcd; it is asked first by a row that needs one
+	etcd  func() error // why there can be no etcd; the first row that needs one calls it
 }
 
 const (
-	workHosts    = 4 // that jobs have, with two processes each
+	workHosts    = 4 // the hosts of jobs, with two processes each
 	perHost      = 2
 	launcherHost = workHosts // its number
 	sshdPath     = "/usr/sbin/sshd"
 )
 
-// newLab builds the commands. Its directory is none of those that a host has for itself.
+// newLab builds the commands. Its directory is none of those that each host has for itself.
 func newLab(logs string) (*lab, error) {
 	dir, err := os.MkdirTemp("/var/tmp", "coppice-hosts-")
 	if err != nil {
@@ -75,7 +75,7 @@ func (l *lab) path(names ...string) string {
 	return filepath.Join(append([]string{l.dir}, names...)...)
 }
 
-// prepareSSH writes keys and settings for ssh, or says why hosts cannot be.
+// prepareSSH writes keys and settings for ssh, or returns why there can be no hosts.
 func (l *lab) prepareSSH() error {
 	if missing := missingCommands(); missing != nil {
 		return fmt.Errorf("%s not installed: bash .ci/install-netns", strings.Join(missing, ", "))
@@ -84,8 +84,8 @@ func (l *lab) prepareSSH() error {
 	if _, err2 := os.Stat(sshdPath); errors.Join(err, err2) != nil {
 		return errors.New("no ssh or sshd: bash .ci/install-ssh")
 	}
-	// sshd changes to another user before a caller has logged in, and a user namespace
-	// of ours would have but one.
+	// sshd changes to another user before a caller has logged in, and a user namespace of ours would
+	// have only one.
 	if users, err := os.ReadFile("/proc/self/uid_map"); err != nil || os.Getuid() != 0 || strings.Fields(string(users))[2] != "4294967295" {
 		return errors.New("sshd needs to be started by root: run this as root")
 	}
@@ -95,13 +95,13 @@ func (l *lab) prepareSSH() error {
 		}
 	}
 	for name, text := range map[string]string{
-		// coppice run calls ssh with its own options; these are where the hosts are.
+		// coppice run calls ssh with its own options; this file tells it where the hosts are.
 		"bin/ssh": fmt.Sprintf("#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, l.path("ssh_config")),
-		// This one drops the notice that an agent has started its processes.
+		// This one drops an agent's notice that it has started its processes.
 		"deaf/ssh":    fmt.Sprintf("#!/bin/sh\n%s \"$@\" | sed -u '/\"type\":\"started\"/d'\n", l.path("bin", "ssh")),
 		"ssh_config":  l.sshConfig(),
 		"sshd_config": l.sshdConfig(),
-		// Some systems lock root's account, which without PAM keeps keys out, too.
+		// Some systems lock root's account, which without PAM also refuses keys.
 		"shadow": "root:*:19000:0:99999:7:::\nsshd:*:19000:0:99999:7:::\n",
 	} {
 		mode := os.FileMode(0o600)
@@ -143,8 +143,7 @@ func (l *lab) searchPath() string {
 
 // newNetwork makes the hosts, each with an sshd.
 func (l *lab) newNetwork() (n *hostNetwork, err error) {
-	// A shell that sshd starts reads files in the user's home, whatever they do: hosts have
-	// an empty one.
+	// A shell that sshd starts always reads files in the user's home: hosts have an empty one.
 	who, err := user.Current()
 	if err != nil {
 		return nil, err
@@ -178,7 +177,7 @@ func (l *lab) startSSHD(h *host) error {
 	return nil
 }
 
-// awaitPort waits until somebody listens at an address, as seen from a host.
+// awaitPort waits until a process listens at an address, as seen from a host.
 func awaitPort(from *host, address string) error {
 	var err error
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

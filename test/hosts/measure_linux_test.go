@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// memoryKept is what jobs leave to others: one that takes more is killed.
+// memoryKept is the memory that jobs must leave to others: a job that takes more is killed.
 const memoryKept = 3 << 30
 
-// memoryAvailable is how many bytes the kernel can still give.
+// memoryAvailable returns how many bytes the kernel can still give.
 func memoryAvailable() int64 { return kibibytes("/proc/meminfo", "MemAvailable:") }
 
-// privateMemory is how many bytes a process shares with nobody.
+// privateMemory returns how many bytes a process does not share.
 func privateMemory(pid int) int64 {
 	return kibibytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid), "Private_Clean:", "Private_Dirty:")
 }
 
-// kibibytes adds up what lines with these names say, in bytes.
+// kibibytes returns the sum, in bytes, of the lines with these names.
 func kibibytes(file string, names ...string) (sum int64) {
 	content, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(content)) {
@@ -34,10 +34,10 @@ func kibibytes(file string, names ...string) (sum int64) {
 	return sum
 }
 
-// clockTick is the unit of times in /proc, which is the same on all Linux systems.
+// clockTick is the unit of times in /proc, the same on all Linux systems.
 const clockTick = 10 * time.Millisecond
 
-// processorTime is how long a process has computed.
+// processorTime returns how long a process has computed.
 func processorTime(pid int) time.Duration {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(content), ") ") // after the name, from the 3rd field on

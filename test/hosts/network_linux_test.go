@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// hostNetwork is a few hosts behind a router, of Linux namespaces: each host has processes, mounts, a name and a network of
-// its own. Tests start processes on them and cut them off from each other.
+// hostNetwork is a few hosts behind a router, made of Linux namespaces: each host has processes,
+// mounts, a name and a network of its own. Tests start processes on them and cut them off from each
+// other.
 //
 // The caller's duties:
 //
@@ -26,11 +27,11 @@ type hostNetwork struct {
 	cut    map[way]bool
 }
 
-// way is from one host to another. What comes back goes another way.
+// way leads from one host to another. The opposite direction is another way.
 type way struct{ From, To int }
 
-// newHostNetwork makes a network of so many hosts. Each has an empty directory of its own in the
-// place of each private one, and shares all others with the caller.
+// newHostNetwork makes a network of hosts. Each has an empty directory of its own in place of each
+// private one, and shares all other directories with the caller.
 func newHostNetwork(hosts int, private ...string) (*hostNetwork, error) {
 	n := &hostNetwork{cut: map[way]bool{}}
 	if err := n.build(hosts, private); err != nil {
@@ -76,17 +77,18 @@ func (n *hostNetwork) Close() {
 	}
 }
 
-// addressOf is that of a host.
+// addressOf returns the address of a host.
 func addressOf(host int) string { return address(host, 2) }
 
-// address is one in the network of a host: 1 is the router's, 2 the host's own.
-// These networks are for tests between networks (RFC 2544).
+// address returns an address in the network of a host: 1 is the router's, 2 the host's own. These
+// networks are for tests between networks (RFC 2544).
 func address(host, number int) string { return fmt.Sprintf("198.18.%d.%d", host, number) }
 
-// address6 is an IPv6 address in the network of a host.
+// address6 returns an IPv6 address in the network of a host.
 func address6(host, number int) string { return fmt.Sprintf("fd00:18:%d::%d", host, number) }
 
-// onlyIPv6 gives all hosts IPv6 addresses, and takes the others from some of them; none named: from all. Cut does not cut these.
+// onlyIPv6 gives all hosts IPv6 addresses, and takes the IPv4 addresses from some of them; from all if
+// none is named. Cut does not cut IPv6.
 func (n *hostNetwork) onlyIPv6(some ...int) error {
 	var router strings.Builder
 	for i, h := range n.Hosts {
@@ -105,17 +107,17 @@ func (n *hostNetwork) onlyIPv6(some ...int) error {
 	return n.router.Run(exec.Command("sh", "-c", "echo 1 >/proc/sys/net/ipv6/conf/all/forwarding"))
 }
 
-// Rule has the router treat what a selector of ip-rule(8) selects as an action says, such as blackhole.
+// Rule makes the router apply an action such as blackhole to what a selector of ip-rule(8) selects.
 func (n *hostNetwork) Rule(selector, action string) error {
 	return n.router.ip(fmt.Sprintf("rule add %s %s\n", selector, action))
 }
 
-// Unrule takes a rule back.
+// Unrule removes a rule.
 func (n *hostNetwork) Unrule(selector, action string) error {
 	return n.router.ip(fmt.Sprintf("rule del %s %s\n", selector, action))
 }
 
-// Cut makes these ways, and no others, lose what is sent along them. Nobody is told.
+// Cut makes exactly these ways lose what is sent along them, without an error to the sender.
 func (n *hostNetwork) Cut(ways ...way) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -139,8 +141,7 @@ func (n *hostNetwork) Cut(ways ...way) error {
 // Heal lets all hosts reach each other.
 func (n *hostNetwork) Heal() error { return n.Cut() }
 
-// Part cuts the hosts into sides that cannot reach each other. Hosts that no side
-// names reach all.
+// Part cuts the hosts into sides that cannot reach each other. Hosts outside of all sides reach all.
 func (n *hostNetwork) Part(sides ...[]int) error {
 	var ways []way
 	for i, side := range sides {
@@ -166,10 +167,10 @@ func (n *hostNetwork) CutOff(host int) error {
 	return n.Part([]int{host}, rest)
 }
 
-// errNoRight is returned to a process that may not make namespaces.
+// errNoRight is returned if the process may not make namespaces.
 var errNoRight = errors.New("no right to make network namespaces: be root, or run this under unshare --user --map-root-user")
 
-// missingCommands names the commands that a network needs, and these, as far as they are not installed.
+// missingCommands returns which of the commands that a network needs, and of these, are not installed.
 func missingCommands(more ...string) (all []string) {
 	for _, name := range append([]string{"ip", "mount", "sh"}, more...) {
 		_, err := exec.LookPath(name)

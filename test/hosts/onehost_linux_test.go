@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Rows on one host, without namespaces: everybody can run them.
+// Rows on one host, without namespaces: every user can run them.
 
-// oneHostRows are processes that are stopped, values that are large, jobs that are.
+// oneHostRows returns rows with stopped processes, large values and large jobs.
 func oneHostRows() (all []row) {
 	const s = time.Second
 	for _, r := range []struct {
@@ -43,14 +43,14 @@ func oneHostRows() (all []row) {
 	)
 }
 
-// here is the program of steps on this host, to whose processes something happens.
+// here is the program of steps on this host, and what happens to its processes.
 type here struct {
 	processes int
 	tasks     int // 0: as across hosts
 	flags     []string
-	before    string // what the shell does first that becomes a process
+	before    string // what the shell that becomes a process does first
 	harm      func(*job) error
-	evicted   []int // exactly these must be
+	evicted   []int // exactly these must be evicted
 }
 
 // hereLasts is how long the program takes if nothing happens.
@@ -78,7 +78,7 @@ func (h here) run(ctx context.Context, l *lab, _ int) (o outcome) {
 	return o
 }
 
-// finish waits for the end of a job on this host, in which exactly these must be evicted.
+// finish waits for the end of a job on this host, in which exactly these ranks must be evicted.
 func (o *outcome) finish(j *job, tasks int, evicted []int) {
 	r, err := j.end()
 	o.add(err)
@@ -100,13 +100,13 @@ func stopFor(d time.Duration) func(*job) error {
 		if err := j.sleep(d); err != nil {
 			return err
 		}
-		_ = signalAll(pids, syscall.SIGCONT) // who was killed meanwhile is in the report
+		_ = signalAll(pids, syscall.SIGCONT) // the report lists processes killed meanwhile
 		return nil
 	}
 }
 
-// killThenStop kills the process of rank 1 and, when the others have gone on for a
-// while, stops these for some time.
+// killThenStop kills the process of rank 1 and, when the others have gone on for a while, stops these
+// for some time.
 func killThenStop(d time.Duration) func(*job) error {
 	return func(j *job) error {
 		if err := signalAll(j.of(1), syscall.SIGKILL); err != nil {
@@ -119,7 +119,7 @@ func killThenStop(d time.Duration) func(*job) error {
 	}
 }
 
-// large is a job that broadcasts a large value, during which nobody is suspected.
+// large is a job that broadcasts a large value; meanwhile no process may be suspected.
 func large(processes, mebibytes int) func(context.Context, *lab, int) outcome {
 	return func(ctx context.Context, l *lab, _ int) (o outcome) {
 		j, err := l.start(ctx, nil, 2*time.Minute, "-n", fmt.Sprint(processes), "--", "program", programWord, "broadcast", fmt.Sprint(mebibytes))
@@ -136,13 +136,13 @@ func large(processes, mebibytes int) func(context.Context, *lab, int) outcome {
 	}
 }
 
-// idleJob starts a job that does nothing for so many seconds after its first barrier,
-// and waits for that. It returns how long the start took.
+// idleJob starts a job that does nothing for some seconds after its first barrier, and waits for that
+// barrier. It returns how long the start took.
 func (l *lab) idleJob(ctx context.Context, processes, seconds int) (*job, time.Duration, error) {
 	return l.idleJobOn(ctx, nil, seconds, "-n", fmt.Sprint(processes))
 }
 
-// idleJobOn does the same where words say.
+// idleJobOn does the same with these arguments of coppice run.
 func (l *lab) idleJobOn(ctx context.Context, n *hostNetwork, seconds int, words ...string) (*job, time.Duration, error) {
 	const limit = 2 * time.Minute
 	words = append(words, "--", "program", programWord, "idle", fmt.Sprint(seconds), "{steps}")
@@ -157,14 +157,14 @@ func (l *lab) idleJobOn(ctx context.Context, n *hostNetwork, seconds int, words 
 	return j, j.times()[0].Sub(j.began), nil
 }
 
-// manyStart is how many processes the start of many is compared with, and manyPrivate how
-// many bytes a process may have for itself.
+// manyStart is the number of processes whose start the start of many is compared with; manyPrivate is
+// how many private bytes a process may have.
 const (
 	manyStart   = 128
 	manyPrivate = 8e6
 )
 
-// many is a job of many processes, whose start may take so many times as long as that of
+// many is a job of many processes, whose start may take at most this many times as long as that of
 // manyStart.
 func many(processes int, times float64) func(context.Context, *lab, int) outcome {
 	return func(ctx context.Context, l *lab, _ int) (o outcome) {
@@ -206,7 +206,8 @@ func many(processes int, times float64) func(context.Context, *lab, int) outcome
 	}
 }
 
-// manyAcross is a job of 256 processes on four hosts, whose start may take twice as long as that of as many on one.
+// manyAcross is a job of 256 processes on four hosts, whose start may take at most twice as long as
+// that of as many on one.
 func manyAcross(ctx context.Context, l *lab, _ int) (o outcome) {
 	const processes, times = 256, 2
 	here, base, err := l.idleJob(ctx, processes, 1)
@@ -240,8 +241,8 @@ func manyAcross(ctx context.Context, l *lab, _ int) (o outcome) {
 	return o
 }
 
-// idleCost is a job of 256 processes that do nothing, which may take 3% of a processor in
-// all, the launcher included.
+// idleCost is a job of 256 processes that do nothing. Together with the launcher they may take 3% of a
+// processor.
 func idleCost(ctx context.Context, l *lab, _ int) (o outcome) {
 	const percentMax, watched = 3, 20 * time.Second
 	j, _, err := l.idleJob(ctx, 256, 30)
@@ -265,7 +266,7 @@ func idleCost(ctx context.Context, l *lab, _ int) (o outcome) {
 	return o
 }
 
-// spent is how long processes have computed, together.
+// spent returns how long processes have computed, together.
 func spent(all []process) (sum time.Duration) {
 	for _, p := range all {
 		sum += processorTime(p.pid)

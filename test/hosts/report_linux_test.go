@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 )
 
-// result is what came of all runs of a row.
+// result is the result of all runs of a row.
 type result struct {
 	row
 	outcomes []outcome
 	skipped  error
 }
 
-// verdict is ok if every run was as it must be.
+// verdict returns "ok" if every run was as it must be.
 func (r *result) verdict() string {
 	bad, machine := 0, 0
 	for _, o := range r.outcomes {
@@ -47,11 +47,10 @@ func (r *result) verdict() string {
 	return "not run"
 }
 
-// stillMax is how long the machine may stand still in a run whose times are to say something
-// about the job.
+// stillMax is how long the machine may stand still in a run whose times are meaningful.
 const stillMax = 300 * time.Millisecond
 
-// failures are all that must not be.
+// failures returns all that must not happen.
 func (o *outcome) failures() []string { return slices.Concat(o.problems, o.slow) }
 
 // trial is one run of a row.
@@ -60,7 +59,7 @@ type trial struct {
 	i   int
 }
 
-// runAll runs rows: those that load the machine alone, after the others.
+// runAll runs rows: those that load the machine run alone, after the others.
 func (l *lab) runAll(ctx context.Context, chosen []row, runs, parallel int, w io.Writer) []*result {
 	var results []*result
 	var together, alone []trial
@@ -108,7 +107,7 @@ func (l *lab) runTrials(ctx context.Context, trials []trial, parallel int, p *pr
 	workers.Wait()
 }
 
-// keep writes what a failed run wrote into a file, if that was asked for.
+// keep writes the output of a failed run to a file, if that was asked for.
 func (l *lab) keep(t trial, o outcome) {
 	if l.logs == "" || len(o.failures()) == 0 {
 		return
@@ -120,15 +119,15 @@ func (l *lab) keep(t trial, o outcome) {
 	}
 }
 
-// progress says what is run: on a terminal in a line that is written over, with the
-// time left, elsewhere in a line for each run. A failure always gets a line.
+// progress shows what runs: on a terminal in one line that is overwritten, with the time left;
+// elsewhere in a line for each run. A failure always gets a line.
 type progress struct {
 	w         io.Writer
 	terminal  bool
-	parallel  int // trials, but for those that run alone
+	parallel  int // trials, except those that run alone
 	mu        sync.Mutex
 	began     time.Time
-	all, done time.Duration // what rows are said to take
+	all, done time.Duration // how long rows are expected to take
 	count, of int
 }
 
@@ -144,7 +143,7 @@ func newProgress(w io.Writer, parallel int, together, alone []trial) *progress {
 	return p
 }
 
-// share is what a trial takes of the time of all.
+// share returns what a trial takes of the time of all.
 func (p *progress) share(t trial) time.Duration {
 	if t.row.alone {
 		return t.row.takes
@@ -160,7 +159,7 @@ func (p *progress) begin(t trial) {
 	}
 }
 
-// left is the time left, as far as that can be said.
+// left returns the time left, as far as it is known.
 func (p *progress) left() string {
 	if p.done == 0 {
 		return ""
@@ -261,7 +260,7 @@ func (r *result) cells() []string {
 	}
 }
 
-// middleAndMost are the median and the maximum.
+// middleAndMost returns the median and the maximum.
 func middleAndMost(all []float64) string {
 	if len(all) == 0 {
 		return "–"

@@ -19,18 +19,18 @@ type row struct {
 	etcd   bool          // it needs etcd
 	memory int64         // bytes that it needs
 	sample bool          // continuous integration runs it
-	takes  time.Duration // about so long
+	takes  time.Duration // about how long
 	run    func(ctx context.Context, l *lab, i int) outcome
 }
 
-// outcome is what came of one run.
+// outcome is the result of one run.
 type outcome struct {
 	right    bool // exit code and answer
-	healthy  int  // processes that were evicted for nothing
+	healthy  int  // processes that were evicted for no reason
 	stall    time.Duration
-	machine  time.Duration      // it stood still for so long, at most
+	machine  time.Duration      // how long it stood still, at most
 	extra    map[string]float64 // other figures
-	problems []string           // what must not be, on any machine
+	problems []string           // what must not happen, on any machine
 	slow     []string           // figures beyond their bounds
 	late     bool               // the machine was too busy to do what the row says
 	skipped  error              // why it was not run
@@ -47,7 +47,7 @@ func (o *outcome) add(err error) {
 
 func (o *outcome) addf(format string, args ...any) { o.add(fmt.Errorf(format, args...)) }
 
-// judge judges the exit code and the answer of so many tasks.
+// judge judges the exit code and the tasks' answers.
 func (o *outcome) judge(j *job, r *report, tasks int) {
 	if r.Exit != 0 {
 		o.addf("exit %d: %s", r.Exit, r.Cause)
@@ -58,7 +58,7 @@ func (o *outcome) judge(j *job, r *report, tasks int) {
 	o.right = r.Exit == 0 && j.right() == tasks
 }
 
-// judgeEvicted judges who was evicted: part of one of the sets or, if that must be, all of it.
+// judgeEvicted judges the evicted ranks: a part of one of the sets or, with must, all of it.
 func (o *outcome) judgeEvicted(evicted []int, may [][]int, must bool) {
 	o.healthy = len(evicted)
 	var spared int
@@ -81,10 +81,10 @@ func (o *outcome) judgeEvicted(evicted []int, may [][]int, must bool) {
 	}
 }
 
-// errMemory is why a row is skipped that needs more memory than there is.
+// errMemory is returned if a row needs more memory than there is.
 var errMemory = errors.New("not enough memory")
 
-// try runs a row once, if it can be.
+// try runs a row once, if that is possible.
 func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	switch {
 	case r.hosts && l.noSSH != nil:
@@ -107,8 +107,8 @@ func (r row) try(ctx context.Context, l *lab, i int) outcome {
 	}
 }
 
-// errLate is that of a run in which something lasted longer than the row says: what came of it
-// says nothing. It is run again, at most againMax times.
+// errLate is returned by a run in which something lasted longer than the row says: its outcome is
+// meaningless. The row runs again, at most againMax times.
 var errLate = errors.New("on a busy machine")
 
 const againMax = 5
@@ -118,7 +118,7 @@ func rows() (all []row) {
 	add := func(name string, a across) {
 		all = append(all, row{name: name, hosts: true, alone: a.hogs > 0, takes: a.lasts + 3*s, run: a.run})
 	}
-	// The program goes on for longer than it takes to notice a death.
+	// The program goes on for longer than it takes to notice a crash.
 	for _, d := range []time.Duration{s / 2, s, 2 * s, 2900 * time.Millisecond} {
 		add(fmt.Sprintf("launcher's host cut off for %v", d), across{lasts: d + 8*s, harm: cutOff(theLauncher, d), may: nobody})
 	}
@@ -158,7 +158,7 @@ var sampled = []string{
 	"detached: launcher killed when it has given its orders", "detached: one agent killed", "detached: launcher's host cut off for 10s",
 }
 
-// log is what the job wrote, for who looks for the reason of a failure.
+// log returns what the job wrote, for those who look for the cause of a failure.
 func (j *job) log() string {
 	<-j.over
 	var b strings.Builder
@@ -166,5 +166,5 @@ func (j *job) log() string {
 	return b.String()
 }
 
-// interrupt ends a job that is of no more use.
+// interrupt ends a job that is no longer needed.
 func (j *job) interrupt() { j.kill() }

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// batchJob is one that sbatch has queued.
+// batchJob is a job that sbatch has queued.
 type batchJob struct {
 	*job
 	cluster *slurmCluster
@@ -31,7 +31,7 @@ func (c *slurmCluster) sbatch(t *testing.T, lasts time.Duration) *batchJob {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := filepath.Join(dir, "coppice.sbatch") // the hosts have a /tmp of their own, and the repository may be in that of this machine
+	script := filepath.Join(dir, "coppice.sbatch") // each host has its own /tmp, and the repository may be in that of this machine
 	if err := os.WriteFile(script, text, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func (c *slurmCluster) sbatch(t *testing.T, lasts time.Duration) *batchJob {
 	return &batchJob{job: j, cluster: c, id: strings.TrimSpace(out), output: filepath.Join(dir, "output")}
 }
 
-// state is what Slurm says of the job.
+// state returns Slurm's state of the job.
 func (b *batchJob) state() string {
 	out, _ := b.cluster.call("scontrol", "-o", "show", "job", b.id)
 	for word := range strings.FieldsSeq(out) {
@@ -55,7 +55,7 @@ func (b *batchJob) state() string {
 	return out
 }
 
-// awaitState waits for one.
+// awaitState waits for a state.
 func (b *batchJob) awaitState(t *testing.T, want string, limit time.Duration) {
 	t.Helper()
 	for began := time.Now(); b.state() != want; time.Sleep(100 * time.Millisecond) {
@@ -66,7 +66,8 @@ func (b *batchJob) awaitState(t *testing.T, want string, limit time.Duration) {
 	}
 }
 
-// TestSlurmRequeuedJobsGoOn: a job that was requeued, or that had to make way for another one, goes on from what it has stored.
+// TestSlurmRequeuedJobsGoOn: a job that was requeued, or preempted by another one, goes on from what it
+// has stored.
 func TestSlurmRequeuedJobsGoOn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// seeded starts the processes of some ranks of a job that has a seed on each of three hosts, in an order, with a pause between them.
+// seeded starts processes of a job with a seed on each of three hosts: those of these ranks, in this
+// order, with a pause between them.
 func seeded(t *testing.T, pause time.Duration, ranks ...int) *spread {
 	t.Helper()
 	return seededAt(t, []int{hostA, hostB, hostC}, pause, ranks...)
@@ -26,7 +27,7 @@ func seededAt(t *testing.T, seeds []int, pause time.Duration, ranks ...int) *spr
 	return s
 }
 
-// TestSeedsInAnyOrder: whoever is there first or last, the processes find each other.
+// TestSeedsInAnyOrder: the processes find each other, whichever starts first or last.
 func TestSeedsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -48,7 +49,7 @@ func TestSeedsInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestSeedsWithoutAHost: a host that is not there at the start, with the first seed, is done without.
+// TestSeedsWithoutAHost: a job starts even if the host of the first seed is missing.
 func TestSeedsWithoutAHost(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, 0, 2, 3, 4)
@@ -57,7 +58,7 @@ func TestSeedsWithoutAHost(t *testing.T) {
 	release(t, s.guests...)
 }
 
-// TestSeedsOverIPv6: hosts that have no other addresses, all or one of them.
+// TestSeedsOverIPv6: all hosts, or one of them, have only IPv6 addresses.
 func TestSeedsOverIPv6(t *testing.T) {
 	t.Parallel()
 	for name, only := range map[string][]int{"all": nil, "one": {hostB}} {
@@ -79,7 +80,7 @@ func TestSeedsOverIPv6(t *testing.T) {
 	}
 }
 
-// TestSeedsMinority: where a majority never comes, all end with an error that says so.
+// TestSeedsMinority: if a majority never comes, all end with an error that says so.
 func TestSeedsMinority(t *testing.T) {
 	t.Parallel()
 	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
@@ -105,7 +106,8 @@ func TestSeedsLoseTheCoordinatorsHost(t *testing.T) {
 	release(t, s.some(2, 3, 4)...)
 }
 
-// again starts the process of a rank again with the same variables, and waits until all are in a view with it.
+// again restarts the process of a rank with the same variables, and waits until all are in a view with
+// it.
 func (s *spread) again(t *testing.T, rank int, with ...*guest) *guest {
 	t.Helper()
 	g := s.start(t, rank, 1)
@@ -131,8 +133,8 @@ func (s *spread) kill(t *testing.T, rank int) {
 	<-s.guests[rank].over
 }
 
-// TestSeedsProcessComesAgain kills a process, perhaps the one with the coordinator, and starts it again with the same
-// variables: it is taken for the next incarnation of its rank.
+// TestSeedsProcessComesAgain kills a process, perhaps the one with the coordinator, and starts it again
+// with the same variables: the others accept it as the next incarnation of its rank.
 func TestSeedsProcessComesAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -159,8 +161,8 @@ func TestSeedsProcessComesAgain(t *testing.T) {
 	}
 }
 
-// TestSeedsWithoutProcesses kills, one after the other, all processes on the hosts of the seeds, and starts one again: it finds
-// nobody there who knows of the job, and is found by the job.
+// TestSeedsWithoutProcesses kills, one after the other, all processes on the hosts of the seeds, and
+// starts one again: it finds no process there that knows of the job, but the job finds it.
 func TestSeedsWithoutProcesses(t *testing.T) {
 	s := seededAt(t, []int{hostA, hostC}, 0, 0, 1, 2, 3, 4)
 	s.kill(t, 4)
@@ -175,8 +177,9 @@ func TestSeedsWithoutProcesses(t *testing.T) {
 	endsWith(t, []string{"well"}, next)
 }
 
-// TestSeedsSecondGathererTakesOver has a process at the second seed gather while it cannot reach the first one, and give way to
-// that; when the first one's host is lost, the one that gave way takes the coordinator's place.
+// TestSeedsSecondGathererTakesOver lets a process at the second seed gather while it cannot reach the
+// first one, and give way to the first; when the first one's host is lost, the process that gave way
+// takes the coordinator's place.
 func TestSeedsSecondGathererTakesOver(t *testing.T) {
 	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA, hostB, hostC}}
 	s.part(t, []int{hostA}, []int{hostB, hostC})

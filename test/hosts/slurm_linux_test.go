@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// slurmCluster is a Slurm of workHosts nodes: munged on every host, slurmctld on the launcher's, slurmd on the
-// others. Slurm calls the hosts by other names than they call themselves: node0 is host0.
+// slurmCluster is a Slurm of workHosts nodes: munged on every host, slurmctld on the launcher's, slurmd
+// on the others. Slurm has other names for the hosts than they have themselves: node0 is host0.
 type slurmCluster struct {
 	*hostNetwork
 	lab *lab
 	dir string
 }
 
-// slurmCommands are what a cluster needs besides what a network does.
+// slurmCommands are the commands that a cluster needs besides those of a network.
 var slurmCommands = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "sinfo"}
 
 // newCluster starts a cluster, or skips the test.
@@ -54,7 +54,7 @@ func newCluster(t *testing.T) *slurmCluster {
 	return c
 }
 
-// start writes the settings, and starts the daemons.
+// start writes the settings and starts the daemons.
 func (c *slurmCluster) start() error {
 	for _, dir := range []string{c.dir, c.home(), filepath.Join(c.dir, "state")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -64,7 +64,7 @@ func (c *slurmCluster) start() error {
 	for name, text := range map[string]string{
 		"munge.key":  strings.Repeat("not a secret. ", 8),
 		"slurm.conf": c.settings(),
-		"nsswitch":   "passwd: files\ngroup: files\nhosts: files\n", // there is no server of names
+		"nsswitch":   "passwd: files\ngroup: files\nhosts: files\n", // there is no name server
 	} {
 		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (c *slurmCluster) start() error {
 	return c.awaitIdle(time.Minute)
 }
 
-// prepare has a host resolve names by files.
+// prepare makes a host resolve names by files.
 func (c *slurmCluster) prepare(i int, h *host) error {
 	file := filepath.Join(c.dir, "hosts."+fmt.Sprint(i))
 	if err := os.WriteFile(file, []byte(c.names(i)), 0o600); err != nil {
@@ -108,7 +108,7 @@ func (c *slurmCluster) prepare(i int, h *host) error {
 		file, filepath.Join(c.dir, "nsswitch"))))
 }
 
-// awaitIdle waits until all nodes are there and have nothing to do.
+// awaitIdle waits until all nodes are up and idle.
 func (c *slurmCluster) awaitIdle(limit time.Duration) error {
 	var states string
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
@@ -123,10 +123,11 @@ func (c *slurmCluster) awaitIdle(limit time.Duration) error {
 // home is the user's home directory, which all nodes share.
 func (c *slurmCluster) home() string { return c.lab.path("home") }
 
-// nodeName is what Slurm calls a host.
+// nodeName returns Slurm's name of a host.
 func nodeName(host int) string { return fmt.Sprintf("node%d", host) }
 
-// names is /etc/hosts of a host. It finds its own names with a loopback address, as Debian sets it.
+// names returns /etc/hosts of a host. It maps the host's own names to a loopback address, as Debian
+// does.
 func (c *slurmCluster) names(own int) string {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n")
@@ -145,13 +146,13 @@ func (c *slurmCluster) settings() string {
 		"ClusterName=coppice",
 		fmt.Sprintf("SlurmctldHost=%s(%s)", c.Hosts[launcherHost].Name, addressOf(launcherHost)),
 		"SlurmUser=root", "SlurmdUser=root", "AuthType=auth/munge", "CredType=cred/munge",
-		"AuthInfo=socket=/run/munge.sock,cred_expire=10", // a requeued job waits for so long
+		"AuthInfo=socket=/run/munge.sock,cred_expire=10", // a requeued job waits that long
 		"StateSaveLocation=" + filepath.Join(c.dir, "state"), "SlurmdSpoolDir=/run/slurmd",
 		"SlurmctldPidFile=/run/slurmctld.pid", "SlurmdPidFile=/run/slurmd.pid",
 		"ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres", "SchedulerType=sched/backfill",
 		"SlurmdParameters=config_overrides", "MpiDefault=none", "AccountingStorageType=accounting_storage/none", "JobAcctGatherType=jobacct_gather/none",
 		"ReturnToService=2", "SlurmdTimeout=10", "InactiveLimit=0", "KillWait=5", "JobRequeue=1", "SwitchType=switch/none",
-		// Where a scheduler runs over a busy machine, jobs that are queued wait for long.
+		// On a busy machine, Slurm's scheduler would otherwise let queued jobs wait for long.
 		"SchedulerParameters=sched_interval=1,sched_min_interval=0,requeue_delay=1",
 		"PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE",
 	}
@@ -165,7 +166,7 @@ func (c *slurmCluster) settings() string {
 	return strings.Join(lines, "\n")
 }
 
-// command is one of Slurm's, for a host.
+// command returns one of Slurm's commands, for a host.
 func (c *slurmCluster) command(name string, args ...string) *exec.Cmd {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -212,7 +213,7 @@ func (c *slurmCluster) output(host int, cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// logs is the end of what the daemons wrote.
+// logs returns the end of what the daemons wrote.
 func (c *slurmCluster) logs() string {
 	var b strings.Builder
 	names, _ := filepath.Glob(filepath.Join(c.dir, "*.log"))

@@ -15,13 +15,14 @@ import (
 	"github.com/coppice-go/coppice/test/program"
 )
 
-// Jobs that srun starts on four nodes, without any variable of the user's. What becomes of one is judged by the answers of its
-// tasks, by srun's exit code, and by what is left.
+// Jobs that srun starts on four nodes, without any variable of the user's. The tests judge them by
+// their tasks' answers, by srun's exit code, and by what is left.
 
-// srunFlags have srun and Slurm leave a job alone that loses a task or a node, whatever slurm.conf says. docs/running.md explains them.
+// srunFlags make srun and Slurm spare a job that loses a task or a node, whatever slurm.conf says.
+// docs/running.md explains them.
 var srunFlags = []string{"--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--output={steps}.%t"}
 
-// powerOffCoordinator has the host of the coordinator lose its power.
+// powerOffCoordinator cuts the power of the coordinator's host.
 func powerOffCoordinator(j *job, i int) error {
 	p, err := j.coordinator()
 	if err != nil {
@@ -42,7 +43,7 @@ type srunCase struct {
 func (c srunCase) run(t *testing.T, cluster *slurmCluster) {
 	lasts := c.lasts
 	if c.harm != nil {
-		lasts = 0 // until the harm is done: on a busy machine that is late
+		lasts = 0 // until the harm is done, which on a busy machine is late
 	}
 	j, err := cluster.srun(t.Context(), lasts, slices.Concat(srunFlags, c.flags))
 	if err != nil {
@@ -79,7 +80,7 @@ func (c srunCase) run(t *testing.T, cluster *slurmCluster) {
 	t.Logf("stall %.2f s, the job took %.1f s, srun ended %.1f s later", longest(j.times()).Seconds(), ended.Sub(j.began).Seconds(), time.Since(ended).Seconds())
 }
 
-// leavesNothing reports what a cluster has left on the hosts that are there: processes, and directories of jobs.
+// leavesNothing reports what a cluster has left on the live hosts: processes, and directories of jobs.
 func (c *slurmCluster) leavesNothing(t *testing.T) {
 	t.Helper()
 	for i, h := range c.Hosts {
@@ -123,7 +124,8 @@ func TestSlurmTasksDie(t *testing.T) {
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			r.run(t, c)
-			// Where all processes of a host were killed, nobody was there to remove their directory; the next job does.
+			// If all processes of a host were killed, none could remove their directory; the next job
+			// does.
 			if !strings.Contains(r.name, "five") {
 				c.leavesNothing(t)
 			}
@@ -148,7 +150,8 @@ func TestSlurmNodesDie(t *testing.T) {
 	}
 }
 
-// TestSlurmBadStarts: what is wrong before a job begins is said in a line that names it, soon, by every process, and all end.
+// TestSlurmBadStarts: if a job cannot begin, every process soon prints one line that names the cause,
+// and all end.
 func TestSlurmBadStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -204,10 +207,10 @@ func TestSlurmBadStarts(t *testing.T) {
 	}
 }
 
-// badStartMax is how long a job may take that cannot begin: seeds of no use are looked at for 10 s.
+// badStartMax is how long a job may take that cannot begin: processes try useless seeds for 10 s.
 const badStartMax = 20 * time.Second
 
-// forgetNames has no host know the names of nodes.
+// forgetNames removes the nodes' names from all hosts.
 func (c *slurmCluster) forgetNames() error {
 	for i := range c.Hosts {
 		if err := os.WriteFile(filepath.Join(c.dir, "hosts."+fmt.Sprint(i)), []byte("127.0.0.1 localhost\n"), 0o600); err != nil {
@@ -217,7 +220,8 @@ func (c *slurmCluster) forgetNames() error {
 	return nil
 }
 
-// TestSlurmUsedPort: where another program has the port of the first node, the others gather without it.
+// TestSlurmUsedPort: where another program has the port of the first node, the others gather without
+// it.
 func TestSlurmUsedPort(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -292,15 +296,15 @@ func TestSlurmJobsEnd(t *testing.T) {
 			if err := c.Heal(); err != nil {
 				t.Error(err)
 			}
-			if r.exit >= 0 { // slurmstepd kills all when srun is gone: what they leave, the next job removes
+			if r.exit >= 0 { // slurmstepd kills all when srun is gone: the next job removes what they leave
 				c.leavesNothing(t)
 			}
 		})
 	}
 }
 
-// TestSlurmProcessesHandOver: of a program with coppice.Main, processes that get SIGTERM hand their tasks over, and the others
-// finish the job; if all get it, all end at once.
+// TestSlurmProcessesHandOver: processes of a coppice.Main program that get SIGTERM hand their tasks
+// over, and the others finish the job; if all get it, all end at once.
 func TestSlurmProcessesHandOver(t *testing.T) {
 	c := newCluster(t)
 	for _, r := range []struct {
@@ -308,7 +312,7 @@ func TestSlurmProcessesHandOver(t *testing.T) {
 		harm   func(*job) error
 		exit   []int // one of them is srun's
 		right  int
-		within time.Duration // all processes are gone; 0: that is not asked
+		within time.Duration // all processes are gone within it; 0: not checked
 	}{
 		{"one", func(j *job) error { return signalAll(j.of(3), syscall.SIGTERM) }, []int{143}, workHosts * perHost, 0},
 		{"a node", func(j *job) error { return signalAll(slices.Concat(j.of(2), j.of(3)), syscall.SIGTERM) }, []int{143}, workHosts * perHost, 0},

@@ -40,10 +40,9 @@ const (
 	networkPort    = 7070
 )
 
-// networking is a play in which a task tells every view it sees and greets, in
-// each after the first, the other tasks, among them those of the dead, which others
-// run. It ends well at a SIGTERM. A process without tasks tells what its log says of
-// views.
+// networking is a play in which a task reports every view it sees. In each view after the first it also
+// greets the other tasks, including those of crashed processes, which others run. It ends well at a
+// SIGTERM. A process without tasks reports what its log says about views.
 func networking(tell func(stage.Line), _ []string) coppice.Func {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
@@ -55,8 +54,8 @@ func networking(tell func(stage.Line), _ []string) coppice.Func {
 	return nil
 }
 
-// witnessing is what a task of the play does. Its job's context is left alone: why
-// the job ended, an operation is to say.
+// witnessing is what a task of the play does. It leaves its job's context alone, so that an operation
+// returns why the job ended.
 func witnessing(ctx context.Context, t *coppice.Task, tell func(stage.Line)) error {
 	tell(stage.Line{What: "ready"})
 	for v := range t.Views(ctx) {
@@ -77,7 +76,7 @@ func witnessing(ctx context.Context, t *coppice.Task, tell func(stage.Line)) err
 	return err
 }
 
-// greet exchanges a message with every other task that a view has an owner for.
+// greet exchanges a message with every other task that has an owner in a view.
 func greet(ctx context.Context, t *coppice.Task, v coppice.View) error {
 	var others []int
 	for task, owner := range v.Owners {
@@ -98,7 +97,7 @@ func greet(ctx context.Context, t *coppice.Task, v coppice.View) error {
 	return nil
 }
 
-// causes lists what an error is.
+// causes lists the sentinels that an error matches.
 func causes(err error) string {
 	var all []string
 	for name, e := range map[string]error{
@@ -119,7 +118,7 @@ func causes(err error) string {
 	return strings.Join(all, ", ")
 }
 
-// viewTeller tells, besides, of the views that a log mentions.
+// viewTeller also reports the views that a log mentions.
 type viewTeller struct {
 	slog.Handler
 	tell func(stage.Line)
@@ -159,8 +158,8 @@ type spread struct {
 	six    bool            // by their IPv6 addresses
 }
 
-// spreadOut starts the job. Its coordinator is in the process of rank 0, or, if apart,
-// on a host of its own; then processes may come back.
+// spreadOut starts the job. Its coordinator is in the process of rank 0 or, with apart, on a host of
+// its own; then processes may come back.
 func spreadOut(t *testing.T, apart bool) *spread {
 	t.Helper()
 	s := &spread{network: newNetwork(t, hostCount), seeds: []int{hostA}}
@@ -174,13 +173,13 @@ func spreadOut(t *testing.T, apart bool) *spread {
 	return s
 }
 
-// begun waits until the processes have.
+// begun waits until the processes have begun.
 func (s *spread) begun(t *testing.T) {
 	t.Helper()
 	for _, g := range s.guests {
 		g.Await(t, "view", 1)
 	}
-	// Until all have heard of all: the first connections are made on the way.
+	// Until each has heard of all others: this makes the first connections.
 	time.Sleep(networkSilence / 2)
 }
 
@@ -238,7 +237,7 @@ func (s *spread) start(t *testing.T, rank int, incarnation uint64) *guest {
 	return s.play(t, on, fmt.Sprintf("process %d.%d", rank, incarnation), stage.Scene{Play: []string{"network"}}, env...)
 }
 
-// addresses are where processes look for each other.
+// addresses returns where processes look for each other.
 func (s *spread) addresses() (all []string) {
 	for _, h := range s.seeds {
 		at := addressOf(h)
@@ -250,7 +249,7 @@ func (s *spread) addresses() (all []string) {
 	return all
 }
 
-// some are the processes of these ranks.
+// some returns the processes of these ranks.
 func (s *spread) some(ranks ...int) (all []*guest) {
 	for _, r := range ranks {
 		all = append(all, s.guests[r])
@@ -258,13 +257,13 @@ func (s *spread) some(ranks ...int) (all []*guest) {
 	return all
 }
 
-// views are those that the task saw with which the process began.
+// views returns the views seen by the task with which the process began.
 func (g *guest) views() []stage.Line {
 	own := g.Of("ready")[0].Rank
 	return slices.DeleteFunc(g.Of("view"), func(l stage.Line) bool { return l.Rank != own })
 }
 
-// tasks are those that the process has in a view that it saw.
+// tasks returns the tasks that the process has in a view that it saw.
 func (g *guest) tasks(number int) (all []int) {
 	views := g.views()
 	i := slices.IndexFunc(views, func(l stage.Line) bool { return l.Value == number })
@@ -276,8 +275,7 @@ func (g *guest) tasks(number int) (all []int) {
 	return all
 }
 
-// sees waits until a process has seen a view with these members, and returns its
-// number.
+// sees waits until a process has seen a view with these members, and returns its number.
 func (g *guest) sees(t testing.TB, members string) (number int) {
 	t.Helper()
 	g.until(t, "a view of "+members, func() bool {
@@ -299,8 +297,8 @@ func (g *guest) opens(t testing.TB, number, members int) {
 	})
 }
 
-// agree checks that the processes see a view with these members, the same number at
-// all, have all tasks in it, and that these exchange messages. It returns the number.
+// agree checks that the processes see a view with these members and the same number, have all tasks in
+// it, and that the tasks exchange messages. It returns the number.
 func agree(t testing.TB, members string, all ...*guest) int {
 	t.Helper()
 	number := all[0].sees(t, members)
@@ -324,7 +322,7 @@ func agree(t testing.TB, members string, all ...*guest) int {
 	return number
 }
 
-// oneHistory checks what all tasks saw: one view a number, numbers that grow.
+// oneHistory checks the views that all tasks saw: one view for each number, and growing numbers.
 func (s *spread) oneHistory(t *testing.T, more ...*guest) {
 	t.Helper()
 	by := map[int]string{}
@@ -346,8 +344,7 @@ func (s *spread) oneHistory(t *testing.T, more ...*guest) {
 	}
 }
 
-// endsWith checks that processes end by themselves, with an error of one of these
-// kinds.
+// endsWith checks that processes end by themselves, with an error of one of these kinds.
 func endsWith(t *testing.T, kinds []string, all ...*guest) {
 	t.Helper()
 	for _, g := range all {
@@ -358,7 +355,7 @@ func endsWith(t *testing.T, kinds []string, all ...*guest) {
 	}
 }
 
-// release lets processes end, which they must do well.
+// release lets processes end, and checks that they end well.
 func release(t *testing.T, all ...*guest) {
 	t.Helper()
 	for _, g := range all {
@@ -367,8 +364,8 @@ func release(t *testing.T, all ...*guest) {
 	endsWith(t, []string{"well"}, all...)
 }
 
-// saw checks that processes have seen so many views: the first, and perhaps the one
-// that follows a cut.
+// saw checks that processes have seen exactly count views: the first, and perhaps the one that follows
+// a cut.
 func saw(t *testing.T, count int, all ...*guest) {
 	t.Helper()
 	for _, g := range all {
@@ -378,8 +375,8 @@ func saw(t *testing.T, count int, all ...*guest) {
 	}
 }
 
-// TestViewsMinorityCutOff cuts one host off: its processes end without a quorum, the
-// others go on without them, in one view more, with their tasks.
+// TestViewsMinorityCutOff cuts one host off: its processes end without a quorum, and the others go on
+// without them, in one view more, with their tasks.
 func TestViewsMinorityCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -404,8 +401,8 @@ func TestViewsMinorityCutOff(t *testing.T) {
 	}
 }
 
-// TestViewsLowestCutOff cuts off the host of the processes with the lowest ids, one of
-// which proposes: the others find another one.
+// TestViewsLowestCutOff cuts off the host of the processes with the lowest ids, one of which proposes:
+// the others find another proposer.
 func TestViewsLowestCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -413,7 +410,7 @@ func TestViewsLowestCutOff(t *testing.T) {
 		ends []string
 	}{
 		{"from the launcher, too", []int{hostB, hostC, hostL}, []string{"no quorum"}},
-		{"all reach the launcher", []int{hostB, hostC}, []string{"no quorum", "excluded"}}, // whoever tells them first
+		{"all reach the launcher", []int{hostB, hostC}, []string{"no quorum", "excluded"}}, // depends on which one notifies them first
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -427,7 +424,7 @@ func TestViewsLowestCutOff(t *testing.T) {
 			release(t, s.some(2, 3, 4)...)
 		})
 	}
-	// The coordinator is in the process of rank 0: another one takes its place.
+	// The coordinator is in the process of rank 0: another process takes its place.
 	t.Run("with the coordinator", func(t *testing.T) {
 		t.Parallel()
 		s := spreadOut(t, false)
@@ -441,13 +438,13 @@ func TestViewsLowestCutOff(t *testing.T) {
 	})
 }
 
-// TestViewsCutIntoThree leaves no side with a majority: nobody goes on. One process
-// is on the host of the coordinator, and may be told first that it has ended.
+// TestViewsCutIntoThree leaves no side with a majority: no process goes on. One process is on the host
+// of the coordinator, which may notify it first that the job has ended.
 func TestViewsCutIntoThree(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		apart  bool
-		always []int // learn nothing else
+		always []int // hear nothing else
 	}{
 		{"coordinator in process 0", false, []int{0, 2, 3, 4}},
 		{"launcher", true, []int{0, 1, 2, 3, 4}},
@@ -455,7 +452,7 @@ func TestViewsCutIntoThree(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := spreadOut(t, c.apart)
-			// If the launcher could tell them who has given up, the last might go on.
+			// If the launcher could notify the others which processes have ended, the last might go on.
 			s.part(t, []int{hostA}, []int{hostB}, []int{hostC}, []int{hostL})
 			endsWith(t, []string{"no quorum"}, s.some(c.always...)...)
 			endsWith(t, []string{"no quorum", "abandoned"}, s.guests...)
@@ -464,8 +461,8 @@ func TestViewsCutIntoThree(t *testing.T) {
 	}
 }
 
-// TestViewsCutHeals cuts a host off and heals the cut: its processes come back as new
-// incarnations, and all are in one view.
+// TestViewsCutHeals cuts a host off and heals the cut: its processes come back as new incarnations, and
+// all are in one view.
 func TestViewsCutHeals(t *testing.T) {
 	t.Parallel()
 	s := spreadOut(t, true)
@@ -490,8 +487,7 @@ func TestViewsCutHeals(t *testing.T) {
 	endsWith(t, []string{"well"}, back...)
 }
 
-// TestViewsShortCutChangesNoView cuts hosts off for a third of the silence, again and
-// again.
+// TestViewsShortCutChangesNoView cuts hosts off for a third of the silence, again and again.
 func TestViewsShortCutChangesNoView(t *testing.T) {
 	t.Parallel()
 	s := spreadOut(t, false)
@@ -506,8 +502,8 @@ func TestViewsShortCutChangesNoView(t *testing.T) {
 	release(t, s.guests...)
 }
 
-// TestViewsStoppedProcessIsVotedOut stops a process where nobody can kill it, on a
-// host of its own: it is voted out, and ends as soon as it goes on.
+// TestViewsStoppedProcessIsVotedOut stops a process where none can kill it, on a host of its own: the
+// others vote it out, and it ends as soon as it continues.
 func TestViewsStoppedProcessIsVotedOut(t *testing.T) {
 	for name, apart := range map[string]bool{"coordinator in process 0": false, "launcher": true} {
 		t.Run(name, func(t *testing.T) {
@@ -525,5 +521,5 @@ func TestViewsStoppedProcessIsVotedOut(t *testing.T) {
 	}
 }
 
-// others are all hosts but one.
+// others returns all hosts but one.
 func others(host int) (all []int) { return stage.Without(hostCount, host) }

@@ -38,10 +38,10 @@ type cluster struct {
 	dir string
 
 	mu     sync.Mutex
-	slices []discovery.EndpointSlice // the latest that the API server told
+	slices []discovery.EndpointSlice // the latest that the API server reported
 }
 
-// newCluster starts one, and waits until it answers.
+// newCluster starts a cluster, and waits until it answers.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{dir: t.TempDir()}
@@ -85,7 +85,7 @@ func (c *cluster) write(t *testing.T, name, content string) {
 	}
 }
 
-// writeKeys makes those for tokens of service accounts.
+// writeKeys writes the keys for tokens of service accounts.
 func (c *cluster) writeKeys(t *testing.T) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -100,7 +100,7 @@ func (c *cluster) writeKeys(t *testing.T) {
 	c.write(t, "sa.pub", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})))
 }
 
-// start starts a part of the control plane. If the test fails, the end of what it wrote is shown.
+// start starts a part of the control plane. If the test fails, it logs the end of the part's output.
 func (c *cluster) start(t *testing.T, part string, args ...string) {
 	t.Helper()
 	log, err := os.Create(c.path(part + ".log"))
@@ -122,7 +122,7 @@ func (c *cluster) start(t *testing.T, part string, args ...string) {
 	})
 }
 
-// secret makes one with a key for a job.
+// secret makes a secret with a key for a job.
 func (c *cluster) secret(t *testing.T, name string) {
 	t.Helper()
 	s := &core.Secret{ObjectMeta: meta.ObjectMeta{Name: name}, StringData: map[string]string{"key": rand.Text()}}
@@ -149,5 +149,5 @@ func await(t testing.TB, what string, limit time.Duration, happened func() bool)
 	}
 }
 
-// background is a context for what goes on after a test has ended.
+// background is a context for what continues after a test has ended.
 var background = context.Background()

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifests are in the repository, as users take them.
+// manifests is the directory of the manifests, in the repository, as users take them.
 const manifests = "../../deploy/kubernetes/"
 
 // readManifest reads the parts of a file.
@@ -36,7 +36,7 @@ func readManifest(t *testing.T, name string, parts ...any) {
 	}
 }
 
-// Harm comes to one pod after another, at random, with so much time between.
+// The tests harm one pod after another, at random, with a pause of random length in between.
 const (
 	harmLeast = 2 * time.Second
 	harmMost  = 5 * time.Second
@@ -147,7 +147,7 @@ func harmed(t *testing.T, c *cluster, n *node, job *batch.Job) {
 	})
 }
 
-// stall is the longest time between two steps in a log.
+// stall returns the longest time between two steps in a log.
 func stall(log string) (most time.Duration) {
 	var last time.Time
 	for _, m := range regexp.MustCompile(`(?m)^(\S+) \S+: step \d+$`).FindAllStringSubmatch(log, -1) {
@@ -160,7 +160,7 @@ func stall(log string) (most time.Duration) {
 	return most
 }
 
-// harm does something to a pod, and says what.
+// harm does something to a pod, and returns what.
 func (n *node) harm(random *rand.Rand, p *pod) (what string) {
 	pods := n.cluster.CoreV1().Pods("default")
 	switch random.IntN(3) {

@@ -16,7 +16,8 @@ const (
 	insideVariable       = "COPPICE_KUBERNETES_INSIDE"
 )
 
-// TestMain runs the tests in namespaces of their own: whatever they start ends with them, and no other network is touched.
+// TestMain runs the tests in namespaces of their own: whatever they start ends with them, and they
+// touch no other network.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(controlPlaneVariable) == "" || os.Getenv(programVariable) == "":

@@ -13,8 +13,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serveNames answers the questions of pods for names, as the cluster's own server does: from the EndpointSlices that the
-// controller has made of the Services.
+// serveNames resolves names for pods, as the cluster's own server does: from the EndpointSlices that
+// the controller has made of the Services.
 func serveNames(t *testing.T, c *cluster) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", nodeAddress+":53")
@@ -44,7 +44,7 @@ func serveNames(t *testing.T, c *cluster) {
 	}()
 }
 
-// answer answers one question; nil: it is none.
+// answer answers one question; it returns nil if b is none.
 func (c *cluster) answer(b []byte) []byte {
 	var m dnsmessage.Message
 	if m.Unpack(b) != nil || len(m.Questions) != 1 {
@@ -72,7 +72,7 @@ func (c *cluster) answer(b []byte) []byte {
 	return answer
 }
 
-// endpointsTime is how often the API server is asked, whoever asks for names meanwhile.
+// endpointsTime is how often follow asks the API server, however many pods ask for names meanwhile.
 const endpointsTime = 100 * time.Millisecond
 
 // follow keeps the EndpointSlices up to date.
@@ -87,7 +87,7 @@ func (c *cluster) follow(ctx context.Context) {
 	}
 }
 
-// endpoints are those of a service.
+// endpoints returns the EndpointSlices of a service.
 func (c *cluster) endpoints(service string) (all []discovery.EndpointSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *cluster) endpoints(service string) (all []discovery.EndpointSlice) {
 	return all
 }
 
-// lookUp finds POD.SERVICE.default.svc.cluster.local.
+// lookUp resolves POD.SERVICE.default.svc.cluster.local.
 func (c *cluster) lookUp(name string) (addresses []netip.Addr, known bool) {
 	name, ok := strings.CutSuffix(name, ".default.svc.cluster.local")
 	host, service, two := strings.Cut(name, ".")

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// node is the one on which all pods run. It does with them what a kubelet does, as far as jobs can see it.
+// node is the one on which all pods run. It handles them like a kubelet, as far as jobs can see.
 type node struct {
 	t       *testing.T
 	cluster *cluster
@@ -28,11 +28,11 @@ type node struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*pod
-	numbers int // of addresses that were given
+	numbers int // how many addresses were given out
 	log     bytes.Buffer
 }
 
-// pod is one that the node runs.
+// pod is a pod that the node runs.
 type pod struct {
 	node     *node
 	spec     *core.Pod
@@ -55,7 +55,8 @@ const (
 func newNode(t *testing.T, c *cluster) *node {
 	t.Helper()
 	n := &node{t: t, cluster: c, dir: t.TempDir(), pods: map[types.UID]*pod{}}
-	// With an address of its own: otherwise it takes that of a link, and pods that know another one wait half a minute for names.
+	// With an address of its own: otherwise the bridge takes that of a link, and pods that know another
+	// address wait half a minute for names.
 	run(t, "ip", "link", "add", "pods", "address", "02:00:00:00:00:01", "type", "bridge")
 	t.Cleanup(func() { run(t, "ip", "link", "delete", "pods") })
 	run(t, "ip", "address", "add", nodeAddress+"/16", "dev", "pods")
@@ -89,7 +90,7 @@ func newNode(t *testing.T, c *cluster) *node {
 	return n
 }
 
-// look does what has to be done about each pod.
+// look does what each pod needs.
 func (n *node) look(ctx context.Context) {
 	list, err := n.cluster.CoreV1().Pods("default").List(ctx, meta.ListOptions{})
 	if err != nil {
@@ -105,7 +106,7 @@ func (n *node) look(ctx context.Context) {
 			n.remove(ctx, spec)
 		case spec.Spec.NodeName == "":
 			binding := &core.Binding{ObjectMeta: meta.ObjectMeta{Name: spec.Name, UID: spec.UID}, Target: core.ObjectReference{Kind: "Node", Name: nodeName}}
-			_ = n.cluster.CoreV1().Pods("default").Bind(ctx, binding, meta.CreateOptions{}) // it is tried again
+			_ = n.cluster.CoreV1().Pods("default").Bind(ctx, binding, meta.CreateOptions{}) // the next look tries again
 		case p == nil:
 			n.begin(spec)
 		case spec.DeletionTimestamp != nil:
@@ -129,7 +130,7 @@ func (n *node) begin(spec *core.Pod) {
 	n.begun(p)
 }
 
-// begun starts a container of a pod, and sees to its end. n.mu is held.
+// begun starts a container of a pod, and handles its end. The caller holds n.mu.
 func (n *node) begun(p *pod) {
 	if err := p.run(); err != nil {
 		n.t.Errorf("%s: %v", p.spec.Name, err)
@@ -144,7 +145,7 @@ func (n *node) begun(p *pod) {
 	}()
 }
 
-// ended does what follows the end of a container.
+// ended handles the end of a container.
 func (n *node) ended(p *pod, cmd *exec.Cmd) {
 	code := cmd.ProcessState.ExitCode()
 	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
@@ -181,7 +182,7 @@ func terminated(code int) core.ContainerState {
 	return core.ContainerState{Terminated: &core.ContainerStateTerminated{ExitCode: int32(code), FinishedAt: meta.Now()}}
 }
 
-// terminate ends a pod that was deleted, with its grace, and removes it when it is over.
+// terminate ends a deleted pod, with its grace, and removes it when it is over.
 func (p *pod) terminate(ctx context.Context, spec *core.Pod) {
 	p.node.mu.Lock()
 	defer p.node.mu.Unlock()
@@ -199,7 +200,7 @@ func (p *pod) terminate(ctx context.Context, spec *core.Pod) {
 	}
 }
 
-// remove has the API server forget a pod that is gone.
+// remove makes the API server forget a pod that is gone.
 func (n *node) remove(ctx context.Context, spec *core.Pod) {
 	now := int64(0)
 	_ = n.cluster.CoreV1().Pods("default").Delete(ctx, spec.Name, meta.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &meta.Preconditions{UID: &spec.UID}})
@@ -265,7 +266,7 @@ func (p *pod) connect() error {
 	return nil
 }
 
-// variables are those of the container.
+// variables returns the variables of the container.
 func (p *pod) variables() (all []string, err error) {
 	for _, v := range p.spec.Spec.Containers[0].Env {
 		value := v.Value
@@ -287,7 +288,7 @@ func (p *pod) variables() (all []string, err error) {
 	return all, nil
 }
 
-// field is one of the pod's own: a label or an annotation.
+// field returns one of the pod's own fields: a label or an annotation.
 func (p *pod) field(path string) string {
 	for prefix, from := range map[string]map[string]string{"metadata.labels['": p.spec.Labels, "metadata.annotations['": p.spec.Annotations} {
 		if key, ok := strings.CutPrefix(path, prefix); ok {
@@ -297,13 +298,13 @@ func (p *pod) field(path string) string {
 	return ""
 }
 
-// report tells the API server how the pod is.
+// report reports the pod's state to the API server.
 func (p *pod) report(phase core.PodPhase, state core.ContainerState) {
 	ready := core.ConditionFalse
 	if state.Running != nil {
 		ready = core.ConditionTrue
 	}
-	for range 20 { // another one may have changed it meanwhile
+	for range 20 { // another writer may have changed it meanwhile
 		latest, err := p.node.cluster.CoreV1().Pods("default").Get(background, p.spec.Name, meta.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && latest.UID != p.spec.UID {
 			return
@@ -341,7 +342,7 @@ func setCondition(s *core.PodStatus, kind core.PodConditionType, status core.Con
 	s.Conditions = append(s.Conditions, core.PodCondition{Type: kind, Status: status, LastTransitionTime: meta.Now()})
 }
 
-// running are the pods whose container runs.
+// running returns the pods whose container runs.
 func (n *node) running() (all []*pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -353,12 +354,12 @@ func (n *node) running() (all []*pod) {
 	return all
 }
 
-// note adds a line to what is shown if the test fails. n.mu is held.
+// note adds a line to the log that is shown if the test fails. The caller holds n.mu.
 func (n *node) note(format string, args ...any) {
 	fmt.Fprintf(&n.log, time.Now().Format("15:04:05.000 ")+format+"\n", args...)
 }
 
-// prefixed writes what a container says into the log, under the name of its pod.
+// prefixed writes a container's output to the log, under the name of its pod.
 type prefixed struct {
 	node *node
 	name string
@@ -373,7 +374,7 @@ func (w *prefixed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// said is what all containers have.
+// said returns the output of all containers.
 func (n *node) said() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestStatefulSetIsUpdated runs the StatefulSet of the manifest and has Kubernetes replace all its pods, one after the other, while its tasks
-// save every 40 ms. They begin once, and all values are right.
+// TestStatefulSetIsUpdated runs the StatefulSet of the manifest and lets Kubernetes replace all its
+// pods, one after the other, while its tasks save every 40 ms. The tasks begin once, and all values are
+// right.
 func TestStatefulSetIsUpdated(t *testing.T) {
 	c := newCluster(t)
 	n := newNode(t, c)

@@ -3,14 +3,14 @@ package machine
 
 import "time"
 
-// Late is by how much a process was kept waiting beyond what it had asked for.
+// Late is how long a process was kept waiting beyond the time it had asked for.
 type Late struct {
 	Most  time.Duration // at one time
 	Total time.Duration
 }
 
-// Watch begins to measure by how much this process is kept waiting, as every other one of
-// this machine is. What it returns ends that.
+// Watch begins to measure how long this process is kept waiting, as every other process of this machine
+// is. The function that it returns ends the measurement.
 func Watch() (end func() Late) {
 	const nap = 10 * time.Millisecond
 	stop, result := make(chan struct{}), make(chan Late)

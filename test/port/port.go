@@ -9,12 +9,13 @@ import (
 	"testing"
 )
 
-// lastPort is the last one that Free has tried. The system gives ports below 32768 to nobody who asks for any.
+// lastPort is the last port that Free tried. The system never assigns ports below 32768 by itself.
 var lastPort atomic.Int32
 
 func init() { lastPort.Store(int32(20000 + rand.IntN(10000))) }
 
-// Free is an address at which nobody listens, and no two tests of this process get the same.
+// Free returns an address at which no process listens; it returns different ones to all tests of this
+// process.
 func Free(t testing.TB) string {
 	t.Helper()
 	for range 100 {

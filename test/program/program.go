@@ -1,4 +1,4 @@
-// Package program has the programs of jobs that tests harm: they check every value that they get.
+// Package program holds the programs of jobs that tests harm: they check every value that they get.
 package program
 
 import (
@@ -28,7 +28,8 @@ const Right = "right:"
 // MainVariable is set for a process that runs its program by coppice.Main, with a task for each process.
 const MainVariable = "COPPICE_TEST_MAIN"
 
-// Enough after the name of the file of steps is that of the one that ends a job of no certain number of steps.
+// Enough is the suffix that, added to the name of the file of steps, names the file that ends a job
+// without a fixed number of steps.
 const Enough = ".enough"
 
 // Main runs a process of a job and returns its exit code. The arguments are one of:
@@ -81,13 +82,13 @@ func Main(args []string) int {
 	return 0
 }
 
-// walk is what a task of the program of steps saves.
+// walk is the state that a task of the program of steps saves.
 type walk struct {
 	Step   int
-	Digest uint64 // of all it has got
+	Digest uint64 // of all results so far
 }
 
-// stepValue is what a task gives in a step.
+// stepValue returns the value that a task gives in a step.
 func stepValue(step, task int) uint64 { return uint64(step)*2654435761 + uint64(task)*uint64(task) }
 
 func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
@@ -96,14 +97,14 @@ func (w *walk) add(v uint64) { w.Digest = w.Digest*1099511628211 + v }
 // value.
 type Steps struct {
 	Count  int                  // the steps, if Last is nil
-	Last   func() bool          // nil, or what task 0 calls after each step: was it the last?
+	Last   func() bool          // nil, or called by task 0 after each step: was it the last?
 	Period time.Duration        // how long a step takes, at least; 0: Period
-	Begun  func(task, step int) // nil, or what every task calls before each step
-	Ended  func(step int) error // what task 0 calls after each step
+	Begun  func(task, step int) // nil, or called by every task before each step
+	Ended  func(step int) error // called by task 0 after each step
 	Save   []coppice.Option     // of Save
 }
 
-// Run is one task.
+// Run runs one task.
 func (s Steps) Run(ctx context.Context, t *coppice.Task) error {
 	var w walk
 	for last := false; !last && (s.Last != nil || w.Step < s.Count); w.Step++ {
@@ -167,7 +168,7 @@ func (w *walk) step(ctx context.Context, t *coppice.Task) error {
 	return nil
 }
 
-// expect adds what a step gives if nothing is wrong.
+// expect adds the result of a step in which nothing is wrong.
 func (w *walk) expect(step, tasks int) {
 	var sum uint64
 	for i := range tasks {
@@ -190,7 +191,7 @@ func noteStep(file string, step int) error {
 	return err
 }
 
-// broadcast sends so many MiB from task 0 to all, which check every byte.
+// broadcast sends this many MiB from task 0 to all tasks, which check every byte.
 func broadcast(mebibytes int) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		pattern := make([]byte, 1<<20)
@@ -218,8 +219,7 @@ func broadcast(mebibytes int) coppice.Func {
 	}
 }
 
-// idle does nothing between two barriers. Task 0 writes the time of the first one to
-// a file.
+// idle does nothing between two barriers. Task 0 writes the time of the first one to a file.
 func idle(d time.Duration, file string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		if err := coppice.Barrier(ctx, t); err != nil {

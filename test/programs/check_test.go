@@ -17,20 +17,20 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// Programs that breach a duty, and what of it must come to light once task 1, which
-// dies in its second barrier, is run again.
+// Programs that breach a duty. Task 1 crashes in its second barrier and is run again; then the breach
+// must come to light.
 
-// breach is such a program: what is done before the barrier.
+// breach is such a program: what it does before the barrier.
 type breach struct {
 	name string
 	do   func(ctx context.Context, t *coppice.Task) error
 	want string // part of the error
-	kill string // where task 1 dies, if not in the second barrier
+	kill string // where task 1 crashes, if not in the second barrier
 }
 
 func (b breach) kills() []string { return []string{cmp.Or(b.kill, "1@barrier#2/1")} }
 
-// breaches are named for what they do.
+// breaches have the names of what they do.
 var breaches = []breach{
 	{"clock", func(ctx context.Context, t *coppice.Task) error {
 		_, err := coppice.AllReduce(ctx, t, time.Now().UnixNano(), coppice.Sum)
@@ -134,7 +134,7 @@ func pass[T any](ctx context.Context, t *coppice.Task, last T) error {
 	return nil
 }
 
-// leaf sends something at first, and waits for something when it is run again.
+// leaf sends a value in the first attempt, and waits for one when it is run again.
 func leaf(ctx context.Context, t *coppice.Task) (int, error) {
 	if t.Attempt() == 0 {
 		_, err := coppice.Gather(ctx, t, 1)
@@ -171,8 +171,8 @@ func breaching(tell func(stage.Line), args []string) coppice.Func {
 	return nil
 }
 
-// TestBreachesComeToLight: a program that is not the same when it is run again ends
-// with ErrDiverged, which says who has done what.
+// TestBreachesComeToLight: a program that behaves differently when it is run again ends with
+// ErrDiverged, which names the task and what it did.
 func TestBreachesComeToLight(t *testing.T) {
 	for _, b := range breaches {
 		t.Run(b.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestBreachesComeToLight(t *testing.T) {
 			job := coppice.Job{Local: 3, Kill: b.kills()}
 			err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
 				err := b.run(ctx, t)
-				if t.Attempt() > 0 && (err == nil || errors.Is(err, coppice.ErrDiverged)) { // it may be done before it is told
+				if t.Attempt() > 0 && (err == nil || errors.Is(err, coppice.ErrDiverged)) { // it may end before it learns of the breach
 					told.Store(true)
 				}
 				return err
@@ -196,8 +196,7 @@ func TestBreachesComeToLight(t *testing.T) {
 	}
 }
 
-// TestBreachesComeToLightInProcesses is the same for processes, where Check is asked
-// for.
+// TestBreachesComeToLightInProcesses is the same for processes, in jobs with Check.
 func TestBreachesComeToLightInProcesses(t *testing.T) {
 	for _, b := range breaches {
 		t.Run(b.name, func(t *testing.T) {
@@ -218,8 +217,8 @@ func TestBreachesComeToLightInProcesses(t *testing.T) {
 	}
 }
 
-// A task may change what it received, which in Local is in the memory that was sent:
-// whoever runs it again gets what was sent.
+// A task may change what it received, which in Local is in the memory that was sent: an attempt that
+// runs it again receives what was sent.
 func TestReceivedMayBeChanged(t *testing.T) {
 	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1/1"}}
 	if err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {

@@ -21,11 +21,11 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// episodeTime is how long a job may take in which processes die. Alone on a machine
-// it takes some hundredths of a second; the rest is for a busy one.
+// episodeTime is how long a job in which processes crash may take. Alone on a machine it takes some
+// hundredths of a second; the rest is for a busy one.
 const episodeTime = 30 * time.Second
 
-// episode is a job of real processes that plays a role, some of which die.
+// episode is a job of real processes that plays a role, some of which crash.
 type episode struct {
 	n    int    // processes
 	play string // "": program
@@ -54,7 +54,7 @@ func (e episode) String() string {
 	return text
 }
 
-// again is what runs the same episode once more.
+// again returns the command that runs the same episode once more.
 func (e episode) again(local bool) string {
 	e.role.Dir = ""
 	s := saved{N: e.n, Play: e.play, Role: e.role, Kill: e.kill, Own: e.own, Local: local}
@@ -68,11 +68,10 @@ func (e episode) again(local bool) string {
 	return fmt.Sprintf("%s='%s' go test -count=1 -run '^TestEpisodeAgain$' .", episodeVariable, text)
 }
 
-// episodeVariable has an episode that went wrong, to see it again.
+// episodeVariable is the environment variable with an episode that failed, to run it again.
 const episodeVariable = "COPPICE_EPISODE"
 
-// saved is an episode as JSON. Random > 0: its program is the random one of so many
-// steps.
+// saved is an episode as JSON. If Random > 0, its program is the random one of that many steps.
 type saved struct {
 	N      int
 	Play   string `json:",omitempty"`
@@ -83,7 +82,7 @@ type saved struct {
 	Local  bool     `json:",omitempty"`
 }
 
-// readEpisode reads what again wrote.
+// readEpisode parses the JSON that again writes.
 func readEpisode(text string) (e episode, local bool, err error) {
 	var s saved
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -128,8 +127,8 @@ func TestEpisodesThatWentWrong(t *testing.T) {
 	}
 }
 
-// episodeOutcome is who was killed, how many of the program's own deaths came
-// about, and what is wrong.
+// episodeOutcome says which processes were killed, how many of the program's own deaths happened, and
+// what is wrong.
 type episodeOutcome struct {
 	killed []int // ranks of processes
 	deaths int
@@ -140,7 +139,7 @@ type episodeOutcome struct {
 func (e episode) scene() (stage.Scene, error) {
 	text, err := json.Marshal(e.role)
 	s := stage.Scene{N: e.n, Play: []string{cmp.Or(e.play, "program"), string(text)}}
-	s.Copies = max(2, e.n-1) // so many may die one right after the other
+	s.Copies = max(2, e.n-1) // as many may crash one right after the other
 	s.Tasks = e.role.Program.Tasks
 	s.Kills = e.kill
 	if e.own {
@@ -149,8 +148,8 @@ func (e episode) scene() (stage.Scene, error) {
 	return s, err
 }
 
-// inLocal runs the episode in goroutines, which carry out orders only. Killed are
-// those whose task was run again.
+// inLocal runs the episode in goroutines, which carry out orders only. The tasks that were run again
+// count as killed.
 func (e episode) inLocal() (o episodeOutcome) {
 	e.role.Deaths = nil
 	s, err := e.scene()
@@ -175,7 +174,7 @@ func (e episode) inLocal() (o episodeOutcome) {
 	return o
 }
 
-// run runs the episode in processes and looks at what is left of it.
+// run runs the episode in processes and checks what they leave behind.
 func (e episode) run(t testing.TB) (o episodeOutcome) {
 	if len(e.role.Deaths) > 0 {
 		dir, err := os.MkdirTemp("", "d")
@@ -221,7 +220,7 @@ func (e episode) run(t testing.TB) (o episodeOutcome) {
 	return o
 }
 
-// attempts tells who ran a task again.
+// attempts lists the tasks that were run again, and where.
 func attempts(x *stage.Script) (text string) {
 	for _, l := range x.Of("begin") {
 		if l.Value > 0 {
@@ -231,8 +230,8 @@ func attempts(x *stage.Script) (text string) {
 	return text
 }
 
-// ended tells what is wrong with the end of a job: who survived returned well from
-// Run, in time, and with nothing to complain about.
+// ended returns what is wrong with the end of a job: every survivor must return from Run in time and
+// without an error.
 func (e episode) ended(report *launch.Report, g *stage.Stage) (err error) {
 	if report.Timeout {
 		return fmt.Errorf("the job hangs: %s", report.Cause)
@@ -257,8 +256,8 @@ func (e episode) ended(report *launch.Report, g *stage.Stage) (err error) {
 	return err
 }
 
-// digests tells which task has not ended, or an attempt of it with other digests than
-// the serial ones. In Local the dead may still speak: of their errors.
+// digests returns an error if a task has not ended, or if an attempt's digests differ from the serial
+// ones. In Local a crashed task may still report: its errors do not count.
 func (e episode) digests(x *stage.Script) (err error) {
 	want := e.role.Program.Serial()
 	seen, attempt := make([]bool, len(want)), make([]int, len(want))
@@ -270,8 +269,8 @@ func (e episode) digests(x *stage.Script) (err error) {
 		case l.Kind != "well" && l.Value < attempt[l.Rank]:
 			continue
 		case strings.Contains(l.Text, "every task has returned"):
-			// Begun when the job was over, and ended for that: it had ended well before,
-			// or it is missing below.
+			// This attempt began when the job was over, and ended for that reason: the task had ended
+			// well before, or it is missing below.
 			continue
 		case l.Kind != "well":
 			err = errors.Join(err, fmt.Errorf("task %d, attempt %d: %s", l.Rank, l.Value, l.Text))
@@ -288,7 +287,7 @@ func (e episode) digests(x *stage.Script) (err error) {
 	return err
 }
 
-// differs is the first step after which digests are wrong.
+// differs returns the first step after which digests are wrong.
 func (e episode) differs(text string, want []uint64) string {
 	got := strings.Fields(text)
 	for i := range want {
@@ -299,7 +298,7 @@ func (e episode) differs(text string, want []uint64) string {
 	return "the end"
 }
 
-// traces tells what a job has left behind: processes, or its directory.
+// traces returns an error if a job has left processes or its directory behind.
 func traces(report *launch.Report, g *stage.Stage) (err error) {
 	for _, t := range report.Tasks {
 		if t.PID > 0 && posix.Kill(t.PID, 0) == nil {
@@ -322,22 +321,21 @@ type crowd struct {
 	mu       sync.Mutex
 	ran      int
 	kills    int // processes killed
-	unreach  int // episodes whose first order never came about
+	unreach  int // episodes whose first order never triggered
 	failures int
 	slowest  time.Duration
 }
 
-// slowTime is when one is told to be slow.
+// slowTime is the time from which an episode is logged as slow.
 const slowTime = 2 * time.Second
 
 // failuresMax is how many failing episodes are worth reading.
 const failuresMax = 20
 
-// crowdSize is how many jobs run at once: their processes wait for each other more
-// than they compute.
+// crowdSize is how many jobs run at once: their processes mostly wait for each other.
 const crowdSize = 4
 
-// play runs an episode and takes note of what came of it.
+// play runs an episode and counts its outcome.
 func (c *crowd) play(e episode) episodeOutcome {
 	var o episodeOutcome
 	if c.local {
@@ -364,14 +362,14 @@ func (c *crowd) play(e episode) episodeOutcome {
 	return o
 }
 
-// enough tells whether more episodes would tell nothing new.
+// enough reports whether more episodes would add nothing new.
 func (c *crowd) enough(most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ran >= most || c.failures > failuresMax
 }
 
-// conclude tells how it went.
+// conclude logs the totals.
 func (c *crowd) conclude() {
 	c.t.Helper()
 	c.t.Logf("%d jobs, %d processes killed, %d orders not reached, %d failures; the slowest took %v of %v",

@@ -15,21 +15,22 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 )
 
-// The matrix of kills, as in chapter 5 of Stengler's thesis (docs/papers.md): every
-// operation among 2 to 5 real processes, a first victim at every step of it, then
-// further ones while the function of the first runs again, until one is left.
+// The matrix of kills, as in chapter 5 of Stengler's thesis (docs/papers.md): every operation among 2
+// to 5 real processes, a first victim at every step of it, then further victims while the function of
+// the first runs again, until one process is left.
 
-// killsVariable says how many jobs to run of the matrix, instead of the usual sample.
+// killsVariable is the environment variable with the number of jobs of the matrix to run, instead of
+// the usual sample.
 const killsVariable = "COPPICE_KILLS"
 
-// killsWhole is from how many on a column is walked step by step, with all variants.
+// killsWhole is the number of jobs from which on a column is walked step by step, with all variants.
 const killsWhole = 2000
 
 // point is a column of the matrix: a victim in an operation of a program.
 type point struct {
-	op     string // of package play
-	in     string // as orders to die name it; "": in the function itself, before a step
-	p      int    // processes, with a task each
+	op     string // the operation of a program's step
+	in     string // its name in orders to die; "": in the function itself, before a step
+	p      int    // processes, with one task each
 	victim int
 	root   int
 	size   int
@@ -37,7 +38,7 @@ type point struct {
 	backed bool
 }
 
-// pointsOf are the operations that a step of a program calls, as orders name them.
+// pointsOf returns the operations that a step of a program calls, under their names in orders.
 func pointsOf(op string) []string {
 	switch op {
 	case Shift:
@@ -53,7 +54,7 @@ func pointsOf(op string) []string {
 // killedOps are the operations of the matrix.
 var killedOps = append(Ops(), Save, Once)
 
-// reduces tells whether an operation makes sums.
+// reduces reports whether an operation computes sums.
 func reduces(op string) bool { return op == Reduce || op == AllReduce || op == Scan }
 
 // matrix lists all columns, in an order drawn at random.
@@ -84,10 +85,9 @@ func matrix(rng *rand.Rand) (all []point) {
 	return all
 }
 
-// program has the operation three times: the victim dies in the second, or before one
-// of the steps.
+// program has the operation three times: the victim crashes in the second, or before one of the steps.
 func (x point) program(seed uint64) Program {
-	warm := AllToAll // everybody speaks to everybody
+	warm := AllToAll // every task sends to every other
 	if x.op == warm {
 		warm = AllGather
 	}
@@ -102,8 +102,7 @@ func (x point) program(seed uint64) Program {
 	return Program{Tasks: x.p, Seed: seed, Steps: []Step{{Op: warm, Size: 2}, s, s, s, after}}
 }
 
-// episode is the death of the victim at a step of the operation; 0: when the task
-// comes to it.
+// episode lets the victim crash at a step of the operation; 0: when the task calls it.
 func (x point) episode(rng *rand.Rand, step int, half bool) episode {
 	e := episode{n: x.p, role: role{Program: x.program(rng.Uint64())}, own: rng.IntN(2) == 0}
 	if x.in == "" {
@@ -118,7 +117,7 @@ func (x point) episode(rng *rand.Rand, step int, half bool) episode {
 	return e
 }
 
-// steps is how many to try: where steps are none of the operation's, few.
+// steps returns how many steps to try: only a few if they are not steps of the operation.
 func (x point) steps() int {
 	switch x.in {
 	case "send", "recv":
@@ -129,14 +128,14 @@ func (x point) steps() int {
 	return 60
 }
 
-// further adds deaths of those who run the victim's function again: as many as leave
-// one process, or fewer.
+// further adds crashes of the processes that run the victim's function again: as many as leave one
+// process, or fewer.
 func (x point) further(rng *rand.Rand, e episode) episode {
 	e.role.Deaths = slices.Clone(e.role.Deaths)
 	steps := len(e.role.Program.Steps)
 	for range 1 + rng.IntN(x.p-2) {
 		step := rng.IntN(steps + 1)
-		if x.op == Save && step > 1 && step < steps-1 { // who resumes may be past it
+		if x.op == Save && step > 1 && step < steps-1 { // an attempt that resumes may be past it
 			step = steps - 1
 		}
 		e.role.Deaths = append(e.role.Deaths, death{Task: x.victim, Step: step, Attempt: 1})
@@ -157,8 +156,8 @@ func (x point) together(rng *rand.Rand, e episode) episode {
 	return e
 }
 
-// walk goes up the steps of a column until the victim does not come to them, and
-// varies each of them. In a sample it takes one step only.
+// walk goes up the steps of a column until the victim no longer reaches them, and varies each of them.
+// In a sample it takes one step only.
 func (x point) walk(c *crowd, rng *rand.Rand, whole bool, most int) {
 	from, to := 0, x.steps()
 	if !whole {
@@ -181,14 +180,14 @@ func (x point) walk(c *crowd, rng *rand.Rand, whole bool, most int) {
 	}
 }
 
-// dies runs an episode, checks that no more died than was ordered, and of the
-// program's own deaths all, and tells whether somebody did.
+// dies runs an episode and reports whether any process was killed. It checks that no more were killed
+// than ordered, and that the program's own deaths all happened.
 func (c *crowd) dies(e episode) bool {
 	o := c.play(e)
 	deaths := len(e.role.Deaths)
 	fewest, most := deaths, deaths+len(e.kill)
 	if deaths > 0 && (e.role.Deaths[0].Late > 0 || len(e.kill) > 0) {
-		fewest = 0 // the job may have ended; the first one's order may not come about
+		fewest = 0 // the job may have ended; the first order may not trigger
 	}
 	if n := len(o.killed); o.err == nil && (n < fewest || n > most || n < o.deaths && e.role.Deaths[0].Late == 0) {
 		c.t.Errorf("%v: killed %v, of which %d by their own hand", e, o.killed, o.deaths)
@@ -203,7 +202,7 @@ func TestKillMatrixInLocal(t *testing.T) {
 	killMatrix(&crowd{t: t, local: true}, stage.Short(400, 60))
 }
 
-// killMatrix runs so many jobs of the matrix, or a few more.
+// killMatrix runs most jobs of the matrix, or a few more.
 func killMatrix(c *crowd, most int) {
 	most = stage.Sampled(killsVariable, most)
 	whole := most >= killsWhole
@@ -234,7 +233,7 @@ func killMatrix(c *crowd, most int) {
 	}
 }
 
-// TestEpisodesSeeWhatIsWrong plants what must not happen.
+// TestEpisodesSeeWhatIsWrong feeds digests reports of failures, each of which it must see.
 func TestEpisodesSeeWhatIsWrong(t *testing.T) {
 	e := episode{n: 2, role: role{Program: Random(1, 2, 5)}}
 	var want []string
@@ -260,7 +259,8 @@ func TestEpisodesSeeWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestTheReferenceListsAllOperations: those in which a task can be ordered to die.
+// TestTheReferenceListsAllOperations: docs/running.md lists all operations in which a task can be
+// ordered to die.
 func TestTheReferenceListsAllOperations(t *testing.T) {
 	text, err := os.ReadFile("../../docs/running.md")
 	if err != nil {
@@ -275,8 +275,8 @@ func TestTheReferenceListsAllOperations(t *testing.T) {
 	}
 }
 
-// TestOrdersReachEveryOperation: the names that orders may have are those of
-// operations, and the matrix has them all.
+// TestOrdersReachEveryOperation: the names that orders may use are those of operations, and the matrix
+// has them all.
 func TestOrdersReachEveryOperation(t *testing.T) {
 	var got []string
 	for _, op := range killedOps {

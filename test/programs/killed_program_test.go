@@ -16,17 +16,18 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// killedVariable says how many random programs of 300 operations to run with deaths
-// every few operations, instead of the usual few.
+// killedVariable is the environment variable with the number of random programs of 300 operations to
+// run with deaths every few operations, instead of the usual few.
 const killedVariable = "COPPICE_KILLED_PROGRAMS"
 
-// recoveriesVariable says in how many jobs processes are killed at random moments.
+// recoveriesVariable is the environment variable with the number of jobs in which processes are killed
+// at random moments.
 const recoveriesVariable = "COPPICE_RECOVERIES"
 
 func init() { stage.Plays["settled"] = settling }
 
-// settling is the play of a role that also tells what is left in the process when Run
-// has returned: goroutines and descriptors, as Value.
+// settling is the play of a role that also reports, as Value, how many goroutines and descriptors are
+// left in the process when Run has returned.
 func settling(tell func(stage.Line), args []string) coppice.Func {
 	var s stage.Settings
 	if err := json.Unmarshal([]byte(os.Getenv(stage.JobVar)), &s); err != nil {
@@ -60,7 +61,7 @@ func holdings() int {
 	return runtime.NumGoroutine() + len(open)
 }
 
-// orderIn is an order for a task to die in a step of a program.
+// orderIn returns an order for a task to die in a step of a program.
 func orderIn(p *Program, task, step int, rng *rand.Rand) control.Kill {
 	names := pointsOf(p.Steps[step].Op)
 	k := control.Kill{Task: task, Op: names[rng.IntN(len(names))], Seq: 1}
@@ -77,7 +78,7 @@ func orderIn(p *Program, task, step int, rng *rand.Rand) control.Kill {
 	return k
 }
 
-// killed is a random program among processes of which all but one die, one every few
+// killed returns a random program among processes of which all but one may crash, one every few
 // operations: by order in their own tasks, or while they run another's again.
 func killed(seed uint64, steps int) episode {
 	rng := rand.New(rand.NewPCG(seed, 4))
@@ -85,7 +86,7 @@ func killed(seed uint64, steps int) episode {
 	p := Random(seed, n+rng.IntN(2)*rng.IntN(4), steps)
 	e := episode{n: n, role: role{Program: p}, own: rng.IntN(2) == 0}
 	dead := 1 + rng.IntN(n-1)
-	e.own = e.own || p.Tasks > n // the launcher knows of processes, not of tasks
+	e.own = e.own || p.Tasks > n // the launcher knows processes, not tasks
 	for i, victim := range rng.Perm(p.Tasks)[:dead] {
 		at := (i*steps + rng.IntN(steps)) / dead
 		if i > 0 && rng.IntN(3) == 0 {
@@ -97,7 +98,7 @@ func killed(seed uint64, steps int) episode {
 	return e
 }
 
-// TestKilledPrograms: whatever dies in a program, its results are the serial ones.
+// TestKilledPrograms: whichever processes crash in a program, its results are the serial ones.
 func TestKilledPrograms(t *testing.T) {
 	programs := stage.Sampled(killedVariable, stage.Short(6, 3))
 	for _, local := range []bool{false, true} {
@@ -109,7 +110,7 @@ func TestKilledPrograms(t *testing.T) {
 	}
 }
 
-// crowded calls f for so many numbers, several at a time.
+// crowded calls f for the numbers below n, several at a time.
 func crowded(c *crowd, n int, f func(i int)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -127,9 +128,9 @@ func crowded(c *crowd, n int, f func(i int)) {
 	close(next)
 }
 
-// TestRecoveriesLeaveNothing kills processes at random moments, from outside, before
-// the job has come about, in the midst of it or at its end: Run returns at all
-// survivors, and nothing is left in them, of them, or in the launcher.
+// TestRecoveriesLeaveNothing kills processes at random moments, from outside, before the job has
+// started, in its midst or at its end: Run returns at all survivors, and nothing is left in or of them,
+// or in the launcher.
 func TestRecoveriesLeaveNothing(t *testing.T) {
 	jobs, seed := stage.Short(16, 4), stage.Drawn(recoveriesVariable)
 	if n := os.Getenv(recoveriesVariable); n != "" {

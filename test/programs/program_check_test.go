@@ -161,8 +161,8 @@ func TestDigestTellsResultsApart(t *testing.T) {
 	}
 }
 
-// TestMistakesSpread: another digest at one task after a step is another digest at
-// all of them soon.
+// TestMistakesSpread: a wrong digest at one task after a step soon makes the digests of all tasks
+// wrong.
 func TestMistakesSpread(t *testing.T) {
 	p := Random(8, 4, 60)
 	right := p.Serial()

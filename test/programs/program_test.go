@@ -7,14 +7,13 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Random programs of collective operations and messages, and, computed without any
-// message, what each task of one gets.
+// Random programs of collective operations and messages, and what each task of a program gets, computed
+// without any message.
 //
-// A task's inputs follow from the program's seed, the step, the task and a digest of
-// all results that it has got so far: a wrong bit in one result changes everything
-// that the task gives and gets afterwards, so that the last digest speaks for all.
-// Whoever runs a program calls Value or Blocks for what a task gives, carries out the
-// operation, and Digest for what it got.
+// A task's inputs follow from the program's seed, the step, the task and a digest of all results that
+// it has got so far. A wrong bit in one result changes everything that the task gives and gets
+// afterwards, so the last digest proves all results. To run a program, call Value or Blocks for what a
+// task gives, carry out the operation, and call Digest with what the task got.
 
 // The operations of steps.
 const (
@@ -57,19 +56,19 @@ type Step struct {
 	Backed bool `json:",omitempty"` // sums are made by a function, and kept at other processes
 }
 
-// Program is what all tasks of a job do, in order. It is a plain value: a copy shares
-// its steps, which nobody changes.
+// Program is what all tasks of a job do, in order. It is a plain value: a copy shares its steps, which
+// nothing changes.
 type Program struct {
 	Tasks int
 	Seed  uint64
 	Steps []Step
 }
 
-// largeSize is the number of float64s in 200 KiB: more than goes without the
-// receiver's grant.
+// largeSize is the number of float64s in 200 KiB: more than a sender may send without the receiver's
+// grant.
 const largeSize = 200 << 10 / 8
 
-// Random makes a program of so many steps.
+// Random returns a random program with this many steps.
 func Random(seed uint64, tasks, steps int) Program {
 	p := Program{Tasks: tasks, Seed: seed, Steps: make([]Step, steps)}
 	ops := Ops()
@@ -91,9 +90,9 @@ func Random(seed uint64, tasks, steps int) Program {
 	return p
 }
 
-// Saved is the program with so many Saves at random places, and Once before a fifth of
-// its steps. Forks are awaited before the next Save. The inputs of steps depend on their
-// numbers, so the results are others than the program's.
+// Saved returns the program with this many Saves at random places, and Once before a fifth of its
+// steps. Forks are awaited before the next Save. The inputs of steps depend on their numbers, so the
+// results differ from the original program's.
 func (p Program) Saved(saves int) Program {
 	d := draws{protocol.Mix(p.Seed, math.MaxUint64), 0}
 	before := make([]int, saves)
@@ -120,7 +119,7 @@ func (p Program) Saved(saves int) Program {
 	return p
 }
 
-// awaitForks has all forks awaited before the next Save.
+// awaitForks moves the end of each fork before the next Save.
 func (p *Program) awaitForks() {
 	next := len(p.Steps)
 	for i := len(p.Steps) - 1; i >= 0; i-- {
@@ -133,8 +132,7 @@ func (p *Program) awaitForks() {
 	}
 }
 
-// Resumes is the step with which a task goes on from an epoch: the one after that many
-// Saves.
+// Resumes returns the step at which a task continues from an epoch: the one after that many Saves.
 func (p *Program) Resumes(epoch int) int {
 	for i, s := range p.Steps {
 		if epoch == 0 {
@@ -147,7 +145,7 @@ func (p *Program) Resumes(epoch int) int {
 	return len(p.Steps)
 }
 
-// size draws one: small more often than not.
+// size draws a size: small more often than not.
 func size(d *draws) int {
 	switch k := d.below(100); {
 	case k < 2:
@@ -175,13 +173,13 @@ func (s Step) ForkSteps() []Step {
 	return []Step{sum, ring}
 }
 
-// Color is a task's in a split; Key reverses the order of tasks.
+// Color returns a task's color in a split; Key reverses the order of tasks.
 func (s Step) Color(task int) int { return task % max(s.Shift, 1) }
 
-// Key is a task's in a split among n tasks.
+// Key returns a task's key in a split among n tasks.
 func (s Step) Key(task, n int) int { return n - task }
 
-// Value is what a task gives in a step, if that is one value.
+// Value returns what a task gives in a step, if that is one value.
 func (p *Program) Value(step, task int, digest uint64) []float64 {
 	s := p.Steps[step]
 	n := s.Size
@@ -192,7 +190,7 @@ func (p *Program) Value(step, task int, digest uint64) []float64 {
 	return p.numbers(s, n, protocol.Mix(digest, uint64(task)))
 }
 
-// Blocks is what a task gives in a step, if that is a value for each task.
+// Blocks returns what a task gives in a step, if that is a value for each task.
 func (p *Program) Blocks(step, task int, digest uint64) [][]float64 {
 	s := p.Steps[step]
 	all := make([][]float64, p.Tasks)
@@ -204,7 +202,7 @@ func (p *Program) Blocks(step, task int, digest uint64) [][]float64 {
 	return all
 }
 
-// length is that of one of the values whose lengths may differ, up to most.
+// length draws the length, up to most, of a value whose length may differ.
 func length(random uint64, most int) int {
 	switch random % 8 {
 	case 0:
@@ -217,8 +215,8 @@ func length(random uint64, most int) int {
 	return int(protocol.Below(protocol.Mix(random, 1), uint64(most)+1))
 }
 
-// numbers makes n of them: whole ones whose sums are exact, or, with Float, of full
-// precision and of magnitudes from 2^−40 to 2^40.
+// numbers makes n numbers: integers whose sums are exact or, with Float, numbers of full precision and
+// of magnitudes from 2^−40 to 2^40.
 func (p *Program) numbers(s Step, n int, seed uint64) []float64 {
 	seed = protocol.Mix(p.Seed, seed)
 	all := make([]float64, n)
@@ -233,5 +231,5 @@ func (p *Program) numbers(s Step, n int, seed uint64) []float64 {
 	return all
 }
 
-// scales are few, so that numbers meet others of their magnitude, too.
+// scales are few, so that numbers also meet others of their magnitude.
 var scales = [...]float64{1.0 / (1 << 40), 1.0 / (1 << 12), 1, 1 << 12, 1 << 40}

@@ -17,20 +17,20 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// Programs of package play on the public API: a task that keeps to its program ends
-// with the digest that the serial interpreter computes, whatever died on the way.
+// Programs on the public API: a task that follows its program ends with the digest that the serial
+// interpreter computes, whichever processes crash on the way.
 
 func init() { stage.Plays["program"] = playing }
 
 // role is what the tasks of a job play.
 type role struct {
 	Program Program
-	Deaths  []death `json:",omitempty"` // by the program's own hand, one after the other
-	Dir     string  `json:",omitempty"` // where those that came about leave a mark
+	Deaths  []death `json:",omitempty"` // by the program itself, one after the other
+	Dir     string  `json:",omitempty"` // where those that happened leave a mark
 }
 
-// death is one in the function of a task: before a step, or after the last one, in
-// an attempt of that number or a later one. Late: as long after the task's return.
+// death is a crash in the function of a task: before a step, or after the last one, in an attempt of
+// that number or a later one. Late: how long after the task's return.
 type death struct {
 	Task, Step, Attempt int
 	Late                time.Duration `json:",omitempty"`
@@ -44,8 +44,8 @@ func (d death) String() string {
 	return text
 }
 
-// playing is the play of a role: it tells its digests in the end, and in the beginning
-// of the attempt, its process and the directory of the job.
+// playing is the play of a role: it reports its digests at the end, and at the beginning the attempt,
+// its process and the directory of the job.
 func playing(tell func(stage.Line), args []string) coppice.Func {
 	var p role
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
@@ -66,7 +66,7 @@ func playing(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// perform is a task's part in the program. It returns the digest after each step.
+// perform runs a task's part in the program. It returns the digest after each step.
 func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, err error) {
 	digest := p.Program.First(t.Rank())
 	forks := map[int]*coppice.Future[uint64]{}
@@ -102,7 +102,7 @@ func (p *role) perform(ctx context.Context, t *coppice.Task) (digests []uint64, 
 	return digests, nil
 }
 
-// words writes digests down.
+// words formats digests.
 func words(digests []uint64) string {
 	text := make([]byte, 0, 17*len(digests))
 	for _, d := range digests {
@@ -111,8 +111,8 @@ func words(digests []uint64) string {
 	return string(text)
 }
 
-// mayDie carries out the first of the deaths that has not come about, if it is this
-// task's and this step's.
+// mayDie carries out the first of the deaths that has not happened, if it is this task's and this
+// step's.
 func (p *role) mayDie(t *coppice.Task, step int) {
 	for i, d := range p.Deaths {
 		mark := filepath.Join(p.Dir, strconv.Itoa(i))
@@ -135,7 +135,7 @@ func (p *role) mayDie(t *coppice.Task, step int) {
 	}
 }
 
-// dieNow ends this process as a crash would.
+// dieNow kills this process with SIGKILL, as a crash would.
 func dieNow() {
 	_ = posix.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
@@ -219,7 +219,7 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s Step, digest 
 	return 0, fmt.Errorf("no operation %q", s.Op)
 }
 
-// sumUp adds the numbers of two values, in memory of its own.
+// sumUp adds the numbers of two values in new memory.
 func sumUp(a, b []float64) []float64 {
 	sum := make([]float64, len(a))
 	for i := range sum {
@@ -233,13 +233,12 @@ func one(digest uint64) func([]float64, error) (uint64, error) {
 	return func(got []float64, err error) (uint64, error) { return Digest(digest, got), err }
 }
 
-// several does so with many blocks.
+// several folds a result of many blocks into a digest.
 func several(digest uint64) func([][]float64, error) (uint64, error) {
 	return func(got [][]float64, err error) (uint64, error) { return Digest(digest, got...), err }
 }
 
-// TestProgramsEndWithTheSerialDigest runs programs without any death, in Local and in
-// processes.
+// TestProgramsEndWithTheSerialDigest runs programs without any crash, in Local and in processes.
 func TestProgramsEndWithTheSerialDigest(t *testing.T) {
 	for i := range stage.Short(6, 2) {
 		e := episode{n: 1 + i, role: role{Program: Random(uint64(i), 2+i, 300)}}

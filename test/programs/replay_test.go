@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// limited is a context that ends long after any of these tests should.
+// limited returns a context that ends long after any of these tests should.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -22,8 +22,8 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// A log that is too large is given up with a warning before; a death is then ErrLost
-// for who needs the task, and does not hang.
+// A process drops a log that is too large, with a warning before. After that a crash is ErrLost for a
+// task that needs the crashed one; it does not hang.
 func TestLogIsBounded(t *testing.T) {
 	var said syncBuffer
 	job := coppice.Job{
@@ -61,8 +61,8 @@ func TestLogHolds(t *testing.T) {
 	}
 }
 
-// What is sent in mode Plain is not kept: a task that is run again cannot pass such
-// an operation, and says so.
+// Data sent in mode Plain is not kept: a task that is run again cannot pass such an operation, and
+// reports that.
 func TestPlainIsNotReplayed(t *testing.T) {
 	job := coppice.Job{Local: 3, Kill: []string{"1@allgather#1/1"}}
 	var reran atomic.Bool

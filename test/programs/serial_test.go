@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Digest folds a result into a task's digest: the blocks that it got, none after a
-// barrier. That a block is nil or merely empty makes no difference.
+// Digest folds a result into a task's digest: the blocks that it got, none after a barrier. Nil and
+// empty blocks make no difference.
 func Digest(digest uint64, result ...[]float64) uint64 {
 	digest = protocol.Mix(digest, uint64(len(result)))
 	for _, block := range result {
@@ -19,15 +19,14 @@ func Digest(digest uint64, result ...[]float64) uint64 {
 	return digest
 }
 
-// Await folds the digest of a fork, which began with that of its task, into the
-// task's.
+// Await folds the digest of a fork, which began with that of its task, into the task's.
 func Await(digest, fork uint64) uint64 { return protocol.Mix(digest, fork) }
 
-// First is a task's digest before the first step.
+// First returns a task's digest before the first step.
 func (p *Program) First(task int) uint64 { return protocol.Mix(p.Seed, uint64(task)) }
 
-// Due lists the forks that are awaited after a step, in the order of their steps;
-// after the last step, all that are left.
+// Due lists the forks that are awaited after a step, in the order of their steps; after the last step,
+// all that remain.
 func (p *Program) Due(step int) (forks []int) {
 	for i := 0; i <= step; i++ {
 		s := p.Steps[i]
@@ -38,9 +37,8 @@ func (p *Program) Due(step int) (forks []int) {
 	return forks
 }
 
-// Serial computes what the tasks get, one step after the other: by task, the digest
-// after each step and what is awaited after it. Sums have the canonical association
-// of a group's size.
+// Serial computes what the tasks get, one step after the other. For each task it returns the digest
+// after each step and what is awaited after it. Sums have the canonical association of a group's size.
 func (p *Program) Serial() [][]uint64 {
 	after := make([][]uint64, p.Tasks)
 	digests := make([]uint64, p.Tasks)
@@ -68,7 +66,7 @@ func (p *Program) Serial() [][]uint64 {
 	return after
 }
 
-// fork returns the digests at the end of a fork that begins with these.
+// fork returns the digests at the end of a fork that begins with these digests.
 func (p *Program) fork(step int, digests []uint64) []uint64 {
 	for _, s := range p.Steps[step].ForkSteps() {
 		digests = p.step(step, s, digests)
@@ -85,7 +83,7 @@ func (p *Program) step(step int, s Step, digests []uint64) []uint64 {
 	return next
 }
 
-// results is what each task gets in an operation.
+// results returns what each task gets in an operation.
 func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	n := p.Tasks
 	value := func(task int) []float64 { return p.Value(step, task, digests[task]) }
@@ -130,7 +128,7 @@ func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	return all
 }
 
-// split is a scan in every group. Keys put the tasks of one in falling order.
+// split computes a scan in every group. Keys put the tasks of a group in falling order.
 func (p *Program) split(s Step, value func(task int) []float64, all [][][]float64) {
 	for color := range max(s.Shift, 1) {
 		var v [][]float64
@@ -157,8 +155,8 @@ func values(n int, value func(task int) []float64) [][]float64 {
 	return all
 }
 
-// sum adds values element by element in the canonical association of so many tasks:
-// the largest power of two of them that is less than all, and the rest.
+// sum adds values element by element in the canonical association of that many tasks: the largest power
+// of two of them that is less than all, and the rest.
 func sum(values [][]float64) []float64 {
 	n := len(values)
 	if n == 1 {

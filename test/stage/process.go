@@ -1,7 +1,7 @@
-// Package stage starts jobs of real processes for tests, and has them tell what they see.
+// Package stage starts jobs of real processes for tests and collects what they report.
 //
-// A test package registers its programs in Plays and has Main as its TestMain: the processes
-// of a job are the test binary itself.
+// A test package registers its programs in Plays and has Main as its TestMain: the processes of a job
+// are the test binary itself.
 package stage
 
 import (
@@ -29,9 +29,8 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// Tests with real processes start this binary, with a word in its environment
-// that names the play: a program of one task, which tells the test what it sees.
-// The same plays run in Local.
+// Tests with real processes start this binary with an environment variable that names the play: a
+// program of one task, which reports to the test what it sees. The same plays run in Local.
 const (
 	playVar = "TEST_PLAY"     // its name and arguments, as JSON
 	JobVar  = "TEST_PLAY_JOB" // the settings, as JSON
@@ -40,19 +39,19 @@ const (
 // Plays are the programs that tests run, by name: each test package has its own.
 var Plays = map[string]func(tell func(Line), args []string) coppice.Func{}
 
-// Line is what a play tells.
+// Line is one report of a play.
 type Line struct {
 	Rank  int
 	What  string
 	Kind  string // of an error
 	Text  string
-	Tasks []int // whom an error names
+	Tasks []int // the tasks that an error names
 	Value int
 	Pid   int
 	At    time.Time
 }
 
-// Settings are those of a coppice.Job that a test may want.
+// Settings are the fields of coppice.Job that a test may set.
 type Settings struct {
 	Tasks    int
 	Copies   int
@@ -65,7 +64,7 @@ func (s Settings) Job() *coppice.Job {
 	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
 }
 
-// Failure is a line about an error.
+// Failure returns a line that reports an error.
 func Failure(what string, err error) Line {
 	l := Line{What: what, Kind: "well", At: time.Now()}
 	if err == nil {
@@ -87,7 +86,8 @@ func Failure(what string, err error) Line {
 	return l
 }
 
-// Telling gives a play of one task its voice.
+// Telling returns a function that adds the task's rank, process and time to lines and passes them to
+// tell.
 func Telling(tell func(Line), t *coppice.Task) func(Line) {
 	return func(l Line) {
 		l.Rank, l.Pid = t.Rank(), os.Getpid()
@@ -98,7 +98,8 @@ func Telling(tell func(Line), t *coppice.Task) func(Line) {
 	}
 }
 
-// Main is the main function of a test package: that of the tests, or of a process they have started.
+// Main is the main function of a test package: it runs the tests or, in a process that they started, a
+// play.
 func Main(m *testing.M) {
 	if words := os.Getenv(playVar); words != "" {
 		os.Exit(perform(words))
@@ -119,7 +120,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// perform is the main function of a started process.
+// perform is the main function of a process that a test started.
 func perform(words string) int {
 	var play []string
 	var s Settings
@@ -155,12 +156,12 @@ func perform(words string) int {
 	return 0
 }
 
-// Script is what a play has told so far.
+// Script holds what a play has reported so far.
 type Script struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
 	Lines []Line
-	more  chan struct{} // closed at the next one
+	more  chan struct{} // closed at the next line
 }
 
 func (x *Script) Write(b []byte) (int, error) {
@@ -179,7 +180,7 @@ func (x *Script) Write(b []byte) (int, error) {
 	}
 }
 
-// add takes a line. The lock is held.
+// add adds a line. The caller holds the lock.
 func (x *Script) add(l Line) {
 	x.Lines = append(x.Lines, l)
 	if x.more != nil {
@@ -206,7 +207,7 @@ func (x *Script) Of(what string) (all []Line) {
 	return all
 }
 
-// Next is closed at the next line.
+// Next returns a channel that is closed at the next line.
 func (x *Script) Next() <-chan struct{} {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -216,12 +217,12 @@ func (x *Script) Next() <-chan struct{} {
 	return x.more
 }
 
-// Await waits for so many lines of a kind.
+// Await waits for n lines of a kind.
 func (x *Script) Await(t testing.TB, what string, n int) []Line {
 	t.Helper()
 	late := time.After(PatienceTime)
 	for {
-		next := x.Next() // before the look, or a line between the two is missed
+		next := x.Next() // before the look, or it misses a line between the two
 		if all := x.Of(what); len(all) >= n {
 			return all
 		}
@@ -233,8 +234,8 @@ func (x *Script) Await(t testing.TB, what string, n int) []Line {
 	}
 }
 
-// PatienceTime is how long a test waits for what must happen, on a busy machine as well; with a
-// mistake planted, it may well not happen.
+// PatienceTime is how long a test waits for what must happen, even on a busy machine; with a planted
+// mistake, it may well not happen.
 var PatienceTime = patience()
 
 func patience() time.Duration {
@@ -244,7 +245,7 @@ func patience() time.Duration {
 	return 2 * time.Minute
 }
 
-// Stage is where a play takes place: its processes.
+// Stage holds the processes of a play.
 type Stage struct {
 	Script
 	N      int
@@ -262,15 +263,15 @@ type Scene struct {
 	Play  []string
 	Kills []string // for the launcher
 	Wrap  bool     // in a shell that goes on afterwards
-	Grow  int      // so many may join
+	Grow  int      // how many processes may join
 
 	Respawn launch.Respawn
 }
 
-// Stacks are the lines of goroutines that are not ours.
+// Stacks matches the lines of goroutines that are not ours.
 var Stacks = regexp.MustCompile(`(?m)^(\t.*|r\w\w +0x.*|(runtime|syscall|sync|internal|main|testing|time|os)[/.(].*|goroutine .*\[(GC|force|final|chan recei|sync|select|IO|semac|sleep).*|)\n`)
 
-// Begin starts the processes. They are killed when the test ends.
+// Begin starts the processes and kills them when the test ends.
 func (s Scene) Begin(t testing.TB) *Stage {
 	t.Helper()
 	g := &Stage{N: s.N, Over: make(chan struct{})}
@@ -318,7 +319,7 @@ func (s Scene) Config(t testing.TB, g *Stage) launch.Config {
 	return c
 }
 
-// Env is what tells a process what to play.
+// Env returns the environment that selects the play of a process.
 func (s Scene) Env() []string {
 	play, err1 := json.Marshal(s.Play)
 	job, err2 := json.Marshal(s.Settings)
@@ -328,14 +329,14 @@ func (s Scene) Env() []string {
 	return []string{playVar + "=" + string(play), JobVar + "=" + string(job)}
 }
 
-// Traced is the variable that has a job's processes write down their steps, and what checks these when
-// the job is over. Where they are wrong, it says where they are kept.
+// Traced returns the variable that makes a job's processes record their steps, and a function that
+// checks the record after the job. If a step is wrong, the error names the file that holds them.
 func Traced(dir string) (variable string, check func() error) {
 	name := filepath.Join(dir, "trace")
 	return control.VarTrace + "=" + name, func() error {
 		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // no process has come to its first step
+			return nil // no process has reached its first step
 		} else if err != nil {
 			return err
 		}
@@ -365,7 +366,7 @@ func (g *Stage) End(t testing.TB) *launch.Report {
 	return g.report
 }
 
-// Pids returns the process of each rank, once all have told of themselves.
+// Pids returns the process number of each rank, once all ranks have reported it.
 func (g *Stage) Pids(t testing.TB, what string) map[int]int {
 	t.Helper()
 	pids := map[int]int{}
@@ -375,7 +376,7 @@ func (g *Stage) Pids(t testing.TB, what string) map[int]int {
 	return pids
 }
 
-// Local runs the scene in Local and returns what was told.
+// Local runs the scene in Local and returns its reports.
 func (s Scene) Local(t testing.TB) (*Script, error) {
 	t.Helper()
 	x := &Script{}
@@ -402,7 +403,7 @@ func (s Scene) Real(t testing.TB) (*Script, *launch.Report) {
 	return &g.Script, report
 }
 
-// Ranks of lines, in order.
+// Ranks returns the ranks of lines, in order.
 func Ranks(lines []Line) (all []int) {
 	for _, l := range lines {
 		all = append(all, l.Rank)
@@ -411,7 +412,7 @@ func Ranks(lines []Line) (all []int) {
 	return all
 }
 
-// Without lists the ranks below n but for some.
+// Without lists the ranks below n, except some.
 func Without(n int, some ...int) (all []int) {
 	for r := range n {
 		if !slices.Contains(some, r) {
@@ -421,7 +422,7 @@ func Without(n int, some ...int) (all []int) {
 	return all
 }
 
-// Short is the usual where tests are run in full (bash .ci/run full), and fewer elsewhere.
+// Short returns usual where tests run in full (bash .ci/run full), and fewer elsewhere.
 func Short(usual, fewer int) int {
 	if extent.Full() {
 		return usual

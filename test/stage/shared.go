@@ -17,7 +17,7 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// Sampled is what the variable says, or the usual.
+// Sampled returns the value of the variable or, if it is unset, usual.
 func Sampled(variable string, usual int) int {
 	if n := os.Getenv(variable); n != "" {
 		return Number(n)
@@ -25,8 +25,8 @@ func Sampled(variable string, usual int) int {
 	return usual
 }
 
-// Drawn is a seed: always the same, unless a variable asks for many jobs, which are
-// then others each time.
+// Drawn returns a seed: always the same, unless the variable asks for many jobs; then a new one each
+// time.
 func Drawn(variable string) uint64 {
 	if os.Getenv(variable) == "" {
 		return 1
@@ -36,15 +36,14 @@ func Drawn(variable string) uint64 {
 
 var ErrEnough = errors.New("enough")
 
-// Launched starts the scene under a launcher that is a process of its own, and can
-// be killed.
+// Launched starts the scene under a launcher in a process of its own, which a test can kill.
 func (s Scene) Launched(t testing.TB, flags ...string) (*Stage, *exec.Cmd) {
 	t.Helper()
 	args := append([]string{"run", "-n", fmt.Sprint(s.N), "--no-prefix", "--timeout", PatienceTime.String()}, flags...)
 	return s.Started(t, exec.Command(command(t), append(append(args, "--"), s.program(t)...)...), nil)
 }
 
-// program is what a launcher starts, with its arguments.
+// program returns the program that a launcher starts, with its arguments.
 func (s Scene) program(t testing.TB) []string {
 	t.Helper()
 	self, err := os.Executable()
@@ -86,7 +85,7 @@ func (s Scene) Started(t testing.TB, cmd *exec.Cmd, env []string) (*Stage, *exec
 	return g, cmd
 }
 
-// commandSuffix makes the path of the command of the tests' directory.
+// commandSuffix makes the path of the command from the path of the tests' directory.
 const commandSuffix = ".coppice"
 
 // command builds the command coppice, once.
@@ -102,7 +101,7 @@ func command(t testing.TB) string {
 	return path
 }
 
-// Alive tells whether a process runs.
+// Alive reports whether a process runs.
 func Alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -125,7 +124,7 @@ func PatienceOf(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// Odd is the task that does something else than the others.
+// Odd is the task that behaves differently from the others.
 const Odd = 2
 
 var errOdd = errors.New("odd")
@@ -141,7 +140,7 @@ func Fill[E any](n int, f func(i int) E) []E {
 	return s
 }
 
-// Sketch is a view in short.
+// Sketch describes a view in short.
 func Sketch(v coppice.View) string {
 	ids := make([]string, len(v.Processes))
 	for i, p := range v.Processes {
@@ -153,5 +152,5 @@ func Sketch(v coppice.View) string {
 	return strings.Join(ids, " ")
 }
 
-// List is a view of processes that were there from the start.
+// List describes a view of processes that were there from the start.
 func List(ids []int) string { return strings.Trim(fmt.Sprint(ids), "[]") }

@@ -20,8 +20,8 @@ import (
 
 func init() { stage.Plays["roam"], stage.Plays["young"] = roaming, young }
 
-// roaming saves in each round, and tells of it, until somebody writes a file. It tells a
-// digest of what it has in the end.
+// roaming saves in each round, and reports the round, until the test writes a file. At the end it
+// reports a digest of its state.
 func roaming(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		say := stage.Telling(tell, t)
@@ -83,7 +83,7 @@ func TestGrowAndShrink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids := func() map[int]int { // by task, in the last round that all have told of
+	pids := func() map[int]int { // by task, in the last round that all have reported
 		last, of := map[int]int{}, map[int]int{}
 		for _, l := range g.Of("round") {
 			last[l.Rank], of[l.Rank] = l.Value, l.Pid
@@ -134,7 +134,7 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
-// awaitRounds returns when every one of the tasks of a roaming job has saved twice from now on.
+// awaitRounds returns when each task of a roaming job has saved twice from now on.
 func awaitRounds(t *testing.T, g *stage.Stage, tasks int) {
 	t.Helper()
 	rounds := func() (lowest, highest int) {
@@ -165,11 +165,12 @@ func awaitRounds(t *testing.T, g *stage.Stage, tasks int) {
 	}
 }
 
-// roamsVariable says how many jobs grow and shrink at random, instead of the usual few.
+// roamsVariable is the environment variable with the number of jobs that grow and shrink at random,
+// instead of the usual few.
 const roamsVariable = "COPPICE_ROAMS"
 
-// TestRoamingJobs: jobs of which processes are killed and which others join at random moments;
-// sometimes the launcher starts the dead again.
+// TestRoamingJobs: processes are killed and others join at random moments; sometimes the launcher
+// restarts the killed ones.
 func TestRoamingJobs(t *testing.T) {
 	jobs := stage.Short(4, 2)
 	if n := os.Getenv(roamsVariable); n != "" {
@@ -191,7 +192,7 @@ func TestRoamingJobs(t *testing.T) {
 			live[l.Pid] = true
 		}
 		recent := 0                                                   // kills of which the job may not have recovered
-		spared := slices.Sorted(maps.Keys(live))[rng.IntN(len(live))] // who joins may not be in when all others are dead
+		spared := slices.Sorted(maps.Keys(live))[rng.IntN(len(live))] // a joiner may not have joined yet when all others are dead
 		for range 3 + rng.IntN(8) {
 			time.Sleep(time.Duration(15+rng.IntN(30)) * time.Millisecond)
 			if len(live) > 1 && rng.IntN(2) == 0 {
@@ -245,7 +246,7 @@ func TestRoamingJobs(t *testing.T) {
 	t.Logf("%d jobs: %d killed, %d joined, %d tasks moved", jobs, kills, joins, moves)
 }
 
-// young are rounds of collective operations, as a play.
+// young is a play of rounds of collective operations.
 func young(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		sum := 0
@@ -268,8 +269,8 @@ func young(tell func(stage.Line), _ []string) coppice.Func {
 	}
 }
 
-// TestTheYoungDeadAreRespawned: processes that are killed when the job has hardly begun, some
-// before they have joined, come back at once, before others know that they were dead.
+// TestTheYoungDeadAreRespawned: processes that are killed when the job has hardly begun, some before
+// they have joined, come back at once, before others know of the crashes.
 func TestTheYoungDeadAreRespawned(t *testing.T) {
 	jobs := stage.Short(6, 3)
 	if n := os.Getenv(roamsVariable); n != "" {

@@ -19,8 +19,8 @@ import (
 
 func init() { stage.Plays["memory"] = remembering }
 
-// remembering is the play of tasks that take 9 MiB each in some of the processes, which
-// may use 32, and next to nothing in the others. It tells who owns what in the end.
+// remembering is the play of tasks that take 9 MiB each in some of the processes, which may use 32, and
+// next to nothing in the others. At the end it reports the owners of the tasks.
 func remembering(tell func(stage.Line), args []string) coppice.Func {
 	var s stage.Settings
 	if err := json.Unmarshal([]byte(os.Getenv(stage.JobVar)), &s); err != nil {
@@ -39,7 +39,7 @@ func remembering(tell func(stage.Line), args []string) coppice.Func {
 			return err
 		}
 		runtime.GC()
-		time.Sleep(400 * time.Millisecond) // it is told ten times a second
+		time.Sleep(400 * time.Millisecond) // processes report their memory ten times a second
 		for range 2 {
 			if err := coppice.Barrier(ctx, t); err != nil {
 				var f *coppice.FailedError
@@ -59,8 +59,8 @@ func remembering(tell func(stage.Line), args []string) coppice.Func {
 	return nil
 }
 
-// TestTasksGoWhereThereIsMemory: those of the dead are run again by processes in which
-// they fit into Job.Memory. If there is none they are lost, and the error names them.
+// TestTasksGoWhereThereIsMemory: processes in which the tasks of a crashed one fit into Job.Memory run
+// them again. If there is no such process the tasks are lost, and the error names them.
 func TestTasksGoWhereThereIsMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// Mistakes in what carries out the effects of package recovery. The machine does not know of
-// them: what its steps were, taken again (chaos/oracle), or what the jobs return, or that they hang, shows them.
+// Mistakes in the code that executes the effects of package recovery. The machine does not see them: a
+// repetition of its steps (chaos/oracle), the results of the jobs, or a hang reveals them.
 
 var planted = plant.Garden{
 	Machine: "../../internal/node", Package: "node",

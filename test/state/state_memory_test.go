@@ -11,14 +11,14 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// flatVariable says how many operations each task of a job calls that saves, instead of the
-// usual few: with 250000, the four of them call a million.
+// flatVariable is the environment variable with the number of operations that each task of a saving job
+// calls, instead of the usual few: with 250000, its four tasks call a million.
 const flatVariable = "COPPICE_SAVED_OPERATIONS"
 
 func init() { stage.Plays["flat"] = flat }
 
-// flat calls so many operations, and saves every hundred. It tells how much more of the heap is
-// in use in the end than after the first quarter.
+// flat calls this many operations, and saves every hundred. It reports how much more of the heap is in
+// use at the end than after the first quarter.
 func flat(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		heap := func() int {
@@ -66,8 +66,8 @@ func flat(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestSaveBoundsMemory: a job of a million operations takes no more memory in the end, nor does a
-// shorter one.
+// TestSaveBoundsMemory: neither a job of a million operations nor a shorter one takes more memory in
+// the end.
 func TestSaveBoundsMemory(t *testing.T) {
 	const tasks, slack = 4, 2 << 20
 	many, few := stage.Short(60_000, 12_000), stage.Short(8_000, 4_000)

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// TestOperationsWithinOnce: who runs the task again does not call the function, and would
-// take what comes later for what was called in it.
+// TestOperationsWithinOnce: an attempt that runs the task again does not call the function, and would
+// take later operations for those called in it.
 func TestOperationsWithinOnce(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, t *coppice.Task) error{
 		"once": func(ctx context.Context, t *coppice.Task) error {
@@ -59,7 +59,7 @@ func empties(func(stage.Line), []string) coppice.Func {
 	}
 }
 
-// TestEmptyStateIsAState: it is not taken for one that is lost.
+// TestEmptyStateIsAState: an empty state does not count as lost.
 func TestEmptyStateIsAState(t *testing.T) {
 	s := stage.Scene{N: 3, Play: []string{"empty"}}
 	s.Kill = []string{"1@barrier#1"}
@@ -75,7 +75,8 @@ func TestSaveWithoutState(t *testing.T) {
 	}
 }
 
-// TestSaveOfTwoTypes: nobody could run the other's task again with what it has saved.
+// TestSaveOfTwoTypes: tasks that save values of two types get an error, since neither's function could
+// resume from the other's state.
 func TestSaveOfTwoTypes(t *testing.T) {
 	for i := range 60 { // whether a task hears of it before the epoch is committed differs
 		odd, failed := i%3, make([]error, 3)

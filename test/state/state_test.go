@@ -24,8 +24,8 @@ type walk struct {
 	Rest  []float64 // makes it large
 }
 
-// walks saves in each round, between collectives, messages and groups of all kinds. It
-// returns what its task has in the end.
+// walks saves in each round, between collectives, messages and groups of all kinds. It returns the
+// final state of its task.
 func walks(ctx context.Context, t *coppice.Task, rounds, rest int) (w walk, err error) {
 	w.Rest = make([]float64, rest)
 	seed, err := coppice.Once(ctx, t, func(context.Context) (uint64, error) { return uint64(t.Rank()) * 7, nil })
@@ -100,7 +100,7 @@ func (w *walk) step(ctx context.Context, t, side, odd *coppice.Task) error {
 	return nil
 }
 
-// walked runs it in a job of goroutines and returns the trail, which must be that of all.
+// walked runs walks in a job of goroutines and returns the trail, which must be the same at all tasks.
 func walked(t *testing.T, job coppice.Job, rounds int) []uint64 {
 	t.Helper()
 	var trail atomic.Pointer[[]uint64]
@@ -157,13 +157,14 @@ func TestSaveResumes(t *testing.T) {
 	}
 }
 
-// savesVariable says how many jobs that save are run with deaths, instead of the usual few.
+// savesVariable is the environment variable with the number of saving jobs to run with crashes, instead
+// of the usual few.
 const savesVariable = "COPPICE_SAVES"
 
 func init() { stage.Plays["walk"] = walking }
 
-// walking is walks as a play: rounds, and numbers that the state has besides. It tells
-// a digest of the trail.
+// walking is walks as a play. Its arguments are the number of rounds, and of further numbers in the
+// state. It reports a digest of the trail.
 func walking(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		w, err := walks(ctx, t, stage.Number(args[0]), stage.Number(args[1]))
@@ -176,7 +177,7 @@ func walking(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// savedJob is a random job of processes that save, of which some die.
+// savedJob returns a random job of processes that save, of which some crash.
 func savedJob(seed uint64, most int) (s stage.Scene) {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	rounds := 1 + rng.IntN(6)
@@ -195,7 +196,8 @@ func savedJob(seed uint64, most int) (s stage.Scene) {
 	return s
 }
 
-// TestSavedJobs: whoever dies where, what tasks have in the end is what they would have had.
+// TestSavedJobs: whichever process crashes where, the final states of the tasks are those of a run
+// without crashes.
 func TestSavedJobs(t *testing.T) {
 	jobs := stage.Short(24, 6)
 	if n := os.Getenv(savesVariable); n != "" {
@@ -241,7 +243,7 @@ func TestSavedJobs(t *testing.T) {
 	}
 }
 
-// TestSaveMisused: never a hang, and everybody gets the error.
+// TestSaveMisused: misuse never hangs, and all tasks get the error.
 func TestSaveMisused(t *testing.T) {
 	for name, c := range map[string]struct {
 		play  func(ctx context.Context, t *coppice.Task) error
@@ -313,7 +315,7 @@ func TestSaveMisused(t *testing.T) {
 	}
 }
 
-// TestSaveWithoutReplay: there is nobody to resume.
+// TestSaveWithoutReplay: without Replay no process could resume from a Save.
 func TestSaveWithoutReplay(t *testing.T) {
 	job := coppice.Job{Local: 2, Recovery: coppice.Report}
 	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error { return coppice.Save(ctx, t, new(int)) })

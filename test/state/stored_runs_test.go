@@ -13,8 +13,7 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// drawnIn is a state that says in which run its value was drawn. refuse keeps the task from
-// saving it.
+// drawnIn is a state that records the run in which its value was drawn. refuse makes saving it fail.
 type drawnIn struct {
 	run    []byte
 	refuse bool
@@ -32,8 +31,8 @@ func (d *drawnIn) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// TestRunsAreNotMixed: two runs end before all tasks have saved the first epoch, each after
-// other tasks have. What the two have saved of it is not one epoch.
+// TestRunsAreNotMixed: two runs end before all tasks have saved the first epoch, each after different
+// tasks have. What the two runs saved is not one epoch.
 func TestRunsAreNotMixed(t *testing.T) {
 	dir := t.TempDir()
 	play := func(run byte, before func(task *coppice.Task, s *drawnIn) error) error {

@@ -20,12 +20,12 @@ import (
 	"github.com/coppice-go/coppice/test/stage"
 )
 
-// fell is a walk whose state is stored. What it begins with comes from outside.
+// fell is a walk whose state is stored. Its first value comes from outside.
 type fell struct {
 	dir    string
-	base   uint64 // 0: there is nothing outside any more
+	base   uint64 // 0: the first value is no longer available
 	rounds int
-	before func(ctx context.Context, t *coppice.Task, round int) error // each Save
+	before func(ctx context.Context, t *coppice.Task, round int) error // called before each Save
 	after  func(ctx context.Context, t *coppice.Task, round int) error
 }
 
@@ -69,7 +69,7 @@ func (f fell) walk(ctx context.Context, t *coppice.Task) (w walk, err error) {
 	return w, nil
 }
 
-// run runs it in a job and returns the trail, if all tasks have the same.
+// run runs the walk in a job and returns the trail, if all tasks have the same.
 func (f fell) run(t *testing.T, job coppice.Job) ([]uint64, error) {
 	t.Helper()
 	if job.Local == 0 {
@@ -112,7 +112,7 @@ func (f fell) falls(t *testing.T, round, task int) {
 	}
 }
 
-// again runs it to its end and compares.
+// again runs the walk to its end and compares the trail.
 func (f fell) again(t *testing.T, job coppice.Job, want []uint64) {
 	t.Helper()
 	if got, err := f.run(t, job); err != nil || !slices.Equal(got, want) {
@@ -120,7 +120,7 @@ func (f fell) again(t *testing.T, job coppice.Job, want []uint64) {
 	}
 }
 
-// refused runs it and expects an error.
+// refused runs the walk and expects an error.
 func (f fell) refused(t *testing.T, job coppice.Job, is error, words string) {
 	t.Helper()
 	_, err := f.run(t, job)
@@ -164,8 +164,8 @@ func TestStoredResumes(t *testing.T) {
 	}
 }
 
-// TestStoredJobIsTakenUp: a job that is gone goes on as if nothing had happened, whoever dies
-// then, and is finished once.
+// TestStoredJobIsTakenUp: a resumed job goes on as if nothing had happened, whichever processes crash
+// then, and finishes once.
 func TestStoredJobIsTakenUp(t *testing.T) {
 	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
@@ -196,7 +196,7 @@ func TestStoredJobIsTakenUp(t *testing.T) {
 	}
 }
 
-// fallsAgain takes the job up and ends it again.
+// fallsAgain resumes the job and ends it again.
 func (f fell) fallsAgain(t *testing.T, round int) {
 	t.Helper()
 	f.after = func(_ context.Context, t *coppice.Task, at int) error {
@@ -334,7 +334,7 @@ func TestStoredMisused(t *testing.T) {
 	}
 }
 
-// TestStoredOfAnotherType: the program has changed since.
+// TestStoredOfAnotherType: the program has changed since it saved.
 func TestStoredOfAnotherType(t *testing.T) {
 	dir := t.TempDir()
 	_ = coppice.Local(t.Context(), 2, func(ctx context.Context, t *coppice.Task) error {
@@ -351,7 +351,7 @@ func TestStoredOfAnotherType(t *testing.T) {
 
 func init() { stage.Plays["stored"] = storing }
 
-// storing is a fell as a play: its directory, what it begins with, rounds, a round in
+// storing is a fell as a play. Its arguments are the directory, the first value, the rounds, a round in
 // which it waits to be killed, and a task that fails in the end.
 func storing(tell func(stage.Line), args []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -378,8 +378,8 @@ func storing(tell func(stage.Line), args []string) coppice.Func {
 	}
 }
 
-// TestLauncherKilledAndResumed: the launcher is killed, and with it the whole job. What comes
-// after is what would have come.
+// TestLauncherKilledAndResumed: the launcher is killed, and with it the whole job. The resumed job ends
+// as the first one would have.
 func TestLauncherKilledAndResumed(t *testing.T) {
 	t.Parallel()
 	want, err := fell{dir: t.TempDir(), base: 7, rounds: 6}.run(t, coppice.Job{})
@@ -406,7 +406,7 @@ func TestLauncherKilledAndResumed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		flags []string
-		words string // of the error; "": it is well
+		words string // of the error; "": it ends well
 	}{
 		{nil, "holds the state of an unfinished job"},
 		{[]string{"-n", "4", "--resume"}, "a job of 5 tasks, and this one has 4"},
@@ -434,7 +434,7 @@ func TestLauncherKilledAndResumed(t *testing.T) {
 	}
 }
 
-// TestResumeOfNothingIsTold: once, by the job that goes on without an earlier one's state.
+// TestResumeOfNothingIsTold: a job that resumes but finds no earlier job's state warns once.
 func TestResumeOfNothingIsTold(t *testing.T) {
 	dir := t.TempDir()
 	save := func(ctx context.Context, task *coppice.Task) error {
@@ -465,7 +465,7 @@ func TestResumeOfNothingIsTold(t *testing.T) {
 	}
 }
 
-// TestStoredProcessesKilled: real processes die, and others read their files.
+// TestStoredProcessesKilled: real processes crash, and others read their files.
 func TestStoredProcessesKilled(t *testing.T) {
 	s := stage.Scene{N: 4, Play: []string{"stored", t.TempDir(), "7", "200", "20"}}
 	g := s.Begin(t)
@@ -475,7 +475,8 @@ func TestStoredProcessesKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// From their files, in the same round. A victim may have taken over tasks of one that died before it.
+	// From their files, in the same round. A victim may have taken over tasks of one that crashed
+	// before it.
 	left := map[int]bool{1: true, 2: true, 3: true}
 	for n := 5; len(left) > 0; n++ {
 		l := g.Await(t, "ready", n)[n-1]

@@ -1,21 +1,20 @@
-// Package swim suspects processes that fall silent, in jobs of many hosts. It is
-// hashicorp/memberlist behind a narrow type: SWIM (Das, Gupta, Motivala, 2002) with
-// the additions of Lifeguard (Dadgar, Phillips, Currey, 2018). Every member probes
-// another one each tenth of the silence; who does not answer is asked through
-// others and over TCP; who is then suspected by its peers has time to refute them.
-// A process of a job sends a number of packets that does not depend on how many
-// there are, where a coordinator that hears everybody has one for each.
+// Package swim suspects processes that fall silent, in jobs of many hosts. It is hashicorp/memberlist
+// behind a narrow type: SWIM (Das, Gupta, Motivala, 2002) with the additions of Lifeguard (Dadgar,
+// Phillips, Currey, 2018). Every tenth of the silence each member probes another one. If that one does
+// not answer, the member probes it through others and over TCP, then suspects it, and the suspect has
+// time to refute the suspicion. The number of packets that a process sends does not depend on the size
+// of the job, whereas a coordinator that hears every process receives one packet from each.
 //
-// There is one detector for each process, not for each host. A suspicion is about
-// a process, and one that is stopped on a live host is silent too; and who runs the
-// detector of a host may be the one that dies, so that it would have to be handed
-// over. The price is that processes of one host probe each other as well.
+// There is one detector for each process, not for each host. A suspicion is about a process, and a
+// stopped process on a live host is silent too. Besides, the process that runs the detector of its host
+// may itself crash, and another would have to take over. The price is that processes of one host probe
+// each other as well.
 //
-// A suspicion is not a proof: who must be certain has the suspect killed. And what
-// the kernel tells of a process on the same host is both earlier and certain: this
-// is for what no kernel tells.
+// A suspicion is not a proof: a caller that must be certain has to kill the suspect. On the same host
+// the kernel reports a crash both earlier and with certainty; this package covers what no kernel
+// reports.
 //
-// Strangers stay out: packets and streams are encrypted under a key that is made of
-// the job's. Someone who can record and repeat packets can delay news, not invent
-// them: memberlist's own numbers go up with each of them.
+// Strangers stay out: packets and streams are encrypted under a key derived from the job's. An attacker
+// who records and repeats packets can delay news, but cannot invent them: memberlist's own numbers grow
+// with each packet.
 package swim

@@ -44,7 +44,7 @@ func TestOnlyTheLastOfWhatHappenedIsTold(t *testing.T) {
 	}
 }
 
-// FuzzName: there is one name for each process.
+// FuzzName checks that each process has exactly one name.
 func FuzzName(f *testing.F) {
 	for _, text := range []string{"0.1", "1048575.18446744073709551615", "01.1", "1.", "+1.1", ".", ""} {
 		f.Add(text)

@@ -10,9 +10,9 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// news are what happened to members and was not told yet. memberlist holds its own
-// lock when it calls, so nobody is told from within: one entry for each process,
-// the last, waits for the goroutine that tells it.
+// news holds the changes of members that run has not yet reported. memberlist holds its own lock when
+// it calls, so news never reports from within such a call: one entry for each process, its last change,
+// waits for the goroutine that reports it.
 type news struct {
 	self  string
 	tells detect.Outside
@@ -20,7 +20,7 @@ type news struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	fresh   map[process]state
-	order   []process // of fresh, as they came
+	order   []process // the keys of fresh, in order of arrival
 	over    bool
 }
 
@@ -45,8 +45,7 @@ func newNews(cfg detect.Outside) *news {
 	return n
 }
 
-// NotifyAlive implements memberlist.AliveDelegate: who has no proper name is no
-// member.
+// NotifyAlive implements memberlist.AliveDelegate. It rejects peers without a valid name.
 func (n *news) NotifyAlive(peer *memberlist.Node) error {
 	_, _, err := parseName(peer.Name)
 	return err
@@ -58,8 +57,8 @@ func (n *news) NotifyJoin(m *memberlist.Node) { n.note(m.Name, alive) }
 // NotifyUpdate implements memberlist.EventDelegate. Members have nothing to update.
 func (n *news) NotifyUpdate(*memberlist.Node) {}
 
-// NotifyLeave implements memberlist.EventDelegate. Nobody leaves with a word: it is
-// the end of a suspicion that was not denied.
+// NotifyLeave implements memberlist.EventDelegate. No member announces that it leaves: this is the end
+// of a suspicion that was not refuted.
 func (n *news) NotifyLeave(m *memberlist.Node) { n.note(m.Name, gone) }
 
 func (n *news) note(member string, is state) {
@@ -80,7 +79,7 @@ func (n *news) note(member string, is state) {
 	n.changed.Signal()
 }
 
-// next waits for something to tell.
+// next waits for the next change to report.
 func (n *news) next() (p process, is state, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,10 +95,10 @@ func (n *news) next() (p process, is state, ok bool) {
 	return p, is, true
 }
 
-// why is what is known of a suspect: who probed it is memberlist's secret.
+// why is all that is known about a suspect: memberlist does not say which member probed it.
 const why = "no answer to probes, neither directly nor through others nor over TCP, and no denial"
 
-// run tells the news until stop.
+// run reports changes until stop.
 func (n *news) run() {
 	for {
 		p, is, ok := n.next()
@@ -121,14 +120,14 @@ func (n *news) stop() {
 	n.changed.Signal()
 }
 
-// name is what a process is called among the members: a later incarnation is
-// another member, so that nothing said of one holds for the other.
+// name returns the member name of a process. A later incarnation is another member, so that nothing
+// said about one holds for the other.
 func name(rank int, incarnation uint64) string {
 	return strconv.Itoa(rank) + "." + strconv.FormatUint(incarnation, 10)
 }
 
-// parseName reads a name. There is one name for each process: no other way to
-// write the same numbers passes.
+// parseName reads a name. Each process has exactly one name: parseName rejects other spellings of the
+// same numbers.
 func parseName(text string) (rank int, incarnation uint64, err error) {
 	left, right, _ := strings.Cut(text, ".")
 	rank, errRank := strconv.Atoi(left)

@@ -19,14 +19,14 @@ import (
 	"github.com/coppice-go/coppice/internal/detect"
 )
 
-// Bounds of what a detector is given.
+// Bounds of a detector's configuration.
 const (
-	SilenceMin = 500 * time.Millisecond // a probe has a twentieth of it
+	SilenceMin = 500 * time.Millisecond // a probe may take a twentieth of it
 	keyMin     = 16                     // bytes
 	rankMax    = 1 << 20
 )
 
-// Detector is the part of one process.
+// Detector is one process's part of the detection.
 type Detector struct {
 	list *memberlist.Memberlist
 	news *news
@@ -37,16 +37,15 @@ type Detector struct {
 	wg   sync.WaitGroup
 }
 
-// meetMax is how many addresses may wait to be met. More are not needed: whom one
-// meets tells of all the others.
+// meetMax is how many addresses may wait to be met. More are not needed: each peer met reports all the
+// others.
 const meetMax = 16
 
-// Start starts the detector of a process: about 11 goroutines and 2 sockets. With a
-// silence of S and up to 10 processes one that is stopped is suspected 0.5 to 1.2 S
-// later, by all others within S/10 of each other; with n processes the time to
-// refute, 0.4 to 0.8 S of it, is log10 n times as long. One that finds itself slow
-// gives others more time, but where many processes wait for a processor for S/10,
-// some are suspected that are merely late: S should be seconds.
+// Start starts the detector of a process: about 11 goroutines and 2 sockets. With a silence of S and up
+// to 10 processes, a stopped process is suspected 0.5 to 1.2 S later, by all others within S/10 of each
+// other. With n processes the time to refute, 0.4 to 0.8 S of it, is log10 n times as long. A detector
+// that finds itself slow gives others more time, but where many processes wait for a processor for
+// S/10, it suspects some that are merely late: S should be seconds.
 func Start(cfg detect.Outside) (*Detector, error) {
 	at, err := check(&cfg)
 	if err != nil {
@@ -87,9 +86,9 @@ func check(c *detect.Outside) (at netip.AddrPort, err error) {
 	return at, nil
 }
 
-// settings are memberlist's. What takes time is a part of the silence S; the rest
-// is its preset for local networks. With the suspicion's multiple of 4, two
-// confirmations by others shorten its time from 0.8 S to 0.4 S.
+// settings returns memberlist's configuration. Every duration is a fraction or a multiple of the
+// silence S; the rest is memberlist's preset for local networks. With a SuspicionMult of 4, two
+// confirmations by others shorten the suspicion from 0.8 S to 0.4 S.
 func (d *Detector) settings(cfg detect.Outside, at netip.AddrPort, key []byte) *memberlist.Config {
 	m := memberlist.DefaultLANConfig()
 	m.Name = name(cfg.Rank, cfg.Incarnation)
@@ -100,8 +99,8 @@ func (d *Detector) settings(cfg detect.Outside, at netip.AddrPort, key []byte) *
 	m.SuspicionMult = 4
 	m.SuspicionMaxTimeoutMult = 2
 	m.GossipInterval = cfg.Silence / 50
-	m.GossipToTheDeadTime = 10 * cfg.Silence // they may have been stopped, and refute it
-	m.PushPullInterval = 3 * cfg.Silence     // brings what gossip has missed
+	m.GossipToTheDeadTime = 10 * cfg.Silence // they may only have been stopped, and refute it
+	m.PushPullInterval = 3 * cfg.Silence     // delivers what gossip missed
 	m.TCPTimeout = cfg.Silence
 	m.DNSConfigPath = "" // addresses are numbers
 	m.Events, m.Alive = d.news, d.news
@@ -109,17 +108,16 @@ func (d *Detector) settings(cfg detect.Outside, at netip.AddrPort, key []byte) *
 	return m
 }
 
-// Address is where the others meet this process.
+// Address returns where the others meet this process.
 func (d *Detector) Address() string {
 	n := d.list.LocalNode()
 	ip, _ := netip.AddrFromSlice(n.Addr)
 	return netip.AddrPortFrom(ip.Unmap(), n.Port).String()
 }
 
-// Meet names the address of another process. It does not wait: the two will be
-// introduced, with all that either knows. What is more than can wait is dropped,
-// and so is an address that is none; members that are known already are not met
-// again.
+// Meet introduces the process at address. It does not wait: the two will exchange all that either
+// knows. Meet drops invalid addresses and those beyond what the queue holds; it does not meet known
+// members again.
 func (d *Detector) Meet(address string) {
 	if _, err := netip.ParseAddrPort(address); err != nil {
 		return
@@ -130,7 +128,7 @@ func (d *Detector) Meet(address string) {
 	}
 }
 
-// introduce meets those that were named, each a few times if need be.
+// introduce meets the addresses passed to Meet, each a few times if need be.
 func (d *Detector) introduce() {
 	for {
 		select {
@@ -145,14 +143,14 @@ func (d *Detector) introduce() {
 // A process that cannot be met yet may still be starting.
 const (
 	greetings  = 5
-	greetAgain = 100 * time.Millisecond // then twice as long, and so on
+	greetAgain = 100 * time.Millisecond // doubles after each attempt
 )
 
 func (d *Detector) greet(address string) {
 	pause := greetAgain
 	for range greetings {
 		if slices.ContainsFunc(d.list.Members(), func(n *memberlist.Node) bool { return n.Address() == address }) {
-			return // a live member has it
+			return // a live member has this address
 		}
 		if n, _ := d.list.Join([]string{address}); n > 0 {
 			return
@@ -166,11 +164,10 @@ func (d *Detector) greet(address string) {
 	}
 }
 
-// Close ends the detector, without a word to the others, who come to suspect this
-// process: that it has returned, and is not to be missed, they know from elsewhere.
-// When Close has returned, nothing is told any more, and its sockets and goroutines
-// are gone, but for those of memberlist that wait for the answer to a last probe:
-// they end within S.
+// Close ends the detector without notifying the others, who come to suspect this process; they know
+// from elsewhere that it has returned and must not be missed. After Close the detector reports nothing
+// more, and its sockets and goroutines are gone, except for those of memberlist that wait for the
+// answer to a last probe: they end within S.
 func (d *Detector) Close() error {
 	var err error
 	d.end.Do(func() {
@@ -182,8 +179,8 @@ func (d *Detector) Close() error {
 	return err
 }
 
-// logged hands memberlist's lines to a logger. They are all debugging: a stranger
-// who knocks must not be able to fill a log.
+// logged passes memberlist's lines to a logger, all at debug level: a stranger that connects must not
+// be able to fill a log.
 type logged struct{ to *slog.Logger }
 
 func (l logged) Write(line []byte) (int, error) {

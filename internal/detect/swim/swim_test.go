@@ -22,13 +22,13 @@ import (
 	"github.com/coppice-go/coppice/internal/posix"
 )
 
-// silence is long enough for a machine that has other work to do.
+// silence is long enough for a machine that is busy with other work.
 const silence = 2 * time.Second
 
 var jobKey = bytes.Repeat([]byte("k"), 32)
 
-// memberVariable makes this binary a member, to be stopped from outside: the
-// address of whom it meets.
+// memberVariable turns this binary into a member that a test can stop from outside. Its value is the
+// address to meet.
 const memberVariable = "SWIM_TEST_MEETS"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(exit)
 }
 
-// beMember is a member of rank 9 until standard input ends.
+// beMember runs a member of rank 9 until standard input ends.
 func beMember(peer string) {
 	d, err := swim.Start(config(9, 3, new(witness)))
 	if err != nil {
@@ -62,12 +62,12 @@ func beMember(peer string) {
 	_ = d.Close()
 }
 
-// witness keeps what it was told.
+// witness records what a detector reported.
 type witness struct {
 	mu      sync.Mutex
 	alive   []string
 	suspect []string
-	last    map[string]bool // whether it lives, by what was told last
+	last    map[string]bool // whether the member is alive, by the last report
 }
 
 func (w *witness) Alive(rank int, incarnation uint64) {
@@ -97,7 +97,7 @@ func (w *witness) told() (alive, suspect []string) {
 	return slices.Clone(w.alive), slices.Clone(w.suspect)
 }
 
-// lives reports whether a member is alive, by what was told last.
+// lives reports whether a member is alive, by the last report.
 func (w *witness) lives(member string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,8 +145,8 @@ func group(t *testing.T, n int) ([]*swim.Detector, []*witness) {
 	return ds, ws
 }
 
-// allLive returns when all members but some know that all of them live: on a loaded machine
-// one may be suspected for a while.
+// allLive returns when all members but some know that all of them live: on a loaded machine a live
+// member may be suspected for a while.
 func allLive(t *testing.T, ws []*witness, but ...int) {
 	t.Helper()
 	for rank, w := range ws {
@@ -186,7 +186,7 @@ func TestTheSilentOneIsSuspectedByAllAndNobodyElse(t *testing.T) {
 	time.Sleep(silence)
 	allLive(t, ws, silent)
 	for rank, w := range ws {
-		if rank != silent && w.lives("5.1") { // it is told nothing after Close
+		if rank != silent && w.lives("5.1") { // it reports nothing after Close
 			t.Errorf("5.1 lives again for %d", rank)
 		}
 	}
@@ -209,8 +209,8 @@ func TestALaterIncarnationIsAnotherMember(t *testing.T) {
 	}
 }
 
-// A process that the kernel has stopped does not answer, though its sockets are
-// there; when it goes on, it denies that it is dead.
+// A process that the kernel has stopped does not answer, though its sockets still exist; when it
+// continues, it refutes the suspicion.
 func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 	t.Parallel()
 	ds, ws := group(t, 5)
@@ -252,7 +252,7 @@ func TestAStoppedProcessIsSuspectedUntilItGoesOn(t *testing.T) {
 	}
 }
 
-// knock is a member of memberlist's own making, to try and meet the others.
+// knock joins with a plain memberlist member and returns how many others it met.
 func knock(t *testing.T, name string, key []byte, at string) (met int) {
 	t.Helper()
 	cfg := memberlist.DefaultLocalConfig()
@@ -284,7 +284,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			t.Errorf("a stranger with %s met %d", what, met)
 		}
 	}
-	// One of ours, of another job.
+	// A process of our kind, but of another job.
 	w := new(witness)
 	cfg := config(7, 1, w)
 	cfg.Key = bytes.Repeat([]byte("j"), 32)
@@ -330,7 +330,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	ignore := goleak.IgnoreCurrent()
-	d := start(t, config(0, 1, new(witness)), "127.0.0.1:1", "127.0.0.1:2") // nobody is there
+	d := start(t, config(0, 1, new(witness)), "127.0.0.1:1", "127.0.0.1:2") // nobody listens there
 	for range 100 {
 		d.Meet("127.0.0.1:3") // more than can wait
 	}

@@ -69,7 +69,8 @@ func (r *reader) mark() {
 	}
 }
 
-// TestNoMarkIsMissed: whether a caller drives, or the background, or one of them has just displaced the other.
+// TestNoMarkIsMissed: no mark is missed, whether a caller or the background drives, or one has just
+// displaced the other.
 func TestNoMarkIsMissed(t *testing.T) {
 	r := looking(t)
 	for round := range 2000 {
@@ -105,7 +106,7 @@ func TestNoMarkIsMissed(t *testing.T) {
 	}
 }
 
-// TestADriverLooksBeforeItSleeps: what is marked soon takes no wake-up.
+// TestADriverLooksBeforeItSleeps: a mark that comes soon needs no wake-up.
 func TestADriverLooksBeforeItSleeps(t *testing.T) {
 	r := looking(t)
 	var seen atomic.Int64
@@ -131,7 +132,8 @@ func TestADriverLooksBeforeItSleeps(t *testing.T) {
 	t.Logf("%d of 200 marks came while it did not sleep", seen.Load())
 }
 
-// TestLookingInVainEnds: a driver that has looked in vain again and again sleeps at once, so that idle processes cost nothing.
+// TestLookingInVainEnds: a driver that has looked repeatedly and found nothing sleeps at once, so that
+// idle processes cost nothing.
 func TestLookingInVainEnds(t *testing.T) {
 	r := looking(t)
 	r.e.Lock()
@@ -150,7 +152,7 @@ func TestLookingInVainEnds(t *testing.T) {
 	}
 }
 
-// until waits for what must happen, on a busy machine as well.
+// until waits for what must happen, even on a busy machine.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Microsecond) {

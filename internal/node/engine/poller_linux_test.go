@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Go's own poller hears of what is ready only while somebody rests: otherwise each message would
-// wake a thread of it, beside the one that waits.
+// Go's own poller is notified of ready descriptors only while a goroutine rests: otherwise each message
+// would wake one of its threads, beside the one that waits.
 func TestGoHearsOnlyWhileSomebodyRests(t *testing.T) {
 	p, err := newPoller()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// spinner is a handler that has a caller's context end while the caller spins, and the wake for that
-// be seen by another goroutine.
+// spinner is a handler that ends a caller's context while the caller spins, and consumes the wake for
+// that as another goroutine would.
 type spinner struct {
 	e      *Engine
 	cancel func()

@@ -1,16 +1,17 @@
-// Package roster says of every task who owns it, since which view, and whether it takes part: it
-// has returned, or its process has died, or nobody can run it again. It is one process's table,
-// for all that the process knows, and the only place where that is written.
+// Package roster records, for every task, the process that owns it, the view since which it does, and
+// whether the task takes part: it may have returned, its process may have crashed, or no process can
+// run it again. It is one process's table of all that the process knows, and the only place where that
+// is recorded.
 package roster
 
 import "github.com/coppice-go/coppice/protocol/membership"
 
-// Status is what became of a task.
+// Status is the state of a task.
 type Status struct {
-	Dead     bool // nobody will run it again
-	Orphan   bool // its process is dead, another one will run it
+	Dead     bool // no process will run it again
+	Orphan   bool // its process has crashed, another one will run it
 	Returned bool
-	Why      string // it is dead, or has failed
+	Why      string // the reason why it is dead, or has failed
 }
 
 type task struct {
@@ -19,25 +20,25 @@ type task struct {
 	Status
 }
 
-// returnedEarly is a task that has returned at a process that does not own it yet, as
-// far as is known here.
+// returnedEarly is the return of a task, reported by a process that does not own the task yet, as far
+// as this process knows.
 type returnedEarly struct {
 	source int
 	why    string
 }
 
-// Table is that of one process.
+// Table is the table of one process.
 type Table struct {
 	self   int
-	adopts bool // tasks of the dead are run again
+	adopts bool // survivors run the tasks of crashed processes again
 	tasks  []task
 	early  map[int]returnedEarly // by task
-	gone   bool                  // some take part no more
-	deaths bool                  // some processes died
+	gone   bool                  // some tasks take part no more
+	deaths bool                  // some processes crashed
 }
 
-// New returns the table of a job that begins. A process that joins it owns nothing: what is its by
-// number was an earlier life's.
+// New returns the table of a job that begins. A process that joins the job owns nothing: the task of
+// its number belonged to an earlier incarnation.
 func New(self int, owners []int32, joins, adopts bool) *Table {
 	t := &Table{self: self, adopts: adopts, tasks: make([]task, len(owners)), early: map[int]returnedEarly{}}
 	for i, owner := range owners {
@@ -49,25 +50,25 @@ func New(self int, owners []int32, joins, adopts bool) *Table {
 	return t
 }
 
-// Len is the number of tasks.
+// Len returns the number of tasks.
 func (t *Table) Len() int { return len(t.tasks) }
 
-// Has reports whether there is a task of a number.
+// Has reports whether a task with this number exists.
 func (t *Table) Has(number uint64) bool { return number < uint64(len(t.tasks)) }
 
-// Owner is the process that owns a task; −1: nobody does.
+// Owner returns the process that owns a task, or −1 if no process does.
 func (t *Table) Owner(number int) int { return int(t.tasks[number].owner) }
 
 // Mine reports whether this process owns a task.
 func (t *Table) Mine(number int) bool { return t.Owner(number) == t.self }
 
-// Since is the view that gave a task to its owner.
+// Since returns the number of the view that gave a task to its owner.
 func (t *Table) Since(number int) uint64 { return t.tasks[number].since }
 
-// Again reports whether a task is run again: not by the process that began with it.
+// Again reports whether a task is run again, by another process than the one that began it.
 func (t *Table) Again(number int) bool { return t.tasks[number].since > 1 }
 
-// Attempt is 0 for a task that is where it began, and more the later it came to its owner.
+// Attempt returns 0 for a task that its first process still owns; later owners have larger numbers.
 func (t *Table) Attempt(number int) int { return int(t.tasks[number].since - 1) }
 
 // Of lists the tasks of a process.
@@ -80,13 +81,13 @@ func (t *Table) Of(rank int) (numbers []int) {
 	return numbers
 }
 
-// Status is what became of a task.
+// Status returns the state of a task.
 func (t *Table) Status(number int) Status { return t.tasks[number].Status }
 
 // Gone reports whether some tasks take part no more.
 func (t *Table) Gone() bool { return t.gone }
 
-// Deaths reports whether some processes died.
+// Deaths reports whether some processes crashed.
 func (t *Table) Deaths() bool { return t.deaths }
 
 // Rests reports whether all tasks of this process have ended.
@@ -99,12 +100,12 @@ func (t *Table) Rests() bool {
 	return true
 }
 
-// Assign makes the owners of a view those of the tasks, and lists the tasks that are whose now or
-// since when they were not.
+// Assign assigns tasks to the owners that a view names, and lists the tasks whose owner or since
+// changed.
 func (t *Table) Assign(v *membership.View) (changed []int) {
 	for i, id := range v.Owners {
 		if s := &t.tasks[i]; id >= 0 && (s.owner != int32(id) || s.since != v.Since[i]) {
-			if s.owner, s.since = int32(id), v.Since[i]; !s.Dead { // the lost stay lost
+			if s.owner, s.since = int32(id), v.Since[i]; !s.Dead { // lost tasks stay lost
 				s.Status = Status{}
 			}
 			changed = append(changed, i)
@@ -113,8 +114,9 @@ func (t *Table) Assign(v *membership.View) (changed []int) {
 	return changed
 }
 
-// Died says that a process died. Its tasks are dead even if they had returned: what they owe
-// others will not come. If others run them again, they are orphans until a view says who does.
+// Died records that a process crashed. Its tasks are dead even if they had returned: what they owe
+// others will not come. If survivors run them again, they are orphans until a view names their new
+// owners.
 func (t *Table) Died(rank int, how string) {
 	for i := range t.tasks {
 		if s := &t.tasks[i]; t.Owner(i) == rank && !s.Dead {
@@ -127,8 +129,8 @@ func (t *Table) Died(rank int, how string) {
 	}
 }
 
-// Named says how a process died that is known to be dead: what was said before was said by who
-// did not know. Why a task could not be run again stays.
+// Named records the cause of a crash that Died already recorded, and replaces what a process that did
+// not know the cause reported. The reason why a task could not be run again stays.
 func (t *Table) Named(rank int, how string) {
 	for i := range t.tasks {
 		if s := &t.tasks[i]; t.Owner(i) == rank && s.Dead && !t.adopts {
@@ -137,7 +139,7 @@ func (t *Table) Named(rank int, how string) {
 	}
 }
 
-// Lose says that nobody can run tasks again, and lists those of which that is news.
+// Lose records that no process can run some tasks again, and lists those that were not dead before.
 func (t *Table) Lose(why string, numbers ...int) (news []int) {
 	for _, n := range numbers {
 		if s := &t.tasks[n]; !s.Dead {
@@ -149,7 +151,8 @@ func (t *Table) Lose(why string, numbers ...int) (news []int) {
 	return news
 }
 
-// Returned says that a task has returned; why: it has failed. It returns false if the task is dead.
+// Returned records that a task has returned; a non-empty why means that it failed. It returns false if
+// the task is dead.
 func (t *Table) Returned(number int, why string) bool {
 	s := &t.tasks[number]
 	if s.Dead {
@@ -159,8 +162,8 @@ func (t *Table) Returned(number int, why string) bool {
 	return true
 }
 
-// Left says that processes have returned, with what they began with. Of several tasks each answers
-// for itself, when asked, how.
+// Left records that processes have returned, with the tasks that they began with. It sets why only for
+// a process with a single task: of several, each task answers for itself.
 func (t *Table) Left(ranks []int, why string) {
 	returned := make(map[int]bool, len(ranks))
 	for _, r := range ranks {
@@ -181,8 +184,8 @@ func (t *Table) Left(ranks []int, why string) {
 	}
 }
 
-// Told is Returned, if it is the owner of a task who says so. Others may own it in a view that is
-// not known here: then Early returns it.
+// Told records a return that source reported, as Returned does if source owns the task. If source owns
+// it only in a view that is not known here, Early records it later.
 func (t *Table) Told(number, source int, why string) bool {
 	if t.Owner(number) == source {
 		return t.Returned(number, why)
@@ -191,8 +194,8 @@ func (t *Table) Told(number, source int, why string) bool {
 	return false
 }
 
-// Early applies, after Assign, a return that the new owner of a task had reported before the view that
-// made it the owner. It reports whether there was one.
+// Early records, after Assign, a return that the new owner of a task reported before the view that made
+// it the owner arrived. It reports whether there was one.
 func (t *Table) Early(number int) bool {
 	r, ok := t.early[number]
 	delete(t.early, number)

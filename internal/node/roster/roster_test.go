@@ -45,7 +45,7 @@ func TestTheDeadStayDeadWhereNobodyAdopts(t *testing.T) {
 	}
 }
 
-// TestOnlyTheOwnerReturnsATask: what another says counts once a view has made it the owner.
+// TestOnlyTheOwnerReturnsATask: a report of another process counts once a view has made it the owner.
 func TestOnlyTheOwnerReturnsATask(t *testing.T) {
 	tab := New(0, []int32{0, 1, 2}, false, true)
 	if tab.Told(1, 2, "failed") || tab.Status(1).Returned {

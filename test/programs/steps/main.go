@@ -1,9 +1,9 @@
-// Command steps is a program for tests of what a job survives: every task saves, reduces and gathers in every step of 40 ms, and
-// checks every value.
+// Command steps is a program for tests of what a job survives: every task saves, reduces and gathers in
+// every step of 40 ms, and checks every value.
 //
 //	steps COUNT [PERIOD]
 //
-// With a period, such as 1s, a step takes that long, and every task prints which steps it runs.
+// With a period, such as 1s, a step takes that long, and every task prints the steps that it runs.
 package main
 
 import (

@@ -21,17 +21,17 @@ import (
 	"github.com/coppice-go/coppice/test/port"
 )
 
-// TestMain is the program itself in the processes that tests start.
+// TestMain runs the program itself in the processes that tests start.
 func TestMain(m *testing.M) {
 	if os.Getenv("COPPICE_RANK") != "" {
 		main()
 		os.Exit(0)
 	}
-	extent.SideBySide(6) // jobs of theirs wait
+	extent.SideBySide(6) // their jobs mostly wait
 	os.Exit(m.Run())
 }
 
-// output is what processes write, all of them.
+// output collects what all processes write.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -58,7 +58,7 @@ func (o *output) await(t *testing.T, text string) {
 	}
 }
 
-// job is one of processes started by hand.
+// job is a job of processes started by hand.
 type job struct {
 	t       *testing.T
 	size    int
@@ -69,7 +69,7 @@ type job struct {
 	all []*exec.Cmd
 }
 
-// startJob starts a job of so many processes.
+// startJob starts a job of size processes.
 func startJob(t *testing.T, size int, env []string, args ...string) *job {
 	t.Helper()
 	j := &job{t: t, size: size, args: args, env: env, address: port.Free(t)}
@@ -97,7 +97,7 @@ func (j *job) start(rank int) *exec.Cmd {
 	return cmd
 }
 
-// terminate has some processes terminated, all at once.
+// terminate sends SIGTERM to some processes, all at once.
 func (j *job) terminate(ranks ...int) {
 	j.t.Helper()
 	for _, r := range ranks {
@@ -107,7 +107,7 @@ func (j *job) terminate(ranks ...int) {
 	}
 }
 
-// left waits for processes that were terminated, and returns how long that takes.
+// left waits for processes that were terminated, and returns how long that took.
 func (j *job) left(ranks ...int) time.Duration {
 	j.t.Helper()
 	begin := time.Now()
@@ -120,7 +120,7 @@ func (j *job) left(ranks ...int) time.Duration {
 	return time.Since(begin)
 }
 
-// ends waits for the end of the job, and checks what its tasks have got.
+// ends waits for the end of the job, and checks the results of its tasks.
 func (j *job) ends(without ...int) {
 	j.t.Helper()
 	for rank, cmd := range j.all {
@@ -139,7 +139,7 @@ func (j *job) ends(without ...int) {
 	}
 }
 
-// twice are the steps that tasks have run more than once.
+// twice returns the steps that tasks have run more than once.
 func (j *job) twice() (all []string) {
 	seen := map[string]bool{}
 	for line := range strings.Lines(j.b.String()) {
@@ -153,8 +153,8 @@ func (j *job) twice() (all []string) {
 	return all
 }
 
-// TestTerminatedProcessLeaves: without a launcher, SIGTERM ends one process, and not its job. The others go on at once; the
-// process is started again, and takes part.
+// TestTerminatedProcessLeaves: without a launcher, SIGTERM ends one process but not its job. The others
+// go on at once; the process is started again, and takes part.
 func TestTerminatedProcessLeaves(t *testing.T) {
 	t.Parallel()
 	j := startJob(t, 4, nil, "100")
@@ -165,7 +165,7 @@ func TestTerminatedProcessLeaves(t *testing.T) {
 	j.ends()
 }
 
-// A process that gets SIGTERM while it starts leaves as well, at whatever moment: its job goes on without it.
+// A process that gets SIGTERM at any moment of its start leaves as well: its job goes on without it.
 func TestTerminatedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	for delay := range 10 {
@@ -189,7 +189,7 @@ func TestTerminatedWhileItStarts(t *testing.T) {
 	}
 }
 
-// While it looks for the coordinator, SIGTERM ends a process at once.
+// SIGTERM ends a process at once while it looks for the coordinator.
 func TestTerminatedWhileItJoins(t *testing.T) {
 	t.Parallel()
 	j := &job{t: t, size: 2, args: []string{"3"}, address: port.Free(t)}
@@ -198,7 +198,7 @@ func TestTerminatedWhileItJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.all = []*exec.Cmd{nil, j.start(1)}
-	conn, err := l.Accept() // now it looks for the coordinator, which nobody is
+	conn, err := l.Accept() // now it looks for the coordinator, which no process is
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,8 @@ func TestTerminatedWhileItJoins(t *testing.T) {
 	j.await(t, "terminated before it had joined its job\n")
 }
 
-// Processes are terminated at random, one or several at once, and started again: no task runs a step twice.
+// Processes are terminated at random, one or several at once, and started again: no task runs a step
+// twice.
 func TestTerminatedProcessesHandOver(t *testing.T) {
 	t.Parallel()
 	const size, steps = 5, 400
@@ -241,7 +242,8 @@ func TestTerminatedProcessesHandOver(t *testing.T) {
 	t.Logf("it took %v to leave, at most", longest)
 }
 
-// The process that has the coordinator is terminated, and so is, time after time, the one that has it then.
+// The test terminates the process that has the coordinator, and then, time after time, the one that has
+// it next.
 func TestProcessWithTheCoordinatorHandsOver(t *testing.T) {
 	t.Parallel()
 	j := startJob(t, 5, nil, "200", "20ms")
@@ -261,8 +263,8 @@ func TestProcessWithTheCoordinatorHandsOver(t *testing.T) {
 	}
 }
 
-// The owner of a task and the two others that keep what it saves are terminated at the same time: nothing is lost, and nothing
-// is run twice.
+// The owner of a task and the two others that keep what it saves are terminated at the same time:
+// nothing is lost, and nothing runs twice.
 func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
 	t.Parallel()
 	for first := range 3 {
@@ -279,7 +281,7 @@ func TestOwnersAndHoldersHandOverAtOnce(t *testing.T) {
 	}
 }
 
-// If all are terminated, nobody waits for anybody, and nothing is left of the job.
+// If all processes are terminated, none waits for another, and nothing is left of the job.
 func TestAllAreTerminated(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("/dev/shm", "steps")
@@ -298,8 +300,8 @@ func TestAllAreTerminated(t *testing.T) {
 	}
 }
 
-// Where no Save comes within the grace, or a second signal does, a process leaves all the same, and its tasks are run again
-// from the last one.
+// If no Save comes within the grace, or a second signal arrives, a process leaves all the same, and its
+// tasks are run again from the last Save.
 func TestTerminatedProcessDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
