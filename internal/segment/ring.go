@@ -145,8 +145,11 @@ func (r *Reader) Read(b []byte) (n int, awaited bool, err error) {
 		}
 		if r.read == until {
 			c, err := r.follow(b[n:])
-			if n += c; err != nil {
-				return n, false, err
+			if err != nil && n == 0 {
+				return 0, false, err
+			}
+			if n += c; err != nil { // the next call says so: what precedes the reference is good
+				break
 			}
 			continue
 		}

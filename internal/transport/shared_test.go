@@ -274,11 +274,14 @@ func TestDamagedReferencesBreakTheConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := a.Write([][]byte{gone}); n != len(gone) || err != nil {
+	if n, err := a.Write([][]byte{{1, 2, 3}, gone}); n != 3+len(gone) || err != nil {
 		t.Fatal(n, err)
 	}
 	if err := unix.Munmap(gone); err != nil {
 		t.Fatal(err)
+	}
+	if n, err := b.Read(make([]byte, 1000)); n != 3 || err != nil {
+		t.Errorf("before memory that is gone: %d bytes, %v", n, err)
 	}
 	if n, err := b.Read(make([]byte, 1000)); n > 0 || !errors.Is(err, unix.EFAULT) {
 		t.Errorf("%d bytes of memory that is gone, %v", n, err)
@@ -310,6 +313,7 @@ func TestSharedMemoryAllocatesNothing(t *testing.T) {
 // TestTheRoomThatADeadPeerAwaitsMattersNot: it had written as much as there was room for, waited for more, asleep, and has died. All that
 // it had written is read.
 func TestTheRoomThatADeadPeerAwaitsMattersNot(t *testing.T) {
+	transport.RefusePulls(t)
 	leavesNothing(t)
 	one, two := inbox(t), inbox(t)
 	a, b := sharing(t, one, two)
