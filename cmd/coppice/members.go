@@ -292,6 +292,8 @@ func (r *roster) learn(e control.Event) (news string) {
 		return fmt.Sprintf("%v suspected by %v: %s", who, h.By, h.Why)
 	case control.EventFenced:
 		return fmt.Sprintf("%v fenced: %s", who, h.Why)
+	case control.EventSpared:
+		return fmt.Sprintf("%v spared: %s", who, h.Why)
 	case control.EventStop:
 		return "stop: " + h.Reason
 	case control.EventFinished:

@@ -262,6 +262,8 @@ func happen(t *testing.T, s *control.Server, begun func(string), first string) {
 	begun("view 1")
 	zero.Suspect(1, 1, "no frames")
 	begun("suspected")
+	zero.Fence(1, 1, "no frames", nil)
+	begun("spared")
 	one.Close()
 	begun("died")
 	places, err := s.Reserve(1, -1)
@@ -288,7 +290,7 @@ func TestMembersWatchTellsWhatHappens(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"0 joined: pid ", "0 present on ", "1 joined: pid ", "view 1: 2 members", "1 suspected by 0: no frames",
+		"0 joined: pid ", "0 present on ", "1 joined: pid ", "view 1: 2 members", "1 suspected by 0: no frames", "1 spared: not a membership letter",
 		"1 died: left before the end", "2 joined: pid ", "view 2: −1 +2", "0 returned", "the job has ended well: all have returned",
 	} {
 		i := slices.IndexFunc(told, func(line string) bool { return strings.HasPrefix(line, want) })

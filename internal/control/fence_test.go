@@ -258,6 +258,43 @@ func TestARefusalOfTheAgentIsTold(t *testing.T) {
 	}
 }
 
+// TestWhoWasGivenUpOnAndRemovedIsKilled: a process that has joined and stands still before it announces itself is taken for dead, of which
+// nothing is certain. Its agent kills it when a view has removed it, and not before: until then no order would prove anything.
+func TestWhoWasGivenUpOnAndRemovedIsKilled(t *testing.T) {
+	t.Parallel()
+	orders := make(chan control.Fence, 10)
+	s := serve(t, control.ServerConfig{
+		Size: 3, TCP: "127.0.0.1:0", Silence: 300 * time.Millisecond, JoinTimeout: time.Second,
+		Kill: func(f control.Fence) { orders <- f },
+	})
+	c, notes := join(t, s.Place(0, 1))
+	join(t, s.Place(1, 1))
+	still, err := control.Shake(t.Context(), control.TCPAddress(s), s.Place(2, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer still.Close()
+	notes.expect(t, "died 2.1 false has not announced itself")
+	if len(orders) > 0 {
+		t.Fatalf("ordered %+v before a view had removed it", <-orders)
+	}
+	c.Emit(view(2, [][2]uint64{{0, 1}, {1, 1}}, []int{0, 1, 0}))
+	there := t.TempDir() // of the agent's host
+	record, err := control.OpenRecord(there, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Close()
+	select {
+	case f := <-orders:
+		if err := f.Check(there); f.Rank != 2 || f.Incarnation != 1 || err != nil {
+			t.Errorf("ordered %+v, which the agent refuses: %v", f, err)
+		}
+	case <-time.After(patience):
+		t.Error("it still runs")
+	}
+}
+
 // TestAnAgentChecksOrders: against the job's directory on its host.
 func TestAnAgentChecksOrders(t *testing.T) {
 	dir := t.TempDir()

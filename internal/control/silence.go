@@ -125,7 +125,10 @@ func (s *Server) hears(c *session, said message) {
 // listen does what has to be done about an absent process.
 func (s *Server) listen(m *member, now time.Time) {
 	switch {
-	case !s.awaited(m) || s.closing:
+	case s.closing:
+	case s.lingers(m) && now.Sub(m.removedAt) > s.cfg.Silence:
+		s.execute(m, nil, s.removal(m), fmt.Sprintf("view %d goes on without it", s.view.Number))
+	case !s.awaited(m):
 	case !m.joined:
 		s.missing(m, now.Sub(m.heard))
 	case s.finished:
@@ -139,6 +142,12 @@ func (s *Server) listen(m *member, now time.Time) {
 		s.execute(m, nil, s.removal(m), fmt.Sprintf("view %d goes on without it", s.view.Number))
 		s.settle()
 	}
+}
+
+// lingers reports whether a process on another host that was taken for dead, and that a view has removed since, may still run: its
+// agent has not been given an order that proves anything.
+func (s *Server) lingers(m *member) bool {
+	return m.death != nil && !m.death.Certain && m.exit == "" && m.removed && m.joined && m.process == nil && m.fenced == "" && s.cfg.Kill != nil && !s.finished
 }
 
 // missing gives up on a process that has not joined in time, before a view continued

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -126,6 +127,8 @@ func (l *Letter) sound() bool {
 		return false
 	case len(l.Route) > 0 && (l.Bits < 1 || l.Bits > bitsMax):
 		return false
+	case slices.Contains(l.Missing, gap): // a set has no place for it
+		return false
 	}
 	for i, id := range l.Route {
 		if id == gap && i > 0 && l.leaf(i) {
@@ -141,8 +144,10 @@ func (l *Letter) sound() bool {
 		return l.Base != nil && l.Value != nil && len(l.Route) > 0
 	case Prepare, Confirm, Stable:
 		return l.Base != nil && len(l.Route) > 0
-	case Decided, Fence, Wish:
+	case Decided:
 		return l.Base != nil
+	case Fence, Wish: // the route is a list of members, not a tree
+		return l.Base != nil && !slices.Contains(l.Route, gap)
 	case Promise:
 		return (l.Ballot != 0) == (l.Value != nil)
 	case Will, Failure:

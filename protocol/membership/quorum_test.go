@@ -151,3 +151,20 @@ func TestWhatIsLeftIsAskedForAgain(t *testing.T) {
 		t.Fatalf("of the last two %v is to be killed, want 3", c.fenced)
 	}
 }
+
+// TestAProofOfNobodyIsNoLetter: a letter has an id below 0 only where a place of its tree is empty. Whoever counts the ids of a proof,
+// such as the coordinator and the agent of a host, would panic.
+func TestAProofOfNobodyIsNoLetter(t *testing.T) {
+	for name, l := range map[string]Letter{
+		"the dead":          {Kind: Fence, Route: ids(0, 1, 2), Missing: ids(gap)},
+		"those who promise": {Kind: Fence, Route: ids(0, 1, 2, gap)},
+		"an answer":         {Kind: Accept, Missing: ids(gap)},
+	} {
+		if l.Kind == Fence {
+			l.Who, l.Certain, l.Number, l.Base, l.Ballot, l.Bits = Member{3, 1}, true, 7, five(), ballot(1, 0), 1
+		}
+		if m, err := Decode(Message{Letter: &l}.Append(nil)); err == nil {
+			t.Errorf("%s: %v is a letter", name, m)
+		}
+	}
+}
