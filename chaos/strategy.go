@@ -2,7 +2,7 @@ package chaos
 
 import "math/bits"
 
-// strategyKind says how one run's schedule is drawn. Uniform schedules rarely keep one process or channel
+// A strategy decides how one run's schedule is drawn. Uniform schedules rarely keep one process or channel
 // back for a long time, which is what most bugs need; so each run uses one of several kinds, chosen by its
 // seed. All of them are fair from some step on; otherwise a protocol that retries would seem to livelock.
 
