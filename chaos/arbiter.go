@@ -54,7 +54,7 @@ func (a *arbitrated) ask(who membership.Member, view uint64) {
 	late := a.late[a.asked%len(a.late)]
 	a.asked++
 	kind := membership.NoArbiter
-	if late <= lateMax || a.asked%2 == 0 { // that there was no answer does not mean that nobody is named
+	if late <= lateMax || a.asked%2 == 0 { // even if the answer never comes, a process may be named
 		if _, taken := a.named[view]; !taken {
 			a.named[view] = who
 		}

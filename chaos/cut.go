@@ -75,7 +75,7 @@ func (w *World[S, M]) suspectAcross(r int) {
 	}
 }
 
-// waits reports whether e must wait: until the cut heals, until a process begins, or for ever.
+// waits reports whether e must wait: until the cut heals, until a process begins, or forever.
 func (w *World[S, M]) waits(e event) bool {
 	return (w.fate.settled || w.fate.awaited > 0) && w.stands(e) || w.fate.isCut && w.crosses(e)
 }

@@ -9,13 +9,13 @@ import (
 // Messages by their effect, for protocols with Config.Cumulative.
 //
 // Claim: a message in a channel may be replaced by any other that, received after those before it, leads the
-// process to the same state; and it may be dropped if that is the state without it. Proof: let s be the
-// process's state and u·a, u·b the beginnings of two contents of the channel that lead s to the same state,
-// where u is known to be interchangeable. When a is received, the process is in a state t that comes after s
-// and has received u; since u·a and u·b lead s to the same state, they lead t to the same state. Receiving u
-// again changes nothing: it changed nothing right after u, and what changes nothing then changes nothing
-// later. So a and b lead t to the same state. Dropping a message is the case of an empty b: receiving it
-// first would have allowed those behind it to be received just as early.
+// process to the same state; and it may be dropped if that is the state without it.
+// Proof: let s be the process's state and u·a, u·b the beginnings of two contents of the channel that lead s
+// to the same state, where u is known to be interchangeable. When a is received, the process is in a state t
+// that comes after s and has received u; since u·a and u·b lead s to the same state, they lead t to the same
+// state. Receiving u again changes nothing: it changed nothing right after u, and what changes nothing then
+// changes nothing later. So a and b lead t to the same state. Dropping a message is the case of an empty b:
+// receiving it first would have allowed those behind it to be received just as early.
 //
 // With Reorder a message may be received without those before it, so each is judged alone.
 

@@ -20,13 +20,13 @@ import (
 // rest, deliver, work or end.
 //
 // Claim: every run has the same end as one in which each process's stretch is contiguous and right before the
-// Send that closes it, or, for the last one, before time passes or the run ends. Proof: take a transition t
-// of process i that is no Send, followed by a transition u of another process. t·u has the same effect as
-// u·t: u needs nothing that t makes (t appends to no channel), and t finds after u what it found before: its
-// state, and the messages it takes, since others only append (with Reorder, take from elsewhere). Swapping
-// such pairs moves every stretch right up to its Send; and nothing ends up behind the passing of time, since
-// the last stretches go before it. Messages to processes that are Done vanish, which does not matter: no
-// process takes them from the channel either.
+// Send that closes it, or, for the last one, before time passes or the run ends.
+// Proof: take a transition t of process i that is no Send, followed by a transition u of another process. t·u
+// has the same effect as u·t: u needs nothing that t makes (t appends to no channel), and t finds after u
+// what it found before: its state, and the messages it takes, since others only append (with Reorder, take
+// from elsewhere). Swapping such pairs moves every stretch right up to its Send; and nothing ends up behind
+// the passing of time, since the last stretches go before it. Messages to processes that are Done vanish,
+// which does not matter: no process takes them from the channel either.
 //
 // So a state is left in two ways only: one process makes a whole stretch and its Send; or all make a stretch
 // without a Send at whose end nothing is left to do, and time passes or the run ends. Within a stretch all

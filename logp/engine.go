@@ -363,7 +363,7 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) (a
 // actionsMax bounds what a process, or the few asked with it, may do at one moment without sending.
 const actionsMax = 1 << 20
 
-// deliver records a Deliver. A process that delivers without having got a message has it from the start.
+// deliver records a Deliver. A process that delivers without having got a message has it by itself.
 func (e *Engine[S, M]) deliver(now protocol.Time, r int, m M) {
 	if !e.reached.has(r) {
 		e.reached.set(r)

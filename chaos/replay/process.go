@@ -507,7 +507,7 @@ func (j *Job) opened(s *State, v *membership.View) {
 	s.changes++
 	for r := range s.asked {
 		if m, in := v.Find(protocol.Rank(r)); !in || before == nil || !before.Has(m) {
-			s.asked[r].Reset() // the process is gone and will not answer
+			s.asked[r].Reset() // no answer will come
 		}
 	}
 	s.rules.Opened(v, s.hold())
